@@ -1,0 +1,36 @@
+// CommonJS through swc, `@nestjs/*` included: Nest 12 is ESM-only, and this is the set-up that needs no Node flags.
+const jsc = { target: 'es2022', keepClassNames: true };
+const commonjs = { swcrc: false, sourceMaps: 'inline', module: { type: 'commonjs' } };
+
+/** @type {import('jest').Config} */
+module.exports = {
+  testEnvironment: 'node',
+  roots: ['<rootDir>/test'],
+  testMatch: ['**/*.spec.ts'],
+  testPathIgnorePatterns: ['/node_modules/', '\\.slow\\.spec\\.ts$'],
+  transform: {
+    '^.+\\.ts$': [
+      '@swc/jest',
+      {
+        ...commonjs,
+        jsc: {
+          ...jsc,
+          parser: { syntax: 'typescript', decorators: true },
+          transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: false },
+        },
+      },
+    ],
+    '^.+\\.js$': ['@swc/jest', { ...commonjs, jsc: { ...jsc, parser: { syntax: 'ecmascript' } } }],
+  },
+  transformIgnorePatterns: ['/node_modules/(?!@nestjs/)'],
+  moduleNameMapper: {
+    '^nestjs-redis-lock$': '<rootDir>/lib/index.ts',
+    '^nestjs-redis-lock/testing$': '<rootDir>/lib/testing/index.ts',
+    '^(\\.{1,2}/.*)\\.js$': '$1',
+  },
+  globalSetup: '<rootDir>/test/support/global-setup.ts',
+  globalTeardown: '<rootDir>/test/support/global-teardown.ts',
+  reporters: ['default', '<rootDir>/test/support/no-skips.reporter.cjs'],
+  maxWorkers: 2,
+  testTimeout: 15_000,
+};

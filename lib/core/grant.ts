@@ -1,0 +1,120 @@
+import { driftOf } from './clock.js';
+import { LockLostError } from './errors.js';
+
+/** What a hold is kept by. */
+export interface HoldTerms {
+  /** The lease that every renewal asks for. */
+  readonly ttlMs: number;
+  readonly renew: boolean;
+  /** Infinity: no bound. */
+  readonly maxHoldMs: number;
+  readonly minHoldMs: number;
+}
+
+/** Who wants to know that a grant is lost. */
+export interface LossListener {
+  lost(error: LockLostError): void;
+}
+
+export type GrantState = 'held' | 'lost' | 'ended';
+
+/**
+ * A key that the store gave to this module instance. Nested holds share one grant; it ends with the last of them.
+ *
+ * Its `deadline` is counted from before the request left, minus drift: at that moment nobody else can have the key yet,
+ * and from that moment on somebody may.
+ */
+export class Grant {
+  readonly maxHoldUntil: number;
+  readonly minHoldUntil: number;
+  /** The lease that renewals ask for; `extend(ttlMs)` changes it. */
+  ttlMs: number;
+  deadline: number;
+  /** When the lease that the deadline comes from was asked for, and how long it was. */
+  private leasedAt: number;
+  private leaseMs: number;
+  private readonly listeners = new Set<LossListener>();
+  private current: GrantState = 'held';
+  private reason: LockLostError | undefined;
+
+  constructor(
+    readonly resource: string,
+    readonly key: string,
+    readonly owner: string,
+    readonly token: number | undefined,
+    readonly terms: HoldTerms,
+    readonly grantedAt: number,
+    lease: { readonly sentAt: number; readonly leaseMs: number },
+  ) {
+    this.ttlMs = terms.ttlMs;
+    this.maxHoldUntil = grantedAt + terms.maxHoldMs;
+    this.minHoldUntil = grantedAt + terms.minHoldMs;
+    this.leasedAt = lease.sentAt;
+    this.leaseMs = lease.leaseMs;
+    this.deadline = Math.min(deadlineOf(lease.sentAt, lease.leaseMs), this.maxHoldUntil);
+  }
+
+  get state(): GrantState {
+    return this.current;
+  }
+
+  /** Why it was lost; undefined in any other state. */
+  get loss(): LockLostError | undefined {
+    return this.reason;
+  }
+
+  /** How many holds share it. */
+  get holds(): number {
+    return this.listeners.size;
+  }
+
+  /** A third of the lease: two more tries fit before it ends. A lease shorter than asked for is renewed at once. */
+  get renewAt(): number {
+    if (!this.terms.renew || this.deadline >= this.maxHoldUntil) return Infinity;
+    return this.leaseMs < this.nextLeaseMs(this.leasedAt) ? this.leasedAt : this.leasedAt + this.leaseMs / 3;
+  }
+
+  /** The lease to ask for at `now`: no longer than the hold may last at most. */
+  nextLeaseMs(now: number): number {
+    return Math.min(this.ttlMs, Math.ceil(this.maxHoldUntil - now + driftOf(this.ttlMs)));
+  }
+
+  /** Takes in that a lease which was asked for at `sentAt` was given. */
+  renewed(sentAt: number, leaseMs: number): void {
+    const deadline = Math.min(deadlineOf(sentAt, leaseMs), this.maxHoldUntil);
+    if (deadline < this.deadline) return;
+    this.deadline = deadline;
+    this.leasedAt = sentAt;
+    this.leaseMs = leaseMs;
+  }
+
+  join(hold: LossListener): void {
+    this.listeners.add(hold);
+  }
+
+  /** True if that was the last hold of a grant that is still held. */
+  part(hold: LossListener): boolean {
+    return this.listeners.delete(hold) && this.listeners.size === 0 && this.current === 'held';
+  }
+
+  /** Ends it as lost: whatever the store says later, this grant never comes back. */
+  lose(why: string, now: number, cause?: unknown): LockLostError | undefined {
+    if (this.current !== 'held') return undefined;
+    this.current = 'lost';
+    const elapsedMs = now - this.grantedAt;
+    const message = `The lock on ${this.resource} was lost after ${Math.round(elapsedMs)} ms: ${why}.`;
+    this.reason = new LockLostError(message, { resource: this.resource, elapsedMs, cause });
+    for (const listener of this.listeners) listener.lost(this.reason);
+    return this.reason;
+  }
+
+  /** Ends it in good order. */
+  end(): void {
+    if (this.current === 'held') this.current = 'ended';
+  }
+}
+
+/** Until when a lease that was asked for at `sentAt` may be believed in. */
+export function deadlineOf(sentAt: number, leaseMs: number): number {
+  return sentAt + leaseMs - driftOf(leaseMs);
+}

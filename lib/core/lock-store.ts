@@ -1,0 +1,119 @@
+/**
+ * The contract between the engine and an algorithm that keeps locks somewhere. Answers are values; a store throws
+ * `LockUnavailableError` where it could not ask, and nothing else.
+ */
+
+/** How a lock is shared. Shared and counted locks are asked for by the same request. */
+export type LockMode = 'exclusive';
+
+/** What a store can do. Asking for more is a `LockConfigError` at start, never ignored. */
+export interface StoreCapabilities {
+  /** Keeps waiters in order and hands a released lock to the next one; without it the engine asks again by itself. */
+  readonly queue: boolean;
+  /** Gives a fencing token with every grant. */
+  readonly fencing: boolean;
+  /** An ask that is repeated with its owner is answered as before, instead of being refused by its own first run. */
+  readonly idempotentAsk: boolean;
+  /** The modes it can lock in. */
+  readonly modes: readonly LockMode[];
+  /** The most keys it locks in one request. */
+  readonly maxKeys: number;
+  /** The coarseness of its leases in milliseconds: a lease is kept to a multiple of it. */
+  readonly resolutionMs: number;
+}
+
+/** Whose lock a request is about. */
+export interface LockOwnership {
+  /** The keys, all in one slot where the server is a cluster; one key for now. */
+  readonly keys: readonly string[];
+  /** `<instanceId>:<askId>`. The same ask keeps its owner, however often it is repeated; no owner ever occurs twice. */
+  readonly owner: string;
+}
+
+/** A request for a lock. */
+export interface AskRequest extends LockOwnership {
+  readonly mode: LockMode;
+  /** How long the store keeps the lock without renewal. */
+  readonly leaseMs: number;
+  /** Whether to wait in the store's queue if the lock is not free; only for stores with `queue`. */
+  readonly queue: boolean;
+  /** The moment, on the engine's clock, after which this ask must have no effect any more, wherever it may be delayed. */
+  readonly expiresAt: number;
+}
+
+/** The asker holds the lock. */
+export interface Granted {
+  readonly status: 'granted';
+  /** Undefined where the store has no fencing. */
+  readonly token: number | undefined;
+}
+
+/** Somebody else holds the lock, or stands before the asker. */
+export interface Held {
+  readonly status: 'held';
+  /** Remaining life of what stands in the way; undefined if unknown, Infinity if it never expires by itself. */
+  readonly remainingMs: number | undefined;
+}
+
+/** The ask arrived after its `expiresAt` and did nothing. */
+export interface Expired {
+  readonly status: 'expired';
+}
+
+export type AskReply = Granted | Held | Expired;
+
+/** The end of a lock. */
+export interface ReleaseRequest extends LockOwnership {
+  /** Keeps the lock closed for this much longer, to expire by itself; 0 frees it now. */
+  readonly keepMs: number;
+}
+
+/** A new lease for a lock that is held. */
+export interface ExtendRequest extends LockOwnership {
+  /** Counted from when the store runs it; never makes a lease shorter. */
+  readonly leaseMs: number;
+}
+
+/** `unknown`: no answer; the lock may or may not be ours still, and only its local deadline decides. */
+export type ExtendReply = 'renewed' | 'lost' | 'unknown';
+
+/** What a store knows of a locked key. */
+export interface HolderInfo {
+  /** The holder's instance id, or all that the key holds, where another system wrote it. */
+  readonly holder: string;
+  /** Remaining life of the lease in milliseconds; Infinity if it never expires by itself. */
+  readonly remainingMs: number;
+  readonly token: number | undefined;
+}
+
+/** What a store tells the engine by itself. */
+export interface StoreListener {
+  /** A connection ended: nothing that was asked over it may ever be answered. */
+  disconnected(): void;
+  /** The store cannot be reached, and why; once until it can be again. */
+  unreachable(error: Error): void;
+  /** The store answers (again). */
+  reachable(): void;
+}
+
+/**
+ * An algorithm that keeps locks. Each verb is atomic. `release` of what is not (any more) the owner's harms nothing and
+ * may run twice. The contract is spelled out as tests in `nestjs-redis-lock/testing`.
+ *
+ * @publicApi
+ */
+export interface LockStore {
+  readonly capabilities: StoreCapabilities;
+  /** Begins to tell the listener; answers how to stop that. */
+  listen(listener: StoreListener): () => void;
+  /** Takes the lock if it is free, or the owner's already. Throws `LockUnavailableError`. */
+  ask(request: AskRequest): Promise<AskReply>;
+  /** Ends the owner's lock; false if it was not the owner's any more. Throws `LockUnavailableError`. */
+  release(request: ReleaseRequest): Promise<boolean>;
+  /** Renews a batch, an answer for each in the same order. Does not throw. */
+  extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]>;
+  /** Who holds the key, null if nobody does. Throws `LockUnavailableError`. */
+  inspect(key: string): Promise<HolderInfo | null>;
+  /** Ends what the store opened. */
+  close(): Promise<void>;
+}

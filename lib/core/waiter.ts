@@ -1,0 +1,104 @@
+import type { Clock, Timer } from './clock.js';
+import type { Grant, HoldTerms } from './grant.js';
+
+/** What a caller asks a gate for. */
+export interface AcquireTerms extends HoldTerms {
+  /** How long to wait for others; 0 does not wait, Infinity waits for ever. */
+  readonly waitMs: number;
+  /** Ends the waiting with its reason. */
+  readonly signal: AbortSignal | undefined;
+  /** Asked from inside a hold of the same instance: shutting down lets it through, so that the hold can finish. */
+  readonly nested: boolean;
+}
+
+/** One local caller in front of a gate. */
+export class Waiter {
+  readonly enteredAt: number;
+  readonly granted: Promise<Grant>;
+  /** Neighbours in the gate's line; kept here so that leaving from the middle is one step. */
+  previous: Waiter | undefined;
+  next: Waiter | undefined;
+
+  private resolve!: (grant: Grant) => void;
+  private reject!: (reason: unknown) => void;
+  private timer: Timer | undefined;
+  private stopListening: (() => void) | undefined;
+
+  constructor(
+    readonly terms: AcquireTerms,
+    private readonly clock: Clock,
+  ) {
+    this.enteredAt = clock.now();
+    this.granted = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+  }
+
+  /** What is left of `waitMs`. */
+  get patienceMs(): number {
+    return this.enteredAt + this.terms.waitMs - this.clock.now();
+  }
+
+  /** Calls back when the caller's own signal says that it is not interested any more. */
+  onAbort(leave: (reason: unknown) => void): void {
+    const { signal } = this.terms;
+    if (signal === undefined) return;
+    const listener = (): void => leave(signal.reason);
+    signal.addEventListener('abort', listener, { once: true });
+    this.stopListening = () => signal.removeEventListener('abort', listener);
+  }
+
+  /** Calls back in `delayMs`, unless the waiting has ended or a timer runs already. */
+  startTimer(delayMs: number, whenOver: () => void): void {
+    if (this.timer === undefined && delayMs !== Infinity) this.timer = this.clock.schedule(delayMs, whenOver);
+  }
+
+  admit(grant: Grant): void {
+    this.end();
+    this.resolve(grant);
+  }
+
+  refuse(reason: unknown): void {
+    this.end();
+    this.reject(reason);
+  }
+
+  private end(): void {
+    this.timer?.cancel();
+    this.stopListening?.();
+  }
+}
+
+/** Waiters, first in first out; anyone may leave at any time. */
+export class WaitingLine {
+  head: Waiter | undefined;
+  private tail: Waiter | undefined;
+
+  push(waiter: Waiter): void {
+    waiter.previous = this.tail;
+    if (this.tail === undefined) this.head = waiter;
+    else this.tail.next = waiter;
+    this.tail = waiter;
+  }
+
+  /** False if the waiter does not stand in the line. */
+  remove(waiter: Waiter): boolean {
+    if (waiter.previous === undefined && this.head !== waiter) return false;
+    if (waiter.previous === undefined) this.head = waiter.next;
+    else waiter.previous.next = waiter.next;
+    if (waiter.next === undefined) this.tail = waiter.previous;
+    else waiter.next.previous = waiter.previous;
+    waiter.previous = waiter.next = undefined;
+    return true;
+  }
+
+  /** All of them, in order; the line may change underway. */
+  *[Symbol.iterator](): Generator<Waiter> {
+    for (let waiter = this.head; waiter !== undefined; ) {
+      const { next } = waiter;
+      yield waiter;
+      waiter = next;
+    }
+  }
+}

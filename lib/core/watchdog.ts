@@ -1,0 +1,168 @@
+import type { Clock, Timer } from './clock.js';
+import type { Grant } from './grant.js';
+import type { ExtendReply, LockStore } from './lock-store.js';
+
+/** What the watchdog finds out. */
+export interface WatchdogEvents {
+  extended(grant: Grant): void;
+  lost(grant: Grant, why: string): void;
+}
+
+const TAKEN = 'its key is gone or belongs to somebody else';
+
+/** Renewals are gathered on a grid this many times finer than the lease, so that many locks share one request. */
+const GRID = 30;
+
+/** A renewal without an answer is tried again after this fraction of the lease. */
+const RETRY = 10;
+
+/**
+ * Watches over every grant of one module instance with one timer: renews them at a third of their lease, in batches, and
+ * declares them lost when the store says so or when the local deadline has come. An answer that fails to come is neither:
+ * it is unknown, and only time makes it a loss.
+ */
+export class Watchdog {
+  /** Grants by the moment of their next turn. */
+  private readonly turns = new Map<number, Set<Grant>>();
+  private readonly turnOf = new Map<Grant, number>();
+  private readonly inFlight = new Map<Grant, symbol>();
+  private timer: Timer | undefined;
+  private armedFor = Infinity;
+
+  constructor(
+    private readonly store: LockStore,
+    private readonly clock: Clock,
+    private readonly events: WatchdogEvents,
+  ) {}
+
+  /** How many grants it watches over. */
+  get size(): number {
+    return this.turnOf.size;
+  }
+
+  /** All grants that it watches over. */
+  grants(): Iterable<Grant> {
+    return this.turnOf.keys();
+  }
+
+  watch(grant: Grant): void {
+    this.schedule(grant, grant.renewAt);
+  }
+
+  forget(grant: Grant): void {
+    const turn = this.turnOf.get(grant);
+    if (turn === undefined) return;
+    this.turnOf.delete(grant);
+    this.inFlight.delete(grant);
+    this.leaveTurn(grant, turn);
+  }
+
+  /** Renews one grant now, with what `extend()` asks for. */
+  async renew(grant: Grant): Promise<ExtendReply> {
+    const [reply] = await this.send([grant]);
+    return reply ?? 'unknown';
+  }
+
+  /** What is on its way may never be answered: those grants are tried again. */
+  disconnected(): void {
+    const unanswered = [...this.inFlight.keys()];
+    this.inFlight.clear();
+    for (const grant of unanswered) this.schedule(grant, this.clock.now() + grant.ttlMs / RETRY);
+  }
+
+  close(): void {
+    this.timer?.cancel();
+    this.turns.clear();
+    this.turnOf.clear();
+    this.inFlight.clear();
+  }
+
+  /** Puts a grant's next turn at its renewal, on the grid, or at its deadline, whichever comes first. */
+  private schedule(grant: Grant, renewAt: number): void {
+    const step = Math.max(1, grant.ttlMs / GRID);
+    const turn = Math.min(Math.floor(renewAt / step) * step, Math.ceil(grant.deadline));
+    const previous = this.turnOf.get(grant);
+    if (previous === turn) return;
+    if (previous !== undefined) this.leaveTurn(grant, previous);
+    this.turnOf.set(grant, turn);
+    const sharers = this.turns.get(turn);
+    if (sharers === undefined) this.turns.set(turn, new Set([grant]));
+    else sharers.add(grant);
+    if (turn < this.armedFor) this.arm(turn);
+  }
+
+  private leaveTurn(grant: Grant, turn: number): void {
+    const sharers = this.turns.get(turn);
+    if (sharers?.delete(grant) && sharers.size === 0) this.turns.delete(turn);
+  }
+
+  /** The timer is left alone when its turn empties: firing for nothing is cheaper than a timer for every lock. */
+  private arm(turn: number): void {
+    this.timer?.cancel();
+    this.armedFor = turn;
+    this.timer = this.clock.schedule(Math.max(0, turn - this.clock.now()), () => this.tick(), true);
+  }
+
+  private tick(): void {
+    const now = this.clock.now();
+    this.armedFor = Infinity;
+    const due: Grant[] = [];
+    for (const [turn, grants] of this.turns) {
+      if (turn > now) continue;
+      this.turns.delete(turn);
+      for (const grant of grants) {
+        this.turnOf.set(grant, -Infinity);
+        if (this.isAlive(grant, now)) due.push(grant);
+      }
+    }
+    const renewable = due.filter((grant) => grant.terms.renew && !this.inFlight.has(grant));
+    // What is not renewed (any more), or is on its way already, has its deadline as the next turn.
+    for (const grant of due) this.schedule(grant, Infinity);
+    if (renewable.length > 0) void this.send(renewable.filter((grant) => grant.renewAt !== Infinity));
+    this.armNext();
+  }
+
+  private armNext(): void {
+    let next = Infinity;
+    for (const turn of this.turns.keys()) if (turn < next) next = turn;
+    if (next < this.armedFor) this.arm(next);
+  }
+
+  private isAlive(grant: Grant, now: number): boolean {
+    if (now < grant.deadline) return true;
+    const overdue = now >= grant.maxHoldUntil;
+    this.events.lost(grant, overdue ? `maxHoldMs (${grant.terms.maxHoldMs}) is over` : 'its lease ran out');
+    return false;
+  }
+
+  private async send(grants: readonly Grant[]): Promise<readonly ExtendReply[]> {
+    if (grants.length === 0) return [];
+    const sentAt = this.clock.now();
+    const request = Symbol('renewal');
+    for (const grant of grants) this.inFlight.set(grant, request);
+    const leases = grants.map((grant) => grant.nextLeaseMs(sentAt));
+    const replies = await this.store.extend(
+      grants.map((grant, i) => ({ keys: [grant.key], owner: grant.owner, leaseMs: leases[i] as number })),
+    );
+    grants.forEach((grant, i) => {
+      const current = this.inFlight.get(grant) === request;
+      if (current) this.inFlight.delete(grant);
+      this.takeIn(grant, replies[i] ?? 'unknown', sentAt, leases[i] as number, current);
+    });
+    return replies;
+  }
+
+  private takeIn(grant: Grant, reply: ExtendReply, sentAt: number, leaseMs: number, current: boolean): void {
+    const now = this.clock.now();
+    // An answer that comes after the deadline does not bring the lock back: somebody may have had it in between.
+    if (grant.state !== 'held' || !this.isAlive(grant, now)) return;
+    if (reply === 'lost') return this.events.lost(grant, TAKEN);
+    if (reply === 'renewed') {
+      grant.renewed(sentAt, leaseMs);
+      this.events.extended(grant);
+      this.schedule(grant, grant.renewAt);
+    } else if (current) {
+      this.schedule(grant, now + grant.ttlMs / RETRY);
+    }
+  }
+}

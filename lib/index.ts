@@ -1,0 +1,50 @@
+import 'reflect-metadata';
+
+export { RedisLockModule, type RedisLockModuleAsyncOptions, type RedisLockOptionsFactory } from './redis-lock.module.js';
+export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
+export type { LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
+export { type LockInfo, LockService } from './lock.service.js';
+export { getLockServiceToken, InjectLockService } from './inject-lock-service.decorator.js';
+export { Locked, type LockedDecorator, type LockedOptions } from './locked.decorator.js';
+export { LockParam } from './lock-param.decorator.js';
+export { CurrentLock } from './current-lock.decorator.js';
+export { LockedInterceptor } from './locked.interceptor.js';
+export { LockExceptionFilter } from './lock-exception.filter.js';
+export { Lock } from './core/lock.js';
+export { type KeyValue, resource } from './core/key-template.js';
+export {
+  LockClosedError,
+  LockConfigError,
+  LockError,
+  type LockErrorCode,
+  LockKeyError,
+  LockLostError,
+  LockReentryError,
+  LockTimeoutError,
+  LockUnavailableError,
+} from './core/errors.js';
+export {
+  type EndedEvent,
+  type GrantedEvent,
+  type LockEvent,
+  lockChannels,
+  type RefusedEvent,
+} from './core/diagnostics.js';
+export type {
+  AskReply,
+  AskRequest,
+  ExtendReply,
+  ExtendRequest,
+  HolderInfo,
+  LockMode,
+  LockOwnership,
+  LockStore,
+  ReleaseRequest,
+  StoreCapabilities,
+  StoreListener,
+} from './core/lock-store.js';
+export type { Clock, Timer } from './core/clock.js';
+export type { RedisClient } from './stores/redis-client.js';
+export type { StoreContext, StoreFactory } from './stores/store-context.js';
+export { memory, MemoryStore } from './stores/memory.store.js';
+export { token } from './stores/token.store.js';

@@ -1,0 +1,153 @@
+import { Inject } from '@nestjs/common';
+import { EXCEPTION_FILTERS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
+import { Observable } from 'rxjs';
+import { LockConfigError, type LockTimeoutError } from './core/errors.js';
+import { currentLockIndexes } from './current-lock.decorator.js';
+import { describeMethod } from './describe-method.js';
+import { getLockServiceToken } from './inject-lock-service.decorator.js';
+import { LockExceptionFilter } from './lock-exception.filter.js';
+import type { LockedMethod, Method, OnBusy } from './locked-call.js';
+import { LockedInterceptor } from './locked.interceptor.js';
+import { lockedHandlerOf, wrapMethod } from './locked-method.js';
+import { bindTemplate } from './parameter-names.js';
+import { DEFAULT_INSTANCE, type LockOptions } from './redis-lock.options.js';
+import { checkLockOptions } from './resolve-options.js';
+
+/**
+ * The options of {@link Locked}.
+ *
+ * @publicApi
+ */
+export interface LockedOptions<A extends readonly unknown[] = never[]> extends LockOptions {
+  /** Which module instance locks, where an application has several. */
+  readonly name?: string;
+  /**
+   * What happens if others hold the lock until `waitMs` is over: `throw` the `LockTimeoutError`; `skip` the call, which
+   * answers undefined; or a function, called on the same instance with the error and the arguments, whose answer is the
+   * call's. Any other error is thrown in every case.
+   *
+   * @default 'throw'
+   */
+  readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: A) => unknown);
+}
+
+// oxlint-disable-next-line no-explicit-any -- any method can be decorated
+type AnyMethod = (...args: any[]) => unknown;
+
+/** Fails to compile where a key function's parameters are not the method's. */
+export type Fits<A extends readonly unknown[], M extends AnyMethod> = [A] extends [never[]]
+  ? unknown
+  : Parameters<M> extends readonly [...A, ...unknown[]]
+    ? unknown
+    : { 'the parameters of the key function are not those of the method': A };
+
+/**
+ * What {@link Locked} answers: a decorator for methods that take the key function's parameters.
+ *
+ * @publicApi
+ */
+export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod>(
+  target: object,
+  propertyKey: string | symbol,
+  descriptor: TypedPropertyDescriptor<M> & Fits<A, M>,
+) => void;
+
+/**
+ * Runs the method under a lock, for one caller at a time in all processes that share the Redis and the key.
+ *
+ * ```ts
+ * @Locked('goods:<id>')
+ * async buy(id: number) { … }
+ * ```
+ *
+ * A placeholder is filled from an argument, by `@LockParam('id')`, by the name in `@Param('id')` and its like, or by the
+ * parameter's own name; `<dto.id>` goes on into the argument, `<0>` counts arguments. On handlers of controllers, gateways and
+ * microservices the lock is taken after guards and pipes, and held until the answer is complete, interceptors included;
+ * elsewhere it is held while the method runs. A method that is not declared to return an Observable returns a promise.
+ *
+ * At decoration it throws `LockKeyError` for a template whose names cannot be bound, and `LockConfigError` for options or
+ * methods that cannot work (static ones, accessors, generators, a second `@Locked`).
+ *
+ * A call rejects as `LockService.using` does; `LockKeyError` also for an argument that makes no key (undefined, an object).
+ *
+ * @publicApi
+ */
+export function Locked<A extends readonly unknown[] = never[]>(
+  resource: string | readonly string[] | ((...args: A) => string | readonly string[]),
+  options: LockedOptions<A> = {},
+): LockedDecorator<A> {
+  const { name = DEFAULT_INSTANCE, onBusy = 'throw', ...lockOptions } = options;
+  return (target, propertyKey, descriptor) => {
+    const where = describeMethod(target, propertyKey);
+    const original = methodOf(where, target, descriptor as PropertyDescriptor | undefined);
+    checkOptions(where, lockOptions, onBusy);
+    const method: LockedMethod = {
+      name: where,
+      service: serviceProperty(name),
+      options: lockOptions,
+      onBusy: onBusy as OnBusy,
+      returnsObservable: returnsObservable(target, propertyKey),
+      lockIndexes: currentLockIndexes(target, propertyKey),
+      original,
+      resourceOf: resourceFunction(where, resource as ResourceOption, target, propertyKey, original),
+    };
+    Inject(getLockServiceToken(name))(target, method.service);
+    const wrapped = wrapMethod(method);
+    prepend(INTERCEPTORS_METADATA, LockedInterceptor, wrapped);
+    prepend(EXCEPTION_FILTERS_METADATA, LockExceptionFilter, wrapped);
+    (descriptor as PropertyDescriptor).value = wrapped;
+  };
+}
+
+/** The property of an instance that holds the lock service of that name; one for all `@Locked` methods of a class. */
+export function serviceProperty(name: string): symbol {
+  return Symbol.for(`nestjs-redis-lock:service:${name}`);
+}
+
+type ResourceOption = string | readonly string[] | Method;
+
+function resourceFunction(
+  where: string,
+  resource: ResourceOption,
+  target: object,
+  propertyKey: string | symbol,
+  original: Method,
+): LockedMethod['resourceOf'] {
+  if (typeof resource === 'function') {
+    return (instance, args) => resource.apply(instance, args as unknown[]) as string;
+  }
+  if (typeof resource !== 'string') {
+    throw new LockConfigError(`${where}: @Locked takes one resource; lock several one inside the other, in a fixed order.`);
+  }
+  const render = bindTemplate(resource, target, propertyKey, original);
+  return (_instance, args) => render(args);
+}
+
+function methodOf(where: string, target: object, descriptor: PropertyDescriptor | undefined): Method {
+  const method: unknown = descriptor?.value;
+  const refuse = (why: string): never => {
+    throw new LockConfigError(`${where}: ${why}`);
+  };
+  if (typeof method !== 'function') return refuse('@Locked stands above methods only.');
+  if (typeof target === 'function') return refuse('@Locked needs an instance that Nest makes: static methods have none.');
+  if (/Generator/.test(method.constructor.name)) return refuse('@Locked cannot hold a lock for a generator.');
+  if (lockedHandlerOf(method) !== undefined) return refuse('there is a second @Locked; nest two methods instead.');
+  return method as Method;
+}
+
+function checkOptions(where: string, options: LockOptions, onBusy: unknown): void {
+  checkLockOptions(options, `@Locked of ${where}`);
+  if (onBusy === 'throw' || onBusy === 'skip' || typeof onBusy === 'function') return;
+  throw new LockConfigError(`${where}: onBusy is ${String(onBusy)}; allowed is "throw", "skip" or a function.`);
+}
+
+function returnsObservable(target: object, propertyKey: string | symbol): boolean {
+  const type: unknown = Reflect.getMetadata('design:returntype', target, propertyKey);
+  return typeof type === 'function' && (type === Observable || type.prototype instanceof Observable);
+}
+
+/** Ours goes outside of what stands below `@Locked`, and behind a filter that stands there: that one is more particular. */
+function prepend(key: string, value: unknown, wrapped: Method): void {
+  const existing = (Reflect.getMetadata(key, wrapped) ?? []) as unknown[];
+  Reflect.defineMetadata(key, [value, ...existing], wrapped);
+}

@@ -1,0 +1,9 @@
+// Generated from *.lua by `npm run lua`: edit the scripts, not this file.
+
+/** Every script with the number of its KEYS and ARGV. */
+export const luaScripts = {
+  tokenAsk: { keys: 2, args: 4, lua: "local time = redis.call('TIME')\nlocal now = time[1] * 1000000 + time[2]\nif now > tonumber(ARGV[3]) then\nreturn { -1, 0, now }\nend\nlocal token = string.format('%.0f', now)\nif redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. token, 'NX', 'PX', ARGV[2]) then\nlocal last = redis.call('SET', KEYS[2], token, 'PX', ARGV[4], 'GET')\nif last and tonumber(last) >= now then\ntoken = string.format('%.0f', tonumber(last) + 1)\nredis.call('SET', KEYS[1], ARGV[1] .. ' ' .. token, 'PX', ARGV[2])\nredis.call('SET', KEYS[2], token, 'PX', ARGV[4])\nend\nreturn { 1, tonumber(token), now }\nend\nlocal held = redis.call('GET', KEYS[1])\nlocal remaining = redis.call('PTTL', KEYS[1])\nlocal ours = ARGV[1] .. ' '\nif string.sub(held, 1, #ours) ~= ours then\nreturn { 0, remaining, now }\nend\nif remaining < tonumber(ARGV[2]) then\nredis.call('PEXPIRE', KEYS[1], ARGV[2])\nend\nreturn { 1, tonumber(string.sub(held, #ours + 1)), now }" },
+  tokenExtend: { keys: 1, args: 2, lua: "local held = redis.call('GET', KEYS[1])\nlocal ours = ARGV[1] .. ' '\nif not held or string.sub(held, 1, #ours) ~= ours then\nreturn 0\nend\nif redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then\nredis.call('PEXPIRE', KEYS[1], ARGV[2])\nend\nreturn 1" },
+  tokenInspect: { keys: 1, args: 0, lua: "local held = redis.call('GET', KEYS[1])\nif not held then\nreturn nil\nend\nreturn { held, redis.call('PTTL', KEYS[1]) }" },
+  tokenRelease: { keys: 1, args: 2, lua: "local held = redis.call('GET', KEYS[1])\nlocal ours = ARGV[1] .. ' '\nif not held or string.sub(held, 1, #ours) ~= ours then\nreturn 0\nend\nif ARGV[2] == '0' then\nredis.call('DEL', KEYS[1])\nelse\nredis.call('PEXPIRE', KEYS[1], ARGV[2])\nend\nreturn 1" },
+} as const;

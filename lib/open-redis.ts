@@ -1,0 +1,41 @@
+import { Redis, type RedisOptions } from 'ioredis';
+import type { Clock, Timer } from './core/clock.js';
+import type { RedisClient } from './stores/redis-client.js';
+
+/** The module's client, and how to end it. */
+export interface OpenedRedis {
+  readonly client: RedisClient;
+  /** Closes what was opened here; a client that was given is left alone. */
+  close(): Promise<void>;
+}
+
+/** How long a closing connection may wait for what it has sent before it is cut. */
+const QUIT_TIMEOUT_MS = 500;
+
+/** Takes the client that was given, or opens one. */
+export function openRedis(redis: string | RedisOptions | RedisClient, clock: Clock): OpenedRedis {
+  if (isClient(redis)) return { client: redis, close: () => Promise.resolve() };
+  const client = typeof redis === 'string' ? new Redis(redis, OURS) : new Redis({ ...OURS, ...redis });
+  // Without a listener ioredis writes every refused connection to the console; the module tells about it once.
+  client.on('error', () => undefined);
+  return { client: client as unknown as RedisClient, close: () => closeClient(client, clock) };
+}
+
+/**
+ * Commands wait for the connection instead of failing after a number of tries: every request of this library has its own
+ * timeout, and a release must not be given up while its lock may still be closed.
+ */
+const OURS: RedisOptions = { connectionName: 'nestjs-redis-lock', maxRetriesPerRequest: null };
+
+function isClient(redis: RedisOptions | RedisClient | string): redis is RedisClient {
+  return typeof redis === 'object' && 'evalsha' in redis && typeof redis.evalsha === 'function';
+}
+
+async function closeClient(client: Redis, clock: Clock): Promise<void> {
+  if (client.status !== 'ready') return client.disconnect();
+  let timer: Timer | undefined;
+  const patience = new Promise<void>((resolve) => (timer = clock.schedule(QUIT_TIMEOUT_MS, resolve)));
+  await Promise.race([client.quit().catch(() => undefined), patience]);
+  timer?.cancel();
+  client.disconnect();
+}

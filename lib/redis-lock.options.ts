@@ -1,0 +1,140 @@
+import type { RedisOptions } from 'ioredis';
+import type { LockStore } from './core/lock-store.js';
+import type { RedisClient } from './stores/redis-client.js';
+import type { StoreFactory } from './stores/store-context.js';
+
+/**
+ * How one lock is asked for and kept. What is left out comes from the module's options.
+ *
+ * @publicApi
+ */
+export interface LockOptions {
+  /**
+   * The lease, in milliseconds: how long Redis keeps the lock without a renewal. Long: a crashed holder blocks others for
+   * that long. Short: a pause of the process or of Redis loses the lock sooner, and renewals, at a third of it, cost more.
+   *
+   * @default 30000
+   * @minimum 50
+   */
+  readonly ttlMs?: number;
+
+  /**
+   * How long to wait for a lock that others hold, in milliseconds; 0 does not wait, Infinity waits for ever. Long: callers
+   * pile up behind a slow holder. Short: they fail with `LockTimeoutError` although the lock would soon be free.
+   *
+   * @default 5000
+   */
+  readonly waitMs?: number;
+
+  /**
+   * Renews the lease for as long as the hold lasts. Off: no traffic while held, and the lock is lost when `ttlMs` is over,
+   * whatever the work is doing.
+   *
+   * @default true
+   */
+  readonly renew?: boolean;
+
+  /**
+   * Ends renewal this long after the grant, in milliseconds: the lock is lost then, so that work which hangs does not
+   * keep it for ever. Too short, and slow work loses its lock.
+   *
+   * @default Infinity
+   */
+  readonly maxHoldMs?: number;
+
+  /**
+   * Keeps the lock closed this long after the grant, in milliseconds, even if the work ended sooner, without keeping the
+   * caller waiting: a cron job of 1 ms on machines whose clocks differ by less than this runs once. Everybody else waits
+   * that long at least.
+   *
+   * @default 0
+   */
+  readonly minHoldMs?: number;
+
+  /**
+   * Lets work that holds the lock take it again, as a nested hold of the same grant. Off: asking again is a
+   * `LockReentryError`, which finds accidental nesting; it is never a deadlock.
+   *
+   * @default true
+   */
+  readonly reentrant?: boolean;
+
+  /**
+   * What the caller of `using` or of a `@Locked` method gets when the lock was lost while the work ran: `throw`, a
+   * `LockLostError` whose `cause` is the work's own error; `ignore`, the work's own result or error, which may have been
+   * made beside another holder.
+   *
+   * @default 'throw'
+   */
+  readonly onLost?: 'throw' | 'ignore';
+
+  /** Ends the waiting with its reason. Once the lock is held it has no effect. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * The options of `RedisLockModule.forRoot()`. Those of {@link LockOptions} are the defaults of every lock of the module.
+ *
+ * @publicApi
+ */
+export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal'> {
+  /**
+   * Where Redis is: a URL, options of ioredis, or a client of ioredis. A client that is given stays the caller's: nothing
+   * is defined on it and it is never closed. With a URL or options the module opens one connection and closes it at the
+   * end. Sharing a client saves a connection; its queue and its settings are then shared too.
+   *
+   * @default 'redis://127.0.0.1:6379'
+   */
+  readonly redis?: string | RedisOptions | RedisClient;
+
+  /**
+   * Stands before every resource in its key; may be empty. It keeps locks apart from other data and other applications: two
+   * applications lock each other out only if theirs are equal.
+   *
+   * @default 'lock_'
+   */
+  readonly prefix?: string;
+
+  /**
+   * What the braces of a key hold, which decide its slot in a cluster. `family`, the first segment: `{lock_goods}:300`, so
+   * that a family shares a slot and several of it can be locked at once. `resource`, all of it: `{lock_goods:300}`, so that a
+   * hot family is spread over all nodes. Braces in a resource are kept: `goods:{300}`.
+   *
+   * @default 'family'
+   */
+  readonly hashTag?: 'family' | 'resource';
+
+  /**
+   * Makes the key from the resource, to the letter, in place of `prefix` and `hashTag`: to meet another system's keys. Two
+   * resources that get the same key exclude each other.
+   */
+  readonly key?: (resource: string) => string;
+
+  /**
+   * How long one request to Redis may take, in milliseconds. Long: callers learn late that Redis is gone. Short: a slow
+   * Redis looks like one that is gone.
+   *
+   * @default 1000
+   * @minimum 10
+   */
+  readonly requestTimeoutMs?: number;
+
+  /**
+   * How long running holds may finish when the application shuts down, in milliseconds; then their signals abort and their
+   * locks are released. Long: deployments wait for slow work. Short: it loses its lock.
+   *
+   * @default 5000
+   */
+  readonly shutdownGraceMs?: number;
+
+  /**
+   * The algorithm: what `token()` or `memory()` answers, or a store of your own. A store that is given ready-made is not
+   * closed by the module.
+   *
+   * @default token()
+   */
+  readonly store?: LockStore | StoreFactory;
+}
+
+/** The name of a module instance that was given none. */
+export const DEFAULT_INSTANCE = 'default';

@@ -1,0 +1,158 @@
+import { LockConfigError } from './core/errors.js';
+import type { LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
+
+type LockDefaults = Required<Omit<LockOptions, 'signal'>>;
+
+/** A module's options with every default filled in. */
+export interface ResolvedOptions
+  extends LockDefaults,
+    Required<Pick<RedisLockModuleOptions, 'redis' | 'prefix' | 'hashTag' | 'requestTimeoutMs' | 'shutdownGraceMs'>>,
+    Pick<RedisLockModuleOptions, 'key' | 'store'> {}
+
+/** A lock's options with the module's filled in. */
+export interface ResolvedLockOptions extends LockDefaults {
+  readonly signal: AbortSignal | undefined;
+}
+
+const LOCK_DEFAULTS: LockDefaults = {
+  ttlMs: 30_000,
+  waitMs: 5_000,
+  renew: true,
+  maxHoldMs: Infinity,
+  minHoldMs: 0,
+  reentrant: true,
+  onLost: 'throw',
+};
+
+const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'store'> = {
+  ...LOCK_DEFAULTS,
+  redis: 'redis://127.0.0.1:6379',
+  prefix: 'lock_',
+  hashTag: 'family',
+  requestTimeoutMs: 1_000,
+  shutdownGraceMs: 5_000,
+};
+
+interface Rule {
+  readonly allowed: string;
+  readonly fits: (value: unknown) => boolean;
+}
+
+const MIN_TTL_MS = 50;
+/** Redis keeps expiries as 64-bit milliseconds since 1970; a year is more than any lease needs. */
+const MAX_TTL_MS = 365 * 24 * 3600 * 1000;
+
+const atLeast = (least: number): Rule => ({
+  allowed: `a number of milliseconds from ${least} up, or Infinity`,
+  fits: (value) => typeof value === 'number' && value >= least,
+});
+const between = (least: number, most: number): Rule => ({
+  allowed: `a number of milliseconds from ${least} to ${most}`,
+  fits: (value) => typeof value === 'number' && value >= least && value <= most,
+});
+const oneOf = (...values: readonly unknown[]): Rule => ({
+  allowed: values.map((value) => JSON.stringify(value)).join(' or '),
+  fits: (value) => values.includes(value),
+});
+
+const LOCK_RULES: Record<keyof LockOptions, Rule> = {
+  ttlMs: between(MIN_TTL_MS, MAX_TTL_MS),
+  waitMs: atLeast(0),
+  renew: oneOf(true, false),
+  maxHoldMs: atLeast(1),
+  minHoldMs: between(0, MAX_TTL_MS),
+  reentrant: oneOf(true, false),
+  onLost: oneOf('throw', 'ignore'),
+  signal: { allowed: 'an AbortSignal', fits: (value) => typeof value === 'object' && value !== null && 'throwIfAborted' in value },
+};
+
+const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
+  ...LOCK_RULES,
+  redis: {
+    allowed: 'a redis:// or rediss:// URL, options of ioredis, or a client of ioredis (not a Cluster yet)',
+    fits: (value) =>
+      typeof value === 'string'
+        ? /^rediss?:\/\/|^unix:\/\/|^\//.test(value)
+        : typeof value === 'object' && value !== null && !('isCluster' in value && value.isCluster),
+  },
+  prefix: {
+    allowed: 'a string without braces, |, white space and control characters; it may be empty',
+    fits: (value) => typeof value === 'string' && !/[{}|\s\u0000-\u001f\u007f]/.test(value),
+  },
+  hashTag: oneOf('family', 'resource'),
+  key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
+  requestTimeoutMs: between(10, 2 ** 31 - 1),
+  shutdownGraceMs: between(0, 2 ** 31 - 1),
+  store: {
+    allowed: 'what token() or memory() answers, or a LockStore',
+    fits: (value) =>
+      typeof value === 'function' || (typeof value === 'object' && value !== null && 'ask' in value && 'extend' in value),
+  },
+};
+
+/**
+ * Fills in the defaults of a module's options.
+ *
+ * @throws LockConfigError naming the option, what was given and what is allowed.
+ */
+export function resolveOptions(given: RedisLockModuleOptions = {}): ResolvedOptions {
+  const known = withoutUndefined(given);
+  check(known, MODULE_RULES, 'the options of RedisLockModule');
+  const resolved = { ...MODULE_DEFAULTS, ...known };
+  checkTogether(resolved);
+  return resolved;
+}
+
+/**
+ * Fills in a lock's options from its module's.
+ *
+ * @throws LockConfigError naming the option, what was given and what is allowed.
+ */
+export function resolveLockOptions(given: LockOptions | undefined, defaults: ResolvedLockOptions): ResolvedLockOptions {
+  if (given === undefined) return defaults;
+  const known = withoutUndefined(given);
+  check(known, LOCK_RULES, 'the options of a lock');
+  const resolved = { ...defaults, ...known };
+  checkTogether(resolved);
+  return resolved;
+}
+
+/** The part of a module's options that is each lock's default. */
+export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
+  const { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost } = options;
+  return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, signal: undefined };
+}
+
+/** @throws LockConfigError naming the option, what was given and what is allowed. */
+export function checkLockOptions(given: LockOptions, place: string): void {
+  check(withoutUndefined(given), LOCK_RULES, place);
+}
+
+function check(given: object, rules: Record<string, Rule>, place: string): void {
+  for (const [option, value] of Object.entries(given)) {
+    const rule = rules[option];
+    if (rule === undefined) {
+      throw new LockConfigError(`${place}: there is no option ${option}; there are ${Object.keys(rules).join(', ')}.`);
+    }
+    if (!rule.fits(value)) {
+      throw new LockConfigError(`${place}: ${option} is ${shown(value)}; allowed is ${rule.allowed}.`);
+    }
+  }
+}
+
+function checkTogether({ minHoldMs, maxHoldMs }: LockDefaults): void {
+  if (minHoldMs <= maxHoldMs) return;
+  throw new LockConfigError(`minHoldMs is ${minHoldMs}; allowed is up to maxHoldMs, which is ${maxHoldMs}.`);
+}
+
+function withoutUndefined<T extends object>(given: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {
+  const known = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(known) as { [K in keyof T]-?: Exclude<T[K], undefined> };
+}
+
+/** A URL may hold a password: errors name what is wrong, never the whole of it. */
+function shown(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.replace(/\/\/[^@/]*@/, '//***@'));
+  if (typeof value === 'object' && value !== null) return `an object of class ${value.constructor?.name ?? 'Object'}`;
+  return String(value);
+}

@@ -1,0 +1,23 @@
+/**
+ * What a store uses of an ioredis client, of version 5 or 6. Their classes are not assignable to each other, so that the
+ * client is typed by the commands used.
+ */
+export interface RedisClient {
+  /** `wait`, `connecting`, `connect`, `ready`, `reconnecting`, `close`, `end` … */
+  readonly status: string;
+  evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
+  eval(script: string, keyCount: number, ...args: string[]): Promise<unknown>;
+  time(): Promise<unknown>;
+  pipeline(): RedisPipeline;
+  on(event: 'ready' | 'close', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  off(event: 'ready' | 'close', listener: () => void): unknown;
+  off(event: 'error', listener: (error: Error) => void): unknown;
+  listenerCount(event: string): number;
+}
+
+/** What a store uses of ioredis' pipelines. */
+export interface RedisPipeline {
+  evalsha(sha: string, keyCount: number, ...args: string[]): unknown;
+  exec(): Promise<[error: Error | null, result: unknown][] | null>;
+}

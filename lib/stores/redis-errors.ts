@@ -1,0 +1,58 @@
+import { LockUnavailableError } from '../core/errors.js';
+
+/**
+ * What a server's refusal means to the user. Redis 6.2 puts it into the text of a script's error, later ones in front. The
+ * first that fits counts; `permanent`: asking again does not help.
+ */
+const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean; readonly advice: string }[] = [
+  {
+    matches: /\bWRONGTYPE\b/,
+    permanent: true,
+    advice: 'the key holds a value of another type: give the locks a prefix that nothing else uses',
+  },
+  {
+    matches: /\b(NOAUTH|WRONGPASS|ERR invalid password|ERR AUTH)\b/,
+    permanent: true,
+    advice: 'Redis wants a user name and a password, or other ones: see the `redis` option',
+  },
+  {
+    matches: /\bNOPERM\b|ACL failure/,
+    permanent: true,
+    advice: 'the Redis user may not do this: allow it the lock keys, and EVAL, EVALSHA, TIME, GET, SET, DEL, PTTL and PEXPIRE',
+  },
+  {
+    matches: /unknown command/i,
+    permanent: true,
+    advice: 'this server has no scripts: the token store needs EVAL',
+  },
+  { matches: /\bREADONLY\b/, permanent: false, advice: 'this server is a read-only replica: connect to the master' },
+  { matches: /\bOOM\b/, permanent: false, advice: 'Redis is out of memory: see its maxmemory' },
+  { matches: /\bLOADING\b/, permanent: false, advice: 'Redis is loading its data' },
+  { matches: /\bMASTERDOWN\b/, permanent: false, advice: 'the replica has lost its master' },
+  { matches: /\bMISCONF\b/, permanent: false, advice: 'Redis cannot save to disk and refuses to write' },
+  { matches: /\bNOREPLICAS\b/, permanent: false, advice: 'Redis has too few replicas to accept writes' },
+  { matches: /^BUSY\b/, permanent: false, advice: 'Redis is busy with a script of somebody else' },
+  { matches: /^ERR /, permanent: true, advice: 'Redis refused the command' },
+];
+
+/** Turns what ioredis rejected with into the error of this library, saying what to change. */
+export function unavailableBecause(error: unknown, subject: string): LockUnavailableError {
+  if (error instanceof LockUnavailableError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  const refusal = REFUSALS.find(({ matches }) => matches.test(message));
+  const why = refusal === undefined ? message : `${refusal.advice} (${message})`;
+  return new LockUnavailableError(`No answer of use for ${subject}: ${why}.`, {
+    cause: error,
+    permanent: refusal?.permanent ?? false,
+  });
+}
+
+/** The server does not know the script (any more): after SCRIPT FLUSH, a restart or a failover. */
+export function isScriptMissing(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT');
+}
+
+/** The server takes EVAL at most. */
+export function isEvalShaRefused(error: unknown): boolean {
+  return error instanceof Error && /(unknown command|NOPERM|not allowed).*evalsha/i.test(error.message);
+}

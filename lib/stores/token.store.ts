@@ -1,0 +1,125 @@
+import type {
+  AskReply,
+  AskRequest,
+  ExtendReply,
+  ExtendRequest,
+  HolderInfo,
+  LockStore,
+  ReleaseRequest,
+  StoreCapabilities,
+  StoreListener,
+} from '../core/lock-store.js';
+import { fenceKey } from '../core/resource-key.js';
+import { luaScripts } from '../lua/index.js';
+import { RedisConnection } from './redis-connection.js';
+import { unavailableBecause } from './redis-errors.js';
+import { RedisScript } from './redis-script.js';
+import type { StoreContext, StoreFactory } from './store-context.js';
+
+/** Tokens must rise for as long as a resource may remember an old one: a day. */
+const FENCE_LIFE_MS = String(24 * 60 * 60 * 1000);
+
+const askScript = new RedisScript(luaScripts.tokenAsk, (reply) => reply as [status: number, value: number, now: number]);
+const releaseScript = new RedisScript(luaScripts.tokenRelease, (reply) => reply === 1);
+const extendScript = new RedisScript(luaScripts.tokenExtend, (reply): ExtendReply => (reply === 1 ? 'renewed' : 'lost'));
+const inspectScript = new RedisScript(luaScripts.tokenInspect, (reply) => reply as [value: string, ttl: number] | null);
+
+/**
+ * The default store: one key with its owner and its fencing token, on one Redis (or Valkey) from 6.2 on.
+ *
+ * Every lease and token is measured by the server's clock. A grant can be violated only where the server itself forgets:
+ * a failover that lost the write, a flush, an eviction policy that takes keys with a TTL.
+ *
+ * @publicApi
+ */
+export function token(): StoreFactory {
+  return (context) => new TokenStore(context);
+}
+
+class TokenStore implements LockStore {
+  readonly capabilities: StoreCapabilities = {
+    queue: false,
+    fencing: true,
+    idempotentAsk: true,
+    modes: ['exclusive'],
+    maxKeys: 1,
+    resolutionMs: 1,
+  };
+
+  private readonly connection: RedisConnection;
+
+  constructor(private readonly context: StoreContext) {
+    this.connection = new RedisConnection(context.redis(), context.clock, context.requestTimeoutMs);
+  }
+
+  listen(listener: StoreListener): () => void {
+    return this.connection.listen(listener);
+  }
+
+  async ask(request: AskRequest): Promise<AskReply> {
+    try {
+      const reply = await this.askOnce(request);
+      // The server's clock may have been set forward since it was last heard: its answer has told, so ask once more.
+      return reply.status === 'expired' ? await this.askOnce(request) : reply;
+    } catch (error) {
+      throw unavailableBecause(error, 'a lock');
+    }
+  }
+
+  async release({ keys, owner, keepMs }: ReleaseRequest): Promise<boolean> {
+    try {
+      return await releaseScript.run(this.connection, keys, [owner, String(keepMs)]);
+    } catch (error) {
+      throw unavailableBecause(error, 'a release');
+    }
+  }
+
+  async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    const calls = requests.map(({ keys, owner, leaseMs }) => ({ keys, args: [owner, String(leaseMs)] }));
+    try {
+      const replies = await extendScript.runAll(this.connection, calls);
+      return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
+    } catch {
+      return requests.map(() => 'unknown');
+    }
+  }
+
+  async inspect(key: string): Promise<HolderInfo | null> {
+    let reply: [value: string, ttl: number] | null;
+    try {
+      reply = await inspectScript.run(this.connection, [key], []);
+    } catch (error) {
+      throw unavailableBecause(error, 'a look at a lock');
+    }
+    return reply === null ? null : holderOf(reply[0], reply[1]);
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  private async askOnce({ keys, owner, leaseMs, expiresAt }: AskRequest): Promise<AskReply> {
+    const { clock } = this.context;
+    const deadline = this.connection.knownMicros(expiresAt) ?? (await this.connection.serverMicros(expiresAt));
+    const sentAt = clock.now();
+    // Nobody waits for the answer any more: an ask that is not sent needs no release behind it.
+    if (sentAt >= expiresAt) return { status: 'expired' };
+    const [key] = keys as readonly [string];
+    const args = [owner, String(leaseMs), String(deadline), FENCE_LIFE_MS];
+    const [status, value, now] = await askScript.run(this.connection, [key, fenceKey(key)], args);
+    this.connection.heard(now, sentAt);
+    if (status === 1) return { status: 'granted', token: value };
+    if (status === 0) return { status: 'held', remainingMs: value === -1 ? Infinity : value };
+    return { status: 'expired' };
+  }
+}
+
+/** Values of this store are `<instanceId>:<askId> <token>`; what another system wrote is shown as it is. */
+function holderOf(value: string, ttl: number): HolderInfo {
+  const ours = /^([\w-]+):\d+ (\d+)$/.exec(value);
+  return {
+    holder: ours?.[1] ?? value,
+    remainingMs: ttl === -1 ? Infinity : ttl,
+    token: ours === null ? undefined : Number(ours[2]),
+  };
+}

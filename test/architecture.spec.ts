@@ -1,0 +1,82 @@
+import { readdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { SourceFile, type Import } from './support/source-file.js';
+
+const root = resolve(__dirname, '..');
+const MAX_LINES = 220;
+const GENERATED = 'lib/lua/index.ts';
+const CLOCK = 'lib/core/clock.ts';
+const AMBIENT =
+  /^(?:Date\.now|new Date\(\)|performance\.now|Math\.random|AbortSignal\.timeout|set(?:Timeout|Interval|Immediate))$/;
+const CORE_FOR_STORES = ['lock-store', 'errors', 'clock'].map((name) => `lib/core/${name}.ts`);
+
+const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.ts'))
+  .map((name) => new SourceFile(root, join('lib', name)));
+
+const inFolder = (folder: string) => files.filter(({ path }) => path.startsWith(folder));
+
+function offences(of: readonly SourceFile[], isAllowed: (imported: Import) => boolean): string[] {
+  return of.flatMap(({ path, imports }) =>
+    imports.filter((imported) => !isAllowed(imported)).map(({ from }) => `${path} imports ${from}`),
+  );
+}
+
+function cycles(): string[] {
+  const graph = new Map(files.map((file) => [file.path, file.imports.map(({ from }) => from)]));
+  const done = new Set<string>();
+  const found: string[] = [];
+  const walk = (path: string, trail: readonly string[]): void => {
+    if (trail.includes(path)) found.push([...trail.slice(trail.indexOf(path)), path].join(' > '));
+    else if (!done.has(path)) {
+      for (const next of graph.get(path) ?? []) walk(next, [...trail, path]);
+      done.add(path);
+    }
+  };
+  for (const path of graph.keys()) walk(path, []);
+  return found;
+}
+
+describe('architecture', () => {
+  it('has every floor to look at', () => {
+    for (const folder of ['lib/core/', 'lib/stores/', 'lib/lua/']) expect(inFolder(folder)).not.toHaveLength(0);
+  });
+
+  it('core knows Node only', () => {
+    expect(offences(inFolder('lib/core/'), ({ from }) => /^(?:node:|lib\/core\/)/.test(from))).toEqual([]);
+  });
+
+  it('stores know the scripts, the contract of the core, and only the types of ioredis', () => {
+    const isAllowed = ({ from, typeOnly, dynamic }: Import) =>
+      /^(?:node:|lib\/(?:lua|stores)\/)/.test(from) ||
+      CORE_FOR_STORES.includes(from) ||
+      (from === 'ioredis' && (typeOnly || dynamic));
+    expect(offences(inFolder('lib/stores/'), isAllowed)).toEqual([]);
+  });
+
+  it('the wire knows nothing', () => {
+    expect(offences(inFolder('lib/lua/'), () => false)).toEqual([]);
+  });
+
+  it('only the clock reads time, makes timers and draws random numbers', () => {
+    const ambient = files
+      .filter(({ path }) => path !== CLOCK)
+      .flatMap(({ path, names, imports }) => [
+        ...[...names].filter((name) => AMBIENT.test(name)).map((name) => `${path} uses ${name}`),
+        ...imports
+          .filter(({ from }) => /^(?:node:)?(?:timers|perf_hooks)/.test(from))
+          .map(({ from }) => `${path} imports ${from}`),
+      ]);
+    expect(ambient).toEqual([]);
+  });
+
+  it(`no file is longer than ${MAX_LINES} lines`, () => {
+    const long = files.filter(({ path, lines }) => path !== GENERATED && lines > MAX_LINES);
+    expect(long.map(({ path, lines }) => `${path}: ${lines}`)).toEqual([]);
+  });
+
+  it('imports make no cycle', () => {
+    expect(cycles()).toEqual([]);
+  });
+});

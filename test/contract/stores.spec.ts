@@ -1,0 +1,42 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { memory, type StoreFactory, token } from 'nestjs-redis-lock';
+import { ManualClock, registerStoreContract, type StoreUnderTest } from 'nestjs-redis-lock/testing';
+import { SystemClock } from '../../lib/core/clock.js';
+import type { RedisClient } from '../../lib/stores/redis-client.js';
+
+async function onRedis(factory: StoreFactory): Promise<StoreUnderTest> {
+  const redis = new Redis(process.env['TEST_REDIS_URL'] as string);
+  const clock = new SystemClock();
+  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis as unknown as RedisClient });
+  return {
+    store,
+    clock,
+    pass: async (ms) => void (await sleep(ms)),
+    close: async () => {
+      await store.close();
+      await redis.quit();
+    },
+  };
+}
+
+function inMemory(): Promise<StoreUnderTest> {
+  const clock = new ManualClock();
+  const store = memory()({
+    clock,
+    requestTimeoutMs: 1_000,
+    redis: () => {
+      throw new Error('the memory store needs no Redis');
+    },
+  });
+  return Promise.resolve({ store, clock, pass: (ms) => clock.advance(ms), close: () => store.close() });
+}
+
+describe('token store', () => {
+  registerStoreContract({ createStore: () => onRedis(token()), describe, it });
+});
+
+describe('memory store', () => {
+  registerStoreContract({ createStore: inMemory, describe, it });
+});

@@ -1,0 +1,12 @@
+import { startRedis, type RedisServer } from './redis/index.ts';
+
+declare global {
+  var testRedis: RedisServer | undefined;
+}
+
+export default async function globalSetup(): Promise<void> {
+  const server = await startRedis();
+  globalThis.testRedis = server;
+  process.env.TEST_REDIS_URL = server.url;
+  console.log(`\nRedis for the tests: ${server.description}, port ${server.port}`);
+}

@@ -1,0 +1,25 @@
+const { readFileSync } = require('node:fs');
+
+// `only` leaves no trace in the results when it stands on the only test of a file, so it is looked for in the source.
+const FOCUSED = /^\s*(?:(?:it|test|describe)\.only|fit|fdescribe)\b/m;
+const NOT_RUN = new Set(['pending', 'skipped', 'todo', 'disabled', 'focused']);
+
+/** In CI every test runs: one that is skipped, put off or focused fails the run. */
+module.exports = class NoSkipsReporter {
+  constructor() {
+    this.found = [];
+  }
+
+  onTestResult(test, result) {
+    if (FOCUSED.test(readFileSync(test.path, 'utf8'))) this.found.push(`${test.path}: a focused test`);
+    for (const { fullName, status } of result.testResults) {
+      if (NOT_RUN.has(status)) this.found.push(`${test.path}: ${status}: ${fullName}`);
+    }
+    if (result.skipped) this.found.push(`${test.path}: skipped`);
+  }
+
+  getLastError() {
+    if (process.env.CI !== 'true' || this.found.length === 0) return undefined;
+    return new Error(`Tests that did not run:\n${this.found.map((line) => `  ${line}`).join('\n')}`);
+  }
+};

@@ -1,0 +1,71 @@
+import type { Socket } from 'node:net';
+
+type Mode = 'flow' | 'hold' | 'drop';
+
+/** `null` is the end of the stream: it travels in line with the bytes before it. */
+interface Parcel {
+  readonly bytes: Buffer | null;
+  readonly dueAt: number;
+}
+
+/** One direction of one connection: what came in and has not gone out yet. */
+export class Pipe {
+  private readonly queue: Parcel[] = [];
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly lane: Lane,
+    private readonly to: Socket,
+  ) {}
+
+  push(bytes: Buffer | null): void {
+    if (this.lane.mode === 'drop' && bytes) return;
+    this.queue.push({ bytes, dueAt: performance.now() + this.lane.delayMs });
+    this.pump();
+  }
+
+  pump(): void {
+    clearTimeout(this.timer);
+    while (this.queue.length > 0 && this.lane.mode !== 'hold') {
+      const wait = this.queue[0].dueAt - performance.now();
+      if (wait > 0) {
+        this.timer = setTimeout(() => this.pump(), wait);
+        return;
+      }
+      const { bytes } = this.queue.shift()!;
+      if (bytes) this.to.write(bytes);
+      else this.to.end();
+    }
+  }
+
+  close(): void {
+    clearTimeout(this.timer);
+    this.queue.length = 0;
+  }
+}
+
+/** One direction of all connections, present and to come. */
+export class Lane {
+  private readonly pipes = new Set<Pipe>();
+  private currentMode: Mode = 'flow';
+  delayMs = 0;
+
+  get mode(): Mode {
+    return this.currentMode;
+  }
+
+  set mode(mode: Mode) {
+    this.currentMode = mode;
+    for (const pipe of this.pipes) pipe.pump();
+  }
+
+  open(to: Socket): Pipe {
+    const pipe = new Pipe(this, to);
+    this.pipes.add(pipe);
+    to.once('close', () => {
+      pipe.close();
+      this.pipes.delete(pipe);
+    });
+    return pipe;
+  }
+}

@@ -1,0 +1,149 @@
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { Lane, type Pipe } from './proxy-lane.js';
+import { encodeRequest, RespRequestReader } from './resp.js';
+
+export type Direction = 'requests' | 'replies';
+export type ChunkObserver = (direction: Direction, chunk: Buffer) => void;
+/** Answers the error a command shall get ("ERR unknown command"), or undefined to let it through. */
+export type CommandFilter = (words: readonly string[]) => string | undefined;
+
+interface Connection {
+  readonly client: Socket;
+  readonly server: Socket;
+}
+
+/**
+ * A faulty network in front of a Redis. Every fault holds for the connections there are and those to come, until it
+ * is taken back. A refused command is replaced by a script that answers the error, so that errors keep their place
+ * among the replies of a pipeline.
+ */
+export class RedisProxy {
+  private readonly lanes: Record<Direction, Lane> = { requests: new Lane(), replies: new Lane() };
+  private readonly connections = new Set<Connection>();
+  private listener: Server | undefined;
+  private boundPort = 0;
+  /** Sees each chunk as it arrives, before any fault. */
+  observer: ChunkObserver | undefined;
+  filter: CommandFilter | undefined;
+
+  private constructor(private readonly target: URL) {}
+
+  static async start(targetUrl: string): Promise<RedisProxy> {
+    const proxy = new RedisProxy(new URL(targetUrl));
+    await proxy.acceptConnections();
+    return proxy;
+  }
+
+  get port(): number {
+    return this.boundPort;
+  }
+
+  /** The target's URL, credentials and database included, by way of this proxy. */
+  get url(): string {
+    const url = new URL(this.target);
+    url.host = `127.0.0.1:${this.port}`;
+    return url.href;
+  }
+
+  get connectionCount(): number {
+    return this.connections.size;
+  }
+
+  /** Keeps what comes until `resume`, in order. */
+  hold(direction: Direction): void {
+    this.lanes[direction].mode = 'hold';
+  }
+
+  /** Loses what comes until `resume`. */
+  drop(direction: Direction): void {
+    this.lanes[direction].mode = 'drop';
+  }
+
+  resume(direction: Direction): void {
+    this.lanes[direction].mode = 'flow';
+  }
+
+  /** Delivers what comes from now on `ms` later, in order; 0 ends it. */
+  delay(direction: Direction, ms: number): void {
+    this.lanes[direction].delayMs = ms;
+  }
+
+  refuseCommands(names: readonly string[], error: string): void {
+    const refused = new Set(names.map((name) => name.toUpperCase()));
+    this.filter = (words) => (refused.has(words[0]?.toUpperCase() ?? '') ? error : undefined);
+  }
+
+  /** RST to the clients; Redis sees its connections end. What is held is lost. */
+  reset(): void {
+    for (const { client, server } of this.connections) {
+      client.resetAndDestroy();
+      server.destroy();
+    }
+  }
+
+  /** FIN to one side of every connection; the other direction stays open. */
+  halfClose(side: 'client' | 'server'): void {
+    for (const connection of this.connections) connection[side].end();
+  }
+
+  /** New connections get ECONNREFUSED; those there are stay. */
+  async refuseConnections(): Promise<void> {
+    this.listener?.close();
+    this.listener = undefined;
+  }
+
+  async acceptConnections(): Promise<void> {
+    if (this.listener) return;
+    const listener = createServer({ allowHalfOpen: true }, (client) => this.open(client));
+    this.listener = listener;
+    await new Promise<void>((resolve, reject) =>
+      listener.once('error', reject).listen(this.boundPort, '127.0.0.1', resolve),
+    );
+    this.boundPort = (listener.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    const listener = this.listener;
+    const closed = listener && new Promise<void>((resolve) => void listener.once('close', resolve));
+    await this.refuseConnections();
+    this.reset();
+    await closed;
+  }
+
+  private open(client: Socket): void {
+    const server = connect({
+      host: this.target.hostname,
+      port: Number(this.target.port || 6379),
+      allowHalfOpen: true,
+    });
+    const connection = { client, server };
+    this.connections.add(connection);
+    const reader = new RespRequestReader();
+    const toServer = this.lanes.requests.open(server);
+    const toClient = this.lanes.replies.open(client);
+    this.pipe('requests', client, toServer, (chunk) => this.filtered(reader, chunk));
+    this.pipe('replies', server, toClient, (chunk) => [chunk]);
+    const end = () => {
+      client.destroy();
+      server.destroy();
+      this.connections.delete(connection);
+    };
+    for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end);
+  }
+
+  private pipe(direction: Direction, from: Socket, into: Pipe, convert: (chunk: Buffer) => Buffer[]): void {
+    from.on('data', (chunk: Buffer) => {
+      this.observer?.(direction, chunk);
+      for (const bytes of convert(chunk)) into.push(bytes);
+    });
+    from.on('end', () => into.push(null));
+  }
+
+  private filtered(reader: RespRequestReader, chunk: Buffer): Buffer[] {
+    return reader.push(chunk).map(({ words, bytes }) => {
+      const error = this.filter?.(words);
+      if (error === undefined) return bytes;
+      return encodeRequest(['EVAL', 'return redis.error_reply(ARGV[1])', '0', error.replace(/^-/, '')]);
+    });
+  }
+}

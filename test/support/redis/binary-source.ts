@@ -1,0 +1,61 @@
+import { execFile } from 'node:child_process';
+import { accessSync, constants } from 'node:fs';
+import { basename, delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+import { startLocalServer, type RedisBinary } from './local-server.ts';
+import type { RedisCandidate, RedisKind, RedisSource } from './types.ts';
+
+const run = promisify(execFile);
+const NAMES = ['redis-server', 'valkey-server'];
+
+/** Runs it once, which also proves that its libraries are found. */
+export async function inspectBinary(path: string, env: NodeJS.ProcessEnv, origin: string): Promise<RedisBinary> {
+  const { stdout } = await run(path, ['--version'], { env, timeout: 10_000 });
+  const version = /\bv=(\d+\.\d+\.\d+)/.exec(stdout)?.[1];
+  if (!version) throw new Error(`${path} is no Redis server: ${stdout.trim().slice(0, 80)}`);
+  return { path, env, version, description: `${basename(path)} ${version} (${origin})` };
+}
+
+export function localSource(kind: RedisKind, binary: RedisBinary): RedisSource {
+  return {
+    kind,
+    version: binary.version,
+    description: binary.description,
+    start: (options) => startLocalServer(binary, options),
+  };
+}
+
+function onPath(name: string, env: NodeJS.ProcessEnv): string | undefined {
+  const folders = (env.PATH ?? '').split(delimiter).filter(Boolean);
+  return folders.map((folder) => join(folder, name)).find(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function namedBinaryCandidate(env: NodeJS.ProcessEnv): RedisCandidate | undefined {
+  const path = env.REDIS_SERVER_BIN;
+  if (!path) return undefined;
+  return {
+    name: 'REDIS_SERVER_BIN',
+    explicit: true,
+    find: async () => localSource('binary', await inspectBinary(path, env, `REDIS_SERVER_BIN ${path}`)),
+  };
+}
+
+export function pathCandidate(env: NodeJS.ProcessEnv): RedisCandidate {
+  return {
+    name: 'PATH',
+    async find() {
+      const path = NAMES.map((name) => onPath(name, env)).find((found) => found !== undefined);
+      if (!path) throw new Error(`neither ${NAMES.join(' nor ')} on PATH`);
+      return localSource('binary', await inspectBinary(path, env, path));
+    },
+  };
+}

@@ -1,0 +1,77 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+
+/**
+ * The small parent of a local server. Its stdin is a pipe held by us: when that ends, even because we were killed with
+ * SIGKILL, it kills the server. Given to `node -e`, so that it needs no file beside compiled or transformed code.
+ */
+const SCRIPT = `
+const { spawn } = require('node:child_process');
+const { mkdtempSync, rmSync } = require('node:fs');
+const { join } = require('node:path');
+const folder = mkdtempSync(join(require('node:os').tmpdir(), 'redis-'));
+const [command, ...args] = process.argv.slice(1);
+const server = spawn(command, args, { cwd: folder, stdio: ['ignore', 'inherit', 'inherit'] });
+const end = (code) => {
+  rmSync(folder, { recursive: true, force: true });
+  process.exit(code);
+};
+server.on('error', (error) => { console.error(error.message); end(127); });
+server.on('exit', (code) => end(code ?? 1));
+process.stdin.on('end', () => server.kill('SIGKILL')).on('error', () => server.kill('SIGKILL')).resume();
+`;
+
+const OUTPUT_KEPT = 4_096;
+
+/** A command that cannot outlive this process. */
+export class GuardedProcess {
+  /** For the test that kills its holder. */
+  static readonly script = SCRIPT;
+  private readonly guardian: ChildProcess;
+  private log = '';
+  private exit = false;
+  readonly exited: Promise<void>;
+
+  constructor(command: string, args: readonly string[], env: NodeJS.ProcessEnv) {
+    // Detached: Ctrl-C reaches us alone, so that locks can still be released on the server while we shut down.
+    this.guardian = spawn(process.execPath, ['-e', SCRIPT, '--', command, ...args], {
+      env: { ...env, NODE_OPTIONS: '' },
+      detached: true,
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    const keep = (chunk: Buffer) => (this.log = (this.log + chunk.toString()).slice(-OUTPUT_KEPT));
+    this.guardian.stdout?.on('data', keep);
+    this.guardian.stderr?.on('data', keep);
+    this.guardian.stdin?.on('error', () => undefined);
+    this.exited = new Promise((resolve) => {
+      const done = () => {
+        this.exit = true;
+        resolve();
+      };
+      this.guardian.once('error', done).once('close', done);
+    });
+    this.unref();
+  }
+
+  /** The last lines the server wrote, for the message when it does not start. */
+  get output(): string {
+    return this.log.trim();
+  }
+
+  get hasExited(): boolean {
+    return this.exit;
+  }
+
+  async stop(): Promise<void> {
+    this.guardian.ref();
+    this.guardian.stdin?.end();
+    await this.exited;
+  }
+
+  /** A forgotten server must not keep us alive: when we end, so does it. */
+  private unref(): void {
+    this.guardian.unref();
+    for (const stream of [this.guardian.stdin, this.guardian.stdout, this.guardian.stderr]) {
+      (stream as unknown as { unref(): void } | null)?.unref();
+    }
+  }
+}

@@ -1,0 +1,3 @@
+export { RedisNotFoundError, resolveRedis, startRedis } from './resolve.ts';
+export type { ResolveOptions } from './resolve.ts';
+export type { RedisKind, RedisServer, RedisSource, StartOptions } from './types.ts';

@@ -1,0 +1,110 @@
+import { execFile } from 'node:child_process';
+import { lstatSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { inspectBinary, localSource } from './binary-source.ts';
+import type { RedisBinary } from './local-server.ts';
+import type { RedisCandidate } from './types.ts';
+
+const run = promisify(execFile);
+const PACKAGE = 'redis-tools'; // holds the server's binary; redis-server holds a link to it and the service files
+const ORIGIN = 'unpacked distribution packages';
+const APT_TIMEOUT_MS = 180_000;
+
+/** A folder of our own: binaries from a folder that another user could have filled are never run. */
+function cacheFolder(env: NodeJS.ProcessEnv): string {
+  const uid = process.getuid?.();
+  const places = [
+    join(env.XDG_CACHE_HOME || join(env.HOME || homedir(), '.cache'), 'nestjs-redis-lock'),
+    join(tmpdir(), `nestjs-redis-lock-${uid}`),
+  ];
+  for (const place of places) {
+    try {
+      mkdirSync(place, { recursive: true, mode: 0o700 });
+      if (lstatSync(place).uid === uid) return place;
+    } catch {
+      continue;
+    }
+  }
+  throw new Error(`cannot write to ${places.join(' or ')}`);
+}
+
+/** apt with its state in `folder`: needs no root and leaves the system's lists alone. */
+function privateApt(folder: string): string[] {
+  const dirs = { 'State::Lists': join(folder, 'lists'), Cache: join(folder, 'cache') };
+  for (const dir of Object.values(dirs)) mkdirSync(join(dir, 'partial'), { recursive: true });
+  const options = Object.entries(dirs).map(([name, dir]) => `Dir::${name}=${dir}`);
+  // As root apt would drop to _apt, which cannot write to a folder of mode 0700.
+  return [...options, 'Debug::NoLocking=1', 'APT::Sandbox::User=root'].flatMap((option) => ['-o', option]);
+}
+
+/** The libraries the server links to, without the C library, which belongs to the machine's loader. */
+async function libraries(apt: string[]): Promise<string[]> {
+  const { stdout } = await run('apt-cache', [...apt, 'depends', '--important', PACKAGE], { timeout: APT_TIMEOUT_MS });
+  const names = [...stdout.matchAll(/^\s*\|?Depends: ((?:lib|lua-)\S+)$/gm)].map((match) => match[1]);
+  return names.filter((name) => name !== 'libc6');
+}
+
+async function download(apt: string[], folder: string): Promise<void> {
+  const packages = ['redis-server', PACKAGE, ...(await libraries(apt))];
+  await run('apt-get', [...apt, '-q', 'download', ...packages], { cwd: folder, timeout: APT_TIMEOUT_MS });
+}
+
+/** With the system's lists where they are good, which is quick; else with lists of our own. */
+async function downloadPackages(folder: string): Promise<void> {
+  try {
+    await download(['-o', 'APT::Sandbox::User=root'], folder);
+  } catch {
+    const apt = privateApt(folder);
+    // A repository that fails to update is no matter as long as the packages can be had from another.
+    const update = await run('apt-get', [...apt, '-q', 'update'], { timeout: APT_TIMEOUT_MS }).catch((e: Error) => e);
+    try {
+      await download(apt, folder);
+    } catch (error) {
+      const reasons = [error, update].filter((reason) => reason instanceof Error).map((reason) => reason.message);
+      throw new Error(reasons.join('; ').replace(/\s+/g, ' ').slice(0, 600), { cause: error });
+    }
+  }
+}
+
+async function unpack(from: string, to: string): Promise<void> {
+  for (const file of readdirSync(from).filter((name) => name.endsWith('.deb'))) {
+    await run('dpkg', ['-x', join(from, file), to]);
+  }
+}
+
+async function unpackedBinary(folder: string, env: NodeJS.ProcessEnv): Promise<RedisBinary> {
+  const lib = join(folder, 'usr', 'lib');
+  const triplet = readdirSync(lib).find((name) => name.includes('-linux-gnu')) ?? '';
+  const path = join(folder, 'usr', 'bin', 'redis-server');
+  return inspectBinary(path, { ...env, LD_LIBRARY_PATH: join(lib, triplet) }, ORIGIN);
+}
+
+/** Unpacks beside the final folder and moves it there at once, so that a second process sees all of it or nothing. */
+async function install(cache: string, target: string): Promise<void> {
+  const work = mkdtempSync(join(cache, 'download-'));
+  try {
+    await downloadPackages(work);
+    await unpack(work, join(work, 'root'));
+    rmSync(target, { recursive: true, force: true });
+    renameSync(join(work, 'root'), target);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+export function packagesCandidate(env: NodeJS.ProcessEnv): RedisCandidate {
+  return {
+    name: ORIGIN,
+    async find() {
+      if (process.platform !== 'linux') throw new Error('only on Debian and Ubuntu');
+      const cache = cacheFolder(env);
+      const target = join(cache, `redis-${process.arch}`);
+      const present = await unpackedBinary(target, env).catch(() => undefined);
+      if (present) return localSource('packages', present);
+      await install(cache, target);
+      return localSource('packages', await unpackedBinary(target, env));
+    },
+  };
+}

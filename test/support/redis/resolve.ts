@@ -1,0 +1,53 @@
+import { namedBinaryCandidate, pathCandidate } from './binary-source.ts';
+import { dockerCandidate } from './docker-source.ts';
+import { packagesCandidate } from './packages-source.ts';
+import type { RedisCandidate, RedisServer, RedisSource, StartOptions } from './types.ts';
+import { urlCandidate } from './url-source.ts';
+
+const ADVICE =
+  'Do one of these: apt-get install redis-server (brew install redis); start Docker; ' +
+  'set REDIS_SERVER_BIN to a redis-server or valkey-server; set REDIS_URL to a running Redis.';
+
+export class RedisNotFoundError extends Error {
+  override readonly name = 'RedisNotFoundError';
+
+  constructor(tried: readonly string[]) {
+    super(['No Redis for this run. Tried:', ...tried.map((line) => `  - ${line}`), ADVICE].join('\n'));
+  }
+}
+
+export interface ResolveOptions {
+  /** Only a process of this machine, which faults can be made on: skips REDIS_URL and Docker. */
+  readonly local?: boolean;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+function candidates({ local = false, env = process.env }: ResolveOptions): RedisCandidate[] {
+  const remote = local ? [] : [urlCandidate(env), dockerCandidate(env)];
+  const all = [...remote, namedBinaryCandidate(env), pathCandidate(env), packagesCandidate(env)];
+  return all.filter((candidate) => candidate !== undefined);
+}
+
+/** The first candidate that `use` succeeds with; the reasons of those before it are told if none does. */
+async function firstOf<T>(options: ResolveOptions, use: (source: RedisSource) => Promise<T>): Promise<T> {
+  const tried: string[] = [];
+  for (const candidate of candidates(options)) {
+    try {
+      return await use(await candidate.find());
+    } catch (error) {
+      tried.push(`${candidate.name}: ${(error as Error).message}`);
+      if (candidate.explicit) break;
+    }
+  }
+  throw new RedisNotFoundError(tried);
+}
+
+/** Which Redis this machine offers; starts nothing. */
+export function resolveRedis(options: ResolveOptions = {}): Promise<RedisSource> {
+  return firstOf(options, async (source) => source);
+}
+
+/** A Redis that answers, from the first source that can start one. */
+export function startRedis(options: StartOptions & ResolveOptions = {}): Promise<RedisServer> {
+  return firstOf(options, (source) => source.start(options));
+}
