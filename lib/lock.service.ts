@@ -1,6 +1,7 @@
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import type { Lock } from './core/lock.js';
 import type { LockEngine, Target } from './core/lock-engine.js';
+import { runUnder } from './core/run-under.js';
 import type { KeyFactory } from './core/resource-key.js';
 import type { LockOptions } from './redis-lock.options.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './resolve-options.js';
@@ -82,7 +83,8 @@ export class LockService {
   using<T>(resource: string, options: LockOptions, fn: Work<T>): Promise<T>;
   async using<T>(resource: string, ...rest: [Work<T>] | [LockOptions, Work<T>]): Promise<T> {
     const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
-    return this.engine.using(this.targetOf(resource), resolveLockOptions(options, this.defaults), fn);
+    const terms = resolveLockOptions(options, this.defaults);
+    return runUnder(await this.engine.acquire(this.targetOf(resource), terms), terms.onLost, fn);
   }
 
   /**

@@ -2,6 +2,7 @@ import { isObservable, Observable, type Subscriber } from 'rxjs';
 import { LockConfigError, LockTimeoutError } from './core/errors.js';
 import { runInside, surroundings } from './core/held-locks.js';
 import type { Lock } from './core/lock.js';
+import { runUnder, settle } from './core/run-under.js';
 import { HandlerScope } from './handler-scope.js';
 import type { LockService } from './lock.service.js';
 import type { LockOptions } from './redis-lock.options.js';
@@ -55,8 +56,7 @@ export class LockedCall {
     } catch (error) {
       return this.refused(error);
     }
-    const { engine } = this.service;
-    if (this.scope === undefined) return engine.runUnder(lock, this.terms, async () => this.callOnce(lock));
+    if (this.scope === undefined) return runUnder(lock, this.terms.onLost, async () => this.callOnce(lock));
     this.fill(this.scope, lock);
     const work = runInside({ lock }, async () => this.call(lock));
     this.scope.track(work);
@@ -83,7 +83,7 @@ export class LockedCall {
     let over = subscriber.closed;
     const end = (pass: () => void, workError?: unknown): void => {
       over = true;
-      this.service.engine.settle(lock, this.terms, workError).then(pass, (lost: unknown) => subscriber.error(lost));
+      settle(lock, this.terms.onLost, workError).then(pass, (lost: unknown) => subscriber.error(lost));
     };
     if (over) return end(() => undefined);
     subscriber.add(
@@ -119,7 +119,7 @@ export class LockedCall {
 
   /** The scope keeps the lock from here on, beyond the method. */
   private fill(scope: HandlerScope, lock: Lock): void {
-    scope.fill(lock, (held, workError) => this.service.engine.settle(held, this.terms, workError));
+    scope.fill(lock, (held, workError) => settle(held, this.terms.onLost, workError));
   }
 
   private async acquire(departure: AbortSignal | undefined): Promise<Lock> {

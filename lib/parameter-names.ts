@@ -81,9 +81,9 @@ function namesOf(target: object, propertyKey: string | symbol, method: AnyMethod
 function routeNames(target: object, propertyKey: string | symbol): Names {
   const names = new Map<string, number | undefined>();
   // Nest keeps those of static methods on `Function` itself, mixed with every other class's.
-  if (typeof target === 'function') return names;
+  const owner = typeof target === 'function' ? undefined : classOf(target);
   // Inherited ones too: Nest resolves the arguments of an overriding method by them.
-  const metadata: unknown = Reflect.getMetadata(ROUTE_ARGS_METADATA, target.constructor, propertyKey);
+  const metadata: unknown = owner && Reflect.getMetadata(ROUTE_ARGS_METADATA, owner, propertyKey);
   for (const [key, argument] of Object.entries(metadata ?? {})) {
     const { data, index } = argument as { data?: unknown; index: number };
     if (key.includes(CUSTOM_ROUTE_ARGS_METADATA) || !isParameterName(data)) continue;
@@ -97,17 +97,17 @@ function sourceNames(target: object, propertyKey: string | symbol, method: AnyMe
   return new Map(parameters.flatMap((name, index) => (name === undefined ? [] : [[name, index] as const])));
 }
 
-/** The parameter list the class was written with, also where another decorator has put its own function in place. */
+/**
+ * The parameter list the class was written with, which is not the function's own where another decorator has put its own
+ * function in place. What the class does not tell (a computed name, a method added later) the function has to.
+ */
 function sourceParameters(target: object, propertyKey: string | symbol, method: AnyMethod): ParameterList | undefined {
-  const source = sourceOf(method);
   const owner = classOf(target);
-  const classSource = owner ? sourceOf(owner) : '';
-  const isOwn = classSource.includes(source);
   const written =
-    isOwn || typeof propertyKey === 'symbol'
-      ? undefined
-      : methodParameters(classSource, propertyKey, typeof target === 'function');
-  return written ?? functionParameters(source);
+    owner && typeof propertyKey === 'string'
+      ? methodParameters(sourceOf(owner), propertyKey, typeof target === 'function')
+      : undefined;
+  return written ?? functionParameters(sourceOf(method));
 }
 
 function sourceOf(code: AnyMethod | (abstract new (...args: never[]) => unknown)): string {

@@ -33,7 +33,7 @@ export function methodParameters(classSource: string, name: string, isStatic: bo
   const body = tokens.at(-1)?.open;
   if (tokens[0]?.text !== 'class' || body === undefined) return undefined;
   let found: ParameterList | undefined;
-  for (let index = body + 1; index < tokens.length - 1; ) {
+  for (let index = body + 1; index < tokens.length - 1;) {
     const member = readMember(tokens, index);
     // As in the class itself, the last one of a name counts.
     if (member.parameters && member.name === name && member.isStatic === isStatic) found = member.parameters;

@@ -12,7 +12,7 @@ export interface Token {
 
 const SPACE = /(?:\s|\/\/.*|\/\*[^]*?\*\/)*/y;
 /** Identifiers, keywords, private names and, without their point, numbers. */
-const WORD = /#?[\p{ID_Continue}$\u200c\u200d\\]+/uy;
+const WORD = /#?[\p{ID_Continue}$\\]+/uy;
 const STRING = /"(?:[^"\\\n]|\\[^])*"|'(?:[^'\\\n]|\\[^])*'/y;
 const REGEXP = /\/(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[\p{ID_Continue}]*/uy;
 const PUNCTUATOR = /\.\.\.|=>|\+\+|--|\?\.|[^]/uy;
@@ -97,7 +97,7 @@ class Scanner {
 
 function kindOf(text: string): Token['kind'] {
   if (/^["'`]/.test(text) || /^\/./.test(text)) return 'literal';
-  return /^#?[\p{ID_Continue}$\u200c\u200d\\]/u.test(text) ? 'word' : 'punctuator';
+  return /^#?[\p{ID_Continue}$\\]/u.test(text) ? 'word' : 'punctuator';
 }
 
 function pair(token: Token, tokens: Token[], opened: number[]): void {
@@ -122,5 +122,7 @@ function isProperty(tokens: readonly Token[], index: number): boolean {
 function opensObject(tokens: readonly Token[], index: number): boolean {
   const before = tokens[index - 1];
   if (!before || endsOperand(tokens, index - 1)) return false;
-  return before.kind === 'word' ? !['do', 'else'].includes(before.text) : !['=>', ')', '{', '}', ';'].includes(before.text);
+  return before.kind === 'word'
+    ? !['do', 'else'].includes(before.text)
+    : !['=>', ')', '{', '}', ';'].includes(before.text);
 }

@@ -80,6 +80,21 @@ export class SystemClock implements Clock {
   }
 }
 
+/** Waits for an answer for at most `delayMs`; what `late` answers or throws stands in for one that came later. */
+export function inTime<T>(clock: Clock, delayMs: number, answer: Promise<T>, late: () => T): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    const giveUp = (): void => {
+      try {
+        resolve(late());
+      } catch (error) {
+        reject(error as Error);
+      }
+    };
+    const timer = clock.schedule(Math.max(0, delayMs), giveUp);
+    answer.then(resolve, reject).finally(() => timer.cancel());
+  });
+}
+
 /**
  * What a local deadline keeps back from a lease, because two machines' clocks do not tick alike: 1 % and 2 ms, as in
  * Redlock's description.

@@ -1,4 +1,5 @@
 import { channel } from 'node:diagnostics_channel';
+import type { Grant } from './grant.js';
 
 /** What every event of a lock carries. Owners are never published: who knows one could release the lock. */
 export interface LockEvent {
@@ -50,3 +51,40 @@ export const lockChannels = {
   /** {@link EndedEvent}: a hold ended with its work. */
   released: channel('nestjs-redis-lock:released'),
 } as const;
+
+/** Publishes one module instance's events. Without a subscriber nothing is made. */
+export class LockEvents {
+  constructor(private readonly instance: string) {}
+
+  asked(target: { readonly resource: string; readonly key: string }): void {
+    if (lockChannels.asked.hasSubscribers) lockChannels.asked.publish(this.of(target));
+  }
+
+  granted(grant: Grant, waitedMs: number): void {
+    if (!lockChannels.granted.hasSubscribers) return;
+    lockChannels.granted.publish({ ...this.of(grant), waitedMs, fencingToken: grant.token } satisfies GrantedEvent);
+  }
+
+  refused(target: { readonly resource: string; readonly key: string }, waitedMs: number, reason: unknown): void {
+    if (!lockChannels.refused.hasSubscribers) return;
+    lockChannels.refused.publish({ ...this.of(target), waitedMs, reason } satisfies RefusedEvent);
+  }
+
+  extended(grant: Grant): void {
+    if (lockChannels.extended.hasSubscribers) lockChannels.extended.publish(this.of(grant));
+  }
+
+  lost(grant: Grant, heldMs: number): void {
+    if (!lockChannels.lost.hasSubscribers) return;
+    lockChannels.lost.publish({ ...this.of(grant), heldMs } satisfies EndedEvent);
+  }
+
+  released(grant: Grant, heldMs: number): void {
+    if (!lockChannels.released.hasSubscribers) return;
+    lockChannels.released.publish({ ...this.of(grant), heldMs } satisfies EndedEvent);
+  }
+
+  private of({ resource, key }: { readonly resource: string; readonly key: string }): LockEvent {
+    return { resource, key, instance: this.instance };
+  }
+}

@@ -44,7 +44,8 @@ export function parseTemplate(template: string, where: string): KeyTemplate {
   const fail = (problem: string): never => {
     throw new LockKeyError(`${where}: template '${template}' ${problem}`);
   };
-  if (typeof template !== 'string') throw new LockKeyError(`${where}: a template is a string, not ${kindOf(template)}.`);
+  if (typeof template !== 'string')
+    throw new LockKeyError(`${where}: a template is a string, not ${kindOf(template)}.`);
   if (template === '') fail(`is empty. Name what is locked: 'goods:<id>'.`);
   // The group keeps what is between the angle brackets, so that literals and placeholders alternate.
   const pieces = template.split(/<([^<>]*)>/);
@@ -82,7 +83,8 @@ export function compileTemplate(
   const parts = template.placeholders.map((placeholder, index) => {
     const { text, parameter, path } = placeholder;
     const from = typeof parameter === 'number' ? parameter : bindings.get(parameter);
-    if (from === undefined) throw new LockKeyError(`${where}: ${text} in '${template.source}' is bound to no parameter.`);
+    if (from === undefined)
+      throw new LockKeyError(`${where}: ${text} in '${template.source}' is bound to no parameter.`);
     const describe = () => `${where}: ${text} in '${template.source}'`;
     return { from, path, describe, literal: literals[index] ?? '' };
   });

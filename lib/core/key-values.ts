@@ -24,17 +24,9 @@ const SEPARATOR = /[:{}]/;
  * @throws {LockKeyError} for everything that is no {@link KeyValue}, saying what kind of thing was found.
  */
 export function encodeValue(value: unknown, describe: () => string): string {
-  switch (typeof value) {
-    case 'string':
-      if (value !== '') return encodeText(value);
-      break;
-    case 'number':
-      if (Number.isFinite(value)) return encodeText(String(value));
-      break;
-    case 'bigint':
-    case 'boolean':
-      return encodeText(String(value));
-  }
+  if (typeof value === 'string' && value !== '') return encodeText(value);
+  if (typeof value === 'number' && Number.isFinite(value)) return encodeText(String(value));
+  if (typeof value === 'bigint' || typeof value === 'boolean') return encodeText(String(value));
   throw new LockKeyError(
     `${describe()} is ${kindOf(value)}. A lock's key needs a non-empty string, a finite number, a bigint or a boolean.${hintFor(value)}`,
   );
@@ -85,7 +77,8 @@ export function kindOf(value: unknown): string {
 
 function hintFor(value: unknown): string {
   if (value instanceof Promise) return ' Await it before the call.';
-  if (typeof value === 'object' && value !== null) return ' Name what identifies it, a property for example: <user.id>.';
+  if (typeof value === 'object' && value !== null)
+    return ' Name what identifies it, a property for example: <user.id>.';
   return '';
 }
 

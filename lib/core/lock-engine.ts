@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import type { Clock } from './clock.js';
-import { type EndedEvent, type LockEvent, lockChannels } from './diagnostics.js';
-import { LockLostError, LockReentryError } from './errors.js';
+import { type Clock, inTime } from './clock.js';
+import { LockEvents } from './diagnostics.js';
+import { LockReentryError } from './errors.js';
 import { Gate, type GateKeeper } from './gate.js';
 import type { Grant } from './grant.js';
-import { heldAround, runInside } from './held-locks.js';
+import { heldAround } from './held-locks.js';
 import { Lock, type LockKeeper } from './lock.js';
 import type { HolderInfo, LockStore, StoreListener } from './lock-store.js';
 import { closed, unavailable } from './refusal.js';
@@ -28,7 +28,6 @@ export interface EngineParts {
 /** How a lock is asked for; all defaults are filled in. */
 export interface EngineTerms extends Omit<AcquireTerms, 'nested'> {
   readonly reentrant: boolean;
-  readonly onLost: 'throw' | 'ignore';
 }
 
 /** The resource, and the key it is locked under. */
@@ -48,12 +47,14 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   readonly clock: Clock;
   readonly releaser: Releaser;
   readonly requestTimeoutMs: number;
+  outage: Error | undefined;
 
   /** Random, so that no two instances and no two starts of one ever share an owner. */
   private readonly instanceId = randomBytes(12).toString('base64url');
   private asks = 0;
   private readonly gates = new Map<string, Gate>();
   private readonly watchdog: Watchdog;
+  private readonly events: LockEvents;
   private readonly stopListening: () => void;
   private state: EngineState = 'open';
   private drained: (() => void) | undefined;
@@ -62,6 +63,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     this.store = parts.store;
     this.clock = parts.clock;
     this.requestTimeoutMs = parts.requestTimeoutMs;
+    this.events = new LockEvents(parts.instance);
     this.releaser = new Releaser(this.store, this.clock, this.requestTimeoutMs);
     this.watchdog = new Watchdog(this.store, this.clock, this);
     this.stopListening = this.store.listen(this);
@@ -75,46 +77,15 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     const nested = heldAround((lock) => this.isOurs(lock)) !== undefined;
     if (this.state === 'closed' || (this.state === 'draining' && !nested)) throw closed(target.resource);
     const askedAt = this.clock.now();
-    if (lockChannels.asked.hasSubscribers) lockChannels.asked.publish(this.eventOf(target));
+    this.events.asked(target);
     try {
       const grant = await this.gateOf(target).enter({ ...terms, nested });
-      this.publishGranted(grant, askedAt);
+      this.events.granted(grant, grant.grantedAt - askedAt);
       return new Lock(grant, this);
     } catch (reason) {
-      this.publishRefused(target, askedAt, reason);
+      this.events.refused(target, this.clock.now() - askedAt, reason);
       throw reason;
     }
-  }
-
-  /** Runs `fn` under the lock. The release never hides what `fn` answered or threw; a loss does, if `onLost` says so. */
-  async using<T>(target: Target, terms: EngineTerms, fn: (lock: Lock) => T | Promise<T>): Promise<T> {
-    const lock = await this.acquire(target, terms);
-    return this.runUnder(lock, terms, fn);
-  }
-
-  /** The second half of `using`, for who has acquired already. */
-  async runUnder<T>(lock: Lock, terms: Pick<EngineTerms, 'onLost'>, fn: (lock: Lock) => T | Promise<T>): Promise<T> {
-    let failure: { readonly error: unknown } | undefined;
-    let result: T | undefined;
-    try {
-      result = await runInside({ lock }, () => fn(lock));
-    } catch (error) {
-      failure = { error };
-    }
-    await this.settle(lock, terms, failure?.error);
-    if (failure !== undefined) throw failure.error;
-    return result as T;
-  }
-
-  /** Releases after the work. Throws only if the work was not under the lock to its end, and that counts. */
-  async settle(lock: Lock, { onLost }: Pick<EngineTerms, 'onLost'>, workError?: unknown): Promise<void> {
-    if (lock.held && lock.expiresInMs === 0) this.expire(lock.shared);
-    const { loss } = lock;
-    // What the work has to say is not hidden by a release that failed: it is repeated behind it.
-    await lock.release().catch(() => undefined);
-    if (loss === undefined || onLost === 'ignore') return;
-    const { message, resource, elapsedMs } = loss;
-    throw new LockLostError(message, { resource, elapsedMs, cause: workError });
   }
 
   inspect(key: string): Promise<HolderInfo | null> {
@@ -167,14 +138,14 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   release(grant: Grant): Promise<boolean> {
     grant.end();
     this.ended(grant);
-    if (lockChannels.released.hasSubscribers) lockChannels.released.publish(this.endedEventOf(grant));
+    this.events.released(grant, this.clock.now() - grant.grantedAt);
     return this.gates.get(grant.key)?.end(grant) ?? Promise.resolve(false);
   }
 
   async extend(grant: Grant, ttlMs: number): Promise<void> {
     this.parts.checkTtl(ttlMs);
     grant.ttlMs = ttlMs;
-    const reply = await this.inTime(this.watchdog.renew(grant));
+    const reply = await inTime(this.clock, this.requestTimeoutMs, this.watchdog.renew(grant), () => 'unknown');
     if (grant.loss !== undefined) throw grant.loss;
     if (reply === 'renewed') return;
     throw unavailable(grant.resource, 'its lease could not be extended, no answer from the store');
@@ -185,7 +156,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   }
 
   extended(grant: Grant): void {
-    if (lockChannels.extended.hasSubscribers) lockChannels.extended.publish(this.eventOf(grant));
+    this.events.extended(grant);
   }
 
   lost(grant: Grant, why: string, cause?: unknown): void {
@@ -195,7 +166,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     // Whether it is still there or not: what nobody holds must not stay closed. A failure is repeated by the releaser.
     this.gates.get(grant.key)?.end(grant).catch(() => undefined);
     this.parts.warn(error.message);
-    if (lockChannels.lost.hasSubscribers) lockChannels.lost.publish(this.endedEventOf(grant));
+    this.events.lost(grant, this.clock.now() - grant.grantedAt);
   }
 
   disconnected(): void {
@@ -204,10 +175,13 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   }
 
   unreachable(error: Error): void {
+    this.outage = error;
     this.parts.warn(`Redis cannot be reached, locks are unavailable until it answers: ${error.message}`);
   }
 
-  reachable(): void {}
+  reachable(): void {
+    this.outage = undefined;
+  }
 
   private gateOf({ resource, key }: Target): Gate {
     const known = this.gates.get(key);
@@ -249,31 +223,5 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     const error = grant.lose('the application is shutting down', this.clock.now(), closed(grant.resource));
     if (error !== undefined) this.parts.warn(error.message);
     await gate?.end(grant);
-  }
-
-  private inTime<T>(answer: Promise<T>): Promise<T | undefined> {
-    return new Promise((resolve, reject) => {
-      const timer = this.clock.schedule(this.requestTimeoutMs, () => resolve(undefined));
-      answer.then(resolve, reject).finally(() => timer.cancel());
-    });
-  }
-
-  private eventOf({ resource, key }: Target): LockEvent {
-    return { resource, key, instance: this.parts.instance };
-  }
-
-  private endedEventOf(grant: Grant): EndedEvent {
-    return { ...this.eventOf(grant), heldMs: this.clock.now() - grant.grantedAt };
-  }
-
-  private publishGranted(grant: Grant, askedAt: number): void {
-    if (!lockChannels.granted.hasSubscribers) return;
-    const waitedMs = grant.grantedAt - askedAt;
-    lockChannels.granted.publish({ ...this.eventOf(grant), waitedMs, fencingToken: grant.token });
-  }
-
-  private publishRefused(target: Target, askedAt: number, reason: unknown): void {
-    if (!lockChannels.refused.hasSubscribers) return;
-    lockChannels.refused.publish({ ...this.eventOf(target), waitedMs: this.clock.now() - askedAt, reason });
   }
 }

@@ -55,7 +55,7 @@ export interface Held {
   readonly remainingMs: number | undefined;
 }
 
-/** The ask arrived after its `expiresAt` and did nothing. */
+/** The ask could not be delivered before its `expiresAt`, and did nothing. */
 export interface Expired {
   readonly status: 'expired';
 }

@@ -31,6 +31,7 @@ export class Lock {
     private readonly keeper: LockKeeper,
   ) {
     grant.join(this);
+    this.abortReason = grant.loss;
   }
 
   /** What was asked for, `goods:300`. */
@@ -98,7 +99,7 @@ export class Lock {
    * @throws LockLostError if the lock is lost, its lease has run out, or it was released already.
    */
   assertHeld(): void {
-    if (this.held && this.keeper.now() >= this.grant.deadline) this.keeper.expire(this.grant);
+    this.noticeExpiry();
     if (this.held) return;
     throw this.grant.loss ?? new LockLostError(`The lock on ${this.resource} was released.`, { resource: this.resource });
   }
@@ -133,6 +134,11 @@ export class Lock {
   /** Releases, so that `await using lock = await locks.acquire(…)` does; keeps quiet where the store gave no answer. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => undefined);
+  }
+
+  /** Declares the lock lost if its deadline has passed without the watchdog having got to it. @internal */
+  noticeExpiry(): void {
+    if (this.held && this.keeper.now() >= this.grant.deadline) this.keeper.expire(this.grant);
   }
 
   /** @internal */

@@ -7,6 +7,16 @@ export type LastWord =
   | { readonly kind: 'held'; readonly until: number | undefined }
   | { readonly kind: 'failed'; readonly error: LockUnavailableError };
 
+export const SILENT: LastWord = { kind: 'none' };
+
+export function heldUntil(until: number | undefined): LastWord {
+  return { kind: 'held', until };
+}
+
+export function failedBecause(error: LockUnavailableError): LastWord {
+  return { kind: 'failed', error };
+}
+
 /** Who is refused, and when. */
 export interface Refused {
   readonly resource: string;
@@ -40,7 +50,8 @@ export function unavailable(
   why: string,
   details: { readonly cause?: unknown; readonly elapsedMs?: number } = {},
 ): LockUnavailableError {
-  return new LockUnavailableError(`${resource} could not be locked: ${why}.`, { resource, ...details });
+  const because = details.cause instanceof Error ? `${why} (${details.cause.message})` : why;
+  return new LockUnavailableError(`${resource} could not be locked: ${because}.`, { resource, ...details });
 }
 
 /** The application is shutting down. */

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from './clock.js';
+import { type Clock, inTime, type Timer } from './clock.js';
 import { LockUnavailableError } from './errors.js';
 import type { LockStore } from './lock-store.js';
 
@@ -35,7 +35,7 @@ export class Releaser {
     const sentAt = this.clock.now();
     const answer = this.send(release);
     answer.catch((error: unknown) => this.repeatLater(release, error, FIRST_REPEAT_MS));
-    return this.inTime(answer, release, sentAt);
+    return inTime(this.clock, this.requestTimeoutMs, answer, () => this.late(release, sentAt));
   }
 
   /** Like `release`, for a caller who is not interested in the answer. */
@@ -54,15 +54,10 @@ export class Releaser {
     return this.store.release({ keys: [release.key], owner: release.owner, keepMs });
   }
 
-  private inTime(answer: Promise<boolean>, { resource }: Release, sentAt: number): Promise<boolean> {
-    return new Promise((resolve, reject) => {
-      const timer = this.clock.schedule(this.requestTimeoutMs, () => {
-        const elapsedMs = this.clock.now() - sentAt;
-        const message = `The release of ${resource} was not answered within ${this.requestTimeoutMs} ms.`;
-        reject(new LockUnavailableError(message, { resource, elapsedMs }));
-      });
-      answer.then(resolve, reject).finally(() => timer.cancel());
-    });
+  private late({ resource }: Release, sentAt: number): never {
+    const elapsedMs = this.clock.now() - sentAt;
+    const message = `The release of ${resource} was not answered within ${this.requestTimeoutMs} ms.`;
+    throw new LockUnavailableError(message, { resource, elapsedMs });
   }
 
   private repeatLater(release: Release, error: unknown, delayMs: number): void {

@@ -47,7 +47,8 @@ export function createKeyFactory({ prefix, hashTag, key }: KeyOptions): KeyFacto
     if (colon === -1) return `{${prefix}${resource}}`;
     const tag = prefix + resource.slice(0, colon);
     // Redis takes an empty tag for none at all: lock and helper keys would land in different slots.
-    if (tag === '') throw keyError(resource, `starts with ':', which leaves nothing for the hash tag. Name its family first`);
+    if (tag === '')
+      throw keyError(resource, `starts with ':', which leaves nothing for the hash tag. Name its family first`);
     return `{${tag}}${resource.slice(colon)}`;
   };
 }
@@ -62,7 +63,9 @@ export function createKeyFactory({ prefix, hashTag, key }: KeyOptions): KeyFacto
 export function checkResource(resource: string): void {
   if (typeof resource === 'string' && PLAIN_RESOURCE.test(resource)) return;
   if (typeof resource !== 'string' || resource === '') {
-    throw new LockKeyError(`A resource is a string that is not empty, like 'goods:300', but ${shown(resource)} was given.`);
+    throw new LockKeyError(
+      `A resource is a string that is not empty, like 'goods:300', but ${shown(resource)} was given.`,
+    );
   }
   const bytes = Buffer.byteLength(resource);
   if (bytes > MAX_RESOURCE_BYTES) {
@@ -71,7 +74,8 @@ export function checkResource(resource: string): void {
   }
   const character = FORBIDDEN.exec(resource)?.[0];
   if (character === '|') throw keyError(resource, `holds '|', which ends the lock's own helper keys. ${ENCODE}`);
-  if (character) throw keyError(resource, `holds ${JSON.stringify(character)}, a control character or half of one. ${ENCODE}`);
+  if (character)
+    throw keyError(resource, `holds ${JSON.stringify(character)}, a control character or half of one. ${ENCODE}`);
   const problem = braceProblem(resource);
   if (problem) throw keyError(resource, `has ${problem}. Braces are Redis hash tags, one pair at most. ${ENCODE}`);
 }
@@ -114,7 +118,10 @@ function customKey(resource: string, makeKey: (resource: string) => string): str
   checkResource(resource);
   const key = callKeyFunction(resource, makeKey);
   if (typeof key !== 'string' || key === '') {
-    throw keyError(resource, `got ${shown(key)} from the \`key\` function, which has to return a string that is not empty`);
+    throw keyError(
+      resource,
+      `got ${shown(key)} from the \`key\` function, which has to return a string that is not empty`,
+    );
   }
   const problem = key.includes('|') ? "a '|', which ends the lock's own helper keys" : braceProblem(key);
   if (problem) throw keyError(resource, `got ${shown(key)} from the \`key\` function, a key that has ${problem}`);

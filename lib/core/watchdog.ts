@@ -10,11 +10,12 @@ export interface WatchdogEvents {
 
 const TAKEN = 'its key is gone or belongs to somebody else';
 
-/** Renewals are gathered on a grid this many times finer than the lease, so that many locks share one request. */
+/** Turns are gathered on a grid this many times finer than the lease, so that many locks share one request. */
 const GRID = 30;
 
-/** A renewal without an answer is tried again after this fraction of the lease. */
-const RETRY = 10;
+/** A renewal without an answer is tried again after a tenth of the lease, faster near the deadline, but never in a rush. */
+const RETRY_AFTER = 1 / 10;
+const RETRY_AFTER_AT_LEAST = 1 / 50;
 
 /**
  * Watches over every grant of one module instance with one timer: renews them at a third of their lease, in batches, and
@@ -67,7 +68,7 @@ export class Watchdog {
   disconnected(): void {
     const unanswered = [...this.inFlight.keys()];
     this.inFlight.clear();
-    for (const grant of unanswered) this.schedule(grant, this.clock.now() + grant.ttlMs / RETRY);
+    for (const grant of unanswered) this.retry(grant);
   }
 
   close(): void {
@@ -77,10 +78,23 @@ export class Watchdog {
     this.inFlight.clear();
   }
 
-  /** Puts a grant's next turn at its renewal, on the grid, or at its deadline, whichever comes first. */
+  /** The next turn is the renewal, or the deadline if that is sooner. Early on the grid: a third of the lease is plenty. */
   private schedule(grant: Grant, renewAt: number): void {
-    const step = Math.max(1, grant.ttlMs / GRID);
-    const turn = Math.min(Math.floor(renewAt / step) * step, Math.ceil(grant.deadline));
+    const step = grant.ttlMs / GRID;
+    this.takeTurn(grant, Math.floor(renewAt / step) * step);
+  }
+
+  /** Late on the grid, so that it is never at once. */
+  private retry(grant: Grant): void {
+    const now = this.clock.now();
+    const { ttlMs } = grant;
+    const delayMs = Math.max(ttlMs * RETRY_AFTER_AT_LEAST, Math.min(ttlMs * RETRY_AFTER, (grant.deadline - now) / 2));
+    const step = ttlMs * RETRY_AFTER_AT_LEAST;
+    this.takeTurn(grant, Math.ceil((now + delayMs) / step) * step);
+  }
+
+  private takeTurn(grant: Grant, wanted: number): void {
+    const turn = Math.min(wanted, Math.ceil(grant.deadline));
     const previous = this.turnOf.get(grant);
     if (previous === turn) return;
     if (previous !== undefined) this.leaveTurn(grant, previous);
@@ -162,7 +176,7 @@ export class Watchdog {
       this.events.extended(grant);
       this.schedule(grant, grant.renewAt);
     } else if (current) {
-      this.schedule(grant, now + grant.ttlMs / RETRY);
+      this.retry(grant);
     }
   }
 }

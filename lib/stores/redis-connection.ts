@@ -1,4 +1,4 @@
-import { type Clock, ServerTime, type Timer } from '../core/clock.js';
+import { type Clock, inTime, ServerTime, type Timer } from '../core/clock.js';
 import type { StoreListener } from '../core/lock-store.js';
 import type { RedisClient } from './redis-client.js';
 
@@ -16,6 +16,7 @@ export class RedisConnection {
   private learning: Promise<void> | undefined;
   private listener: StoreListener | undefined;
   private check: Timer | undefined;
+  private up = false;
   private out = false;
 
   constructor(
@@ -28,7 +29,7 @@ export class RedisConnection {
   listen(listener: StoreListener): () => void {
     const { client } = this;
     this.listener = listener;
-    const onReady = (): void => void this.learnTime().catch(() => undefined);
+    const onReady = (): void => this.opened();
     const onClose = (): void => this.closed();
     const onError = (error: Error): void => this.unreachable(error);
     client.on('ready', onReady);
@@ -47,17 +48,15 @@ export class RedisConnection {
     };
   }
 
-  /** The server's time, in µs, that is certainly not later than the local moment `at`. Asks the server if it is not known. */
-  async serverMicros(at: number): Promise<number> {
-    if (!this.serverTime.known) await this.learnTime();
-    // The connection may have ended since: zero is past, so that the server does nothing.
-    return Math.floor((this.serverTime.earliest(at) ?? 0) * 1000);
-  }
-
-  /** The server time for `at`, if it is known already. */
-  knownMicros(at: number): number | undefined {
+  /** The server's time, in µs, that is certainly not later than the local moment `at`, if it is known. */
+  microsAt(at: number): number | undefined {
     const earliest = this.serverTime.earliest(at);
     return earliest === undefined ? undefined : Math.floor(earliest * 1000);
+  }
+
+  /** Waits for the server's clock to be known; without a connection, until the local moment `until`. */
+  synchronise(until: number): Promise<void> {
+    return inTime(this.clock, until - this.clock.now(), this.learnTime(), () => undefined);
   }
 
   /** Takes in the server's time from a reply. */
@@ -68,8 +67,12 @@ export class RedisConnection {
 
   /** One TIME for all who want to know; while the connection is down, its command waits in the client's queue. */
   private learnTime(): Promise<void> {
-    this.learning ??= this.askTime().finally(() => (this.learning = undefined));
-    return this.learning;
+    if (this.learning !== undefined) return this.learning;
+    const learning = this.askTime().finally(() => {
+      if (this.learning === learning) this.learning = undefined;
+    });
+    this.learning = learning;
+    return learning;
   }
 
   private async askTime(): Promise<void> {
@@ -80,7 +83,16 @@ export class RedisConnection {
     this.heard(Number(reply[0]) * 1e6 + Number(reply[1]), sentAt);
   }
 
+  private opened(): void {
+    this.up = true;
+    this.learnTime().catch(() => undefined);
+  }
+
+  /** ioredis also tells of each connection that did not come about: nothing was sent over those. */
   private closed(): void {
+    if (!this.up) return;
+    this.up = false;
+    this.learning = undefined;
     this.serverTime.forget();
     this.sentScripts.clear();
     this.evalOnly = false;

@@ -25,6 +25,11 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
     permanent: true,
     advice: 'this server has no scripts: the token store needs EVAL',
   },
+  {
+    matches: /subscriber mode/,
+    permanent: true,
+    advice: 'the client is subscribed: give the module one of its own, for example by `client.duplicate()`',
+  },
   { matches: /\bREADONLY\b/, permanent: false, advice: 'this server is a read-only replica: connect to the master' },
   { matches: /\bOOM\b/, permanent: false, advice: 'Redis is out of memory: see its maxmemory' },
   { matches: /\bLOADING\b/, permanent: false, advice: 'Redis is loading its data' },

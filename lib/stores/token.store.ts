@@ -19,9 +19,13 @@ import type { StoreContext, StoreFactory } from './store-context.js';
 /** Tokens must rise for as long as a resource may remember an old one: a day. */
 const FENCE_LIFE_MS = String(24 * 60 * 60 * 1000);
 
-const askScript = new RedisScript(luaScripts.tokenAsk, (reply) => reply as [status: number, value: number, now: number]);
-const releaseScript = new RedisScript(luaScripts.tokenRelease, (reply) => reply === 1);
-const extendScript = new RedisScript(luaScripts.tokenExtend, (reply): ExtendReply => (reply === 1 ? 'renewed' : 'lost'));
+/** A client with `stringNumbers` answers strings. */
+const askScript = new RedisScript(luaScripts.tokenAsk, (reply) => {
+  const [status, value, now] = (reply as unknown[]).map(Number) as [number, number, number];
+  return { status, value, now };
+});
+const releaseScript = new RedisScript(luaScripts.tokenRelease, (reply) => Number(reply) === 1);
+const extendScript = new RedisScript(luaScripts.tokenExtend, (reply): ExtendReply => (Number(reply) === 1 ? 'renewed' : 'lost'));
 const inspectScript = new RedisScript(luaScripts.tokenInspect, (reply) => reply as [value: string, ttl: number] | null);
 
 /**
@@ -91,7 +95,7 @@ class TokenStore implements LockStore {
     } catch (error) {
       throw unavailableBecause(error, 'a look at a lock');
     }
-    return reply === null ? null : holderOf(reply[0], reply[1]);
+    return reply === null ? null : holderOf(reply[0], Number(reply[1]));
   }
 
   close(): Promise<void> {
@@ -100,13 +104,14 @@ class TokenStore implements LockStore {
 
   private async askOnce({ keys, owner, leaseMs, expiresAt }: AskRequest): Promise<AskReply> {
     const { clock } = this.context;
-    const deadline = this.connection.knownMicros(expiresAt) ?? (await this.connection.serverMicros(expiresAt));
+    if (this.connection.microsAt(expiresAt) === undefined) await this.connection.synchronise(expiresAt);
+    const deadline = this.connection.microsAt(expiresAt);
     const sentAt = clock.now();
-    // Nobody waits for the answer any more: an ask that is not sent needs no release behind it.
-    if (sentAt >= expiresAt) return { status: 'expired' };
+    // Without a connection, or without anybody who still waits for the answer, it is not sent at all.
+    if (deadline === undefined || sentAt >= expiresAt) return { status: 'expired' };
     const [key] = keys as readonly [string];
     const args = [owner, String(leaseMs), String(deadline), FENCE_LIFE_MS];
-    const [status, value, now] = await askScript.run(this.connection, [key, fenceKey(key)], args);
+    const { status, value, now } = await askScript.run(this.connection, [key, fenceKey(key)], args);
     this.connection.heard(now, sentAt);
     if (status === 1) return { status: 'granted', token: value };
     if (status === 0) return { status: 'held', remainingMs: value === -1 ? Infinity : value };

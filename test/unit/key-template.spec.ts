@@ -49,7 +49,9 @@ describe('encodeValue', () => {
     expect(encode(sha256('x'.repeat(129)))).not.toBe(long);
   });
 
-  class OrderDto {}
+  class OrderDto {
+    id = 1;
+  }
   it.each<[unknown, string]>([
     [undefined, 'undefined'],
     [null, 'null'],
@@ -170,7 +172,27 @@ function randomNumbers(seed: number): (below: number) => number {
 }
 
 describe('whatever the values', () => {
-  const pieces = ['a', '1', '-', ':', '%', '%3A', '{', '}', '<', '>', '|', ' ', '\n', 'ä', '\ud800', '\udc00', '😀', '/', '%u'];
+  const pieces = [
+    'a',
+    '1',
+    '-',
+    ':',
+    '%',
+    '%3A',
+    '{',
+    '}',
+    '<',
+    '>',
+    '|',
+    ' ',
+    '\n',
+    'ä',
+    '\ud800',
+    '\udc00',
+    '😀',
+    '/',
+    '%u',
+  ];
   const random = randomNumbers(7);
   const value = () => {
     const text = Array.from({ length: 1 + random(4) }, () => pieces[random(pieces.length)]).join('');
@@ -179,19 +201,22 @@ describe('whatever the values', () => {
   const toKey = createKeyFactory({ prefix: 'lock_', hashTag: 'family' });
   const toWholeKey = createKeyFactory({ prefix: 'lock_', hashTag: 'resource' });
 
-  it.each(['g:<0>:<1>', 'g:<0>-x:<1>', 'g:{<0>}<1>', 'g:<0>{x}<1>.lock', 'g:<1>:a<0>'])('%s keeps them apart', (template) => {
-    const seen = new Map<string, string>();
-    for (let run = 0; run < 20_000; run += 1) {
-      const pair = [value(), value()];
-      const text = render(template, {}, ...pair);
-      // Compared as Redis sees it: half a surrogate pair becomes U+FFFD on the wire.
-      const wire = Buffer.from(text).toString();
-      const id = JSON.stringify(pair);
-      if ((seen.get(wire) ?? id) !== id) throw new Error(`${id} and ${seen.get(wire)} both give ${wire}`);
-      seen.set(wire, id);
-    }
-    expect(seen.size).toBeGreaterThan(5_000);
-  });
+  it.each(['g:<0>:<1>', 'g:<0>-x:<1>', 'g:{<0>}<1>', 'g:<0>{x}<1>.lock', 'g:<1>:a<0>'])(
+    '%s keeps them apart',
+    (template) => {
+      const seen = new Map<string, string>();
+      for (let run = 0; run < 20_000; run += 1) {
+        const pair = [value(), value()];
+        const text = render(template, {}, ...pair);
+        // Compared as Redis sees it: half a surrogate pair becomes U+FFFD on the wire.
+        const wire = Buffer.from(text).toString();
+        const id = JSON.stringify(pair);
+        if ((seen.get(wire) ?? id) !== id) throw new Error(`${id} and ${seen.get(wire)} both give ${wire}`);
+        seen.set(wire, id);
+      }
+      expect(seen.size).toBeGreaterThan(5_000);
+    },
+  );
 
   it('their resource keeps its segments, its family and its slot', () => {
     for (let run = 0; run < 20_000; run += 1) {

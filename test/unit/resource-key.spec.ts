@@ -68,9 +68,12 @@ describe('createKeyFactory', () => {
     expect(error.message).toMatch(message);
   });
 
-  it.each([[undefined], [null], [300], [['goods:1']], [{}], [Promise.resolve('a')]])('refuses %p as a resource', (value) => {
-    expect(() => createKeyFactory(family)(value as unknown as string)).toThrow(LockKeyError);
-  });
+  it.each([[undefined], [null], [300], [['goods:1']], [{}], [Promise.resolve('a')]])(
+    'refuses %p as a resource',
+    (value) => {
+      expect(() => createKeyFactory(family)(value as unknown as string)).toThrow(LockKeyError);
+    },
+  );
 
   it('takes resources of up to 1,024 bytes', () => {
     for (const resource of ['x'.repeat(1024), 'ä'.repeat(512), '😀'.repeat(256)]) {
