@@ -1,5 +1,5 @@
 import { Redis, type RedisOptions } from 'ioredis';
-import type { Clock, Timer } from './core/clock.js';
+import { type Clock, inTime } from './core/clock.js';
 import type { RedisClient } from './stores/redis-client.js';
 
 /** The module's client, and how to end it. */
@@ -18,14 +18,19 @@ export function openRedis(redis: string | RedisOptions | RedisClient, clock: Clo
   const client = typeof redis === 'string' ? new Redis(redis, OURS) : new Redis({ ...OURS, ...redis });
   // Without a listener ioredis writes every refused connection to the console; the module tells about it once.
   client.on('error', () => undefined);
-  return { client: client as unknown as RedisClient, close: () => closeClient(client, clock) };
+  return { client, close: () => closeClient(client, clock) };
 }
 
 /**
  * Commands wait for the connection instead of failing after a number of tries: every request of this library has its own
  * timeout, and a release must not be given up while its lock may still be closed.
  */
-const OURS: RedisOptions = { connectionName: 'nestjs-redis-lock', maxRetriesPerRequest: null };
+const OURS: RedisOptions = {
+  connectionName: 'nestjs-redis-lock',
+  maxRetriesPerRequest: null,
+  // ioredis' timer for cutting a connection outlives one that is cut already; 2 s of it would keep the process alive.
+  disconnectTimeout: 50,
+};
 
 function isClient(redis: RedisOptions | RedisClient | string): redis is RedisClient {
   return typeof redis === 'object' && 'evalsha' in redis && typeof redis.evalsha === 'function';
@@ -33,9 +38,6 @@ function isClient(redis: RedisOptions | RedisClient | string): redis is RedisCli
 
 async function closeClient(client: Redis, clock: Clock): Promise<void> {
   if (client.status !== 'ready') return client.disconnect();
-  let timer: Timer | undefined;
-  const patience = new Promise<void>((resolve) => (timer = clock.schedule(QUIT_TIMEOUT_MS, resolve)));
-  await Promise.race([client.quit().catch(() => undefined), patience]);
-  timer?.cancel();
+  await inTime<unknown>(clock, QUIT_TIMEOUT_MS, client.quit(), () => undefined).catch(() => undefined);
   client.disconnect();
 }

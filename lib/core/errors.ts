@@ -23,6 +23,12 @@ export interface LockErrorDetails {
   readonly cause?: unknown;
 }
 
+/** What an error says; by its shape, because errors come from other realms too (jest's, for one). */
+export function messageOf(error: unknown): string {
+  const shaped = typeof error === 'object' && error !== null && 'message' in error;
+  return String(shaped ? error.message : error);
+}
+
 const brand = (name: string): symbol => Symbol.for(`nestjs-redis-lock.${name}`);
 
 /** Gives a class an `instanceof` that holds across two installed copies of this package. */

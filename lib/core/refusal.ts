@@ -1,4 +1,4 @@
-import { LockClosedError, LockTimeoutError, LockUnavailableError } from './errors.js';
+import { LockClosedError, LockTimeoutError, LockUnavailableError, messageOf } from './errors.js';
 
 /** What the store said last of a key. */
 export type LastWord =
@@ -50,7 +50,7 @@ export function unavailable(
   why: string,
   details: { readonly cause?: unknown; readonly elapsedMs?: number } = {},
 ): LockUnavailableError {
-  const because = details.cause instanceof Error ? `${why} (${details.cause.message})` : why;
+  const because = details.cause === undefined ? why : `${why} (${messageOf(details.cause)})`;
   return new LockUnavailableError(`${resource} could not be locked: ${because}.`, { resource, ...details });
 }
 

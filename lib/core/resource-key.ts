@@ -18,8 +18,8 @@ export type KeyFactory = (resource: string) => string;
 
 const MAX_RESOURCE_BYTES = 1024;
 
-/** Needs no closer look: no UTF-16 unit takes more than three bytes of UTF-8, so 341 of them fit 1,024 bytes. */
-const PLAIN_RESOURCE = /^[^|{}\p{Cc}\p{Cs}]{1,341}$/u;
+/** Needs no closer look: a character takes four bytes of UTF-8 at most, so 256 of them fit 1,024 bytes. */
+const PLAIN_RESOURCE = /^[^|{}\p{Cc}\p{Cs}]{1,256}$/u;
 
 const FORBIDDEN = /[|\p{Cc}\p{Cs}]/u;
 

@@ -69,7 +69,7 @@ function readHeader(source) {
   const guarantee = text.split(/\b(?:KEYS|ARGV)\[|^\s*returns\b/m)[0].trim();
   if (!/\w+\s+\w+/.test(guarantee)) throw new Error('the header must first say what the script guarantees');
   if (!/^\s*returns[ \t]+\S/m.test(text)) throw new Error('the header needs a line "returns …"');
-  const unnamed = /\b(?:KEYS|ARGV)\[\d+\](?!\s+[A-Za-z])/.exec(text);
+  const unnamed = /\b(?:KEYS|ARGV)\[\d+\](?!\s+(?!(?:KEYS|ARGV)\[)[A-Za-z])/.exec(text);
   if (unnamed) throw new Error(`the header must name ${unnamed[0]}`);
   return new Set(text.match(/\b(?:KEYS|ARGV)\[\d+\]/g));
 }

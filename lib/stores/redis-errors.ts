@@ -1,4 +1,4 @@
-import { LockUnavailableError } from '../core/errors.js';
+import { LockUnavailableError, messageOf } from '../core/errors.js';
 
 /**
  * What a server's refusal means to the user. Redis 6.2 puts it into the text of a script's error, later ones in front. The
@@ -43,7 +43,7 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
 /** Turns what ioredis rejected with into the error of this library, saying what to change. */
 export function unavailableBecause(error: unknown, subject: string): LockUnavailableError {
   if (error instanceof LockUnavailableError) return error;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   const refusal = REFUSALS.find(({ matches }) => matches.test(message));
   const why = refusal === undefined ? message : `${refusal.advice} (${message})`;
   return new LockUnavailableError(`No answer of use for ${subject}: ${why}.`, {
@@ -54,10 +54,10 @@ export function unavailableBecause(error: unknown, subject: string): LockUnavail
 
 /** The server does not know the script (any more): after SCRIPT FLUSH, a restart or a failover. */
 export function isScriptMissing(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('NOSCRIPT');
+  return messageOf(error).startsWith('NOSCRIPT');
 }
 
 /** The server takes EVAL at most. */
 export function isEvalShaRefused(error: unknown): boolean {
-  return error instanceof Error && /(unknown command|NOPERM|not allowed).*evalsha/i.test(error.message);
+  return /(unknown command|NOPERM|not allowed).*evalsha/i.test(messageOf(error));
 }

@@ -219,7 +219,7 @@ describe('whatever the values', () => {
   );
 
   it('their resource keeps its segments, its family and its slot', () => {
-    for (let run = 0; run < 20_000; run += 1) {
+    for (let run = 0; run < 4_000; run += 1) {
       const pair = [value(), value()];
       const plain = render('goods:<0>:<1>', {}, ...pair);
       expect(plain.split(':')).toHaveLength(3);

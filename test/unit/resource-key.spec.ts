@@ -62,6 +62,7 @@ describe('createKeyFactory', () => {
     ['{a{b}}', /more than one pair/],
     ['a:' + 'x'.repeat(1023), /1025 bytes long.*hash/],
     ['a:' + 'ä'.repeat(512), /1026 bytes long.*hash/],
+    ['😀'.repeat(257), /1028 bytes long.*hash/],
   ])('refuses resource %j', (resource, message) => {
     const error = errorOf(() => createKeyFactory(family)(resource));
     expect(error).toBeInstanceOf(LockKeyError);

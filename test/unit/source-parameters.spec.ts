@@ -45,6 +45,7 @@ describe('functionParameters', () => {
     ['buy(a = function (x, y) { return x / y }, b) {}', ['a', 'b']],
     ['buy(a = /[/,)]\\/,/g, b = 4 / 2, c = a / b, d = x++ / 2, e) {}', ['a', 'b', 'c', 'd', 'e']],
     ['buy(a = b[0] / 2, c = ")".length / 2, d = {}.x / f(",") / 1, e) {}', ['a', 'c', 'd', 'e']],
+    ['buy(a = {} / 2, b = 4 / 2, c) {}', ['a', 'b', 'c']],
     ['buy(a = typeof /,/, b = x.return / 2, c = "/", d) {}', ['a', 'b', 'c', 'd']],
     ['buy(a = class { m(x, y) {} }, b) {}', ['a', 'b']],
     ['buy(a = (cov().b[0][0]++, 1), b) {}', ['a', 'b']],
@@ -60,7 +61,7 @@ describe('functionParameters', () => {
     ['buy(id, ...rest) {}', ['id']],
     ['buy(...[a, b]) {}', []],
   ])('%s', (source, names) => {
-    expect(functionParameters(source)).toEqual(names);
+    expect(functionParameters(source)).toStrictEqual(names);
   });
 
   it.each([
@@ -100,6 +101,8 @@ describe('methodParameters', () => {
     *lines(l) {}
     'two words'(q) {}
     ["computed"](c) {}
+    handler = () => { this.run() }
+    afterHandler(h) {}
     [Symbol.iterator](wrong8) {}
     #hidden(h) {}
     42(n) {}
@@ -126,11 +129,12 @@ describe('methodParameters', () => {
     ['computed', ['c']],
     ['42', ['n']],
     ['in', ['i']],
+    ['afterHandler', ['h']],
     ['twice', ['second']],
     ['divided', ['d']],
     ['after', ['z']],
   ])('finds %s in the body of its class', (name, names) => {
-    expect(methodParameters(source, name, false)).toEqual(names);
+    expect(methodParameters(source, name, false)).toStrictEqual(names);
   });
 
   it('tells static methods from the others', () => {

@@ -11,6 +11,7 @@ const run = promisify(execFile);
 const PACKAGE = 'redis-tools'; // holds the server's binary; redis-server holds a link to it and the service files
 const ORIGIN = 'unpacked distribution packages';
 const APT_TIMEOUT_MS = 180_000;
+const REASON_LENGTH = 600;
 
 /** A folder of our own: binaries from a folder that another user could have filled are never run. */
 function cacheFolder(env: NodeJS.ProcessEnv): string {
@@ -51,19 +52,27 @@ async function download(apt: string[], folder: string): Promise<void> {
   await run('apt-get', [...apt, '-q', 'download', ...packages], { cwd: folder, timeout: APT_TIMEOUT_MS });
 }
 
+/** A repository that fails to update is no matter as long as another has the packages; so it only answers why. */
+async function update(apt: string[]): Promise<string> {
+  try {
+    return (await run('apt-get', [...apt, '-q', 'update'], { timeout: APT_TIMEOUT_MS })).stderr;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
 /** With the system's lists where they are good, which is quick; else with lists of our own. */
 async function downloadPackages(folder: string): Promise<void> {
   try {
     await download(['-o', 'APT::Sandbox::User=root'], folder);
   } catch {
     const apt = privateApt(folder);
-    // A repository that fails to update is no matter as long as the packages can be had from another.
-    const update = await run('apt-get', [...apt, '-q', 'update'], { timeout: APT_TIMEOUT_MS }).catch((e: Error) => e);
+    const complaints = await update(apt);
     try {
       await download(apt, folder);
     } catch (error) {
-      const reasons = [error, update].filter((reason) => reason instanceof Error).map((reason) => reason.message);
-      throw new Error(reasons.join('; ').replace(/\s+/g, ' ').slice(0, 600), { cause: error });
+      const reason = `${complaints} ${(error as Error).message}`.replace(/\s+/g, ' ').trim();
+      throw new Error(reason.slice(0, REASON_LENGTH), { cause: error });
     }
   }
 }

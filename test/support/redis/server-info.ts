@@ -27,6 +27,7 @@ export async function serverInfo(url: string): Promise<ServerInfo> {
   } catch (error) {
     throw reason ?? error;
   } finally {
-    client.disconnect();
+    // On a connection that never was, ioredis would leave its 2 s disconnect timer behind.
+    if (client.status !== 'end') client.disconnect();
   }
 }

@@ -1,0 +1,132 @@
+// What every consumer checks, by `node:assert`: run by node itself (main.ts) and by jest (consumer.test.ts).
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { NestFactory } from '@nestjs/core';
+import type { INestApplication } from '@nestjs/common';
+import { Redis } from 'ioredis';
+import {
+  LockError,
+  LockKeyError,
+  LockService,
+  LockTimeoutError,
+  type RedisLockModuleOptions,
+  resource,
+} from 'nestjs-redis-lock';
+import { createTestLocks, ManualClock, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
+import { AppModule, GoodsController, GoodsService } from './goods.js';
+
+/** The part of the package's exports that a second copy is asked for. */
+export type Library = typeof import('nestjs-redis-lock');
+
+export function redisUrl(): string {
+  const url = process.env.TEST_REDIS_URL;
+  assert(url, 'TEST_REDIS_URL is not set');
+  return url;
+}
+
+/** Locks over HTTP, with a client that the application has already, and with one that the module opens. */
+export async function checkApp(secondCopy?: Library): Promise<void> {
+  const prefix = `consumer_${randomBytes(6).toString('hex')}_`;
+  const client = new Redis(redisUrl());
+  try {
+    await withApp({ redis: client, prefix, waitMs: 10_000 }, async (app) => {
+      await checkExclusion(app, 7);
+      await checkBusy(app);
+      if (secondCopy !== undefined) await checkSecondCopy(app, secondCopy);
+    });
+    assert.equal(client.status, 'ready', 'the module has closed a client that is not its own');
+    assert.equal(await client.ping(), 'PONG');
+    assert.deepEqual(await client.keys(`*${prefix}goods*:*`), [], 'locks are left');
+  } finally {
+    await client.quit();
+  }
+  await withApp({ redis: redisUrl(), prefix }, (app) => checkExclusion(app, 8));
+}
+
+async function withApp(
+  options: RedisLockModuleOptions,
+  check: (app: INestApplication) => Promise<void>,
+): Promise<void> {
+  const app = await NestFactory.create(AppModule.with(options), { logger: ['error', 'warn'], abortOnError: false });
+  try {
+    await app.listen(0, '127.0.0.1');
+    await check(app);
+  } finally {
+    await app.close();
+  }
+}
+
+async function checkExclusion(app: INestApplication, id: number): Promise<void> {
+  const url = await app.getUrl();
+  const buy = async () => {
+    const response = await fetch(`${url}/goods/0${id}/buy`, { method: 'POST' });
+    assert.equal(response.status, 200);
+    return (await response.json()) as { sold: number; held: string };
+  };
+  const answers = await Promise.all(Array.from({ length: 12 }, buy));
+  assert.deepEqual(
+    answers.map(({ sold }) => sold).sort((a, b) => a - b),
+    [...answers.keys()].map((n) => n + 1),
+  );
+  assert.deepEqual(new Set(answers.map(({ held }) => held)), new Set([`goods:${id}`]));
+}
+
+async function checkBusy(app: INestApplication): Promise<void> {
+  const locks = app.get(LockService);
+  const grab = async () => fetch(`${await app.getUrl()}/goods/9/grab`, { method: 'POST' });
+  await locks.using(resource`goods:${9}`, { ttlMs: 20_000 }, async (lock) => {
+    assert((await locks.inspect('goods:9'))?.fencingToken === lock.fencingToken);
+    const response = await grab();
+    assert.equal(response.status, 423);
+    const retryAfter = Number(response.headers.get('retry-after'));
+    assert(retryAfter >= 10 && retryAfter <= 20, `Retry-After: ${retryAfter}`);
+    assert.equal(((await response.json()) as { code: string }).code, 'LOCK_TIMEOUT');
+    assert.equal(await locks.tryAcquire('goods:9', { reentrant: true }).then((nested) => nested?.release()), true);
+  });
+  assert.equal((await grab()).status, 201);
+}
+
+/** Another copy of the package, as two versions in one tree would be: its errors are still what they are. */
+async function checkSecondCopy(app: INestApplication, copy: Library): Promise<void> {
+  assert.notEqual(copy.LockTimeoutError, LockTimeoutError, 'this is not a second copy');
+  const foreign = new copy.LockTimeoutError('busy', { resource: 'goods:1', remainingMs: 3_000 });
+  checkErrorClasses(foreign);
+  GoodsController.failure = foreign;
+  const response = await fetch(`${await app.getUrl()}/goods/1/fail`, { method: 'POST' });
+  assert.equal(response.status, 423);
+  assert.equal(response.headers.get('retry-after'), '3');
+}
+
+function checkErrorClasses(error: unknown): void {
+  assert(error instanceof LockTimeoutError && error instanceof LockError && error instanceof Error);
+  assert(!(error instanceof LockKeyError));
+  assert.equal(error.code, 'LOCK_TIMEOUT');
+  assert.equal(error.name, 'LockTimeoutError');
+}
+
+/** `nestjs-redis-lock/testing` uses the classes of `nestjs-redis-lock`, and needs no Redis. */
+export async function checkTesting(): Promise<void> {
+  const clock = new ManualClock();
+  const locks = createTestLocks({ clock, renew: false, ttlMs: 1_000, waitMs: 200 });
+  assert(locks instanceof LockService, 'testing has another copy of LockService');
+  const lock = await locks.acquire('goods:1');
+  const refused = locks.acquire('goods:1').catch((error: unknown) => error);
+  await clock.advance(250);
+  const error = await refused;
+  checkErrorClasses(error);
+  assert.equal((error as object).constructor, LockTimeoutError, 'testing has another copy of the errors');
+  await clock.advance(1_000);
+  assert.throws(() => lock.assertHeld(), { code: 'LOCK_LOST' });
+
+  const goods = withLocks(new GoodsService());
+  assert.deepEqual(await Promise.all([goods.take(1), goods.take(1), goods.take(1)]), [1, 2, 3]);
+  await assert.rejects(new GoodsService().take(1), { code: 'LOCK_CONFIG' });
+
+  const context = await NestFactory.createApplicationContext(
+    { module: class TestApp {}, imports: [RedisLockTestingModule.forRoot()], providers: [GoodsService] },
+    { logger: ['error', 'warn'], abortOnError: false },
+  );
+  assert.deepEqual(await Promise.all([1, 2, 3].map(() => context.get(GoodsService).take(2))), [1, 2, 3]);
+  await context.close();
+  await assert.rejects(context.get(LockService).acquire('goods:1'), { code: 'LOCK_CLOSED' });
+}

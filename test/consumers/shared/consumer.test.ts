@@ -1,0 +1,20 @@
+import { createRequire } from 'node:module';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from '@jest/globals';
+import * as library from 'nestjs-redis-lock';
+import * as testing from 'nestjs-redis-lock/testing';
+import { checkApp, checkTesting, type Library } from './checks.js';
+
+it('locks over HTTP, also beside a second copy of the package', async () => {
+  const requireSecond = createRequire(join(process.cwd(), 'second', 'main.js'));
+  await checkApp(requireSecond('nestjs-redis-lock') as Library);
+});
+
+it('locks in unit tests, without Redis', () => checkTesting());
+
+it('exports the same names as everywhere', () => {
+  const names = JSON.parse(readFileSync('public-api.json', 'utf8')) as { root: string[]; testing: string[] };
+  expect(Object.keys(library).sort()).toEqual(names.root);
+  expect(Object.keys(testing).sort()).toEqual(names.testing);
+});

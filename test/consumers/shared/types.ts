@@ -1,0 +1,95 @@
+// Compiled in every consumer and never run: what the types allow, and what they refuse.
+import type { Cluster, Redis } from 'ioredis';
+import { CurrentLock, Locked, type Lock, type LockService, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { TestingOptions } from 'nestjs-redis-lock/testing';
+
+interface OrderDto {
+  readonly id: string;
+}
+
+export class Orders {
+  @Locked('order:<id>')
+  plain(id: string): string {
+    return id;
+  }
+
+  @Locked('order:<id>', { ttlMs: 10_000, waitMs: 0, onBusy: 'skip' })
+  async generic<T>(id: T, ...rest: readonly unknown[]): Promise<[T, number]> {
+    return [id, rest.length];
+  }
+
+  @Locked('orders')
+  nothing(): void {}
+
+  @Locked((id: number) => `order:${id}`)
+  keyFunction(id: number, note: string): string {
+    return note + id;
+  }
+
+  @Locked((dto: OrderDto, note?: string) => `order:${dto.id}:${note}`)
+  dto(dto: OrderDto & { readonly note: string }, note: string | undefined, @CurrentLock() lock?: Lock): unknown {
+    return [dto, note, lock];
+  }
+
+  @Locked(() => 'orders')
+  noParameters(id: number): number {
+    return id;
+  }
+
+  // @ts-expect-error: the key function takes a number, the method a string
+  @Locked((id: number) => `order:${id}`)
+  otherType(id: string): string {
+    return id;
+  }
+
+  // @ts-expect-error: the method may be called without an id
+  @Locked((id: number) => `order:${id}`)
+  optional(id?: number): number | undefined {
+    return id;
+  }
+
+  // @ts-expect-error: the method has one parameter only
+  @Locked((id: number, note: string) => `order:${id}:${note}`)
+  tooMany(id: number): number {
+    return id;
+  }
+
+  // @ts-expect-error: there is no such answer to a busy lock
+  @Locked('order:<id>', { onBusy: 'retry' })
+  onBusy(id: string): string {
+    return id;
+  }
+
+  // @ts-expect-error: units are in the names
+  @Locked('order:<id>', { ttl: 10_000 })
+  misspelt(id: string): string {
+    return id;
+  }
+}
+
+/** Clients of either version of ioredis, as they are. */
+export function clients(redis: Redis, cluster: Cluster): RedisLockModuleOptions[] {
+  const options: TestingOptions = { redis, ttlMs: 100 };
+  return [
+    options,
+    { redis },
+    { redis: cluster },
+    { redis: { host: 'redis', port: 1 } },
+    { redis: 'redis://redis' },
+    {},
+  ];
+}
+
+export async function service(locks: LockService): Promise<unknown[]> {
+  const lock: Lock | null = await locks.tryAcquire('order:1', { ttlMs: 1_000 });
+  // @ts-expect-error: trying does not wait
+  await locks.tryAcquire('order:1', { waitMs: 1_000 });
+  const answer: number = await locks.using('order:1', async ({ fencingToken, signal }) =>
+    signal.aborted ? 0 : fencingToken,
+  );
+  const other: string = await locks.using('order:1', { waitMs: Infinity }, () => 'synchronous');
+  // @ts-expect-error: it answers what the function does
+  const wrong: string = await locks.using('order:1', () => 1);
+  await using disposable = await locks.acquire('order:1', { signal: AbortSignal.timeout(10) });
+  return [lock, answer, other, wrong, disposable];
+}

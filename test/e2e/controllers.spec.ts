@@ -1,0 +1,158 @@
+import {
+  BadRequestException,
+  CanActivate,
+  Controller,
+  ForbiddenException,
+  Get,
+  Header,
+  HttpCode,
+  Injectable,
+  NotFoundException,
+  Param,
+  ParseIntPipe,
+  Post,
+  Query,
+  UseGuards,
+} from '@nestjs/common';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Locked } from 'nestjs-redis-lock';
+import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
+import { Room } from './support/room.js';
+
+@Injectable()
+class Doorman implements CanActivate {
+  canActivate(): boolean {
+    throw new ForbiddenException();
+  }
+}
+
+@Controller('goods')
+class GoodsController {
+  constructor(private readonly room: Room) {}
+
+  @Post(':id/buy')
+  @Locked('goods:<id>')
+  buy(@Param('id', ParseIntPipe) id: number): Promise<number | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Locked('goods:<id>', { waitMs: 0 })
+  @Post(':id/grab')
+  grab(@Param('id', ParseIntPipe) id: number): Promise<number | undefined> {
+    return this.room.stay(id);
+  }
+
+  @UseGuards(Doorman)
+  @Locked('goods:<id>')
+  @Get(':id/guarded')
+  guarded(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get(':id/odd')
+  @Locked('goods:<id>')
+  odd(@Param('id') _id: string, @Query('size') size?: string): string {
+    if (size === undefined) throw new NotFoundException('no such goods');
+    throw new BadRequestException({ reason: size });
+  }
+
+  @HttpCode(202)
+  @Locked('goods:<id>')
+  @Header('x-below', 'yes')
+  @Get(':id/above')
+  above(@Param('id') id: string): object {
+    return { id };
+  }
+
+  @Locked('goods:<id>')
+  @HttpCode(202)
+  @Header('x-below', 'yes')
+  @Get(':id/below')
+  below(@Param('id') id: string): object {
+    return { id };
+  }
+}
+
+const post = { method: 'POST' };
+
+describe.each(PLATFORMS)('a controller on %s', (platform) => {
+  let app: TestApp;
+  beforeEach(async () => {
+    app = await startApp({ platform, controllers: [GoodsController], providers: [Doorman] });
+  });
+  afterEach(closeApps);
+
+  it('runs a handler for one caller at a time, and the next when the first has left', async () => {
+    const first = app.call('/goods/300/buy', post);
+    const visit = await app.room.next();
+    const second = app.call('/goods/300/buy', post);
+    await app.log.until('asked goods:300', 2);
+    expect(await app.isLocked('goods:300')).toBe(true);
+    visit.leave();
+    (await app.room.next()).leave();
+    expect([(await first).status, (await second).status]).toEqual([201, 201]);
+    expect(app.room).toMatchObject({ most: 1, visits: 2 });
+    expect(await app.isLocked('goods:300')).toBe(false);
+  });
+
+  it('runs it for different goods side by side', async () => {
+    const calls = [app.call('/goods/1/buy', post), app.call('/goods/2/buy', post)];
+    const visits = [await app.room.next(), await app.room.next()];
+    expect(app.room.inside).toBe(2);
+    for (const visit of visits) visit.leave();
+    await Promise.all(calls);
+  });
+
+  it('takes parameters as the pipes leave them: /goods/0300 and /goods/300 exclude each other', async () => {
+    const first = app.call('/goods/0300/grab', post);
+    const visit = await app.room.next();
+    expect(await app.isLocked('goods:300')).toBe(true);
+    expect((await app.call('/goods/300/grab', post)).status).toBe(423);
+    visit.leave();
+    expect((await first).body).toBe(300);
+    expect(app.room.visits).toBe(1);
+  });
+
+  it('takes no lock where a guard refuses', async () => {
+    expect((await app.call('/goods/300/guarded')).status).toBe(403);
+    expect(app.log.lines).toEqual([]);
+  });
+
+  it('takes no lock where a pipe refuses', async () => {
+    expect((await app.call('/goods/three/buy', post)).status).toBe(400);
+    expect(app.log.lines).toEqual([]);
+  });
+
+  it("answers the method's own exceptions unchanged, and frees the lock", async () => {
+    const missing = await app.call('/goods/7/odd');
+    expect(missing.status).toBe(404);
+    expect(missing.body).toEqual({ statusCode: 404, message: 'no such goods', error: 'Not Found' });
+    const bad = await app.call('/goods/7/odd?size=big');
+    expect([bad.status, bad.body]).toEqual([400, { reason: 'big' }]);
+    expect(app.log.count('granted goods:7')).toBe(2);
+    expect(await app.isLocked('goods:7')).toBe(false);
+  });
+
+  it.each(['above', 'below'])('keeps route, status and headers that stand %s', async (place) => {
+    const answer = await app.call(`/goods/5/${place}`);
+    expect(answer.status).toBe(202);
+    expect(answer.headers.get('x-below')).toBe('yes');
+    expect(answer.body).toEqual({ id: '5' });
+    expect(app.log.lines).toEqual(['asked goods:5', 'granted goods:5', 'released goods:5']);
+  });
+
+  it('lets nobody in when the client hangs up, until the method has ended', async () => {
+    const hangUp = new AbortController();
+    const first = app.call('/goods/300/grab', { ...post, signal: hangUp.signal }).catch((error: Error) => error.name);
+    const visit = await app.room.next();
+    hangUp.abort();
+    expect(await first).toBe('AbortError');
+    expect((await app.call('/goods/300/grab', post)).status).toBe(423);
+    visit.leave();
+    await app.log.until('released goods:300');
+    const again = app.call('/goods/300/grab', post);
+    (await app.room.next()).leave();
+    expect((await again).status).toBe(201);
+    expect(app.room.most).toBe(1);
+  });
+});

@@ -1,0 +1,348 @@
+import {
+  type CallHandler,
+  Controller,
+  Get,
+  type ExecutionContext,
+  Injectable,
+  Module,
+  type NestInterceptor,
+  Param,
+  RequestTimeoutException,
+  UseInterceptors,
+} from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { CurrentLock, Lock, Locked, RedisLockModule } from 'nestjs-redis-lock';
+import { catchError, concatMap, defer, from, map, type Observable, of, race, retry, switchMap, throwError } from 'rxjs';
+import { testRedisUrl } from '../support/shared-redis.js';
+import { type AppSetUp, closeApps, rawRedis, startApp, type TestApp } from './support/app.js';
+import { type Deferred, deferred, Room } from './support/room.js';
+
+/** What the interceptors of a test have seen and wait for. */
+@Injectable()
+class Desk {
+  readonly commits: string[] = [];
+  readonly patience: Deferred<void> = deferred();
+  readonly open: Deferred<void> = deferred();
+  key = '';
+}
+
+function commitAs(name: string): new (desk: Desk) => NestInterceptor {
+  @Injectable()
+  class Commit implements NestInterceptor {
+    constructor(private readonly desk: Desk) {}
+
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return next.handle().pipe(
+        concatMap(async (value: unknown) => {
+          const locked = (await rawRedis().exists(this.desk.key)) === 1;
+          this.desk.commits.push(`${name} ${locked ? 'under the lock' : 'without the lock'}`);
+          return value;
+        }),
+      );
+    }
+  }
+  return Commit;
+}
+
+const CommitOfHandler = commitAs('handler');
+const CommitOfController = commitAs('controller');
+const CommitOfApp = commitAs('app');
+const CommitEarlier = commitAs('earlier module');
+const CommitLater = commitAs('later module');
+
+/** Begins later, in another turn of the event loop. */
+@Injectable()
+class Deferring implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return from(new Promise<void>((resolve) => setImmediate(resolve))).pipe(switchMap(() => next.handle()));
+  }
+}
+
+/** Gives up when the test says so. */
+@Injectable()
+class Impatient implements NestInterceptor {
+  constructor(private readonly desk: Desk) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const over = from(this.desk.patience.promise).pipe(
+      switchMap(() => throwError(() => new RequestTimeoutException())),
+    );
+    return race(over, next.handle());
+  }
+}
+
+@Injectable()
+class Again implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(retry(1));
+  }
+}
+
+@Injectable()
+class Cached implements NestInterceptor {
+  intercept(): Observable<unknown> {
+    return of('cached');
+  }
+}
+
+/** Turns failures into answers. */
+@Injectable()
+class Soothing implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(catchError((error: Error) => of(`instead of ${error.message}`)));
+  }
+}
+
+@Controller()
+@UseInterceptors(CommitOfController)
+class GoodsController {
+  readonly signals: AbortSignal[] = [];
+  private tries = 0;
+
+  constructor(
+    private readonly room: Room,
+    private readonly desk: Desk,
+  ) {}
+
+  @Get('committed/:id')
+  @UseInterceptors(CommitOfHandler)
+  @Locked('goods:<id>')
+  committed(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('below/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(CommitOfHandler)
+  below(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('deferred/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(Deferring, CommitOfHandler)
+  deferred(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('impatient/:id')
+  @Locked('goods:<id>', { waitMs: 0 })
+  @UseInterceptors(Impatient)
+  impatient(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
+    this.signals.push(lock.signal);
+    return this.room.stay(id);
+  }
+
+  @Get('waiting/:id')
+  @Locked('goods:<id>', { waitMs: Infinity })
+  @UseInterceptors(Impatient)
+  waiting(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('grab/:id')
+  @Locked('goods:<id>', { waitMs: 0 })
+  grab(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('again/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(Again)
+  again(@Param('id') id: string): string {
+    this.tries += 1;
+    if (this.tries === 1) throw new Error('not yet');
+    return `${id} in ${this.tries} tries`;
+  }
+
+  @Get('strictly-again/:id')
+  @Locked('goods:<id>', { reentrant: false })
+  @UseInterceptors(Again)
+  strictlyAgain(@Param('id') id: string): string {
+    return this.again(id);
+  }
+
+  @Get('busy-again/:id')
+  @Locked('goods:<id>', { waitMs: 0 })
+  @UseInterceptors(Again)
+  busyAgain(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('soothed/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(Soothing)
+  soothed(@Param('id') id: string): string {
+    throw new Error(`no ${id}`);
+  }
+
+  @Get('cached/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(Cached)
+  cached(@Param('id') id: string): string {
+    this.desk.commits.push('the handler ran');
+    return id;
+  }
+}
+
+const desks = { provide: Desk, useValue: undefined as unknown as Desk };
+
+async function start(setUp: AppSetUp = {}): Promise<{ app: TestApp; desk: Desk }> {
+  const desk = new Desk();
+  const app = await startApp({
+    ...setUp,
+    controllers: [GoodsController],
+    providers: [{ ...desks, useValue: desk }, ...(setUp.providers ?? [])],
+  });
+  desk.key = `{${app.prefix}goods}:1`;
+  return { app, desk };
+}
+
+afterEach(closeApps);
+
+describe('an interceptor that commits after the handler', () => {
+  it.each(['committed', 'below'])('does so under the lock (%s @Locked)', async (route) => {
+    const { app, desk } = await start();
+    expect((await app.call(`/${route}/1`)).body).toBe('1');
+    expect(desk.commits).toEqual(['handler under the lock', 'controller under the lock']);
+    expect(app.log.lines).toEqual(['asked goods:1', 'granted goods:1', 'released goods:1']);
+    expect(await app.isLocked('goods:1')).toBe(false);
+  });
+
+  it("does so under the lock as the user's global one, by app.useGlobalInterceptors()", async () => {
+    const { app, desk } = await start({
+      prepare: (nest) => nest.useGlobalInterceptors(new CommitOfApp(nest.get(Desk))),
+    });
+    await app.call('/committed/1');
+    expect(desk.commits).toContain('app under the lock');
+  });
+
+  it("does so under the lock as the root module's APP_INTERCEPTOR, which Nest puts before ours", async () => {
+    const { app, desk } = await start({ providers: [{ provide: APP_INTERCEPTOR, useClass: CommitOfApp }] });
+    await app.call('/committed/1');
+    expect(desk.commits.at(-1)).toBe('app under the lock');
+  });
+
+  it('does so under the lock as APP_INTERCEPTOR of a module imported earlier or later', async () => {
+    const desk = new Desk();
+    const moduleWith = (commit: new (desk: Desk) => NestInterceptor) => {
+      class WithCommit {}
+      Module({
+        providers: [
+          { provide: Desk, useValue: desk },
+          { provide: APP_INTERCEPTOR, useClass: commit },
+        ],
+      })(WithCommit);
+      return WithCommit;
+    };
+    const app = await startApp({
+      controllers: [GoodsController],
+      providers: [{ provide: Desk, useValue: desk }],
+      lockModules: (prefix) => [
+        moduleWith(CommitEarlier),
+        RedisLockModule.forRoot({ redis: testRedisUrl(), prefix }),
+        moduleWith(CommitLater),
+      ],
+    });
+    desk.key = `{${app.prefix}goods}:1`;
+    await app.call('/committed/1');
+    expect(desk.commits.toSorted()).toEqual([
+      'controller under the lock',
+      'earlier module under the lock',
+      'handler under the lock',
+      'later module under the lock',
+    ]);
+    expect(app.log.count('asked')).toBe(1);
+  });
+
+  it('does so under the lock although an interceptor further in began later', async () => {
+    const { app, desk } = await start();
+    expect((await app.call('/deferred/1')).body).toBe('1');
+    expect(desk.commits).toEqual(['handler under the lock', 'controller under the lock']);
+    expect(app.log.count('asked')).toBe(1);
+  });
+});
+
+describe('an interceptor that gives up after a time', () => {
+  const setUps: [string, AppSetUp][] = [
+    ['inside of ours', {}],
+    ['outside of the controller', { providers: [{ provide: APP_INTERCEPTOR, useClass: Impatient }] }],
+  ];
+
+  it.each(setUps)('%s, lets nobody in before the method has ended', async (_place, setUp) => {
+    const { app, desk } = await start(setUp);
+    const controller = app.nest.get(GoodsController);
+    const first = app.call('/impatient/1');
+    const visit = await app.room.next();
+    expect(controller.signals[0]?.aborted).toBe(false);
+    desk.patience.resolve();
+    expect((await first).status).toBe(408);
+    expect(app.room.inside).toBe(1);
+    expect(controller.signals[0]?.reason).toMatchObject({ name: 'AbortError' });
+    expect(await app.isLocked('goods:1')).toBe(true);
+    expect(await app.locks.tryAcquire('goods:1')).toBeNull();
+    visit.leave();
+    await app.log.until('released goods:1');
+    await using again = await app.locks.acquire('goods:1');
+    again.assertHeld();
+  });
+
+  it('takes the waiting caller out of the line: its handler never runs', async () => {
+    const { app, desk } = await start();
+    const holder = await app.locks.acquire('goods:1');
+    const call = app.call('/waiting/1');
+    await app.log.until('asked goods:1', 2);
+    desk.patience.resolve();
+    expect((await call).status).toBe(408);
+    await app.log.until('refused goods:1');
+    await holder.release();
+    await app.locks.using('goods:1', () => undefined);
+    expect(app.room.visits).toBe(0);
+  });
+});
+
+describe('an interceptor that calls the handler', () => {
+  it.each(['again', 'strictly-again'])('again, has both tries under one lock (%s)', async (route) => {
+    const { app, desk } = await start();
+    expect((await app.call(`/${route}/1`)).body).toBe('1 in 2 tries');
+    expect(desk.commits).toEqual(['controller under the lock']);
+    expect(app.log.count('released goods:1')).toBe(1);
+    expect(await app.isLocked('goods:1')).toBe(false);
+  });
+
+  it('again after a refusal, has the lock for the rest of the call', async () => {
+    const { app, desk } = await start();
+    const holder = await app.locks.acquire('goods:1');
+    const call = app.call('/busy-again/1');
+    await app.log.until('refused goods:1', 2);
+    expect((await call).status).toBe(423);
+    await holder.release();
+    expect((await app.call('/busy-again/1')).body).toBe('1');
+    expect(desk.commits).toEqual(['controller under the lock']);
+  });
+
+  it('never, has no lock taken', async () => {
+    const { app, desk } = await start();
+    expect((await app.call('/cached/1')).body).toBe('cached');
+    expect(desk.commits).toEqual(['controller without the lock']);
+    expect(app.log.lines).toEqual([]);
+  });
+
+  it('and answers in place of its failure, still has the lock released', async () => {
+    const { app, desk } = await start();
+    expect((await app.call('/soothed/1')).body).toBe('instead of no 1');
+    expect(desk.commits).toEqual(['controller under the lock']);
+    expect(await app.isLocked('goods:1')).toBe(false);
+  });
+
+  it('many times at once, in many requests, keeps their scopes apart', async () => {
+    const { app } = await start();
+    const ids = Array.from({ length: 30 }, (_, i) => `${i}`);
+    const answers = await Promise.all(ids.map((id) => app.call(`/deferred/${id}`)));
+    expect(answers.map(({ body }) => body as string)).toEqual(ids);
+    expect([app.log.count('granted'), app.log.count('released')]).toEqual([30, 30]);
+    void map;
+    void defer;
+  });
+});

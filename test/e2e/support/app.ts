@@ -1,0 +1,131 @@
+import type { AddressInfo } from 'node:net';
+import { type INestApplication, type LoggerService, Module, type ModuleMetadata } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { Redis } from 'ioredis';
+import { LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
+import { LockLog } from './lock-log.js';
+import { Room } from './room.js';
+
+export const PLATFORMS = ['express', 'fastify'] as const;
+export type Platform = (typeof PLATFORMS)[number];
+
+export interface AppSetUp extends ModuleMetadata {
+  readonly platform?: Platform;
+  /** Options of `RedisLockModule.forRoot()`, which is the first import. */
+  readonly locks?: RedisLockModuleOptions;
+  /** In place of it, where a test configures the module itself. */
+  readonly lockModules?: (prefix: string) => NonNullable<ModuleMetadata['imports']>;
+  readonly prefix?: string;
+  /** Between creation and start. */
+  prepare?(app: INestApplication): unknown;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  // oxlint-disable-next-line no-explicit-any -- whatever the application answered
+  readonly body: any;
+}
+
+/** A real application that listens, with what its tests look at. */
+export class TestApp {
+  readonly room: Room;
+  readonly logged: string[];
+
+  constructor(
+    readonly nest: INestApplication,
+    readonly prefix: string,
+    readonly log: LockLog,
+    logged: string[],
+  ) {
+    this.room = nest.get(Room);
+    this.logged = logged;
+  }
+
+  get locks(): LockService {
+    return this.nest.get(LockService);
+  }
+
+  get url(): string {
+    const { port } = (this.nest.getHttpServer() as { address(): AddressInfo }).address();
+    return `http://127.0.0.1:${port}`;
+  }
+
+  async call(path: string, init?: RequestInit): Promise<Answer> {
+    const response = await fetch(this.url + path, init);
+    const text = await response.text();
+    const isJson = response.headers.get('content-type')?.includes('json') === true;
+    return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : text };
+  }
+
+  /** Asks Redis itself, not the library. */
+  async isLocked(resource: string, prefix = this.prefix): Promise<boolean> {
+    return (await rawRedis().exists(keyOf(prefix, resource))) === 1;
+  }
+
+  async close(): Promise<void> {
+    running.delete(this);
+    await this.nest.close();
+    this.log.close();
+  }
+}
+
+const running = new Set<TestApp>();
+let raw: Redis | undefined;
+
+/** A connection that the library knows nothing of. */
+export function rawRedis(): Redis {
+  return (raw ??= new Redis(testRedisUrl()));
+}
+
+/** `{lock_goods}:300` */
+export function keyOf(prefix: string, resource: string): string {
+  const [family, ...rest] = resource.split(':');
+  return [`{${prefix}${family}}`, ...rest].join(':');
+}
+
+export async function startApp(setUp: AppSetUp): Promise<TestApp> {
+  const { platform = 'express', locks, lockModules, prefix = uniquePrefix(), prepare, ...metadata } = setUp;
+  const imports = lockModules?.(prefix) ?? [RedisLockModule.forRoot({ redis: testRedisUrl(), prefix, ...locks })];
+  class AppModule {}
+  Module({
+    ...metadata,
+    imports: [...imports, ...(metadata.imports ?? [])],
+    providers: [Room, ...(metadata.providers ?? [])],
+  })(AppModule);
+  const logged: string[] = [];
+  const nest = await NestFactory.create(AppModule, platform === 'fastify' ? new FastifyAdapter() : new ExpressAdapter(), {
+    logger: recorder(logged),
+    abortOnError: false,
+  });
+  try {
+    await prepare?.(nest);
+    await nest.listen(0, '127.0.0.1');
+  } catch (error) {
+    await nest.close();
+    throw error;
+  }
+  const app = new TestApp(nest, prefix, new LockLog(prefix), logged);
+  running.add(app);
+  return app;
+}
+
+/** After each test: what it has started, ends. */
+export async function closeApps(): Promise<void> {
+  for (const app of running) await app.close();
+  await raw?.quit();
+  raw = undefined;
+}
+
+/** Warnings and errors are kept, for tests to look at; nothing is written. */
+function recorder(lines: string[]): LoggerService {
+  const keep =
+    (level: string) =>
+    (message: unknown): void =>
+      void lines.push(`${level} ${message instanceof Error ? message.message : String(message)}`);
+  return { log: () => undefined, debug: () => undefined, verbose: () => undefined, warn: keep('warn'), error: keep('error') };
+}

@@ -1,0 +1,51 @@
+import { lockChannels, type LockEvent } from 'nestjs-redis-lock';
+import { deferred } from './room.js';
+
+type EventName = keyof typeof lockChannels;
+
+interface Expectation {
+  isMet(): boolean;
+  meet(): void;
+}
+
+const NAMES = Object.keys(lockChannels) as EventName[];
+
+/** What has happened to the locks under one prefix, in order: `granted goods:300`. Tests add lines of their own. */
+export class LockLog {
+  readonly lines: string[] = [];
+  private readonly expectations = new Set<Expectation>();
+  private readonly stops: (() => void)[];
+
+  constructor(prefix: string) {
+    this.stops = NAMES.map((name) => {
+      const listener = (message: unknown): void => {
+        const { key, resource } = message as LockEvent;
+        if (key.includes(prefix)) this.add(`${name} ${resource}`);
+      };
+      lockChannels[name].subscribe(listener);
+      return () => void lockChannels[name].unsubscribe(listener);
+    });
+  }
+
+  add(line: string): void {
+    this.lines.push(line);
+    for (const expectation of this.expectations) if (expectation.isMet()) expectation.meet();
+  }
+
+  count(line: string): number {
+    return this.lines.filter((each) => each.startsWith(line)).length;
+  }
+
+  /** Waits until there are so many lines that begin so. */
+  until(line: string, count = 1): Promise<void> {
+    const met = deferred();
+    const expectation: Expectation = { isMet: () => this.count(line) >= count, meet: () => met.resolve() };
+    if (expectation.isMet()) return Promise.resolve();
+    this.expectations.add(expectation);
+    return met.promise.finally(() => this.expectations.delete(expectation));
+  }
+
+  close(): void {
+    for (const stop of this.stops) stop();
+  }
+}

@@ -1,0 +1,63 @@
+/** A promise that the test settles. */
+export interface Deferred<T> {
+  readonly promise: Promise<T>;
+  resolve(value: T): void;
+  reject(reason: unknown): void;
+}
+
+export function deferred<T = void>(): Deferred<T> {
+  let resolve!: (value: T) => void;
+  let reject!: (reason: unknown) => void;
+  const promise = new Promise<T>((pass, fail) => {
+    resolve = pass;
+    reject = fail;
+  });
+  return { promise, resolve, reject };
+}
+
+/** One call inside a room; the test says how it ends. */
+export interface Visit {
+  readonly of: unknown;
+  leave(): void;
+  fail(error: unknown): void;
+}
+
+/** Where a method under test stays until the test lets it go; counts who is inside. */
+export class Room {
+  inside = 0;
+  /** The most that were ever inside at once. */
+  most = 0;
+  visits = 0;
+  private readonly arrivals: Visit[] = [];
+  private readonly expected: Deferred<Visit>[] = [];
+
+  /** Answers when the test lets the visit go. */
+  async stay<T>(of?: T): Promise<T | undefined> {
+    const over = deferred();
+    this.visits += 1;
+    this.inside += 1;
+    this.most = Math.max(this.most, this.inside);
+    this.arrive({ of, leave: () => over.resolve(), fail: (error) => over.reject(error) });
+    try {
+      await over.promise;
+    } finally {
+      this.inside -= 1;
+    }
+    return of;
+  }
+
+  /** Waits for the next visit. */
+  next(): Promise<Visit> {
+    const arrived = this.arrivals.shift();
+    if (arrived !== undefined) return Promise.resolve(arrived);
+    const visit = deferred<Visit>();
+    this.expected.push(visit);
+    return visit.promise;
+  }
+
+  private arrive(visit: Visit): void {
+    const waiting = this.expected.shift();
+    if (waiting === undefined) this.arrivals.push(visit);
+    else waiting.resolve(visit);
+  }
+}

@@ -1,0 +1,43 @@
+import { Logger } from '@nestjs/common';
+import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { LockRuntime } from '../../lib/lock-runtime.js';
+import { uniquePrefix } from './shared-redis.js';
+
+/** Lock services on real Redis, as the module starts them, and the warnings that they gave. */
+export class RedisLocks {
+  readonly prefix = uniquePrefix();
+  readonly warnings: string[] = [];
+  private readonly running: LockRuntime[] = [];
+
+  constructor() {
+    Logger.overrideLogger({
+      log: () => undefined,
+      error: () => undefined,
+      warn: (message: string) => this.warnings.push(message),
+    });
+  }
+
+  /** One more module instance, with the prefix of all of this test. */
+  start(options: RedisLockModuleOptions): LockService {
+    const runtime = LockRuntime.start({ prefix: this.prefix, shutdownGraceMs: 0, ...options });
+    this.running.push(runtime);
+    return runtime.service;
+  }
+
+  keyOf(family: string, id: string): string {
+    return `{${this.prefix}${family}}:${id}`;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.running.map((runtime) => runtime.close()));
+    Logger.overrideLogger(new Logger());
+  }
+}
+
+/** Looks again and again until it is true; fails with what was looked for. */
+export async function eventually(what: string, holds: () => boolean | Promise<boolean>, withinMs = 10_000): Promise<void> {
+  for (const end = performance.now() + withinMs; ; await new Promise((resolve) => setTimeout(resolve, 5))) {
+    if (await holds()) return;
+    if (performance.now() > end) throw new Error(`not within ${withinMs} ms: ${what}`);
+  }
+}
