@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
+import { runInside, type Surrounding, surroundings } from './core/held-locks.js';
 import type { Lock } from './core/lock.js';
-import type { Surrounding } from './core/held-locks.js';
 
 /** What a scope leaves to the wrapper that has filled it: how a hold ends. */
 export type HoldEnd = (lock: Lock, workError?: unknown) => Promise<void>;
@@ -14,7 +14,7 @@ export type HoldEnd = (lock: Lock, workError?: unknown) => Promise<void>;
 export class HandlerScope implements Surrounding {
   lock: Lock | undefined;
   private readonly departure = new AbortController();
-  private taken = false;
+  private over = false;
   private work: Promise<unknown> | undefined;
   private body: Readable | undefined;
   private endHold: HoldEnd | undefined;
@@ -30,7 +30,12 @@ export class HandlerScope implements Surrounding {
     return this.departure.signal;
   }
 
-  /** Whether the method is still inside. */
+  /** Whether a call may still use it. One that nobody waits for may not run under a lock of its own either. */
+  get open(): boolean {
+    return !this.over || this.signal.aborted;
+  }
+
+  /** Whether the method is still inside, or waits for its lock. */
   get working(): boolean {
     return this.work !== undefined;
   }
@@ -40,28 +45,27 @@ export class HandlerScope implements Surrounding {
     return this.body !== undefined && !this.body.closed;
   }
 
-  /** True once, for the wrapper of the scope's own handler. */
-  take(handler: object): boolean {
-    if (this.taken || handler !== this.handler) return false;
-    this.taken = true;
-    return true;
+  /**
+   * Runs one call of the handler. An interceptor that tries again may do so while the first try is still inside: calls
+   * run one after the other, because the lock of the scope does not keep them apart.
+   */
+  enter<T>(call: (turn: HandlerTurn) => Promise<T>): Promise<T> {
+    const turn = new HandlerTurn(this);
+    const begin = (): Promise<T> => runInside(turn, () => call(turn));
+    const result = this.work === undefined ? begin() : this.work.then(begin);
+    const settled = (): void => void (this.work === work && (this.work = undefined));
+    const work = result.then(settled, settled);
+    this.work = work;
+    return result;
   }
 
-  /** No lock was got; if an interceptor tries the handler again, that call may have the scope. */
-  giveBack(): void {
-    this.taken = false;
-  }
-
-  fill(lock: Lock, endHold: HoldEnd): void {
+  /** Keeps the lock until the end of the scope; false if it keeps one already. */
+  fill(lock: Lock, endHold: HoldEnd): boolean {
+    if (this.signal.aborted) lock.abort(this.signal.reason);
+    if (this.lock !== undefined) return false;
     this.lock = lock;
     this.endHold = endHold;
-    if (this.signal.aborted) lock.abort(this.signal.reason);
-  }
-
-  /** The method is inside until this settles. */
-  track(work: Promise<unknown>): void {
-    const settled = (): void => void (this.work = undefined);
-    this.work = work.then(settled, settled);
+    return true;
   }
 
   /** A file is sent after its handler has ended, and is part of the work. */
@@ -78,10 +82,30 @@ export class HandlerScope implements Surrounding {
 
   /** Ends the hold, once neither the method nor the file needs it any more. */
   async end(workError?: unknown): Promise<void> {
-    await this.work;
+    this.over = true;
+    while (this.work !== undefined) await this.work;
     if (this.streaming) await closing(this.body as Readable);
     if (this.lock !== undefined) await this.endHold?.(this.lock, workError);
   }
+}
+
+/** One call of a scope's handler. */
+export class HandlerTurn implements Surrounding {
+  lock: Lock | undefined;
+
+  constructor(readonly scope: HandlerScope) {}
+}
+
+/** The open scope that a handler is called in; not for calls which that handler makes of itself. */
+export function scopeOf(handler: object): HandlerScope | undefined {
+  const inside = new Set<HandlerScope>();
+  for (const around of surroundings()) {
+    if (around instanceof HandlerTurn) inside.add(around.scope);
+    else if (around instanceof HandlerScope && around.handler === handler && !inside.has(around)) {
+      return around.open ? around : undefined;
+    }
+  }
+  return undefined;
 }
 
 /** By its shape, so that another copy of Nest's `StreamableFile` is one too. */

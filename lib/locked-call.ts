@@ -1,9 +1,9 @@
 import { isObservable, Observable, type Subscriber } from 'rxjs';
 import { LockConfigError, LockTimeoutError } from './core/errors.js';
-import { runInside, surroundings } from './core/held-locks.js';
+import { runInside, type Surrounding } from './core/held-locks.js';
 import type { Lock } from './core/lock.js';
 import { runUnder, settle } from './core/run-under.js';
-import { HandlerScope } from './handler-scope.js';
+import { type HandlerScope, type HandlerTurn, scopeOf } from './handler-scope.js';
 import type { LockService } from './lock.service.js';
 import type { LockOptions } from './redis-lock.options.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './resolve-options.js';
@@ -41,43 +41,48 @@ export class LockedCall {
   ) {
     this.service = serviceOf(method, instance);
     this.terms = resolveLockOptions(method.options, this.service.defaults);
-    this.scope = openScope(method);
+    this.scope = scopeOf(method);
   }
 
   /** Runs the method under the lock: the scope's, if it is a handler's call, else one that ends with the method. */
   run(): unknown {
-    return this.method.returnsObservable ? this.observe() : this.invoke();
+    if (this.method.returnsObservable) return this.observe();
+    return this.scope === undefined ? this.invoke() : this.scope.enter((turn) => this.invoke(turn));
   }
 
-  private async invoke(): Promise<unknown> {
+  private async invoke(turn?: HandlerTurn): Promise<unknown> {
     let lock: Lock;
     try {
       lock = await this.acquire(this.scope?.signal);
     } catch (error) {
       return this.refused(error);
     }
-    if (this.scope === undefined) return runUnder(lock, this.terms.onLost, async () => this.callOnce(lock));
-    this.fill(this.scope, lock);
-    const work = runInside({ lock }, async () => this.call(lock));
-    this.scope.track(work);
-    return work;
+    if (turn === undefined) return runUnder(lock, this.terms.onLost, async () => this.callOnce(lock));
+    turn.lock = lock;
+    if (this.fill(turn.scope, lock)) return this.call(lock);
+    return runUnder(lock, this.terms.onLost, async () => this.call(lock));
   }
 
   private observe(): Observable<unknown> {
     return new Observable((subscriber) => {
-      const departure = new AbortController();
-      this.acquire(this.scope?.signal ?? departure.signal).then(
-        (lock) => this.stream(lock, subscriber),
+      const left = new AbortController();
+      const departure = this.scope === undefined ? left.signal : AbortSignal.any([left.signal, this.scope.signal]);
+      const locked = this.scope?.enter(async (turn) => {
+        turn.lock = await this.acquire(departure);
+        return turn;
+      });
+      (locked ?? this.acquire(departure).then((lock) => ({ lock }))).then(
+        (inside) => this.stream(inside, subscriber),
         (error: unknown) => void this.streamRefusal(error, subscriber),
       );
-      return () => departure.abort(new DOMException('Nobody listens to this Observable any more.', 'AbortError'));
+      return () => left.abort(new DOMException('Nobody listens to this Observable any more.', 'AbortError'));
     });
   }
 
-  private stream(lock: Lock, subscriber: Subscriber<unknown>): void {
-    if (this.scope !== undefined) {
-      this.fill(this.scope, lock);
-      subscriber.add(runInside({ lock }, () => this.source(lock).subscribe(subscriber)));
+  private stream(inside: Surrounding, subscriber: Subscriber<unknown>): void {
+    const lock = inside.lock as Lock;
+    if (this.scope !== undefined && this.fill(this.scope, lock)) {
+      subscriber.add(runInside(inside, () => this.source(lock).subscribe(subscriber)));
       return;
     }
     let over = subscriber.closed;
@@ -87,7 +92,7 @@ export class LockedCall {
     };
     if (over) return end(() => undefined);
     subscriber.add(
-      runInside({ lock }, () =>
+      runInside(inside, () =>
         this.source(lock).subscribe({
           next: (value) => subscriber.next(value),
           error: (error: unknown) => end(() => subscriber.error(error), error),
@@ -118,15 +123,17 @@ export class LockedCall {
   }
 
   /** The scope keeps the lock from here on, beyond the method. */
-  private fill(scope: HandlerScope, lock: Lock): void {
-    scope.fill(lock, (held, workError) => settle(held, this.terms.onLost, workError));
+  private fill(scope: HandlerScope, lock: Lock): boolean {
+    return scope.fill(lock, (held, workError) => settle(held, this.terms.onLost, workError));
   }
 
   private async acquire(departure: AbortSignal | undefined): Promise<Lock> {
     const signals = [departure, this.terms.signal].filter((signal) => signal !== undefined);
     const signal = signals.length > 1 ? AbortSignal.any(signals) : signals[0];
     const target = this.service.targetOf(this.method.resourceOf(this.instance, this.args));
-    const lock = await this.service.engine.acquire(target, { ...this.terms, signal });
+    // A handler that is tried again has the scope's lock: that is no nesting.
+    const reentrant = this.terms.reentrant || this.scope?.lock !== undefined;
+    const lock = await this.service.engine.acquire(target, { ...this.terms, reentrant, signal });
     if (departure?.aborted !== true) return lock;
     // Granted at the very moment at which everybody left: the method is not begun.
     await lock.release().catch(() => undefined);
@@ -134,7 +141,6 @@ export class LockedCall {
   }
 
   private refused(error: unknown): unknown {
-    this.scope?.giveBack();
     const { onBusy } = this.method;
     if (onBusy === 'throw' || !(error instanceof LockTimeoutError)) throw error;
     return onBusy === 'skip' ? undefined : onBusy.apply(this.instance, [error, ...this.args] as never);
@@ -155,12 +161,6 @@ export class LockedCall {
     const message = `${this.method.name} answers an Observable: declare \`Observable<…>\` as its return type, with Observable`;
     throw new LockConfigError(`${message} imported as a value, so that @Locked can hold the lock until it completes.`);
   }
-}
-
-/** The open scope of this handler's call, if the interceptor has been here. */
-function openScope(method: LockedMethod): HandlerScope | undefined {
-  for (const around of surroundings()) if (around instanceof HandlerScope && around.take(method)) return around;
-  return undefined;
 }
 
 function serviceOf({ name, service }: LockedMethod, instance: unknown): LockService {

@@ -22,7 +22,7 @@ export class LockedInterceptor implements NestInterceptor {
       const endWith = (pass: () => void, workError?: unknown): void => {
         over = true;
         // An answer that does not wait for the method (a timeout) or that is still being sent (a file) is passed on now.
-        if (scope.working) scope.depart();
+        if (scope.working || (workError !== undefined && scope.lock === undefined)) scope.depart();
         const passNow = scope.working || scope.streaming || scope.lock === undefined;
         if (passNow) pass();
         scope.end(workError).then(

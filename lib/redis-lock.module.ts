@@ -4,9 +4,9 @@ import {
   type DynamicModule,
   Inject,
   Module,
-  type NestModule,
+  type NestInterceptor,
 } from '@nestjs/common';
-import { APP_FILTER, APP_INTERCEPTOR, ApplicationConfig } from '@nestjs/core';
+import { APP_FILTER, ApplicationConfig } from '@nestjs/core';
 import { LockExceptionFilter } from './lock-exception.filter.js';
 import { LockRuntime } from './lock-runtime.js';
 import { LockedInterceptor } from './locked.interceptor.js';
@@ -28,7 +28,10 @@ export interface RedisLockOptionsFactory {
  *
  * @publicApi
  */
-export type RedisLockModuleAsyncOptions = ConfigurableModuleAsyncOptions<RedisLockModuleOptions, 'createRedisLockOptions'> &
+export type RedisLockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
+  RedisLockModuleOptions,
+  'createRedisLockOptions'
+> &
   RedisLockModuleExtras;
 
 /**
@@ -40,17 +43,15 @@ export type RedisLockModuleAsyncOptions = ConfigurableModuleAsyncOptions<RedisLo
  * @publicApi
  */
 @Module({
-  providers: [
-    { provide: APP_INTERCEPTOR, useClass: LockedInterceptor },
-    { provide: APP_FILTER, useClass: LockExceptionFilter },
-  ],
+  providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],
 })
-export class RedisLockModule extends ConfigurableModuleClass implements NestModule, BeforeApplicationShutdown {
+export class RedisLockModule extends ConfigurableModuleClass implements BeforeApplicationShutdown {
   constructor(
     @Inject(LockRuntime) private readonly runtime: LockRuntime,
-    @Inject(ApplicationConfig) private readonly config: ApplicationConfig,
+    @Inject(ApplicationConfig) config: ApplicationConfig,
   ) {
     super();
+    standAtHead(config.getGlobalInterceptors());
   }
 
   /** Locks with these options; without any, on `redis://127.0.0.1:6379`. */
@@ -63,20 +64,17 @@ export class RedisLockModule extends ConfigurableModuleClass implements NestModu
     return super.forRootAsync(options);
   }
 
-  /**
-   * Not about middleware: this is the last moment at which the order of the application's interceptors counts. Ours goes
-   * to the head, so that what others do after the handler, a commit for example, is still done under the lock.
-   *
-   * @internal
-   */
-  configure(): void {
-    const interceptors = this.config.getGlobalInterceptors();
-    const at = interceptors.findIndex((interceptor) => interceptor instanceof LockedInterceptor);
-    if (at > 0) interceptors.unshift(...interceptors.splice(at, 1));
-  }
-
   /** @internal */
   beforeApplicationShutdown(): Promise<void> {
     return this.runtime.close();
   }
+}
+
+/**
+ * Ours stands before those of the user, so that what they do after the handler, a commit for example, is still done under the
+ * lock. When modules are made, none of the user's is registered yet; later a hybrid microservice may have read the order.
+ */
+function standAtHead(interceptors: NestInterceptor[]): void {
+  const there = interceptors.some((interceptor) => interceptor instanceof LockedInterceptor);
+  if (!there) interceptors.unshift(new LockedInterceptor());
 }

@@ -66,8 +66,12 @@ const LOCK_RULES: Record<keyof LockOptions, Rule> = {
   signal: { allowed: 'an AbortSignal', fits: (value) => typeof value === 'object' && value !== null && 'throwIfAborted' in value },
 };
 
-const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
-  ...LOCK_RULES,
+// A signal ends one caller's waiting; the rest can be a module's default.
+const { signal: _signal, ...LOCK_DEFAULT_RULES } = LOCK_RULES;
+
+/** What every option of a module may be. */
+export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
+  ...LOCK_DEFAULT_RULES,
   redis: {
     allowed: 'a redis:// or rediss:// URL, options of ioredis, or a client of ioredis (not a Cluster yet)',
     fits: (value) =>

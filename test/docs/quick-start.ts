@@ -1,0 +1,42 @@
+import { Controller, Injectable, Module, Param, ParseIntPipe, Post } from '@nestjs/common';
+import { Locked, LockService, RedisLockModule, resource } from 'nestjs-redis-lock';
+
+@Injectable()
+export class StockService {
+  private readonly stock = new Map<number, number>();
+  constructor(private readonly locks: LockService) {}
+
+  @Locked('goods:<id>') // one caller at a time for each id, in every process
+  async buy(id: number): Promise<boolean> {
+    const left = this.stock.get(id) ?? 0;
+    if (left > 0) this.stock.set(id, left - 1);
+    return left > 0;
+  }
+
+  restock(id: number, amount: number): Promise<number> {
+    return this.locks.using(resource`goods:${id}`, async (lock) => {
+      const left = (this.stock.get(id) ?? 0) + amount;
+      lock.assertHeld(); // right before what must not happen without the lock
+      this.stock.set(id, left);
+      return lock.fencingToken;
+    });
+  }
+}
+
+@Controller('goods')
+export class GoodsController {
+  constructor(private readonly stock: StockService) {}
+
+  @Post(':id/buy')
+  @Locked('cart:<id>', { waitMs: 0 }) // busy: 423 Locked with Retry-After
+  buy(@Param('id', ParseIntPipe) id: number) {
+    return this.stock.buy(id);
+  }
+}
+
+@Module({
+  imports: [RedisLockModule.forRoot({ redis: process.env['REDIS_URL'] })],
+  controllers: [GoodsController],
+  providers: [StockService],
+})
+export class AppModule {}

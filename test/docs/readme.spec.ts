@@ -1,0 +1,65 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Test } from '@nestjs/testing';
+import { describe, expect, it } from '@jest/globals';
+import { MODULE_RULES, resolveOptions } from '../../lib/resolve-options.js';
+import { testRedisUrl } from '../support/shared-redis.js';
+
+const root = join(__dirname, '../..');
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
+
+/** Code of the README lives in files of this folder, which are type-checked; here they are run. */
+const examples = readdirSync(__dirname).filter((name) => name.endsWith('.ts') && !name.endsWith('.spec.ts'));
+
+describe('the README', () => {
+  it('has no TypeScript that is not a file of test/docs', () => {
+    const blocks = [...readme.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code]) => code);
+    const files = examples.map((name) => readFileSync(join(__dirname, name), 'utf8'));
+    const quoted = blocks.map((code) => files.findIndex((file) => file === code || file.endsWith(`\n${code}`)));
+    expect(quoted).not.toContain(-1);
+    expect(new Set(quoted).size).toBe(examples.length);
+  });
+
+  it('has a quick start that works', async () => {
+    process.env['REDIS_URL'] = testRedisUrl();
+    const { AppModule, StockService } = await import('./quick-start.js');
+    const module = await Test.createTestingModule({ imports: [AppModule] }).compile();
+    const app = module.createNestApplication();
+    await app.listen(0, '127.0.0.1');
+    try {
+      expect(await app.get(StockService).restock(300, 1)).toBeGreaterThan(1e15);
+      const buy = async () => (await fetch(`${await app.getUrl()}/goods/300/buy`, { method: 'POST' })).text();
+      expect(await buy()).toBe('true');
+      expect(await buy()).toBe('false');
+    } finally {
+      await app.close();
+    }
+  });
+
+  it('has unit tests that work', async () => {
+    const { byHand, inAModule } = await import('./unit-test.js');
+    expect(await inAModule()).toBe(true);
+    expect(await byHand()).toBe(false);
+  });
+
+  it('has examples of cron jobs and lost locks that can be decorated', async () => {
+    const { ReportService } = await import('./cron.js');
+    const { InvoiceService } = await import('./lost.js');
+    expect(new ReportService()).toHaveProperty('hourly');
+    await expect(new InvoiceService().send({ id: '1' })).rejects.toThrow('not made by Nest');
+  });
+
+  it('lists every option of the module with its default', () => {
+    const rows = [...readme.matchAll(/^\| `(\w+)`(?: •)? \| `?([^|`]*?)`? \|/gm)].map(([, option, value]) => [option, value]);
+    const shown = Object.fromEntries(rows) as Record<string, string>;
+    expect(new Set(Object.keys(shown))).toEqual(new Set([...Object.keys(MODULE_RULES), 'name', 'isGlobal']));
+    const defaults = { name: 'default', isGlobal: true, key: 'none', store: 'token()', ...resolveOptions() };
+    for (const [option, value] of Object.entries(defaults)) expect([option, shown[option]]).toEqual([option, String(value)]);
+  });
+
+  it('names commands that exist', () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: object };
+    const named = [...readme.matchAll(/npm run ([\w:]+)/g)].map(([, script]) => script as string);
+    expect(named.filter((script) => !(script in scripts))).toEqual([]);
+  });
+});
