@@ -1,6 +1,10 @@
 import 'reflect-metadata';
 
-export { RedisLockModule, type RedisLockModuleAsyncOptions, type RedisLockOptionsFactory } from './redis-lock.module.js';
+export {
+  RedisLockModule,
+  type RedisLockModuleAsyncOptions,
+  type RedisLockOptionsFactory,
+} from './redis-lock.module.js';
 export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
 export type { LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
 export { type LockInfo, LockService } from './lock.service.js';

@@ -7,7 +7,9 @@ import { DEFAULT_INSTANCE } from './redis-lock.options.js';
  *
  * @publicApi
  */
-export function getLockServiceToken(name: string = DEFAULT_INSTANCE): InjectionToken<LockService> & (string | typeof LockService) {
+export function getLockServiceToken(
+  name: string = DEFAULT_INSTANCE,
+): InjectionToken<LockService> & (string | typeof LockService) {
   return name === DEFAULT_INSTANCE ? LockService : `nestjs-redis-lock:LockService:${name}`;
 }
 

@@ -62,7 +62,9 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 }
 
 function answerSocket(error: LockError, host: ArgumentsHost): void {
-  const client = host.switchToWs().getClient<{ emit(event: string, payload: unknown): unknown; send?(data: string): void }>();
+  const client = host
+    .switchToWs()
+    .getClient<{ emit(event: string, payload: unknown): unknown; send?(data: string): void }>();
   const payload = payloadOf(error);
   // Socket.IO's sockets have an id; those of `ws` are plain emitters, whose events stay on this side.
   if ('id' in client || client.send === undefined) client.emit('exception', payload);

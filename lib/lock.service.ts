@@ -1,6 +1,7 @@
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import type { Lock } from './core/lock.js';
-import type { LockEngine, Target } from './core/lock-engine.js';
+import type { Target } from './core/engine-terms.js';
+import type { LockEngine } from './core/lock-engine.js';
 import { runUnder } from './core/run-under.js';
 import type { KeyFactory } from './core/resource-key.js';
 import type { LockOptions } from './redis-lock.options.js';

@@ -117,7 +117,9 @@ function resourceFunction(
     return (instance, args) => resource.apply(instance, args as unknown[]) as string;
   }
   if (typeof resource !== 'string') {
-    throw new LockConfigError(`${where}: @Locked takes one resource; lock several one inside the other, in a fixed order.`);
+    throw new LockConfigError(
+      `${where}: @Locked takes one resource; lock several one inside the other, in a fixed order.`,
+    );
   }
   const render = bindTemplate(resource, target, propertyKey, original);
   return (_instance, args) => render(args);
@@ -129,7 +131,8 @@ function methodOf(where: string, target: object, descriptor: PropertyDescriptor 
     throw new LockConfigError(`${where}: ${why}`);
   };
   if (typeof method !== 'function') return refuse('@Locked stands above methods only.');
-  if (typeof target === 'function') return refuse('@Locked needs an instance that Nest makes: static methods have none.');
+  if (typeof target === 'function')
+    return refuse('@Locked needs an instance that Nest makes: static methods have none.');
   if (/Generator/.test(method.constructor.name)) return refuse('@Locked cannot hold a lock for a generator.');
   if (lockedHandlerOf(method) !== undefined) return refuse('there is a second @Locked; nest two methods instead.');
   return method as Method;

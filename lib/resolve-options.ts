@@ -5,7 +5,8 @@ type LockDefaults = Required<Omit<LockOptions, 'signal'>>;
 
 /** A module's options with every default filled in. */
 export interface ResolvedOptions
-  extends LockDefaults,
+  extends
+    LockDefaults,
     Required<Pick<RedisLockModuleOptions, 'redis' | 'prefix' | 'hashTag' | 'requestTimeoutMs' | 'shutdownGraceMs'>>,
     Pick<RedisLockModuleOptions, 'key' | 'store'> {}
 
@@ -63,7 +64,10 @@ const LOCK_RULES: Record<keyof LockOptions, Rule> = {
   minHoldMs: between(0, MAX_TTL_MS),
   reentrant: oneOf(true, false),
   onLost: oneOf('throw', 'ignore'),
-  signal: { allowed: 'an AbortSignal', fits: (value) => typeof value === 'object' && value !== null && 'throwIfAborted' in value },
+  signal: {
+    allowed: 'an AbortSignal',
+    fits: (value) => typeof value === 'object' && value !== null && 'throwIfAborted' in value,
+  },
 };
 
 // A signal ends one caller's waiting; the rest can be a module's default.
@@ -81,7 +85,7 @@ export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
   },
   prefix: {
     allowed: 'a string without braces, |, white space and control characters; it may be empty',
-    fits: (value) => typeof value === 'string' && !/[{}|\s\u0000-\u001f\u007f]/.test(value),
+    fits: (value) => typeof value === 'string' && !/[{}|\s\p{Cc}]/u.test(value),
   },
   hashTag: oneOf('family', 'resource'),
   key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
@@ -90,7 +94,8 @@ export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
   store: {
     allowed: 'what token() or memory() answers, or a LockStore',
     fits: (value) =>
-      typeof value === 'function' || (typeof value === 'object' && value !== null && 'ask' in value && 'extend' in value),
+      typeof value === 'function' ||
+      (typeof value === 'object' && value !== null && 'ask' in value && 'extend' in value),
   },
 };
 

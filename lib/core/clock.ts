@@ -87,7 +87,7 @@ export function inTime<T>(clock: Clock, delayMs: number, answer: Promise<T>, lat
       try {
         resolve(late());
       } catch (error) {
-        reject(error as Error);
+        reject(error);
       }
     };
     const timer = clock.schedule(Math.max(0, delayMs), giveUp);

@@ -98,7 +98,8 @@ export class Contender {
 
   /** A connection ended: what was asked over it may never be answered. */
   disconnected(): void {
-    if (this.state.kind === 'asking') this.giveUp(this.state.ask, this.unavailable('the connection ended before the answer'));
+    if (this.state.kind === 'asking')
+      this.giveUp(this.state.ask, this.unavailable('the connection ended before the answer'));
     if (this.unanswered !== undefined) this.settle();
   }
 

@@ -5,13 +5,7 @@
 
 /** The stable `code` of a {@link LockError}. */
 export type LockErrorCode =
-  | 'LOCK_TIMEOUT'
-  | 'LOCK_LOST'
-  | 'LOCK_UNAVAILABLE'
-  | 'LOCK_KEY'
-  | 'LOCK_REENTRY'
-  | 'LOCK_CLOSED'
-  | 'LOCK_CONFIG';
+  'LOCK_TIMEOUT' | 'LOCK_LOST' | 'LOCK_UNAVAILABLE' | 'LOCK_KEY' | 'LOCK_REENTRY' | 'LOCK_CLOSED' | 'LOCK_CONFIG';
 
 /** What every {@link LockError} may be given beside its message. */
 export interface LockErrorDetails {
@@ -34,7 +28,7 @@ const brand = (name: string): symbol => Symbol.for(`nestjs-redis-lock.${name}`);
 /** Gives a class an `instanceof` that holds across two installed copies of this package. */
 function branded(name: string) {
   const symbol = brand(name);
-  return <C extends abstract new (...args: never[]) => LockError>(target: C): void => {
+  return (target: abstract new (...args: never[]) => LockError): void => {
     Object.defineProperty(target.prototype, symbol, { value: true });
     Object.defineProperty(target.prototype, 'name', { value: name, configurable: true, writable: true });
     Object.defineProperty(target, Symbol.hasInstance, {

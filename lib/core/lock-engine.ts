@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Clock, inTime } from './clock.js';
 import { LockEvents } from './diagnostics.js';
+import type { EngineParts, EngineTerms, Target } from './engine-terms.js';
 import { LockReentryError } from './errors.js';
 import { Gate, type GateKeeper } from './gate.js';
 import type { Grant } from './grant.js';
@@ -9,32 +10,7 @@ import { Lock, type LockKeeper } from './lock.js';
 import type { HolderInfo, LockStore, StoreListener } from './lock-store.js';
 import { closed, unavailable } from './refusal.js';
 import { Releaser } from './releaser.js';
-import type { AcquireTerms } from './waiter.js';
 import { Watchdog, type WatchdogEvents } from './watchdog.js';
-
-/** What an engine is made of. */
-export interface EngineParts {
-  readonly store: LockStore;
-  readonly clock: Clock;
-  readonly requestTimeoutMs: number;
-  /** The module instance's name, for events. */
-  readonly instance: string;
-  /** Throws if that is no lease. */
-  checkTtl(ttlMs: number): void;
-  /** Where one line for each lost lock goes. */
-  warn(message: string): void;
-}
-
-/** How a lock is asked for; all defaults are filled in. */
-export interface EngineTerms extends Omit<AcquireTerms, 'nested'> {
-  readonly reentrant: boolean;
-}
-
-/** The resource, and the key it is locked under. */
-export interface Target {
-  readonly resource: string;
-  readonly key: string;
-}
 
 type EngineState = 'open' | 'draining' | 'closed';
 
@@ -106,12 +82,12 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   async close(graceMs: number): Promise<void> {
     if (this.state !== 'open') return;
     this.state = 'draining';
-    for (const gate of [...this.gates.values()]) gate.refuseOutsiders();
+    for (const gate of this.gates.values()) gate.refuseOutsiders();
     if (this.watchdog.size > 0) await this.grace(graceMs);
     this.state = 'closed';
     const abandoned = [...this.watchdog.grants()];
     await Promise.allSettled(abandoned.map((grant) => this.abandon(grant)));
-    for (const gate of [...this.gates.values()]) gate.close();
+    for (const gate of this.gates.values()) gate.close();
     this.gates.clear();
     this.watchdog.close();
     this.releaser.close();
@@ -164,13 +140,16 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     if (error === undefined) return;
     this.ended(grant);
     // Whether it is still there or not: what nobody holds must not stay closed. A failure is repeated by the releaser.
-    this.gates.get(grant.key)?.end(grant).catch(() => undefined);
+    this.gates
+      .get(grant.key)
+      ?.end(grant)
+      .catch(() => undefined);
     this.parts.warn(error.message);
     this.events.lost(grant, this.clock.now() - grant.grantedAt);
   }
 
   disconnected(): void {
-    for (const gate of [...this.gates.values()]) gate.disconnected();
+    for (const gate of this.gates.values()) gate.disconnected();
     this.watchdog.disconnected();
   }
 

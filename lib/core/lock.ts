@@ -101,7 +101,9 @@ export class Lock {
   assertHeld(): void {
     this.noticeExpiry();
     if (this.held) return;
-    throw this.grant.loss ?? new LockLostError(`The lock on ${this.resource} was released.`, { resource: this.resource });
+    throw (
+      this.grant.loss ?? new LockLostError(`The lock on ${this.resource} was released.`, { resource: this.resource })
+    );
   }
 
   /**

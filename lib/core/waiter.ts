@@ -95,7 +95,7 @@ export class WaitingLine {
 
   /** All of them, in order; the line may change underway. */
   *[Symbol.iterator](): Generator<Waiter> {
-    for (let waiter = this.head; waiter !== undefined; ) {
+    for (let waiter = this.head; waiter !== undefined;) {
       const { next } = waiter;
       yield waiter;
       waiter = next;

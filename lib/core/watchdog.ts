@@ -156,12 +156,12 @@ export class Watchdog {
     for (const grant of grants) this.inFlight.set(grant, request);
     const leases = grants.map((grant) => grant.nextLeaseMs(sentAt));
     const replies = await this.store.extend(
-      grants.map((grant, i) => ({ keys: [grant.key], owner: grant.owner, leaseMs: leases[i] as number })),
+      grants.map((grant, i) => ({ keys: [grant.key], owner: grant.owner, leaseMs: leases[i] })),
     );
     grants.forEach((grant, i) => {
       const current = this.inFlight.get(grant) === request;
       if (current) this.inFlight.delete(grant);
-      this.takeIn(grant, replies[i] ?? 'unknown', sentAt, leases[i] as number, current);
+      this.takeIn(grant, replies[i] ?? 'unknown', sentAt, leases[i], current);
     });
     return replies;
   }

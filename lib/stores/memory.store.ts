@@ -116,5 +116,5 @@ export class MemoryStore implements LockStore {
 }
 
 function keyOf({ keys }: LockOwnership): string {
-  return keys[0] as string;
+  return keys[0];
 }

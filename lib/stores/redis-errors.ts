@@ -18,7 +18,8 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
   {
     matches: /\bNOPERM\b|ACL failure/,
     permanent: true,
-    advice: 'the Redis user may not do this: allow it the lock keys, and EVAL, EVALSHA, TIME, GET, SET, DEL, PTTL and PEXPIRE',
+    advice:
+      'the Redis user may not do this: allow it the lock keys, and EVAL, EVALSHA, TIME, GET, SET, DEL, PTTL and PEXPIRE',
   },
   {
     matches: /unknown command/i,

@@ -25,8 +25,14 @@ const askScript = new RedisScript(luaScripts.tokenAsk, (reply) => {
   return { status, value, now };
 });
 const releaseScript = new RedisScript(luaScripts.tokenRelease, (reply) => Number(reply) === 1);
-const extendScript = new RedisScript(luaScripts.tokenExtend, (reply): ExtendReply => (Number(reply) === 1 ? 'renewed' : 'lost'));
-const inspectScript = new RedisScript(luaScripts.tokenInspect, (reply) => reply as [value: string, ttl: number] | null);
+const extendScript = new RedisScript(luaScripts.tokenExtend, (reply): ExtendReply =>
+  Number(reply) === 1 ? 'renewed' : 'lost',
+);
+const inspectScript = new RedisScript(luaScripts.tokenInspect, (reply) => {
+  if (reply === null) return null;
+  const [value, ttl] = reply as [value: string, ttl: number | string];
+  return holderOf(value, Number(ttl));
+});
 
 /**
  * The default store: one key with its owner and its fencing token, on one Redis (or Valkey) from 6.2 on.
@@ -79,7 +85,7 @@ class TokenStore implements LockStore {
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    const calls = requests.map(({ keys, owner, leaseMs }) => ({ keys, args: [owner, String(leaseMs)] }));
+    const calls = requests.map(({ keys, owner, leaseMs }) => ({ keys, args: [owner, wholeMs(leaseMs)] }));
     try {
       const replies = await extendScript.runAll(this.connection, calls);
       return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
@@ -89,13 +95,11 @@ class TokenStore implements LockStore {
   }
 
   async inspect(key: string): Promise<HolderInfo | null> {
-    let reply: [value: string, ttl: number] | null;
     try {
-      reply = await inspectScript.run(this.connection, [key], []);
+      return await inspectScript.run(this.connection, [key], []);
     } catch (error) {
       throw unavailableBecause(error, 'a look at a lock');
     }
-    return reply === null ? null : holderOf(reply[0], Number(reply[1]));
   }
 
   close(): Promise<void> {
@@ -110,13 +114,18 @@ class TokenStore implements LockStore {
     // Without a connection, or without anybody who still waits for the answer, it is not sent at all.
     if (deadline === undefined || sentAt >= expiresAt) return { status: 'expired' };
     const [key] = keys as readonly [string];
-    const args = [owner, String(leaseMs), String(deadline), FENCE_LIFE_MS];
+    const args = [owner, wholeMs(leaseMs), String(deadline), FENCE_LIFE_MS];
     const { status, value, now } = await askScript.run(this.connection, [key, fenceKey(key)], args);
     this.connection.heard(now, sentAt);
     if (status === 1) return { status: 'granted', token: value };
     if (status === 0) return { status: 'held', remainingMs: value === -1 ? Infinity : value };
     return { status: 'expired' };
   }
+}
+
+/** Redis takes whole milliseconds; rounded up, so that a lease never ends there before it ends here. */
+function wholeMs(leaseMs: number): string {
+  return String(Math.ceil(leaseMs));
 }
 
 /** Values of this store are `<instanceId>:<askId> <token>`; what another system wrote is shown as it is. */

@@ -1,21 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import type { Clock } from '../core/clock.js';
-import type { AskReply, LockStore } from '../core/lock-store.js';
-
-/**
- * A store in front of the contract.
- *
- * @publicApi
- */
-export interface StoreUnderTest {
-  readonly store: LockStore;
-  /** The clock that the store was made with. */
-  readonly clock: Clock;
-  /** Lets time pass, for the clock and for the store alike. */
-  pass(ms: number): Promise<void>;
-  /** Ends all that was opened. */
-  close(): Promise<void>;
-}
+import { LONG_MS, SHORT_MS, StoreBench, type StoreUnderTest, TIMEOUT_MS } from './store-bench.js';
 
 /**
  * What {@link registerStoreContract} is made of.
@@ -24,66 +8,14 @@ export interface StoreUnderTest {
  */
 export interface StoreContractOptions {
   /** Makes a store for one test. Its keys are used by nobody else. */
-  createStore(): Promise<StoreUnderTest>;
+  readonly createStore: () => Promise<StoreUnderTest>;
   /** The test runner's. */
-  describe(name: string, body: () => void): unknown;
+  readonly describe: (name: string, body: () => void) => unknown;
   /** The test runner's. */
-  it(name: string, body: () => Promise<void>): unknown;
+  readonly it: (name: string, body: () => Promise<void>) => unknown;
 }
-
-/** A lease that outlives any test. */
-const LONG_MS = 60_000;
-const SHORT_MS = 100;
-const TIMEOUT_MS = 1_000;
 
 let contracts = 0;
-
-/** One test's view of the store: keys of its own, one owner for each name. */
-class Bench {
-  readonly key: string;
-
-  constructor(
-    readonly under: StoreUnderTest,
-    id: string,
-  ) {
-    this.key = `{contract}:${process.pid}:${id}`;
-  }
-
-  ask(owner: string, leaseMs: number = LONG_MS, expiresInMs: number = TIMEOUT_MS): Promise<AskReply> {
-    const expiresAt = this.under.clock.now() + expiresInMs;
-    return this.under.store.ask({
-      ...this.of(owner),
-      mode: 'exclusive',
-      leaseMs,
-      queue: false,
-      expiresAt,
-    });
-  }
-
-  async statusOf(owner: string): Promise<string> {
-    return (await this.ask(owner)).status;
-  }
-
-  async tokenFor(owner: string, leaseMs?: number): Promise<number> {
-    const reply = await this.ask(owner, leaseMs);
-    strictEqual(reply.status, 'granted');
-    ok(typeof reply.token === 'number', 'a store with fencing gives a number with every grant');
-    return reply.token;
-  }
-
-  release(owner: string, keepMs = 0): Promise<boolean> {
-    return this.under.store.release({ ...this.of(owner), keepMs });
-  }
-
-  async extend(owner: string, leaseMs: number): Promise<string> {
-    const [reply] = await this.under.store.extend([{ ...this.of(owner), leaseMs }]);
-    return reply as string;
-  }
-
-  private of(owner: string) {
-    return { keys: [this.key], owner: `${owner}:1` };
-  }
-}
 
 /**
  * Registers the tests that every store has to pass, with any test runner.
@@ -95,12 +27,12 @@ class Bench {
  * @publicApi
  */
 export function registerStoreContract({ createStore, describe, it }: StoreContractOptions): void {
-  const test = (name: string, body: (bench: Bench) => Promise<void>): void => {
+  const test = (name: string, body: (bench: StoreBench) => Promise<void>): void => {
     it(name, async () => {
       const under = await createStore();
       contracts += 1;
       try {
-        await body(new Bench(under, `${contracts}`));
+        await body(new StoreBench(under, `${contracts}`));
       } finally {
         await under.close();
       }
@@ -249,7 +181,10 @@ export function registerStoreContract({ createStore, describe, it }: StoreContra
       tokens.push(await bench.tokenFor('cid'));
       await bench.release('cid');
       tokens.push(await bench.tokenFor('dot'));
-      deepStrictEqual(tokens, [...new Set(tokens)].sort((a, b) => a - b));
+      deepStrictEqual(
+        tokens,
+        [...new Set(tokens)].toSorted((a, b) => a - b),
+      );
       ok(tokens.every(Number.isSafeInteger));
     });
   });
@@ -260,7 +195,7 @@ export function registerStoreContract({ createStore, describe, it }: StoreContra
       const seen: number[] = [];
       let count = 0;
       const work = async (name: string): Promise<void> => {
-        for (let round = 0; round < 25; ) {
+        for (let round = 0; round < 25;) {
           const owner = `${name}${round}`;
           const reply = await bench.ask(owner);
           if (reply.status !== 'granted') continue;
@@ -274,7 +209,11 @@ export function registerStoreContract({ createStore, describe, it }: StoreContra
       };
       await Promise.all(['ann', 'bob', 'cid', 'dot'].map(work));
       strictEqual(count, 100);
-      if (fencing) deepStrictEqual(seen, [...new Set(seen)].sort((a, b) => a - b));
+      if (fencing)
+        deepStrictEqual(
+          seen,
+          [...new Set(seen)].toSorted((a, b) => a - b),
+        );
     });
   });
 }

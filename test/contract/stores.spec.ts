@@ -4,12 +4,11 @@ import { Redis } from 'ioredis';
 import { memory, type StoreFactory, token } from 'nestjs-redis-lock';
 import { ManualClock, registerStoreContract, type StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/clock.js';
-import type { RedisClient } from '../../lib/stores/redis-client.js';
 
 async function onRedis(factory: StoreFactory): Promise<StoreUnderTest> {
   const redis = new Redis(process.env['TEST_REDIS_URL'] as string);
   const clock = new SystemClock();
-  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis as unknown as RedisClient });
+  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis });
   return {
     store,
     clock,

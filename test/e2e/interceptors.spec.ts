@@ -13,7 +13,7 @@ import {
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, Locked, RedisLockModule } from 'nestjs-redis-lock';
-import { catchError, concatMap, defer, from, map, type Observable, of, race, retry, switchMap, throwError } from 'rxjs';
+import { catchError, concatMap, from, type Observable, of, race, retry, switchMap, throwError } from 'rxjs';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type AppSetUp, closeApps, rawRedis, startApp, type TestApp } from './support/app.js';
 import { type Deferred, deferred, Room } from './support/room.js';
@@ -79,6 +79,26 @@ class Again implements NestInterceptor {
   }
 }
 
+/** Leaves the first try where it is when the test says so, and begins a second one. */
+@Injectable()
+class Hasty implements NestInterceptor {
+  constructor(private readonly desk: Desk) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const over = from(this.desk.patience.promise).pipe(switchMap(() => next.handle()));
+    return race(next.handle(), over);
+  }
+}
+
+/** Answers at once, and brings its copy up to date behind the answer. */
+@Injectable()
+class Revalidating implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    next.handle().subscribe();
+    return of('stale');
+  }
+}
+
 @Injectable()
 class Cached implements NestInterceptor {
   intercept(): Observable<unknown> {
@@ -94,10 +114,16 @@ class Soothing implements NestInterceptor {
   }
 }
 
+function insist(this: GoodsController, _error: Error, id: string): string {
+  this.insisted.resolve();
+  return this.insistent(id);
+}
+
 @Controller()
 @UseInterceptors(CommitOfController)
 class GoodsController {
   readonly signals: AbortSignal[] = [];
+  readonly insisted = deferred();
   private tries = 0;
 
   constructor(
@@ -167,6 +193,26 @@ class GoodsController {
   @Locked('goods:<id>', { waitMs: 0 })
   @UseInterceptors(Again)
   busyAgain(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('hasty/:id')
+  @Locked('goods:<id>', { reentrant: false })
+  @UseInterceptors(Hasty)
+  hasty(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('revalidating/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(Revalidating)
+  revalidating(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('insistent/:id')
+  @Locked('goods:<id>', { waitMs: 0, onBusy: insist })
+  insistent(@Param('id') id: string): string {
     return id;
   }
 
@@ -322,6 +368,41 @@ describe('an interceptor that calls the handler', () => {
     expect(desk.commits).toEqual(['controller under the lock']);
   });
 
+  it('again while the first try is inside, has the second one wait for it', async () => {
+    const { app, desk } = await start();
+    const call = app.call('/hasty/1');
+    const first = await app.room.next();
+    desk.patience.resolve();
+    await desk.patience.promise;
+    await app.call('/grab/1');
+    expect(app.room.visits).toBe(1);
+    first.leave();
+    (await app.room.next()).leave();
+    expect((await call).body).toBe('1');
+    expect([app.room.most, app.log.count('released goods:1')]).toEqual([1, 1]);
+  });
+
+  it('behind its own answer, has a lock for that call alone', async () => {
+    const { app } = await start();
+    expect((await app.call('/revalidating/1')).body).toBe('stale');
+    const visit = await app.room.next();
+    expect(await app.isLocked('goods:1')).toBe(true);
+    visit.leave();
+    await app.log.until('released goods:1');
+    await using again = await app.locks.acquire('goods:1');
+    again.assertHeld();
+  });
+
+  it('which calls itself when it is refused, is not kept waiting for itself', async () => {
+    const { app } = await start();
+    const holder = await app.locks.acquire('goods:1');
+    app.nest
+      .get(GoodsController)
+      .insisted.promise.then(() => holder.release())
+      .catch(() => undefined);
+    expect((await app.call('/insistent/1')).body).toBe('1');
+  });
+
   it('never, has no lock taken', async () => {
     const { app, desk } = await start();
     expect((await app.call('/cached/1')).body).toBe('cached');
@@ -342,7 +423,5 @@ describe('an interceptor that calls the handler', () => {
     const answers = await Promise.all(ids.map((id) => app.call(`/deferred/${id}`)));
     expect(answers.map(({ body }) => body as string)).toEqual(ids);
     expect([app.log.count('granted'), app.log.count('released')]).toEqual([30, 30]);
-    void map;
-    void defer;
   });
 });

@@ -57,7 +57,7 @@ describe('four instances under random load, on connections that are reset, held 
 
   it('never lets two in, gives rising tokens, and leaves nothing locked', async () => {
     const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 1e9);
-    console.log(`FUZZ_SEED=${seed}`);
+    process.stderr.write(`FUZZ_SEED=${seed}\n`);
     const random = randomFrom(seed);
     const until = performance.now() + RUN_MS;
     const referee = new Referee();

@@ -28,7 +28,10 @@ describe('a Redis that fails', () => {
     await server.kill();
     const locks = start({ requestTimeoutMs: 200 });
     const asking = locks.acquire('goods:300', { waitMs: 0 });
-    await expect(asking).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE', message: expect.stringContaining('ECONNREFUSED') });
+    await expect(asking).rejects.toMatchObject({
+      code: 'LOCK_UNAVAILABLE',
+      message: expect.stringContaining('ECONNREFUSED'),
+    });
     await expect(locks.tryAcquire('goods:301')).rejects.toBeInstanceOf(LockUnavailableError);
     expect(running.warnings).toHaveLength(1);
     expect(running.warnings[0]).toContain('Redis cannot be reached');
@@ -153,7 +156,11 @@ describe('a Redis that fails', () => {
     const error: unknown = await locks.acquire('goods:301', { waitMs: 100 }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockTimeoutError);
     expect((error as Error).message).toContain('has no expiry');
-    expect(await locks.inspect('goods:301')).toMatchObject({ holder: 'a value of mine', isOwn: false, expiresInMs: Infinity });
+    expect(await locks.inspect('goods:301')).toMatchObject({
+      holder: 'a value of mine',
+      isOwn: false,
+      expiresInMs: Infinity,
+    });
     expect(await admin.get(running.keyOf('goods', '301'))).toBe('a value of mine');
   });
 

@@ -15,6 +15,11 @@ function open(url: string): Redis {
   return new Redis(url, once1).on('error', () => undefined);
 }
 
+/** `disconnect` of a client that has ended would leave ioredis' timer of 2 s behind. */
+function shut(client: Redis): void {
+  if (client.status !== 'end') client.disconnect();
+}
+
 const isAlive = (pid: number): boolean => {
   try {
     return process.kill(pid, 0);
@@ -45,7 +50,7 @@ describe('the resolver', () => {
     await server.stop();
     const client = open(testRedisUrl());
     await expect(client.ping()).resolves.toBe('PONG');
-    client.disconnect();
+    shut(client);
   });
 
   it('tells everything it tried', async () => {
@@ -72,7 +77,7 @@ describe('a local server', () => {
     await expect(Promise.race([answer, sleep(100, 'silence')])).resolves.toBe('silence');
     server.resume();
     await expect(answer).resolves.toBe('PONG');
-    client.disconnect();
+    shut(client);
   });
 
   it('comes back empty on the same port after a kill', async () => {
@@ -85,7 +90,7 @@ describe('a local server', () => {
     expect(server.port).toBe(port);
     const after = open(server.url);
     await expect(after.exists('a')).resolves.toBe(0);
-    after.disconnect();
+    shut(after);
   });
 
   it('dies with a runner that is killed by SIGKILL', async () => {
@@ -117,7 +122,7 @@ describe('the proxy', () => {
     await client.ping();
   });
   afterEach(async () => {
-    client.disconnect();
+    shut(client);
     await proxy.close();
   });
 
@@ -133,7 +138,7 @@ describe('the proxy', () => {
     proxy.resume(direction);
     await expect(answers).resolves.toEqual([1, 2]);
     await direct.del(key);
-    direct.disconnect();
+    shut(direct);
   });
 
   it('drops replies, so that only Redis knows what was done', async () => {
@@ -144,7 +149,7 @@ describe('the proxy', () => {
     await expect(answer).resolves.toBeInstanceOf(Error);
     const direct = open(testRedisUrl());
     await expect(direct.get(key)).resolves.toBe('1');
-    direct.disconnect();
+    shut(direct);
   });
 
   it('delays one direction', async () => {
@@ -163,7 +168,7 @@ describe('the proxy', () => {
     await proxy.acceptConnections();
     const late = open(proxy.url);
     await expect(late.ping()).resolves.toBe('PONG');
-    late.disconnect();
+    shut(late);
   });
 
   it('closes one half of a connection', async () => {

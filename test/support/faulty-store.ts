@@ -1,4 +1,13 @@
-import type { AskReply, AskRequest, ExtendReply, ExtendRequest, HolderInfo, LockStore, ReleaseRequest, StoreListener } from 'nestjs-redis-lock';
+import type {
+  AskReply,
+  AskRequest,
+  ExtendReply,
+  ExtendRequest,
+  HolderInfo,
+  LockStore,
+  ReleaseRequest,
+  StoreListener,
+} from 'nestjs-redis-lock';
 
 type Verb = 'ask' | 'release' | 'extend';
 

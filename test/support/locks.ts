@@ -28,7 +28,14 @@ export class Stranger {
   async take(key: string, leaseMs = 600_000): Promise<boolean> {
     this.asks += 1;
     const expiresAt = this.clock.now() + 1_000;
-    const request = { keys: [key], owner: `stranger:${this.asks}`, mode: 'exclusive', leaseMs, queue: false, expiresAt } as const;
+    const request = {
+      keys: [key],
+      owner: `stranger:${this.asks}`,
+      mode: 'exclusive',
+      leaseMs,
+      queue: false,
+      expiresAt,
+    } as const;
     return (await this.store.ask(request)).status === 'granted';
   }
 

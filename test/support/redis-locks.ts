@@ -35,7 +35,11 @@ export class RedisLocks {
 }
 
 /** Looks again and again until it is true; fails with what was looked for. */
-export async function eventually(what: string, holds: () => boolean | Promise<boolean>, withinMs = 10_000): Promise<void> {
+export async function eventually(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  withinMs = 10_000,
+): Promise<void> {
   for (const end = performance.now() + withinMs; ; await new Promise((resolve) => setTimeout(resolve, 5))) {
     if (await holds()) return;
     if (performance.now() > end) throw new Error(`not within ${withinMs} ms: ${what}`);

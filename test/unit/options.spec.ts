@@ -29,7 +29,7 @@ describe('options', () => {
   ];
 
   it.each(wrong)('%s: %p is refused at start, and the error says what is allowed', (option, given, allowed) => {
-    const start = () => resolveOptions({ [option]: given } as RedisLockModuleOptions);
+    const start = () => resolveOptions({ [option]: given });
     expect(start).toThrow(LockConfigError);
     expect(start).toThrow(option);
     expect(start).toThrow(allowed);

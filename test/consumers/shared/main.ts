@@ -28,7 +28,7 @@ async function checkOneCopy(): Promise<void> {
 function namesOf(namespace: object): string[] {
   return Object.keys(namespace)
     .filter((name) => name !== 'default')
-    .sort();
+    .toSorted();
 }
 
 async function main(): Promise<void> {

@@ -98,10 +98,14 @@ export async function startApp(setUp: AppSetUp): Promise<TestApp> {
     providers: [Room, ...(metadata.providers ?? [])],
   })(AppModule);
   const logged: string[] = [];
-  const nest = await NestFactory.create(AppModule, platform === 'fastify' ? new FastifyAdapter() : new ExpressAdapter(), {
-    logger: recorder(logged),
-    abortOnError: false,
-  });
+  const nest = await NestFactory.create(
+    AppModule,
+    platform === 'fastify' ? new FastifyAdapter() : new ExpressAdapter(),
+    {
+      logger: recorder(logged),
+      abortOnError: false,
+    },
+  );
   try {
     await prepare?.(nest);
     await nest.listen(0, '127.0.0.1');
@@ -127,5 +131,11 @@ function recorder(lines: string[]): LoggerService {
     (level: string) =>
     (message: unknown): void =>
       void lines.push(`${level} ${message instanceof Error ? message.message : String(message)}`);
-  return { log: () => undefined, debug: () => undefined, verbose: () => undefined, warn: keep('warn'), error: keep('error') };
+  return {
+    log: () => undefined,
+    debug: () => undefined,
+    verbose: () => undefined,
+    warn: keep('warn'),
+    error: keep('error'),
+  };
 }

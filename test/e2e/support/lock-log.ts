@@ -32,12 +32,14 @@ export class LockLog {
     for (const expectation of this.expectations) if (expectation.isMet()) expectation.meet();
   }
 
-  count(line: string): number {
-    return this.lines.filter((each) => each.startsWith(line)).length;
+  /** How many lines begin so, or match. */
+  count(line: string | RegExp): number {
+    const fits = (each: string): boolean => (typeof line === 'string' ? each.startsWith(line) : line.test(each));
+    return this.lines.filter(fits).length;
   }
 
-  /** Waits until there are so many lines that begin so. */
-  until(line: string, count = 1): Promise<void> {
+  /** Waits until there are so many such lines. */
+  until(line: string | RegExp, count = 1): Promise<void> {
     const met = deferred();
     const expectation: Expectation = { isMet: () => this.count(line) >= count, meet: () => met.resolve() };
     if (expectation.isMet()) return Promise.resolve();

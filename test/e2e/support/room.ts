@@ -28,6 +28,8 @@ export class Room {
   /** The most that were ever inside at once. */
   most = 0;
   visits = 0;
+  /** What the visits were made for, in order. */
+  readonly visited: unknown[] = [];
   private readonly arrivals: Visit[] = [];
   private readonly expected: Deferred<Visit>[] = [];
 
@@ -35,6 +37,7 @@ export class Room {
   async stay<T>(of?: T): Promise<T | undefined> {
     const over = deferred();
     this.visits += 1;
+    this.visited.push(of);
     this.inside += 1;
     this.most = Math.max(this.most, this.inside);
     this.arrive({ of, leave: () => over.resolve(), fail: (error) => over.reject(error) });

@@ -1,0 +1,227 @@
+import 'reflect-metadata';
+import { describe, expect, it } from '@jest/globals';
+import { CurrentLock, Locked, LockConfigError, LockKeyError, type LockedOptions, LockParam } from 'nestjs-redis-lock';
+
+type Decoration = () => unknown;
+
+const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Decoration][] = [
+  [
+    'two @Locked on one method',
+    LockConfigError,
+    /^GoodsService\.buy: there is a second @Locked/,
+    () => {
+      class GoodsService {
+        @Locked('goods:<id>')
+        @Locked('shop')
+        buy(id: number): number {
+          return id;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'a static method',
+    LockConfigError,
+    /^GoodsService\.buy: .*static/,
+    () => {
+      class GoodsService {
+        @Locked('goods')
+        static buy(): void {}
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'a generator',
+    LockConfigError,
+    /^GoodsService\.buy: .*generator/,
+    () => {
+      class GoodsService {
+        @Locked('goods')
+        *buy(): Generator<number> {
+          yield 1;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'an asynchronous generator',
+    LockConfigError,
+    /^GoodsService\.buy: .*generator/,
+    () => {
+      class GoodsService {
+        @Locked('goods')
+        async *buy(): AsyncGenerator<number> {
+          yield 1;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'an accessor',
+    LockConfigError,
+    /^GoodsService\.stock: .*methods only/,
+    () => {
+      class GoodsService {
+        @(Locked('goods') as MethodDecorator)
+        get stock(): number {
+          return 1;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'a list of resources',
+    LockConfigError,
+    /^GoodsService\.swap: .*one resource/,
+    () => {
+      class GoodsService {
+        @Locked(['goods:<from>', 'goods:<to>'])
+        swap(from: number, to: number): number {
+          return from + to;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'a placeholder that names no parameter',
+    LockKeyError,
+    /^GoodsService\.buy: <ident> in 'goods:<ident>' names no parameter\. Names that can be bound: id, size\./,
+    () => {
+      class GoodsService {
+        @Locked('goods:<ident>')
+        buy(id: number, size: string): string {
+          return size + id;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'a placeholder that names what @CurrentLock fills',
+    LockKeyError,
+    /^GoodsService\.buy: <lock>.*names no parameter/,
+    () => {
+      class GoodsService {
+        @Locked('goods:<lock>')
+        buy(@CurrentLock() lock: unknown): unknown {
+          return lock;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'a template with a mistake',
+    LockKeyError,
+    /GoodsService\.buy/,
+    () => {
+      class GoodsService {
+        @Locked('goods:{}:<id>')
+        buy(id: number): number {
+          return id;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'two parameters of one name',
+    LockKeyError,
+    /^GoodsService\.buy: two parameters are named @LockParam\('id'\)/,
+    () => {
+      class GoodsService {
+        @Locked('goods:<id>')
+        buy(@LockParam('id') a: number, @LockParam('id') b: number): number {
+          return a + b;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'an option that cannot work',
+    LockConfigError,
+    /^@Locked of GoodsService\.buy: ttlMs is 1; allowed is/,
+    () => {
+      class GoodsService {
+        @Locked('goods', { ttlMs: 1 })
+        buy(): void {}
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'an option that there is not',
+    LockConfigError,
+    /^@Locked of GoodsService\.buy: there is no option ttl;/,
+    () => {
+      class GoodsService {
+        @Locked('goods', { ttl: 1000 } as LockedOptions)
+        buy(): void {}
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'an unknown onBusy',
+    LockConfigError,
+    /^GoodsService\.buy: onBusy is wait; allowed is "throw", "skip" or a function/,
+    () => {
+      class GoodsService {
+        @Locked('goods', { onBusy: 'wait' as 'skip' })
+        buy(): void {}
+      }
+      return GoodsService;
+    },
+  ],
+];
+
+describe('@Locked fails at decoration, and says where', () => {
+  it.each(cases)('on %s', (_what, type, message, decorate) => {
+    let error: unknown;
+    try {
+      decorate();
+    } catch (refusal) {
+      error = refusal;
+    }
+    expect(error).toBeInstanceOf(type);
+    expect((error as Error).message).toMatch(message);
+  });
+});
+
+describe('@Locked', () => {
+  it('keeps name, length and metadata of the method', () => {
+    class GoodsService {
+      @Locked('goods:<id>')
+      @(Reflect.metadata('below', 1) as MethodDecorator)
+      buy(id: number, size: string): string {
+        return size + id;
+      }
+    }
+    const { buy } = GoodsService.prototype;
+    expect([buy.name, buy.length]).toEqual(['buy', 2]);
+    expect(Reflect.getMetadata('design:paramtypes', GoodsService.prototype, 'buy')).toEqual([Number, String]);
+  });
+
+  it('does not compile with a key function for other parameters', () => {
+    class GoodsService {
+      // @ts-expect-error -- the method takes a number
+      @Locked((id: string) => `goods:${id}`)
+      buy(id: number): number {
+        return id;
+      }
+
+      @Locked((id: number) => `goods:${id}`)
+      sell(id: number, _size: string): number {
+        return id;
+      }
+    }
+    expect(GoodsService).toBeDefined();
+  });
+});

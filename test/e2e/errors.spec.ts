@@ -1,0 +1,220 @@
+import {
+  type ArgumentsHost,
+  Catch,
+  Controller,
+  type ExceptionFilter,
+  Get,
+  HttpStatus,
+  Injectable,
+  Param,
+  UseFilters,
+} from '@nestjs/common';
+import { APP_FILTER } from '@nestjs/core';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Locked, LockTimeoutError } from 'nestjs-redis-lock';
+import { RedisProxy } from '../support/proxy.js';
+import { testRedisUrl } from '../support/shared-redis.js';
+import {
+  type Answer,
+  type AppSetUp,
+  closeApps,
+  type Platform,
+  PLATFORMS,
+  rawRedis,
+  keyOf,
+  startApp,
+} from './support/app.js';
+
+interface Reply {
+  status?(code: number): { json?(body: unknown): void; send(body: unknown): void };
+}
+
+function answer(host: ArgumentsHost, body: object, status: number): void {
+  host.switchToHttp().getResponse<Required<Reply>>().status(status).send(body);
+}
+
+@Catch()
+class CatchAll implements ExceptionFilter {
+  catch(error: Error, host: ArgumentsHost): void {
+    answer(host, { caught: error.message }, HttpStatus.INTERNAL_SERVER_ERROR);
+  }
+}
+
+@Catch(LockTimeoutError)
+class TeapotFilter implements ExceptionFilter {
+  catch(error: LockTimeoutError, host: ArgumentsHost): void {
+    answer(host, { resource: error.resource }, HttpStatus.I_AM_A_TEAPOT);
+  }
+}
+
+@Injectable()
+class GoodsService {
+  @Locked('goods:<id>', { waitMs: 0 })
+  async buy(id: string): Promise<string> {
+    return id;
+  }
+}
+
+@Controller()
+class GoodsController {
+  constructor(private readonly goods: GoodsService) {}
+
+  @Get('grab/:id')
+  @Locked('goods:<id>', { waitMs: 0 })
+  grab(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('service/:id')
+  service(@Param('id') id: string): Promise<string> {
+    return this.goods.buy(id);
+  }
+
+  @Get('own-above/:id')
+  @UseFilters(TeapotFilter)
+  @Locked('goods:<id>', { waitMs: 0 })
+  ownAbove(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('own-below/:id')
+  @Locked('goods:<id>', { waitMs: 0 })
+  @UseFilters(TeapotFilter)
+  ownBelow(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('key/:id')
+  @Locked((id: string) => `goods|${id}`)
+  key(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('reentry/:id')
+  @Locked('goods:<id>')
+  async reentry(@Param('id') id: string): Promise<string> {
+    return this.strictly(id);
+  }
+
+  @Locked('goods:<id>', { reentrant: false })
+  async strictly(id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('broken/:id')
+  @Locked('goods:<id>')
+  broken(@Param('id') id: string): string {
+    throw new Error(`no ${id}`);
+  }
+}
+
+afterEach(closeApps);
+
+const start = (platform: Platform, setUp: AppSetUp = {}) =>
+  startApp({
+    platform,
+    controllers: [GoodsController],
+    ...setUp,
+    providers: [GoodsService, ...(setUp.providers ?? [])],
+  });
+
+function expectLocked({ status, headers, body }: Answer, retryAfter: string): void {
+  expect(status).toBe(423);
+  expect(headers.get('retry-after')).toBe(retryAfter);
+  expect(body).toEqual({
+    statusCode: 423,
+    code: 'LOCK_TIMEOUT',
+    message: expect.stringMatching(/^goods:1 is locked by others/),
+    error: 'Locked',
+  });
+}
+
+describe.each(PLATFORMS)('on %s', (platform) => {
+  describe('a busy lock', () => {
+    it.each(['grab', 'service'])('is answered 423, with Retry-After (%s)', async (route) => {
+      const app = await start(platform);
+      await using _holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
+      expectLocked(await app.call(`/${route}/1`), '20');
+      expect(app.logged).toEqual([]);
+    });
+
+    it.each<[string, AppSetUp]>([
+      ['as APP_FILTER', { providers: [{ provide: APP_FILTER, useClass: CatchAll }] }],
+      ['by useGlobalFilters()', { prepare: (nest) => nest.useGlobalFilters(new CatchAll()) }],
+    ])("is answered 423 although a filter of the user's catches everything, %s", async (_way, setUp) => {
+      const app = await start(platform, setUp);
+      await using _holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
+      expectLocked(await app.call('/grab/1'), '20');
+      expect((await app.call('/broken/2')).body).toEqual({ caught: 'no 2' });
+    });
+
+    it.each(['own-above', 'own-below'])(
+      "is answered by the user's filter on the handler (%s @Locked)",
+      async (route) => {
+        const app = await start(platform);
+        await using _holder = await app.locks.acquire('goods:1');
+        const { status, body } = await app.call(`/${route}/1`);
+        expect([status, body]).toEqual([418, { resource: 'goods:1' }]);
+      },
+    );
+  });
+
+  it.each([
+    ['key', 'LOCK_KEY', /goods\|1/],
+    ['reentry', 'LOCK_REENTRY', /reentrancy is off/],
+  ])('a mistake is answered 500, tells the code, and the log the rest (%s)', async (route, code, logged) => {
+    const app = await start(platform);
+    const { status, headers, body } = await app.call(`/${route}/1`);
+    expect([status, headers.get('retry-after')]).toEqual([500, null]);
+    expect(body).toEqual({ statusCode: 500, code, message: 'Internal Server Error', error: 'Internal Server Error' });
+    expect(app.logged.join('\n')).toMatch(logged);
+  });
+});
+
+describe('a Redis that cannot be reached', () => {
+  let proxy: RedisProxy;
+  beforeEach(async () => {
+    proxy = await RedisProxy.start(testRedisUrl());
+  });
+  afterEach(() => proxy.close());
+
+  const unavailable = {
+    statusCode: 503,
+    code: 'LOCK_UNAVAILABLE',
+    message: 'Service Unavailable',
+    error: 'Service Unavailable',
+  };
+
+  it('is answered 503, with Retry-After, until it is back', async () => {
+    const app = await start('express', { locks: { redis: proxy.url, requestTimeoutMs: 200 } });
+    expect((await app.call('/grab/1')).text).toBe('1');
+    await proxy.refuseConnections();
+    proxy.reset();
+    const { status, headers, body } = await app.call('/grab/1');
+    expect([status, headers.get('retry-after'), body]).toEqual([503, '1', unavailable]);
+    await proxy.acceptConnections();
+    await using lock = await app.locks.acquire('goods:1');
+    lock.assertHeld();
+    expect(app.logged.filter((line) => line.includes('cannot be reached')).length).toBeLessThanOrEqual(1);
+  });
+
+  it('does not keep the application from starting: one warning, and locks are unavailable', async () => {
+    await proxy.refuseConnections();
+    const app = await start('express', { locks: { redis: proxy.url, requestTimeoutMs: 100, waitMs: 0 } });
+    const answers = [await app.call('/grab/1'), await app.call('/grab/1')];
+    expect(answers.map(({ status }) => status)).toEqual([503, 503]);
+    expect(app.logged.filter((line) => line.startsWith('warn'))).toHaveLength(1);
+    await proxy.acceptConnections();
+    await using lock = await app.locks.acquire('goods:1', { waitMs: 10_000 });
+    lock.assertHeld();
+    expect((await app.call('/grab/2')).text).toBe('2');
+  });
+
+  it('and a key that holds something else are not the same: that one is 503 too, and says what to change', async () => {
+    const app = await start('express');
+    await rawRedis().hset(keyOf(app.prefix, 'goods:1'), 'field', 'value');
+    const { status, body } = await app.call('/grab/1');
+    expect([status, body]).toEqual([503, unavailable]);
+    await rawRedis().del(keyOf(app.prefix, 'goods:1'));
+  });
+});

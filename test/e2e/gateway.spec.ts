@@ -1,0 +1,110 @@
+import { once } from 'node:events';
+import {
+  type CallHandler,
+  type ExecutionContext,
+  Injectable,
+  type NestInterceptor,
+  UseInterceptors,
+} from '@nestjs/common';
+import { MessageBody, SubscribeMessage, WebSocketGateway, WsException } from '@nestjs/websockets';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { CurrentLock, Lock, Locked } from 'nestjs-redis-lock';
+import { concatMap, type Observable } from 'rxjs';
+import { io, type Socket } from 'socket.io-client';
+import { closeApps, startApp, type TestApp } from './support/app.js';
+import { Room } from './support/room.js';
+
+@Injectable()
+class Commit implements NestInterceptor {
+  readonly commits: boolean[] = [];
+  isLocked: () => Promise<boolean> = () => Promise.resolve(false);
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(
+      concatMap(async (value: unknown) => {
+        this.commits.push(await this.isLocked());
+        return value;
+      }),
+    );
+  }
+}
+
+@WebSocketGateway({ transports: ['websocket'] })
+class GoodsGateway {
+  readonly tokens: number[] = [];
+
+  constructor(private readonly room: Room) {}
+
+  @SubscribeMessage('buy')
+  @UseInterceptors(Commit)
+  @Locked('goods:<body.id>', { waitMs: 0 })
+  async buy(@MessageBody() body: { id: number }, @CurrentLock() lock: Lock): Promise<object> {
+    this.tokens.push(lock.fencingToken);
+    await this.room.stay();
+    return { event: 'bought', data: body.id };
+  }
+
+  @Locked('goods:<body.id>')
+  @SubscribeMessage('odd')
+  odd(@MessageBody() body: { id: number }): void {
+    throw new WsException(`no goods ${body.id}`);
+  }
+}
+
+describe('a gateway', () => {
+  let app: TestApp;
+  let socket: Socket;
+
+  beforeEach(async () => {
+    app = await startApp({ providers: [GoodsGateway, Commit] });
+    app.nest.get(Commit).isLocked = () => app.isLocked('goods:1');
+    socket = io(app.url, { transports: ['websocket'], reconnection: false });
+    await once(socket as never, 'connect');
+  });
+  afterEach(async () => {
+    socket.disconnect();
+    await closeApps();
+  });
+
+  const next = async (event: string): Promise<unknown> => ((await once(socket as never, event)) as unknown[])[0];
+
+  it('answers a message under the lock, interceptors included', async () => {
+    const bought = next('bought');
+    socket.emit('buy', { id: 1 });
+    const visit = await app.room.next();
+    expect(await app.isLocked('goods:1')).toBe(true);
+    visit.leave();
+    expect(await bought).toBe(1);
+    expect(app.nest.get(Commit).commits).toEqual([true]);
+    expect(app.nest.get(GoodsGateway).tokens).toEqual([expect.any(Number)]);
+    await app.log.until('released goods:1');
+    expect(app.log.lines).toEqual(['asked goods:1', 'granted goods:1', 'released goods:1']);
+  });
+
+  it("tells a busy caller by 'exception', with the code", async () => {
+    await using _holder = await app.locks.acquire('goods:1');
+    const exception = next('exception');
+    socket.emit('buy', { id: 1 });
+    expect(await exception).toMatchObject({
+      status: 'error',
+      code: 'LOCK_TIMEOUT',
+      message: expect.stringContaining('goods:1 is locked by others'),
+      retryAfterMs: expect.any(Number),
+    });
+    expect(app.room.visits).toBe(0);
+  });
+
+  it("tells nothing of its own mistakes, but the code: a key that cannot be made is the server's", async () => {
+    const exception = next('exception');
+    socket.emit('buy', {});
+    expect(await exception).toEqual({ status: 'error', code: 'LOCK_KEY', message: 'Internal Server Error' });
+    expect(app.logged.join('\n')).toMatch(/GoodsGateway\.buy.*body\.id/);
+  });
+
+  it("sends the handler's own exception unchanged", async () => {
+    const exception = next('exception');
+    socket.emit('odd', { id: 1 });
+    expect(await exception).toMatchObject({ status: 'error', message: 'no goods 1' });
+    await app.log.until('released goods:1');
+  });
+});

@@ -1,0 +1,122 @@
+import { once } from 'node:events';
+import { Controller, Get, Injectable, Param } from '@nestjs/common';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { CurrentLock, Lock, Locked, LockLostError } from 'nestjs-redis-lock';
+import { closeApps, keyOf, PLATFORMS, rawRedis, startApp, type TestApp } from './support/app.js';
+import { Room } from './support/room.js';
+
+@Injectable()
+class GoodsService {
+  lock: Lock | undefined;
+
+  constructor(private readonly room: Room) {}
+
+  @Locked('goods:<id>', { ttlMs: 150 })
+  async buy(id: number, @CurrentLock() lock?: Lock): Promise<number | undefined> {
+    this.lock = lock;
+    return this.room.stay(id);
+  }
+
+  @Locked('goods:<id>', { maxHoldMs: 60 })
+  async hanging(id: number, @CurrentLock() lock?: Lock): Promise<number | undefined> {
+    this.lock = lock;
+    return this.room.stay(id);
+  }
+}
+
+@Controller()
+class GoodsController {
+  lock: Lock | undefined;
+
+  constructor(private readonly room: Room) {}
+
+  @Get('careful/:id')
+  @Locked('goods:<id>', { ttlMs: 150 })
+  careful(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
+    this.lock = lock;
+    return this.room.stay(id);
+  }
+
+  @Get('careless/:id')
+  @Locked('goods:<id>', { ttlMs: 150, onLost: 'ignore' })
+  careless(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
+    this.lock = lock;
+    return this.room.stay(id);
+  }
+}
+
+/** Somebody deletes the key, or gives it to another. */
+async function takeAway(app: TestApp, lock: Lock | undefined, by: 'deletion' | 'another holder'): Promise<void> {
+  const { signal } = lock as Lock;
+  const told = once(signal, 'abort');
+  const key = keyOf(app.prefix, 'goods:1');
+  await (by === 'deletion' ? rawRedis().del(key) : rawRedis().set(key, 'another:1', 'PX', 60_000));
+  await told;
+  expect(signal.reason).toBeInstanceOf(LockLostError);
+}
+
+afterEach(closeApps);
+
+describe.each(PLATFORMS)('a lock that is lost while a handler on %s runs', (platform) => {
+  let app: TestApp;
+  let controller: GoodsController;
+  beforeEach(async () => {
+    app = await startApp({ platform, controllers: [GoodsController] });
+    controller = app.nest.get(GoodsController);
+  });
+
+  it.each(['deletion', 'another holder'] as const)('by %s, aborts its signal at once and answers 500', async (by) => {
+    const call = app.call('/careful/1');
+    const visit = await app.room.next();
+    await takeAway(app, controller.lock, by);
+    expect(app.room.inside).toBe(1);
+    expect(() => controller.lock?.assertHeld()).toThrow(LockLostError);
+    visit.leave();
+    const { status, body } = await call;
+    expect([status, body.code]).toEqual([500, 'LOCK_LOST']);
+    expect(app.logged.filter((line) => line.startsWith('warn'))).toHaveLength(1);
+    expect(app.log.count('released')).toBe(0);
+    // What belongs to another now is left alone.
+    expect(await app.isLocked('goods:1')).toBe(by === 'another holder');
+    await rawRedis().del(keyOf(app.prefix, 'goods:1'));
+  });
+
+  it("is passed over with onLost: 'ignore', after its signal has told", async () => {
+    const call = app.call('/careless/1');
+    const visit = await app.room.next();
+    await takeAway(app, controller.lock, 'deletion');
+    visit.leave();
+    const { status, text } = await call;
+    expect([status, text]).toEqual([200, '1']);
+  });
+});
+
+describe('a lock that is lost while a provider works', () => {
+  let app: TestApp;
+  let goods: GoodsService;
+  beforeEach(async () => {
+    app = await startApp({ providers: [GoodsService] });
+    goods = app.nest.get(GoodsService);
+  });
+
+  it("is a LockLostError, whose cause is the method's own error", async () => {
+    const call = goods.buy(1).catch((error: unknown) => error);
+    const visit = await app.room.next();
+    await takeAway(app, goods.lock, 'deletion');
+    const own = new Error('the work failed as well');
+    visit.fail(own);
+    const error = (await call) as LockLostError;
+    expect(error).toBeInstanceOf(LockLostError);
+    expect(error).toMatchObject({ code: 'LOCK_LOST', resource: 'goods:1', cause: own });
+  });
+
+  it('ends at maxHoldMs, although the work hangs: others may go on', async () => {
+    const call = goods.hanging(1).catch((error: unknown) => error);
+    const visit = await app.room.next();
+    await app.log.until('lost goods:1');
+    expect(goods.lock?.signal.reason).toBeInstanceOf(LockLostError);
+    await app.locks.using('goods:1', () => expect(app.room.inside).toBe(1));
+    visit.leave();
+    expect(await call).toMatchObject({ code: 'LOCK_LOST', message: expect.stringContaining('maxHoldMs') });
+  });
+});

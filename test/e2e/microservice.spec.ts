@@ -1,0 +1,182 @@
+import { once } from 'node:events';
+import type { AddressInfo, Server } from 'node:net';
+import {
+  type CallHandler,
+  CanActivate,
+  Controller,
+  type ExecutionContext,
+  Injectable,
+  type NestInterceptor,
+  UseGuards,
+  UseInterceptors,
+} from '@nestjs/common';
+import {
+  type ClientProxy,
+  ClientProxyFactory,
+  EventPattern,
+  MessagePattern,
+  Payload,
+  Transport,
+  RpcException,
+} from '@nestjs/microservices';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Locked } from 'nestjs-redis-lock';
+import { concatMap, firstValueFrom, lastValueFrom, Observable, Subject, toArray } from 'rxjs';
+import { closeApps, startApp, type TestApp } from './support/app.js';
+import { type Deferred, deferred, Room } from './support/room.js';
+
+@Injectable()
+class Locks {
+  isLocked: (resource: string) => Promise<boolean> = () => Promise.resolve(false);
+  readonly commits: boolean[] = [];
+}
+
+@Injectable()
+class Commit implements NestInterceptor {
+  constructor(private readonly locks: Locks) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(
+      concatMap(async (value: unknown) => {
+        this.locks.commits.push(await this.locks.isLocked('goods:1'));
+        return value;
+      }),
+    );
+  }
+}
+
+@Injectable()
+class Doorman implements CanActivate {
+  canActivate(): boolean {
+    return false;
+  }
+}
+
+interface Order {
+  readonly id: number;
+}
+
+@Controller()
+class OrdersController {
+  readonly feed = new Subject<string>();
+  readonly subscribed: Deferred<void> = deferred();
+
+  constructor(private readonly room: Room) {}
+
+  @MessagePattern('buy')
+  @UseInterceptors(Commit)
+  @Locked('goods:<order.id>', { waitMs: 0 })
+  buy(@Payload() order: Order): Promise<number | undefined> {
+    return this.room.stay(order.id);
+  }
+
+  @Locked('goods:<order.id>', { waitMs: 0 })
+  @MessagePattern('watch')
+  watch(@Payload() order: Order): Observable<string> {
+    return new Observable((subscriber) => {
+      this.subscribed.resolve();
+      subscriber.next(`goods ${order.id}`);
+      return this.feed.subscribe(subscriber);
+    });
+  }
+
+  @EventPattern('sold')
+  @Locked('goods:<order.id>')
+  sold(@Payload() order: Order): Promise<number | undefined> {
+    return this.room.stay(order.id);
+  }
+
+  @MessagePattern('guarded')
+  @UseGuards(Doorman)
+  @Locked('goods:<order.id>')
+  guarded(@Payload() order: Order): number {
+    return order.id;
+  }
+
+  @MessagePattern('broken')
+  @Locked('goods:<order.id>')
+  broken(@Payload() order: Order): number {
+    throw new RpcException(`no goods ${order.id}`);
+  }
+}
+
+/** Hybrid, and without `inheritAppConfig`: the application's own interceptors and filters do not run for its messages. */
+describe('a message handler over TCP in a hybrid application', () => {
+  let app: TestApp;
+  let client: ClientProxy;
+
+  beforeEach(async () => {
+    app = await startApp({
+      controllers: [OrdersController],
+      providers: [Commit, Doorman, Locks],
+      prepare: async (nest) => {
+        nest.connectMicroservice({ transport: Transport.TCP, options: { port: 0, host: '127.0.0.1' } });
+        await nest.startAllMicroservices();
+      },
+    });
+    app.nest.get(Locks).isLocked = (resource) => app.isLocked(resource);
+    const server = app.nest.getMicroservices()[0]?.unwrap<Server>() as Server;
+    if (!server.listening) await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    client = ClientProxyFactory.create({ transport: Transport.TCP, options: { port, host: '127.0.0.1' } });
+  });
+  afterEach(async () => {
+    await client.close();
+    await closeApps();
+  });
+
+  const ask = (pattern: string, id = 1): Promise<unknown> => lastValueFrom(client.send(pattern, { id }));
+
+  it('runs under the lock, with its interceptors, and one lock for each call', async () => {
+    const first = ask('buy');
+    const visit = await app.room.next();
+    expect(await app.isLocked('goods:1')).toBe(true);
+    await expect(ask('buy')).rejects.toMatchObject({ status: 'error', code: 'LOCK_TIMEOUT' });
+    visit.leave();
+    expect(await first).toBe(1);
+    expect(app.nest.get(Locks).commits).toEqual([true]);
+    expect(app.log.count('granted goods:1')).toBe(1);
+    expect(await app.isLocked('goods:1')).toBe(false);
+  });
+
+  it('tells a busy caller when to come again', async () => {
+    await using _holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
+    const error = (await ask('buy').catch((refusal: unknown) => refusal)) as { retryAfterMs: number; message: string };
+    expect(error.message).toContain('goods:1 is locked by others');
+    expect(error.retryAfterMs).toBeGreaterThan(15_000);
+    expect(error.retryAfterMs).toBeLessThanOrEqual(20_000);
+  });
+
+  it('that answers an Observable holds to its end', async () => {
+    const { feed, subscribed } = app.nest.get(OrdersController);
+    const answer = firstValueFrom(client.send('watch', { id: 1 }).pipe(toArray()));
+    await subscribed.promise;
+    await expect(ask('buy')).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    feed.next('last');
+    feed.complete();
+    expect(await answer).toEqual(['goods 1', 'last']);
+    await app.log.until('released goods:1');
+  });
+
+  it('of an event runs under the lock, one after the other', async () => {
+    client.emit('sold', { id: 1 });
+    client.emit('sold', { id: 1 });
+    const first = await app.room.next();
+    await app.log.until('asked goods:1', 2);
+    expect(app.room.inside).toBe(1);
+    first.leave();
+    (await app.room.next()).leave();
+    await app.log.until('released goods:1', 2);
+    expect(app.room.most).toBe(1);
+  });
+
+  it('takes no lock where a guard refuses', async () => {
+    await expect(ask('guarded')).rejects.toBeDefined();
+    expect(app.log.lines).toEqual([]);
+  });
+
+  it('answers its own exception unchanged', async () => {
+    await expect(ask('broken')).rejects.toEqual({ status: 'error', message: 'no goods 1' });
+    await app.log.until('released goods:1');
+  });
+});

@@ -1,0 +1,213 @@
+import { Controller, Get, Injectable, Module, Param } from '@nestjs/common';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import {
+  InjectLockService,
+  Locked,
+  LockConfigError,
+  LockService,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+  type RedisLockOptionsFactory,
+} from 'nestjs-redis-lock';
+import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
+import { closeApps, rawRedis, startApp } from './support/app.js';
+import { Room } from './support/room.js';
+
+@Injectable()
+class Settings {
+  static prefix = '';
+
+  options(): RedisLockModuleOptions {
+    return { redis: testRedisUrl(), prefix: Settings.prefix, waitMs: 0 };
+  }
+}
+
+@Injectable()
+class LockSettings implements RedisLockOptionsFactory {
+  createRedisLockOptions(): RedisLockModuleOptions {
+    return { redis: testRedisUrl(), prefix: Settings.prefix, waitMs: 0 };
+  }
+}
+
+@Module({ providers: [Settings, LockSettings], exports: [Settings, LockSettings] })
+class SettingsModule {}
+
+@Injectable()
+class GoodsService {
+  constructor(
+    readonly locks: LockService,
+    private readonly room: Room,
+  ) {}
+
+  @Locked('goods:<id>')
+  buy(id: number): Promise<number | undefined> {
+    return this.room.stay(id);
+  }
+}
+
+@Injectable()
+class ReportsService {
+  constructor(
+    @InjectLockService('reports') readonly reports: LockService,
+    @InjectLockService() readonly locks: LockService,
+    private readonly room: Room,
+  ) {}
+
+  @Locked('goods:<id>', { name: 'reports' })
+  async write(id: number): Promise<string> {
+    await this.room.stay(id);
+    return `${this.reports.current()?.key} ${this.locks.current()?.key}`;
+  }
+}
+
+@Controller()
+class ReportsController {
+  @Get('write/:id')
+  @Locked('goods:<id>', { name: 'reports', waitMs: 0 })
+  write(@Param('id') id: string): string {
+    return id;
+  }
+}
+
+/** Does not import the lock module. */
+@Module({ providers: [GoodsService, Room], exports: [GoodsService] })
+class FeatureModule {}
+
+afterEach(closeApps);
+
+describe('RedisLockModule.forRoot()', () => {
+  it('needs no arguments, and makes the service known everywhere', async () => {
+    const app = await startApp({ lockModules: () => [RedisLockModule.forRoot()], imports: [FeatureModule] });
+    expect(app.nest.get(GoodsService).locks).toBe(app.locks);
+    expect(app.locks).toBeInstanceOf(LockService);
+  });
+
+  it('with isGlobal: false makes it known only where it is imported', async () => {
+    const lockModules = (prefix: string) => [
+      RedisLockModule.forRoot({ redis: testRedisUrl(), prefix, isGlobal: false }),
+    ];
+    const app = await startApp({ lockModules, providers: [GoodsService] });
+    expect(app.nest.get(GoodsService).locks).toBe(app.locks);
+    await expect(startApp({ lockModules, imports: [FeatureModule] })).rejects.toThrow(/GoodsService.*LockService/);
+  });
+
+  it.each<[string, RedisLockModuleOptions, RegExp]>([
+    ['ttlMs', { ttlMs: 10 }, /ttlMs is 10; allowed is .* from 50/],
+    ['redis', { redis: 'http://localhost' }, /redis is "http:\/\/localhost"; allowed is/],
+    ['an unknown one', { ttl: 10 } as RedisLockModuleOptions, /no option ttl; there are .*ttlMs/],
+  ])('refuses options that cannot work, at start: %s', async (_option, options, message) => {
+    const error: unknown = await startApp({ locks: options }).catch((refusal: unknown) => refusal);
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect((error as Error).message).toMatch(message);
+  });
+
+  it('leaves a client that it was given alone, in use and afterwards', async () => {
+    const client = new Redis(testRedisUrl());
+    await client.ping();
+    const before = {
+      names: Reflect.ownKeys(client),
+      listeners: client.eventNames().map((name) => client.listenerCount(name)),
+    };
+    const app = await startApp({ locks: { redis: client }, providers: [GoodsService] });
+    await app.locks.using('goods:1', () => undefined);
+    expect(Reflect.ownKeys(client)).toEqual(before.names);
+    await app.close();
+    expect(client.status).toBe('ready');
+    expect(await client.ping()).toBe('PONG');
+    expect(client.eventNames().map((name) => client.listenerCount(name))).toEqual(before.listeners);
+    await client.quit();
+  });
+
+  it('closes the connection that it opened', async () => {
+    const { hostname, port, password } = new URL(testRedisUrl());
+    const connectionName = uniquePrefix();
+    const redis = { host: hostname, port: Number(port || 6379), ...(password && { password }), connectionName };
+    const app = await startApp({ locks: { redis } });
+    await app.locks.using('goods:1', () => undefined);
+    expect(await rawRedis().client('LIST')).toContain(connectionName);
+    await app.close();
+    expect(await rawRedis().client('LIST')).not.toContain(connectionName);
+  });
+});
+
+describe('RedisLockModule.forRootAsync()', () => {
+  it.each([
+    [
+      'useFactory',
+      () => ({
+        imports: [SettingsModule],
+        inject: [Settings],
+        useFactory: async (settings: Settings) => settings.options(),
+      }),
+    ],
+    ['useClass', () => ({ useClass: LockSettings })],
+    ['useExisting', () => ({ imports: [SettingsModule], useExisting: LockSettings })],
+  ])('takes options from %s', async (_way, options) => {
+    const prefix = (Settings.prefix = uniquePrefix());
+    const app = await startApp({
+      prefix,
+      lockModules: () => [RedisLockModule.forRootAsync(options())],
+      providers: [GoodsService],
+    });
+    const goods = app.nest.get(GoodsService);
+    const first = goods.buy(1);
+    const visit = await app.room.next();
+    expect(await app.isLocked('goods:1')).toBe(true);
+    await expect(goods.buy(1)).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    visit.leave();
+    expect(await first).toBe(1);
+  });
+
+  it('fails the start where the factory does, or answers options that cannot work', async () => {
+    const from = (useFactory: () => RedisLockModuleOptions) =>
+      startApp({ lockModules: () => [RedisLockModule.forRootAsync({ useFactory })] });
+    await expect(from(() => ({ waitMs: -1 }))).rejects.toThrow(/waitMs is -1/);
+    await expect(
+      from(() => {
+        throw new Error('no settings');
+      }),
+    ).rejects.toThrow('no settings');
+  });
+});
+
+describe('several instances in one application', () => {
+  const start = () =>
+    startApp({
+      lockModules: (prefix) => [
+        RedisLockModule.forRoot({ redis: testRedisUrl(), prefix }),
+        RedisLockModule.forRootAsync({
+          name: 'reports',
+          useFactory: () => ({ redis: testRedisUrl(), prefix: `${prefix}r_` }),
+        }),
+      ],
+      providers: [GoodsService, ReportsService],
+      controllers: [ReportsController],
+    });
+
+  it('are told apart by @InjectLockService(name) and @Locked(…, { name })', async () => {
+    const app = await start();
+    const reports = app.nest.get(ReportsService);
+    expect(reports.locks).toBe(app.locks);
+    expect(reports.reports).not.toBe(app.locks);
+    const calls = [reports.write(1), app.nest.get(GoodsService).buy(1)];
+    const visits = [await app.room.next(), await app.room.next()];
+    expect(await app.isLocked('goods:1')).toBe(true);
+    expect(await app.isLocked('goods:1', `${app.prefix}r_`)).toBe(true);
+    for (const visit of visits) visit.leave();
+    expect(await Promise.all(calls)).toEqual([`{${app.prefix}r_goods}:1 undefined`, 1]);
+  });
+
+  it('lock a handler once, by the instance that it names', async () => {
+    const app = await start();
+    expect((await app.call('/write/5')).text).toBe('5');
+    expect(app.log.lines).toEqual(['asked goods:5', 'granted goods:5', 'released goods:5']);
+    const { reports } = app.nest.get(ReportsService);
+    await using _holder = await reports.acquire('goods:5');
+    expect((await app.call('/write/5')).status).toBe(423);
+  });
+
+  it('that are not there fail the start, and the error tells the name', async () => {
+    await expect(startApp({ providers: [ReportsService] })).rejects.toThrow(/nestjs-redis-lock:LockService:reports/);
+  });
+});

@@ -1,0 +1,138 @@
+import { Body, Controller, Get, Param, ParseIntPipe, Post, Query } from '@nestjs/common';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { CurrentLock, Lock, Locked, LockParam, LockTimeoutError, resource } from 'nestjs-redis-lock';
+import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
+
+class OrderDto {
+  id!: number;
+  shop!: { readonly name: string };
+}
+
+@Controller()
+class OrdersController {
+  @Get('named/:goods')
+  @Locked('goods:<id>')
+  named(@LockParam('id') @Param('goods', ParseIntPipe) _goods: number): string {
+    return 'named';
+  }
+
+  @Get('route/:id')
+  @Locked('goods:<id>:<size>')
+  route(@Query('size') _s: string, @Param('id') _i: string): string {
+    return 'route';
+  }
+
+  @Post('body')
+  @Locked('goods:<order.shop.name>:<0.id>')
+  body(@Body() order: OrderDto): number {
+    return order.id;
+  }
+
+  @Post('function')
+  @Locked((order: OrderDto) => resource`goods:${order.shop.name}:${order.id}`)
+  function(@Body() order: OrderDto): number {
+    return order.id;
+  }
+
+  @Get('current/:id')
+  @Locked('goods:<id>')
+  current(@CurrentLock() lock: Lock, @Param('id') id: string): object {
+    lock.assertHeld();
+    return { id, resource: lock.resource, key: lock.key, token: lock.fencingToken, class: lock.constructor.name };
+  }
+
+  @Get('skip/:id')
+  @Locked('goods:<id>', { waitMs: 0, onBusy: 'skip' })
+  skip(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('instead/:id')
+  @Locked((id: string) => `goods:${id}`, { waitMs: 0, onBusy: answerInstead })
+  instead(@Param('id') id: string): string {
+    return id;
+  }
+
+  readonly answer = 'come again for';
+}
+
+function answerInstead(this: OrdersController, error: LockTimeoutError, id: string): string {
+  return `${this.answer} ${id}: ${error.code}`;
+}
+
+describe.each(PLATFORMS)('what a handler on %s', (platform) => {
+  let app: TestApp;
+  beforeEach(async () => {
+    app = await startApp({ platform, controllers: [OrdersController] });
+  });
+  afterEach(closeApps);
+
+  const send = (path: string, body: object) =>
+    app.call(path, {
+      method: 'POST',
+      body: JSON.stringify(body),
+      headers: { 'content-type': 'application/json' },
+    });
+
+  describe('locks is named', () => {
+    it('by @LockParam, whatever the parameter is called elsewhere', async () => {
+      await app.call('/named/0300');
+      expect(app.log.lines).toContain('granted goods:300');
+    });
+
+    it("by Nest's own decorators, in any order", async () => {
+      await app.call('/route/300?size=xl');
+      expect(app.log.lines).toContain('granted goods:300:xl');
+    });
+
+    it('by a path into the body, and by position', async () => {
+      expect((await send('/body', { id: 3, shop: { name: 'corner' } })).text).toBe('3');
+      expect(app.log.lines).toContain('granted goods:corner:3');
+    });
+
+    it('by a function of the arguments', async () => {
+      await send('/function', { id: 3, shop: { name: 'a:b' } });
+      expect(app.log.lines).toContain('granted goods:a%3Ab:3');
+    });
+
+    it('by nothing that is missing: that is an error, and no lock', async () => {
+      const answer = await send('/body', { id: 3, shop: {} });
+      expect([answer.status, answer.body.code]).toEqual([500, 'LOCK_KEY']);
+      expect(answer.text).not.toContain('shop');
+      expect(app.log.lines).toEqual([]);
+      expect(app.logged.join('\n')).toMatch(/OrdersController\.body.*<order\.shop\.name>.*undefined/);
+    });
+
+    it('by values that cannot reach another key', async () => {
+      await app.call('/skip/1%7Dx%7B%3A2');
+      expect(app.log.lines).toContain('granted goods:1%7Dx%7B%3A2');
+    });
+  });
+
+  it('runs under comes by @CurrentLock', async () => {
+    const { body } = await app.call('/current/300');
+    expect(body).toEqual({
+      id: '300',
+      resource: 'goods:300',
+      key: `{${app.prefix}goods}:300`,
+      token: expect.any(Number),
+      class: 'Lock',
+    });
+    expect((await app.call('/current/300')).body.token).toBeGreaterThan(body.token as number);
+  });
+
+  describe('does when it is busy', () => {
+    it("is nothing with onBusy 'skip'", async () => {
+      await using _holder = await app.locks.acquire('goods:1');
+      const answer = await app.call('/skip/1');
+      expect([answer.status, answer.text]).toEqual([200, '']);
+      expect((await app.call('/skip/2')).text).toBe('2');
+    });
+
+    it('is what a function says, on the same instance and with the arguments', async () => {
+      await using _holder = await app.locks.acquire('goods:1');
+      expect((await app.call('/instead/1')).text).toBe('come again for 1: LOCK_TIMEOUT');
+      expect((await app.call('/instead/2')).text).toBe('2');
+    });
+  });
+});

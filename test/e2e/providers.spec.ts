@@ -1,0 +1,300 @@
+import { Controller, Get, Inject, Injectable, Param, Scope } from '@nestjs/common';
+import { ContextIdFactory, REQUEST } from '@nestjs/core';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { CurrentLock, type Lock, Locked, LockReentryError, LockService } from 'nestjs-redis-lock';
+import { withLocks } from 'nestjs-redis-lock/testing';
+import { lastValueFrom, Observable, of, Subject } from 'rxjs';
+import { uniquePrefix } from '../support/shared-redis.js';
+import { closeApps, startApp } from './support/app.js';
+import { Room } from './support/room.js';
+
+@Injectable()
+class GoodsService {
+  readonly feed = new Subject<string>();
+
+  constructor(protected readonly room: Room) {}
+
+  @Locked('goods:<id>')
+  async buy(id: number): Promise<number | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Locked('goods:<id>')
+  plain(id: number): number {
+    return id;
+  }
+
+  @Locked('goods:<id>')
+  watch(id: number): Observable<string> {
+    return id > 0 ? this.feed : of();
+  }
+
+  @Locked('goods:<id>')
+  unnamed(id: number): unknown {
+    return of(id);
+  }
+}
+
+@Injectable({ scope: Scope.REQUEST })
+class PerRequestService extends GoodsService {
+  constructor(
+    room: Room,
+    @Inject(REQUEST) readonly request: unknown,
+  ) {
+    super(room);
+  }
+}
+
+@Injectable({ scope: Scope.TRANSIENT })
+class TransientService extends GoodsService {}
+
+/** Overrides without a lock of its own, and calls the base method, which has one. */
+@Injectable()
+class CallingSuper extends GoodsService {
+  override async buy(id: number): Promise<number | undefined> {
+    return ((await super.buy(id)) ?? 0) * 10;
+  }
+}
+
+/** Both have one, for the same goods. */
+@Injectable()
+class LockedTwice extends GoodsService {
+  @Locked('goods:<id>')
+  override async buy(id: number): Promise<number | undefined> {
+    return super.buy(id);
+  }
+}
+
+@Injectable()
+class InnerService {
+  @Locked('goods:<id>')
+  async token(id: number, @CurrentLock() lock?: Lock): Promise<number | undefined> {
+    await Promise.resolve(id);
+    return lock?.fencingToken;
+  }
+
+  @Locked('goods:<id>', { reentrant: false })
+  async strict(id: number): Promise<number> {
+    return id;
+  }
+}
+
+@Injectable()
+class NestingService {
+  constructor(
+    private readonly locks: LockService,
+    private readonly inner: InnerService,
+  ) {}
+
+  @Locked('goods:<id>')
+  async tokens(id: number, @CurrentLock() lock?: Lock): Promise<(number | undefined)[]> {
+    const own = this.locks.current()?.fencingToken;
+    const used = await this.locks.using(`goods:${id}`, (nested) => nested.fencingToken);
+    return [lock?.fencingToken, own, used, await this.inner.token(id), this.locks.current(`goods:${id}`)?.fencingToken];
+  }
+
+  @Locked('goods:<id>')
+  async strict(id: number): Promise<unknown> {
+    return this.inner.strict(id);
+  }
+
+  @Locked('goods:<id>')
+  async factorial(id: number, n: number): Promise<number> {
+    return n <= 1 ? 1 : n * (await this.factorial(id, n - 1));
+  }
+}
+
+@Controller()
+class GoodsController {
+  constructor(
+    private readonly goods: GoodsService,
+    private readonly perRequest: PerRequestService,
+  ) {}
+
+  @Get('by-service/:id')
+  byService(@Param('id') id: string): Promise<number | undefined> {
+    return this.goods.buy(Number(id));
+  }
+
+  @Get('by-request/:id')
+  byRequest(@Param('id') id: string): Promise<number | undefined> {
+    return this.perRequest.buy(Number(id));
+  }
+
+  @Get('nested/:id')
+  @Locked('goods:<id>')
+  nested(@Param('id') id: string): Promise<number | undefined> {
+    return this.goods.buy(Number(id));
+  }
+}
+
+/** A request-scoped handler is resolved anew for each call. */
+@Controller({ scope: Scope.REQUEST })
+class ScopedController {
+  constructor(private readonly room: Room) {}
+
+  @Get('scoped/:id')
+  @Locked('goods:<id>')
+  scoped(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+}
+
+const providers = [
+  GoodsService,
+  PerRequestService,
+  TransientService,
+  CallingSuper,
+  LockedTwice,
+  NestingService,
+  InnerService,
+];
+const start = (prefix = uniquePrefix()) =>
+  startApp({ prefix, providers, controllers: [GoodsController, ScopedController] });
+
+afterEach(closeApps);
+
+describe('a locked method of a provider', () => {
+  it.each([
+    ['singleton', GoodsService],
+    ['transient', TransientService],
+    ['request-scoped', PerRequestService],
+    ['overriding and calling super', CallingSuper],
+    ['locked twice over, calling super', LockedTwice],
+  ])('excludes itself in another instance of the class (%s)', async (_kind, type) => {
+    const app = await start();
+    const one = await app.nest.resolve(type, ContextIdFactory.create()).catch(() => app.nest.get(type));
+    const other = await app.nest.resolve(type, ContextIdFactory.create()).catch(() => app.nest.get(type));
+    const calls = [one.buy(1), other.buy(1)];
+    const visit = await app.room.next();
+    await app.log.until('asked goods:1', 2);
+    expect(app.room.inside).toBe(1);
+    visit.leave();
+    (await app.room.next()).leave();
+    expect(await Promise.all(calls)).toEqual(type === CallingSuper ? [10, 10] : [1, 1]);
+    expect(app.room.most).toBe(1);
+    expect(await app.isLocked('goods:1')).toBe(false);
+  });
+
+  it.each(['by-service', 'by-request', 'nested', 'scoped'])('excludes itself in requests (%s)', async (route) => {
+    const app = await start();
+    const calls = [app.call(`/${route}/1`), app.call(`/${route}/1`)];
+    const visit = await app.room.next();
+    await app.log.until('asked goods:1', 2);
+    expect(app.room.inside).toBe(1);
+    visit.leave();
+    (await app.room.next()).leave();
+    expect((await Promise.all(calls)).map(({ text }) => text)).toEqual(['1', '1']);
+    expect(app.room.most).toBe(1);
+    // One of each request, also where the handler and the service are both locked.
+    expect(app.log.count('asked goods:1')).toBe(2);
+  });
+
+  it('returns a promise, and an Observable where it is declared', async () => {
+    const app = await start();
+    const goods = app.nest.get(GoodsService);
+    expect(await (goods.plain(7) as unknown)).toBe(7);
+    const watched = goods.watch(7);
+    expect(watched).toBeInstanceOf(Observable);
+    expect(await app.isLocked('goods:7')).toBe(false);
+    const last = lastValueFrom(watched);
+    await app.log.until('granted goods:7', 2);
+    expect(await app.isLocked('goods:7')).toBe(true);
+    goods.feed.next('sold');
+    goods.feed.complete();
+    expect(await last).toBe('sold');
+    expect(await app.isLocked('goods:7')).toBe(false);
+  });
+
+  it('that turns out to answer an Observable, undeclared, is an error and not an unlocked stream', async () => {
+    const app = await start();
+    await expect(app.nest.get(GoodsService).unnamed(7)).rejects.toMatchObject({
+      code: 'LOCK_CONFIG',
+      message: expect.stringMatching(/GoodsService\.unnamed.*return type/),
+    });
+  });
+
+  it('that nobody listens to any more frees the lock', async () => {
+    const app = await start();
+    const goods = app.nest.get(GoodsService);
+    const subscription = goods.watch(7).subscribe();
+    await app.log.until('granted goods:7');
+    subscription.unsubscribe();
+    await app.log.until('released goods:7');
+    expect(goods.feed.observed).toBe(false);
+  });
+});
+
+describe('nested calls', () => {
+  it('share the hold, its token included, without asking Redis again', async () => {
+    const app = await start();
+    const tokens = await app.nest.get(NestingService).tokens(1);
+    expect(tokens).toEqual(Array.from({ length: 5 }, () => tokens[0]));
+    expect(tokens[0]).toEqual(expect.any(Number));
+    expect(app.log.lines).toEqual(['asked goods:1', 'granted goods:1', 'released goods:1']);
+    expect(app.locks.current()).toBeUndefined();
+  });
+
+  it('may be recursive', async () => {
+    const app = await start();
+    expect(await app.nest.get(NestingService).factorial(1, 5)).toBe(120);
+    expect(app.log.count('asked')).toBe(1);
+  });
+
+  it('are errors with reentrant: false, and the outer hold ends in order', async () => {
+    const app = await start();
+    await expect(app.nest.get(NestingService).strict(1)).rejects.toBeInstanceOf(LockReentryError);
+    expect(await app.isLocked('goods:1')).toBe(false);
+  });
+});
+
+describe('two applications in one process', () => {
+  it('have locks of their own', async () => {
+    const [one, other] = [await start(), await start()];
+    const calls = [one.nest.get(GoodsService).buy(1), other.nest.get(GoodsService).buy(1)];
+    const visits = [await one.room.next(), await other.room.next()];
+    for (const visit of visits) visit.leave();
+    await Promise.all(calls);
+    expect([one.log.count('granted'), other.log.count('granted')]).toEqual([1, 1]);
+  });
+
+  it('exclude each other where they share a prefix, and the second goes on when the first has closed', async () => {
+    const prefix = uniquePrefix();
+    const [one, other] = [await start(prefix), await start(prefix)];
+    const first = one.nest.get(GoodsService).buy(1);
+    const visit = await one.room.next();
+    const second = other.nest.get(GoodsService).buy(1);
+    await other.log.until('asked goods:1', 2);
+    expect(other.room.visits).toBe(0);
+    visit.leave();
+    await first;
+    await one.close();
+    (await other.room.next()).leave();
+    expect(await second).toBe(1);
+  });
+});
+
+describe('an instance that Nest did not make', () => {
+  it('has no lock service: a clear error, and the method does not run', async () => {
+    const room = new Room();
+    const goods = new GoodsService(room);
+    await expect(goods.buy(1)).rejects.toMatchObject({
+      code: 'LOCK_CONFIG',
+      message: expect.stringMatching(/GoodsService\.buy is @Locked.*not made by Nest.*withLocks/),
+    });
+    const unbound = goods.buy;
+    await expect(unbound(1)).rejects.toMatchObject({ code: 'LOCK_CONFIG' });
+    expect(() => goods.watch(1)).toThrow(/withLocks/);
+    expect(room.visits).toBe(0);
+  });
+
+  it('gets one from withLocks() in a unit test', async () => {
+    const room = new Room();
+    const goods = withLocks(new GoodsService(room));
+    const calls = [goods.buy(1), goods.buy(1)];
+    (await room.next()).leave();
+    (await room.next()).leave();
+    expect(await Promise.all(calls)).toEqual([1, 1]);
+    expect(room.most).toBe(1);
+  });
+});

@@ -1,0 +1,174 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Injectable, type Type } from '@nestjs/common';
+import { EventEmitter2, EventEmitterModule, OnEvent } from '@nestjs/event-emitter';
+import { Cron, Interval, ScheduleModule, SchedulerRegistry, Timeout } from '@nestjs/schedule';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { CurrentLock, type Lock, Locked } from 'nestjs-redis-lock';
+import { uniquePrefix } from '../support/shared-redis.js';
+import { closeApps, startApp, type TestApp } from './support/app.js';
+import { Room } from './support/room.js';
+
+/** Once a year: the test fires it. */
+const NEVER = '0 0 0 1 1 *';
+
+@Injectable()
+class ReportJobs {
+  constructor(private readonly room: Room) {}
+
+  @Cron(NEVER, { name: 'above' })
+  @Locked('report', { waitMs: 0, onBusy: 'skip' })
+  async above(): Promise<void> {
+    await this.room.stay('above');
+  }
+
+  @Locked('report', { waitMs: 0, onBusy: 'skip' })
+  @Cron(NEVER, { name: 'below' })
+  async below(): Promise<void> {
+    await this.room.stay('below');
+  }
+}
+
+@Injectable()
+class TimedJobs {
+  constructor(private readonly room: Room) {}
+
+  @Locked('interval')
+  @Interval('soon', 20)
+  async soon(): Promise<void> {
+    await this.room.stay('interval');
+  }
+
+  @Timeout('once', 10)
+  @Locked('timeout')
+  async once(): Promise<void> {
+    await this.room.stay('timeout');
+  }
+}
+
+@Injectable()
+class SalesListener {
+  constructor(private readonly room: Room) {}
+
+  @OnEvent('above')
+  @Locked('goods:<sale.id>', { waitMs: 0, onBusy: 'skip' })
+  above(sale: { id: number }): Promise<number | undefined> {
+    return this.room.stay(sale.id);
+  }
+
+  @Locked('goods:<sale.id>', { waitMs: 0, onBusy: 'skip' })
+  @OnEvent('below')
+  below(sale: { id: number }): Promise<number | undefined> {
+    return this.room.stay(sale.id);
+  }
+}
+
+afterEach(closeApps);
+
+describe('a scheduled job', () => {
+  const instance = (prefix: string, jobs: Type = ReportJobs): Promise<TestApp> =>
+    startApp({ prefix, imports: [ScheduleModule.forRoot()], providers: [jobs] });
+  const fire = (app: TestApp, job: string): void => void app.nest.get(SchedulerRegistry).getCronJob(job).fireOnTick();
+
+  it.each(['above', 'below'])('runs on one of two instances (@Cron %s @Locked)', async (job) => {
+    const prefix = uniquePrefix();
+    const [one, other] = [await instance(prefix), await instance(prefix)];
+    fire(one, job);
+    const visit = await one.room.next();
+    expect(await one.isLocked('report')).toBe(true);
+    fire(other, job);
+    await other.log.until('refused report');
+    expect(other.room.visits).toBe(0);
+    visit.leave();
+    await one.log.until('released report');
+    fire(other, job);
+    (await other.room.next()).leave();
+    await one.log.until('released report', 2);
+  });
+
+  it('of an interval or a timeout runs under its lock', async () => {
+    const app = await instance(uniquePrefix(), TimedJobs);
+    const visits = [await app.room.next(), await app.room.next()];
+    expect(visits.map((visit) => visit.of).toSorted()).toEqual(['interval', 'timeout']);
+    expect(await app.isLocked('interval')).toBe(true);
+    expect(await app.isLocked('timeout')).toBe(true);
+    app.nest.get(SchedulerRegistry).deleteInterval('soon');
+    for (const visit of visits) visit.leave();
+    await app.log.until('released timeout');
+    // Those that came while it was inside come after it.
+    for (let left = app.log.count('asked interval') - 1; left > 0; left -= 1) (await app.room.next()).leave();
+    await app.log.until('released interval', app.log.count('asked interval'));
+    expect(app.room.most).toBe(2);
+  });
+});
+
+describe('an event listener', () => {
+  it.each(['above', 'below'])('runs under the lock (@OnEvent %s @Locked)', async (event) => {
+    const app = await startApp({ imports: [EventEmitterModule.forRoot()], providers: [SalesListener] });
+    const emitter = app.nest.get(EventEmitter2);
+    const first = emitter.emitAsync(event, { id: 7 });
+    const visit = await app.room.next();
+    expect(await app.isLocked('goods:7')).toBe(true);
+    expect(await emitter.emitAsync(event, { id: 7 })).toEqual([undefined]);
+    visit.leave();
+    expect(await first).toEqual([7]);
+    expect(await app.isLocked('goods:7')).toBe(false);
+    expect(app.room.visits).toBe(1);
+  });
+});
+
+describe('a job of 1 ms on three instances whose clocks differ by 200 ms', () => {
+  @Injectable()
+  class NightlyJob {
+    readonly tokens: number[] = [];
+
+    @Locked('nightly', { waitMs: 0, onBusy: 'skip', minHoldMs: 600 })
+    @Cron(NEVER, { name: 'nightly' })
+    async run(@CurrentLock() lock?: Lock): Promise<void> {
+      await this.work(lock);
+    }
+
+    @Locked('hasty', { waitMs: 0, onBusy: 'skip' })
+    @Cron(NEVER, { name: 'hasty' })
+    async hasty(@CurrentLock() lock?: Lock): Promise<void> {
+      await this.work(lock);
+    }
+
+    private async work(lock?: Lock): Promise<void> {
+      this.tokens.push(lock?.fencingToken ?? Number.NaN);
+      await sleep(1);
+    }
+  }
+
+  /** Each instance's clock shows midnight 200 ms after the one before. */
+  async function midnight(job: string): Promise<{ runs: number; apps: TestApp[]; firstAt: number }> {
+    const prefix = uniquePrefix();
+    const apps: TestApp[] = [];
+    for (let i = 0; i < 3; i += 1) {
+      apps.push(await startApp({ prefix, imports: [ScheduleModule.forRoot()], providers: [NightlyJob] }));
+    }
+    const firstAt = performance.now();
+    await Promise.all(
+      apps.map(async (app, i) => {
+        await sleep(200 * i);
+        await app.nest.get(SchedulerRegistry).getCronJob(job).fireOnTick();
+      }),
+    );
+    const first = apps[0] as TestApp;
+    await first.log.until(new RegExp(`^(released|refused) ${job}`), 3);
+    return { runs: first.log.count(`granted ${job}`), apps, firstAt };
+  }
+
+  it('runs once, by minHoldMs, and is free again afterwards', async () => {
+    const { runs, apps, firstAt } = await midnight('nightly');
+    expect(runs).toBe(1);
+    expect(apps.flatMap(({ nest }) => nest.get(NightlyJob).tokens)).toHaveLength(1);
+    await using again = await (apps[2] as TestApp).locks.acquire('nightly');
+    expect(performance.now() - firstAt).toBeGreaterThanOrEqual(580);
+    again.assertHeld();
+  });
+
+  it('would run three times without it', async () => {
+    const { runs } = await midnight('hasty');
+    expect(runs).toBe(3);
+  });
+});

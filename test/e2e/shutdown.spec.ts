@@ -1,0 +1,165 @@
+import { Controller, Get, Injectable, Param } from '@nestjs/common';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { CurrentLock, Lock, Locked, LockClosedError, LockLostError, LockService } from 'nestjs-redis-lock';
+import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
+import { closeApps, rawRedis, startApp, type TestApp } from './support/app.js';
+import { deferred, Room } from './support/room.js';
+
+@Injectable()
+class Ledger {
+  readonly book = deferred();
+  readonly booked: string[] = [];
+
+  constructor(private readonly locks: LockService) {}
+
+  /** Takes a lock of its own when the handler is told to go on. */
+  async enter(id: string): Promise<void> {
+    await this.book.promise;
+    await this.locks.using('ledger', () => this.booked.push(id));
+  }
+}
+
+@Controller()
+class GoodsController {
+  lock: Lock | undefined;
+
+  constructor(
+    private readonly room: Room,
+    private readonly ledger: Ledger,
+  ) {}
+
+  @Get('buy/:id')
+  @Locked('goods:<id>')
+  async buy(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string> {
+    this.lock = lock;
+    await this.room.stay();
+    await this.ledger.enter(id);
+    return id;
+  }
+
+  @Get('hang/:id')
+  @Locked('goods:<id>')
+  hang(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
+    this.lock = lock;
+    return this.room.stay(id);
+  }
+
+  @Get('grab/:id')
+  @Locked('goods:<id>', { waitMs: 0 })
+  grab(@Param('id') id: string): string {
+    return id;
+  }
+}
+
+const start = (shutdownGraceMs: number, prefix = uniquePrefix()) =>
+  startApp({
+    prefix,
+    controllers: [GoodsController],
+    providers: [Ledger],
+    locks: { shutdownGraceMs, redis: namedConnection(prefix) },
+  });
+
+function namedConnection(connectionName: string) {
+  const { hostname, port, password } = new URL(testRedisUrl());
+  return { host: hostname, port: Number(port || 6379), ...(password && { password }), connectionName };
+}
+
+async function keysOf(prefix: string): Promise<string[]> {
+  const keys = await rawRedis().keys(`*${prefix}*`);
+  return keys.filter((key) => !key.endsWith('|fence'));
+}
+
+/** Until the application takes no locks any more. */
+async function draining(app: TestApp): Promise<void> {
+  while ((await app.call('/grab/other')).status !== 503);
+}
+
+afterEach(closeApps);
+
+describe('an application that shuts down', () => {
+  it('lets a running handler finish under its lock, nested asks included', async () => {
+    const app = await start(10_000);
+    const controller = app.nest.get(GoodsController);
+    const call = app.call('/buy/1');
+    const visit = await app.room.next();
+    const closing = app.close();
+    await draining(app);
+    expect(await app.isLocked('goods:1')).toBe(true);
+    expect(controller.lock?.signal.aborted).toBe(false);
+    visit.leave();
+    const ledger = app.nest.get(Ledger);
+    ledger.book.resolve();
+    expect(await call).toMatchObject({ status: 200, text: '1' });
+    expect(ledger.booked).toEqual(['1']);
+    await closing;
+    expect(await keysOf(app.prefix)).toEqual([]);
+  });
+
+  it('refuses new asks, and those who wait, with LockClosedError: 503 and Retry-After', async () => {
+    const app = await start(10_000);
+    const call = app.call('/hang/1');
+    const visit = await app.room.next();
+    const waiting = app.call('/hang/1');
+    const { locks } = app;
+    const direct = locks.acquire('goods:1').catch((error: unknown) => error);
+    await app.log.until('asked goods:1', 3);
+    const closing = app.close();
+    const { status, headers, body } = await waiting;
+    expect([status, headers.get('retry-after'), body.code]).toEqual([503, '1', 'LOCK_CLOSED']);
+    expect(await direct).toBeInstanceOf(LockClosedError);
+    await expect(locks.using('goods:2', () => undefined)).rejects.toBeInstanceOf(LockClosedError);
+    expect((await app.call('/grab/3')).status).toBe(503);
+    visit.leave();
+    expect((await call).status).toBe(200);
+    await closing;
+    await expect(locks.acquire('goods:1')).rejects.toBeInstanceOf(LockClosedError);
+    expect(app.room.visits).toBe(1);
+  });
+
+  it('ends the hold of one that hangs when the grace is over: signal, key and answer', async () => {
+    const app = await start(100);
+    const controller = app.nest.get(GoodsController);
+    const call = app.call('/hang/1');
+    const visit = await app.room.next();
+    const told = new Promise((resolve) => controller.lock?.signal.addEventListener('abort', resolve));
+    const closing = app.close();
+    await told;
+    const t0 = performance.now();
+    expect(controller.lock?.signal.reason).toBeInstanceOf(LockLostError);
+    expect(controller.lock?.signal.reason).toMatchObject({ cause: expect.any(LockClosedError) });
+    while ((await keysOf(app.prefix)).length > 0);
+    console.log('keys', performance.now() - t0);
+    expect(app.room.inside).toBe(1);
+    visit.leave();
+    expect((await call).body.code).toBe('LOCK_LOST');
+    console.log('answered', performance.now() - t0);
+    await closing;
+    console.log('closed', performance.now() - t0);
+  });
+
+  it('leaves no key, no connection and no timer', async () => {
+    const before = timers();
+    const app = await start(1_000);
+    await Promise.all(['1', '2', '3'].map((id) => app.call(`/grab/${id}`)));
+    await app.locks.acquire('forgotten');
+    const idle = app.locks.acquire('forgotten', { waitMs: Infinity }).catch((error: unknown) => error);
+    expect(await rawRedis().client('LIST')).toContain(app.prefix);
+    await app.close();
+    expect(await idle).toBeInstanceOf(LockClosedError);
+    expect(await keysOf(app.prefix)).toEqual([]);
+    expect(await rawRedis().client('LIST')).not.toContain(app.prefix);
+    expect(timers()).toBeLessThanOrEqual(before);
+  });
+
+  it('may be closed twice, and before any lock was asked for', async () => {
+    const app = await start(1_000);
+    await app.nest.close();
+    await app.close();
+    expect(await rawRedis().client('LIST')).not.toContain(app.prefix);
+  });
+});
+
+/** Timers that keep the process alive. */
+function timers(): number {
+  return process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+}
