@@ -37,6 +37,7 @@ function isClient(redis: RedisOptions | RedisClient | string): redis is RedisCli
 }
 
 async function closeClient(client: Redis, clock: Clock): Promise<void> {
+  if (client.status === 'end') return;
   if (client.status !== 'ready') return client.disconnect();
   await inTime<unknown>(clock, QUIT_TIMEOUT_MS, client.quit(), () => undefined).catch(() => undefined);
   client.disconnect();

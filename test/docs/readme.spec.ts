@@ -56,7 +56,14 @@ describe('the README', () => {
     const rows = [...readme.matchAll(row)].map(([, option, value]) => [option, value]);
     const shown = Object.fromEntries(rows) as Record<string, string>;
     expect(new Set(Object.keys(shown))).toEqual(new Set([...Object.keys(MODULE_RULES), 'name', 'isGlobal']));
-    const defaults = { name: 'default', isGlobal: true, key: 'none', store: 'token()', ...resolveOptions(), maxHoldMs: 'Infinity' };
+    const defaults = {
+      name: 'default',
+      isGlobal: true,
+      key: 'none',
+      store: 'token()',
+      ...resolveOptions(),
+      maxHoldMs: 'Infinity',
+    };
     for (const [option, value] of Object.entries(defaults)) expect(shown[option]).toBe(asText(value));
   });
 

@@ -1,0 +1,22 @@
+import { Module } from '@nestjs/common';
+import { ScheduleModule } from '@nestjs/schedule';
+import { memory, RedisLockModule, token } from 'nestjs-redis-lock';
+import { GoodsModule } from './goods/goods.module.js';
+import { ReportModule } from './report/report.module.js';
+import { settings } from './settings.js';
+
+@Module({
+  imports: [
+    RedisLockModule.forRoot({
+      redis: settings.redisUrl,
+      store: settings.inMemory ? memory() : token(),
+      prefix: 'flash-sale_',
+      // In a sale there is a queue: twice the default, then 423 Locked.
+      waitMs: 10_000,
+    }),
+    ScheduleModule.forRoot(),
+    GoodsModule,
+    ReportModule,
+  ],
+})
+export class AppModule {}

@@ -1,0 +1,55 @@
+import { Instance } from './launch/instance.js';
+import { runWithRedis, withInstances } from './launch/run.js';
+import { holdSale, type Sale } from './launch/sale.js';
+import { table } from './launch/table.js';
+
+const INSTANCES = 3;
+const STOCK = 20;
+const BUYERS = 60;
+const INTERRUPTED = 130;
+
+/** The same sale twice, with the lock and without. Answers 0 only if the lock made the difference. */
+await runWithRedis(async (redis) => {
+  if (redis instanceof Error) {
+    console.error(`${redis.message}\n\nWithout Redis this demo can prove nothing: memory keeps no other process out.`);
+    return 1;
+  }
+  console.log(`\nA flash sale: ${STOCK} in stock, ${BUYERS} buyers at once.`);
+  console.log(`Redis      ${redis.description}, port ${redis.port}`);
+  const starting = Instance.startAll(INSTANCES, { REDIS_URL: redis.url }, 'ignore');
+  const exitCode = await withInstances(starting, async (instances) => {
+    console.log(`Instances  ${instances.map(({ url }) => url).join('  ')}\n`);
+    const sale = { id: Date.now(), stock: STOCK, buyers: BUYERS };
+    const locked = await holdSale(instances, { ...sale, path: 'buy' });
+    const unlocked = await holdSale(instances, { ...sale, id: sale.id + 1, path: 'buy-unlocked' });
+    return judge(locked, unlocked);
+  });
+  return typeof exitCode === 'number' ? exitCode : INTERRUPTED;
+});
+
+function judge(locked: Sale, unlocked: Sale): number {
+  console.log(`${table([row("@Locked('goods:<id>')", locked), row('without the lock', unlocked)])}\n`);
+  const isExact = locked.sold === STOCK && locked.left === 0 && locked.oversold === 0;
+  const isOversold = unlocked.oversold > 0;
+  console.log(
+    isExact ? '✔ With the lock every piece was sold once.' : '✘ With the lock the stock was not sold exactly once.',
+  );
+  console.log(
+    isOversold
+      ? `✔ Without it ${unlocked.oversold} buyers paid for goods that do not exist.`
+      : '✘ Without it nothing was oversold: this run proves nothing about the lock.',
+  );
+  return isExact && isOversold ? 0 : 1;
+}
+
+function row(title: string, { stock, buyers, sold, left, oversold, elapsedMs }: Sale) {
+  return {
+    '': title,
+    'stock at start': stock,
+    buyers,
+    'sold (201)': sold,
+    'stock left': left,
+    oversold,
+    took: `${Math.round(elapsedMs)} ms`,
+  };
+}

@@ -1,0 +1,32 @@
+import { Body, Controller, Get, Param, ParseIntPipe, Post } from '@nestjs/common';
+import { Locked } from 'nestjs-redis-lock';
+import { type GoodsOnSale, GoodsService, type Receipt } from './goods.service.js';
+import type { StockLevel } from './stock.js';
+
+@Controller('goods/:id')
+export class GoodsController {
+  constructor(private readonly goods: GoodsService) {}
+
+  @Get()
+  look(@Param('id', ParseIntPipe) id: number): Promise<GoodsOnSale> {
+    return this.goods.look(id);
+  }
+
+  /** One buyer of these goods at a time, on all instances together. Buyers of other goods do not wait. */
+  @Post('buy')
+  @Locked('goods:<id>')
+  buy(@Param('id', ParseIntPipe) id: number): Promise<Receipt> {
+    return this.goods.sellOne(id);
+  }
+
+  /** The same without the lock: this is what goes wrong. */
+  @Post('buy-unlocked')
+  buyUnlocked(@Param('id', ParseIntPipe) id: number): Promise<Receipt> {
+    return this.goods.sellOne(id);
+  }
+
+  @Post('restock')
+  restock(@Param('id', ParseIntPipe) id: number, @Body('amount', ParseIntPipe) amount: number): Promise<StockLevel> {
+    return this.goods.restock(id, amount);
+  }
+}

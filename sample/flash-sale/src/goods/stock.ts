@@ -1,0 +1,81 @@
+import type { OnApplicationShutdown } from '@nestjs/common';
+import { Redis } from 'ioredis';
+
+export interface StockLevel {
+  readonly id: number;
+  readonly left: number;
+  readonly sold: number;
+}
+
+/** What is left of the goods, and how many were sold. It knows of no lock: the last write wins. */
+export abstract class Stock {
+  abstract find(id: number): Promise<StockLevel | undefined>;
+  abstract findAll(): Promise<StockLevel[]>;
+  abstract setLeft(id: number, left: number): Promise<void>;
+  /** Counts in one step, which cannot go wrong, so that oversold goods are seen. */
+  abstract countSale(id: number): Promise<void>;
+}
+
+const LEFT = 'flash-sale:left';
+const SOLD = 'flash-sale:sold';
+/** The Redis may be yours: a sale that is over leaves nothing behind. */
+const FORGOTTEN_AFTER_S = 3_600;
+
+export class RedisStock extends Stock implements OnApplicationShutdown {
+  private readonly redis: Redis;
+
+  constructor(url: string) {
+    super();
+    this.redis = new Redis(url, { maxRetriesPerRequest: 1 });
+    // RedisLockModule warns when Redis cannot be reached; once is enough.
+    this.redis.on('error', () => undefined);
+  }
+
+  async find(id: number): Promise<StockLevel | undefined> {
+    const [left, sold] = await Promise.all([this.redis.hget(LEFT, String(id)), this.redis.hget(SOLD, String(id))]);
+    return left === null ? undefined : { id, left: Number(left), sold: Number(sold) };
+  }
+
+  async findAll(): Promise<StockLevel[]> {
+    const [left, sold] = await Promise.all([this.redis.hgetall(LEFT), this.redis.hgetall(SOLD)]);
+    return Object.keys(left).map((id) => ({ id: Number(id), left: Number(left[id]), sold: Number(sold[id] ?? 0) }));
+  }
+
+  async setLeft(id: number, left: number): Promise<void> {
+    await this.redis.hset(LEFT, String(id), left);
+    await this.redis.expire(LEFT, FORGOTTEN_AFTER_S);
+  }
+
+  async countSale(id: number): Promise<void> {
+    await this.redis.hincrby(SOLD, String(id), 1);
+    await this.redis.expire(SOLD, FORGOTTEN_AFTER_S);
+  }
+
+  onApplicationShutdown(): void {
+    this.redis.disconnect();
+  }
+}
+
+/** For a machine without Redis; forgets everything with the process. */
+export class MemoryStock extends Stock {
+  private readonly levels = new Map<number, StockLevel>();
+
+  find(id: number): Promise<StockLevel | undefined> {
+    return Promise.resolve(this.levels.get(id));
+  }
+
+  findAll(): Promise<StockLevel[]> {
+    return Promise.resolve([...this.levels.values()]);
+  }
+
+  setLeft(id: number, left: number): Promise<void> {
+    this.levels.set(id, { id, sold: this.levels.get(id)?.sold ?? 0, left });
+    return Promise.resolve();
+  }
+
+  countSale(id: number): Promise<void> {
+    const level = this.levels.get(id) ?? { id, left: 0, sold: 0 };
+    this.levels.set(id, { ...level, sold: level.sold + 1 });
+    return Promise.resolve();
+  }
+}

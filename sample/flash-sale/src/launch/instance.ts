@@ -1,0 +1,55 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { freePorts } from './ports.js';
+
+const MAIN = fileURLToPath(new URL('../main.js', import.meta.url));
+const TETHER = new URL('./tether.js', import.meta.url).href;
+const FIRST_PORT = 3001;
+/** More than an instance takes to finish its requests and release its locks. */
+const STOP_TIMEOUT_MS = 8_000;
+
+/** One process of the application. */
+export class Instance {
+  readonly url: string;
+  /** Says how the process came to its end. */
+  readonly ended: Promise<string>;
+
+  private constructor(
+    readonly port: number,
+    private readonly child: ChildProcess,
+  ) {
+    this.url = `http://localhost:${port}`;
+    this.ended = once(child, 'exit').then(([code, signal]) => String(signal ?? `exit code ${code}`));
+  }
+
+  /** Starts as many as asked for, side by side, on the first free ports from 3001 up. */
+  static async startAll(count: number, env: NodeJS.ProcessEnv, stdout: 'inherit' | 'ignore'): Promise<Instance[]> {
+    const ports = await freePorts(count, FIRST_PORT);
+    const instances = ports.map((port) => {
+      const child = fork(MAIN, {
+        env: { ...process.env, ...env, PORT: String(port) },
+        execArgv: ['--import', TETHER],
+        stdio: ['ignore', stdout, 'inherit', 'ipc'],
+      });
+      return new Instance(port, child);
+    });
+    await Promise.all(instances.map((instance) => instance.ready()));
+    return instances;
+  }
+
+  /** Lets it finish what it does. */
+  async stop(): Promise<void> {
+    const patience = setTimeout(() => this.child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    this.child.kill('SIGTERM');
+    await this.ended;
+    clearTimeout(patience);
+  }
+
+  private async ready(): Promise<void> {
+    const early = this.ended.then((how) => {
+      throw new Error(`The instance on port ${this.port} ended before it could be called (${how}).`);
+    });
+    await Promise.race([once(this.child, 'message'), early]);
+  }
+}

@@ -1,0 +1,12 @@
+import { RedisNotFoundError, type RedisServer, startRedis } from '../../../../test/support/redis/index.js';
+
+/** A Redis for this run, or the reasons why there is none. One that the user has named must be there. */
+export async function findRedis(): Promise<RedisServer | RedisNotFoundError> {
+  try {
+    return await startRedis();
+  } catch (error) {
+    const isNamed = Boolean(process.env.REDIS_URL || process.env.REDIS_SERVER_BIN);
+    if (error instanceof RedisNotFoundError && !isNamed) return error;
+    throw error;
+  }
+}

@@ -1,0 +1,24 @@
+import { Injectable, Logger } from '@nestjs/common';
+import { Cron, CronExpression } from '@nestjs/schedule';
+import { Locked } from 'nestjs-redis-lock';
+import { Stock } from '../goods/stock.js';
+import { settings } from '../settings.js';
+
+@Injectable()
+export class ReportService {
+  private readonly logger = new Logger(ReportService.name);
+
+  constructor(private readonly stock: Stock) {}
+
+  /**
+   * Due on every instance in the same second. The first one takes the lock and reports, the others find it taken and
+   * skip. `minHoldMs` keeps it taken for those whose clocks are late: the report itself is done in a millisecond.
+   */
+  @Cron(CronExpression.EVERY_10_SECONDS)
+  @Locked('report', { waitMs: 0, minHoldMs: 5_000, onBusy: 'skip' })
+  async report(): Promise<void> {
+    const levels = await this.stock.findAll();
+    const lines = levels.map(({ id, left, sold }) => `goods ${id}: ${sold} sold, ${left} left`);
+    this.logger.log(`Report by the instance on port ${settings.port}: ${lines.join('; ') || 'no goods yet'}`);
+  }
+}

@@ -1,0 +1,62 @@
+import type { RedisNotFoundError, RedisServer } from '../../../test/support/redis/index.js';
+import { Instance } from './launch/instance.js';
+import { runWithRedis, withInstances } from './launch/run.js';
+
+const INSTANCES = 3;
+const BUYERS = 60;
+
+/** Three instances on one Redis, until Ctrl-C. */
+await runWithRedis(async (redis) => {
+  console.log('Starting …');
+  await withInstances(startInstances(redis), async (instances) => {
+    introduce(redis, instances);
+    await Promise.all(instances.map(tellEnd));
+  });
+  console.log('\nStopped.');
+  return 0;
+});
+
+function startInstances(redis: RedisServer | RedisNotFoundError): Promise<Instance[]> {
+  if (redis instanceof Error) return Instance.startAll(1, { STORE: 'memory' }, 'inherit');
+  return Instance.startAll(INSTANCES, { REDIS_URL: redis.url }, 'inherit');
+}
+
+function introduce(redis: RedisServer | RedisNotFoundError, instances: readonly Instance[]): void {
+  console.log(`
+${redis instanceof Error ? withoutRedis(redis) : `Redis      ${redis.description}, port ${redis.port}`}
+Instances  ${instances.map(({ url }) => url).join('  ')}
+
+${whatToCall(instances.map(({ port }) => port))}
+
+Every 10 seconds one of the instances reports all sales. Ctrl-C stops everything.
+`);
+}
+
+function withoutRedis({ message }: RedisNotFoundError): string {
+  return `${message}
+
+Redis      none: locks and stock are in the memory of one process. That shows the API, and cannot show what it is
+           for: memory keeps nobody in another process out, so there is one instance only.`;
+}
+
+function whatToCall(ports: readonly number[]): string {
+  const [first, second = first, third = first] = ports;
+  const everywhere = `localhost:${ports.length > 1 ? `{${ports.join()}}` : first}`;
+  const each = BUYERS / ports.length;
+  const silent = `curl -Z --no-progress-meter -o /dev/null -w '%{http_code} ' -X POST`;
+  return `In another terminal, for example:
+  curl -d amount=20 localhost:${first}/goods/1/restock
+  curl -X POST localhost:${second}/goods/1/buy
+  curl localhost:${third}/goods/1
+
+${BUYERS} buyers at once for 20 pieces, of goods 2 with the lock and of goods 3 without; then look what was sold:
+  curl -d amount=20 'localhost:${first}/goods/{2,3}/restock'
+  ${silent} '${everywhere}/goods/2/buy?[1-${each}]'
+  ${silent} '${everywhere}/goods/3/buy-unlocked?[1-${each}]'
+  curl 'localhost:${first}/goods/{2,3}'`;
+}
+
+/** Killing one is worth a try: the others go on, and its lock is free when the lease is over. */
+async function tellEnd({ port, ended }: Instance): Promise<void> {
+  console.log(`The instance on port ${port} has ended (${await ended}).`);
+}
