@@ -133,9 +133,10 @@ describe.each(PLATFORMS)('on %s', (platform) => {
   describe('a busy lock', () => {
     it.each(['grab', 'service'])('is answered 423, with Retry-After (%s)', async (route) => {
       const app = await start(platform);
-      await using _holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
+      const holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
       expectLocked(await app.call(`/${route}/1`), '20');
       expect(app.logged).toEqual([]);
+      await holder.release();
     });
 
     it.each<[string, AppSetUp]>([
@@ -143,18 +144,20 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       ['by useGlobalFilters()', { prepare: (nest) => nest.useGlobalFilters(new CatchAll()) }],
     ])("is answered 423 although a filter of the user's catches everything, %s", async (_way, setUp) => {
       const app = await start(platform, setUp);
-      await using _holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
+      const holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
       expectLocked(await app.call('/grab/1'), '20');
       expect((await app.call('/broken/2')).body).toEqual({ caught: 'no 2' });
+      await holder.release();
     });
 
     it.each(['own-above', 'own-below'])(
       "is answered by the user's filter on the handler (%s @Locked)",
       async (route) => {
         const app = await start(platform);
-        await using _holder = await app.locks.acquire('goods:1');
+        const holder = await app.locks.acquire('goods:1');
         const { status, body } = await app.call(`/${route}/1`);
         expect([status, body]).toEqual([418, { resource: 'goods:1' }]);
+        await holder.release();
       },
     );
   });

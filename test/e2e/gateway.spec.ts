@@ -82,7 +82,7 @@ describe('a gateway', () => {
   });
 
   it("tells a busy caller by 'exception', with the code", async () => {
-    await using _holder = await app.locks.acquire('goods:1');
+    const holder = await app.locks.acquire('goods:1');
     const exception = next('exception');
     socket.emit('buy', { id: 1 });
     expect(await exception).toMatchObject({
@@ -92,6 +92,7 @@ describe('a gateway', () => {
       retryAfterMs: expect.any(Number),
     });
     expect(app.room.visits).toBe(0);
+    await holder.release();
   });
 
   it("tells nothing of its own mistakes, but the code: a key that cannot be made is the server's", async () => {

@@ -273,13 +273,13 @@ describe('an interceptor that commits after the handler', () => {
   it('does so under the lock as APP_INTERCEPTOR of a module imported earlier or later', async () => {
     const desk = new Desk();
     const moduleWith = (commit: new (desk: Desk) => NestInterceptor) => {
-      class WithCommit {}
-      Module({
+      @Module({
         providers: [
           { provide: Desk, useValue: desk },
           { provide: APP_INTERCEPTOR, useClass: commit },
         ],
-      })(WithCommit);
+      })
+      class WithCommit {}
       return WithCommit;
     };
     const app = await startApp({

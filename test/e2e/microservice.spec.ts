@@ -115,7 +115,7 @@ describe('a message handler over TCP in a hybrid application', () => {
       },
     });
     app.nest.get(Locks).isLocked = (resource) => app.isLocked(resource);
-    const server = app.nest.getMicroservices()[0]?.unwrap<Server>() as Server;
+    const server = app.nest.getMicroservices()[0]?.unwrap<Server>();
     if (!server.listening) await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
     client = ClientProxyFactory.create({ transport: Transport.TCP, options: { port, host: '127.0.0.1' } });
@@ -140,11 +140,12 @@ describe('a message handler over TCP in a hybrid application', () => {
   });
 
   it('tells a busy caller when to come again', async () => {
-    await using _holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
+    const holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
     const error = (await ask('buy').catch((refusal: unknown) => refusal)) as { retryAfterMs: number; message: string };
     expect(error.message).toContain('goods:1 is locked by others');
     expect(error.retryAfterMs).toBeGreaterThan(15_000);
     expect(error.retryAfterMs).toBeLessThanOrEqual(20_000);
+    await holder.release();
   });
 
   it('that answers an Observable holds to its end', async () => {

@@ -6,6 +6,7 @@ import {
   Locked,
   LockConfigError,
   LockService,
+  memory,
   RedisLockModule,
   type RedisLockModuleOptions,
   type RedisLockOptionsFactory,
@@ -89,7 +90,10 @@ describe('RedisLockModule.forRoot()', () => {
     ];
     const app = await startApp({ lockModules, providers: [GoodsService] });
     expect(app.nest.get(GoodsService).locks).toBe(app.locks);
-    await expect(startApp({ lockModules, imports: [FeatureModule] })).rejects.toThrow(/GoodsService.*LockService/);
+    const notThere = () => [RedisLockModule.forRoot({ store: memory(), isGlobal: false })];
+    await expect(startApp({ lockModules: notThere, imports: [FeatureModule] })).rejects.toThrow(
+      /GoodsService.*LockService/,
+    );
   });
 
   it.each<[string, RedisLockModuleOptions, RegExp]>([
@@ -203,11 +207,13 @@ describe('several instances in one application', () => {
     expect((await app.call('/write/5')).text).toBe('5');
     expect(app.log.lines).toEqual(['asked goods:5', 'granted goods:5', 'released goods:5']);
     const { reports } = app.nest.get(ReportsService);
-    await using _holder = await reports.acquire('goods:5');
+    const holder = await reports.acquire('goods:5');
     expect((await app.call('/write/5')).status).toBe(423);
+    await holder.release();
   });
 
   it('that are not there fail the start, and the error tells the name', async () => {
-    await expect(startApp({ providers: [ReportsService] })).rejects.toThrow(/nestjs-redis-lock:LockService:reports/);
+    const failed = startApp({ locks: { store: memory() }, providers: [ReportsService] });
+    await expect(failed).rejects.toThrow(/nestjs-redis-lock:LockService:reports/);
   });
 });

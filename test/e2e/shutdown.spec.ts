@@ -124,17 +124,13 @@ describe('an application that shuts down', () => {
     const told = new Promise((resolve) => controller.lock?.signal.addEventListener('abort', resolve));
     const closing = app.close();
     await told;
-    const t0 = performance.now();
     expect(controller.lock?.signal.reason).toBeInstanceOf(LockLostError);
     expect(controller.lock?.signal.reason).toMatchObject({ cause: expect.any(LockClosedError) });
     while ((await keysOf(app.prefix)).length > 0);
-    console.log('keys', performance.now() - t0);
     expect(app.room.inside).toBe(1);
     visit.leave();
     expect((await call).body.code).toBe('LOCK_LOST');
-    console.log('answered', performance.now() - t0);
     await closing;
-    console.log('closed', performance.now() - t0);
   });
 
   it('leaves no key, no connection and no timer', async () => {

@@ -76,7 +76,9 @@ export class RedisProxy {
   /** RST to the clients; Redis sees its connections end. What is held is lost. */
   reset(): void {
     for (const { client, server } of this.connections) {
-      client.resetAndDestroy();
+      // Node forgets the handle of a socket that is reset while its own end is on the way.
+      if (client.writableEnded) client.destroy();
+      else client.resetAndDestroy();
       server.destroy();
     }
   }

@@ -20,7 +20,7 @@ export interface AppSetUp extends ModuleMetadata {
   readonly lockModules?: (prefix: string) => NonNullable<ModuleMetadata['imports']>;
   readonly prefix?: string;
   /** Between creation and start. */
-  prepare?(app: INestApplication): unknown;
+  readonly prepare?: (app: INestApplication) => unknown;
 }
 
 export interface Answer {
@@ -56,7 +56,10 @@ export class TestApp {
   }
 
   async call(path: string, init?: RequestInit): Promise<Answer> {
-    const response = await fetch(this.url + path, init);
+    // Not kept alive: a server that closes would wait for the client to let go.
+    const headers = new Headers(init?.headers);
+    headers.set('connection', 'close');
+    const response = await fetch(this.url + path, { ...init, headers });
     const text = await response.text();
     const isJson = response.headers.get('content-type')?.includes('json') === true;
     return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : text };
@@ -91,12 +94,12 @@ export function keyOf(prefix: string, resource: string): string {
 export async function startApp(setUp: AppSetUp): Promise<TestApp> {
   const { platform = 'express', locks, lockModules, prefix = uniquePrefix(), prepare, ...metadata } = setUp;
   const imports = lockModules?.(prefix) ?? [RedisLockModule.forRoot({ redis: testRedisUrl(), prefix, ...locks })];
-  class AppModule {}
-  Module({
+  @Module({
     ...metadata,
     imports: [...imports, ...(metadata.imports ?? [])],
     providers: [Room, ...(metadata.providers ?? [])],
-  })(AppModule);
+  })
+  class AppModule {}
   const logged: string[] = [];
   const nest = await NestFactory.create(
     AppModule,
