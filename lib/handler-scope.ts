@@ -1,4 +1,4 @@
-import type { Readable } from 'node:stream';
+import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
 import { runInside, type Surrounding, surroundings } from './core/held-locks.js';
 import type { Lock } from './core/lock.js';
@@ -16,7 +16,8 @@ export class HandlerScope implements Surrounding {
   private readonly departure = new AbortController();
   private over = false;
   private work: Promise<unknown> | undefined;
-  private body: Readable | undefined;
+  private readonly turns = new Set<HandlerTurn>();
+  private sending: Promise<void> | undefined;
   private endHold: HoldEnd | undefined;
 
   /** @param handler the mark that `@Locked` has put on the handler. */
@@ -42,7 +43,7 @@ export class HandlerScope implements Surrounding {
 
   /** The file that is being sent, if the handler answered one. */
   get streaming(): boolean {
-    return this.body !== undefined && !this.body.closed;
+    return this.sending !== undefined;
   }
 
   /**
@@ -51,9 +52,13 @@ export class HandlerScope implements Surrounding {
    */
   enter<T>(call: (turn: HandlerTurn) => Promise<T>): Promise<T> {
     const turn = new HandlerTurn(this);
+    this.turns.add(turn);
     const begin = (): Promise<T> => runInside(turn, () => call(turn));
     const result = this.work === undefined ? begin() : this.work.then(begin);
-    const settled = (): void => void (this.work === work && (this.work = undefined));
+    const settled = (): void => {
+      this.turns.delete(turn);
+      if (this.work === work) this.work = undefined;
+    };
     const work = result.then(settled, settled);
     this.work = work;
     return result;
@@ -70,7 +75,12 @@ export class HandlerScope implements Surrounding {
 
   /** A file is sent after its handler has ended, and is part of the work. */
   saw(value: unknown): void {
-    if (isFile(value)) this.body = value.getStream();
+    const body = bodyOf(value);
+    if (body === undefined) return;
+    const sending = sent(body).finally(() => {
+      if (this.sending === sending) this.sending = undefined;
+    });
+    this.sending = sending;
   }
 
   /** Nobody waits for the call any more: its work is told, and keeps the lock until it has really ended. */
@@ -78,13 +88,14 @@ export class HandlerScope implements Surrounding {
     const reason = new DOMException('Nobody waits for this call any more.', 'AbortError');
     this.departure.abort(reason);
     this.lock?.abort(reason);
+    for (const { lock } of this.turns) lock?.abort(reason);
   }
 
   /** Ends the hold, once neither the method nor the file needs it any more. */
   async end(workError?: unknown): Promise<void> {
     this.over = true;
     while (this.work !== undefined) await this.work;
-    if (this.streaming) await closing(this.body as Readable);
+    await this.sending;
     if (this.lock !== undefined) await this.endHold?.(this.lock, workError);
   }
 }
@@ -108,11 +119,15 @@ export function scopeOf(handler: object): HandlerScope | undefined {
   return undefined;
 }
 
-/** By its shape, so that another copy of Nest's `StreamableFile` is one too. */
-function isFile(value: unknown): value is { getStream(): Readable } {
-  return typeof value === 'object' && value !== null && 'getStream' in value && typeof value.getStream === 'function';
+/** What a `StreamableFile` sends; told by its shape, so that one of another copy of Nest's is one too. */
+function bodyOf(value: unknown): Readable | undefined {
+  const file = value as { getStream?: () => unknown; setErrorHandler?: unknown } | null | undefined;
+  if (typeof file?.getStream !== 'function' || typeof file.setErrorHandler !== 'function') return undefined;
+  const body = file.getStream() as Partial<Readable> | undefined;
+  return typeof body?.pipe === 'function' && typeof body.on === 'function' ? (body as Readable) : undefined;
 }
 
-function closing(body: Readable): Promise<void> {
-  return new Promise((resolve) => body.once('close', resolve));
+/** Until it is read to its end, has failed or is closed: streams of old libraries do not close themselves. */
+function sent(body: Readable): Promise<void> {
+  return new Promise((resolve) => void finished(body, { writable: false }, () => resolve()));
 }

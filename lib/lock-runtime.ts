@@ -15,14 +15,15 @@ export class LockRuntime {
   private constructor(
     readonly service: LockService,
     private readonly engine: LockEngine,
-    private readonly closers: readonly (() => Promise<void>)[],
+    private readonly opened: OpenedStore,
     private readonly graceMs: number,
   ) {}
 
   /** @throws LockConfigError for options that cannot work, alone or with the store. */
   static start(given: RedisLockModuleOptions, instance: string = DEFAULT_INSTANCE, clock: Clock = new SystemClock()) {
     const options = resolveOptions(given);
-    const { store, closers } = openStore(options, clock);
+    const opened = openStore(options, clock);
+    const { store } = opened;
     checkStore(store, options);
     const logger = new Logger(instance === DEFAULT_INSTANCE ? 'RedisLockModule' : `RedisLockModule:${instance}`);
     const engine = new LockEngine({
@@ -34,25 +35,41 @@ export class LockRuntime {
       warn: (message) => logger.warn(message),
     });
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options));
-    return new LockRuntime(service, engine, closers, options.shutdownGraceMs);
+    return new LockRuntime(service, engine, opened, options.shutdownGraceMs);
+  }
+
+  /** Connects, in the background: an application starts without Redis. */
+  connect(): void {
+    this.opened.connect();
   }
 
   /** Lets running holds finish, releases the rest, and closes what `start` opened. */
   async close(): Promise<void> {
     await this.engine.close(this.graceMs);
-    for (const close of this.closers) await close();
+    await this.opened.close();
   }
 }
 
-function openStore({ store, redis, requestTimeoutMs }: ResolvedOptions, clock: Clock) {
-  if (typeof store === 'object') return { store, closers: [] };
+/** A store, and what was opened for it. */
+interface OpenedStore {
+  readonly store: LockStore;
+  connect(): void;
+  close(): Promise<void>;
+}
+
+function openStore({ store, redis, requestTimeoutMs }: ResolvedOptions, clock: Clock): OpenedStore {
+  if (typeof store === 'object') return { store, connect: () => undefined, close: () => Promise.resolve() };
   let opened: OpenedRedis | undefined;
   const made = (store ?? token())({
     clock,
     requestTimeoutMs,
     redis: () => (opened ??= openRedis(redis, clock)).client,
   });
-  return { store: made, closers: [() => made.close(), async () => opened?.close()] };
+  const close = async (): Promise<void> => {
+    await made.close();
+    await opened?.close();
+  };
+  return { store: made, connect: () => opened?.connect(), close };
 }
 
 /** What a store cannot do is refused at start, never ignored. */

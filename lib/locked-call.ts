@@ -1,4 +1,4 @@
-import { isObservable, Observable, type Subscriber } from 'rxjs';
+import { defer, from, isObservable, Observable, type Subscriber } from 'rxjs';
 import { LockConfigError, LockTimeoutError } from './core/errors.js';
 import { runInside, type Surrounding } from './core/held-locks.js';
 import type { Lock } from './core/lock.js';
@@ -27,6 +27,8 @@ export interface LockedMethod {
   readonly original: Method;
   resourceOf(instance: unknown, args: readonly unknown[]): string;
 }
+
+const nobodyListens = (): DOMException => new DOMException('Nobody listens to this Observable any more.', 'AbortError');
 
 /** One call of a `@Locked` method, with the arguments that it really gets. */
 export class LockedCall {
@@ -75,7 +77,7 @@ export class LockedCall {
         (inside) => this.stream(inside, subscriber),
         (error: unknown) => void this.streamRefusal(error, subscriber),
       );
-      return () => left.abort(new DOMException('Nobody listens to this Observable any more.', 'AbortError'));
+      return () => left.abort(nobodyListens());
     });
   }
 
@@ -100,15 +102,19 @@ export class LockedCall {
         }),
       ),
     );
-    subscriber.add(() => over || end(() => undefined));
+    subscriber.add(() => {
+      if (over) return;
+      lock.abort(nobodyListens());
+      end(() => undefined);
+    });
   }
 
+  /** What the method answers, whatever it was declared to. */
   private source(lock: Lock): Observable<unknown> {
-    try {
-      return this.call(lock) as Observable<unknown>;
-    } catch (error) {
-      return new Observable((subscriber) => subscriber.error(error));
-    }
+    return defer(() => {
+      const result = this.call(lock);
+      return isObservable(result) ? result : from(Promise.resolve(result));
+    });
   }
 
   private async streamRefusal(error: unknown, subscriber: Subscriber<unknown>): Promise<void> {

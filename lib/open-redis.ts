@@ -5,6 +5,8 @@ import type { RedisClient } from './stores/redis-client.js';
 /** The module's client, and how to end it. */
 export interface OpenedRedis {
   readonly client: RedisClient;
+  /** Begins to connect what was opened here. Until then nothing is open that a failed start could leave behind. */
+  connect(): void;
   /** Closes what was opened here; a client that was given is left alone. */
   close(): Promise<void>;
 }
@@ -14,11 +16,14 @@ const QUIT_TIMEOUT_MS = 500;
 
 /** Takes the client that was given, or opens one. */
 export function openRedis(redis: string | RedisOptions | RedisClient, clock: Clock): OpenedRedis {
-  if (isClient(redis)) return { client: redis, close: () => Promise.resolve() };
+  if (isClient(redis)) return { client: redis, connect: () => undefined, close: () => Promise.resolve() };
   const client = typeof redis === 'string' ? new Redis(redis, OURS) : new Redis({ ...OURS, ...redis });
   // Without a listener ioredis writes every refused connection to the console; the module tells about it once.
   client.on('error', () => undefined);
-  return { client, close: () => closeClient(client, clock) };
+  const connect = (): void => {
+    if (client.status === 'wait') client.connect().catch(() => undefined);
+  };
+  return { client, connect, close: () => closeClient(client, clock) };
 }
 
 /**
@@ -27,6 +32,7 @@ export function openRedis(redis: string | RedisOptions | RedisClient, clock: Clo
  */
 const OURS: RedisOptions = {
   connectionName: 'nestjs-redis-lock',
+  lazyConnect: true,
   maxRetriesPerRequest: null,
   // ioredis' timer for cutting a connection outlives one that is cut already; 2 s of it would keep the process alive.
   disconnectTimeout: 50,

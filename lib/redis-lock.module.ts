@@ -5,6 +5,7 @@ import {
   Inject,
   Module,
   type NestInterceptor,
+  type OnModuleInit,
 } from '@nestjs/common';
 import { APP_FILTER, ApplicationConfig } from '@nestjs/core';
 import { LockExceptionFilter } from './lock-exception.filter.js';
@@ -45,7 +46,7 @@ export type RedisLockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
 @Module({
   providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],
 })
-export class RedisLockModule extends ConfigurableModuleClass implements BeforeApplicationShutdown {
+export class RedisLockModule extends ConfigurableModuleClass implements OnModuleInit, BeforeApplicationShutdown {
   constructor(
     @Inject(LockRuntime) private readonly runtime: LockRuntime,
     @Inject(ApplicationConfig) config: ApplicationConfig,
@@ -62,6 +63,11 @@ export class RedisLockModule extends ConfigurableModuleClass implements BeforeAp
   /** Locks with options that other providers give. */
   static override forRootAsync(options: RedisLockModuleAsyncOptions): DynamicModule {
     return super.forRootAsync(options);
+  }
+
+  /** @internal */
+  onModuleInit(): void {
+    this.runtime.connect();
   }
 
   /** @internal */

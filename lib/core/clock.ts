@@ -90,7 +90,7 @@ export function inTime<T>(clock: Clock, delayMs: number, answer: Promise<T>, lat
         reject(error);
       }
     };
-    const timer = clock.schedule(Math.max(0, delayMs), giveUp);
+    const timer = clock.schedule(Math.max(0, delayMs), giveUp, true);
     answer.then(resolve, reject).finally(() => timer.cancel());
   });
 }
@@ -146,6 +146,8 @@ export class ServerTime {
    * on the server. Undefined while nothing is known.
    */
   earliest(at: number): number | undefined {
-    return this.reading && this.reading.serverMs + (at - this.reading.receivedAt);
+    if (this.reading === undefined) return undefined;
+    const age = at - this.reading.receivedAt;
+    return this.reading.serverMs + age - Math.abs(age) * DRIFT_RATE;
   }
 }

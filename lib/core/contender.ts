@@ -32,7 +32,8 @@ export interface Principal {
 /** One try to get the key; repeated with the same owner until it is granted or given up. */
 export interface Ask {
   readonly owner: string;
-  readonly leaseMs: number;
+  /** What whoever was first in line wanted when it was sent last. */
+  leaseMs: number;
   /** When it was sent last: leases are counted from before the request left. */
   sentAt: number;
   refusals: number;
@@ -44,7 +45,7 @@ type State =
   | { readonly kind: 'blocked' }
   | { readonly kind: 'asking'; readonly ask: Ask; readonly timer: Timer }
   /** Refused: asks again when the timer fires; with another ask, if the last one was given up. */
-  | { readonly kind: 'pausing'; readonly timer: Timer };
+  | { readonly kind: 'pausing'; readonly timer: Timer; readonly granted?: Ask };
 
 const IDLE: State = { kind: 'idle' };
 const BLOCKED: State = { kind: 'blocked' };
@@ -82,7 +83,7 @@ export class Contender {
   /** Begins to ask. */
   start(): void {
     if (this.unanswered !== undefined) this.state = BLOCKED;
-    else this.send({ owner: this.tools.nextOwner(), leaseMs: this.principal.leaseMs(), sentAt: 0, refusals: 0 });
+    else this.send({ owner: this.tools.nextOwner(), leaseMs: 0, sentAt: 0, refusals: 0 });
   }
 
   /** Nobody wants the key any more. */
@@ -92,6 +93,7 @@ export class Contender {
       this.unanswered = state.ask;
       this.releaseBehind(state.ask);
     }
+    if (state.kind === 'pausing' && state.granted !== undefined) this.releaseBehind(state.granted);
     if (state.kind === 'asking' || state.kind === 'pausing') state.timer.cancel();
     this.state = IDLE;
   }
@@ -106,6 +108,7 @@ export class Contender {
   private send(ask: Ask): void {
     const { store, clock, requestTimeoutMs } = this.tools;
     ask.sentAt = clock.now();
+    ask.leaseMs = this.principal.leaseMs();
     const { owner, leaseMs } = ask;
     const expiresAt = ask.sentAt + requestTimeoutMs;
     const keys = [this.principal.key];
@@ -134,7 +137,7 @@ export class Contender {
     }
     // Asked again, the same owner gets a full lease, if nobody else has the key by now.
     const failure = this.unavailable(`the answer took longer than the lease of ${ask.leaseMs} ms`);
-    this.pause(0, failedBecause(failure), ask);
+    this.pause(0, failedBecause(failure), ask, ask);
   }
 
   private refused(ask: Ask, remainingMs: number | undefined): void {
@@ -172,9 +175,10 @@ export class Contender {
     else if (this.settled) this.principal.settled();
   }
 
-  private pause(delayMs: number, word: LastWord, ask?: Ask): void {
+  /** @param granted what the store may have given still, too late to be believed in. */
+  private pause(delayMs: number, word: LastWord, ask?: Ask, granted?: Ask): void {
     const again = (): void => (ask === undefined ? this.start() : this.send(ask));
-    this.state = { kind: 'pausing', timer: this.tools.clock.schedule(delayMs, again) };
+    this.state = { kind: 'pausing', timer: this.tools.clock.schedule(delayMs, again), granted };
     this.principal.heard(word);
   }
 
@@ -191,7 +195,8 @@ export class Contender {
 
   private releaseBehind({ owner, sentAt, leaseMs }: Ask): void {
     const { resource, key } = this.principal;
-    const leaseOverAt = deadlineOf(sentAt, leaseMs);
+    // It may run as late as it is still valid.
+    const leaseOverAt = sentAt + this.tools.requestTimeoutMs + leaseMs;
     this.tools.releaser.releaseBehind({ resource, key, owner, leaseOverAt, keepUntil: 0 });
   }
 

@@ -16,7 +16,7 @@ export interface EngineParts {
 }
 
 /** How a lock is asked for; all defaults are filled in. */
-export interface EngineTerms extends Omit<AcquireTerms, 'nested'> {
+export interface EngineTerms extends Omit<AcquireTerms, 'nested' | 'resource'> {
   readonly reentrant: boolean;
 }
 

@@ -35,11 +35,15 @@ export class Gate implements Principal {
   private lastWord: LastWord = SILENT;
 
   constructor(
-    readonly resource: string,
     readonly key: string,
     private readonly keeper: GateKeeper,
   ) {
     this.contender = new Contender(this, keeper);
+  }
+
+  /** Several resources may share a key: the one that is asked for now. */
+  get resource(): string {
+    return this.line.head?.terms.resource ?? this.key;
   }
 
   /** Waits for the lock. Rejects with `LockTimeoutError`, `LockUnavailableError`, or the signal's reason. */
@@ -70,25 +74,26 @@ export class Gate implements Principal {
 
   /** Refuses everybody who does not wait inside a hold of this instance. */
   refuseOutsiders(): void {
-    for (const waiter of this.line) if (!waiter.terms.nested) this.refuse(waiter, closed(this.resource));
+    for (const waiter of this.line) if (!waiter.terms.nested) this.refuse(waiter, closed(waiter.terms.resource));
   }
 
   /** Stops for good: nobody waits any more, no timer is left. */
   close(): void {
-    for (const waiter of this.line) this.refuse(waiter, closed(this.resource));
+    for (const waiter of this.line) this.refuse(waiter, closed(waiter.terms.resource));
     if (this.state.kind === 'resting') this.state.timer.cancel();
   }
 
   leaseMs(): number {
-    const { ttlMs, maxHoldMs } = (this.line.head as Waiter).terms;
-    return Math.min(ttlMs, Math.ceil(maxHoldMs + driftOf(ttlMs)));
+    return leaseOf((this.line.head as Waiter).terms);
   }
 
   granted(ask: Ask, token: number | undefined): void {
     const waiter = this.line.head as Waiter;
     this.line.remove(waiter);
     const { clock } = this.keeper;
-    const grant = new Grant(this.resource, this.key, ask.owner, token, waiter.terms, clock.now(), ask);
+    // Asked for with the lease of one who has left since, it may be longer than this one wants to believe in.
+    const lease = { sentAt: ask.sentAt, leaseMs: Math.min(ask.leaseMs, leaseOf(waiter.terms)) };
+    const grant = new Grant(waiter.terms.resource, this.key, ask.owner, token, waiter.terms, clock.now(), lease);
     this.state = { kind: 'holding', grant };
     this.lastWord = heldUntil(undefined);
     this.keeper.granted(grant);
@@ -110,12 +115,11 @@ export class Gate implements Principal {
   private contend(): void {
     this.state = CONTENDING;
     this.contender.start();
-    // Usually an answer is on its way, and nobody's time is counted before it is there.
-    if (this.contender.answerDueMs !== Infinity) this.startTimers();
+    this.startTimers();
   }
 
-  private giveBack({ owner, deadline }: Grant, keepUntil: number): Promise<boolean> {
-    const { resource, key } = this;
+  private giveBack({ resource, owner, deadline }: Grant, keepUntil: number): Promise<boolean> {
+    const { key } = this;
     return this.keeper.releaser.release({ resource, key, owner, leaseOverAt: deadline, keepUntil });
   }
 
@@ -135,6 +139,8 @@ export class Gate implements Principal {
   }
 
   private startTimer(waiter: Waiter): void {
+    // Nobody's time is up before the first answer is there: until then the lock is neither busy nor unreachable.
+    if (this.lastWord === SILENT && this.contender.answerDueMs === Infinity) return;
     // Even who does not wait for others waits for the store's answer, to learn whether it is busy or unreachable.
     const delayMs = waiter.terms.waitMs === 0 ? this.contender.answerDueMs : waiter.patienceMs;
     if (delayMs <= 0) this.refuse(waiter, this.refusalOf(waiter));
@@ -150,8 +156,19 @@ export class Gate implements Principal {
   }
 
   private refusalOf({ enteredAt, terms }: Waiter): LockError {
-    const { resource, key, state } = this;
+    const { key, state } = this;
     const lastWord = state.kind === 'holding' ? heldUntil(state.grant.deadline) : this.lastWord;
-    return refusal(lastWord, { resource, key, waitMs: terms.waitMs, enteredAt, now: this.keeper.clock.now() });
+    return refusal(lastWord, {
+      resource: terms.resource,
+      key,
+      waitMs: terms.waitMs,
+      enteredAt,
+      now: this.keeper.clock.now(),
+    });
   }
+}
+
+/** A lease no longer than the hold may last at most. */
+function leaseOf({ ttlMs, maxHoldMs }: AcquireTerms): number {
+  return Math.min(ttlMs, Math.ceil(maxHoldMs + driftOf(ttlMs)));
 }

@@ -68,10 +68,14 @@ export class Grant {
     return this.listeners.size;
   }
 
-  /** A third of the lease: two more tries fit before it ends. A lease shorter than asked for is renewed at once. */
+  /**
+   * When two thirds of the lease are left: two more tries fit before it ends. A lease shorter than asked for, because it
+   * was asked for by somebody who has left, is made up for at once.
+   */
   get renewAt(): number {
-    if (!this.terms.renew || this.deadline >= this.maxHoldUntil) return Infinity;
-    return this.leaseMs < this.nextLeaseMs(this.leasedAt) ? this.leasedAt : this.leasedAt + this.leaseMs / 3;
+    if (this.deadline >= this.maxHoldUntil) return Infinity;
+    if (this.leaseMs < this.nextLeaseMs(this.leasedAt)) return this.leasedAt;
+    return this.terms.renew ? this.leasedAt + this.leaseMs - (Math.min(this.leaseMs, this.ttlMs) * 2) / 3 : Infinity;
   }
 
   /** The lease to ask for at `now`: no longer than the hold may last at most. */

@@ -22,6 +22,14 @@ export function runInside<T>(inner: Surrounding, fn: () => T): T {
   return frames.run({ inner, outer: frames.getStore() }, fn);
 }
 
+/**
+ * Runs `fn` outside of every hold. What serves many callers (a shared timer, the news of a loss) must not run inside the hold
+ * of the one who happened to start it: its listeners would join a lock that is not theirs.
+ */
+export function runOutside<T>(fn: () => T): T {
+  return frames.exit(fn);
+}
+
 /** All that is around the caller, the innermost first. */
 export function* surroundings(): Generator<Surrounding> {
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) yield frame.inner;

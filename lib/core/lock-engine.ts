@@ -5,7 +5,7 @@ import type { EngineParts, EngineTerms, Target } from './engine-terms.js';
 import { LockReentryError } from './errors.js';
 import { Gate, type GateKeeper } from './gate.js';
 import type { Grant } from './grant.js';
-import { heldAround } from './held-locks.js';
+import { heldAround, runOutside } from './held-locks.js';
 import { Lock, type LockKeeper } from './lock.js';
 import type { HolderInfo, LockStore, StoreListener } from './lock-store.js';
 import { closed, unavailable } from './refusal.js';
@@ -55,7 +55,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     const askedAt = this.clock.now();
     this.events.asked(target);
     try {
-      const grant = await this.gateOf(target).enter({ ...terms, nested });
+      const grant = await this.gateOf(target).enter({ ...terms, resource: target.resource, nested });
       this.events.granted(grant, grant.grantedAt - askedAt);
       return new Lock(grant, this);
     } catch (reason) {
@@ -65,7 +65,9 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   }
 
   inspect(key: string): Promise<HolderInfo | null> {
-    return this.store.inspect(key);
+    return inTime(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
+      throw unavailable(key, `no answer within ${this.requestTimeoutMs} ms`, { cause: this.outage });
+    });
   }
 
   /** Whether the holder that `inspect` names is this instance. */
@@ -85,9 +87,10 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     for (const gate of this.gates.values()) gate.refuseOutsiders();
     if (this.watchdog.size > 0) await this.grace(graceMs);
     this.state = 'closed';
-    const abandoned = [...this.watchdog.grants()];
-    await Promise.allSettled(abandoned.map((grant) => this.abandon(grant)));
+    // Waiters first: the end of a grant must not let the next one in.
     for (const gate of this.gates.values()) gate.close();
+    for (const grant of this.watchdog.grants()) this.abandon(grant);
+    await this.releaser.drain();
     this.gates.clear();
     this.watchdog.close();
     this.releaser.close();
@@ -136,7 +139,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   }
 
   lost(grant: Grant, why: string, cause?: unknown): void {
-    const error = grant.lose(why, this.clock.now(), cause);
+    const error = runOutside(() => grant.lose(why, this.clock.now(), cause));
     if (error === undefined) return;
     this.ended(grant);
     // Whether it is still there or not: what nobody holds must not stay closed. A failure is repeated by the releaser.
@@ -162,10 +165,10 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     this.outage = undefined;
   }
 
-  private gateOf({ resource, key }: Target): Gate {
+  private gateOf({ key }: Target): Gate {
     const known = this.gates.get(key);
     if (known !== undefined) return known;
-    const gate = new Gate(resource, key, this);
+    const gate = new Gate(key, this);
     this.gates.set(key, gate);
     return gate;
   }
@@ -197,10 +200,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   }
 
   /** Shutting down did not wait any longer for this one's work. */
-  private async abandon(grant: Grant): Promise<void> {
-    const gate = this.gates.get(grant.key);
-    const error = grant.lose('the application is shutting down', this.clock.now(), closed(grant.resource));
-    if (error !== undefined) this.parts.warn(error.message);
-    await gate?.end(grant);
+  private abandon(grant: Grant): void {
+    this.lost(grant, 'the application is shutting down', closed(grant.resource));
   }
 }

@@ -128,9 +128,13 @@ export class Lock {
    * background until it is answered or the lease is over.
    */
   release(): Promise<boolean> {
-    return (this.ending ??= this.grant.part(this)
-      ? this.keeper.release(this.grant)
-      : Promise.resolve(this.grant.state === 'held'));
+    if (this.ending === undefined) {
+      const last = this.grant.part(this);
+      this.ending = last ? this.keeper.release(this.grant) : Promise.resolve(this.grant.state === 'held');
+      // Who does not wait for the answer must not end the process by not having caught it.
+      this.ending.catch(() => undefined);
+    }
+    return this.ending;
   }
 
   /** Releases, so that `await using lock = await locks.acquire(…)` does; keeps quiet where the store gave no answer. */

@@ -1,4 +1,4 @@
-import { type Clock, inTime, type Timer } from './clock.js';
+import { type Clock, inTime } from './clock.js';
 import { LockUnavailableError } from './errors.js';
 import type { LockStore } from './lock-store.js';
 
@@ -14,14 +14,16 @@ export interface Release {
 }
 
 const FIRST_REPEAT_MS = 100;
-const LAST_REPEAT_MS = 1000;
+const LONGEST_REPEAT_MS = 1000;
 
 /**
  * Gives locks back. A release that failed is repeated until the store has answered or the lease is over: a lock that
  * nobody holds any more must not stay closed because one packet was lost. Releasing twice harms nothing.
  */
 export class Releaser {
-  private readonly repeats = new Set<Timer>();
+  private readonly unanswered = new Set<Promise<void>>();
+  /** Ends the pauses between repeats. */
+  private readonly wakers = new Set<() => void>();
   private closed = false;
 
   constructor(
@@ -30,11 +32,15 @@ export class Releaser {
     private readonly requestTimeoutMs: number,
   ) {}
 
-  /** Sends the release now. Answers the store's word; rejects with `LockUnavailableError` if there was none in time. */
+  /**
+   * Sends the release now. Answers the store's word; rejects with `LockUnavailableError` if there was none in time, and does
+   * not keep the caller waiting for repeats.
+   */
   release(release: Release): Promise<boolean> {
     const sentAt = this.clock.now();
     const answer = this.send(release);
-    answer.catch((error: unknown) => this.repeatLater(release, error, FIRST_REPEAT_MS));
+    const end = this.untilAnswered(release, answer).finally(() => this.unanswered.delete(end));
+    this.unanswered.add(end);
     return inTime(this.clock, this.requestTimeoutMs, answer, () => this.late(release, sentAt));
   }
 
@@ -43,10 +49,31 @@ export class Releaser {
     this.release(release).catch(() => undefined);
   }
 
+  /** Waits until all that was sent is answered, at most as long as one request may take. */
+  async drain(): Promise<void> {
+    const all = Promise.all(this.unanswered);
+    await inTime<unknown>(this.clock, this.requestTimeoutMs, all, () => undefined);
+  }
+
   close(): void {
     this.closed = true;
-    for (const timer of this.repeats) timer.cancel();
-    this.repeats.clear();
+    for (const wake of this.wakers) wake();
+  }
+
+  private async untilAnswered(release: Release, first: Promise<boolean>): Promise<void> {
+    let answer = first;
+    for (let pauseMs = FIRST_REPEAT_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS)) {
+      try {
+        await answer;
+        return;
+      } catch (error) {
+        const refusedForGood = error instanceof LockUnavailableError && error.permanent;
+        if (refusedForGood || this.clock.now() + pauseMs >= release.leaseOverAt) return;
+      }
+      await this.pause(pauseMs);
+      if (this.closed) return;
+      answer = this.send(release);
+    }
   }
 
   private send(release: Release): Promise<boolean> {
@@ -54,25 +81,21 @@ export class Releaser {
     return this.store.release({ keys: [release.key], owner: release.owner, keepMs });
   }
 
+  private pause(pauseMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        timer.cancel();
+        this.wakers.delete(wake);
+        resolve();
+      };
+      const timer = this.clock.schedule(pauseMs, wake, true);
+      this.wakers.add(wake);
+    });
+  }
+
   private late({ resource }: Release, sentAt: number): never {
     const elapsedMs = this.clock.now() - sentAt;
     const message = `The release of ${resource} was not answered within ${this.requestTimeoutMs} ms.`;
     throw new LockUnavailableError(message, { resource, elapsedMs });
-  }
-
-  private repeatLater(release: Release, error: unknown, delayMs: number): void {
-    const refusedForGood = error instanceof LockUnavailableError && error.permanent;
-    if (this.closed || refusedForGood || this.clock.now() + delayMs >= release.leaseOverAt) return;
-    const timer = this.clock.schedule(
-      delayMs,
-      () => {
-        this.repeats.delete(timer);
-        this.send(release).catch((again: unknown) =>
-          this.repeatLater(release, again, Math.min(delayMs * 2, LAST_REPEAT_MS)),
-        );
-      },
-      true,
-    );
-    this.repeats.add(timer);
   }
 }

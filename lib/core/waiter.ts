@@ -3,6 +3,8 @@ import type { Grant, HoldTerms } from './grant.js';
 
 /** What a caller asks a gate for. */
 export interface AcquireTerms extends HoldTerms {
+  /** What the caller calls it; several may share a key. */
+  readonly resource: string;
   /** How long to wait for others; 0 does not wait, Infinity waits for ever. */
   readonly waitMs: number;
   /** Ends the waiting with its reason. */

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from './clock.js';
 import type { Grant } from './grant.js';
+import { runOutside } from './held-locks.js';
 import type { ExtendReply, LockStore } from './lock-store.js';
 
 /** What the watchdog finds out. */
@@ -114,26 +115,28 @@ export class Watchdog {
   private arm(turn: number): void {
     this.timer?.cancel();
     this.armedFor = turn;
-    this.timer = this.clock.schedule(Math.max(0, turn - this.clock.now()), () => this.tick(), true);
+    const delayMs = Math.max(0, turn - this.clock.now());
+    this.timer = runOutside(() => this.clock.schedule(delayMs, () => this.tick(), true));
   }
 
   private tick(): void {
-    const now = this.clock.now();
     this.armedFor = Infinity;
-    const due: Grant[] = [];
-    for (const [turn, grants] of this.turns) {
-      if (turn > now) continue;
-      this.turns.delete(turn);
-      for (const grant of grants) {
-        this.turnOf.set(grant, -Infinity);
-        if (this.isAlive(grant, now)) due.push(grant);
-      }
-    }
-    const renewable = due.filter((grant) => grant.terms.renew && !this.inFlight.has(grant));
+    // Listeners of a loss may release any other grant: one that is not watched any more is left alone.
+    const due = this.takeDue().filter((grant) => this.turnOf.has(grant));
+    const renewable = due.filter((grant) => grant.renewAt !== Infinity && !this.inFlight.has(grant));
     // What is not renewed (any more), or is on its way already, has its deadline as the next turn.
     for (const grant of due) this.schedule(grant, Infinity);
-    if (renewable.length > 0) void this.send(renewable.filter((grant) => grant.renewAt !== Infinity));
+    if (renewable.length > 0) void this.send(renewable);
     this.armNext();
+  }
+
+  /** Ends the turns that have come; answers the grants of those that are alive. */
+  private takeDue(): readonly Grant[] {
+    const now = this.clock.now();
+    const turns = [...this.turns].filter(([turn]) => turn <= now);
+    for (const [turn] of turns) this.turns.delete(turn);
+    const grants = turns.flatMap(([, sharers]) => [...sharers]);
+    return grants.filter((grant) => this.turnOf.has(grant) && this.isAlive(grant, now));
   }
 
   private armNext(): void {
@@ -174,7 +177,9 @@ export class Watchdog {
     if (reply === 'renewed') {
       grant.renewed(sentAt, leaseMs);
       this.events.extended(grant);
-      this.schedule(grant, grant.renewAt);
+      // A lease that was not longer than the one before changes nothing: never ask again at once.
+      if (grant.renewAt > now) this.schedule(grant, grant.renewAt);
+      else this.retry(grant);
     } else if (current) {
       this.retry(grant);
     }

@@ -1,6 +1,7 @@
 import { type Clock, inTime, ServerTime, type Timer } from '../core/clock.js';
 import type { StoreListener } from '../core/lock-store.js';
 import type { RedisClient } from './redis-client.js';
+import { toError } from './redis-errors.js';
 
 /**
  * What a store knows of its connection: the server's clock, and which scripts it has seen. Both are dropped when the
@@ -24,6 +25,10 @@ export class RedisConnection {
     private readonly clock: Clock,
     private readonly patienceMs: number,
   ) {}
+
+  get ready(): boolean {
+    return this.client.status === 'ready';
+  }
 
   /** Begins to watch the connection; answers how to stop. Nothing but listeners is put on the client. */
   listen(listener: StoreListener): () => void {
@@ -85,7 +90,7 @@ export class RedisConnection {
 
   private opened(): void {
     this.up = true;
-    this.learnTime().catch(() => undefined);
+    this.learnTime().catch((error: unknown) => this.unreachable(toError(error)));
   }
 
   /** ioredis also tells of each connection that did not come about: nothing was sent over those. */

@@ -62,3 +62,7 @@ export function isScriptMissing(error: unknown): boolean {
 export function isEvalShaRefused(error: unknown): boolean {
   return /(unknown command|NOPERM|not allowed).*evalsha/i.test(messageOf(error));
 }
+
+export function toError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}

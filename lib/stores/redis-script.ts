@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { RedisConnection } from './redis-connection.js';
-import { isEvalShaRefused, isScriptMissing } from './redis-errors.js';
+import { isEvalShaRefused, isScriptMissing, toError } from './redis-errors.js';
 
 /** A script as `lib/lua/embed.mjs` writes it into the index. */
 export interface EmbeddedScript {
@@ -74,8 +74,4 @@ export class RedisScript<Reply> {
     connection.sentScripts.add(this.digest);
     return this.decode(await connection.client.eval(lua, keyCount, ...keys, ...args));
   }
-}
-
-function toError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }

@@ -57,6 +57,8 @@ class TokenStore implements LockStore {
   };
 
   private readonly connection: RedisConnection;
+  /** Owners whose ask waits for the connection still: a release behind one simply calls it off. */
+  private readonly unsent = new Set<string>();
 
   constructor(private readonly context: StoreContext) {
     this.connection = new RedisConnection(context.redis(), context.clock, context.requestTimeoutMs);
@@ -77,6 +79,9 @@ class TokenStore implements LockStore {
   }
 
   async release({ keys, owner, keepMs }: ReleaseRequest): Promise<boolean> {
+    if (this.unsent.delete(owner)) return false;
+    // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
+    if (!this.connection.ready) throw unavailableBecause(new Error('there is no connection'), 'a release');
     try {
       return await releaseScript.run(this.connection, keys, [owner, String(keepMs)]);
     } catch (error) {
@@ -106,9 +111,23 @@ class TokenStore implements LockStore {
     return Promise.resolve();
   }
 
+  /** Waits for the server's time; false if the ask was called off meanwhile. */
+  private async connected(owner: string, until: number): Promise<boolean> {
+    this.unsent.add(owner);
+    let wanted = false;
+    try {
+      await this.connection.synchronise(until);
+    } finally {
+      wanted = this.unsent.delete(owner);
+    }
+    return wanted;
+  }
+
   private async askOnce({ keys, owner, leaseMs, expiresAt }: AskRequest): Promise<AskReply> {
     const { clock } = this.context;
-    if (this.connection.microsAt(expiresAt) === undefined) await this.connection.synchronise(expiresAt);
+    if (this.connection.microsAt(expiresAt) === undefined && !(await this.connected(owner, expiresAt))) {
+      return { status: 'expired' };
+    }
     const deadline = this.connection.microsAt(expiresAt);
     const sentAt = clock.now();
     // Without a connection, or without anybody who still waits for the answer, it is not sent at all.

@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { SetMetadata } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
 import { CurrentLock, Locked, LockConfigError, LockKeyError, type LockedOptions, LockParam } from 'nestjs-redis-lock';
 
@@ -198,14 +199,16 @@ describe('@Locked fails at decoration, and says where', () => {
 describe('@Locked', () => {
   it('keeps name, length and metadata of the method', () => {
     class GoodsService {
+      @SetMetadata('above', 1)
       @Locked('goods:<id>')
-      @(Reflect.metadata('below', 1) as MethodDecorator)
+      @SetMetadata('below', 2)
       buy(id: number, size: string): string {
         return size + id;
       }
     }
-    const { buy } = GoodsService.prototype;
+    const buy = Object.getOwnPropertyDescriptor(GoodsService.prototype, 'buy')?.value as () => unknown;
     expect([buy.name, buy.length]).toEqual(['buy', 2]);
+    expect([Reflect.getMetadata('above', buy), Reflect.getMetadata('below', buy)]).toEqual([1, 2]);
     expect(Reflect.getMetadata('design:paramtypes', GoodsService.prototype, 'buy')).toEqual([Number, String]);
   });
 

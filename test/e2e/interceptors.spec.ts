@@ -99,6 +99,19 @@ class Revalidating implements NestInterceptor {
   }
 }
 
+/** The same, but long after the answer. */
+@Injectable()
+class RevalidatingLater implements NestInterceptor {
+  constructor(private readonly desk: Desk) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    from(this.desk.patience.promise)
+      .pipe(switchMap(() => next.handle()))
+      .subscribe();
+    return of('stale');
+  }
+}
+
 @Injectable()
 class Cached implements NestInterceptor {
   intercept(): Observable<unknown> {
@@ -207,6 +220,13 @@ class GoodsController {
   @Locked('goods:<id>')
   @UseInterceptors(Revalidating)
   revalidating(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('revalidating-later/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(RevalidatingLater)
+  revalidatingLater(@Param('id') id: string): Promise<string | undefined> {
     return this.room.stay(id);
   }
 
@@ -382,9 +402,10 @@ describe('an interceptor that calls the handler', () => {
     expect([app.room.most, app.log.count('released goods:1')]).toEqual([1, 1]);
   });
 
-  it('behind its own answer, has a lock for that call alone', async () => {
-    const { app } = await start();
-    expect((await app.call('/revalidating/1')).body).toBe('stale');
+  it.each(['revalidating', 'revalidating-later'])('behind its answer, has a lock for that call (%s)', async (route) => {
+    const { app, desk } = await start();
+    expect((await app.call(`/${route}/1`)).body).toBe('stale');
+    desk.patience.resolve();
     const visit = await app.room.next();
     expect(await app.isLocked('goods:1')).toBe(true);
     visit.leave();

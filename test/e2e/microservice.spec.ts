@@ -100,6 +100,15 @@ class OrdersController {
   }
 }
 
+async function connectTo(app: TestApp): Promise<ClientProxy> {
+  const server = app.nest.getMicroservices()[0]?.unwrap<Server>();
+  if (!server.listening) await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return ClientProxyFactory.create({ transport: Transport.TCP, options: { port, host: '127.0.0.1' } });
+}
+
+const overTcp = { transport: Transport.TCP, options: { port: 0, host: '127.0.0.1' } } as const;
+
 /** Hybrid, and without `inheritAppConfig`: the application's own interceptors and filters do not run for its messages. */
 describe('a message handler over TCP in a hybrid application', () => {
   let app: TestApp;
@@ -110,15 +119,12 @@ describe('a message handler over TCP in a hybrid application', () => {
       controllers: [OrdersController],
       providers: [Commit, Doorman, Locks],
       prepare: async (nest) => {
-        nest.connectMicroservice({ transport: Transport.TCP, options: { port: 0, host: '127.0.0.1' } });
+        nest.connectMicroservice(overTcp);
         await nest.startAllMicroservices();
       },
     });
     app.nest.get(Locks).isLocked = (resource) => app.isLocked(resource);
-    const server = app.nest.getMicroservices()[0]?.unwrap<Server>();
-    if (!server.listening) await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
-    client = ClientProxyFactory.create({ transport: Transport.TCP, options: { port, host: '127.0.0.1' } });
+    client = await connectTo(app);
   });
   afterEach(async () => {
     await client.close();
@@ -179,5 +185,29 @@ describe('a message handler over TCP in a hybrid application', () => {
   it('answers its own exception unchanged', async () => {
     await expect(ask('broken')).rejects.toEqual({ status: 'error', message: 'no goods 1' });
     await app.log.until('released goods:1');
+  });
+});
+
+describe('a message handler that inherits what is global in the application', () => {
+  afterEach(closeApps);
+
+  it("has one lock for each call, which covers the user's global interceptors", async () => {
+    const app = await startApp({
+      controllers: [OrdersController],
+      providers: [Commit, Doorman, Locks],
+      prepare: async (nest) => {
+        nest.useGlobalInterceptors(nest.get(Commit));
+        nest.connectMicroservice(overTcp, { inheritAppConfig: true });
+        await nest.startAllMicroservices();
+      },
+    });
+    app.nest.get(Locks).isLocked = (resource) => app.isLocked(resource);
+    const client = await connectTo(app);
+    const bought = lastValueFrom(client.send('buy', { id: 1 }));
+    (await app.room.next()).leave();
+    expect(await bought).toBe(1);
+    expect(app.nest.get(Locks).commits).toEqual([true, true]);
+    expect(app.log.lines).toEqual(['asked goods:1', 'granted goods:1', 'released goods:1']);
+    await client.close();
   });
 });

@@ -92,6 +92,7 @@ it.each(['above', 'below'])('a locked route works as documented, with metadata f
   });
   expect([status, body]).toEqual([200, { pieces: 2 }]);
   expect(app.log.lines).toContain('granted goods:7');
-  const { buy } = (place === 'above' ? AboveController : BelowController).prototype;
+  const { prototype } = place === 'above' ? AboveController : BelowController;
+  const buy = Object.getOwnPropertyDescriptor(prototype, 'buy')?.value as () => unknown;
   expect(app.nest.get(Reflector).get('roles', buy)).toEqual(['buyer']);
 });

@@ -39,6 +39,20 @@ describe('a Redis that fails', () => {
     await locks.using('goods:300', { waitMs: 10_000 }, () => undefined);
   });
 
+  it('and stays down piles nothing up in the client, and looking at a lock ends', async () => {
+    await server.kill();
+    const client = new Redis(server.url, { maxRetriesPerRequest: null }).on('error', () => undefined);
+    const locks = start({ redis: client, requestTimeoutMs: 100 });
+    const asking = Array.from({ length: 100 }, (_, id) =>
+      locks.acquire(`goods:${id}`, { waitMs: 150 }).catch(() => 'none'),
+    );
+    await Promise.all(asking);
+    await expect(locks.inspect('goods:300')).rejects.toBeInstanceOf(LockUnavailableError);
+    // TIME, of which there is one at a time, and the look.
+    expect(Reflect.get(client, 'offlineQueue')).toHaveProperty('length', 2);
+    client.disconnect();
+  });
+
   it('and goes down later is waited for, as long as the caller waits', async () => {
     const locks = start({ requestTimeoutMs: 300 });
     await locks.using('goods:300', () => undefined);

@@ -9,7 +9,7 @@ import type {
   StoreListener,
 } from 'nestjs-redis-lock';
 
-type Verb = 'ask' | 'release' | 'extend';
+type Verb = 'ask' | 'release' | 'extend' | 'inspect';
 
 interface Held {
   readonly verb: Verb;
@@ -83,7 +83,7 @@ export class FaultyStore implements LockStore {
   }
 
   inspect(key: string): Promise<HolderInfo | null> {
-    return this.behind.inspect(key);
+    return this.answer('inspect', this.behind.inspect(key));
   }
 
   close(): Promise<void> {

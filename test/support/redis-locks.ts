@@ -20,6 +20,7 @@ export class RedisLocks {
   /** One more module instance, with the prefix of all of this test. */
   start(options: RedisLockModuleOptions): LockService {
     const runtime = LockRuntime.start({ prefix: this.prefix, shutdownGraceMs: 0, ...options });
+    runtime.connect();
     this.running.push(runtime);
     return runtime.service;
   }

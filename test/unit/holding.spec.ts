@@ -198,6 +198,48 @@ describe('a lost hold', () => {
   });
 });
 
+describe("a lost hold's listener", () => {
+  it('runs outside of every hold, whoever started the timer', async () => {
+    const { clock, locks } = faultyLocks();
+    const end = deferred();
+    let got: Lock | null | undefined;
+    const one = locks.using('b', () => locks.using('c', { ttlMs: 300 }, () => end.promise));
+    await clock.advance(0);
+    const other = await locks.acquire('d', { ttlMs: 300, renew: false });
+    other.signal.addEventListener('abort', () => {
+      void locks.tryAcquire('b').then((lock) => (got = lock));
+    });
+    await clock.advance(400);
+    expect(got).toBeNull();
+    end.resolve();
+    await one;
+  });
+
+  it('may release any other lock, which is forgotten then', async () => {
+    const { clock, locks } = faultyLocks({ ttlMs: 100, renew: false });
+    const [one, other] = await Promise.all([locks.acquire('a'), locks.acquire('b')]);
+    one.signal.addEventListener('abort', () => void other.release());
+    await clock.advance(10_000);
+    expect(clock.pending).toBe(0);
+    const closing = locks.engine.close(60_000);
+    await clock.advance(0);
+    await closing;
+  });
+});
+
+describe('a lease that is asked to be shorter', () => {
+  it('is renewed when it is due, not in a loop', async () => {
+    const { clock, locks, store } = faultyLocks();
+    const lock = await locks.acquire('goods:300', { ttlMs: 900 });
+    await lock.extend(50);
+    await clock.advance(800);
+    expect(store.extendBatches.length).toBeLessThan(3);
+    await clock.advance(1_000);
+    lock.assertHeld();
+    expect(store.extendBatches.length).toBeLessThan(80);
+  });
+});
+
 describe('a release that fails', () => {
   it("does not hide the caller's result, and is repeated until it is answered", async () => {
     const { clock, locks, store } = faultyLocks();
@@ -221,6 +263,19 @@ describe('a release that fails', () => {
     await clock.advance(60_000);
     expect(store.releases).toHaveLength(tries);
     expect(clock.pending).toBe(0);
+  });
+
+  it('ends no process where nobody waits for it', async () => {
+    const { locks, store } = faultyLocks();
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): void => void unhandled.push(reason);
+    process.on('unhandledRejection', note);
+    const lock = await locks.acquire('goods:300');
+    store.fail('release', new LockUnavailableError('down'));
+    void lock.release();
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off('unhandledRejection', note);
+    expect(unhandled).toEqual([]);
   });
 
   it('tells whoever called release() by hand', async () => {
@@ -304,6 +359,42 @@ describe('shutting down', () => {
     const closing = locks.engine.close(5_000);
     work.resolve();
     await expect(using).resolves.toBe('finished');
+    await closing;
+  });
+
+  it('lets nobody in any more, not even who waits inside a hold', async () => {
+    const { clock, locks, memory } = faultyLocks();
+    const hang = deferred();
+    let entered = false;
+    const failure = (error: unknown): unknown => error;
+    const one = locks.using('b', () => hang.promise).catch(failure);
+    const inner = { waitMs: Infinity };
+    const other = locks.using('a', () => locks.using('b', inner, () => void (entered = true))).catch(failure);
+    await clock.advance(0);
+    const closing = locks.engine.close(0);
+    await clock.advance(0);
+    await closing;
+    expect(await other).toMatchObject({ code: 'LOCK_LOST', cause: expect.any(LockClosedError) });
+    hang.resolve();
+    expect(await one).toBeInstanceOf(LockLostError);
+    expect(entered).toBe(false);
+    expect(await memory.inspect('{lock_b}')).toBeNull();
+  });
+
+  it('waits for the answer of the last release', async () => {
+    const { clock, locks, store } = faultyLocks();
+    const work = deferred();
+    const using = locks.using('goods:300', () => work.promise);
+    await clock.advance(0);
+    store.hold('release');
+    const closing = locks.engine.close(5_000);
+    let closed = false;
+    void closing.then(() => (closed = true));
+    work.resolve();
+    await clock.advance(500);
+    expect(closed).toBe(false);
+    store.deliver('release');
+    await using;
     await closing;
   });
 

@@ -226,6 +226,86 @@ describe('an ask that is not answered', () => {
   });
 });
 
+describe('a lease', () => {
+  it('is that of the caller who gets it, not of one who has left', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    const left = outcome(locks.acquire('goods:300', { ttlMs: 100, waitMs: 500 }));
+    const waiting = outcome(locks.acquire('goods:300', { ttlMs: 30_000, waitMs: 60_000, renew: false }));
+    await clock.advance(600);
+    expect(left.error).toBeInstanceOf(LockTimeoutError);
+    await stranger.leave(KEY);
+    await clock.advance(200);
+    expect((waiting.value as Lock).expiresInMs).toBeGreaterThan(29_000);
+  });
+
+  it('is made up for at once when its ask was sent for somebody else, even without renewal', async () => {
+    const { clock, locks, store, memory } = faultyLocks();
+    store.hold('ask');
+    const abort = new AbortController();
+    outcome(locks.acquire('goods:300', { ttlMs: 400, signal: abort.signal }));
+    const waiting = outcome(locks.acquire('goods:300', { ttlMs: 30_000, renew: false }));
+    const short = outcome(locks.acquire('goods:300', { ttlMs: 60, renew: false }));
+    await clock.advance(0);
+    abort.abort();
+    store.deliver('ask');
+    await clock.advance(10);
+    const lock = waiting.value as Lock;
+    expect(lock.expiresInMs).toBeGreaterThan(29_000);
+    expect((await memory.inspect(KEY))?.remainingMs).toBeGreaterThan(29_000);
+    await lock.release();
+    await clock.advance(0);
+    expect((short.value as Lock).expiresInMs).toBeLessThan(60);
+  });
+
+  it('that came too late and is not wanted any more is given back', async () => {
+    const { clock, locks, store } = faultyLocks();
+    store.hold('ask');
+    const trying = outcome(locks.tryAcquire('goods:300', { ttlMs: 500 }));
+    await clock.advance(600);
+    store.deliver('ask');
+    await clock.advance(0);
+    expect(trying.error).toBeInstanceOf(LockUnavailableError);
+    expect(store.releases).toMatchObject([{ owner: store.asks[0]?.owner }]);
+  });
+});
+
+describe('two resources under one key', () => {
+  it('exclude each other, and each is told its own name', async () => {
+    const { locks } = faultyLocks({ key: () => 'one' });
+    const first = await locks.acquire('first');
+    const waiting = locks.acquire('second');
+    await first.release();
+    expect((await waiting).resource).toBe('second');
+  });
+});
+
+describe('waiting for the first answer', () => {
+  it('is not counted as unreachable for those who joined meanwhile', async () => {
+    const { clock, locks, store, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    store.hold('ask');
+    const both = [
+      outcome(locks.acquire('goods:300', { waitMs: 5 })),
+      outcome(locks.acquire('goods:300', { waitMs: 5 })),
+    ];
+    await clock.advance(8);
+    store.deliver('ask');
+    await clock.advance(0);
+    for (const { error } of both) expect(error).toBeInstanceOf(LockTimeoutError);
+  });
+});
+
+describe('looking at a lock', () => {
+  it('ends when the store does not answer', async () => {
+    const { clock, locks, store } = faultyLocks();
+    store.hold('inspect');
+    const looking = outcome(locks.inspect('goods:300'));
+    await clock.advance(1_000);
+    expect(looking.error).toBeInstanceOf(LockUnavailableError);
+  });
+});
+
 describe('waiting while the application shuts down', () => {
   it('is refused, for those inside and for those who come', async () => {
     const { clock, locks, stranger } = faultyLocks();

@@ -1,0 +1,123 @@
+import { Readable } from 'node:stream';
+import {
+  type CallHandler,
+  Controller,
+  type ExecutionContext,
+  Get,
+  Injectable,
+  type NestInterceptor,
+  Param,
+  StreamableFile,
+  UseInterceptors,
+} from '@nestjs/common';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { CurrentLock, Lock, Locked } from 'nestjs-redis-lock';
+import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { lastValueFrom, Observable, retry, timeout } from 'rxjs';
+import { closeApps, startApp, type TestApp } from './support/app.js';
+import { deferred } from './support/room.js';
+
+@Injectable()
+class RetryInTime implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(retry(1), timeout(100));
+  }
+}
+
+@Controller()
+class OddController {
+  readonly signals: AbortSignal[] = [];
+  readonly done = deferred();
+
+  @Get('old-stream/:id')
+  @Locked('goods:<id>')
+  oldStream(@Param('id') _id: string): StreamableFile {
+    const body = new Readable({ autoDestroy: false, emitClose: false, read: () => undefined });
+    body.push('all of it');
+    body.push(null);
+    return new StreamableFile(body);
+  }
+
+  @Get('no-file/:id')
+  @Locked('goods:<id>')
+  noFile(@Param('id') _id: string): object {
+    return { getStream: () => Promise.resolve(1) };
+  }
+
+  @Get('nothing/:id')
+  @Locked('goods:<id>')
+  nothing(@Param('id') _id: string): Observable<string> {
+    return undefined as never;
+  }
+
+  @Get('tries/:id')
+  @UseInterceptors(RetryInTime)
+  @Locked('goods:<id>')
+  async tries(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<string> {
+    this.signals.push(lock.signal);
+    if (this.signals.length === 1) throw new Error('the first try fails');
+    await this.done.promise;
+    return 'too late';
+  }
+}
+
+class Provider {
+  @Locked('goods:<0>')
+  nothing(_id: string): Observable<string> {
+    return undefined as never;
+  }
+
+  @Locked('goods:<0>')
+  endless(_id: string, @CurrentLock() lock?: Lock): Observable<AbortSignal> {
+    return new Observable((subscriber) => subscriber.next((lock as Lock).signal));
+  }
+}
+
+describe('a handler', () => {
+  let app: TestApp;
+  beforeEach(async () => {
+    app = await startApp({ controllers: [OddController] });
+  });
+  afterEach(() => closeApps());
+
+  it('that sends a stream which never closes itself frees the lock when it is read', async () => {
+    const response = await fetch(`${app.url}/old-stream/1`);
+    expect(response.status).toBe(200);
+    await app.log.until('released goods:1');
+  });
+
+  it('that answers an object which looks like a file frees the lock', async () => {
+    expect((await fetch(`${app.url}/no-file/1`)).status).toBe(200);
+    await app.log.until('released goods:1');
+  });
+
+  it('that answers nothing where an Observable was declared frees the lock', async () => {
+    expect((await fetch(`${app.url}/nothing/1`)).status).toBe(200);
+    await app.log.until('released goods:1');
+  });
+
+  it('is told in its second try too that nobody waits any more', async () => {
+    const controller = app.nest.get(OddController);
+    expect((await fetch(`${app.url}/tries/1`)).status).toBe(500);
+    expect(controller.signals.map(({ aborted }) => aborted)).toEqual([true, true]);
+    expect(await app.isLocked('goods:1')).toBe(true);
+    controller.done.resolve();
+    await app.log.until('released goods:1');
+  });
+});
+
+describe('a provider', () => {
+  it('that answers nothing where an Observable was declared frees the lock', async () => {
+    const locks = createTestLocks();
+    expect(await lastValueFrom(withLocks(new Provider(), locks).nothing('1'))).toBeUndefined();
+    expect(await locks.inspect('goods:1')).toBeNull();
+  });
+
+  it('is told when nobody listens to its Observable any more', async () => {
+    const signal = deferred<AbortSignal>();
+    const subscription = withLocks(new Provider()).endless('1').subscribe((aborting) => signal.resolve(aborting));
+    await signal.promise;
+    subscription.unsubscribe();
+    expect((await signal.promise).reason).toHaveProperty('name', 'AbortError');
+  });
+});
