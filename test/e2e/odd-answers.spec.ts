@@ -115,7 +115,9 @@ describe('a provider', () => {
 
   it('is told when nobody listens to its Observable any more', async () => {
     const signal = deferred<AbortSignal>();
-    const subscription = withLocks(new Provider()).endless('1').subscribe((aborting) => signal.resolve(aborting));
+    const subscription = withLocks(new Provider())
+      .endless('1')
+      .subscribe((aborting) => signal.resolve(aborting));
     await signal.promise;
     subscription.unsubscribe();
     expect((await signal.promise).reason).toHaveProperty('name', 'AbortError');
