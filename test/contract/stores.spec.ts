@@ -7,6 +7,7 @@ import { SystemClock } from '../../lib/core/clock.js';
 
 async function onRedis(factory: StoreFactory): Promise<StoreUnderTest> {
   const redis = new Redis(process.env['TEST_REDIS_URL'] as string);
+  await redis.ping();
   const clock = new SystemClock();
   const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis });
   return {
