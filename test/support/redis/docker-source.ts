@@ -8,7 +8,9 @@ const REDIS_PORT = 6_379;
 async function startContainer(image: string, options: StartOptions = {}): Promise<RedisServer> {
   // Loaded here only: it is slow to load, and of no use where no engine runs.
   const { RedisContainer } = await import('@testcontainers/redis');
-  const command = ['redis-server', '--save', '', '--appendonly', 'no', ...(options.args ?? [])];
+  // Its port is reached from outside of the container, which a server without a password refuses in protected mode.
+  const open = ['--protected-mode', 'no'];
+  const command = ['redis-server', '--save', '', '--appendonly', 'no', ...open, ...(options.args ?? [])];
   const container = new RedisContainer(image).withCommand(command);
   if (options.port !== undefined) container.withExposedPorts({ container: REDIS_PORT, host: options.port });
   const started = await container.start();
