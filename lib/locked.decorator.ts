@@ -31,8 +31,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends L
   readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: A) => unknown);
 }
 
-// oxlint-disable-next-line no-explicit-any -- any method can be decorated
-type AnyMethod = (...args: any[]) => unknown;
+type AnyMethod = (...args: never[]) => unknown;
 
 /** Fails to compile where a key function's parameters are not the method's. */
 export type Fits<A extends readonly unknown[], M extends AnyMethod> = [A] extends [never[]]
