@@ -78,7 +78,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
   const { name = DEFAULT_INSTANCE, onBusy = 'throw', ...lockOptions } = options;
   return (target, propertyKey, descriptor) => {
     const where = describeMethod(target, propertyKey);
-    const original = methodOf(where, target, descriptor as PropertyDescriptor | undefined);
+    const original = methodOf(where, target, descriptor);
     checkOptions(where, lockOptions, onBusy);
     const method: LockedMethod = {
       name: where,
