@@ -14,6 +14,10 @@ export interface ContenderTools {
   /** Why the store cannot be reached; undefined while it can, as far as is known. */
   readonly outage: Error | undefined;
   nextOwner(): string;
+  /** The store has answered, whatever it was. */
+  reachable(): void;
+  /** The store has not answered in time. */
+  silent(): void;
 }
 
 /** For whom a contender asks. */
@@ -124,6 +128,7 @@ export class Contender {
   private answered(ask: Ask, reply: AskReply): void {
     if (this.state.kind !== 'asking' || this.state.ask !== ask) return this.answeredLate(ask, reply);
     this.state.timer.cancel();
+    if (reply.status !== 'expired') this.tools.reachable();
     if (reply.status === 'granted') return this.granted(ask, reply.token);
     if (reply.status === 'held') return this.refused(ask, reply.remainingMs);
     const failure = this.unavailable('the request could not be delivered in time');
@@ -160,6 +165,7 @@ export class Contender {
 
   private timedOut(ask: Ask): void {
     this.unanswered = ask;
+    this.tools.silent();
     this.giveUp(ask, this.unavailable(`no answer within ${this.tools.requestTimeoutMs} ms`));
   }
 

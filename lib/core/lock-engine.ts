@@ -24,6 +24,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   readonly releaser: Releaser;
   readonly requestTimeoutMs: number;
   outage: Error | undefined;
+  private warned = false;
 
   /** Random, so that no two instances and no two starts of one ever share an owner. */
   private readonly instanceId = randomBytes(12).toString('base64url');
@@ -158,11 +159,22 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
 
   unreachable(error: Error): void {
     this.outage = error;
-    this.parts.warn(`Redis cannot be reached, locks are unavailable until it answers: ${error.message}`);
+    this.warnOfOutage(error.message);
+  }
+
+  silent(): void {
+    this.warnOfOutage(`no answer within ${this.requestTimeoutMs} ms`);
   }
 
   reachable(): void {
     this.outage = undefined;
+    this.warned = false;
+  }
+
+  /** Once, until it answers again. */
+  private warnOfOutage(why: string): void {
+    if (!this.warned) this.parts.warn(`Redis cannot be reached, locks are unavailable until it answers: ${why}`);
+    this.warned = true;
   }
 
   private gateOf({ key }: Target): Gate {

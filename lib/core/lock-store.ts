@@ -90,7 +90,7 @@ export interface HolderInfo {
 export interface StoreListener {
   /** A connection ended: nothing that was asked over it may ever be answered. */
   disconnected(): void;
-  /** The store cannot be reached, and why; once until it can be again. */
+  /** The store cannot be reached, and why; may be told again and again. */
   unreachable(error: Error): void;
   /** The store answers (again). */
   reachable(): void;

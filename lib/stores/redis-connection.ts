@@ -18,7 +18,6 @@ export class RedisConnection {
   private listener: StoreListener | undefined;
   private check: Timer | undefined;
   private up = false;
-  private out = false;
 
   constructor(
     readonly client: RedisClient,
@@ -67,7 +66,7 @@ export class RedisConnection {
   /** Takes in the server's time from a reply. */
   heard(serverMicros: number, sentAt: number): void {
     this.serverTime.learn(serverMicros / 1000, sentAt, this.clock.now());
-    this.reachable();
+    this.listener?.reachable();
   }
 
   /** One TIME for all who want to know; while the connection is down, its command waits in the client's queue. */
@@ -115,14 +114,6 @@ export class RedisConnection {
   }
 
   private unreachable(error: Error): void {
-    if (this.out) return;
-    this.out = true;
     this.listener?.unreachable(error);
-  }
-
-  private reachable(): void {
-    if (!this.out) return;
-    this.out = false;
-    this.listener?.reachable();
   }
 }

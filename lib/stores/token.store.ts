@@ -70,6 +70,7 @@ class TokenStore implements LockStore {
 
   async ask(request: AskRequest): Promise<AskReply> {
     try {
+      if (!(await this.synchronised(request))) return { status: 'expired' };
       const reply = await this.askOnce(request);
       // The server's clock may have been set forward since it was last heard: its answer has told, so ask once more.
       return reply.status === 'expired' ? await this.askOnce(request) : reply;
@@ -111,12 +112,13 @@ class TokenStore implements LockStore {
     return Promise.resolve();
   }
 
-  /** Waits for the server's time; false if the ask was called off meanwhile. */
-  private async connected(owner: string, until: number): Promise<boolean> {
+  /** Waits for the server's time, if need be; false if the ask was called off meanwhile. */
+  private async synchronised({ owner, expiresAt }: AskRequest): Promise<boolean> {
+    if (this.connection.microsAt(expiresAt) !== undefined) return true;
     this.unsent.add(owner);
     let wanted = false;
     try {
-      await this.connection.synchronise(until);
+      await this.connection.synchronise(expiresAt);
     } finally {
       wanted = this.unsent.delete(owner);
     }
@@ -125,9 +127,6 @@ class TokenStore implements LockStore {
 
   private async askOnce({ keys, owner, leaseMs, expiresAt }: AskRequest): Promise<AskReply> {
     const { clock } = this.context;
-    if (this.connection.microsAt(expiresAt) === undefined && !(await this.connected(owner, expiresAt))) {
-      return { status: 'expired' };
-    }
     const deadline = this.connection.microsAt(expiresAt);
     const sentAt = clock.now();
     // Without a connection, or without anybody who still waits for the answer, it is not sent at all.

@@ -47,6 +47,23 @@ describe('a network that fails', () => {
     expect(await direct.inspect('goods:300')).toBeNull();
   });
 
+  it('and connects too late for a caller who has left: nothing is asked any more', async () => {
+    const admin = new Redis(testRedisUrl());
+    proxy.hold('replies');
+    const locks = start({ requestTimeoutMs: 5_000 });
+    const abort = new AbortController();
+    const asking = locks.acquire('goods:300', { signal: abort.signal }).catch((reason: unknown) => reason);
+    await eventually('the client connects', () => proxy.connectionCount > 0);
+    abort.abort(new Error('gone home'));
+    expect(await asking).toEqual(new Error('gone home'));
+    proxy.resume('replies');
+    await locks.using('other:1', () => undefined);
+    // Whoever was granted a lock of this family has left a fence behind.
+    expect(await admin.exists(`{${running.prefix}other}|fence`)).toBe(1);
+    expect(await admin.exists(`{${running.prefix}goods}|fence`)).toBe(0);
+    await admin.quit();
+  });
+
   it('and resets the connection while an ask is unanswered: one retry gets the lock', async () => {
     const locks = start({ requestTimeoutMs: 1_000 });
     await locks.using('goods:300', () => undefined);

@@ -70,6 +70,8 @@ describe('a Redis that fails', () => {
     await locks.using('goods:300', () => undefined);
     server.pause();
     await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ message: expect.stringContaining('200 ms') });
+    await expect(locks.tryAcquire('goods:301')).rejects.toBeInstanceOf(LockUnavailableError);
+    expect(running.warnings).toEqual([expect.stringContaining('Redis cannot be reached')]);
     server.resume();
     await other.using('goods:300', { waitMs: 2_000 }, () => undefined);
     await eventually('nothing is left locked', async () => (await other.inspect('goods:300')) === null);
