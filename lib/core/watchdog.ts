@@ -1,6 +1,5 @@
 import type { Clock, Timer } from './clock.js';
 import type { Grant } from './grant.js';
-import { runOutside } from './held-locks.js';
 import type { ExtendReply, LockStore } from './lock-store.js';
 
 /** What the watchdog finds out. */
@@ -116,7 +115,7 @@ export class Watchdog {
     this.timer?.cancel();
     this.armedFor = turn;
     const delayMs = Math.max(0, turn - this.clock.now());
-    this.timer = runOutside(() => this.clock.schedule(delayMs, () => this.tick(), true));
+    this.timer = this.clock.schedule(delayMs, () => this.tick(), true);
   }
 
   private tick(): void {

@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import type { Clock, Timer } from '../core/clock.js';
 
 interface Alarm {
@@ -29,7 +30,8 @@ export class ManualClock implements Clock {
   }
 
   schedule(delayMs: number, task: () => void): Timer {
-    const alarm: Alarm = { at: this.time + delayMs, task };
+    // As a real timer's, its task runs in the asynchronous context that set it.
+    const alarm: Alarm = { at: this.time + delayMs, task: AsyncResource.bind(task) };
     this.alarms.add(alarm);
     return { cancel: () => void this.alarms.delete(alarm) };
   }
