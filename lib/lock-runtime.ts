@@ -31,6 +31,7 @@ export class LockRuntime {
       clock,
       instance,
       requestTimeoutMs: options.requestTimeoutMs,
+      passing: { maxLocalPasses: options.maxLocalPasses, maxLocalHoldMs: options.maxLocalHoldMs },
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
       warn: (message) => logger.warn(message),
     });
@@ -64,6 +65,7 @@ function openStore({ store, redis, requestTimeoutMs }: ResolvedOptions, clock: C
     clock,
     requestTimeoutMs,
     redis: () => (opened ??= openRedis(redis, clock)).client,
+    subscriber: () => (opened ??= openRedis(redis, clock)).subscriber(),
   });
   const close = async (): Promise<void> => {
     await made.close();

@@ -1,12 +1,14 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { type Clock, inTime } from './core/clock.js';
-import type { RedisClient } from './stores/redis-client.js';
+import type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
 
 /** The module's client, and how to end it. */
 export interface OpenedRedis {
   readonly client: RedisClient;
   /** Begins to connect what was opened here. Until then nothing is open that a failed start could leave behind. */
   connect(): void;
+  /** Makes another connection to the same place, for its caller to open and close; undefined if the client cannot be copied. */
+  subscriber(): RedisSubscriber | undefined;
   /** Closes what was opened here; a client that was given is left alone. */
   close(): Promise<void>;
 }
@@ -16,14 +18,22 @@ const QUIT_TIMEOUT_MS = 500;
 
 /** Takes the client that was given, or opens one. */
 export function openRedis(redis: string | RedisOptions | RedisClient, clock: Clock): OpenedRedis {
-  if (isClient(redis)) return { client: redis, connect: () => undefined, close: () => Promise.resolve() };
+  if (isClient(redis)) {
+    const subscriber = (): RedisSubscriber | undefined => ('duplicate' in redis ? copyOf(redis as Redis) : undefined);
+    return { client: redis, subscriber, connect: () => undefined, close: () => Promise.resolve() };
+  }
   const client = typeof redis === 'string' ? new Redis(redis, OURS) : new Redis({ ...OURS, ...redis });
   // Without a listener ioredis writes every refused connection to the console; the module tells about it once.
   client.on('error', () => undefined);
   const connect = (): void => {
     if (client.status === 'wait') client.connect().catch(() => undefined);
   };
-  return { client, connect, close: () => closeClient(client, clock) };
+  return { client, subscriber: () => copyOf(client), connect, close: () => closeClient(client, clock) };
+}
+
+/** It is subscribed anew by its owner, who wants to know when. */
+function copyOf(client: Redis): RedisSubscriber {
+  return client.duplicate({ ...OURS, connectionName: 'nestjs-redis-lock:hand-offs', autoResubscribe: false });
 }
 
 /**

@@ -111,6 +111,23 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal'> {
   readonly key?: (resource: string) => string;
 
   /**
+   * How often a lock may be passed on among those who wait for it in this module instance, before other instances get their
+   * turn. Passing costs Redis nothing and takes microseconds. Many: a busy resource is served fast, and those who wait in
+   * other instances are overtaken up to that often each time. 0: strict order, and every hand-over goes through Redis.
+   *
+   * @default 16
+   */
+  readonly maxLocalPasses?: number;
+
+  /**
+   * How long a lock may be passed on within this module instance, in milliseconds from the grant by Redis. Long: fewer
+   * requests. Short: other instances wait less. Locks that are held for longer than this are never passed on.
+   *
+   * @default 50
+   */
+  readonly maxLocalHoldMs?: number;
+
+  /**
    * How long one request to Redis may take, in milliseconds. Long: callers learn late that Redis is gone. Short: a slow
    * Redis looks like one that is gone.
    *

@@ -7,7 +7,7 @@ type LockDefaults = Required<Omit<LockOptions, 'signal'>>;
 export interface ResolvedOptions
   extends
     LockDefaults,
-    Required<Pick<RedisLockModuleOptions, 'redis' | 'prefix' | 'hashTag' | 'requestTimeoutMs' | 'shutdownGraceMs'>>,
+    Required<Omit<RedisLockModuleOptions, keyof LockOptions | 'key' | 'store'>>,
     Pick<RedisLockModuleOptions, 'key' | 'store'> {}
 
 /** A lock's options with the module's filled in. */
@@ -30,6 +30,8 @@ const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'store'> = {
   redis: 'redis://127.0.0.1:6379',
   prefix: 'lock_',
   hashTag: 'family',
+  maxLocalPasses: 16,
+  maxLocalHoldMs: 50,
   requestTimeoutMs: 1_000,
   shutdownGraceMs: 5_000,
 };
@@ -42,6 +44,9 @@ interface Rule {
 const MIN_TTL_MS = 50;
 /** Redis keeps expiries as 64-bit milliseconds since 1970; a year is more than any lease needs. */
 const MAX_TTL_MS = 365 * 24 * 3600 * 1000;
+
+/** Every pass has a fencing token set aside; tokens are microseconds, and must not run ahead of the clock. */
+const MAX_LOCAL_PASSES = 256;
 
 const atLeast = (least: number): Rule => ({
   allowed: `a number of milliseconds from ${least} up, or Infinity`,
@@ -89,6 +94,11 @@ export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
   },
   hashTag: oneOf('family', 'resource'),
   key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
+  maxLocalPasses: {
+    allowed: `a whole number from 0 to ${MAX_LOCAL_PASSES}`,
+    fits: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MAX_LOCAL_PASSES,
+  },
+  maxLocalHoldMs: between(0, 2 ** 31 - 1),
   requestTimeoutMs: between(10, 2 ** 31 - 1),
   shutdownGraceMs: between(0, 2 ** 31 - 1),
   store: {

@@ -136,6 +136,13 @@ export class ServerTime {
     this.reading = { serverMs, sentAt, receivedAt };
   }
 
+  /** A local moment that is not later than the server's `serverMs`. Undefined while nothing is known. */
+  notAfter(serverMs: number): number | undefined {
+    if (this.reading === undefined) return undefined;
+    const age = serverMs - this.reading.serverMs;
+    return this.reading.sentAt + age - Math.abs(age) * DRIFT_RATE;
+  }
+
   /** Drops what is known: the next answer may come from another server. */
   forget(): void {
     this.reading = undefined;

@@ -1,65 +1,27 @@
-import type { Clock, Timer } from './clock.js';
+import { Ask, handOffLease, pauseAfterSilence, startOf } from './ask.js';
+import type { Timer } from './clock.js';
+import type { ContenderTools, Principal } from './contender-terms.js';
 import { LockUnavailableError } from './errors.js';
-import { deadlineOf } from './grant.js';
-import type { AskReply, LockStore } from './lock-store.js';
+import { deadlineOf, type StoreGrant } from './grant.js';
+import type { AskReply, GrantedTokens, HandOff, Held } from './lock-store.js';
 import { failedBecause, heldUntil, type LastWord, unavailable } from './refusal.js';
-import type { Releaser } from './releaser.js';
-
-/** What a contender asks with. */
-export interface ContenderTools {
-  readonly store: LockStore;
-  readonly clock: Clock;
-  readonly releaser: Releaser;
-  readonly requestTimeoutMs: number;
-  /** Why the store cannot be reached; undefined while it can, as far as is known. */
-  readonly outage: Error | undefined;
-  nextOwner(): string;
-  /** The store has answered, whatever it was. */
-  reachable(): void;
-  /** The store has not answered in time. */
-  silent(): void;
-}
-
-/** For whom a contender asks. */
-export interface Principal {
-  readonly resource: string;
-  readonly key: string;
-  /** The lease that is wanted now. */
-  leaseMs(): number;
-  granted(ask: Ask, token: number | undefined): void;
-  /** The store has refused, or has not been heard. The contender goes on by itself until it is stopped. */
-  heard(word: LastWord): void;
-  /** Nothing that was asked is unanswered any more. */
-  settled(): void;
-}
-
-/** One try to get the key; repeated with the same owner until it is granted or given up. */
-export interface Ask {
-  readonly owner: string;
-  /** What whoever was first in line wanted when it was sent last. */
-  leaseMs: number;
-  /** When it was sent last: leases are counted from before the request left. */
-  sentAt: number;
-  refusals: number;
-}
 
 type State =
   | { readonly kind: 'idle' }
   /** The last ask was given up and is not answered yet: the next one has to wait for that. */
   | { readonly kind: 'blocked' }
   | { readonly kind: 'asking'; readonly ask: Ask; readonly timer: Timer }
-  /** Refused: asks again when the timer fires; with another ask, if the last one was given up. */
-  | { readonly kind: 'pausing'; readonly timer: Timer; readonly granted?: Ask };
+  /** Refused, in the store's queue or not: asks again when the timer fires. */
+  | { readonly kind: 'waiting'; readonly ask: Ask; readonly timer: Timer }
+  /** Given up without an answer: asks anew when the timer fires. */
+  | { readonly kind: 'recovering'; readonly timer: Timer };
 
 const IDLE: State = { kind: 'idle' };
-const BLOCKED: State = { kind: 'blocked' };
-
-const FIRST_PAUSE_MS = 10;
-const LONGEST_PAUSE_MS = 200;
 
 /**
- * Asks the store for one key, for all who wait for it in one module instance: again and again, with jittered pauses, until
- * the key is granted or nobody wants it any more.
+ * Asks the store for one key, for all who wait for it in one module instance, until the key is granted or nobody wants it
+ * any more. Where the store has a queue it waits there, to be handed the lock, and asks again now and then only in case that
+ * something got lost; otherwise it asks again and again, with jittered pauses.
  *
  * An ask whose answer nobody waits for may still run. So a release goes behind it, the next ask has another owner, and at
  * most one given-up ask is unanswered at a time.
@@ -86,20 +48,44 @@ export class Contender {
 
   /** Begins to ask. */
   start(): void {
-    if (this.unanswered !== undefined) this.state = BLOCKED;
-    else this.send({ owner: this.tools.nextOwner(), leaseMs: 0, sentAt: 0, refusals: 0 });
+    if (this.unanswered !== undefined) this.state = { kind: 'blocked' };
+    else this.send(new Ask(this.tools.nextOwner()));
   }
 
   /** Nobody wants the key any more. */
   stop(): void {
     const { state } = this;
-    if (state.kind === 'asking') {
-      this.unanswered = state.ask;
-      this.releaseBehind(state.ask);
-    }
-    if (state.kind === 'pausing' && state.granted !== undefined) this.releaseBehind(state.granted);
-    if (state.kind === 'asking' || state.kind === 'pausing') state.timer.cancel();
+    if ('timer' in state) state.timer.cancel();
+    if (state.kind === 'asking') this.unanswered = state.ask;
+    if (state.kind === 'asking' || (state.kind === 'waiting' && state.ask.standing)) this.releaseBehind(state.ask);
     this.state = IDLE;
+  }
+
+  /** Somebody has come who would wait in the queue: so far nobody would. */
+  patienceCame(): void {
+    if (this.state.kind === 'waiting' && this.wantsQueue && !this.state.ask.forQueue) this.askNow(this.state.ask);
+  }
+
+  /** The store has handed the lock over, to an ask of ours if its owner is current. */
+  handedOver(handOff: HandOff): void {
+    const { state } = this;
+    const now = this.tools.clock.now();
+    const ask = state.kind === 'asking' || state.kind === 'waiting' ? state.ask : undefined;
+    if (ask?.owner !== handOff.owner) return this.releaseBehind({ ...handOff, sentAt: now });
+    const startedAt = startOf(handOff, now);
+    if (startedAt !== undefined) {
+      // Handed over before the answer has come: that one will say nothing new.
+      if (state.kind === 'asking') this.unanswered = ask;
+      return this.granted(ask, { ...handOff, sentAt: startedAt });
+    }
+    // Too old to be believed in, or of unknown age: the same owner asks whether the lock is its own still.
+    ask.handedBlindly = true;
+    if (state.kind === 'waiting') this.askNow(ask);
+  }
+
+  /** Hand-offs can be heard (again): what was missed until now has to be asked for. */
+  listening(): void {
+    if (this.state.kind === 'waiting') this.askNow(this.state.ask);
   }
 
   /** A connection ended: what was asked over it may never be answered. */
@@ -112,11 +98,20 @@ export class Contender {
   private send(ask: Ask): void {
     const { store, clock, requestTimeoutMs } = this.tools;
     ask.sentAt = clock.now();
-    ask.leaseMs = this.principal.leaseMs();
-    const { owner, leaseMs } = ask;
+    ask.leaseMs = this.principal.leaseMs;
+    ask.forQueue = this.wantsQueue;
+    ask.handedBlindly = false;
     const expiresAt = ask.sentAt + requestTimeoutMs;
-    const keys = [this.principal.key];
-    const answer = store.ask({ keys, owner, mode: 'exclusive', leaseMs, queue: false, expiresAt });
+    const answer = store.ask({
+      keys: [this.principal.key],
+      owner: ask.owner,
+      mode: 'exclusive',
+      leaseMs: ask.leaseMs,
+      queue: ask.forQueue,
+      handOffMs: handOffLease(ask.leaseMs),
+      tokens: this.principal.tokens,
+      expiresAt,
+    });
     // Started behind the ask, so that a store which gives up at `expiresAt` by itself is heard first.
     this.state = { kind: 'asking', ask, timer: clock.schedule(requestTimeoutMs, () => this.timedOut(ask)) };
     answer.then(
@@ -128,31 +123,44 @@ export class Contender {
   private answered(ask: Ask, reply: AskReply): void {
     if (this.state.kind !== 'asking' || this.state.ask !== ask) return this.answeredLate(ask, reply);
     this.state.timer.cancel();
-    if (reply.status !== 'expired') this.tools.reachable();
-    if (reply.status === 'granted') return this.granted(ask, reply.token);
-    if (reply.status === 'held') return this.refused(ask, reply.remainingMs);
+    if (reply.status !== 'expired') this.tools.health.reachable();
+    if (reply.status === 'granted') return this.grantedByReply(ask, reply);
+    if (reply.status === 'held') return this.refused(ask, reply);
     const failure = this.unavailable('the request could not be delivered in time');
-    this.pause(this.backoff(ask), failedBecause(failure), ask);
+    this.wait(ask, ask.backoff(this.tools.clock), failedBecause(failure));
   }
 
-  private granted(ask: Ask, token: number | undefined): void {
-    if (this.tools.clock.now() < deadlineOf(ask.sentAt, ask.leaseMs)) {
-      this.state = IDLE;
-      return this.principal.granted(ask, token);
-    }
+  private grantedByReply(ask: Ask, { token, tokens }: GrantedTokens): void {
+    const { owner, sentAt, leaseMs } = ask;
+    const late = this.tools.clock.now() >= deadlineOf(sentAt, leaseMs);
+    if (!late) return this.granted(ask, { owner, sentAt, leaseMs, token, tokens });
+    ask.standing = true;
     // Asked again, the same owner gets a full lease, if nobody else has the key by now.
-    const failure = this.unavailable(`the answer took longer than the lease of ${ask.leaseMs} ms`);
-    this.pause(0, failedBecause(failure), ask, ask);
+    const failure = this.unavailable(`the answer took longer than the lease of ${leaseMs} ms`);
+    this.wait(ask, 0, failedBecause(failure));
   }
 
-  private refused(ask: Ask, remainingMs: number | undefined): void {
-    const until = remainingMs === undefined ? undefined : this.tools.clock.now() + remainingMs;
-    this.pause(Math.min(this.backoff(ask), (remainingMs ?? Infinity) + 1), heldUntil(until), ask);
+  private granted(ask: Ask, grant: StoreGrant): void {
+    const { state } = this;
+    ask.granted = true;
+    if ('timer' in state) state.timer.cancel();
+    this.state = IDLE;
+    this.principal.granted(grant);
   }
 
-  /** Nobody waits for this ask any more; what it was given is given back, wherever the release behind it may be. */
+  private refused(ask: Ask, reply: Held): void {
+    const { clock } = this.tools;
+    ask.standing ||= reply.queued;
+    const until = reply.remainingMs === undefined ? undefined : clock.now() + reply.remainingMs;
+    this.wait(ask, ask.pauseAfter(reply, clock), heldUntil(until));
+    // What has come up since it was asked counts only if somebody is still waiting.
+    if (this.state.kind !== 'waiting') return;
+    if (ask.handedBlindly || (this.wantsQueue && !ask.forQueue)) this.askNow(ask);
+  }
+
+  /** Nobody waits for this answer any more; what was given is given back, wherever the release behind it may be. */
   private answeredLate(ask: Ask, reply: AskReply): void {
-    if (reply.status === 'granted') this.releaseBehind(ask);
+    if (reply.status === 'granted' && !ask.granted) this.releaseBehind(ask);
     if (this.unanswered === ask) this.settle();
   }
 
@@ -164,15 +172,19 @@ export class Contender {
   }
 
   private timedOut(ask: Ask): void {
+    const { health, requestTimeoutMs } = this.tools;
     this.unanswered = ask;
-    this.tools.silent();
-    this.giveUp(ask, this.unavailable(`no answer within ${this.tools.requestTimeoutMs} ms`));
+    const why = `no answer within ${requestTimeoutMs} ms`;
+    health.silent(why);
+    this.giveUp(ask, this.unavailable(why));
   }
 
   private giveUp(ask: Ask, error: LockUnavailableError): void {
+    const { clock } = this.tools;
     if (this.state.kind === 'asking') this.state.timer.cancel();
     this.releaseBehind(ask);
-    this.pause(this.jittered(LONGEST_PAUSE_MS), failedBecause(error));
+    this.state = { kind: 'recovering', timer: clock.schedule(pauseAfterSilence(clock), () => this.start()) };
+    this.principal.heard(failedBecause(error));
   }
 
   private settle(): void {
@@ -181,32 +193,28 @@ export class Contender {
     else if (this.settled) this.principal.settled();
   }
 
-  /** @param granted what the store may have given still, too late to be believed in. */
-  private pause(delayMs: number, word: LastWord, ask?: Ask, granted?: Ask): void {
-    const again = (): void => (ask === undefined ? this.start() : this.send(ask));
-    this.state = { kind: 'pausing', timer: this.tools.clock.schedule(delayMs, again), granted };
+  private wait(ask: Ask, pauseMs: number, word: LastWord): void {
+    this.state = { kind: 'waiting', ask, timer: this.tools.clock.schedule(pauseMs, () => this.send(ask)) };
     this.principal.heard(word);
   }
 
-  private backoff(ask: Ask): number {
-    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** ask.refusals);
-    ask.refusals += 1;
-    return this.jittered(pauseMs);
+  private askNow(ask: Ask): void {
+    if (this.state.kind === 'waiting') this.state.timer.cancel();
+    this.send(ask);
   }
 
-  /** So that contenders do not ask in step. */
-  private jittered(pauseMs: number): number {
-    return pauseMs * (0.5 + this.tools.clock.random() / 2);
+  private get wantsQueue(): boolean {
+    return this.tools.store.capabilities.queue && this.principal.patient;
   }
 
-  private releaseBehind({ owner, sentAt, leaseMs }: Ask): void {
+  private releaseBehind({ owner, sentAt, leaseMs }: Pick<Ask, 'owner' | 'sentAt' | 'leaseMs'>): void {
     const { resource, key } = this.principal;
     // It may run as late as it is still valid.
     const leaseOverAt = sentAt + this.tools.requestTimeoutMs + leaseMs;
-    this.tools.releaser.releaseBehind({ resource, key, owner, leaseOverAt, keepUntil: 0 });
+    this.tools.releaser.releaseBehind({ resource, key, owner, leaseMs, leaseOverAt, keepUntil: 0 });
   }
 
-  private unavailable(why: string, cause: unknown = this.tools.outage): LockUnavailableError {
+  private unavailable(why: string, cause: unknown = this.tools.health.outage): LockUnavailableError {
     return unavailable(this.principal.resource, why, { cause });
   }
 }

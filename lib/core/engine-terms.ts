@@ -1,5 +1,6 @@
 import type { Clock } from './clock.js';
 import type { LockStore } from './lock-store.js';
+import type { PassingLimits } from './tenure.js';
 import type { AcquireTerms } from './waiter.js';
 
 /** What an engine is made of. */
@@ -7,6 +8,7 @@ export interface EngineParts {
   readonly store: LockStore;
   readonly clock: Clock;
   readonly requestTimeoutMs: number;
+  readonly passing: PassingLimits;
   /** The module instance's name, for events. */
   readonly instance: string;
   /** Throws if that is no lease. */

@@ -1,13 +1,18 @@
 import type { Timer } from './clock.js';
-import { driftOf } from './clock.js';
-import { type Ask, Contender, type ContenderTools, type Principal } from './contender.js';
+import { Contender } from './contender.js';
+import type { ContenderTools, Principal } from './contender-terms.js';
 import type { LockError } from './errors.js';
-import { Grant } from './grant.js';
+import { Grant, type Lease, type StoreGrant } from './grant.js';
+import type { HandOff } from './lock-store.js';
 import { closed, heldUntil, type LastWord, refusal, SILENT } from './refusal.js';
-import { type AcquireTerms, Waiter, WaitingLine } from './waiter.js';
+import type { Releaser } from './releaser.js';
+import { type PassingLimits, Tenure } from './tenure.js';
+import { type AcquireTerms, leaseOf, Waiter, WaitingLine } from './waiter.js';
 
 /** What a gate needs of its engine. */
 export interface GateKeeper extends ContenderTools {
+  readonly releaser: Pick<Releaser, 'release' | 'releaseBehind'>;
+  readonly passing: PassingLimits;
   granted(grant: Grant): void;
   /** The gate has nothing left to remember. */
   forget(gate: Gate): void;
@@ -17,9 +22,9 @@ export interface GateKeeper extends ContenderTools {
 type State =
   | { readonly kind: 'empty' }
   | { readonly kind: 'contending' }
-  | { readonly kind: 'holding'; readonly grant: Grant }
+  | { readonly kind: 'holding'; readonly grant: Grant; readonly tenure: Tenure }
   /** The hold has ended before its `minHoldMs`. */
-  | { readonly kind: 'resting'; readonly timer: Timer };
+  | { readonly kind: 'resting'; readonly tenure: Tenure; readonly timer: Timer };
 
 const EMPTY: State = { kind: 'empty' };
 const CONTENDING: State = { kind: 'contending' };
@@ -52,20 +57,40 @@ export class Gate implements Principal {
     this.line.push(waiter);
     waiter.onAbort((reason) => this.refuse(waiter, reason));
     if (this.state.kind === 'empty') this.contend();
-    else this.startTimer(waiter);
+    else {
+      this.startTimer(waiter);
+      this.contender.patienceCame();
+    }
     return waiter.granted;
   }
 
-  /** Ends a grant, in good order or lost, and turns to the next waiter. Answers the store's word. */
+  /**
+   * Ends a grant, in good order or lost, and turns to the next waiter: by passing the lock on to it, if that may be. Answers
+   * the store's word; what is passed on was held to the end.
+   */
   end(grant: Grant): Promise<boolean> {
     if (this.state.kind !== 'holding' || this.state.grant !== grant) return Promise.resolve(false);
+    const { tenure } = this.state;
     const { clock } = this.keeper;
     const keepUntil = grant.state === 'lost' ? 0 : grant.minHoldUntil;
     const restMs = keepUntil - clock.now();
+    if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, tenure)) return Promise.resolve(true);
     const released = this.giveBack(grant, keepUntil);
-    if (restMs > 0) this.state = { kind: 'resting', timer: clock.schedule(restMs, () => this.rested(grant), true) };
+    if (restMs > 0)
+      this.state = { kind: 'resting', tenure, timer: clock.schedule(restMs, () => this.rested(grant), true) };
     else this.turnToNext();
     return released;
+  }
+
+  handedOver(handOff: HandOff): void {
+    const { state } = this;
+    // Told twice, or after the answer to an ask: it is held already.
+    if ('tenure' in state && state.tenure.owner === handOff.owner) return;
+    this.contender.handedOver(handOff);
+  }
+
+  listening(): void {
+    this.contender.listening();
   }
 
   disconnected(): void {
@@ -83,21 +108,21 @@ export class Gate implements Principal {
     if (this.state.kind === 'resting') this.state.timer.cancel();
   }
 
-  leaseMs(): number {
+  get patient(): boolean {
+    return this.line.patient;
+  }
+
+  /** One for the first in line, and one for each behind it that the lock may be passed on to. */
+  get tokens(): number {
+    return Math.min(this.line.length - 1, this.keeper.passing.maxLocalPasses) + 1;
+  }
+
+  get leaseMs(): number {
     return leaseOf((this.line.head as Waiter).terms);
   }
 
-  granted(ask: Ask, token: number | undefined): void {
-    const waiter = this.line.head as Waiter;
-    this.line.remove(waiter);
-    const { clock } = this.keeper;
-    // Asked for with the lease of one who has left since, it may be longer than this one wants to believe in.
-    const lease = { sentAt: ask.sentAt, leaseMs: Math.min(ask.leaseMs, leaseOf(waiter.terms)) };
-    const grant = new Grant(waiter.terms.resource, this.key, ask.owner, token, waiter.terms, clock.now(), lease);
-    this.state = { kind: 'holding', grant };
-    this.lastWord = heldUntil(undefined);
-    this.keeper.granted(grant);
-    waiter.admit(grant);
+  granted(given: StoreGrant): void {
+    this.admit(new Tenure(given, this.keeper.clock.now()), given);
     this.startTimers();
   }
 
@@ -118,9 +143,31 @@ export class Gate implements Principal {
     this.startTimers();
   }
 
-  private giveBack({ resource, owner, deadline }: Grant, keepUntil: number): Promise<boolean> {
+  private passOn(grant: Grant, tenure: Tenure): boolean {
+    const { clock, passing } = this.keeper;
+    if (this.line.head === undefined || !tenure.pass(clock.now(), grant.lease, passing)) return false;
+    this.admit(tenure, grant.lease);
+    return true;
+  }
+
+  /** Lets the first in line in. */
+  private admit(tenure: Tenure, { sentAt, leaseMs }: Lease): void {
+    const waiter = this.line.head as Waiter;
+    this.line.remove(waiter);
+    const { terms } = waiter;
+    // Asked for by one who has left since, it may be longer than this one wants to believe in.
+    const lease = { sentAt, leaseMs: Math.min(leaseMs, leaseOf(terms)) };
+    const { owner, token } = tenure;
+    const grant = new Grant(terms.resource, this.key, owner, token, terms, this.keeper.clock.now(), lease);
+    this.state = { kind: 'holding', grant, tenure };
+    this.lastWord = heldUntil(undefined);
+    this.keeper.granted(grant);
+    waiter.admit(grant);
+  }
+
+  private giveBack({ resource, owner, deadline, ttlMs }: Grant, keepUntil: number): Promise<boolean> {
     const { key } = this;
-    return this.keeper.releaser.release({ resource, key, owner, leaseOverAt: deadline, keepUntil });
+    return this.keeper.releaser.release({ resource, key, owner, leaseMs: ttlMs, leaseOverAt: deadline, keepUntil });
   }
 
   private rested(grant: Grant): void {
@@ -166,9 +213,4 @@ export class Gate implements Principal {
       now: this.keeper.clock.now(),
     });
   }
-}
-
-/** A lease no longer than the hold may last at most. */
-function leaseOf({ ttlMs, maxHoldMs }: AcquireTerms): number {
-  return Math.min(ttlMs, Math.ceil(maxHoldMs + driftOf(ttlMs)));
 }

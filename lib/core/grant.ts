@@ -1,5 +1,6 @@
 import { driftOf } from './clock.js';
 import { LockLostError } from './errors.js';
+import type { GrantedTokens } from './lock-store.js';
 
 /** What a hold is kept by. */
 export interface HoldTerms {
@@ -14,6 +15,18 @@ export interface HoldTerms {
 /** Who wants to know that a grant is lost. */
 export interface LossListener {
   lost(error: LockLostError): void;
+}
+
+/** A lease, as it was asked for. */
+export interface Lease {
+  /** From when it counts on our clock: before the request left. */
+  readonly sentAt: number;
+  readonly leaseMs: number;
+}
+
+/** What the store gave to an ask. */
+export interface StoreGrant extends GrantedTokens, Lease {
+  readonly owner: string;
 }
 
 export type GrantState = 'held' | 'lost' | 'ended';
@@ -44,7 +57,7 @@ export class Grant {
     readonly token: number | undefined,
     readonly terms: HoldTerms,
     readonly grantedAt: number,
-    lease: { readonly sentAt: number; readonly leaseMs: number },
+    lease: Lease,
   ) {
     this.ttlMs = terms.ttlMs;
     this.maxHoldUntil = grantedAt + terms.maxHoldMs;
@@ -61,6 +74,11 @@ export class Grant {
   /** Why it was lost; undefined in any other state. */
   get loss(): LockLostError | undefined {
     return this.reason;
+  }
+
+  /** What it is believed in by now. */
+  get lease(): Lease {
+    return { sentAt: this.leasedAt, leaseMs: this.leaseMs };
   }
 
   /** How many holds share it. */

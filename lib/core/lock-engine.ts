@@ -3,13 +3,16 @@ import { type Clock, inTime } from './clock.js';
 import { LockEvents } from './diagnostics.js';
 import type { EngineParts, EngineTerms, Target } from './engine-terms.js';
 import { LockReentryError } from './errors.js';
-import { Gate, type GateKeeper } from './gate.js';
+import type { Gate, GateKeeper } from './gate.js';
+import { Gates } from './gates.js';
 import type { Grant } from './grant.js';
 import { heldAround, runOutside } from './held-locks.js';
 import { Lock, type LockKeeper } from './lock.js';
-import type { HolderInfo, LockStore, StoreListener } from './lock-store.js';
+import type { HandOff, HolderInfo, LockStore, StoreListener } from './lock-store.js';
 import { closed, unavailable } from './refusal.js';
 import { Releaser } from './releaser.js';
+import { StoreHealth } from './store-health.js';
+import type { PassingLimits } from './tenure.js';
 import { Watchdog, type WatchdogEvents } from './watchdog.js';
 
 type EngineState = 'open' | 'draining' | 'closed';
@@ -22,14 +25,14 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   readonly store: LockStore;
   readonly clock: Clock;
   readonly releaser: Releaser;
+  readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
-  outage: Error | undefined;
-  private warned = false;
+  readonly passing: PassingLimits;
 
   /** Random, so that no two instances and no two starts of one ever share an owner. */
-  private readonly instanceId = randomBytes(12).toString('base64url');
+  readonly instanceId = randomBytes(12).toString('base64url');
   private asks = 0;
-  private readonly gates = new Map<string, Gate>();
+  private readonly gates = new Gates(this);
   private readonly watchdog: Watchdog;
   private readonly events: LockEvents;
   private readonly stopListening: () => void;
@@ -40,8 +43,10 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     this.store = parts.store;
     this.clock = parts.clock;
     this.requestTimeoutMs = parts.requestTimeoutMs;
+    this.passing = parts.passing;
+    this.health = new StoreHealth((message) => parts.warn(message));
     this.events = new LockEvents(parts.instance);
-    this.releaser = new Releaser(this.store, this.clock, this.requestTimeoutMs);
+    this.releaser = new Releaser(this.store, this.clock, this.requestTimeoutMs, this.passing);
     this.watchdog = new Watchdog(this.store, this.clock, this);
     this.stopListening = this.store.listen(this);
   }
@@ -56,7 +61,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     const askedAt = this.clock.now();
     this.events.asked(target);
     try {
-      const grant = await this.gateOf(target).enter({ ...terms, resource: target.resource, nested });
+      const grant = await this.gates.of(target.key).enter({ ...terms, resource: target.resource, nested });
       this.events.granted(grant, grant.grantedAt - askedAt);
       return new Lock(grant, this);
     } catch (reason) {
@@ -67,7 +72,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
 
   inspect(key: string): Promise<HolderInfo | null> {
     return inTime(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
-      throw unavailable(key, `no answer within ${this.requestTimeoutMs} ms`, { cause: this.outage });
+      throw unavailable(key, `no answer within ${this.requestTimeoutMs} ms`, { cause: this.health.outage });
     });
   }
 
@@ -85,14 +90,13 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   async close(graceMs: number): Promise<void> {
     if (this.state !== 'open') return;
     this.state = 'draining';
-    for (const gate of this.gates.values()) gate.refuseOutsiders();
+    this.gates.refuseOutsiders();
     if (this.watchdog.size > 0) await this.grace(graceMs);
     this.state = 'closed';
     // Waiters first: the end of a grant must not let the next one in.
-    for (const gate of this.gates.values()) gate.close();
+    this.gates.close();
     for (const grant of this.watchdog.grants()) this.abandon(grant);
     await this.releaser.drain();
-    this.gates.clear();
     this.watchdog.close();
     this.releaser.close();
     this.stopListening();
@@ -112,14 +116,14 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   }
 
   forget(gate: Gate): void {
-    if (this.gates.get(gate.key) === gate) this.gates.delete(gate.key);
+    this.gates.forget(gate);
   }
 
   release(grant: Grant): Promise<boolean> {
     grant.end();
     this.ended(grant);
     this.events.released(grant, this.clock.now() - grant.grantedAt);
-    return this.gates.get(grant.key)?.end(grant) ?? Promise.resolve(false);
+    return this.gates.find(grant.key)?.end(grant) ?? Promise.resolve(false);
   }
 
   async extend(grant: Grant, ttlMs: number): Promise<void> {
@@ -145,7 +149,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     this.ended(grant);
     // Whether it is still there or not: what nobody holds must not stay closed. A failure is repeated by the releaser.
     this.gates
-      .get(grant.key)
+      .find(grant.key)
       ?.end(grant)
       .catch(() => undefined);
     this.parts.warn(error.message);
@@ -153,36 +157,28 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   }
 
   disconnected(): void {
-    for (const gate of this.gates.values()) gate.disconnected();
+    this.gates.disconnected();
     this.watchdog.disconnected();
   }
 
-  unreachable(error: Error): void {
-    this.outage = error;
-    this.warnOfOutage(error.message);
+  handedOver(handOff: HandOff): void {
+    this.gates.handedOver(handOff);
   }
 
-  silent(): void {
-    this.warnOfOutage(`no answer within ${this.requestTimeoutMs} ms`);
+  listening(): void {
+    this.gates.listening();
+  }
+
+  degraded(message: string): void {
+    this.parts.warn(message);
+  }
+
+  unreachable(error: Error): void {
+    this.health.unreachable(error);
   }
 
   reachable(): void {
-    this.outage = undefined;
-    this.warned = false;
-  }
-
-  /** Once, until it answers again. */
-  private warnOfOutage(why: string): void {
-    if (!this.warned) this.parts.warn(`Redis cannot be reached, locks are unavailable until it answers: ${why}`);
-    this.warned = true;
-  }
-
-  private gateOf({ key }: Target): Gate {
-    const known = this.gates.get(key);
-    if (known !== undefined) return known;
-    const gate = new Gate(key, this);
-    this.gates.set(key, gate);
-    return gate;
+    this.health.reachable();
   }
 
   private isOurs(lock: Lock): boolean {

@@ -30,27 +30,44 @@ export interface LockOwnership {
   readonly owner: string;
 }
 
+/** What whoever is next in the queue gets, where a request hands the lock on to it. */
+export interface HandOffTerms {
+  /** The lease that the next one starts with, in milliseconds. */
+  readonly handOffMs: number;
+  /** How many fencing tokens are set aside with a grant, for the holder and those it passes the lock on to locally. */
+  readonly tokens: number;
+}
+
 /** A request for a lock. */
-export interface AskRequest extends LockOwnership {
+export interface AskRequest extends LockOwnership, HandOffTerms {
   readonly mode: LockMode;
   /** How long the store keeps the lock without renewal. */
   readonly leaseMs: number;
-  /** Whether to wait in the store's queue if the lock is not free; only for stores with `queue`. */
+  /**
+   * Whether to wait in the store's queue if the lock is not free; only for stores with `queue`. Asking again with the same
+   * owner keeps the place.
+   */
   readonly queue: boolean;
   /** The moment, on the engine's clock, after which this ask must have no effect any more, wherever it may be delayed. */
   readonly expiresAt: number;
 }
 
-/** The asker holds the lock. */
-export interface Granted {
-  readonly status: 'granted';
-  /** Undefined where the store has no fencing. */
+/** The fencing tokens of a grant: the first, and how many follow one another from there; undefined without fencing. */
+export interface GrantedTokens {
   readonly token: number | undefined;
+  readonly tokens: number;
+}
+
+/** The asker holds the lock. */
+export interface Granted extends GrantedTokens {
+  readonly status: 'granted';
 }
 
 /** Somebody else holds the lock, or stands before the asker. */
 export interface Held {
   readonly status: 'held';
+  /** Whether the asker stands in the queue now. If not, although it asked to, it has to ask again by itself. */
+  readonly queued: boolean;
   /** Remaining life of what stands in the way; undefined if unknown, Infinity if it never expires by itself. */
   readonly remainingMs: number | undefined;
 }
@@ -62,9 +79,9 @@ export interface Expired {
 
 export type AskReply = Granted | Held | Expired;
 
-/** The end of a lock. */
-export interface ReleaseRequest extends LockOwnership {
-  /** Keeps the lock closed for this much longer, to expire by itself; 0 frees it now. */
+/** The end of a lock, or of waiting for it in the queue. */
+export interface ReleaseRequest extends LockOwnership, HandOffTerms {
+  /** Keeps the lock closed for this much longer, to expire by itself; 0 hands it on, or frees it if nobody waits. */
   readonly keepMs: number;
 }
 
@@ -86,8 +103,27 @@ export interface HolderInfo {
   readonly token: number | undefined;
 }
 
+/** The lock was handed to one who waits in the queue. */
+export interface HandOff extends LockOwnership, GrantedTokens {
+  /** The lease that it starts with, in milliseconds. */
+  readonly leaseMs: number;
+  /**
+   * A moment on the engine's clock that is not later than the grant; undefined if that is not known: then the owner has to
+   * ask whether the lock is still its own.
+   */
+  readonly grantedAt: number | undefined;
+}
+
 /** What a store tells the engine by itself. */
 export interface StoreListener {
+  /** The first part of all owners of this listener; hand-offs to them are told to it. */
+  readonly instanceId: string;
+  /** A lock was handed over. May be told late, twice, or never. */
+  handedOver(handOff: HandOff): void;
+  /** Hand-offs can be told (again): who waits has to ask again, for its place, and for what was missed until now. */
+  listening(): void;
+  /** Everything works, but not as it should, and why. */
+  degraded(message: string): void;
   /** A connection ended: nothing that was asked over it may ever be answered. */
   disconnected(): void;
   /** The store cannot be reached, and why; may be told again and again. */
@@ -97,8 +133,8 @@ export interface StoreListener {
 }
 
 /**
- * An algorithm that keeps locks. Each verb is atomic. `release` of what is not (any more) the owner's harms nothing and
- * may run twice. The contract is spelled out as tests in `nestjs-redis-lock/testing`.
+ * An algorithm that keeps locks. Each verb is atomic. `release` of what is not (any more) the owner's harms nothing, may
+ * run twice, and ends its waiting. The contract is spelled out as tests in `nestjs-redis-lock/testing`.
  *
  * @publicApi
  */
@@ -108,7 +144,7 @@ export interface LockStore {
   listen(listener: StoreListener): () => void;
   /** Takes the lock if it is free, or the owner's already. Throws `LockUnavailableError`. */
   ask(request: AskRequest): Promise<AskReply>;
-  /** Ends the owner's lock; false if it was not the owner's any more. Throws `LockUnavailableError`. */
+  /** Ends the owner's lock, or its place in the queue; false if the lock was not the owner's (any more). Throws `LockUnavailableError`. */
   release(request: ReleaseRequest): Promise<boolean>;
   /** Renews a batch, an answer for each in the same order. Does not throw. */
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]>;

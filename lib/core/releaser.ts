@@ -1,12 +1,16 @@
+import { handOffLease } from './ask.js';
 import { type Clock, inTime } from './clock.js';
 import { LockUnavailableError } from './errors.js';
 import type { LockStore } from './lock-store.js';
+import type { PassingLimits } from './tenure.js';
 
 /** A lock to give back. */
 export interface Release {
   readonly resource: string;
   readonly key: string;
   readonly owner: string;
+  /** The lease of the hold: whoever is next gets one that is not longer, to begin with. */
+  readonly leaseMs: number;
   /** The lock stays closed until then (`minHoldMs`); in the past: free it now. */
   readonly keepUntil: number;
   /** When the lease is over anyway, so that repeating makes no sense any more. */
@@ -30,6 +34,7 @@ export class Releaser {
     private readonly store: LockStore,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
+    private readonly passing: PassingLimits,
   ) {}
 
   /**
@@ -78,7 +83,10 @@ export class Releaser {
 
   private send(release: Release): Promise<boolean> {
     const keepMs = Math.max(0, Math.ceil(release.keepUntil - this.clock.now()));
-    return this.store.release({ keys: [release.key], owner: release.owner, keepMs });
+    const { key, owner, leaseMs } = release;
+    // The next one's callers may pass it on as far as ours: instances of one application are set alike.
+    const tokens = this.passing.maxLocalPasses + 1;
+    return this.store.release({ keys: [key], owner, keepMs, handOffMs: handOffLease(leaseMs), tokens });
   }
 
   private pause(pauseMs: number): Promise<void> {

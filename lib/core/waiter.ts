@@ -1,4 +1,4 @@
-import type { Clock, Timer } from './clock.js';
+import { type Clock, driftOf, type Timer } from './clock.js';
 import type { Grant, HoldTerms } from './grant.js';
 
 /** What a caller asks a gate for. */
@@ -11,6 +11,11 @@ export interface AcquireTerms extends HoldTerms {
   readonly signal: AbortSignal | undefined;
   /** Asked from inside a hold of the same instance: shutting down lets it through, so that the hold can finish. */
   readonly nested: boolean;
+}
+
+/** A lease no longer than the hold may last at most. */
+export function leaseOf({ ttlMs, maxHoldMs }: AcquireTerms): number {
+  return Math.min(ttlMs, Math.ceil(maxHoldMs + driftOf(ttlMs)));
 }
 
 /** One local caller in front of a gate. */
@@ -76,8 +81,17 @@ export class Waiter {
 export class WaitingLine {
   head: Waiter | undefined;
   private tail: Waiter | undefined;
+  length = 0;
+  private patientOnes = 0;
+
+  /** Whether anybody in it is ready to wait for others. */
+  get patient(): boolean {
+    return this.patientOnes > 0;
+  }
 
   push(waiter: Waiter): void {
+    this.length += 1;
+    if (waiter.terms.waitMs > 0) this.patientOnes += 1;
     waiter.previous = this.tail;
     if (this.tail === undefined) this.head = waiter;
     else this.tail.next = waiter;
@@ -87,6 +101,8 @@ export class WaitingLine {
   /** False if the waiter does not stand in the line. */
   remove(waiter: Waiter): boolean {
     if (waiter.previous === undefined && this.head !== waiter) return false;
+    this.length -= 1;
+    if (waiter.terms.waitMs > 0) this.patientOnes -= 1;
     if (waiter.previous === undefined) this.head = waiter.next;
     else waiter.previous.next = waiter.next;
     if (waiter.next === undefined) this.tail = waiter.previous;

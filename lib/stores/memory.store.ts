@@ -5,18 +5,13 @@ import type {
   ExtendReply,
   ExtendRequest,
   HolderInfo,
-  LockOwnership,
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
+  StoreListener,
 } from '../core/lock-store.js';
+import { type HandedOver, instanceOf, LockTable } from './lock-table.js';
 import type { StoreFactory } from './store-context.js';
-
-interface Entry {
-  readonly owner: string;
-  readonly token: number;
-  expiresAt: number;
-}
 
 /**
  * Keeps locks in this process, by the same contract as the token store: for tests and for development without Redis. It
@@ -35,7 +30,7 @@ export function memory(): StoreFactory {
  */
 export class MemoryStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
-    queue: false,
+    queue: true,
     fencing: true,
     idempotentAsk: true,
     modes: ['exclusive'],
@@ -43,78 +38,52 @@ export class MemoryStore implements LockStore {
     resolutionMs: 1,
   };
 
-  private readonly entries = new Map<string, Entry>();
-  private lastToken = 0;
+  private readonly listeners = new Map<string, StoreListener>();
+  private readonly table: LockTable;
 
-  constructor(private readonly clock: Clock) {}
+  constructor(private readonly clock: Clock) {
+    this.table = new LockTable({
+      now: () => clock.now(),
+      wallTime: () => clock.wallTime(),
+      listens: (instanceId) => this.listeners.has(instanceId),
+      tell: (handedOver) => this.tell(handedOver),
+    });
+  }
 
-  listen(): () => void {
-    return () => undefined;
+  listen(listener: StoreListener): () => void {
+    this.listeners.set(listener.instanceId, listener);
+    return () => this.listeners.delete(listener.instanceId);
   }
 
   ask(request: AskRequest): Promise<AskReply> {
-    return Promise.resolve(this.take(request));
+    return Promise.resolve(this.table.ask(request));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
-    const entry = this.entryOf(request);
-    if (entry === undefined) return Promise.resolve(false);
-    if (request.keepMs === 0) this.entries.delete(keyOf(request));
-    else entry.expiresAt = this.clock.now() + request.keepMs;
-    return Promise.resolve(true);
+    return Promise.resolve(this.table.release(request));
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    return Promise.resolve(requests.map((request) => this.renew(request)));
+    return Promise.resolve(requests.map((request) => this.table.extend(request)));
   }
 
   inspect(key: string): Promise<HolderInfo | null> {
-    const entry = this.living(key);
-    if (entry === undefined) return Promise.resolve(null);
-    const holder = entry.owner.slice(0, entry.owner.lastIndexOf(':'));
-    return Promise.resolve({ holder, remainingMs: entry.expiresAt - this.clock.now(), token: entry.token });
+    const holder = this.table.living(key);
+    if (holder === undefined) return Promise.resolve(null);
+    const { owner, token, expiresAt } = holder;
+    return Promise.resolve({ holder: instanceOf(owner), remainingMs: expiresAt - this.clock.now(), token });
   }
 
   close(): Promise<void> {
-    this.entries.clear();
+    this.table.clear();
     return Promise.resolve();
   }
 
-  private take(request: AskRequest): AskReply {
-    const now = this.clock.now();
-    if (now > request.expiresAt) return { status: 'expired' };
-    const key = keyOf(request);
-    const standing = this.living(key);
-    if (standing === undefined) {
-      this.lastToken = Math.max(this.lastToken + 1, this.clock.wallTime() * 1000);
-      this.entries.set(key, { owner: request.owner, token: this.lastToken, expiresAt: now + request.leaseMs });
-      return { status: 'granted', token: this.lastToken };
-    }
-    if (standing.owner !== request.owner) return { status: 'held', remainingMs: standing.expiresAt - now };
-    standing.expiresAt = Math.max(standing.expiresAt, now + request.leaseMs);
-    return { status: 'granted', token: standing.token };
+  /** As from Redis, news comes after the request that made it is done. */
+  private tell({ key, owner, ...grant }: HandedOver): void {
+    const grantedAt = this.clock.now();
+    queueMicrotask(() =>
+      this.listeners.get(instanceOf(owner))?.handedOver({ keys: [key], owner, ...grant, grantedAt }),
+    );
   }
-
-  private renew(request: ExtendRequest): ExtendReply {
-    const entry = this.entryOf(request);
-    if (entry === undefined) return 'lost';
-    entry.expiresAt = Math.max(entry.expiresAt, this.clock.now() + request.leaseMs);
-    return 'renewed';
-  }
-
-  private entryOf(ownership: LockOwnership): Entry | undefined {
-    const entry = this.living(keyOf(ownership));
-    return entry?.owner === ownership.owner ? entry : undefined;
-  }
-
-  private living(key: string): Entry | undefined {
-    const entry = this.entries.get(key);
-    if (entry === undefined || entry.expiresAt > this.clock.now()) return entry;
-    this.entries.delete(key);
-    return undefined;
-  }
-}
-
-function keyOf({ keys }: LockOwnership): string {
-  return keys[0];
 }

@@ -21,3 +21,16 @@ export interface RedisPipeline {
   evalsha(sha: string, keyCount: number, ...args: string[]): unknown;
   exec(): Promise<[error: Error | null, result: unknown][] | null>;
 }
+
+/** What a store uses of a connection that listens to a channel. */
+export interface RedisSubscriber {
+  readonly status: string;
+  connect(): Promise<void>;
+  subscribe(channel: string): Promise<unknown>;
+  ping(): Promise<unknown>;
+  on(event: 'ready' | 'close', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'message', listener: (channel: string, message: string) => void): unknown;
+  /** Cuts the connection; it comes back if `reconnect` is true. */
+  disconnect(reconnect?: boolean): void;
+}

@@ -3,6 +3,8 @@ import type { StoreListener } from '../core/lock-store.js';
 import type { RedisClient } from './redis-client.js';
 import { toError } from './redis-errors.js';
 
+type ConnectionListener = Pick<StoreListener, 'disconnected' | 'unreachable' | 'reachable'>;
+
 /**
  * What a store knows of its connection: the server's clock, and which scripts it has seen. Both are dropped when the
  * connection ends, because the next one may lead to another server.
@@ -15,7 +17,7 @@ export class RedisConnection {
 
   private readonly serverTime = new ServerTime();
   private learning: Promise<void> | undefined;
-  private listener: StoreListener | undefined;
+  private listener: ConnectionListener | undefined;
   private check: Timer | undefined;
   private up = false;
 
@@ -30,7 +32,7 @@ export class RedisConnection {
   }
 
   /** Begins to watch the connection; answers how to stop. Nothing but listeners is put on the client. */
-  listen(listener: StoreListener): () => void {
+  listen(listener: ConnectionListener): () => void {
     const { client } = this;
     this.listener = listener;
     const onReady = (): void => this.opened();
@@ -56,6 +58,11 @@ export class RedisConnection {
   microsAt(at: number): number | undefined {
     const earliest = this.serverTime.earliest(at);
     return earliest === undefined ? undefined : Math.floor(earliest * 1000);
+  }
+
+  /** A local moment that is certainly not later than the server's, in µs, if its clock is known. */
+  notAfter(serverMicros: number): number | undefined {
+    return this.serverTime.notAfter(serverMicros / 1000);
   }
 
   /** Waits for the server's clock to be known; without a connection, until the local moment `until`. */

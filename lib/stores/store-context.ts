@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.js';
 import type { LockStore } from '../core/lock-store.js';
-import type { RedisClient } from './redis-client.js';
+import type { RedisClient, RedisSubscriber } from './redis-client.js';
 
 /**
  * What a module instance gives to the store that it makes.
@@ -13,6 +13,11 @@ export interface StoreContext {
   readonly requestTimeoutMs: number;
   /** The module's client; opened at the first call, so that a store without Redis opens none. */
   redis(): RedisClient;
+  /**
+   * A second connection to where `redis()` leads, not yet connected, to hear of hand-offs on; whoever calls this closes it.
+   * Undefined where the client cannot be duplicated.
+   */
+  subscriber(): RedisSubscriber | undefined;
 }
 
 /**

@@ -9,15 +9,19 @@ import type {
   StoreCapabilities,
   StoreListener,
 } from '../core/lock-store.js';
-import { fenceKey } from '../core/resource-key.js';
+import { fenceKey, helperKey } from '../core/resource-key.js';
 import { luaScripts } from '../lua/index.js';
+import { HandOffChannel, type HandOffMessage } from './hand-off-channel.js';
 import { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
 import { RedisScript } from './redis-script.js';
 import type { StoreContext, StoreFactory } from './store-context.js';
 
-/** Tokens must rise for as long as a resource may remember an old one: a day. */
-const FENCE_LIFE_MS = String(24 * 60 * 60 * 1000);
+/** What the scripts answer to an ask. */
+const GRANTED = 1;
+const GRANTED_BEFORE = 2;
+const QUEUED = 3;
+const PAST_DEADLINE = -1;
 
 /** A client with `stringNumbers` answers strings. */
 const askScript = new RedisScript(luaScripts.tokenAsk, (reply) => {
@@ -48,7 +52,7 @@ export function token(): StoreFactory {
 
 class TokenStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
-    queue: false,
+    queue: true,
     fencing: true,
     idempotentAsk: true,
     modes: ['exclusive'],
@@ -59,12 +63,26 @@ class TokenStore implements LockStore {
   private readonly connection: RedisConnection;
   /** Owners whose ask waits for the connection still: a release behind one simply calls it off. */
   private readonly unsent = new Set<string>();
+  /** The keys of the owners that may stand in a queue. */
+  private readonly waitingFor = new Map<string, string>();
+  private channel: HandOffChannel | undefined;
 
   constructor(private readonly context: StoreContext) {
     this.connection = new RedisConnection(context.redis(), context.clock, context.requestTimeoutMs);
   }
 
   listen(listener: StoreListener): () => void {
+    const { clock, requestTimeoutMs } = this.context;
+    let warned = false;
+    const refused = (why: string): void => {
+      if (!warned)
+        listener.degraded(`Waiting for locks costs more requests, because nobody can be told of them: ${why}`);
+      warned = true;
+    };
+    const handedOver = (message: HandOffMessage): void => this.handedOver(message, listener);
+    const listening = (): void => listener.listening();
+    const events = { handedOver, listening, refused };
+    this.channel = new HandOffChannel(listener.instanceId, this.connection, clock, requestTimeoutMs, events);
     return this.connection.listen(listener);
   }
 
@@ -79,12 +97,15 @@ class TokenStore implements LockStore {
     }
   }
 
-  async release({ keys, owner, keepMs }: ReleaseRequest): Promise<boolean> {
+  async release({ keys, owner, keepMs, tokens, handOffMs }: ReleaseRequest): Promise<boolean> {
+    this.waitingFor.delete(owner);
     if (this.unsent.delete(owner)) return false;
     // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
     if (!this.connection.ready) throw unavailableBecause(new Error('there is no connection'), 'a release');
     try {
-      return await releaseScript.run(this.connection, keys, [owner, String(keepMs)]);
+      const [key] = keys as readonly [string];
+      const args = [owner, String(keepMs), String(tokens), wholeMs(handOffMs)];
+      return await releaseScript.run(this.connection, keysOf(key), args);
     } catch (error) {
       throw unavailableBecause(error, 'a release');
     }
@@ -109,6 +130,7 @@ class TokenStore implements LockStore {
   }
 
   close(): Promise<void> {
+    this.channel?.close();
     return Promise.resolve();
   }
 
@@ -125,20 +147,47 @@ class TokenStore implements LockStore {
     return wanted;
   }
 
-  private async askOnce({ keys, owner, leaseMs, expiresAt }: AskRequest): Promise<AskReply> {
+  private async askOnce(request: AskRequest): Promise<AskReply> {
+    const { keys, owner, leaseMs, expiresAt, tokens, handOffMs } = request;
     const { clock } = this.context;
     const deadline = this.connection.microsAt(expiresAt);
     const sentAt = clock.now();
     // Without a connection, or without anybody who still waits for the answer, it is not sent at all.
     if (deadline === undefined || sentAt >= expiresAt) return { status: 'expired' };
     const [key] = keys as readonly [string];
-    const args = [owner, wholeMs(leaseMs), String(deadline), FENCE_LIFE_MS];
-    const { status, value, now } = await askScript.run(this.connection, [key, fenceKey(key)], args);
+    const queue = request.queue && this.mayQueue(owner, key) ? '1' : '0';
+    const args = [owner, wholeMs(leaseMs), String(deadline), String(tokens), queue, wholeMs(handOffMs)];
+    const { status, value, now } = await askScript.run(this.connection, keysOf(key), args);
     this.connection.heard(now, sentAt);
-    if (status === 1) return { status: 'granted', token: value };
-    if (status === 0) return { status: 'held', remainingMs: value === -1 ? Infinity : value };
-    return { status: 'expired' };
+    if (status === PAST_DEADLINE) return { status: 'expired' };
+    if (status === GRANTED) return { status: 'granted', token: value, tokens };
+    // Nobody remembers how many were set aside with it.
+    if (status === GRANTED_BEFORE) return { status: 'granted', token: value, tokens: 1 };
+    // Others hold it: from now on it is worth while to be told.
+    if (request.queue) this.channel?.open(() => this.context.subscriber());
+    return { status: 'held', queued: status === QUEUED, remainingMs: value === -1 ? Infinity : value };
   }
+
+  /** Who waits in the queue has to hear of the lock: without a subscription it is passed over as dead. */
+  private mayQueue(owner: string, key: string): boolean {
+    if (!this.channel?.confirmed) return false;
+    this.channel.check();
+    this.waitingFor.set(owner, key);
+    return true;
+  }
+
+  private handedOver({ owner, token: first, tokens, grantedAt, leaseMs }: HandOffMessage, to: StoreListener): void {
+    const key = this.waitingFor.get(owner);
+    // Not known (any more): a release of it is on its way.
+    if (key === undefined) return;
+    const since = this.connection.notAfter(grantedAt);
+    to.handedOver({ keys: [key], owner, token: first, tokens, grantedAt: since, leaseMs });
+  }
+}
+
+/** The lock, the last fencing token under its hash tag, and the queue for it. */
+function keysOf(key: string): readonly string[] {
+  return [key, fenceKey(key), helperKey(key, 'queue')];
 }
 
 /** Redis takes whole milliseconds; rounded up, so that a lease never ends there before it ends here. */

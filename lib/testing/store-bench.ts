@@ -1,6 +1,6 @@
 import { ok, strictEqual } from 'node:assert/strict';
 import type { Clock } from '../core/clock.js';
-import type { AskReply, LockStore } from '../core/lock-store.js';
+import type { AskReply, HandOff, LockStore, StoreListener } from '../core/lock-store.js';
 
 /**
  * A store in front of the contract.
@@ -17,29 +17,66 @@ export interface StoreUnderTest {
   close(): Promise<void>;
 }
 
+/** Registers one test of the contract. */
+export type BenchTest = (name: string, body: (bench: StoreBench) => Promise<void>) => void;
+
 /** A lease that outlives any test. */
 export const LONG_MS = 60_000;
 export const SHORT_MS = 100;
 export const TIMEOUT_MS = 1_000;
 
-/** One test's view of the store: keys of its own, one owner for each name. */
+/** An asker of this name is of another instance, one that nobody listens for (any more). */
+export const DEAD = 'dead';
+
+const HAND_OFF = { handOffMs: 3_000, tokens: 4 };
+
+/** One test's view of the store: keys of its own, one owner for each name, which may listen for hand-offs. */
 export class StoreBench {
   readonly key: string;
+  readonly instanceId: string;
+  /** What was told, in order. */
+  readonly handOffs: HandOff[] = [];
+  private readonly names: string[] = [];
+  private readonly heard = new Set<() => void>();
+  private readonly listening = new Set<() => void>();
+  private queueing = false;
 
   constructor(
     readonly under: StoreUnderTest,
     id: string,
   ) {
     this.key = `{contract}:${process.pid}:${id}`;
+    this.instanceId = `contract-${process.pid}-${id}`;
   }
 
-  ask(owner: string, leaseMs: number = LONG_MS, expiresInMs: number = TIMEOUT_MS): Promise<AskReply> {
+  /** From now on all names listen: they are asks of one instance. Answers how to stop, as a process that dies does. */
+  async listen(): Promise<() => void> {
+    const listening = new Promise<void>((resolve) => this.listening.add(resolve));
+    const stop = this.under.store.listen(this.listener());
+    // A store may begin to listen when it is needed first: behind somebody else's lock.
+    const behind = { key: `${this.key}:listening` };
+    await this.ask('holder', LONG_MS, TIMEOUT_MS, behind);
+    const reply = await this.ask('waiter', LONG_MS, TIMEOUT_MS, { ...behind, queue: true });
+    if (reply.status === 'held' && !reply.queued) await listening;
+    await this.release('waiter', 0, behind);
+    await this.release('holder', 0, behind);
+    this.queueing = true;
+    return stop;
+  }
+
+  ask(
+    owner: string,
+    leaseMs: number = LONG_MS,
+    expiresInMs: number = TIMEOUT_MS,
+    { key = this.key, queue = this.queueing }: { readonly key?: string; readonly queue?: boolean } = {},
+  ): Promise<AskReply> {
     const expiresAt = this.under.clock.now() + expiresInMs;
     return this.under.store.ask({
-      ...this.of(owner),
+      ...this.of(owner, key),
+      ...HAND_OFF,
       mode: 'exclusive',
       leaseMs,
-      queue: false,
+      queue,
       expiresAt,
     });
   }
@@ -55,16 +92,43 @@ export class StoreBench {
     return reply.token;
   }
 
-  release(owner: string, keepMs = 0): Promise<boolean> {
-    return this.under.store.release({ ...this.of(owner), keepMs });
+  release(owner: string, keepMs = 0, { key = this.key }: { readonly key?: string } = {}): Promise<boolean> {
+    return this.under.store.release({ ...this.of(owner, key), ...HAND_OFF, keepMs });
   }
 
   async extend(owner: string, leaseMs: number): Promise<string> {
-    const [reply] = await this.under.store.extend([{ ...this.of(owner), leaseMs }]);
+    const [reply] = await this.under.store.extend([{ ...this.of(owner, this.key), leaseMs }]);
     return reply;
   }
 
-  private of(owner: string) {
-    return { keys: [this.key], owner: `${owner}:1` };
+  /** Waits until so many hand-offs were told in all; answers whose they were. */
+  async handedTo(count: number): Promise<string[]> {
+    while (this.handOffs.length < count) await new Promise<void>((resolve) => this.heard.add(resolve));
+    return this.handOffs.map(({ owner }) => this.names[Number(owner.split(':')[1])]);
+  }
+
+  private listener(): StoreListener {
+    const nothing = (): void => undefined;
+    return {
+      instanceId: this.instanceId,
+      handedOver: (handOff) => {
+        this.handOffs.push(handOff);
+        for (const resolve of this.heard) resolve();
+      },
+      listening: () => {
+        for (const resolve of this.listening) resolve();
+      },
+      degraded: nothing,
+      disconnected: nothing,
+      unreachable: nothing,
+      reachable: nothing,
+    };
+  }
+
+  /** Whose lock a request is about. */
+  of(name: string, key: string = this.key) {
+    if (!this.names.includes(name)) this.names.push(name);
+    const instanceId = name === DEAD ? `${this.instanceId}-${DEAD}` : this.instanceId;
+    return { keys: [key], owner: `${instanceId}:${this.names.indexOf(name)}` };
   }
 }

@@ -9,7 +9,8 @@ async function onRedis(factory: StoreFactory): Promise<StoreUnderTest> {
   const redis = new Redis(process.env['TEST_REDIS_URL'] as string);
   await redis.ping();
   const clock = new SystemClock();
-  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis });
+  const subscriber = () => redis.duplicate({ lazyConnect: true, autoResubscribe: false });
+  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber });
   return {
     store,
     clock,
@@ -23,13 +24,10 @@ async function onRedis(factory: StoreFactory): Promise<StoreUnderTest> {
 
 function inMemory(): Promise<StoreUnderTest> {
   const clock = new ManualClock();
-  const store = memory()({
-    clock,
-    requestTimeoutMs: 1_000,
-    redis: () => {
-      throw new Error('the memory store needs no Redis');
-    },
-  });
+  const unused = () => {
+    throw new Error('the memory store needs no Redis');
+  };
+  const store = memory()({ clock, requestTimeoutMs: 1_000, redis: unused, subscriber: unused });
   return Promise.resolve({ store, clock, pass: (ms) => clock.advance(ms), close: () => store.close() });
 }
 

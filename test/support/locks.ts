@@ -15,6 +15,8 @@ export function faultyLocks(options: RedisLockModuleOptions = {}) {
   return { clock, memory, store, locks, stranger: new Stranger(memory, clock) };
 }
 
+const HAND_OFF = { handOffMs: 3_000, tokens: 1 };
+
 /** Somebody else's process, as the store sees it. */
 export class Stranger {
   private asks = 0;
@@ -35,12 +37,13 @@ export class Stranger {
       leaseMs,
       queue: false,
       expiresAt,
+      ...HAND_OFF,
     } as const;
     return (await this.store.ask(request)).status === 'granted';
   }
 
   async leave(key: string): Promise<boolean> {
-    return this.store.release({ keys: [key], owner: `stranger:${this.asks}`, keepMs: 0 });
+    return this.store.release({ keys: [key], owner: `stranger:${this.asks}`, keepMs: 0, ...HAND_OFF });
   }
 
   /** Takes the key away from whoever has it, as a flush and a new lock would. */
@@ -52,7 +55,7 @@ export class Stranger {
   /** Deletes the key. */
   async remove(key: string): Promise<void> {
     const holder = await this.store.inspect(key);
-    if (holder !== null) Reflect.get(this.store, 'entries').delete(key);
+    if (holder !== null) Reflect.get(this.store, 'table').delete(key);
   }
 }
 

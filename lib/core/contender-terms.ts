@@ -1,0 +1,33 @@
+import type { Clock } from './clock.js';
+import type { StoreGrant } from './grant.js';
+import type { LockStore } from './lock-store.js';
+import type { LastWord } from './refusal.js';
+import type { Releaser } from './releaser.js';
+import type { StoreHealth } from './store-health.js';
+
+/** What a contender asks with. */
+export interface ContenderTools {
+  readonly store: Pick<LockStore, 'ask' | 'capabilities'>;
+  readonly clock: Clock;
+  readonly releaser: Pick<Releaser, 'releaseBehind'>;
+  readonly health: StoreHealth;
+  readonly requestTimeoutMs: number;
+  nextOwner(): string;
+}
+
+/** For whom a contender asks. */
+export interface Principal {
+  readonly resource: string;
+  readonly key: string;
+  /** Whether anybody would wait in the store's queue. */
+  readonly patient: boolean;
+  /** How many fencing tokens are wanted now. */
+  readonly tokens: number;
+  /** The lease that is wanted now. */
+  readonly leaseMs: number;
+  granted(grant: StoreGrant): void;
+  /** The store has refused, or has not been heard. The contender goes on by itself until it is stopped. */
+  heard(word: LastWord): void;
+  /** Nothing that was asked is unanswered any more. */
+  settled(): void;
+}

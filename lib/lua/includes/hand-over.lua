@@ -1,0 +1,27 @@
+--- @include grant
+--[[ Gives the lock to the first in the queue, and tells it; whose instance nobody listens for is dead, and passed over. The
+  receivers are counted before: if a message that was sent counted none, whoever got it would hold the lock beside the next
+  one. Stops in front of the asker, who is answered, not told.
+  Answers who is next; nil if nobody is, or if it could not be done, which must not keep the lock closed.
+  KEYS[1] lock   KEYS[2] fence   KEYS[3] queue ]]
+local function handOver(lease, tokens, now, asker)
+  local owner = redis.call('ZPOPMIN', KEYS[3])[1]
+  while owner and owner ~= asker do
+    local channel = 'nestjs-redis-lock:' .. string.match(owner, '^[^:]*')
+    local listeners = redis.pcall('PUBSUB', 'NUMSUB', channel)
+    if listeners.err then
+      return nil
+    end
+    if listeners[2] > 0 then
+      local granted, token = pcall(grant, owner, lease, tokens, now)
+      if not granted then
+        return nil
+      end
+      local message = string.format('%s %.0f %s %.0f %s', owner, token, tokens, now, lease)
+      redis.pcall('PUBLISH', channel, message)
+      return owner
+    end
+    owner = redis.call('ZPOPMIN', KEYS[3])[1]
+  end
+  return owner
+end

@@ -1,0 +1,7 @@
+--[[ Send an empty message to the subscribers of a channel, over the connection that asks for locks: an instance that hears
+  itself can be handed locks.
+  ARGV[1] channel
+  returns how many were there ]]
+local listeners = redis.call('PUBSUB', 'NUMSUB', ARGV[1])
+redis.call('PUBLISH', ARGV[1], '')
+return listeners[2]
