@@ -53,8 +53,12 @@ export class LockService {
    * @throws LockClosedError while the application is shutting down.
    * @throws the signal's reason, once `signal` has aborted.
    */
-  async acquire(resource: string, options?: LockOptions): Promise<Lock> {
-    return this.engine.acquire(this.targetOf(resource), resolveLockOptions(options, this.defaults));
+  acquire(resource: string, options?: LockOptions): Promise<Lock> {
+    try {
+      return this.engine.acquire(this.targetOf(resource), resolveLockOptions(options, this.defaults));
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   /**

@@ -65,18 +65,35 @@ export class SystemClock implements Clock {
   }
 
   schedule(delayMs: number, task: () => void, background = false): Timer {
-    let handle: NodeJS.Timeout;
-    const arm = (remainingMs: number): void => {
-      const step = Math.min(remainingMs, MAX_DELAY_MS);
-      handle = setTimeout(() => (step < remainingMs ? arm(remainingMs - step) : task()), step);
-      if (background) handle.unref();
-    };
-    arm(delayMs);
-    return { cancel: () => clearTimeout(handle) };
+    return new SystemTimer(delayMs, task, background);
   }
 
   random(): number {
     return Math.random();
+  }
+}
+
+/** Delays that are longer than Node's timers take are made of several. */
+class SystemTimer implements Timer {
+  private handle: NodeJS.Timeout;
+
+  constructor(
+    delayMs: number,
+    private readonly task: () => void,
+    private readonly background: boolean,
+  ) {
+    this.handle = this.arm(delayMs);
+  }
+
+  cancel(): void {
+    clearTimeout(this.handle);
+  }
+
+  private arm(delayMs: number): NodeJS.Timeout {
+    const restMs = delayMs - MAX_DELAY_MS;
+    const handle =
+      restMs > 0 ? setTimeout(() => (this.handle = this.arm(restMs)), MAX_DELAY_MS) : setTimeout(this.task, delayMs);
+    return this.background ? handle.unref() : handle;
   }
 }
 

@@ -25,7 +25,7 @@ export interface Principal {
   readonly tokens: number;
   /** The lease that is wanted now. */
   readonly leaseMs: number;
-  granted(grant: StoreGrant): void;
+  granted(grant: StoreGrant, now: number): void;
   /** The store has refused, or has not been heard. The contender goes on by itself until it is stopped. */
   heard(word: LastWord): void;
   /** Nothing that was asked is unanswered any more. */

@@ -76,7 +76,7 @@ export class Contender {
     if (startedAt !== undefined) {
       // Handed over before the answer has come: that one will say nothing new.
       if (state.kind === 'asking') this.unanswered = ask;
-      return this.granted(ask, { ...handOff, sentAt: startedAt });
+      return this.granted(ask, { ...handOff, sentAt: startedAt }, now);
     }
     // Too old to be believed in, or of unknown age: the same owner asks whether the lock is its own still.
     ask.handedBlindly = true;
@@ -132,20 +132,20 @@ export class Contender {
 
   private grantedByReply(ask: Ask, { token, tokens }: GrantedTokens): void {
     const { owner, sentAt, leaseMs } = ask;
-    const late = this.tools.clock.now() >= deadlineOf(sentAt, leaseMs);
-    if (!late) return this.granted(ask, { owner, sentAt, leaseMs, token, tokens });
+    const now = this.tools.clock.now();
+    if (now < deadlineOf(sentAt, leaseMs)) return this.granted(ask, { owner, sentAt, leaseMs, token, tokens }, now);
     ask.standing = true;
     // Asked again, the same owner gets a full lease, if nobody else has the key by now.
     const failure = this.unavailable(`the answer took longer than the lease of ${leaseMs} ms`);
     this.wait(ask, 0, failedBecause(failure));
   }
 
-  private granted(ask: Ask, grant: StoreGrant): void {
+  private granted(ask: Ask, grant: StoreGrant, now: number): void {
     const { state } = this;
     ask.granted = true;
     if ('timer' in state) state.timer.cancel();
     this.state = IDLE;
-    this.principal.granted(grant);
+    this.principal.granted(grant, now);
   }
 
   private refused(ask: Ask, reply: Held): void {

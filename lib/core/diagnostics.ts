@@ -1,4 +1,5 @@
 import { channel } from 'node:diagnostics_channel';
+import type { Clock } from './clock.js';
 import type { Grant } from './grant.js';
 
 /** What every event of a lock carries. Owners are never published: who knows one could release the lock. */
@@ -74,13 +75,15 @@ export class LockEvents {
     if (lockChannels.extended.hasSubscribers) lockChannels.extended.publish(this.of(grant));
   }
 
-  lost(grant: Grant, heldMs: number): void {
+  lost(grant: Grant, clock: Clock): void {
     if (!lockChannels.lost.hasSubscribers) return;
+    const heldMs = clock.now() - grant.grantedAt;
     lockChannels.lost.publish({ ...this.of(grant), heldMs } satisfies EndedEvent);
   }
 
-  released(grant: Grant, heldMs: number): void {
+  released(grant: Grant, clock: Clock): void {
     if (!lockChannels.released.hasSubscribers) return;
+    const heldMs = clock.now() - grant.grantedAt;
     lockChannels.released.publish({ ...this.of(grant), heldMs } satisfies EndedEvent);
   }
 

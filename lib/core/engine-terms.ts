@@ -18,7 +18,7 @@ export interface EngineParts {
 }
 
 /** How a lock is asked for; all defaults are filled in. */
-export interface EngineTerms extends Omit<AcquireTerms, 'nested' | 'resource'> {
+export interface EngineTerms extends AcquireTerms {
   readonly reentrant: boolean;
 }
 

@@ -48,12 +48,12 @@ export class Gate implements Principal {
 
   /** Several resources may share a key: the one that is asked for now. */
   get resource(): string {
-    return this.line.head?.terms.resource ?? this.key;
+    return this.line.head?.resource ?? this.key;
   }
 
   /** Waits for the lock. Rejects with `LockTimeoutError`, `LockUnavailableError`, or the signal's reason. */
-  enter(terms: AcquireTerms): Promise<Grant> {
-    const waiter = new Waiter(terms, this.keeper.clock);
+  enter(resource: string, terms: AcquireTerms, now: number, nested: boolean): Promise<Grant> {
+    const waiter = new Waiter(resource, terms, now, nested, this.keeper.clock);
     this.line.push(waiter);
     waiter.onAbort((reason) => this.refuse(waiter, reason));
     if (this.state.kind === 'empty') this.contend();
@@ -72,10 +72,10 @@ export class Gate implements Principal {
     if (this.state.kind !== 'holding' || this.state.grant !== grant) return Promise.resolve(false);
     const { tenure } = this.state;
     const { clock } = this.keeper;
-    const keepUntil = grant.state === 'lost' ? 0 : grant.minHoldUntil;
-    const restMs = keepUntil - clock.now();
-    if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, tenure)) return Promise.resolve(true);
-    const released = this.giveBack(grant, keepUntil);
+    const now = clock.now();
+    const restMs = grant.state === 'lost' ? 0 : grant.minHoldUntil - now;
+    if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, tenure, now)) return Promise.resolve(true);
+    const released = this.giveBack(grant, restMs > 0 ? grant.minHoldUntil : 0);
     if (restMs > 0)
       this.state = { kind: 'resting', tenure, timer: clock.schedule(restMs, () => this.rested(grant), true) };
     else this.turnToNext();
@@ -99,12 +99,12 @@ export class Gate implements Principal {
 
   /** Refuses everybody who does not wait inside a hold of this instance. */
   refuseOutsiders(): void {
-    for (const waiter of this.line) if (!waiter.terms.nested) this.refuse(waiter, closed(waiter.terms.resource));
+    for (const waiter of this.line) if (!waiter.nested) this.refuse(waiter, closed(waiter.resource));
   }
 
   /** Stops for good: nobody waits any more, no timer is left. */
   close(): void {
-    for (const waiter of this.line) this.refuse(waiter, closed(waiter.terms.resource));
+    for (const waiter of this.line) this.refuse(waiter, closed(waiter.resource));
     if (this.state.kind === 'resting') this.state.timer.cancel();
   }
 
@@ -121,8 +121,8 @@ export class Gate implements Principal {
     return leaseOf((this.line.head as Waiter).terms);
   }
 
-  granted(given: StoreGrant): void {
-    this.admit(new Tenure(given, this.keeper.clock.now()), given);
+  granted(given: StoreGrant, now: number): void {
+    this.admit(new Tenure(given, now), given, now);
     this.startTimers();
   }
 
@@ -143,22 +143,21 @@ export class Gate implements Principal {
     this.startTimers();
   }
 
-  private passOn(grant: Grant, tenure: Tenure): boolean {
-    const { clock, passing } = this.keeper;
-    if (this.line.head === undefined || !tenure.pass(clock.now(), grant.lease, passing)) return false;
-    this.admit(tenure, grant.lease);
+  private passOn(grant: Grant, tenure: Tenure, now: number): boolean {
+    if (this.line.head === undefined || !tenure.pass(now, grant.lease, this.keeper.passing)) return false;
+    this.admit(tenure, grant.lease, now);
     return true;
   }
 
   /** Lets the first in line in. */
-  private admit(tenure: Tenure, { sentAt, leaseMs }: Lease): void {
+  private admit(tenure: Tenure, { sentAt, leaseMs }: Lease, now: number): void {
     const waiter = this.line.head as Waiter;
     this.line.remove(waiter);
-    const { terms } = waiter;
+    const { resource, terms } = waiter;
     // Asked for by one who has left since, it may be longer than this one wants to believe in.
     const lease = { sentAt, leaseMs: Math.min(leaseMs, leaseOf(terms)) };
     const { owner, token } = tenure;
-    const grant = new Grant(terms.resource, this.key, owner, token, terms, this.keeper.clock.now(), lease);
+    const grant = new Grant(resource, this.key, owner, token, terms, now, lease);
     this.state = { kind: 'holding', grant, tenure };
     this.lastWord = heldUntil(undefined);
     this.keeper.granted(grant);
@@ -202,11 +201,11 @@ export class Gate implements Principal {
     this.turnToNext();
   }
 
-  private refusalOf({ enteredAt, terms }: Waiter): LockError {
+  private refusalOf({ resource, enteredAt, terms }: Waiter): LockError {
     const { key, state } = this;
     const lastWord = state.kind === 'holding' ? heldUntil(state.grant.deadline) : this.lastWord;
     return refusal(lastWord, {
-      resource: terms.resource,
+      resource,
       key,
       waitMs: terms.waitMs,
       enteredAt,

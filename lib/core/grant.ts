@@ -31,6 +31,8 @@ export interface StoreGrant extends GrantedTokens, Lease {
 
 export type GrantState = 'held' | 'lost' | 'ended';
 
+const NOBODY: readonly LossListener[] = [];
+
 /**
  * A key that the store gave to this module instance. Nested holds share one grant; it ends with the last of them.
  *
@@ -46,7 +48,10 @@ export class Grant {
   /** When the lease that the deadline comes from was asked for, and how long it was. */
   private leasedAt: number;
   private leaseMs: number;
-  private readonly listeners = new Set<LossListener>();
+  /** When the watchdog turns to it next; undefined while it does not watch over it. */
+  turn: number | undefined = undefined;
+  /** Nearly always one. */
+  private listeners: readonly LossListener[] = NOBODY;
   private current: GrantState = 'held';
   private reason: LockLostError | undefined;
 
@@ -83,17 +88,21 @@ export class Grant {
 
   /** How many holds share it. */
   get holds(): number {
-    return this.listeners.size;
+    return this.listeners.length;
   }
 
   /**
-   * When two thirds of the lease are left: two more tries fit before it ends. A lease shorter than asked for, because it
-   * was asked for by somebody who has left, is made up for at once.
+   * When two thirds of the lease are left: two more tries fit before it ends. A short lease is made up for soon.
    */
   get renewAt(): number {
     if (this.deadline >= this.maxHoldUntil) return Infinity;
-    if (this.leaseMs < this.nextLeaseMs(this.leasedAt)) return this.leasedAt;
+    if (this.isShort) return this.leasedAt;
     return this.terms.renew ? this.leasedAt + this.leaseMs - (Math.min(this.leaseMs, this.ttlMs) * 2) / 3 : Infinity;
+  }
+
+  /** Whether its lease is shorter than its holder wants: it was handed over, or asked for by somebody who has left. */
+  get isShort(): boolean {
+    return this.leaseMs < this.nextLeaseMs(this.leasedAt);
   }
 
   /** The lease to ask for at `now`: no longer than the hold may last at most. */
@@ -111,12 +120,13 @@ export class Grant {
   }
 
   join(hold: LossListener): void {
-    this.listeners.add(hold);
+    this.listeners = [...this.listeners, hold];
   }
 
   /** True if that was the last hold of a grant that is still held. */
   part(hold: LossListener): boolean {
-    return this.listeners.delete(hold) && this.listeners.size === 0 && this.current === 'held';
+    this.listeners = this.listeners.filter((other) => other !== hold);
+    return this.listeners.length === 0 && this.current === 'held';
   }
 
   /** Ends it as lost: whatever the store says later, this grant never comes back. */

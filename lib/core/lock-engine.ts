@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type Clock, inTime } from './clock.js';
+import { inTime } from './clock.js';
 import { LockEvents } from './diagnostics.js';
 import type { EngineParts, EngineTerms, Target } from './engine-terms.js';
 import { LockReentryError } from './errors.js';
@@ -9,6 +9,7 @@ import type { Grant } from './grant.js';
 import { heldAround, runOutside } from './held-locks.js';
 import { Lock, type LockKeeper } from './lock.js';
 import type { HandOff, HolderInfo, LockStore, StoreListener } from './lock-store.js';
+import { PooledClock } from './pooled-clock.js';
 import { closed, unavailable } from './refusal.js';
 import { Releaser } from './releaser.js';
 import { StoreHealth } from './store-health.js';
@@ -23,7 +24,7 @@ type EngineState = 'open' | 'draining' | 'closed';
  */
 export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, StoreListener {
   readonly store: LockStore;
-  readonly clock: Clock;
+  readonly clock: PooledClock;
   readonly releaser: Releaser;
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
@@ -41,7 +42,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
 
   constructor(private readonly parts: EngineParts) {
     this.store = parts.store;
-    this.clock = parts.clock;
+    this.clock = new PooledClock(parts.clock, parts.requestTimeoutMs);
     this.requestTimeoutMs = parts.requestTimeoutMs;
     this.passing = parts.passing;
     this.health = new StoreHealth((message) => parts.warn(message));
@@ -61,7 +62,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     const askedAt = this.clock.now();
     this.events.asked(target);
     try {
-      const grant = await this.gates.of(target.key).enter({ ...terms, resource: target.resource, nested });
+      const grant = await this.gates.of(target.key).enter(target.resource, terms, askedAt, nested);
       this.events.granted(grant, grant.grantedAt - askedAt);
       return new Lock(grant, this);
     } catch (reason) {
@@ -99,6 +100,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     await this.releaser.drain();
     this.watchdog.close();
     this.releaser.close();
+    this.clock.close();
     this.stopListening();
   }
 
@@ -122,7 +124,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   release(grant: Grant): Promise<boolean> {
     grant.end();
     this.ended(grant);
-    this.events.released(grant, this.clock.now() - grant.grantedAt);
+    this.events.released(grant, this.clock);
     return this.gates.find(grant.key)?.end(grant) ?? Promise.resolve(false);
   }
 
@@ -153,7 +155,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
       ?.end(grant)
       .catch(() => undefined);
     this.parts.warn(error.message);
-    this.events.lost(grant, this.clock.now() - grant.grantedAt);
+    this.events.lost(grant, this.clock);
   }
 
   disconnected(): void {

@@ -11,7 +11,7 @@ export interface Release {
   readonly owner: string;
   /** The lease of the hold: whoever is next gets one that is not longer, to begin with. */
   readonly leaseMs: number;
-  /** The lock stays closed until then (`minHoldMs`); in the past: free it now. */
+  /** The lock stays closed until then (`minHoldMs`); 0 or in the past: free it now. */
   readonly keepUntil: number;
   /** When the lease is over anyway, so that repeating makes no sense any more. */
   readonly leaseOverAt: number;
@@ -25,7 +25,8 @@ const LONGEST_REPEAT_MS = 1000;
  * nobody holds any more must not stay closed because one packet was lost. Releasing twice harms nothing.
  */
 export class Releaser {
-  private readonly unanswered = new Set<Promise<void>>();
+  private unanswered = 0;
+  private drained: (() => void) | undefined;
   /** Ends the pauses between repeats. */
   private readonly wakers = new Set<() => void>();
   private closed = false;
@@ -42,11 +43,23 @@ export class Releaser {
    * not keep the caller waiting for repeats.
    */
   release(release: Release): Promise<boolean> {
-    const sentAt = this.clock.now();
     const answer = this.send(release);
-    const end = this.untilAnswered(release, answer).finally(() => this.unanswered.delete(end));
-    this.unanswered.add(end);
-    return inTime(this.clock, this.requestTimeoutMs, answer, () => this.late(release, sentAt));
+    this.unanswered += 1;
+    return new Promise((resolve, reject) => {
+      const late = (): void => reject(this.late(release));
+      const timer = this.clock.schedule(this.requestTimeoutMs, late, true);
+      const answered = (wasHeld: boolean): void => {
+        timer.cancel();
+        this.answered();
+        resolve(wasHeld);
+      };
+      const failed = (error: unknown): void => {
+        timer.cancel();
+        reject(error);
+        void this.repeat(release, error);
+      };
+      answer.then(answered, failed);
+    });
   }
 
   /** Like `release`, for a caller who is not interested in the answer. */
@@ -56,8 +69,9 @@ export class Releaser {
 
   /** Waits until all that was sent is answered, at most as long as one request may take. */
   async drain(): Promise<void> {
-    const all = Promise.all(this.unanswered);
-    await inTime<unknown>(this.clock, this.requestTimeoutMs, all, () => undefined);
+    if (this.unanswered === 0) return;
+    const all = new Promise<void>((resolve) => (this.drained = resolve));
+    await inTime(this.clock, this.requestTimeoutMs, all, () => undefined);
   }
 
   close(): void {
@@ -65,25 +79,32 @@ export class Releaser {
     for (const wake of this.wakers) wake();
   }
 
-  private async untilAnswered(release: Release, first: Promise<boolean>): Promise<void> {
-    let answer = first;
+  private async repeat(release: Release, failure: unknown): Promise<void> {
+    let error = failure;
     for (let pauseMs = FIRST_REPEAT_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS)) {
-      try {
-        await answer;
-        return;
-      } catch (error) {
-        const refusedForGood = error instanceof LockUnavailableError && error.permanent;
-        if (refusedForGood || this.clock.now() + pauseMs >= release.leaseOverAt) return;
-      }
+      const refusedForGood = error instanceof LockUnavailableError && error.permanent;
+      if (refusedForGood || this.clock.now() + pauseMs >= release.leaseOverAt) break;
       await this.pause(pauseMs);
-      if (this.closed) return;
-      answer = this.send(release);
+      if (this.closed) break;
+      try {
+        await this.send(release);
+        break;
+      } catch (again) {
+        error = again;
+      }
     }
+    this.answered();
+  }
+
+  /** There is nothing more to expect of a release. */
+  private answered(): void {
+    this.unanswered -= 1;
+    if (this.unanswered === 0) this.drained?.();
   }
 
   private send(release: Release): Promise<boolean> {
-    const keepMs = Math.max(0, Math.ceil(release.keepUntil - this.clock.now()));
-    const { key, owner, leaseMs } = release;
+    const { key, owner, leaseMs, keepUntil } = release;
+    const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
     // The next one's callers may pass it on as far as ours: instances of one application are set alike.
     const tokens = this.passing.maxLocalPasses + 1;
     return this.store.release({ keys: [key], owner, keepMs, handOffMs: handOffLease(leaseMs), tokens });
@@ -101,9 +122,9 @@ export class Releaser {
     });
   }
 
-  private late({ resource }: Release, sentAt: number): never {
-    const elapsedMs = this.clock.now() - sentAt;
+  private late({ resource }: Release): LockUnavailableError {
+    const elapsedMs = this.requestTimeoutMs;
     const message = `The release of ${resource} was not answered within ${this.requestTimeoutMs} ms.`;
-    throw new LockUnavailableError(message, { resource, elapsedMs });
+    return new LockUnavailableError(message, { resource, elapsedMs });
   }
 }

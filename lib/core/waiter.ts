@@ -3,14 +3,10 @@ import type { Grant, HoldTerms } from './grant.js';
 
 /** What a caller asks a gate for. */
 export interface AcquireTerms extends HoldTerms {
-  /** What the caller calls it; several may share a key. */
-  readonly resource: string;
   /** How long to wait for others; 0 does not wait, Infinity waits for ever. */
   readonly waitMs: number;
   /** Ends the waiting with its reason. */
   readonly signal: AbortSignal | undefined;
-  /** Asked from inside a hold of the same instance: shutting down lets it through, so that the hold can finish. */
-  readonly nested: boolean;
 }
 
 /** A lease no longer than the hold may last at most. */
@@ -20,22 +16,27 @@ export function leaseOf({ ttlMs, maxHoldMs }: AcquireTerms): number {
 
 /** One local caller in front of a gate. */
 export class Waiter {
-  readonly enteredAt: number;
   readonly granted: Promise<Grant>;
   /** Neighbours in the gate's line; kept here so that leaving from the middle is one step. */
-  previous: Waiter | undefined;
-  next: Waiter | undefined;
+  previous: Waiter | undefined = undefined;
+  next: Waiter | undefined = undefined;
 
   private resolve!: (grant: Grant) => void;
   private reject!: (reason: unknown) => void;
-  private timer: Timer | undefined;
-  private stopListening: (() => void) | undefined;
+  private timer: Timer | undefined = undefined;
+  private stopListening: (() => void) | undefined = undefined;
 
+  /**
+   * @param resource what the caller calls it; several may share a key.
+   * @param nested asked from inside a hold of the same instance: shutting down lets it through, so that the hold can finish.
+   */
   constructor(
+    readonly resource: string,
     readonly terms: AcquireTerms,
+    readonly enteredAt: number,
+    readonly nested: boolean,
     private readonly clock: Clock,
   ) {
-    this.enteredAt = clock.now();
     this.granted = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;

@@ -10,6 +10,9 @@ export interface WatchdogEvents {
 
 const TAKEN = 'its key is gone or belongs to somebody else';
 
+/** How soon a lease that is short from the start is made up for. */
+const CONFIRM_AFTER_MS = 20;
+
 /** Turns are gathered on a grid this many times finer than the lease, so that many locks share one request. */
 const GRID = 30;
 
@@ -25,7 +28,7 @@ const RETRY_AFTER_AT_LEAST = 1 / 50;
 export class Watchdog {
   /** Grants by the moment of their next turn. */
   private readonly turns = new Map<number, Set<Grant>>();
-  private readonly turnOf = new Map<Grant, number>();
+  private watched = 0;
   private readonly inFlight = new Map<Grant, symbol>();
   private timer: Timer | undefined;
   private armedFor = Infinity;
@@ -38,24 +41,26 @@ export class Watchdog {
 
   /** How many grants it watches over. */
   get size(): number {
-    return this.turnOf.size;
+    return this.watched;
   }
 
   /** All grants that it watches over. */
   grants(): Iterable<Grant> {
-    return this.turnOf.keys();
+    return [...this.turns.values()].flatMap((sharers) => [...sharers]);
   }
 
   watch(grant: Grant): void {
-    this.schedule(grant, grant.renewAt);
+    if (grant.renewAt !== Infinity && grant.isShort) this.takeTurn(grant, this.confirmationOf(grant));
+    else this.schedule(grant, grant.renewAt);
   }
 
   forget(grant: Grant): void {
-    const turn = this.turnOf.get(grant);
+    const { turn } = grant;
     if (turn === undefined) return;
-    this.turnOf.delete(grant);
+    grant.turn = undefined;
+    this.watched -= 1;
     this.inFlight.delete(grant);
-    this.leaveTurn(grant, turn);
+    this.turns.get(turn)?.delete(grant);
   }
 
   /** Renews one grant now, with what `extend()` asks for. */
@@ -74,7 +79,7 @@ export class Watchdog {
   close(): void {
     this.timer?.cancel();
     this.turns.clear();
-    this.turnOf.clear();
+    this.watched = 0;
     this.inFlight.clear();
   }
 
@@ -82,6 +87,12 @@ export class Watchdog {
   private schedule(grant: Grant, renewAt: number): void {
     const step = grant.ttlMs / GRID;
     this.takeTurn(grant, Math.floor(renewAt / step) * step);
+  }
+
+  /** A lease that is short from the start is made up for soon, but not so soon that the shortest holds cost a request. */
+  private confirmationOf(grant: Grant): number {
+    const step = Math.min(CONFIRM_AFTER_MS, grant.lease.leaseMs / GRID);
+    return Math.ceil(this.clock.now() / step + 1) * step;
   }
 
   /** Late on the grid, so that it is never at once. */
@@ -95,19 +106,16 @@ export class Watchdog {
 
   private takeTurn(grant: Grant, wanted: number): void {
     const turn = Math.min(wanted, Math.ceil(grant.deadline));
-    const previous = this.turnOf.get(grant);
+    const previous = grant.turn;
     if (previous === turn) return;
-    if (previous !== undefined) this.leaveTurn(grant, previous);
-    this.turnOf.set(grant, turn);
+    if (previous === undefined) this.watched += 1;
+    else this.turns.get(previous)?.delete(grant);
+    grant.turn = turn;
+    // A turn that has lost all its grants stays until its time has come: most are needed again before.
     const sharers = this.turns.get(turn);
     if (sharers === undefined) this.turns.set(turn, new Set([grant]));
     else sharers.add(grant);
     if (turn < this.armedFor) this.arm(turn);
-  }
-
-  private leaveTurn(grant: Grant, turn: number): void {
-    const sharers = this.turns.get(turn);
-    if (sharers?.delete(grant) && sharers.size === 0) this.turns.delete(turn);
   }
 
   /** The timer is left alone when its turn empties: firing for nothing is cheaper than a timer for every lock. */
@@ -121,7 +129,7 @@ export class Watchdog {
   private tick(): void {
     this.armedFor = Infinity;
     // Listeners of a loss may release any other grant: one that is not watched any more is left alone.
-    const due = this.takeDue().filter((grant) => this.turnOf.has(grant));
+    const due = this.takeDue().filter((grant) => grant.turn !== undefined);
     const renewable = due.filter((grant) => grant.renewAt !== Infinity && !this.inFlight.has(grant));
     // What is not renewed (any more), or is on its way already, has its deadline as the next turn.
     for (const grant of due) this.schedule(grant, Infinity);
@@ -135,7 +143,7 @@ export class Watchdog {
     const turns = [...this.turns].filter(([turn]) => turn <= now);
     for (const [turn] of turns) this.turns.delete(turn);
     const grants = turns.flatMap(([, sharers]) => [...sharers]);
-    return grants.filter((grant) => this.turnOf.has(grant) && this.isAlive(grant, now));
+    return grants.filter((grant) => grant.turn !== undefined && this.isAlive(grant, now));
   }
 
   private armNext(): void {

@@ -5,18 +5,18 @@
   KEYS[1] lock   KEYS[2] fence: the last token given under this hash tag   KEYS[3] queue: owners by their tickets
   ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] deadline in µs of the server's time   ARGV[4] number of tokens to set aside
   ARGV[5] whether to wait in the queue, 1 or 0   ARGV[6] lease in ms of a lock that is handed over
-  returns {1, token, now} granted | {2, token, now} the asker's already | {0, remaining, now} held | {3, remaining, now}
+  returns token granted, which is the time, too | {1, token, now} granted | {2, token, now} the asker's already | {0, remaining, now} held | {3, remaining, now}
   held, and the asker is in the queue | {-1, 0, now} past deadline; remaining in ms of the holder's lease or -1, now in µs of
   the server's time ]]
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-if now > tonumber(ARGV[3]) then
+--- @include now
+if now > ARGV[3] then
   return { -1, 0, now }
 end
 
 --- @include grant
 if redis.call('EXISTS', KEYS[1], KEYS[3]) == 0 then
-  return { 1, grant(ARGV[1], ARGV[2], ARGV[4], now), now }
+  local token = grant(ARGV[1], ARGV[2], ARGV[4], now)
+  return token == now and now or { 1, token, now }
 end
 
 local held = redis.call('GET', KEYS[1])
@@ -26,7 +26,7 @@ if held and string.sub(held, 1, #ours) == ours then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
   end
-  return { 2, tonumber(string.sub(held, #ours + 1)), now }
+  return { 2, string.sub(held, #ours + 1), now }
 end
 
 -- Tickets, not times: those repeat, and clocks are set back.

@@ -16,9 +16,9 @@ if ARGV[2] ~= '0' then
 end
 
 if redis.call('EXISTS', KEYS[3]) == 1 then
+--- @include now
 --- @include hand-over
-  local time = redis.call('TIME')
-  if handOver(ARGV[4], ARGV[3], time[1] * 1000000 + time[2]) then
+  if handOver(ARGV[4], ARGV[3], now) then
     return 1
   end
 end

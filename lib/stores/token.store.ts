@@ -1,3 +1,4 @@
+import type { LockUnavailableError } from '../core/errors.js';
 import type {
   AskReply,
   AskRequest,
@@ -9,34 +10,23 @@ import type {
   StoreCapabilities,
   StoreListener,
 } from '../core/lock-store.js';
-import { fenceKey, helperKey } from '../core/resource-key.js';
-import { luaScripts } from '../lua/index.js';
 import { HandOffChannel, type HandOffMessage } from './hand-off-channel.js';
 import { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
-import { RedisScript } from './redis-script.js';
 import type { StoreContext, StoreFactory } from './store-context.js';
-
-/** What the scripts answer to an ask. */
-const GRANTED = 1;
-const GRANTED_BEFORE = 2;
-const QUEUED = 3;
-const PAST_DEADLINE = -1;
-
-/** A client with `stringNumbers` answers strings. */
-const askScript = new RedisScript(luaScripts.tokenAsk, (reply) => {
-  const [status, value, now] = (reply as unknown[]).map(Number) as [number, number, number];
-  return { status, value, now };
-});
-const releaseScript = new RedisScript(luaScripts.tokenRelease, (reply) => Number(reply) === 1);
-const extendScript = new RedisScript(luaScripts.tokenExtend, (reply): ExtendReply =>
-  Number(reply) === 1 ? 'renewed' : 'lost',
-);
-const inspectScript = new RedisScript(luaScripts.tokenInspect, (reply) => {
-  if (reply === null) return null;
-  const [value, ttl] = reply as [value: string, ttl: number | string];
-  return holderOf(value, Number(ttl));
-});
+import {
+  askScript,
+  extendScript,
+  GRANTED,
+  GRANTED_BEFORE,
+  inspectScript,
+  keysOf,
+  PAST_DEADLINE,
+  QUEUED,
+  releaseScript,
+  type ScriptReply,
+  wholeMs,
+} from './token-scripts.js';
 
 /**
  * The default store: one key with its owner and its fencing token, on one Redis (or Valkey) from 6.2 on.
@@ -86,29 +76,20 @@ class TokenStore implements LockStore {
     return this.connection.listen(listener);
   }
 
-  async ask(request: AskRequest): Promise<AskReply> {
-    try {
-      if (!(await this.synchronised(request))) return { status: 'expired' };
-      const reply = await this.askOnce(request);
-      // The server's clock may have been set forward since it was last heard: its answer has told, so ask once more.
-      return reply.status === 'expired' ? await this.askOnce(request) : reply;
-    } catch (error) {
-      throw unavailableBecause(error, 'a lock');
-    }
+  ask(request: AskRequest): Promise<AskReply> {
+    const known = this.connection.microsAt(request.expiresAt) !== undefined;
+    return known ? this.askOnce(request) : this.askWhenSynchronised(request);
   }
 
-  async release({ keys, owner, keepMs, tokens, handOffMs }: ReleaseRequest): Promise<boolean> {
+  release({ keys, owner, keepMs, tokens, handOffMs }: ReleaseRequest): Promise<boolean> {
     this.waitingFor.delete(owner);
-    if (this.unsent.delete(owner)) return false;
+    if (this.unsent.delete(owner)) return Promise.resolve(false);
     // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
-    if (!this.connection.ready) throw unavailableBecause(new Error('there is no connection'), 'a release');
-    try {
-      const [key] = keys as readonly [string];
-      const args = [owner, String(keepMs), String(tokens), wholeMs(handOffMs)];
-      return await releaseScript.run(this.connection, keysOf(key), args);
-    } catch (error) {
-      throw unavailableBecause(error, 'a release');
-    }
+    if (!this.connection.ready) return Promise.reject(releaseFailed(new Error('there is no connection')));
+    const args = [owner, String(keepMs), String(tokens), wholeMs(handOffMs)];
+    return releaseScript.run(this.connection, keysOf(keys[0]), args).catch((error: unknown) => {
+      throw releaseFailed(error);
+    });
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -134,9 +115,17 @@ class TokenStore implements LockStore {
     return Promise.resolve();
   }
 
-  /** Waits for the server's time, if need be; false if the ask was called off meanwhile. */
+  private async askWhenSynchronised(request: AskRequest): Promise<AskReply> {
+    try {
+      if (!(await this.synchronised(request))) return { status: 'expired' };
+    } catch (error) {
+      throw askFailed(error);
+    }
+    return this.askOnce(request);
+  }
+
+  /** Waits for the server's time; false if the ask was called off meanwhile. */
   private async synchronised({ owner, expiresAt }: AskRequest): Promise<boolean> {
-    if (this.connection.microsAt(expiresAt) !== undefined) return true;
     this.unsent.add(owner);
     let wanted = false;
     try {
@@ -147,24 +136,35 @@ class TokenStore implements LockStore {
     return wanted;
   }
 
-  private async askOnce(request: AskRequest): Promise<AskReply> {
+  private askOnce(request: AskRequest, again = false): Promise<AskReply> {
     const { keys, owner, leaseMs, expiresAt, tokens, handOffMs } = request;
-    const { clock } = this.context;
+    const [key] = keys;
     const deadline = this.connection.microsAt(expiresAt);
-    const sentAt = clock.now();
+    const sentAt = this.context.clock.now();
     // Without a connection, or without anybody who still waits for the answer, it is not sent at all.
-    if (deadline === undefined || sentAt >= expiresAt) return { status: 'expired' };
-    const [key] = keys as readonly [string];
+    if (deadline === undefined || sentAt >= expiresAt) return Promise.resolve({ status: 'expired' });
     const queue = request.queue && this.mayQueue(owner, key) ? '1' : '0';
     const args = [owner, wholeMs(leaseMs), String(deadline), String(tokens), queue, wholeMs(handOffMs)];
-    const { status, value, now } = await askScript.run(this.connection, keysOf(key), args);
-    this.connection.heard(now, sentAt);
-    if (status === PAST_DEADLINE) return { status: 'expired' };
+    return askScript.run(this.connection, keysOf(key), args).then(
+      (reply) => {
+        this.connection.heard(reply.now, sentAt);
+        // The server's clock may have been set forward since it was last heard: its answer has told, so ask once more.
+        if (reply.status === PAST_DEADLINE && !again) return this.askOnce(request, true);
+        return this.answerOf(request, reply);
+      },
+      (error: unknown) => {
+        throw askFailed(error);
+      },
+    );
+  }
+
+  private answerOf({ queue, tokens }: AskRequest, { status, value }: ScriptReply): AskReply {
     if (status === GRANTED) return { status: 'granted', token: value, tokens };
+    if (status === PAST_DEADLINE) return { status: 'expired' };
     // Nobody remembers how many were set aside with it.
     if (status === GRANTED_BEFORE) return { status: 'granted', token: value, tokens: 1 };
     // Others hold it: from now on it is worth while to be told.
-    if (request.queue) this.channel?.open(() => this.context.subscriber());
+    if (queue) this.channel?.open(() => this.context.subscriber());
     return { status: 'held', queued: status === QUEUED, remainingMs: value === -1 ? Infinity : value };
   }
 
@@ -185,22 +185,10 @@ class TokenStore implements LockStore {
   }
 }
 
-/** The lock, the last fencing token under its hash tag, and the queue for it. */
-function keysOf(key: string): readonly string[] {
-  return [key, fenceKey(key), helperKey(key, 'queue')];
+function askFailed(error: unknown): LockUnavailableError {
+  return unavailableBecause(error, 'a lock');
 }
 
-/** Redis takes whole milliseconds; rounded up, so that a lease never ends there before it ends here. */
-function wholeMs(leaseMs: number): string {
-  return String(Math.ceil(leaseMs));
-}
-
-/** Values of this store are `<instanceId>:<askId> <token>`; what another system wrote is shown as it is. */
-function holderOf(value: string, ttl: number): HolderInfo {
-  const ours = /^([\w-]+):\d+ (\d+)$/.exec(value);
-  return {
-    holder: ours?.[1] ?? value,
-    remainingMs: ttl === -1 ? Infinity : ttl,
-    token: ours === null ? undefined : Number(ours[2]),
-  };
+function releaseFailed(error: unknown): LockUnavailableError {
+  return unavailableBecause(error, 'a release');
 }

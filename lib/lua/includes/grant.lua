@@ -2,12 +2,15 @@
   clock did not move on. Answers the first.
   KEYS[1] lock   KEYS[2] fence: the last token given under this hash tag ]]
 local function grant(owner, lease, tokens, now)
-  local token = now
-  local last = redis.call('SET', KEYS[2], string.format('%.0f', token + tokens - 1), 'PX', 86400000, 'GET')
-  if last and tonumber(last) >= token then
-    token = tonumber(last) + 1
-    redis.call('SET', KEYS[2], string.format('%.0f', token + tokens - 1), 'PX', 86400000)
+  local token, last = now, now
+  if tokens ~= '1' then
+    last = string.format('%.0f', now + tokens - 1)
   end
-  redis.call('SET', KEYS[1], owner .. ' ' .. string.format('%.0f', token), 'PX', lease)
+  local before = redis.call('SET', KEYS[2], last, 'EX', '86400', 'GET')
+  if before and before >= now then
+    token = string.format('%.0f', before + 1)
+    redis.call('SET', KEYS[2], string.format('%.0f', before + tokens), 'EX', '86400')
+  end
+  redis.call('SET', KEYS[1], owner .. ' ' .. token, 'PX', lease)
   return token
 end

@@ -17,8 +17,7 @@ local function handOver(lease, tokens, now, asker)
       if not granted then
         return nil
       end
-      local message = string.format('%s %.0f %s %.0f %s', owner, token, tokens, now, lease)
-      redis.pcall('PUBLISH', channel, message)
+      redis.pcall('PUBLISH', channel, table.concat({ owner, token, tokens, now, lease }, ' '))
       return owner
     end
     owner = redis.call('ZPOPMIN', KEYS[3])[1]

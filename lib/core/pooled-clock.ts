@@ -1,0 +1,91 @@
+import type { Clock, Timer } from './clock.js';
+import { runOutside } from './held-locks.js';
+
+/**
+ * A clock on which all timers of one certain delay share a single timer of the clock behind it: they end in the order in
+ * which they began, so that the oldest one's does for all. Requests have the same timeout each and nearly all are answered
+ * long before: with a timer each they would cost more than the rest of the request.
+ */
+export class PooledClock implements Clock {
+  private oldest: PooledTimer | undefined;
+  private youngest: PooledTimer | undefined;
+  private timer: Timer | undefined;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly pooledMs: number,
+  ) {}
+
+  now(): number {
+    return this.clock.now();
+  }
+
+  wallTime(): number {
+    return this.clock.wallTime();
+  }
+
+  random(): number {
+    return this.clock.random();
+  }
+
+  schedule(delayMs: number, task: () => void, background?: boolean): Timer {
+    if (delayMs !== this.pooledMs) return this.clock.schedule(delayMs, task, background);
+    const timer = new PooledTimer(this, this.clock.now() + delayMs, task);
+    timer.older = this.youngest;
+    if (this.youngest === undefined) this.oldest = timer;
+    else this.youngest.younger = timer;
+    this.youngest = timer;
+    this.arm();
+    return timer;
+  }
+
+  remove(timer: PooledTimer): void {
+    const { older, younger } = timer;
+    if (older === undefined && this.oldest !== timer) return;
+    if (older === undefined) this.oldest = younger;
+    else older.younger = younger;
+    if (younger === undefined) this.youngest = older;
+    else younger.older = older;
+    timer.older = timer.younger = undefined;
+  }
+
+  /** Forgets all of them. */
+  close(): void {
+    this.timer?.cancel();
+    this.oldest = this.youngest = undefined;
+  }
+
+  /** One that is set goes off for nothing if the oldest has ended meanwhile: that is cheaper than to set it anew each time. */
+  private arm(): void {
+    if (this.timer !== undefined || this.oldest === undefined) return;
+    const delayMs = Math.max(0, this.oldest.at - this.clock.now());
+    // It serves many callers: whoever happened to start it must not be around those that it rings for.
+    this.timer = runOutside(() => this.clock.schedule(delayMs, () => this.ring()));
+  }
+
+  private ring(): void {
+    this.timer = undefined;
+    const now = this.clock.now();
+    for (let timer = this.oldest; timer !== undefined && timer.at <= now; timer = this.oldest) {
+      this.remove(timer);
+      timer.task();
+    }
+    this.arm();
+  }
+}
+
+class PooledTimer implements Timer {
+  /** Neighbours by age. */
+  older: PooledTimer | undefined = undefined;
+  younger: PooledTimer | undefined = undefined;
+
+  constructor(
+    private readonly pool: PooledClock,
+    readonly at: number,
+    readonly task: () => void,
+  ) {}
+
+  cancel(): void {
+    this.pool.remove(this);
+  }
+}
