@@ -50,12 +50,11 @@ export function pauseAfterSilence(clock: Clock): number {
   return LONGEST_PAUSE_MS * jitter(clock);
 }
 
-/** Whether a lease may be believed in still, and from when it counts. */
+/** From when the lease of a hand-off counts; undefined if it cannot be believed in. */
 export function startOf({ grantedAt, leaseMs }: HandOff, now: number): number | undefined {
-  if (grantedAt === undefined) return undefined;
-  // Whatever the server's clock says, it was not granted later than it was heard of.
-  const startedAt = Math.min(grantedAt, now);
-  return now < deadlineOf(startedAt, leaseMs) ? startedAt : undefined;
+  // Granted after it was heard of: the server's clock was set, so that its age is not known.
+  if (grantedAt === undefined || grantedAt > now) return undefined;
+  return now < deadlineOf(grantedAt, leaseMs) ? grantedAt : undefined;
 }
 
 /** So that contenders do not ask in step. */

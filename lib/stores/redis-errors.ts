@@ -19,7 +19,7 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
     matches: /\bNOPERM\b|ACL failure/,
     permanent: true,
     advice:
-      'the Redis user may not do this: allow it the lock keys, and EVAL, EVALSHA, TIME, GET, SET, DEL, PTTL and PEXPIRE',
+      'the Redis user may not do this: allow it the lock keys, the channels &nestjs-redis-lock:*, and the commands that the README lists',
   },
   {
     matches: /unknown command/i,

@@ -53,7 +53,7 @@ class TokenStore implements LockStore {
   private readonly connection: RedisConnection;
   /** Owners whose ask waits for the connection still: a release behind one simply calls it off. */
   private readonly unsent = new Set<string>();
-  /** The keys of the owners that may stand in a queue. */
+  /** The keys of the owners that may stand in a queue: until their release is answered. */
   private readonly waitingFor = new Map<string, string>();
   private channel: HandOffChannel | undefined;
 
@@ -82,14 +82,18 @@ class TokenStore implements LockStore {
   }
 
   release({ keys, owner, keepMs, tokens, handOffMs }: ReleaseRequest): Promise<boolean> {
-    this.waitingFor.delete(owner);
     if (this.unsent.delete(owner)) return Promise.resolve(false);
     // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
     if (!this.connection.ready) return Promise.reject(releaseFailed(new Error('there is no connection')));
     const args = [owner, String(keepMs), String(tokens), wholeMs(handOffMs)];
-    return releaseScript.run(this.connection, keysOf(keys[0]), args).catch((error: unknown) => {
+    const answered = (wasHeld: boolean): boolean => {
+      this.waitingFor.delete(owner);
+      return wasHeld;
+    };
+    const failed = (error: unknown): never => {
       throw releaseFailed(error);
-    });
+    };
+    return releaseScript.run(this.connection, keysOf(keys[0]), args).then(answered, failed);
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -178,7 +182,7 @@ class TokenStore implements LockStore {
 
   private handedOver({ owner, token: first, tokens, grantedAt, leaseMs }: HandOffMessage, to: StoreListener): void {
     const key = this.waitingFor.get(owner);
-    // Not known (any more): a release of it is on its way.
+    // Told late: its release has been answered.
     if (key === undefined) return;
     const since = this.connection.notAfter(grantedAt);
     to.handedOver({ keys: [key], owner, token: first, tokens, grantedAt: since, leaseMs });
