@@ -63,7 +63,15 @@ export class PooledClock implements Clock {
     this.timer = runOutside(() => this.clock.schedule(delayMs, () => this.ring()));
   }
 
+  /**
+   * Behind a busy event loop timers come before the answers that have arrived meanwhile: those are read first, and only then
+   * it is judged who is late.
+   */
   private ring(): void {
+    this.timer = this.clock.schedule(0, () => this.judge());
+  }
+
+  private judge(): void {
     this.timer = undefined;
     const now = this.clock.now();
     for (let timer = this.oldest; timer !== undefined && timer.at <= now; timer = this.oldest) {

@@ -5,6 +5,8 @@
 export interface RedisClient {
   /** `wait`, `connecting`, `connect`, `ready`, `reconnecting`, `close`, `end` … */
   readonly status: string;
+  /** The socket, while there is one. */
+  readonly stream?: { cork(): void; uncork(): void };
   evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
   eval(script: string, keyCount: number, ...args: string[]): Promise<unknown>;
   time(): Promise<unknown>;

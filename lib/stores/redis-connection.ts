@@ -20,6 +20,7 @@ export class RedisConnection {
   private listener: ConnectionListener | undefined;
   private check: Timer | undefined;
   private up = false;
+  private gathering = false;
 
   constructor(
     readonly client: RedisClient,
@@ -52,6 +53,18 @@ export class RedisConnection {
       this.check?.cancel();
       this.listener = undefined;
     };
+  }
+
+  /** Lets all that is sent until the end of this tick leave in one packet, and arrive side by side. */
+  gather(): void {
+    const { stream } = this.client;
+    if (stream === undefined || this.gathering) return;
+    this.gathering = true;
+    stream.cork();
+    queueMicrotask(() => {
+      this.gathering = false;
+      stream.uncork();
+    });
   }
 
   /** The server's time, in µs, that is certainly not later than the local moment `at`, if it is known. */

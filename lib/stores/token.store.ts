@@ -85,6 +85,8 @@ class TokenStore implements LockStore {
     if (this.unsent.delete(owner)) return Promise.resolve(false);
     // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
     if (!this.connection.ready) return Promise.reject(releaseFailed(new Error('there is no connection')));
+    // Where there is a queue, whoever still waits here asks anew in the same tick, and must not be late for its place.
+    if (this.waitingFor.has(owner)) this.connection.gather();
     const args = [owner, String(keepMs), String(tokens), wholeMs(handOffMs)];
     const answered = (wasHeld: boolean): boolean => {
       this.waitingFor.delete(owner);
