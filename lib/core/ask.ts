@@ -21,8 +21,6 @@ export class Ask {
   forQueue = false;
   /** Something of it may stand in the store: a place in the queue, or a grant that came too late. */
   standing = false;
-  /** It was granted; what is heard of it afterwards is old. */
-  granted = false;
   /** It was told of a hand-off whose age it could not tell: the store has to be asked. */
   handedBlindly = false;
   private refusals = 0;

@@ -26,6 +26,8 @@ export interface Principal {
   /** The lease that is wanted now. */
   readonly leaseMs: number;
   granted(grant: StoreGrant, now: number): void;
+  /** Whether that ask's grant is in use. */
+  holds(owner: string): boolean;
   /** The store has refused, or has not been heard. The contender goes on by itself until it is stopped. */
   heard(word: LastWord): void;
   /** Nothing that was asked is unanswered any more. */

@@ -71,12 +71,12 @@ export class Contender {
     const { state } = this;
     const now = this.tools.clock.now();
     const ask = state.kind === 'asking' || state.kind === 'waiting' ? state.ask : undefined;
-    if (ask?.owner !== handOff.owner) return this.releaseBehind({ ...handOff, sentAt: now });
+    if (ask?.owner !== handOff.owner) return this.releaseBehind(handOff);
     const startedAt = startOf(handOff, now);
     if (startedAt !== undefined) {
       // Handed over before the answer has come: that one will say nothing new.
       if (state.kind === 'asking') this.unanswered = ask;
-      return this.granted(ask, { ...handOff, sentAt: startedAt }, now);
+      return this.granted({ ...handOff, sentAt: startedAt }, now);
     }
     // Too old to be believed in, or of unknown age: the same owner asks whether the lock is its own still.
     ask.handedBlindly = true;
@@ -133,16 +133,15 @@ export class Contender {
   private grantedByReply(ask: Ask, { token, tokens }: GrantedTokens): void {
     const { owner, sentAt, leaseMs } = ask;
     const now = this.tools.clock.now();
-    if (now < deadlineOf(sentAt, leaseMs)) return this.granted(ask, { owner, sentAt, leaseMs, token, tokens }, now);
+    if (now < deadlineOf(sentAt, leaseMs)) return this.granted({ owner, sentAt, leaseMs, token, tokens }, now);
     ask.standing = true;
     // Asked again, the same owner gets a full lease, if nobody else has the key by now.
     const failure = this.unavailable(`the answer took longer than the lease of ${leaseMs} ms`);
     this.wait(ask, 0, failedBecause(failure));
   }
 
-  private granted(ask: Ask, grant: StoreGrant, now: number): void {
+  private granted(grant: StoreGrant, now: number): void {
     const { state } = this;
-    ask.granted = true;
     if ('timer' in state) state.timer.cancel();
     this.state = IDLE;
     this.principal.granted(grant, now);
@@ -158,9 +157,10 @@ export class Contender {
     if (ask.handedBlindly || (this.wantsQueue && !ask.forQueue)) this.askNow(ask);
   }
 
-  /** Nobody waits for this answer any more; what was given is given back, wherever the release behind it may be. */
+  /** Nobody waits for this answer any more; what was given is given back, wherever the release behind it may have run. */
   private answeredLate(ask: Ask, reply: AskReply): void {
-    if (reply.status === 'granted' && !ask.granted) this.releaseBehind(ask);
+    const stands = reply.status === 'granted' || (reply.status === 'held' && reply.queued);
+    if (stands && !this.principal.holds(ask.owner)) this.releaseBehind(ask);
     if (this.unanswered === ask) this.settle();
   }
 
@@ -207,11 +207,9 @@ export class Contender {
     return this.tools.store.capabilities.queue && this.principal.patient;
   }
 
-  private releaseBehind({ owner, sentAt, leaseMs }: Pick<Ask, 'owner' | 'sentAt' | 'leaseMs'>): void {
+  private releaseBehind({ owner, leaseMs }: Pick<Ask, 'owner' | 'leaseMs'>): void {
     const { resource, key } = this.principal;
-    // It may run as late as it is still valid.
-    const leaseOverAt = sentAt + this.tools.requestTimeoutMs + leaseMs;
-    this.tools.releaser.releaseBehind({ resource, key, owner, leaseMs, leaseOverAt, keepUntil: 0 });
+    this.tools.releaser.releaseBehind({ resource, key, owner, leaseMs, keepUntil: 0 });
   }
 
   private unavailable(why: string, cause: unknown = this.tools.health.outage): LockUnavailableError {

@@ -2,7 +2,7 @@ import type { Timer } from './clock.js';
 import { Contender } from './contender.js';
 import type { ContenderTools, Principal } from './contender-terms.js';
 import type { LockError } from './errors.js';
-import { Grant, type Lease, type StoreGrant } from './grant.js';
+import { cutTo, Grant, type Lease, type StoreGrant } from './grant.js';
 import type { HandOff } from './lock-store.js';
 import { closed, heldUntil, type LastWord, refusal, SILENT } from './refusal.js';
 import type { Releaser } from './releaser.js';
@@ -83,9 +83,8 @@ export class Gate implements Principal {
   }
 
   handedOver(handOff: HandOff): void {
-    const { state } = this;
     // Told twice, or after the answer to an ask: it is held already.
-    if ('tenure' in state && state.tenure.owner === handOff.owner) return;
+    if (this.holds(handOff.owner)) return;
     this.contender.handedOver(handOff);
   }
 
@@ -106,6 +105,10 @@ export class Gate implements Principal {
   close(): void {
     for (const waiter of this.line) this.refuse(waiter, closed(waiter.resource));
     if (this.state.kind === 'resting') this.state.timer.cancel();
+  }
+
+  holds(owner: string): boolean {
+    return 'tenure' in this.state && this.state.tenure.owner === owner;
   }
 
   get patient(): boolean {
@@ -150,23 +153,24 @@ export class Gate implements Principal {
   }
 
   /** Lets the first in line in. */
-  private admit(tenure: Tenure, { sentAt, leaseMs }: Lease, now: number): void {
+  private admit(tenure: Tenure, lease: Lease, now: number): void {
     const waiter = this.line.head as Waiter;
     this.line.remove(waiter);
     const { resource, terms } = waiter;
-    // Asked for by one who has left since, it may be longer than this one wants to believe in.
-    const lease = { sentAt, leaseMs: Math.min(leaseMs, leaseOf(terms)) };
     const { owner, token } = tenure;
-    const grant = new Grant(resource, this.key, owner, token, terms, now, lease);
+    // Asked for by another one, it may be longer than this one wants to believe in.
+    const cut = cutTo(lease, leaseOf(terms), now);
+    const grant = new Grant(resource, this.key, owner, token, terms, now, cut);
     this.state = { kind: 'holding', grant, tenure };
     this.lastWord = heldUntil(undefined);
     this.keeper.granted(grant);
     waiter.admit(grant);
   }
 
-  private giveBack({ resource, owner, deadline, ttlMs }: Grant, keepUntil: number): Promise<boolean> {
-    const { key } = this;
-    return this.keeper.releaser.release({ resource, key, owner, leaseMs: ttlMs, leaseOverAt: deadline, keepUntil });
+  private giveBack({ resource, owner, ttlMs, lease }: Grant, keepUntil: number): Promise<boolean> {
+    // The last renewal may have run although its answer never came: the store may keep it longer than was believed here.
+    const leaseMs = Math.max(ttlMs, lease.leaseMs);
+    return this.keeper.releaser.release({ resource, key: this.key, owner, leaseMs, keepUntil });
   }
 
   private rested(grant: Grant): void {
@@ -201,15 +205,9 @@ export class Gate implements Principal {
     this.turnToNext();
   }
 
-  private refusalOf({ resource, enteredAt, terms }: Waiter): LockError {
+  private refusalOf({ resource, enteredAt, terms: { waitMs } }: Waiter): LockError {
     const { key, state } = this;
     const lastWord = state.kind === 'holding' ? heldUntil(state.grant.deadline) : this.lastWord;
-    return refusal(lastWord, {
-      resource,
-      key,
-      waitMs: terms.waitMs,
-      enteredAt,
-      now: this.keeper.clock.now(),
-    });
+    return refusal(lastWord, { resource, key, waitMs, enteredAt, now: this.keeper.clock.now() });
   }
 }

@@ -31,8 +31,7 @@ export class Gates implements Pick<StoreListener, 'handedOver' | 'listening' | '
     if (gate !== undefined) return gate.handedOver(handOff);
     // Whoever waited here has left: the lock must not stay with nobody.
     const { owner, leaseMs } = handOff;
-    const leaseOverAt = this.keeper.clock.now() + leaseMs;
-    this.keeper.releaser.releaseBehind({ resource: key, key, owner, leaseMs, leaseOverAt, keepUntil: 0 });
+    this.keeper.releaser.releaseBehind({ resource: key, key, owner, leaseMs, keepUntil: 0 });
   }
 
   listening(): void {

@@ -150,3 +150,10 @@ export class Grant {
 export function deadlineOf(sentAt: number, leaseMs: number): number {
   return sentAt + leaseMs - driftOf(leaseMs);
 }
+
+/** A lease of at most `leaseMs` from now on, which is not believed in for longer than the given one. */
+export function cutTo(lease: Lease, leaseMs: number, now: number): Lease {
+  if (lease.leaseMs <= leaseMs) return lease;
+  const latest = deadlineOf(lease.sentAt, lease.leaseMs) - deadlineOf(0, leaseMs);
+  return { sentAt: Math.min(now, latest), leaseMs };
+}

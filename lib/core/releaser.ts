@@ -9,12 +9,13 @@ export interface Release {
   readonly resource: string;
   readonly key: string;
   readonly owner: string;
-  /** The lease of the hold: whoever is next gets one that is not longer, to begin with. */
+  /**
+   * The longest lease that it may have. Whoever is next gets one that is not longer, to begin with; and when that much time
+   * has passed, repeating makes no sense any more.
+   */
   readonly leaseMs: number;
   /** The lock stays closed until then (`minHoldMs`); 0 or in the past: free it now. */
   readonly keepUntil: number;
-  /** When the lease is over anyway, so that repeating makes no sense any more. */
-  readonly leaseOverAt: number;
 }
 
 const FIRST_REPEAT_MS = 100;
@@ -43,6 +44,8 @@ export class Releaser {
    * not keep the caller waiting for repeats.
    */
   release(release: Release): Promise<boolean> {
+    // Whatever gave it that lease may still be on its way.
+    const leaseOverAt = this.clock.now() + this.requestTimeoutMs + release.leaseMs;
     const answer = this.send(release);
     this.unanswered += 1;
     return new Promise((resolve, reject) => {
@@ -56,7 +59,7 @@ export class Releaser {
       const failed = (error: unknown): void => {
         timer.cancel();
         reject(error);
-        void this.repeat(release, error);
+        void this.repeat(release, leaseOverAt, error);
       };
       answer.then(answered, failed);
     });
@@ -79,11 +82,11 @@ export class Releaser {
     for (const wake of this.wakers) wake();
   }
 
-  private async repeat(release: Release, failure: unknown): Promise<void> {
+  private async repeat(release: Release, leaseOverAt: number, failure: unknown): Promise<void> {
     let error = failure;
     for (let pauseMs = FIRST_REPEAT_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS)) {
       const refusedForGood = error instanceof LockUnavailableError && error.permanent;
-      if (refusedForGood || this.clock.now() + pauseMs >= release.leaseOverAt) break;
+      if (refusedForGood || this.clock.now() + pauseMs >= leaseOverAt) break;
       await this.pause(pauseMs);
       if (this.closed) break;
       try {

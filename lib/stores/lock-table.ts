@@ -81,8 +81,10 @@ export class LockTable {
     const row = this.rowOf(key);
     const { holder } = row;
     const ours = holder?.owner === request.owner;
-    if (!ours) leave(row, request.owner);
-    else if (request.keepMs > 0) holder.expiresAt = this.world.now() + request.keepMs;
+    if (!ours) {
+      leave(row, request.owner);
+      if (holder === undefined) this.handOver(key, row, request);
+    } else if (request.keepMs > 0) holder.expiresAt = this.world.now() + request.keepMs;
     else if (this.handOver(key, row, request) === undefined) row.holder = undefined;
     this.tidy(key, row);
     return ours;

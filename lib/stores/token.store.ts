@@ -51,7 +51,7 @@ class TokenStore implements LockStore {
   };
 
   private readonly connection: RedisConnection;
-  /** Owners whose ask waits for the connection still: a release behind one simply calls it off. */
+  /** Owners whose ask waits for the connection still: a release behind one calls it off. */
   private readonly unsent = new Set<string>();
   /** The keys of the owners that may stand in a queue: until their release is answered. */
   private readonly waitingFor = new Map<string, string>();
@@ -82,7 +82,7 @@ class TokenStore implements LockStore {
   }
 
   release({ keys, owner, keepMs, tokens, handOffMs }: ReleaseRequest): Promise<boolean> {
-    if (this.unsent.delete(owner)) return Promise.resolve(false);
+    if (this.unsent.delete(owner) && !this.waitingFor.has(owner)) return Promise.resolve(false);
     // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
     if (!this.connection.ready) return Promise.reject(releaseFailed(new Error('there is no connection')));
     // Where there is a queue, whoever still waits here asks anew in the same tick, and must not be late for its place.

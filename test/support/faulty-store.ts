@@ -9,24 +9,35 @@ import type {
   StoreListener,
 } from 'nestjs-redis-lock';
 
+/** The news that a lock was handed to this instance. */
+export type HandOff = Parameters<StoreListener['handedOver']>[0];
+
 type Verb = 'ask' | 'release' | 'extend' | 'inspect';
 
-interface Held {
-  readonly verb: Verb;
+/** What comes back from the store: answers, and the news of hand-offs. */
+type News = Verb | 'handOff';
+
+interface Held<Kind> {
+  readonly of: Kind;
   readonly deliver: () => void;
 }
 
 /**
- * A store whose answers can be held back, lost or replaced by errors. The verbs themselves run at once on the store behind
- * it: what goes wrong is the way back, which is the case that hurts.
+ * A store whose answers and hand-offs can be held back, lost or replaced by errors. The verbs themselves run at once on the
+ * store behind it: what goes wrong is the way back, which is the case that hurts. Only what is delayed runs later.
  */
 export class FaultyStore implements LockStore {
   readonly asks: AskRequest[] = [];
   readonly releases: ReleaseRequest[] = [];
   readonly extendBatches: (readonly ExtendRequest[])[] = [];
-  private readonly holding = new Set<Verb>();
+  /** The hand-offs that this instance was told of, or will be. */
+  readonly handOffs: HandOff[] = [];
+  private readonly holding = new Set<News>();
   private readonly failing = new Map<Verb, Error>();
-  private heldBack: Held[] = [];
+  private readonly delaying = new Set<Verb>();
+  private readonly losing = new Map<Verb, Error>();
+  private heldBack: Held<News>[] = [];
+  private onTheWay: Held<Verb>[] = [];
   private listener: StoreListener | undefined;
 
   constructor(private readonly behind: LockStore) {}
@@ -37,20 +48,54 @@ export class FaultyStore implements LockStore {
 
   listen(listener: StoreListener): () => void {
     this.listener = listener;
-    return this.behind.listen(listener);
+    const handedOver = (handOff: HandOff): void => {
+      this.handOffs.push(handOff);
+      if (this.holding.has('handOff')) this.heldBack.push({ of: 'handOff', deliver: () => this.tell(handOff) });
+      else this.tell(handOff);
+    };
+    return this.behind.listen({ ...NOTHING, instanceId: listener.instanceId, handedOver });
   }
 
-  /** From now on answers to this verb are held back. */
-  hold(verb: Verb): void {
-    this.holding.add(verb);
+  /** From now on answers to this verb, or hand-offs, are held back. */
+  hold(what: News): void {
+    this.holding.add(what);
   }
 
-  /** Delivers what was held back of this verb, and holds nothing back any more. */
-  deliver(verb: Verb): void {
-    this.holding.delete(verb);
-    const due = this.heldBack.filter((held) => held.verb === verb);
-    this.heldBack = this.heldBack.filter((held) => held.verb !== verb);
+  /** Delivers what was held back of this kind, and holds nothing back any more. */
+  deliver(what: News): void {
+    this.holding.delete(what);
+    const due = this.heldBack.filter(({ of }) => of === what);
+    this.heldBack = this.heldBack.filter(({ of }) => of !== what);
     for (const { deliver } of due) deliver();
+  }
+
+  /** From now on requests of this verb are on their way, and have not run. */
+  delay(verb: Verb): void {
+    this.delaying.add(verb);
+  }
+
+  /** Runs what was on its way of this verb, and delays nothing any more. */
+  arrive(verb: Verb): void {
+    this.delaying.delete(verb);
+    const due = this.onTheWay.filter(({ of }) => of === verb);
+    this.onTheWay = this.onTheWay.filter(({ of }) => of !== verb);
+    for (const { deliver } of due) deliver();
+  }
+
+  /** From now on requests of this verb never run, and fail with that error; without one they run again. */
+  lose(verb: Verb, error?: Error): void {
+    if (error === undefined) this.losing.delete(verb);
+    else this.losing.set(verb, error);
+  }
+
+  /** Tells of a hand-off: once more, or one that nobody made. */
+  tell(handOff: HandOff): void {
+    this.listener?.handedOver(handOff);
+  }
+
+  /** Hand-offs can be heard again. */
+  relisten(): void {
+    this.listener?.listening();
   }
 
   /** From now on this verb runs, and its answer is that error; without one it is answered again. */
@@ -65,31 +110,51 @@ export class FaultyStore implements LockStore {
 
   ask(request: AskRequest): Promise<AskReply> {
     this.asks.push(request);
-    return this.answer('ask', this.behind.ask(request));
+    return this.request('ask', () => this.behind.ask(request));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
     this.releases.push(request);
-    return this.answer('release', this.behind.release(request));
+    return this.request('release', () => this.behind.release(request));
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     this.extendBatches.push(requests);
-    return this.answer('extend', this.behind.extend(requests));
+    return this.request('extend', () => this.behind.extend(requests));
   }
 
   inspect(key: string): Promise<HolderInfo | null> {
-    return this.answer('inspect', this.behind.inspect(key));
+    return this.request('inspect', () => this.behind.inspect(key));
   }
 
   close(): Promise<void> {
     return this.behind.close();
   }
 
+  private request<T>(verb: Verb, run: () => Promise<T>): Promise<T> {
+    const loss = this.losing.get(verb);
+    if (loss !== undefined) return Promise.reject(loss);
+    if (!this.delaying.has(verb)) return this.answer(verb, run());
+    return new Promise((resolve) => {
+      this.onTheWay.push({ of: verb, deliver: () => resolve(this.answer(verb, run())) });
+    });
+  }
+
   private answer<T>(verb: Verb, answer: Promise<T>): Promise<T> {
     const failure = this.failing.get(verb);
     if (failure !== undefined) return answer.then(() => Promise.reject(failure));
     if (!this.holding.has(verb)) return answer;
-    return new Promise((resolve) => this.heldBack.push({ verb, deliver: () => resolve(answer) }));
+    return new Promise((resolve) => this.heldBack.push({ of: verb, deliver: () => resolve(answer) }));
   }
 }
+
+const nothing = (): void => undefined;
+
+/** A listener that hears nothing: what is not taken in here does not come from a store in memory. */
+const NOTHING = {
+  listening: nothing,
+  degraded: nothing,
+  disconnected: nothing,
+  unreachable: nothing,
+  reachable: nothing,
+};

@@ -1,5 +1,11 @@
 import { Logger } from '@nestjs/common';
-import { type LockService, MemoryStore, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import {
+  type Lock,
+  type LockOptions,
+  type LockService,
+  MemoryStore,
+  type RedisLockModuleOptions,
+} from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { FaultyStore } from './faulty-store.js';
 
@@ -12,10 +18,45 @@ export function faultyLocks(options: RedisLockModuleOptions = {}) {
   const memory = new MemoryStore(clock);
   const store = new FaultyStore(memory);
   const locks: LockService = createTestLocks({ clock, store, ...options });
-  return { clock, memory, store, locks, stranger: new Stranger(memory, clock) };
+  /** One more module instance on the same keys, with a way to them of its own. */
+  const neighbour = (others: RedisLockModuleOptions = options) => {
+    const way = new FaultyStore(memory);
+    return { store: way, locks: createTestLocks({ clock, store: way, ...others }) };
+  };
+  return { clock, memory, store, locks, neighbour, stranger: new Stranger(memory, clock) };
 }
 
-const HAND_OFF = { handOffMs: 3_000, tokens: 1 };
+/** Notes what comes of a promise without waiting for it. */
+export function outcome<T>(promise: Promise<T>) {
+  const seen: { value?: T; error?: unknown } = {};
+  promise.then(
+    (value) => (seen.value = value),
+    (error: unknown) => (seen.error = error),
+  );
+  return seen;
+}
+
+/** The key of goods:300. */
+export const LOCKED_KEY = '{lock_goods}:300';
+
+/** An instance that waits for goods:300 in the store's queue, behind a stranger who holds it. */
+export async function queuedLocks(options: LockOptions = {}, strangersLeaseMs?: number) {
+  const all = faultyLocks();
+  await all.stranger.take(LOCKED_KEY, strangersLeaseMs);
+  const abort = new AbortController();
+  const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 600_000, signal: abort.signal, ...options }));
+  await all.clock.advance(0);
+  return {
+    ...all,
+    waiting,
+    abort,
+    lock: () => waiting.value as Lock,
+    owners: () => new Set(all.store.asks.map(({ owner }) => owner)),
+    holder: async () => (await all.memory.inspect(LOCKED_KEY))?.holder,
+  };
+}
+
+const HAND_OFF = { handOffMs: 3_000, tokens: 17 };
 
 /** Somebody else's process, as the store sees it. */
 export class Stranger {

@@ -1,0 +1,130 @@
+import { Redis } from 'ioredis';
+import type { Lock, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { LockProcess } from './lock-process.js';
+import { RedisProxy } from './proxy.js';
+import { type RedisServer, startRedis } from './redis/index.js';
+import { eventually, RedisLocks } from './redis-locks.js';
+import { RequestLog } from './request-log.js';
+import { twoWays } from './two-ways.js';
+
+/** A server of its own, and those who contend for `goods:300` on it. */
+export class Contention {
+  private running = new RedisLocks();
+  private readonly processes: LockProcess[] = [];
+  private readonly proxies: RedisProxy[] = [];
+  private readonly clients: Redis[] = [];
+
+  private constructor(
+    readonly server: RedisServer,
+    readonly admin: Redis,
+  ) {}
+
+  static async start(): Promise<Contention> {
+    const server = await startRedis({ local: true });
+    return new Contention(server, new Redis(server.url));
+  }
+
+  get warnings(): readonly string[] {
+    return this.running.warnings;
+  }
+
+  get key(): string {
+    return this.running.keyOf('goods', '300');
+  }
+
+  /** One more module instance. */
+  instance(options: RedisLockModuleOptions = {}): LockService {
+    return this.running.start({ redis: this.server.url, waitMs: 30_000, ...options });
+  }
+
+  /** One more, in a process of its own. */
+  async process(options: RedisLockModuleOptions = {}): Promise<LockProcess> {
+    const { prefix } = this.running;
+    const started = await LockProcess.start({ redis: this.server.url, waitMs: 30_000, prefix, ...options });
+    this.processes.push(started);
+    return started;
+  }
+
+  /** A faulty way to the server, and what is asked for on it. */
+  async way(): Promise<{ proxy: RedisProxy; log: RequestLog }> {
+    const proxy = await RedisProxy.start(this.server.url);
+    this.proxies.push(proxy);
+    return { proxy, log: new RequestLog(proxy) };
+  }
+
+  /** A client that asks by one way and hears of hand-offs by another. */
+  client(asking: string, listening: string): Redis {
+    const client = twoWays(asking, listening);
+    this.clients.push(client);
+    return client;
+  }
+
+  /** Somebody who holds the lock, for others to wait behind. */
+  holder(options: RedisLockModuleOptions = {}): Promise<Lock> {
+    return this.instance(options).acquire('goods:300');
+  }
+
+  /** Begins to wait for the lock; answers when the ask stands in the queue. */
+  async enqueue<T>(acquire: () => Promise<T>): Promise<{ readonly granted: Promise<T> }> {
+    const before = await this.queueLength();
+    const granted = acquire();
+    granted.catch(() => undefined);
+    await this.queueOf(before + 1);
+    return { granted };
+  }
+
+  /** Instances that the server can tell of hand-offs. */
+  async listening(): Promise<number> {
+    return ((await this.admin.pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length;
+  }
+
+  queueLength(): Promise<number> {
+    return this.admin.zcard(`${this.key}|queue`);
+  }
+
+  async queueOf(length: number): Promise<void> {
+    await eventually(`${length} are in the queue`, async () => (await this.queueLength()) === length);
+  }
+
+  /** The instance in whose hands the server sees the lock. */
+  async holderId(): Promise<string | undefined> {
+    return (await this.admin.get(this.key))?.split(':')[0];
+  }
+
+  /** How many connections there are to listen for hand-offs on. */
+  async subscribers(): Promise<number> {
+    return (await this.subscriberIds()).length;
+  }
+
+  /** Ends those connections. */
+  async cutSubscribers(): Promise<void> {
+    for (const id of await this.subscriberIds()) await this.admin.call('CLIENT', 'KILL', 'ID', id);
+  }
+
+  private async subscriberIds(): Promise<readonly string[]> {
+    const clients = (await this.admin.client('LIST')) as string;
+    return [...clients.matchAll(/^id=(\d+) .* name=nestjs-redis-lock:hand-offs /gm)].map(([, id]) => id);
+  }
+
+  /** How many locks and queues there are; fences stay. */
+  async leftovers(): Promise<readonly string[]> {
+    return (await this.admin.keys('*')).filter((key) => !key.endsWith('|fence'));
+  }
+
+  /** Ends all who contend, and what they left. */
+  async clear(): Promise<void> {
+    for (const proxy of this.proxies) for (const direction of ['requests', 'replies'] as const) proxy.resume(direction);
+    await Promise.all(this.processes.splice(0).map((process) => process.kill()));
+    await this.running.close();
+    for (const client of this.clients.splice(0)) client.disconnect();
+    await Promise.all(this.proxies.splice(0).map((proxy) => proxy.close()));
+    this.running = new RedisLocks();
+    await this.admin.flushall();
+  }
+
+  async close(): Promise<void> {
+    await this.running.close();
+    this.admin.disconnect();
+    await this.server.stop();
+  }
+}

@@ -1,0 +1,71 @@
+// The main of a forked process that takes locks at random until it is told to stop, and reports what it sees to its parent.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import { LockError } from '../../lib/core/errors.js';
+import type { Lock } from '../../lib/core/lock.js';
+import { LockRuntime } from '../../lib/lock-runtime.js';
+import type { RedisLockModuleOptions } from '../../lib/redis-lock.options.js';
+import { machineMs, randomFrom } from './random.js';
+import type { Report } from './referee.js';
+
+/** What the parent gives to each. */
+export interface FuzzTask {
+  readonly seed: number;
+  readonly resources: readonly string[];
+  readonly callers: number;
+  readonly options: RedisLockModuleOptions;
+}
+
+Logger.overrideLogger(false);
+const { seed, resources, callers, options } = JSON.parse(process.argv[2]) as FuzzTask;
+const random = randomFrom(seed);
+const runtime = LockRuntime.start(options);
+const stop = new AbortController();
+
+const report = (one: Report): void => void process.send?.(one);
+
+/** Looks at the lock again and again: at each moment that is reported it was held. */
+async function hold(lock: Lock, until: number): Promise<number> {
+  for (let seen = machineMs(); ;) {
+    const at = machineMs();
+    if (lock.expiresInMs > 0) seen = at;
+    else return seen;
+    if (at >= until) return seen;
+    await sleep(Math.min(5, until - at));
+  }
+}
+
+async function turn(id: string): Promise<void> {
+  const resource = resources[Math.floor(random() * resources.length)];
+  const abort = new AbortController();
+  const timer = random() < 0.15 ? setTimeout(() => abort.abort(new Error('left')), random() * 60) : undefined;
+  report({ kind: 'asked', id, resource, at: machineMs() });
+  try {
+    const lock = await runtime.service.acquire(resource, { signal: abort.signal, renew: random() < 0.8 });
+    const at = machineMs();
+    if (lock.expiresInMs > 0) report({ kind: 'entered', id, token: lock.fencingToken, at });
+    const seen = await hold(lock, at + (random() < 0.01 ? 300 + random() * 1_000 : random() * 15));
+    report({ kind: 'left', id, at: machineMs(), seen });
+    await lock.release();
+  } catch (error) {
+    const expected = error instanceof LockError || (error as Error).message === 'left';
+    report({ kind: 'gone', id, at: machineMs(), fault: expected ? undefined : String(error) });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function caller(name: number): Promise<void> {
+  for (let round = 0; !stop.signal.aborted; round += 1) {
+    await turn(`${process.pid}:${name}:${round}`);
+    await sleep(random() * 10);
+  }
+}
+
+runtime.connect();
+const done = Promise.all(Array.from({ length: callers }, (_, name) => caller(name)));
+process.on('disconnect', () => process.exit());
+process.on('message', () => {
+  stop.abort();
+  void done.then(() => runtime.close()).then(() => process.disconnect());
+});

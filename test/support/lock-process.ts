@@ -1,0 +1,82 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { join } from 'node:path';
+import type { RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { WorkerCalls } from './lock-worker.js';
+
+interface Reply {
+  readonly id: number;
+  readonly value?: unknown;
+  readonly error?: string;
+}
+
+interface Pending {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** Forks what is written in TypeScript, from its sources. It ends with its parent. */
+export function forkSource(name: string, options: object): ChildProcess {
+  const hooks = join(__dirname, 'typescript-hooks.mjs');
+  return fork(join(__dirname, name), [JSON.stringify(options)], {
+    execArgv: ['--import', hooks],
+    serialization: 'json',
+  });
+}
+
+/** A module instance in a process of its own, which can be stopped and killed like one. */
+export class LockProcess {
+  private readonly pending = new Map<number, Pending>();
+  private readonly exited: Promise<void>;
+  private calls = 0;
+
+  private constructor(private readonly child: ChildProcess) {
+    child.on('message', (reply: Reply) => this.settle(reply));
+    this.exited = new Promise((resolve) => {
+      child.once('exit', () => {
+        for (const { reject } of this.pending.values()) reject(new Error('the process has ended'));
+        resolve();
+      });
+    });
+  }
+
+  static async start(options: RedisLockModuleOptions): Promise<LockProcess> {
+    const started = new LockProcess(forkSource('lock-worker.ts', options));
+    await new Promise((resolve, reject) => started.pending.set(0, { resolve, reject }));
+    return started;
+  }
+
+  call<Name extends keyof WorkerCalls>(name: Name, ...args: Parameters<WorkerCalls[Name]>) {
+    const id = (this.calls += 1);
+    type Answer = Awaited<ReturnType<WorkerCalls[Name]>>;
+    const answer = new Promise<unknown>((resolve, reject) => {
+      this.pending.set(id, { resolve, reject });
+    }) as Promise<Answer>;
+    // Whoever is killed leaves calls behind that nobody waits for.
+    answer.catch(() => undefined);
+    this.child.send({ id, name, args });
+    return answer;
+  }
+
+  /** SIGSTOP. */
+  pause(): void {
+    this.child.kill('SIGSTOP');
+  }
+
+  /** SIGCONT. */
+  resume(): void {
+    this.child.kill('SIGCONT');
+  }
+
+  /** SIGKILL. */
+  async kill(): Promise<void> {
+    this.child.kill('SIGKILL');
+    await this.exited;
+  }
+
+  private settle({ id, value, error }: Reply): void {
+    const call = this.pending.get(id);
+    this.pending.delete(id);
+    if (error === undefined) call?.resolve(value);
+    else call?.reject(new Error(error));
+  }
+}
