@@ -1,0 +1,42 @@
+import { describe, expect, it } from '@jest/globals';
+import { instanceIdForAskId, noAgeBound, noLeaving, noOwnerCheck, noReleaseBehind, noSafetyNet } from './broken.js';
+import { explore } from './explore.js';
+import { say } from './exploring.js';
+import { invariantOf, told } from './rerun.js';
+import { BASE, type Scenario, type Variant } from './scenario.js';
+
+const SMALL: Omit<Scenario, 'name'> = {
+  ...BASE,
+  processes: 2,
+  acquisitions: 1,
+  moves: 1,
+  losses: ['message'],
+  crashes: 1,
+  settlesWithinMs: 35_000,
+};
+
+const BROKEN: readonly [variant: Variant, invariant: string, scenario: Omit<Scenario, 'name'>][] = [
+  [noOwnerCheck, 'one owner', SMALL],
+  [noAgeBound, 'one owner', SMALL],
+  [noSafetyNet, 'progress', SMALL],
+  [noLeaving, 'tidiness', { ...SMALL, crashes: 0, leaves: 1, settlesWithinMs: 5_000 }],
+  [noReleaseBehind, 'progress', { ...SMALL, moves: 0, crashes: 0, losses: ['reset'], settlesWithinMs: 5_000 }],
+  // Two asks of one process have to be under way: it needs a second caller, or a connection that is lost.
+  [instanceIdForAskId, 'rising tokens', { ...SMALL, acquisitions: 2, crashes: 0 }],
+];
+
+describe('the explorer', () => {
+  it.each(BROKEN)('catches $name', ({ name, ...variant }, invariant, terms) => {
+    const scenario = { ...terms, name, variant: { name, ...variant } };
+    const { violation, states } = explore(scenario);
+    if (violation === undefined) throw new Error(`${name} was not caught in ${states} states`);
+    say(`${name}, caught after ${states} states: ${told(scenario, violation)}`);
+    expect(invariantOf(violation.what)).toBe(invariant);
+  });
+
+  it('finds nothing where nothing is broken', () => {
+    for (const [, , terms] of BROKEN.slice(0, 1)) {
+      expect(explore({ ...terms, name: 'intact' }).violation).toBeUndefined();
+    }
+  });
+});

@@ -1,0 +1,122 @@
+import { type HandedOver, type Holder, instanceOf, type LockRow, type LockTable } from '../../lib/stores/lock-table.js';
+import type { ReplyBody, Request } from './network.js';
+import { KEY } from './scenario.js';
+
+/** What the server knows of the key. */
+export interface ServerState {
+  readonly holder: Holder | undefined;
+  readonly queue: readonly string[];
+  readonly lastToken: number;
+}
+
+/** One request as the table ran it. */
+export interface Exchange {
+  readonly now: number;
+  readonly before: ServerState;
+  /** Those in the queue whose instance was subscribed. */
+  readonly listening: readonly string[];
+  readonly request: Request;
+  readonly reply: ReplyBody;
+  readonly after: ServerState;
+  readonly told: readonly HandedOver[];
+}
+
+const NO_ROW: LockRow = { holder: undefined, queue: [] };
+
+/** The table's row of the key, without making one or looking at leases. */
+export function rowOf(table: LockTable): LockRow {
+  return (Reflect.get(table, 'rows') as Map<string, LockRow>).get(KEY) ?? NO_ROW;
+}
+
+/** The table's word on a request. */
+export function answerOf(table: LockTable, { verb, body }: Request): ReplyBody {
+  if (verb === 'ask') return table.ask(body);
+  return verb === 'release' ? table.release(body) : table.extend(body);
+}
+
+/** Owners and times as they are told in a {@link Sample}: `A1`, and milliseconds from now. */
+export interface SampleState {
+  readonly owner: string | null;
+  /** How far behind the last token the holder's is. */
+  readonly tokenAge: number;
+  readonly ttlMs: number;
+  readonly queue: readonly string[];
+}
+
+/** An exchange freed from the run in which it was seen, so that equal ones are one. */
+export interface Sample {
+  readonly before: SampleState;
+  readonly listening: readonly string[];
+  readonly verb: Request['verb'];
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly keepMs: number;
+  readonly handOffMs: number;
+  readonly tokens: number;
+  readonly queue: boolean;
+  readonly pastDeadline: boolean;
+  readonly reply: unknown;
+  readonly after: SampleState;
+  /** How many tokens were given or set aside. */
+  readonly tokensSpent: number;
+  readonly told: readonly { readonly owner: string; readonly tokens: number; readonly leaseMs: number }[];
+}
+
+/** Frees an exchange from its run: names in order of appearance, times from now, tokens from the last one. */
+export function sampleOf({ now, before, listening, request, reply, after, told }: Exchange): Sample {
+  const rename = renamer();
+  const state = ({ holder, queue, lastToken }: ServerState): SampleState => ({
+    owner: holder === undefined ? null : rename(holder.owner),
+    tokenAge: holder === undefined ? 0 : lastToken - holder.token,
+    ttlMs: holder === undefined ? 0 : holder.expiresAt - now,
+    queue: queue.map(rename),
+  });
+  const body = { leaseMs: 0, keepMs: 0, handOffMs: 0, tokens: 0, queue: false, expiresAt: now, ...request.body };
+  const relative =
+    typeof reply === 'object' && 'token' in reply ? { ...reply, token: after.lastToken - (reply.token ?? 0) } : reply;
+  return {
+    before: state(before),
+    listening: listening.map(rename),
+    verb: request.verb,
+    owner: rename(body.owner),
+    leaseMs: body.leaseMs,
+    keepMs: body.keepMs,
+    handOffMs: body.handOffMs,
+    tokens: body.tokens,
+    queue: body.queue,
+    pastDeadline: now > body.expiresAt,
+    reply: relative,
+    after: state(after),
+    tokensSpent: after.lastToken - before.lastToken,
+    told: told.map(({ owner, tokens, leaseMs }) => ({ owner: rename(owner), tokens, leaseMs })),
+  };
+}
+
+/** `<instanceId>:<askId>` as `A:1`, the instances and each one's asks counted as they come. */
+function renamer(): (owner: string) => string {
+  const names = new Map<string, string>();
+  const asks = new Map<string, number>();
+  return (owner) => {
+    const known = names.get(owner);
+    if (known !== undefined) return known;
+    const instance = instanceOf(owner);
+    if (!asks.has(instance)) asks.set(instance, 0);
+    const letter = 'ABCDEFGH'[[...asks.keys()].indexOf(instance)];
+    const ask = (asks.get(instance) as number) + 1;
+    asks.set(instance, ask);
+    const name = `${letter}:${ask}`;
+    names.set(owner, name);
+    return name;
+  };
+}
+
+/** Collects what was seen, each once. */
+export class Samples {
+  readonly seen = new Map<string, Sample>();
+
+  add(exchange: Exchange): void {
+    const sample = sampleOf(exchange);
+    const name = JSON.stringify(sample);
+    if (!this.seen.has(name)) this.seen.set(name, sample);
+  }
+}

@@ -1,0 +1,209 @@
+import type { Contender } from '../../lib/core/contender.js';
+import type { Gate, GateKeeper } from '../../lib/core/gate.js';
+import { Gates } from '../../lib/core/gates.js';
+import type { Grant } from '../../lib/core/grant.js';
+import type { AskReply, AskRequest, LockStore } from '../../lib/core/lock-store.js';
+import { StoreHealth } from '../../lib/core/store-health.js';
+import type { PassingLimits } from '../../lib/core/tenure.js';
+import { callerOf, type CallerSignal } from './caller.js';
+import { ModelClock, type Time } from './model-clock.js';
+import { ModelHold } from './model-hold.js';
+import { ModelReleaser } from './model-releaser.js';
+import { Line, type Request } from './network.js';
+import { KEY, REQUEST_TIMEOUT_MS, type Scenario } from './scenario.js';
+
+/** Both are dear to make: most steps touch one process only. */
+export interface ProcessNotes {
+  readonly written?: object;
+  readonly goBack?: () => void;
+}
+
+const NOTHING_NOTED: ProcessNotes = Object.freeze({});
+
+/**
+ * One process: the library's own gates and contenders, around them what its engine is, and the line to the server. Nothing
+ * in it waits for a promise, so that a step is over when its call returns.
+ */
+export class Process implements GateKeeper {
+  readonly line = new Line();
+  readonly clock: ModelClock;
+  readonly releaser: ModelReleaser;
+  readonly health = new StoreHealth(() => undefined);
+  readonly passing: PassingLimits;
+  readonly requestTimeoutMs = REQUEST_TIMEOUT_MS;
+  readonly store: Pick<LockStore, 'ask' | 'capabilities'> = {
+    capabilities: {
+      queue: true,
+      fencing: true,
+      idempotentAsk: true,
+      modes: ['exclusive'],
+      maxKeys: 1,
+      resolutionMs: 1,
+    },
+    ask: (request) => this.ask(request),
+  };
+  readonly gates: Gates = new Gates(this);
+
+  alive = true;
+  hold: ModelHold | undefined;
+  /** How many callers have yet to come. */
+  callersLeft: number;
+  callers: CallerSignal[] = [];
+  asks = 0;
+  /** Whether the age of a hand-off can be told: not between the end of a connection and the next answer. */
+  knowsServerTime = true;
+  /** What was noted of its present state, until it changes. */
+  notes: ProcessNotes = NOTHING_NOTED;
+
+  constructor(
+    readonly instanceId: string,
+    time: Time,
+    private readonly scenario: Scenario,
+    private readonly begun: (token: number | undefined) => void,
+  ) {
+    this.clock = new ModelClock(time);
+    this.passing = { maxLocalPasses: scenario.maxLocalPasses, maxLocalHoldMs: 50 };
+    const { maxLocalPasses, variant } = scenario;
+    this.releaser = new ModelReleaser(
+      this.line,
+      this.clock,
+      maxLocalPasses + 1,
+      REQUEST_TIMEOUT_MS,
+      variant?.givesUpSilently,
+    );
+    this.callersLeft = scenario.acquisitions;
+  }
+
+  get gate(): Gate | undefined {
+    return this.gates.find(KEY);
+  }
+
+  get contender(): Contender | undefined {
+    return this.gate && (Reflect.get(this.gate, 'contender') as Contender);
+  }
+
+  /** A caller comes, and waits as long as it takes. */
+  enter(): void {
+    const caller = callerOf(this.scenario.leaseMs);
+    this.callersLeft -= 1;
+    this.callers.push(caller.signal);
+    this.gates
+      .of(KEY)
+      .enter(KEY, caller.terms, this.clock.now(), false)
+      .catch(() => undefined);
+  }
+
+  /** The first of the callers that wait. */
+  get waiting(): CallerSignal | undefined {
+    return this.callers.find(({ leave }) => leave !== undefined);
+  }
+
+  /** The work under the lock is done. */
+  endHold(): void {
+    const { hold } = this;
+    hold?.grant.end();
+    this.letGo(hold);
+  }
+
+  hear(): void {
+    this.hearAgain();
+    this.line.messages.shift();
+  }
+
+  /** Hears the first message and leaves it where it was. */
+  hearAgain(): void {
+    const [{ since, ...handOff }] = this.line.messages;
+    const now = this.clock.now();
+    const grantedAt = this.scenario.variant?.grantedAt?.(since, now) ?? since;
+    this.gates.handedOver({ keys: [KEY], ...handOff, grantedAt: this.knowsServerTime ? grantedAt : undefined });
+  }
+
+  subscribe(): void {
+    this.line.subscription = 'heard';
+    this.gates.listening();
+  }
+
+  /** The command connection has ended, and another is open; answers what was on its way. */
+  reset(): Request[] {
+    const left = this.line.cut();
+    this.knowsServerTime = false;
+    this.releaser.disconnected();
+    this.gates.disconnected();
+    this.hold?.disconnected();
+    return left;
+  }
+
+  /** It is gone, at once; answers what was on its way. */
+  crash(): Request[] {
+    this.alive = false;
+    this.hold = undefined;
+    this.callersLeft = 0;
+    this.callers = [];
+    this.clock.alarms = [];
+    this.line.messages = [];
+    this.releaser.crash();
+    const gate = this.gate;
+    if (gate !== undefined) this.gates.forget(gate);
+    return this.line.cut();
+  }
+
+  nextOwner(): string {
+    this.asks += 1;
+    return this.scenario.variant?.nextOwner?.(this) ?? `${this.instanceId}:${this.asks}`;
+  }
+
+  granted(grant: Grant): void {
+    this.begun(grant.token);
+    this.hold = new ModelHold(grant, this.line, this.clock, (hold) => this.lost(hold));
+  }
+
+  forget(gate: Gate): void {
+    this.gates.forget(gate);
+  }
+
+  /** It is about to change, or the time around it. */
+  touch(): void {
+    this.notes = NOTHING_NOTED;
+  }
+
+  note(notes: ProcessNotes): void {
+    this.notes = Object.freeze({ ...this.notes, ...notes });
+  }
+
+  /** What a broken variant does behind each step. */
+  hooked(): void {
+    this.scenario.variant?.afterStep?.(this);
+  }
+
+  private lost(hold: ModelHold): void {
+    hold.grant.lose('its lease ran out', this.clock.now());
+    this.letGo(hold);
+  }
+
+  private letGo(hold: ModelHold | undefined): void {
+    if (hold === undefined) return;
+    hold.end();
+    // First, since the end of one grant may be the begin of the next.
+    this.hold = undefined;
+    void this.gate?.end(hold.grant);
+  }
+
+  private ask(body: AskRequest): Promise<AskReply> {
+    const queue = body.queue && this.line.subscription !== 'gone';
+    // The contender only calls `then`, once, when its state is set: so it is called back in the step that delivers.
+    const then = (answered: (reply: AskReply) => void): void => {
+      const takeIn = (reply: AskReply): void => {
+        this.knowsServerTime = true;
+        answered(reply);
+      };
+      this.line.requests.push({ verb: 'ask', body: { ...body, queue }, answered: takeIn, asker: this.currentAsk });
+    };
+    // oxlint-disable-next-line unicorn/no-thenable -- it is one, and nobody awaits it
+    return { then } as unknown as Promise<AskReply>;
+  }
+
+  /** The contender's own notes on the ask that it is sending: part of its state, while an answer may come. */
+  private get currentAsk(): unknown {
+    return (Reflect.get(this.contender as Contender, 'state') as { ask?: unknown }).ask;
+  }
+}
