@@ -39,16 +39,20 @@ export type {
   AskRequest,
   ExtendReply,
   ExtendRequest,
+  GrantedTokens,
+  HandOff,
+  HandOffTerms,
   HolderInfo,
   LockMode,
   LockOwnership,
   LockStore,
   ReleaseRequest,
+  RetryPace,
   StoreCapabilities,
   StoreListener,
 } from './core/lock-store.js';
 export type { Clock, Timer } from './core/clock.js';
-export type { RedisClient } from './stores/redis-client.js';
-export type { StoreContext, StoreFactory } from './stores/store-context.js';
+export type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
+export type { RedisEndpoint, StoreContext, StoreFactory } from './stores/store-context.js';
 export { memory, MemoryStore } from './stores/memory.store.js';
 export { token } from './stores/token.store.js';

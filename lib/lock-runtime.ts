@@ -60,18 +60,29 @@ interface OpenedStore {
 
 function openStore({ store, redis, requestTimeoutMs }: ResolvedOptions, clock: Clock): OpenedStore {
   if (typeof store === 'object') return { store, connect: () => undefined, close: () => Promise.resolve() };
-  let opened: OpenedRedis | undefined;
+  const opened: OpenedRedis[] = [];
+  const open = (where: ResolvedOptions['redis']): OpenedRedis => {
+    const endpoint = openRedis(where, clock);
+    opened.push(endpoint);
+    return endpoint;
+  };
+  let main: OpenedRedis | undefined;
+  const opening = (): OpenedRedis => (main ??= open(redis));
   const made = (store ?? token())({
     clock,
     requestTimeoutMs,
-    redis: () => (opened ??= openRedis(redis, clock)).client,
-    subscriber: () => (opened ??= openRedis(redis, clock)).subscriber(),
+    redis: () => opening().client,
+    subscriber: () => opening().subscriber(),
+    open: (where) => open(where as ResolvedOptions['redis']),
   });
+  const connect = (): void => {
+    for (const endpoint of opened) endpoint.connect();
+  };
   const close = async (): Promise<void> => {
     await made.close();
-    await opened?.close();
+    await Promise.all(opened.map((endpoint) => endpoint.close()));
   };
-  return { store: made, connect: () => opened?.connect(), close };
+  return { store: made, connect, close };
 }
 
 /** What a store cannot do is refused at start, never ignored. */

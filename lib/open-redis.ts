@@ -1,14 +1,12 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { type Clock, inTime } from './core/clock.js';
 import type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
+import type { RedisEndpoint } from './stores/store-context.js';
 
 /** The module's client, and how to end it. */
-export interface OpenedRedis {
-  readonly client: RedisClient;
+export interface OpenedRedis extends RedisEndpoint {
   /** Begins to connect what was opened here. Until then nothing is open that a failed start could leave behind. */
   connect(): void;
-  /** Makes another connection to the same place, for its caller to open and close; undefined if the client cannot be copied. */
-  subscriber(): RedisSubscriber | undefined;
   /** Closes what was opened here; a client that was given is left alone. */
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 import type { Clock } from './clock.js';
 import { deadlineOf } from './grant.js';
-import type { HandOff, Held } from './lock-store.js';
+import type { HandOff, Held, RetryPace } from './lock-store.js';
 
 /** The lease of a lock that was handed over: long enough to be noticed, short enough if its new owner is dead. */
 export const HAND_OFF_MS = 3_000;
@@ -21,23 +21,26 @@ export class Ask {
   forQueue = false;
   /** Something of it may stand in the store: a place in the queue, or a grant that came too late. */
   standing = false;
+  /** It was granted before its answer has come, which will say nothing new: the next ask need not wait for that. */
+  grantedAhead = false;
   /** It was told of a hand-off whose age it could not tell: the store has to be asked. */
   handedBlindly = false;
-  private refusals = 0;
+  /** How often it was answered that others hold the key, or not at all. */
+  refusals = 0;
 
   constructor(readonly owner: string) {}
 
   /** How long to wait before asking again, after a refusal. */
-  pauseAfter({ queued, remainingMs = Infinity }: Held, clock: Clock): number {
+  pauseAfter({ queued, remainingMs = Infinity }: Held, clock: Clock, pace?: RetryPace): number {
     const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
     // In the queue the lock comes by itself; asking is for what gets lost on the way, and for holders that are dead.
-    const pauseMs = queued ? HAND_OFF_MS * jitter(clock) : this.backoff(clock);
+    const pauseMs = queued ? HAND_OFF_MS * jitter(clock) : this.backoff(clock, pace);
     return Math.min(pauseMs, expiresInMs);
   }
 
-  /** How long to wait before asking again, each time longer. */
-  backoff(clock: Clock): number {
-    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.refusals);
+  /** How long to wait before asking again: each time longer, or as the store wants it. */
+  backoff(clock: Clock, pace?: RetryPace): number {
+    const pauseMs = pace?.pauseMs ?? Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.refusals);
     this.refusals += 1;
     return pauseMs * jitter(clock);
   }

@@ -28,8 +28,11 @@ export interface Principal {
   granted(grant: StoreGrant, now: number): void;
   /** Whether that ask's grant is in use. */
   holds(owner: string): boolean;
-  /** The store has refused, or has not been heard. The contender goes on by itself until it is stopped. */
-  heard(word: LastWord): void;
+  /**
+   * The store has refused, or has not been heard. The contender goes on by itself until it is stopped, unless that was the
+   * last word: asking again would not change it.
+   */
+  heard(word: LastWord, isLast: boolean): void;
   /** Nothing that was asked is unanswered any more. */
   settled(): void;
 }

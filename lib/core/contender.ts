@@ -16,8 +16,6 @@ type State =
   /** Given up without an answer: asks anew when the timer fires. */
   | { readonly kind: 'recovering'; readonly timer: Timer };
 
-const IDLE: State = { kind: 'idle' };
-
 /**
  * Asks the store for one key, for all who wait for it in one module instance, until the key is granted or nobody wants it
  * any more. Where the store has a queue it waits there, to be handed the lock, and asks again now and then only in case that
@@ -27,7 +25,7 @@ const IDLE: State = { kind: 'idle' };
  * most one given-up ask is unanswered at a time.
  */
 export class Contender {
-  private state: State = IDLE;
+  private state: State = { kind: 'idle' };
   private unanswered: Ask | undefined;
 
   constructor(
@@ -48,7 +46,7 @@ export class Contender {
 
   /** Begins to ask. */
   start(): void {
-    if (this.unanswered !== undefined) this.state = { kind: 'blocked' };
+    if (this.unanswered?.grantedAhead === false) this.state = { kind: 'blocked' };
     else this.send(new Ask(this.tools.nextOwner()));
   }
 
@@ -58,7 +56,7 @@ export class Contender {
     if ('timer' in state) state.timer.cancel();
     if (state.kind === 'asking') this.unanswered = state.ask;
     if (state.kind === 'asking' || (state.kind === 'waiting' && state.ask.standing)) this.releaseBehind(state.ask);
-    this.state = IDLE;
+    this.state = { kind: 'idle' };
   }
 
   /** Somebody has come who would wait in the queue: so far nobody would. */
@@ -74,8 +72,10 @@ export class Contender {
     if (ask?.owner !== handOff.owner) return this.releaseBehind(handOff);
     const startedAt = startOf(handOff, now);
     if (startedAt !== undefined) {
-      // Handed over before the answer has come: that one will say nothing new.
-      if (state.kind === 'asking') this.unanswered = ask;
+      if (state.kind === 'asking') {
+        ask.grantedAhead = this.unanswered === undefined;
+        this.unanswered = ask;
+      }
       return this.granted({ ...handOff, sentAt: startedAt }, now);
     }
     // Too old to be believed in, or of unknown age: the same owner asks whether the lock is its own still.
@@ -83,8 +83,8 @@ export class Contender {
     if (state.kind === 'waiting') this.askNow(ask);
   }
 
-  /** Hand-offs can be heard (again): what was missed until now has to be asked for. */
-  listening(): void {
+  /** Does not wait for the next time to ask. */
+  askAgain(): void {
     if (this.state.kind === 'waiting') this.askNow(this.state.ask);
   }
 
@@ -137,21 +137,22 @@ export class Contender {
     ask.standing = true;
     // Asked again, the same owner gets a full lease, if nobody else has the key by now.
     const failure = this.unavailable(`the answer took longer than the lease of ${leaseMs} ms`);
-    this.wait(ask, 0, failedBecause(failure));
+    if (this.tools.store.capabilities.idempotentAsk) this.wait(ask, 0, failedBecause(failure));
+    else this.giveUp(ask, failure);
   }
 
   private granted(grant: StoreGrant, now: number): void {
-    const { state } = this;
-    if ('timer' in state) state.timer.cancel();
-    this.state = IDLE;
+    if ('timer' in this.state) this.state.timer.cancel();
+    this.state = { kind: 'idle' };
     this.principal.granted(grant, now);
   }
 
   private refused(ask: Ask, reply: Held): void {
-    const { clock } = this.tools;
+    const { clock, store } = this.tools;
     ask.standing ||= reply.queued;
     const until = reply.remainingMs === undefined ? undefined : clock.now() + reply.remainingMs;
-    this.wait(ask, ask.pauseAfter(reply, clock), heldUntil(until));
+    const { retry } = store.capabilities;
+    this.wait(ask, ask.pauseAfter(reply, clock, retry), heldUntil(until), ask.refusals === retry?.limit);
     // What has come up since it was asked counts only if somebody is still waiting.
     if (this.state.kind !== 'waiting') return;
     if (ask.handedBlindly || (this.wantsQueue && !ask.forQueue)) this.askNow(ask);
@@ -184,7 +185,7 @@ export class Contender {
     if (this.state.kind === 'asking') this.state.timer.cancel();
     this.releaseBehind(ask);
     this.state = { kind: 'recovering', timer: clock.schedule(pauseAfterSilence(clock), () => this.start()) };
-    this.principal.heard(failedBecause(error));
+    this.principal.heard(failedBecause(error), error.permanent);
   }
 
   private settle(): void {
@@ -193,9 +194,9 @@ export class Contender {
     else if (this.settled) this.principal.settled();
   }
 
-  private wait(ask: Ask, pauseMs: number, word: LastWord): void {
+  private wait(ask: Ask, pauseMs: number, word: LastWord, isLast = false): void {
     this.state = { kind: 'waiting', ask, timer: this.tools.clock.schedule(pauseMs, () => this.send(ask)) };
-    this.principal.heard(word);
+    this.principal.heard(word, isLast);
   }
 
   private askNow(ask: Ask): void {

@@ -88,8 +88,9 @@ export class Gate implements Principal {
     this.contender.handedOver(handOff);
   }
 
-  listening(): void {
-    this.contender.listening();
+  /** Something may have been missed: whoever waits does not wait for the next time to ask. */
+  askAgain(): void {
+    this.contender.askAgain();
   }
 
   disconnected(): void {
@@ -129,10 +130,9 @@ export class Gate implements Principal {
     this.startTimers();
   }
 
-  heard(word: LastWord): void {
+  heard(word: LastWord, isLast: boolean): void {
     this.lastWord = word;
-    const hopeless = word.kind === 'failed' && word.error.permanent;
-    if (hopeless) for (const waiter of this.line) this.refuse(waiter, this.refusalOf(waiter));
+    if (isLast) for (const waiter of this.line) this.refuse(waiter, this.refusalOf(waiter));
     else this.startTimers();
   }
 

@@ -2,7 +2,7 @@ import { Gate, type GateKeeper } from './gate.js';
 import type { HandOff, StoreListener } from './lock-store.js';
 
 /** The gates of the keys that are in use in one module instance. */
-export class Gates implements Pick<StoreListener, 'handedOver' | 'listening' | 'disconnected'> {
+export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'listening' | 'disconnected'> {
   private readonly byKey = new Map<string, Gate>();
 
   constructor(private readonly keeper: GateKeeper) {}
@@ -34,8 +34,12 @@ export class Gates implements Pick<StoreListener, 'handedOver' | 'listening' | '
     this.keeper.releaser.releaseBehind({ resource: key, key, owner, leaseMs, keepUntil: 0 });
   }
 
+  freed(key: string): void {
+    this.byKey.get(key)?.askAgain();
+  }
+
   listening(): void {
-    for (const gate of this.byKey.values()) gate.listening();
+    for (const gate of this.byKey.values()) gate.askAgain();
   }
 
   disconnected(): void {

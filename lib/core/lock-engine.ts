@@ -167,6 +167,10 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     this.gates.handedOver(handOff);
   }
 
+  freed(key: string): void {
+    this.gates.freed(key);
+  }
+
   listening(): void {
     this.gates.listening();
   }

@@ -6,10 +6,20 @@
 /** How a lock is shared. Shared and counted locks are asked for by the same request. */
 export type LockMode = 'exclusive';
 
+/** How often a lock that others hold is asked for again. */
+export interface RetryPace {
+  /** The pause between two asks, in milliseconds, jittered down to half of it. */
+  readonly pauseMs: number;
+  /** After so many refusals of one ask it is not repeated: whoever waits is refused. */
+  readonly limit: number;
+}
+
 /** What a store can do. Asking for more is a `LockConfigError` at start, never ignored. */
 export interface StoreCapabilities {
   /** Keeps waiters in order and hands a released lock to the next one; without it the engine asks again by itself. */
   readonly queue: boolean;
+  /** How the engine asks again by itself, where that is given: 10 to 200 ms apart, as long as anybody waits, by default. */
+  readonly retry?: RetryPace;
   /** Gives a fencing token with every grant. */
   readonly fencing: boolean;
   /** An ask that is repeated with its owner is answered as before, instead of being refused by its own first run. */
@@ -66,7 +76,7 @@ export interface Granted extends GrantedTokens {
 /** Somebody else holds the lock, or stands before the asker. */
 export interface Held {
   readonly status: 'held';
-  /** Whether the asker stands in the queue now. If not, although it asked to, it has to ask again by itself. */
+  /** Whether the asker will be told when its turn comes; if not, it has to ask again by itself. */
   readonly queued: boolean;
   /** Remaining life of what stands in the way; undefined if unknown, Infinity if it never expires by itself. */
   readonly remainingMs: number | undefined;
@@ -120,6 +130,8 @@ export interface StoreListener {
   readonly instanceId: string;
   /** A lock was handed over. May be told late, twice, or never. */
   handedOver(handOff: HandOff): void;
+  /** A key may be free: it is worth asking for at once. May be told late, twice, or never. */
+  freed(key: string): void;
   /** Hand-offs can be told (again): who waits has to ask again, for its place, and for what was missed until now. */
   listening(): void;
   /** Everything works, but not as it should, and why. */

@@ -2,6 +2,13 @@ import type { Clock } from '../core/clock.js';
 import type { LockStore } from '../core/lock-store.js';
 import type { RedisClient, RedisSubscriber } from './redis-client.js';
 
+/** A Redis, as a store uses it. */
+export interface RedisEndpoint {
+  readonly client: RedisClient;
+  /** Another connection to the same place, not yet connected, for its caller to close; undefined if there can be none. */
+  subscriber(): RedisSubscriber | undefined;
+}
+
 /**
  * What a module instance gives to the store that it makes.
  *
@@ -13,6 +20,11 @@ export interface StoreContext {
   readonly requestTimeoutMs: number;
   /** The module's client; opened at the first call, so that a store without Redis opens none. */
   redis(): RedisClient;
+  /**
+   * Opens connections to a further Redis, by a URL, options of ioredis or a client: connected when the application starts,
+   * closed with the module.
+   */
+  open(redis: unknown): RedisEndpoint;
   /**
    * A second connection to where `redis()` leads, not yet connected, to hear of hand-offs on; whoever calls this closes it.
    * Undefined where the client cannot be duplicated.

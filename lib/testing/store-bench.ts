@@ -118,6 +118,7 @@ export class StoreBench {
       listening: () => {
         for (const resolve of this.listening) resolve();
       },
+      freed: nothing,
       degraded: nothing,
       disconnected: nothing,
       unreachable: nothing,

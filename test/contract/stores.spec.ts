@@ -5,12 +5,16 @@ import { memory, type StoreFactory, token } from 'nestjs-redis-lock';
 import { ManualClock, registerStoreContract, type StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/clock.js';
 
+function unused(): never {
+  throw new Error('this store needs no other Redis');
+}
+
 async function onRedis(factory: StoreFactory): Promise<StoreUnderTest> {
   const redis = new Redis(process.env['TEST_REDIS_URL'] as string);
   await redis.ping();
   const clock = new SystemClock();
   const subscriber = () => redis.duplicate({ lazyConnect: true, autoResubscribe: false });
-  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber });
+  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber, open: unused });
   return {
     store,
     clock,
@@ -24,10 +28,7 @@ async function onRedis(factory: StoreFactory): Promise<StoreUnderTest> {
 
 function inMemory(): Promise<StoreUnderTest> {
   const clock = new ManualClock();
-  const unused = () => {
-    throw new Error('the memory store needs no Redis');
-  };
-  const store = memory()({ clock, requestTimeoutMs: 1_000, redis: unused, subscriber: unused });
+  const store = memory()({ clock, requestTimeoutMs: 1_000, redis: unused, subscriber: unused, open: unused });
   return Promise.resolve({ store, clock, pass: (ms) => clock.advance(ms), close: () => store.close() });
 }
 

@@ -6,6 +6,7 @@ import type {
   HolderInfo,
   LockStore,
   ReleaseRequest,
+  StoreCapabilities,
   StoreListener,
 } from 'nestjs-redis-lock';
 
@@ -42,8 +43,11 @@ export class FaultyStore implements LockStore {
 
   constructor(private readonly behind: LockStore) {}
 
-  get capabilities() {
-    return this.behind.capabilities;
+  /** What the store behind it can do, but for what is set here. */
+  readonly less: { -readonly [K in keyof StoreCapabilities]?: StoreCapabilities[K] } = {};
+
+  get capabilities(): StoreCapabilities {
+    return { ...this.behind.capabilities, ...this.less };
   }
 
   listen(listener: StoreListener): () => void {
@@ -91,6 +95,11 @@ export class FaultyStore implements LockStore {
   /** Tells of a hand-off: once more, or one that nobody made. */
   tell(handOff: HandOff): void {
     this.listener?.handedOver(handOff);
+  }
+
+  /** Tells that a key may be free. */
+  tellFreed(key: string): void {
+    this.listener?.freed(key);
   }
 
   /** Hand-offs can be heard again. */
@@ -152,6 +161,7 @@ const nothing = (): void => undefined;
 
 /** A listener that hears nothing: what is not taken in here does not come from a store in memory. */
 const NOTHING = {
+  freed: nothing,
   listening: nothing,
   degraded: nothing,
   disconnected: nothing,
