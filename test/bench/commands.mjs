@@ -1,0 +1,40 @@
+// Counts the commands that this process sends, one by one, whether they go alone, in a pipeline or in an automatic one.
+import { connect, Redis } from './library.mjs';
+
+let sent = 0;
+const { sendCommand } = Redis.prototype;
+
+Redis.prototype.sendCommand = function countingSendCommand(command, stream) {
+  // What is sent before the connection is up comes here once more when it is.
+  if (this.status === 'ready') sent += 1;
+  return sendCommand.call(this, command, stream);
+};
+
+export const commandsSent = () => sent;
+
+/** Proves that the count is right, in the three ways in which a command can be sent. */
+export async function checkCounting(url) {
+  const client = await connect(url, { enableAutoPipelining: true });
+  const ten = Array.from({ length: 10 });
+  const before = sent;
+  for (let i = 0; i < 10; i++) await client.ping();
+  await Promise.all(ten.map(() => client.ping()));
+  const pipeline = client.pipeline();
+  for (let i = 0; i < 10; i++) pipeline.ping();
+  await pipeline.exec();
+  const counted = sent - before;
+  client.disconnect();
+  if (counted !== 30) throw new Error(`30 commands were sent, ${counted} counted.`);
+}
+
+/** Everything the server has executed, calls inside of scripts included, and the scripts alone; what asks for it is not counted. */
+export async function serverCalls(admin) {
+  const stats = await admin.info('commandstats');
+  const calls = { all: 0, scripts: 0 };
+  for (const [, name, count] of stats.matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)) {
+    if (name === 'info') continue;
+    calls.all += Number(count);
+    if (name === 'evalsha' || name === 'eval') calls.scripts += Number(count);
+  }
+  return calls;
+}

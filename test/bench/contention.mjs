@@ -1,0 +1,102 @@
+// Tasks that fight for one key.
+import { now, sleep } from './clock.mjs';
+import { commandsSent } from './commands.mjs';
+
+/**
+ * Runs tasks that take and give back one lock, again and again from `startAt` to `stopAt`; then those that wait still get
+ * it once more, for `drainMs`. A wait that takes longer than that, because a waiter missed the release, is told as `stuck`, with what it
+ * has lasted so far.
+ *
+ * @param {import('./entries/index.mjs').Opened} lock
+ * @param {object} plan
+ * @param {(handle: unknown) => Promise<void>} [plan.section] what is done with the lock; nothing by default
+ */
+export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, section }) {
+  const record = { task: [], began: [], granted: [], ended: [], token: [] };
+  let commands;
+  let acquisitions;
+  const stop = () => {
+    if (commands !== undefined) return;
+    commands = commandsSent() - commandsAtStart;
+    acquisitions = record.granted.length;
+  };
+  await sleep(Math.max(0, startAt - now()));
+  const startedAt = now();
+  const commandsAtStart = commandsSent();
+  const timer = setTimeout(stop, stopAt - now());
+  const waiting = new Map();
+  let over = false;
+  const run = async (task) => {
+    for (;;) {
+      const began = now();
+      if (began >= stopAt) return stop();
+      waiting.set(task, began);
+      const handle = await lock.acquire(key);
+      const granted = now();
+      if (over) return lock.release(handle);
+      waiting.delete(task);
+      if (section !== undefined) await section(handle);
+      const ended = now();
+      record.task.push(task);
+      record.began.push(began);
+      record.granted.push(granted);
+      record.ended.push(ended);
+      if (lock.tokenOf !== undefined) record.token.push(lock.tokenOf(handle));
+      await lock.release(handle);
+    }
+  };
+  const running = Promise.all(Array.from({ length: tasks }, (_, task) => run(task)));
+  await Promise.race([running, sleep(stopAt + drainMs - now(), undefined, { ref: false })]);
+  over = true;
+  running.catch(() => undefined);
+  clearTimeout(timer);
+  stop();
+  const stuck = Array.from(waiting.values(), (since) => now() - since);
+  const packed = Object.fromEntries(Object.entries(record).map(([name, values]) => [name, Float64Array.from(values)]));
+  return { ...packed, stuck, startedAt, commands, acquisitions };
+}
+
+/**
+ * The figures of one round.
+ *
+ * @param {Awaited<ReturnType<typeof contend>>[]} records one a process
+ */
+export function figuresOf(records, stopAt) {
+  const from = Math.max(...records.map(({ startedAt }) => startedAt));
+  const handOffs = records.reduce((n, { granted }) => n + granted.filter((at) => at >= from && at <= stopAt).length, 0);
+  const order = records.flatMap(({ task, granted }, process) =>
+    Array.from(granted, (at, i) => ({ at, who: process * 1_000 + task[i] })).filter(({ at }) => at <= stopAt),
+  );
+  order.sort((a, b) => a.at - b.at);
+  const back = order.filter(({ who }, i) => i > 0 && who === order[i - 1].who).length;
+  const sum = (field) => records.reduce((total, record) => total + record[field], 0);
+  return {
+    msPerHandOff: (stopAt - from) / handOffs,
+    commands: sum('commands') / sum('acquisitions'),
+    backPercent: (back / (order.length - 1)) * 100,
+  };
+}
+
+export const waitsOf = (records) =>
+  records.flatMap(({ began, granted, stuck }) => [...Array.from(granted, (at, i) => at - began[i]), ...stuck]);
+
+export const stuckIn = (records) => records.reduce((total, { stuck }) => total + stuck.length, 0);
+
+/** A section that finds out whether somebody else is inside, over a connection of its own. */
+export function exclusionCheck(client, name) {
+  const found = { violations: 0, sections: 0 };
+  const section = async () => {
+    const inside = await client.incr(name);
+    found.sections += 1;
+    if (inside !== 1) found.violations += 1;
+    await client.decr(name);
+  };
+  return { found, section };
+}
+
+/** How often a grant had a token that was not higher than the one before. */
+export function fallingTokens(records) {
+  const grants = records.flatMap(({ granted, token }) => Array.from(token, (value, i) => ({ at: granted[i], value })));
+  grants.sort((a, b) => a.at - b.at);
+  return grants.filter(({ value }, i) => i > 0 && !(value > grants[i - 1].value)).length;
+}

@@ -1,0 +1,42 @@
+// Everything that is compared, in the order of the tables.
+import { bare } from './bare.mjs';
+import { ioredfour } from './ioredfour.mjs';
+import { ours, oursStrict } from './ours.mjs';
+import { raw } from './raw.mjs';
+import { redisSemaphore } from './redis-semaphore.mjs';
+import { redlockUniversal } from './redlock-universal.mjs';
+import { redlock } from './redlock.mjs';
+import { verrou } from './verrou.mjs';
+
+/**
+ * One way to lock.
+ *
+ * @typedef {object} Entry
+ * @property {string} name
+ * @property {'floor' | 'peer' | 'ours'} kind
+ * @property {string} waiting how its waiters learn that they may try again, as set here
+ * @property {string} [defaults] the same at the library's own defaults, where that is different
+ * @property {(url: string, options?: OpenOptions) => Promise<Opened>} open
+ *
+ * @typedef {object} OpenOptions
+ * @property {boolean} [autoPipelining]
+ *
+ * @typedef {object} Opened
+ * @property {(key: string) => Promise<unknown>} acquire waits as long as it takes; answers a handle
+ * @property {(handle: unknown) => Promise<unknown>} release
+ * @property {(handle: unknown) => number} [tokenOf] the fencing token of a handle
+ * @property {() => Promise<void> | void} close
+ */
+
+/** @type {readonly Entry[]} */
+export const entries = [raw, bare, redlock, redisSemaphore, redlockUniversal, verrou, ioredfour, ours];
+
+/** @type {readonly Entry[]} */
+export const entriesWithStrict = [...entries, oursStrict];
+
+/** Opens an entry, with its scripts loaded and its code warm. */
+export async function open(name, url, options = {}) {
+  const opened = await entriesWithStrict.find((entry) => entry.name === name).open(url, options);
+  for (let i = 0; i < 20; i++) await opened.release(await opened.acquire(`warm-up:${process.pid}`));
+  return opened;
+}

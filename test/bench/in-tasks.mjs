@@ -1,0 +1,21 @@
+/**
+ * Calls it for 0 … count − 1, with so many calls on their way at most.
+ *
+ * @template T
+ * @param {number} count
+ * @param {number} tasks
+ * @param {(i: number) => Promise<T>} call
+ * @returns {Promise<T[]>}
+ */
+export async function inTasks(count, tasks, call) {
+  const results = [];
+  let next = 0;
+  const task = async () => {
+    while (next < count) {
+      const i = next++;
+      results[i] = await call(i);
+    }
+  };
+  await Promise.all(Array.from({ length: tasks }, task));
+  return results;
+}

@@ -1,0 +1,58 @@
+// The build under measure, and the one copy of ioredis that every entry is given: the one that this build itself loads.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { Logger } from '@nestjs/common';
+
+const ROOT = resolve(fileURLToPath(import.meta.url), '../../..');
+/** The build under measure. */
+export const DIST = resolve(process.env.NRL_DIST ?? join(ROOT, 'dist/esm'));
+
+/** Loads a module of the build, `index.js` for example. */
+export const load = (file) => import(pathToFileURL(join(DIST, file)).href);
+
+const requireFromBuild = createRequire(join(DIST, 'index.js'));
+const requireHere = createRequire(import.meta.url);
+
+export const { Redis } = requireFromBuild('ioredis');
+export const { LockRuntime } = await load('lock-runtime.js');
+export const { luaScripts } = await load('lua/index.js');
+
+// What the library warns of is part of the result, but not ten thousand times.
+let warnings = 0;
+const warn = (message) => {
+  warnings += 1;
+  if (warnings <= 3) process.stderr.write(`   warning: ${message}${warnings === 3 ? ' (no more are shown)' : ''}\n`);
+};
+Logger.overrideLogger({ log: () => undefined, warn, error: warn });
+
+const PEERS = ['redlock', 'redis-semaphore', 'redlock-universal', '@verrou/core', 'ioredfour'];
+
+/** Versions of what was measured. Refuses to compare on different versions of ioredis. */
+export function versions() {
+  const ours = requireFromBuild('ioredis/package.json').version;
+  const theirs = installedVersion('ioredis');
+  if (ours !== theirs)
+    throw new Error(`ioredis ${ours} is ours, ${theirs} the peers': test/bench/package.json is behind.`);
+  return { ioredis: ours, ...Object.fromEntries(PEERS.map((name) => [name, installedVersion(name)])) };
+}
+
+function installedVersion(name) {
+  const folders = requireHere.resolve.paths(name).map((folder) => join(folder, name, 'package.json'));
+  for (const file of folders) {
+    try {
+      return JSON.parse(readFileSync(file, 'utf8')).version.replace(/^v/, '');
+    } catch {
+      // Not in this one.
+    }
+  }
+  throw new Error(`${name} is not installed: npm ci --prefix test/bench`);
+}
+
+/** A client that is connected. */
+export async function connect(url, options = {}) {
+  const client = new Redis(url, { lazyConnect: true, ...options });
+  await client.connect();
+  return client;
+}

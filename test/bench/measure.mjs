@@ -1,0 +1,127 @@
+// Rounds, and what is made of them.
+
+/** The value below which a share of them lies. */
+export function quantile(values, share) {
+  const sorted = Float64Array.from(values).toSorted();
+  if (sorted.length === 0) return Number.NaN;
+  const place = (sorted.length - 1) * share;
+  const below = sorted[Math.floor(place)];
+  return below + (sorted[Math.ceil(place)] - below) * (place - Math.floor(place));
+}
+
+export const median = (values) => quantile(values, 0.5);
+
+/**
+ * What an entry was measured to do.
+ *
+ * @typedef {object} Measured
+ * @property {Record<string, number>[]} rounds the figures of each round
+ * @property {number[]} waits every single wait of all rounds, in ms
+ * @property {number} stuck waits that did not end with their round
+ * @property {string} [failed] why there is nothing (more) of it
+ */
+
+/**
+ * Runs every entry once a round; the order is rotated from round to round, and the first round is dropped.
+ *
+ * @typedef {{ figures: Record<string, number>, waits?: ArrayLike<number>, stuck?: number }} Turn
+ * @param {object} plan
+ * @param {readonly { name: string, kind: string }[]} plan.entries
+ * @param {number} plan.rounds
+ * @param {number} [plan.slices] divides a round into so many, for short turns: what disturbs the machine then meets all alike
+ * @param {number} [plan.patienceMs] an entry that takes longer for its turn has failed
+ * @param {(entry: object, round: number) => Promise<Turn>} plan.turn
+ * @returns {Promise<Map<string, Measured>>}
+ */
+export async function interleaved({ entries, rounds, turn, slices = 1, patienceMs = 60_000 }) {
+  /** @type {Map<string, Measured>} */
+  const measured = new Map(entries.map(({ name }) => [name, { rounds: [], waits: [], stuck: 0 }]));
+  for (let round = -1; round < rounds; round++) {
+    const turns = new Map(entries.map(({ name }) => [name, []]));
+    for (let slice = 0; slice < slices; slice++) {
+      for (const entry of rotated(entries, round + 1 + slice)) {
+        const all = measured.get(entry.name);
+        if (all.failed !== undefined) continue;
+        if (slices === 1) globalThis.gc?.();
+        try {
+          turns.get(entry.name).push(await within(patienceMs, turn(entry, round)));
+        } catch (error) {
+          if (entry.kind !== 'peer') throw error;
+          all.failed = error.message;
+        }
+      }
+    }
+    if (round < 0) continue;
+    for (const [name, own] of turns) if (own.length === slices) takeIn(measured.get(name), own);
+  }
+  return measured;
+}
+
+function rotated(entries, by) {
+  const first = by % entries.length;
+  return [...entries.slice(first), ...entries.slice(0, first)];
+}
+
+/** @param {Measured} all @param {Turn[]} turns those of one round */
+function takeIn(all, turns) {
+  const mean = (figure) => turns.reduce((total, { figures }) => total + figures[figure], 0) / turns.length;
+  all.rounds.push(Object.fromEntries(Object.keys(turns[0].figures).map((figure) => [figure, mean(figure)])));
+  for (const { waits = [], stuck = 0 } of turns) {
+    for (let i = 0; i < waits.length; i++) all.waits.push(waits[i]);
+    all.stuck += stuck;
+  }
+}
+
+/** @template T @param {number} ms @param {Promise<T>} promise */
+export async function within(ms, promise) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`did not finish within ${ms / 1000} s`)), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The median of a figure over the rounds. */
+export const medianOf = ({ rounds }, figure) => median(rounds.map((figures) => figures[figure]));
+
+/** The median of the quotients that the rounds gave each: what slows a whole round down cancels out. */
+export function ratio(of, to, figure) {
+  return median(of.rounds.map((figures, i) => figures[figure] / to.rounds[i][figure]));
+}
+
+/** The peer that is best in a figure, where less is better. */
+export function bestPeer(entries, measured, figure) {
+  const peers = entries.filter(({ name, kind }) => kind === 'peer' && measured.get(name).failed === undefined);
+  const ranked = peers.map(({ name }) => ({ name, value: medianOf(measured.get(name), figure) }));
+  return ranked.toSorted((a, b) => a.value - b.value)[0];
+}
+
+/** The rows of the result, one an entry. */
+export function rowsOf(entries, measured, extra = () => ({})) {
+  return entries.map((entry) => {
+    const { rounds, waits, stuck, failed } = measured.get(entry.name);
+    const row = { name: entry.name, kind: entry.kind, ...(failed === undefined ? {} : { failed }) };
+    if (failed !== undefined || rounds.length === 0) return row;
+    const figures = {};
+    for (const figure of Object.keys(rounds[0])) {
+      const perRound = rounds.map((each) => each[figure]);
+      figures[figure] = { median: median(perRound), rounds: perRound };
+    }
+    const tail =
+      waits.length === 0 ? {} : { p50: median(waits), p99: quantile(waits, 0.99), longest: quantile(waits, 1) };
+    return { ...row, figures, ...tail, ...(stuck > 0 ? { stuck } : {}), ...extra(entry) };
+  });
+}
+
+/** A figure to reach. */
+export function target(name, value, comparison, limit) {
+  const met = comparison === '≤' ? value <= limit : value >= limit;
+  return { name, value, comparison, limit, met };
+}
+
+/** A figure that is only stated. */
+export const stated = (name, value, unit = '') => ({ name, value, unit });

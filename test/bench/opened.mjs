@@ -1,0 +1,17 @@
+// A server with every entry open on it.
+import { checkCounting } from './commands.mjs';
+import { open } from './entries/index.mjs';
+import { startRedis } from './redis.mjs';
+
+/** Opens all entries in this process, on a server of their own. */
+export async function openAll(entries, options) {
+  const redis = await startRedis();
+  await checkCounting(redis.url);
+  const locks = new Map();
+  for (const { name } of entries) locks.set(name, await open(name, redis.url, options));
+  const close = async () => {
+    for (const lock of locks.values()) await lock.close();
+    await redis.stop();
+  };
+  return { redis, lockOf: ({ name }) => locks.get(name), close };
+}

@@ -1,0 +1,65 @@
+// Puts the performance section into the README, made from the results alone: node test/bench/readme.mjs [--check]
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { ms, number, pretty, table } from './format.mjs';
+import { machineLine, targetTable } from './report.mjs';
+
+const START = '<!-- bench:start -->';
+const END = '<!-- bench:end -->';
+const README = resolve(import.meta.dirname, '../../README.md');
+const RESULTS = 'test/bench/results';
+
+const results = JSON.parse(readFileSync(join(import.meta.dirname, 'results/results.json'), 'utf8'));
+if (results.quick) throw new Error('The results are those of a quick run: npm run bench.');
+const failed = results.scenarios.filter((scenario) => scenario.failed !== undefined);
+if (failed.length > 0)
+  throw new Error(`The results are not complete: ${failed.map(({ id }) => id).join(', ')} failed.`);
+const text = readFileSync(README, 'utf8');
+const [start, end] = [text.indexOf(START), text.indexOf(END)];
+if (start === -1 || end < start) throw new Error(`README.md has no ${START} … ${END}.`);
+const made = await pretty(`${text.slice(0, start)}${START}\n\n${section(results)}\n\n${text.slice(end)}`, README);
+
+if (!process.argv.includes('--check')) {
+  writeFileSync(README, made);
+} else if (made !== text) {
+  console.error('README.md: the performance section is not that of the results; node test/bench/readme.mjs writes it.');
+  process.exitCode = 1;
+}
+
+function section({ scenarios, ...rest }) {
+  const missed = scenarios.flatMap(({ targets }) => targets).filter(({ met }) => met === false).length;
+  return [
+    `Measured by \`npm run bench\` on: ${machineLine(rest)} Figures of different runs or machines are not comparable: what counts ` +
+      'are quotients within one run.',
+    `![The same as bars](${RESULTS}/chart.svg)`,
+    comparison(scenarios),
+    'Medians of rounds; the polling libraries poll every 5 ms here, and at their defaults wait longer. p99, longest waits, overtakes, ' +
+      `exclusion checks and how all of it was measured: [results](${RESULTS}/results.md).`,
+    `What this library set out to reach${missed === 0 ? ', and reached' : ''}:`,
+    targetTable(scenarios),
+  ].join('\n\n');
+}
+
+/** One row an entry, one column a scenario. */
+function comparison(scenarios) {
+  const of = (id) => scenarios.find((scenario) => scenario.id === id)?.rows ?? [];
+  const columns = [
+    ['µs a cycle, uncontended', '1', ({ figures }) => number(figures.us.median, 0)],
+    ['cycles/s, 100 keys', '2', ({ figures }) => number(figures.perSecond.median, 0)],
+    ['ms a hand-off, 50 tasks', '3', contended],
+    ['ms a hand-off, 4 processes × 10', '4', contended],
+    ['longest wait there, ms', '4', ({ longest, stuck }) => `${stuck > 0 ? '> ' : ''}${ms(longest)}`],
+    ['commands/s of 100 waiters', '5', ({ figures }) => number(figures.perSecond.median, 0)],
+    ['release → grant, ms', '6', ({ figures }) => number(figures.ms.median, 2)],
+  ];
+  const strict = of('4b').filter(({ kind }) => kind === 'ours');
+  const names = [...of('1'), ...strict].map(({ name }) => name);
+  const rowIn = (id, name) => [...of(id), ...(id === '4' ? strict : [])].find((row) => row.name === name);
+  const cell = (row, show) => (row?.figures === undefined ? '' : show(row));
+  const rows = names.map((name) => [name, ...columns.map(([, id, show]) => cell(rowIn(id, name), show))]);
+  return table(['', ...columns.map(([title]) => title)], rows);
+}
+
+function contended({ figures }) {
+  return `${number(figures.msPerHandOff.median, 3)} · ${number(figures.commands.median, 2)} commands`;
+}

@@ -1,0 +1,94 @@
+// How long after a release the waiter in another process has the lock, beside how long a message takes from one to the other.
+import { now, sleep } from '../clock.mjs';
+import { entries, open } from '../entries/index.mjs';
+import { connect } from '../library.mjs';
+import { interleaved, medianOf, ratio, rowsOf, stated, target } from '../measure.mjs';
+import { Worker } from '../processes.mjs';
+import { startRedis } from '../redis.mjs';
+import { roundsOf } from '../settings.mjs';
+
+const KEY = 'goods:300';
+const message = { name: 'raw PUBLISH → message', kind: 'floor', waiting: 'subscribed' };
+const locks = new Map();
+let client;
+let subscriber;
+let mine;
+
+/** What the two processes do. */
+export const ops = {
+  async open(names, url) {
+    for (const name of names) locks.set(name, await open(name, url));
+    client = await connect(url);
+    subscriber = await connect(url);
+    await subscriber.subscribe('channel');
+  },
+  async take(name) {
+    mine = await locks.get(name).acquire(KEY);
+  },
+  async free(name) {
+    const at = now();
+    await locks.get(name).release(mine);
+    return at;
+  },
+  async wait(name) {
+    const lock = locks.get(name);
+    const handle = await lock.acquire(KEY);
+    const at = now();
+    await lock.release(handle);
+    return at;
+  },
+  async publish() {
+    const at = now();
+    await client.publish('channel', 'x');
+    return at;
+  },
+  listen: () => new Promise((resolve) => subscriber.once('message', () => resolve(now()))),
+};
+
+export async function run({ quick }) {
+  const redis = await startRedis();
+  const names = entries.map(({ name }) => name);
+  const [a, b] = [new Worker('6-release-to-grant.mjs'), new Worker('6-release-to-grant.mjs')];
+  await Promise.all([a, b].map((worker) => worker.call('open', names, redis.url)));
+
+  const times = quick ? 10 : 100;
+  // Long enough for the waiter to be waiting; of varying length, so that polls are met anywhere between two of them.
+  const pause = () => sleep(10 + Math.random() * 10);
+  const lockLatency = async (name) => {
+    await a.call('take', name);
+    const granted = b.call('wait', name);
+    await pause();
+    const released = await a.call('free', name);
+    return (await granted) - released;
+  };
+  const messageLatency = async () => {
+    const received = b.call('listen');
+    await pause();
+    const sent = await a.call('publish');
+    return (await received) - sent;
+  };
+  const compared = [message, ...entries];
+  const turn = async ({ name }) => {
+    const waits = [];
+    for (let i = 0; i < times; i++) waits.push(await (name === message.name ? messageLatency() : lockLatency(name)));
+    return { figures: { ms: waits.toSorted((x, y) => x - y)[times >> 1] }, waits };
+  };
+  const measured = await interleaved({ entries: compared, rounds: roundsOf(quick), turn });
+  await Promise.all([a.stop(), b.stop()]);
+  await redis.stop();
+  const ours = measured.get('nestjs-redis-lock');
+  return [
+    {
+      id: '6',
+      title: 'Release → grant in another process',
+      method: `${times} times a round, one waiter; from just before the call of release to the waiter's continuation.`,
+      columns: [{ figure: 'ms', title: 'ms', digits: 3 }],
+      tail: 'one',
+      rows: rowsOf(compared, measured),
+      targets: [
+        target('÷ raw PUBLISH → message', ratio(ours, measured.get(message.name), 'ms'), '≤', 2.5),
+        stated('raw PUBLISH → message', medianOf(measured.get(message.name), 'ms'), 'ms'),
+      ],
+    },
+  ];
+}

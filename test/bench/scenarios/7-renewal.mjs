@@ -1,0 +1,130 @@
+// Ten thousand locks are held and renewed, beside a plain pipeline of as many extensions.
+import { createHook } from 'node:async_hooks';
+import { setImmediate } from 'node:timers/promises';
+import { sleep } from '../clock.mjs';
+import { commandsSent } from '../commands.mjs';
+import { openScripts } from '../entries/bare.mjs';
+import { startInstance } from '../entries/ours.mjs';
+import { inTasks } from '../in-tasks.mjs';
+import { connect } from '../library.mjs';
+import { interleaved, ratio, rowsOf, stated, target } from '../measure.mjs';
+import { startRedis } from '../redis.mjs';
+import { roundsOf } from '../settings.mjs';
+
+const LOCKS = 10_000;
+const TTL_MS = 3_000;
+// The library renews at a third of the lease.
+const ROUND_MS = TTL_MS / 3;
+
+export async function run({ quick }) {
+  const redis = await startRedis();
+  const client = await connect(redis.url, { enableAutoPipelining: true });
+  const instance = startInstance(client, { ttlMs: TTL_MS });
+  const { service } = instance;
+  await (await service.acquire('warm-up:1')).release();
+  const timersOfOne = await timersOf(service, 1);
+  const timersOfAll = await timersOf(service, LOCKS);
+
+  const scripts = await openScripts(redis.url, { autoPipelining: true, leaseMs: TTL_MS });
+  const keys = Array.from({ length: LOCKS }, (_, i) => `{lock_raw}:${i}`);
+  const extendAll = async () => {
+    const pipeline = scripts.client.pipeline();
+    keys.forEach((key, i) => pipeline.evalsha(...scripts.extension(key, `raw:${i}`)));
+    const replies = await pipeline.exec();
+    const refused = replies.filter(([error, reply]) => error !== null || Number(reply) !== 1).length;
+    if (refused > 0) throw new Error(`${refused} of the raw extensions were refused.`);
+  };
+
+  const renewals = quick ? 3 : 4;
+  const turns = {
+    raw: async () => {
+      await inTasks(LOCKS, TASKS, (i) => scripts.ask(keys[i], `raw:${i}`));
+      return measure(async () => {
+        for (let i = 0; i < renewals; i++) {
+          await extendAll();
+          await sleep(50);
+        }
+      });
+    },
+    ours: async () => {
+      const locks = await acquireAll(service, LOCKS);
+      await sleep(ROUND_MS);
+      const figures = await measure(() => sleep(renewals * ROUND_MS));
+      const lost = locks.filter(({ expiresInMs }) => expiresInMs === 0).length;
+      await releaseAll(locks);
+      if (lost > 0) throw new Error(`${lost} of ${LOCKS} locks were lost.`);
+      return figures;
+    },
+  };
+  const measure = async (work) => {
+    const [commands, cpu] = [commandsSent(), process.cpuUsage()];
+    const serverCpu = await serverCpuMs(scripts.client);
+    await work();
+    const { user, system } = process.cpuUsage(cpu);
+    const server = (await serverCpuMs(scripts.client)) - serverCpu;
+    // The two INFOs of this measurement are not the work's.
+    const sent = commandsSent() - commands - 2;
+    return { commands: sent / renewals, cpuMs: (user + system) / 1000 / renewals, serverCpuMs: server / renewals };
+  };
+  const compared = [
+    { name: 'raw pipeline of as many extensions', kind: 'floor', run: turns.raw },
+    { name: 'nestjs-redis-lock', kind: 'ours', run: turns.ours },
+  ];
+  const turn = async (entry) => ({ figures: await entry.run() });
+  const measured = await interleaved({ entries: compared, rounds: roundsOf(quick), turn });
+  await instance.close();
+  client.disconnect();
+  scripts.client.disconnect();
+  await redis.stop();
+
+  const [raw, ours] = compared.map(({ name }) => measured.get(name));
+  const quotient = (figure) => ratio(ours, raw, figure);
+  return [
+    {
+      id: '7',
+      title: '10,000 held locks, renewed',
+      method: `Leases of ${TTL_MS} ms, renewed every ${ROUND_MS} ms; ${renewals} renewals of all locks a round. CPU is this process's, user and system, with everything it does meanwhile.`,
+      columns: [
+        { figure: 'commands', title: 'commands a renewal of all', digits: 0 },
+        { figure: 'cpuMs', title: 'ms of CPU', digits: 1 },
+        { figure: 'serverCpuMs', title: "ms of the server's CPU", digits: 1 },
+      ],
+      rows: rowsOf(compared, measured),
+      targets: [
+        target('commands ÷ raw pipeline', quotient('commands'), '≤', 1.3),
+        target('CPU ÷ raw pipeline', quotient('cpuMs'), '≤', 1.3),
+        target('timers for 10,000 locks, more than for one', timersOfAll - timersOfOne, '≤', 0),
+        stated('CPU of the server ÷ raw pipeline', quotient('serverCpuMs')),
+      ],
+    },
+  ];
+}
+
+// So many at a time: ten thousand requests at once would take longer than a request may take.
+const TASKS = 100;
+const acquireAll = (service, count) => inTasks(count, TASKS, (i) => service.acquire(`goods:${i}`));
+const releaseAll = (locks) => inTasks(locks.length, TASKS, (i) => locks[i].release());
+
+/** How many timers are alive that were not before, with so many locks held. */
+async function timersOf(service, count) {
+  const alive = new Set();
+  const hook = createHook({
+    init: (id, type) => type === 'Timeout' && alive.add(id),
+    destroy: (id) => alive.delete(id),
+  }).enable();
+  const locks = await acquireAll(service, count);
+  // By then, time limits of requests that were answered are over.
+  await sleep(1_100);
+  // A timer that has fired is told a moment later.
+  for (let i = 0; i < 3; i++) await setImmediate();
+  const timers = alive.size;
+  hook.disable();
+  await releaseAll(locks);
+  return timers;
+}
+
+async function serverCpuMs(client) {
+  const info = await client.info('cpu');
+  const seconds = (name) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)[1]);
+  return (seconds('used_cpu_user') + seconds('used_cpu_sys')) * 1000;
+}
