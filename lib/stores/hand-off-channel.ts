@@ -86,8 +86,11 @@ export class HandOffChannel {
     const late = (): never => {
       throw new Error('no answer');
     };
+    const giveUp = (): void => {
+      if (this.confirmed) subscriber.disconnect(true);
+    };
     inTime(clock, patienceMs, answered, late)
-      .catch(() => subscriber.disconnect(true))
+      .catch(giveUp)
       .finally(() => (this.pinging = false));
   }
 
