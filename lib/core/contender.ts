@@ -113,7 +113,7 @@ export class Contender {
       expiresAt,
     });
     // Started behind the ask, so that a store which gives up at `expiresAt` by itself is heard first.
-    this.state = { kind: 'asking', ask, timer: clock.schedule(requestTimeoutMs, () => this.timedOut(ask)) };
+    this.state = { kind: 'asking', ask, timer: clock.schedule(requestTimeoutMs, () => this.timedOut(ask), true) };
     answer.then(
       (reply) => this.answered(ask, reply),
       (error: unknown) => this.failed(ask, error),

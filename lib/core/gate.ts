@@ -24,7 +24,7 @@ type State =
   | { readonly kind: 'contending' }
   | { readonly kind: 'holding'; readonly grant: Grant; readonly tenure: Tenure }
   /** The hold has ended before its `minHoldMs`. */
-  | { readonly kind: 'resting'; readonly tenure: Tenure; readonly timer: Timer };
+  | { readonly kind: 'resting'; readonly tenure: Tenure; readonly until: number; readonly timer: Timer };
 
 const EMPTY: State = { kind: 'empty' };
 const CONTENDING: State = { kind: 'contending' };
@@ -38,6 +38,8 @@ export class Gate implements Principal {
   private readonly line = new WaitingLine();
   private readonly contender: Contender;
   private lastWord: LastWord = SILENT;
+  /** Whoever waits has a timer, but for those who do not wait for others. */
+  private timed = false;
 
   constructor(
     readonly key: string,
@@ -57,10 +59,8 @@ export class Gate implements Principal {
     this.line.push(waiter);
     waiter.onAbort((reason) => this.refuse(waiter, reason));
     if (this.state.kind === 'empty') this.contend();
-    else {
-      this.startTimer(waiter);
-      this.contender.patienceCame();
-    }
+    else this.startTimer(waiter);
+    this.contender.patienceCame();
     return waiter.granted;
   }
 
@@ -71,13 +71,11 @@ export class Gate implements Principal {
   end(grant: Grant): Promise<boolean> {
     if (this.state.kind !== 'holding' || this.state.grant !== grant) return Promise.resolve(false);
     const { tenure } = this.state;
-    const { clock } = this.keeper;
-    const now = clock.now();
+    const now = this.keeper.clock.now();
     const restMs = grant.state === 'lost' ? 0 : grant.minHoldUntil - now;
     if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, tenure, now)) return Promise.resolve(true);
     const released = this.giveBack(grant, restMs > 0 ? grant.minHoldUntil : 0);
-    if (restMs > 0)
-      this.state = { kind: 'resting', tenure, timer: clock.schedule(restMs, () => this.rested(grant), true) };
+    if (restMs > 0) this.rest(grant, tenure, restMs);
     else this.turnToNext();
     return released;
   }
@@ -173,9 +171,13 @@ export class Gate implements Principal {
     return this.keeper.releaser.release({ resource, key: this.key, owner, leaseMs, keepUntil });
   }
 
-  private rested(grant: Grant): void {
-    this.giveBack(grant, 0).catch(() => undefined);
-    this.turnToNext();
+  private rest(grant: Grant, tenure: Tenure, restMs: number): void {
+    const rested = (): void => {
+      this.giveBack(grant, 0).catch(() => undefined);
+      this.turnToNext();
+    };
+    const timer = this.keeper.clock.schedule(restMs, rested, true);
+    this.state = { kind: 'resting', tenure, until: grant.minHoldUntil, timer };
   }
 
   private turnToNext(): void {
@@ -184,8 +186,11 @@ export class Gate implements Principal {
     if (this.contender.settled) this.keeper.forget(this);
   }
 
+  /** Of those who came before there was an answer; later ones start theirs when they come. */
   private startTimers(): void {
+    if (this.timed && this.line.allPatient) return;
     for (const waiter of this.line) this.startTimer(waiter);
+    this.timed = this.lastWord !== SILENT;
   }
 
   private startTimer(waiter: Waiter): void {
@@ -207,7 +212,9 @@ export class Gate implements Principal {
 
   private refusalOf({ resource, enteredAt, terms: { waitMs } }: Waiter): LockError {
     const { key, state } = this;
-    const lastWord = state.kind === 'holding' ? heldUntil(state.grant.deadline) : this.lastWord;
+    let { lastWord } = this;
+    if (state.kind === 'holding') lastWord = heldUntil(state.grant.deadline);
+    if (state.kind === 'resting') lastWord = heldUntil(state.until);
     return refusal(lastWord, { resource, key, waitMs, enteredAt, now: this.keeper.clock.now() });
   }
 }

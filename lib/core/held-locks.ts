@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 import type { Lock } from './lock.js';
 
 /** What can be around a caller: a hold that it runs in, or a scope, which gets its hold later. */
@@ -22,12 +22,15 @@ export function runInside<T>(inner: Surrounding, fn: () => T): T {
   return frames.run({ inner, outer: frames.getStore() }, fn);
 }
 
+/** Made when the module is loaded, around no caller. */
+const outside = new AsyncResource('nestjs-redis-lock');
+
 /**
- * Runs `fn` outside of every hold. What serves many callers (a shared timer, the news of a loss) must not run inside the hold
- * of the one who happened to start it: its listeners would join a lock that is not theirs.
+ * Runs `fn` outside of every hold, and of whatever else is kept for a caller. What serves many (a shared timer, a connection, the
+ * news of a loss) must not run around the one who happened to start it: its listeners would join a lock that is not theirs.
  */
 export function runOutside<T>(fn: () => T): T {
-  return frames.exit(fn);
+  return outside.runInAsyncScope(fn);
 }
 
 /** All that is around the caller, the innermost first. */

@@ -8,11 +8,12 @@ import { Gates } from './gates.js';
 import type { Grant } from './grant.js';
 import { heldAround, runOutside } from './held-locks.js';
 import { Lock, type LockKeeper } from './lock.js';
-import type { HandOff, HolderInfo, LockStore, StoreListener } from './lock-store.js';
+import type { HolderInfo, LockStore } from './lock-store.js';
 import { PooledClock } from './pooled-clock.js';
 import { closed, unavailable } from './refusal.js';
 import { Releaser } from './releaser.js';
 import { StoreHealth } from './store-health.js';
+import { StoreNews } from './store-news.js';
 import type { PassingLimits } from './tenure.js';
 import { Watchdog, type WatchdogEvents } from './watchdog.js';
 
@@ -22,7 +23,7 @@ type EngineState = 'open' | 'draining' | 'closed';
  * One module instance's locks: a gate for each key in use, one watchdog, one releaser, and the way a caller's request
  * takes through them. There is no other way to a lock.
  */
-export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, StoreListener {
+export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   readonly store: LockStore;
   readonly clock: PooledClock;
   readonly releaser: Releaser;
@@ -45,11 +46,14 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
     this.clock = new PooledClock(parts.clock, parts.requestTimeoutMs);
     this.requestTimeoutMs = parts.requestTimeoutMs;
     this.passing = parts.passing;
-    this.health = new StoreHealth((message) => parts.warn(message));
+    const warn = (message: string): void => parts.warn(message);
+    this.health = new StoreHealth(warn);
     this.events = new LockEvents(parts.instance);
     this.releaser = new Releaser(this.store, this.clock, this.requestTimeoutMs, this.passing);
     this.watchdog = new Watchdog(this.store, this.clock, this);
-    this.stopListening = this.store.listen(this);
+    this.stopListening = this.store.listen(
+      new StoreNews(this.instanceId, this.gates, this.watchdog, this.health, warn),
+    );
   }
 
   /** Waits for the lock, or joins the hold that the caller runs in. */
@@ -146,45 +150,20 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents, Store
   }
 
   lost(grant: Grant, why: string, cause?: unknown): void {
-    const error = runOutside(() => grant.lose(why, this.clock.now(), cause));
+    runOutside(() => this.takeLoss(grant, why, cause));
+  }
+
+  private takeLoss(grant: Grant, why: string, cause: unknown): void {
+    const error = grant.lose(why, this.clock.now(), cause);
     if (error === undefined) return;
     this.ended(grant);
     // Whether it is still there or not: what nobody holds must not stay closed. A failure is repeated by the releaser.
-    this.gates
+    void this.gates
       .find(grant.key)
       ?.end(grant)
       .catch(() => undefined);
     this.parts.warn(error.message);
     this.events.lost(grant, this.clock);
-  }
-
-  disconnected(): void {
-    this.gates.disconnected();
-    this.watchdog.disconnected();
-  }
-
-  handedOver(handOff: HandOff): void {
-    this.gates.handedOver(handOff);
-  }
-
-  freed(key: string): void {
-    this.gates.freed(key);
-  }
-
-  listening(): void {
-    this.gates.listening();
-  }
-
-  degraded(message: string): void {
-    this.parts.warn(message);
-  }
-
-  unreachable(error: Error): void {
-    this.health.unreachable(error);
-  }
-
-  reachable(): void {
-    this.health.reachable();
   }
 
   private isOurs(lock: Lock): boolean {

@@ -2,7 +2,7 @@ import type { Clock, Timer } from './clock.js';
 import { runOutside } from './held-locks.js';
 
 /**
- * A clock on which all timers of one certain delay share a single timer of the clock behind it: they end in the order in
+ * A clock on which all background timers of one certain delay share a single timer of the clock behind it: they end in the order in
  * which they began, so that the oldest one's does for all. Requests have the same timeout each and nearly all are answered
  * long before: with a timer each they would cost more than the rest of the request.
  */
@@ -10,6 +10,7 @@ export class PooledClock implements Clock {
   private oldest: PooledTimer | undefined;
   private youngest: PooledTimer | undefined;
   private timer: Timer | undefined;
+  private closed = false;
 
   constructor(
     private readonly clock: Clock,
@@ -29,7 +30,8 @@ export class PooledClock implements Clock {
   }
 
   schedule(delayMs: number, task: () => void, background?: boolean): Timer {
-    if (delayMs !== this.pooledMs) return this.clock.schedule(delayMs, task, background);
+    // Only what does not keep the process alive: the shared timer would do so for longer than it is needed.
+    if (delayMs !== this.pooledMs || !background || this.closed) return this.clock.schedule(delayMs, task, background);
     const timer = new PooledTimer(this, this.clock.now() + delayMs, task);
     timer.older = this.youngest;
     if (this.youngest === undefined) this.oldest = timer;
@@ -49,10 +51,11 @@ export class PooledClock implements Clock {
     timer.older = timer.younger = undefined;
   }
 
-  /** Forgets all of them. */
+  /** Lets all of them go off now: each is a request that nobody waits for any longer. */
   close(): void {
+    this.closed = true;
     this.timer?.cancel();
-    this.oldest = this.youngest = undefined;
+    for (let timer = this.oldest; timer !== undefined; timer = this.oldest) this.end(timer);
   }
 
   /** One that is set goes off for nothing if the oldest has ended meanwhile: that is cheaper than to set it anew each time. */
@@ -60,7 +63,7 @@ export class PooledClock implements Clock {
     if (this.timer !== undefined || this.oldest === undefined) return;
     const delayMs = Math.max(0, this.oldest.at - this.clock.now());
     // It serves many callers: whoever happened to start it must not be around those that it rings for.
-    this.timer = runOutside(() => this.clock.schedule(delayMs, () => this.ring()));
+    this.timer = runOutside(() => this.clock.schedule(delayMs, () => this.ring(), true));
   }
 
   /**
@@ -68,17 +71,21 @@ export class PooledClock implements Clock {
    * it is judged who is late.
    */
   private ring(): void {
-    this.timer = this.clock.schedule(0, () => this.judge());
+    this.timer = this.clock.schedule(0, () => this.judge(), true);
   }
 
   private judge(): void {
     this.timer = undefined;
     const now = this.clock.now();
     for (let timer = this.oldest; timer !== undefined && timer.at <= now; timer = this.oldest) {
-      this.remove(timer);
-      timer.task();
+      this.end(timer);
     }
     this.arm();
+  }
+
+  private end(timer: PooledTimer): void {
+    this.remove(timer);
+    timer.task();
   }
 }
 

@@ -90,6 +90,11 @@ export class WaitingLine {
     return this.patientOnes > 0;
   }
 
+  /** Whether everybody in it is. */
+  get allPatient(): boolean {
+    return this.patientOnes === this.length;
+  }
+
   push(waiter: Waiter): void {
     this.length += 1;
     if (waiter.terms.waitMs > 0) this.patientOnes += 1;

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from './clock.js';
 import type { Grant } from './grant.js';
+import { runOutside } from './held-locks.js';
 import type { ExtendReply, LockStore } from './lock-store.js';
 
 /** What the watchdog finds out. */
@@ -60,7 +61,7 @@ export class Watchdog {
     grant.turn = undefined;
     this.watched -= 1;
     this.inFlight.delete(grant);
-    this.turns.get(turn)?.delete(grant);
+    this.leaveTurn(grant, turn);
   }
 
   /** Renews one grant now, with what `extend()` asks for. */
@@ -109,13 +110,17 @@ export class Watchdog {
     const previous = grant.turn;
     if (previous === turn) return;
     if (previous === undefined) this.watched += 1;
-    else this.turns.get(previous)?.delete(grant);
+    else this.leaveTurn(grant, previous);
     grant.turn = turn;
-    // A turn that has lost all its grants stays until its time has come: most are needed again before.
     const sharers = this.turns.get(turn);
     if (sharers === undefined) this.turns.set(turn, new Set([grant]));
     else sharers.add(grant);
     if (turn < this.armedFor) this.arm(turn);
+  }
+
+  private leaveTurn(grant: Grant, turn: number): void {
+    const sharers = this.turns.get(turn);
+    if (sharers?.delete(grant) && sharers.size === 0) this.turns.delete(turn);
   }
 
   /** The timer is left alone when its turn empties: firing for nothing is cheaper than a timer for every lock. */
@@ -123,27 +128,33 @@ export class Watchdog {
     this.timer?.cancel();
     this.armedFor = turn;
     const delayMs = Math.max(0, turn - this.clock.now());
-    this.timer = this.clock.schedule(delayMs, () => this.tick(), true);
+    this.timer = runOutside(() => this.clock.schedule(delayMs, () => this.tick(), true));
   }
 
   private tick(): void {
     this.armedFor = Infinity;
-    // Listeners of a loss may release any other grant: one that is not watched any more is left alone.
-    const due = this.takeDue().filter((grant) => grant.turn !== undefined);
-    const renewable = due.filter((grant) => grant.renewAt !== Infinity && !this.inFlight.has(grant));
-    // What is not renewed (any more), or is on its way already, has its deadline as the next turn.
-    for (const grant of due) this.schedule(grant, Infinity);
+    const now = this.clock.now();
+    const renewable: Grant[] = [];
+    for (const grant of this.takeDue(now)) {
+      // Listeners of a loss may release any other grant: one that is not watched any more is left alone.
+      if (grant.turn === undefined || this.isOver(grant, now)) continue;
+      if (grant.renewAt !== Infinity && !this.inFlight.has(grant)) renewable.push(grant);
+      // What is not renewed (any more), or is on its way already, has its deadline as the next turn.
+      this.schedule(grant, Infinity);
+    }
     if (renewable.length > 0) void this.send(renewable);
     this.armNext();
   }
 
-  /** Ends the turns that have come; answers the grants of those that are alive. */
-  private takeDue(): readonly Grant[] {
-    const now = this.clock.now();
-    const turns = [...this.turns].filter(([turn]) => turn <= now);
-    for (const [turn] of turns) this.turns.delete(turn);
-    const grants = turns.flatMap(([, sharers]) => [...sharers]);
-    return grants.filter((grant) => grant.turn !== undefined && this.isAlive(grant, now));
+  /** Ends the turns that have come; answers their grants. */
+  private takeDue(now: number): readonly Grant[] {
+    const due: Grant[] = [];
+    for (const [turn, sharers] of this.turns) {
+      if (turn > now) continue;
+      this.turns.delete(turn);
+      for (const grant of sharers) due.push(grant);
+    }
+    return due;
   }
 
   private armNext(): void {
@@ -152,11 +163,12 @@ export class Watchdog {
     if (next < this.armedFor) this.arm(next);
   }
 
-  private isAlive(grant: Grant, now: number): boolean {
-    if (now < grant.deadline) return true;
+  /** Declares a grant lost whose deadline has come. */
+  private isOver(grant: Grant, now: number): boolean {
+    if (now < grant.deadline) return false;
     const overdue = now >= grant.maxHoldUntil;
     this.events.lost(grant, overdue ? `maxHoldMs (${grant.terms.maxHoldMs}) is over` : 'its lease ran out');
-    return false;
+    return true;
   }
 
   private async send(grants: readonly Grant[]): Promise<readonly ExtendReply[]> {
@@ -179,7 +191,7 @@ export class Watchdog {
   private takeIn(grant: Grant, reply: ExtendReply, sentAt: number, leaseMs: number, current: boolean): void {
     const now = this.clock.now();
     // An answer that comes after the deadline does not bring the lock back: somebody may have had it in between.
-    if (grant.state !== 'held' || !this.isAlive(grant, now)) return;
+    if (grant.state !== 'held' || this.isOver(grant, now)) return;
     if (reply === 'lost') return this.events.lost(grant, TAKEN);
     if (reply === 'renewed') {
       grant.renewed(sentAt, leaseMs);

@@ -5,9 +5,9 @@
   KEYS[1] lock   KEYS[2] fence: the last token given under this hash tag   KEYS[3] queue: owners by their tickets
   ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] deadline in µs of the server's time   ARGV[4] number of tokens to set aside
   ARGV[5] whether to wait in the queue, 1 or 0   ARGV[6] lease in ms of a lock that is handed over
-  returns token granted, which is the time, too | {1, token, now} granted | {2, token, now} the asker's already | {0, remaining, now} held | {3, remaining, now}
-  held, and the asker is in the queue | {-1, 0, now} past deadline; remaining in ms of the holder's lease or -1, now in µs of
-  the server's time ]]
+  returns token granted, which is the server's time, too | {1, token, now} granted | {2, token, now} the asker's already |
+  {0, remaining, now} held | {3, remaining, now} held, and the asker is in the queue | {-1, 0, now} past deadline;
+  remaining in ms of the holder's lease or -1, now in µs of the server's time ]]
 --- @include now
 if now > ARGV[3] then
   return { -1, 0, now }

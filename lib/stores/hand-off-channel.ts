@@ -1,4 +1,6 @@
+import { AsyncResource } from 'node:async_hooks';
 import { type Clock, inTime, type Timer } from '../core/clock.js';
+import { helperKey } from '../core/resource-key.js';
 import { luaScripts } from '../lua/index.js';
 import type { RedisSubscriber } from './redis-client.js';
 import type { RedisConnection } from './redis-connection.js';
@@ -32,7 +34,22 @@ const SILENCE_MS = 3_000;
 
 const ECHO = '';
 
+/** A lost subscription is not opened anew at once where its client gives up. */
+const REOPEN_AFTER_MS = 10_000;
+
+const LONGEST_DOUBT_MS = 30_000;
+
 const echoScript = new RedisScript(luaScripts.listenEcho, Number);
+
+type State =
+  | 'unopened'
+  /** Connecting, or between two connections. */
+  | 'connecting'
+  /** Subscribing, and waiting for the echo. */
+  | 'proving'
+  | 'confirmed'
+  /** The server does not allow it. */
+  | 'refused';
 
 /**
  * One subscription, to the channel on which one module instance is told of the locks that are handed to it. It is opened
@@ -41,11 +58,16 @@ const echoScript = new RedisScript(luaScripts.listenEcho, Number);
  */
 export class HandOffChannel {
   private readonly channel: string;
+  /** Its socket and timers belong to no caller. */
+  private readonly outside = new AsyncResource('nestjs-redis-lock');
   private subscriber: RedisSubscriber | undefined;
-  private state: 'unopened' | 'pending' | 'confirmed' | 'closed' = 'unopened';
+  private state: State = 'unopened';
   private heardAt = 0;
   private pinging = false;
-  private retry: Timer | undefined;
+  /** Goes off where the echo is not heard. */
+  private doubt: Timer | undefined;
+  private doubts = 0;
+  private mayOpenAt = -Infinity;
 
   constructor(
     instanceId: string,
@@ -62,18 +84,19 @@ export class HandOffChannel {
     return this.state === 'confirmed';
   }
 
-  /** Opens the subscription, in the background, unless that was done already. */
-  open(connect: () => RedisSubscriber | undefined): void {
-    if (this.state !== 'unopened') return;
-    this.state = 'pending';
-    const subscriber = connect();
-    if (subscriber === undefined) return this.listener.refused('the client that was given cannot be duplicated');
-    this.subscriber = subscriber;
-    subscriber.on('error', () => undefined);
-    subscriber.on('ready', () => void this.subscribe(subscriber));
-    subscriber.on('close', () => this.lost());
-    subscriber.on('message', (_, message) => this.heard(message));
-    subscriber.connect().catch(() => undefined);
+  /**
+   * Opens the subscription, in the background, unless that was done already.
+   *
+   * @param key a lock's, under which it is tried whether the server allows a queue.
+   */
+  open(connect: () => RedisSubscriber | undefined, key: string): void {
+    if (this.state !== 'unopened' || this.clock.now() < this.mayOpenAt) return;
+    this.state = 'connecting';
+    this.outside.runInAsyncScope(() => {
+      const subscriber = connect();
+      if (subscriber === undefined) this.listener.refused('the client that was given cannot be duplicated');
+      else this.watch(subscriber, key);
+    });
   }
 
   /** Makes sure, in the background, that a connection which has been silent for long is still there. */
@@ -82,52 +105,98 @@ export class HandOffChannel {
     if (!this.confirmed || subscriber === undefined || this.pinging) return;
     if (clock.now() - this.heardAt < SILENCE_MS) return;
     this.pinging = true;
-    const answered = subscriber.ping().then(() => (this.heardAt = clock.now()));
-    const late = (): never => {
-      throw new Error('no answer');
+    const answered = (): void => {
+      this.heardAt = clock.now();
     };
-    const giveUp = (): void => {
+    const late = (): void => {
       if (this.confirmed) subscriber.disconnect(true);
     };
-    inTime(clock, patienceMs, answered, late)
-      .catch(giveUp)
+    // A refusal is an answer, too.
+    inTime(clock, patienceMs, subscriber.ping().then(answered, answered), late)
+      .catch(() => undefined)
       .finally(() => (this.pinging = false));
   }
 
-  close(): void {
-    this.state = 'closed';
-    this.retry?.cancel();
-    this.subscriber?.disconnect();
+  /** The connection that asks for locks has ended, and the next one may lead to another server: so must this one. */
+  reconnect(): void {
+    if (this.state !== 'unopened' && this.state !== 'connecting') this.subscriber?.disconnect(true);
   }
 
-  /** Subscribes and sends the echo, again and again until it is heard or refused, or until the connection ends. */
-  private async subscribe(subscriber: RedisSubscriber): Promise<void> {
-    if (subscriber.status !== 'ready' || this.state === 'closed') return;
-    this.state = 'pending';
-    this.retry?.cancel();
-    this.retry = this.clock.schedule(this.patienceMs, () => void this.subscribe(subscriber), true);
+  /** Ends the subscription; it is opened again when it is needed. */
+  close(): void {
+    this.doubt?.cancel();
+    this.state = 'unopened';
+    this.subscriber?.disconnect();
+    this.subscriber = undefined;
+  }
+
+  private watch(subscriber: RedisSubscriber, key: string): void {
+    this.subscriber = subscriber;
+    const ours = (then: () => void) => (): void => {
+      if (this.subscriber === subscriber) then();
+    };
+    subscriber.on('error', () => undefined);
+    subscriber.on(
+      'ready',
+      ours(() => void this.prove(subscriber, key)),
+    );
+    subscriber.on(
+      'close',
+      ours(() => this.lost()),
+    );
+    subscriber.on(
+      'end',
+      ours(() => this.givenUp()),
+    );
+    subscriber.on('message', (_, message) => this.heard(message));
+    subscriber.connect().catch(() => undefined);
+  }
+
+  /** Subscribes and sends the echo. */
+  private async prove(subscriber: RedisSubscriber, key: string): Promise<void> {
+    this.state = 'proving';
+    this.doubt?.cancel();
+    const delayMs = Math.min(this.patienceMs * 2 ** this.doubts, LONGEST_DOUBT_MS);
+    this.doubt = this.clock.schedule(delayMs, () => this.unheard(subscriber), true);
     try {
       await subscriber.subscribe(this.channel);
-      await echoScript.run(this.connection, [], [this.channel]);
+      await echoScript.run(this.connection, [helperKey(key, 'queue')], [this.channel]);
     } catch (error) {
       const { permanent, message } = unavailableBecause(error, 'pub/sub');
-      if (!permanent) return;
-      this.retry?.cancel();
+      // Anything else comes to an end by itself: the connection's, or the doubt's.
+      if (!permanent || this.state !== 'proving') return;
+      this.doubt.cancel();
+      this.state = 'refused';
       this.listener.refused(message);
     }
   }
 
+  private unheard(subscriber: RedisSubscriber): void {
+    this.doubts += 1;
+    // While there is no connection to send the echo over, nothing can be said.
+    if (this.connection.ready)
+      this.listener.refused('an echo was not heard: its connection may lead to another server');
+    subscriber.disconnect(true);
+  }
+
   private lost(): void {
-    this.retry?.cancel();
-    if (this.state === 'confirmed') this.state = 'pending';
+    this.doubt?.cancel();
+    this.state = 'connecting';
+  }
+
+  private givenUp(): void {
+    this.close();
+    this.mayOpenAt = this.clock.now() + REOPEN_AFTER_MS;
+    this.listener.refused('its connection has ended, and its retryStrategy makes no other one');
   }
 
   private heard(message: string): void {
     this.heardAt = this.clock.now();
     if (message !== ECHO) return this.listener.handedOver(decode(message));
-    if (this.state !== 'pending') return;
+    if (this.state !== 'proving') return;
+    this.doubt?.cancel();
+    this.doubts = 0;
     this.state = 'confirmed';
-    this.retry?.cancel();
     this.listener.listening();
   }
 }

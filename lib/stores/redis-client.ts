@@ -11,9 +11,9 @@ export interface RedisClient {
   eval(script: string, keyCount: number, ...args: string[]): Promise<unknown>;
   time(): Promise<unknown>;
   pipeline(): RedisPipeline;
-  on(event: 'ready' | 'close', listener: () => void): unknown;
+  on(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
-  off(event: 'ready' | 'close', listener: () => void): unknown;
+  off(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
   off(event: 'error', listener: (error: Error) => void): unknown;
   listenerCount(event: string): number;
 }
@@ -30,7 +30,7 @@ export interface RedisSubscriber {
   connect(): Promise<void>;
   subscribe(channel: string): Promise<unknown>;
   ping(): Promise<unknown>;
-  on(event: 'ready' | 'close', listener: () => void): unknown;
+  on(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'message', listener: (channel: string, message: string) => void): unknown;
   /** Cuts the connection; it comes back if `reconnect` is true. */

@@ -1,9 +1,12 @@
 import { type Clock, inTime, ServerTime, type Timer } from '../core/clock.js';
 import type { StoreListener } from '../core/lock-store.js';
 import type { RedisClient } from './redis-client.js';
-import { toError } from './redis-errors.js';
+import { toError, withoutArguments } from './redis-errors.js';
 
-type ConnectionListener = Pick<StoreListener, 'disconnected' | 'unreachable' | 'reachable'>;
+interface ConnectionListener extends Pick<StoreListener, 'disconnected' | 'unreachable' | 'reachable'> {
+  /** The connection has ended and does not come back by itself. */
+  ended(): void;
+}
 
 /**
  * What a store knows of its connection: the server's clock, and which scripts it has seen. Both are dropped when the
@@ -38,9 +41,11 @@ export class RedisConnection {
     this.listener = listener;
     const onReady = (): void => this.opened();
     const onClose = (): void => this.closed();
+    const onEnd = (): void => listener.ended();
     const onError = (error: Error): void => this.unreachable(error);
     client.on('ready', onReady);
     client.on('close', onClose);
+    client.on('end', onEnd);
     // A client without an error listener reports its errors on the console: a listener of ours would silence them.
     const hearsErrors = client.listenerCount('error') > 0;
     if (hearsErrors) client.on('error', onError);
@@ -49,6 +54,7 @@ export class RedisConnection {
     return () => {
       client.off('ready', onReady);
       client.off('close', onClose);
+      client.off('end', onEnd);
       if (hearsErrors) client.off('error', onError);
       this.check?.cancel();
       this.listener = undefined;
@@ -134,6 +140,6 @@ export class RedisConnection {
   }
 
   private unreachable(error: Error): void {
-    this.listener?.unreachable(error);
+    this.listener?.unreachable(withoutArguments(error));
   }
 }

@@ -16,7 +16,7 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
     advice: 'Redis wants a user name and a password, or other ones: see the `redis` option',
   },
   {
-    matches: /\bNOPERM\b|ACL failure/,
+    matches: /\bNOPERM\b|ACL failure|can't run this command/,
     permanent: true,
     advice:
       'the Redis user may not do this: allow it the lock keys, the channels &nestjs-redis-lock:*, and the commands that the README lists',
@@ -48,9 +48,16 @@ export function unavailableBecause(error: unknown, subject: string): LockUnavail
   const refusal = REFUSALS.find(({ matches }) => matches.test(message));
   const why = refusal === undefined ? message : `${refusal.advice} (${message})`;
   return new LockUnavailableError(`No answer of use for ${subject}: ${why}.`, {
-    cause: error,
+    cause: withoutArguments(error),
     permanent: refusal?.permanent ?? false,
   });
+}
+
+/** ioredis' errors carry the command with its arguments: owners of locks, and passwords. */
+export function withoutArguments<E>(error: E): E | Error {
+  if (!(error instanceof Error) || !('command' in error)) return error;
+  const { name, message, stack } = error;
+  return Object.assign(new Error(message), { name, stack });
 }
 
 /** The server does not know the script (any more): after SCRIPT FLUSH, a restart or a failover. */

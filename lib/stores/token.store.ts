@@ -11,6 +11,7 @@ import type {
   StoreListener,
 } from '../core/lock-store.js';
 import { HandOffChannel, type HandOffMessage } from './hand-off-channel.js';
+import { QueuedOwners } from './queued-owners.js';
 import { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
 import type { StoreContext, StoreFactory } from './store-context.js';
@@ -53,8 +54,7 @@ class TokenStore implements LockStore {
   private readonly connection: RedisConnection;
   /** Owners whose ask waits for the connection still: a release behind one calls it off. */
   private readonly unsent = new Set<string>();
-  /** The keys of the owners that may stand in a queue: until their release is answered. */
-  private readonly waitingFor = new Map<string, string>();
+  private readonly queued = new QueuedOwners();
   private channel: HandOffChannel | undefined;
 
   constructor(private readonly context: StoreContext) {
@@ -73,7 +73,15 @@ class TokenStore implements LockStore {
     const listening = (): void => listener.listening();
     const events = { handedOver, listening, refused };
     this.channel = new HandOffChannel(listener.instanceId, this.connection, clock, requestTimeoutMs, events);
-    return this.connection.listen(listener);
+    return this.connection.listen({
+      disconnected: () => {
+        this.channel?.reconnect();
+        listener.disconnected();
+      },
+      ended: () => this.channel?.close(),
+      unreachable: (error) => listener.unreachable(error),
+      reachable: () => listener.reachable(),
+    });
   }
 
   ask(request: AskRequest): Promise<AskReply> {
@@ -82,14 +90,15 @@ class TokenStore implements LockStore {
   }
 
   release({ keys, owner, keepMs, tokens, handOffMs }: ReleaseRequest): Promise<boolean> {
-    if (this.unsent.delete(owner) && !this.waitingFor.has(owner)) return Promise.resolve(false);
+    const unsent = this.unsent.delete(owner);
+    if (unsent && !this.queued.has(owner)) return Promise.resolve(false);
     // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
     if (!this.connection.ready) return Promise.reject(releaseFailed(new Error('there is no connection')));
     // Where there is a queue, whoever still waits here asks anew in the same tick, and must not be late for its place.
-    if (this.waitingFor.has(owner)) this.connection.gather();
+    if (this.queued.has(owner)) this.connection.gather();
     const args = [owner, String(keepMs), String(tokens), wholeMs(handOffMs)];
     const answered = (wasHeld: boolean): boolean => {
-      this.waitingFor.delete(owner);
+      this.queued.delete(owner);
       return wasHeld;
     };
     const failed = (error: unknown): never => {
@@ -164,13 +173,13 @@ class TokenStore implements LockStore {
     );
   }
 
-  private answerOf({ queue, tokens }: AskRequest, { status, value }: ScriptReply): AskReply {
+  private answerOf({ keys, queue, tokens }: AskRequest, { status, value }: ScriptReply): AskReply {
     if (status === GRANTED) return { status: 'granted', token: value, tokens };
     if (status === PAST_DEADLINE) return { status: 'expired' };
     // Nobody remembers how many were set aside with it.
     if (status === GRANTED_BEFORE) return { status: 'granted', token: value, tokens: 1 };
     // Others hold it: from now on it is worth while to be told.
-    if (queue) this.channel?.open(() => this.context.subscriber());
+    if (queue) this.channel?.open(() => this.context.subscriber(), keys[0]);
     return { status: 'held', queued: status === QUEUED, remainingMs: value === -1 ? Infinity : value };
   }
 
@@ -178,12 +187,12 @@ class TokenStore implements LockStore {
   private mayQueue(owner: string, key: string): boolean {
     if (!this.channel?.confirmed) return false;
     this.channel.check();
-    this.waitingFor.set(owner, key);
+    this.queued.add(owner, key, this.context.clock.now());
     return true;
   }
 
   private handedOver({ owner, token: first, tokens, grantedAt, leaseMs }: HandOffMessage, to: StoreListener): void {
-    const key = this.waitingFor.get(owner);
+    const key = this.queued.keyOf(owner);
     // Told late: its release has been answered.
     if (key === undefined) return;
     const since = this.connection.notAfter(grantedAt);

@@ -7,7 +7,7 @@ local function grant(owner, lease, tokens, now)
     last = string.format('%.0f', now + tokens - 1)
   end
   local before = redis.call('SET', KEYS[2], last, 'EX', '86400', 'GET')
-  if before and before >= now then
+  if (tonumber(before or 0) or 0) >= tonumber(now) then
     token = string.format('%.0f', before + 1)
     redis.call('SET', KEYS[2], string.format('%.0f', before + tokens), 'EX', '86400')
   end

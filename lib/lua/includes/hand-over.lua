@@ -2,11 +2,14 @@
 --[[ Gives the lock to the first in the queue, and tells it; whose instance nobody listens for is dead, and passed over. The
   receivers are counted before: if a message that was sent counted none, whoever got it would hold the lock beside the next
   one. Stops in front of the asker, who is answered, not told.
-  Answers who is next; nil if nobody is, or if it could not be done, which must not keep the lock closed.
+  Answers who is next; nil if nobody is, or if something is refused, which must not keep the lock closed.
   KEYS[1] lock   KEYS[2] fence   KEYS[3] queue ]]
 local function handOver(lease, tokens, now, asker)
-  local owner = redis.call('ZPOPMIN', KEYS[3])[1]
-  while owner and owner ~= asker do
+  while true do
+    local owner = redis.pcall('ZPOPMIN', KEYS[3])[1]
+    if not owner or owner == asker then
+      return owner
+    end
     local channel = 'nestjs-redis-lock:' .. string.match(owner, '^[^:]*')
     local listeners = redis.pcall('PUBSUB', 'NUMSUB', channel)
     if listeners.err then
@@ -20,7 +23,5 @@ local function handOver(lease, tokens, now, asker)
       redis.pcall('PUBLISH', channel, table.concat({ owner, token, tokens, now, lease }, ' '))
       return owner
     end
-    owner = redis.call('ZPOPMIN', KEYS[3])[1]
   end
-  return owner
 end
