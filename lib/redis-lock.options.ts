@@ -12,6 +12,7 @@ export interface LockOptions {
   /**
    * The lease, in milliseconds: how long Redis keeps the lock without a renewal. Long: a crashed holder blocks others for
    * that long. Short: a pause of the process or of Redis loses the lock sooner, and renewals, at a third of it, cost more.
+   * A lock that was handed over by another instance begins with 3 s at most, and is brought to this 20 ms later.
    *
    * @default 30000
    * @minimum 50
@@ -27,8 +28,8 @@ export interface LockOptions {
   readonly waitMs?: number;
 
   /**
-   * Renews the lease for as long as the hold lasts. Off: no traffic while held, and the lock is lost when `ttlMs` is over,
-   * whatever the work is doing.
+   * Renews the lease for as long as the hold lasts. Off: the lock is lost when `ttlMs` is over, whatever the work is doing;
+   * only a lease that began shorter, because the lock was handed over, is made up for.
    *
    * @default true
    */
