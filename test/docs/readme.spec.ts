@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
@@ -73,5 +74,10 @@ describe('the README', () => {
     };
     const named = [...readme.matchAll(/npm run ([\w:]+)/g)].map(([, script]) => script);
     expect(named.filter((script) => !(script in scripts))).toEqual([]);
+  });
+
+  it('has a performance section made from the results of the benchmarks, and from nothing else', () => {
+    const check = (): Buffer => execFileSync(process.execPath, [join(root, 'test/bench/readme.mjs'), '--check']);
+    expect(check).not.toThrow();
   });
 });
