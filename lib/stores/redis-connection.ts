@@ -26,6 +26,8 @@ export class RedisConnection {
     readonly client: RedisClient,
     private readonly clock: Clock,
     private readonly patienceMs: number,
+    /** Whether to learn the server's clock; not every server or proxy has TIME. */
+    private readonly keepsTime: boolean = true,
   ) {}
 
   get ready(): boolean {
@@ -109,6 +111,7 @@ export class RedisConnection {
 
   private opened(): void {
     this.up = true;
+    if (!this.keepsTime) return this.listener?.reachable();
     this.learnTime().catch((error: unknown) => this.unreachable(toError(error)));
   }
 
@@ -128,7 +131,8 @@ export class RedisConnection {
   private checkLater(): void {
     this.check?.cancel();
     const check = (): void => {
-      if (!this.serverTime.known) this.unreachable(new Error(`no connection (${this.client.status})`));
+      if (this.keepsTime ? !this.serverTime.known : !this.ready)
+        this.unreachable(new Error(`no connection (${this.client.status})`));
     };
     this.check = this.clock.schedule(this.patienceMs, check, true);
   }
