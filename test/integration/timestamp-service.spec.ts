@@ -36,11 +36,11 @@ describe.each([true, false])('a lock service on timestamps, scripts: %s', (scrip
     running.start({ redis: testRedisUrl(), store: timestamp({ unit, scripts }), ttlMs, key: keyOf, ...more });
 
   it('renews for as long as the hold lasts, under the very key', async () => {
-    const locks = start('ms', 200);
-    const others = start('ms', 200);
+    const locks = start('ms', 900);
+    const others = start('ms', 900);
     const lock = await locks.acquire('account:1');
     expect(lock.key).toBe(`${running.prefix}account:1_lock`);
-    await sleep(700);
+    await sleep(2_000);
     lock.assertHeld();
     expect(await others.tryAcquire('account:1')).toBeNull();
     expect(await locks.inspect('account:1')).toMatchObject({ isOwn: true, fencingToken: undefined });

@@ -205,9 +205,9 @@ describe('between two plain commands', () => {
 
   it('a renewal is not sent close to the end, and not believed in after it', async () => {
     const ours = await locks.store({ scripts: false, unit: 'ms' });
-    await locks.ask(ours, 'a:1', 200);
-    await new Promise((resolve) => setTimeout(resolve, 170));
-    expect(await locks.extend(ours, 'a:1', 200)).toBe('unknown');
+    await locks.ask(ours, 'a:1', 2_000);
+    await new Promise((resolve) => setTimeout(resolve, 1_600));
+    expect(await locks.extend(ours, 'a:1', 2_000)).toBe('unknown');
     const slow = () => new Promise((resolve) => setTimeout(resolve, 250));
     const late = await locks.store({ scripts: false, unit: 'ms' }, { set: slow });
     await locks.admin.del(locks.key);

@@ -27,7 +27,7 @@ const NODE = join(__dirname, 'timestamp-client.mjs');
 const PYTHON = join(__dirname, 'timestamp_client.py');
 const ROUNDS = 40;
 const CRASHES = 2;
-const LEASES = { s: 1, ms: 400 } as const;
+const LEASES = { s: 1, ms: 800 } as const;
 
 /** One more instance of ours, with rounds like those of the clients. */
 async function ourClient({ running, redis, key, counter }: Place, options: TimestampOptions): Promise<Done> {
