@@ -55,4 +55,7 @@ export type { Clock, Timer } from './core/clock.js';
 export type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
 export type { RedisEndpoint, StoreContext, StoreFactory } from './stores/store-context.js';
 export { memory, MemoryStore } from './stores/memory.store.js';
+export { timestamp } from './stores/timestamp.store.js';
+export type { TimestampOptions, TimestampUnit } from './stores/timestamp-options.js';
+export { type TimestampOutcome, type TimestampOutcomeEvent, timestampOutcomes } from './stores/timestamp-outcomes.js';
 export { token } from './stores/token.store.js';

@@ -146,7 +146,7 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal'> {
   readonly shutdownGraceMs?: number;
 
   /**
-   * The algorithm: what `token()` or `memory()` answers, or a store of your own. A store that is given ready-made is not
+   * The algorithm: what `token()`, `timestamp()` or `memory()` answers, or a store of your own. A store that is given ready-made is not
    * closed by the module.
    *
    * @default token()

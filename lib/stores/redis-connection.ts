@@ -5,7 +5,7 @@ import { toError, withoutArguments } from './redis-errors.js';
 
 interface ConnectionListener extends Pick<StoreListener, 'disconnected' | 'unreachable' | 'reachable'> {
   /** The connection has ended and does not come back by itself. */
-  ended(): void;
+  ended?(): void;
 }
 
 /**
@@ -29,6 +29,8 @@ export class RedisConnection {
     readonly client: RedisClient,
     private readonly clock: Clock,
     private readonly patienceMs: number,
+    /** Whether to learn the server's clock; not every server or proxy has TIME. */
+    private readonly keepsTime: boolean = true,
   ) {}
 
   get ready(): boolean {
@@ -41,7 +43,7 @@ export class RedisConnection {
     this.listener = listener;
     const onReady = (): void => this.opened();
     const onClose = (): void => this.closed();
-    const onEnd = (): void => listener.ended();
+    const onEnd = (): void => listener.ended?.();
     const onError = (error: Error): void => this.unreachable(error);
     client.on('ready', onReady);
     client.on('close', onClose);
@@ -115,6 +117,7 @@ export class RedisConnection {
 
   private opened(): void {
     this.up = true;
+    if (!this.keepsTime) return this.listener?.reachable();
     this.learnTime().catch((error: unknown) => this.unreachable(toError(error)));
   }
 
@@ -134,7 +137,8 @@ export class RedisConnection {
   private checkLater(): void {
     this.check?.cancel();
     const check = (): void => {
-      if (!this.serverTime.known) this.unreachable(new Error(`no connection (${this.client.status})`));
+      if (this.keepsTime ? !this.serverTime.known : !this.ready)
+        this.unreachable(new Error(`no connection (${this.client.status})`));
     };
     this.check = this.clock.schedule(this.patienceMs, check, true);
   }

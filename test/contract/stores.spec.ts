@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { memory, type StoreFactory, token } from 'nestjs-redis-lock';
+import { memory, type StoreFactory, timestamp, token } from 'nestjs-redis-lock';
 import { ManualClock, registerStoreContract, type StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/clock.js';
 
@@ -38,4 +38,16 @@ describe('token store', () => {
 
 describe('memory store', () => {
   registerStoreContract({ createStore: inMemory, describe, it });
+});
+
+describe.each([true, false])('timestamp store, scripts: %s', (scripts) => {
+  describe('in milliseconds', () => {
+    registerStoreContract({ createStore: () => onRedis(timestamp({ unit: 'ms', scripts })), describe, it });
+  });
+
+  describe('in seconds', () => {
+    // Its leases take seconds: side by side.
+    const createStore = () => onRedis(timestamp({ unit: 's', scripts }));
+    registerStoreContract({ createStore, describe, it: it.concurrent });
+  });
 });
