@@ -55,5 +55,6 @@ export type { Clock, Timer } from './core/clock.js';
 export type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
 export type { RedisEndpoint, StoreContext, StoreFactory } from './stores/store-context.js';
 export { memory, MemoryStore } from './stores/memory.store.js';
-export { redisson, type RedissonStoreOptions } from './stores/redisson.store.js';
+export { redisson } from './stores/redisson.store.js';
+export type { RedissonStoreOptions } from './stores/redisson-options.js';
 export { token } from './stores/token.store.js';

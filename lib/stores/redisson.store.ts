@@ -15,6 +15,7 @@ import { DatedAsks, type DatedReply, PAST_DEADLINE } from './dated-asks.js';
 import { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
 import { RedissonOwners } from './redisson-owners.js';
+import { fencingOf, type RedissonStoreOptions } from './redisson-options.js';
 import {
   channelOf,
   extendScript,
@@ -29,22 +30,6 @@ import {
 import type { StoreContext, StoreFactory } from './store-context.js';
 import { wholeMs } from './token-scripts.js';
 import { UnlockMessages } from './unlock-messages.js';
-
-/**
- * Options of {@link redisson}.
- *
- * @publicApi
- */
-export interface RedissonStoreOptions {
-  /**
-   * Locks as Redisson's `RFencedLock` does, with a fencing token for every grant, instead of its `RLock`. All who share a
-   * lock have to agree on this: an `RLock` leaves the token as it is. The tokens are counted one by one, so that every caller
-   * asks Redis, and none passes the lock on to the next (`maxLocalPasses` has no effect).
-   *
-   * @default false
-   */
-  readonly fencing?: boolean;
-}
 
 /**
  * Locks that are shared with applications in Java which use Redisson 4 (`RLock`, or `RFencedLock` by `fencing: true`), on one
@@ -214,13 +199,4 @@ class RedissonStore implements LockStore {
 
 function releaseFailed(error: unknown): LockUnavailableError {
   return unavailableBecause(error, 'a release');
-}
-
-function fencingOf(options: RedissonStoreOptions): boolean {
-  const { fencing = false, ...unknown } = options;
-  const [stranger] = Object.keys(unknown);
-  if (stranger !== undefined) throw new LockConfigError(`redisson: there is no option ${stranger}; there is fencing.`);
-  if (typeof fencing !== 'boolean')
-    throw new LockConfigError('redisson: fencing is not a boolean; allowed is true or false.');
-  return fencing;
 }
