@@ -241,6 +241,47 @@ describe('who waits', () => {
     }
   });
 
+  it('hears of a release that came between the answer to its ask and the news of that', async () => {
+    const { proxy } = await way();
+    const client = twoWays(proxy.url, server.url);
+    clients.push(client);
+    await holdAsRedisson(NAME);
+    const { granted } = await wait(instance({ redis: client, requestTimeoutMs: 5_000 }));
+    await sleep(50);
+    // Not once, but until asking again by itself would have become slow.
+    for (let round = 1; round <= 7; round += 1) {
+      proxy.hold('replies');
+      const asked = await asks();
+      await admin.publish(CHANNEL, '0');
+      await eventually('it is refused', async () => (await asks()) > asked);
+      if (round < 7) await admin.publish(CHANNEL, '0');
+      else await releaseAsRedisson(NAME, CHANNEL);
+      await sleep(250);
+      proxy.resume('replies');
+    }
+    const answeredAt = performance.now();
+    await granted;
+    expect(performance.now() - answeredAt).toBeLessThan(90);
+  });
+
+  it('opens the connection it listens on anew when that has gone dumb', async () => {
+    const { proxy } = await way();
+    const client = twoWays(server.url, proxy.url);
+    clients.push(client);
+    await holdAsRedisson(NAME);
+    const { granted } = await wait(instance({ redis: client, requestTimeoutMs: 200 }));
+    const before = await subscriberId();
+    proxy.drop('replies');
+    await eventually('it is cut', async () => (await subscriberId()) !== before);
+    proxy.resume('replies');
+    await eventually('it listens again', async () => (await listeners()) === 1);
+    await sleep(100);
+    await releaseAsRedisson(NAME, CHANNEL);
+    const freedAt = performance.now();
+    await granted;
+    expect(performance.now() - freedAt).toBeLessThan(200);
+  });
+
   it('gets the lock although the message was lost, by asking now and then', async () => {
     await holdAsRedisson(NAME);
     const { granted } = await wait(instance());
@@ -264,7 +305,7 @@ describe('who waits', () => {
     const client = twoWays(server.url, proxy.url);
     clients.push(client);
     const { granted } = await wait(instance({ redis: client }));
-    await sleep(50);
+    await sleep(500);
     proxy.reset();
     await releaseAsRedisson(NAME, CHANNEL);
     const freedAt = performance.now();
@@ -330,6 +371,17 @@ describe('who waits', () => {
     expect(turns).toBeGreaterThan(10);
   });
 });
+
+/** How many asks found the lock held, or releases their own. */
+async function asks(): Promise<number> {
+  return Number(/cmdstat_hexists:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? 0);
+}
+
+/** The connection that is subscribed, if there is one. */
+async function subscriberId(): Promise<string | undefined> {
+  const clients = (await admin.client('LIST')) as string;
+  return /^id=(\d+) .* sub=[1-9]/m.exec(clients)?.[1];
+}
 
 async function connections(): Promise<number> {
   return ((await admin.client('LIST')) as string).trim().split('\n').length;
