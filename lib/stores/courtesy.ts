@@ -25,7 +25,7 @@ export class Courtesy {
       () => undefined,
     );
     this.releasing.set(key, ahead);
-    void ahead.then(() => {
+    void ahead.finally(() => {
       if (this.releasing.get(key) === ahead) this.releasing.delete(key);
     });
   }

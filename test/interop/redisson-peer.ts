@@ -25,7 +25,7 @@ async function increment(counter: string): Promise<void> {
 }
 
 /** Each gets the name of a lock, and more. */
-const commands: Record<string, (name: string, ...rest: string[]) => Promise<unknown>> = {
+const commands: Record<string, (name: string, ...rest: string[]) => Promise<number | void>> = {
   lock: async (name) => void held.set(name, await plain.service.acquire(name)),
   lockFor: async (name, leaseMs) => {
     held.set(name, await plain.service.acquire(name, { ttlMs: Number(leaseMs), renew: false }));
@@ -41,13 +41,17 @@ const commands: Record<string, (name: string, ...rest: string[]) => Promise<unkn
   },
 };
 
+function answer(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
 const input = createInterface({ input: process.stdin });
 input.on('line', (line) => {
   const [command, name, ...rest] = line.split(' ');
   commands[command](name, ...rest).then(
-    (value) => console.log(`ok ${value === undefined ? '' : String(value)}`),
-    (error: unknown) => console.log(`error ${String(error)}`),
+    (value) => answer(`ok ${value ?? ''}`),
+    (error: unknown) => answer(`error ${String(error)}`),
   );
 });
 input.on('close', () => process.exit());
-console.log('ready');
+answer('ready');
