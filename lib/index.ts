@@ -58,4 +58,6 @@ export { memory, MemoryStore } from './stores/memory.store.js';
 export { timestamp } from './stores/timestamp.store.js';
 export type { TimestampOptions, TimestampUnit } from './stores/timestamp-options.js';
 export { type TimestampOutcome, type TimestampOutcomeEvent, timestampOutcomes } from './stores/timestamp-outcomes.js';
+export { redisson } from './stores/redisson.store.js';
+export type { RedissonStoreOptions } from './stores/redisson-options.js';
 export { token } from './stores/token.store.js';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { memory, type StoreFactory, timestamp, token } from 'nestjs-redis-lock';
+import { memory, redisson, type StoreFactory, timestamp, token } from 'nestjs-redis-lock';
 import { ManualClock, registerStoreContract, type StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/clock.js';
 
@@ -34,6 +34,14 @@ function inMemory(): Promise<StoreUnderTest> {
 
 describe('token store', () => {
   registerStoreContract({ createStore: () => onRedis(token()), describe, it });
+});
+
+describe('redisson store', () => {
+  registerStoreContract({ createStore: () => onRedis(redisson()), describe, it });
+});
+
+describe('redisson store with fencing', () => {
+  registerStoreContract({ createStore: () => onRedis(redisson({ fencing: true })), describe, it });
 });
 
 describe('memory store', () => {
