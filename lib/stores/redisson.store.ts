@@ -96,7 +96,7 @@ class RedissonStore implements LockStore {
     const connect = () => this.context.subscriber();
     const events = { freed: (key: string) => listener.freed(key), refused: (why: string) => this.refused(why) };
     this.messages = new UnlockMessages(echo, this.connection, clock, requestTimeoutMs, connect, events);
-    return this.connection.listen(listener);
+    return this.connection.listen(listener, this.messages.follower);
   }
 
   async ask(request: AskRequest): Promise<AskReply> {

@@ -1,8 +1,10 @@
 import type { Clock, Timer } from '../core/clock.js';
+import { luaScripts } from '../lua/index.js';
 import { EchoedSubscriber, type SubscriberListener } from './echoed-subscriber.js';
 import type { RedisSubscriber } from './redis-client.js';
-import type { RedisConnection } from './redis-connection.js';
+import type { Follower, RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
+import { RedisScript } from './redis-script.js';
 
 /** Who wants to know of releases. */
 export interface UnlockListener {
@@ -14,6 +16,8 @@ export interface UnlockListener {
 
 /** Redisson's: one waiter of each process may go on, or all of them may. Here each process has but one. */
 const UNLOCKED = new Set(['0', '1']);
+
+const echoScript = new RedisScript(luaScripts.listenEcho, Number);
 
 /** A subscription outlives the last who waited for its key by this much, so that a busy key is not subscribed again and again. */
 const LINGER_MS = 1_000;
@@ -45,8 +49,8 @@ export class UnlockMessages implements SubscriberListener {
   private closed = false;
 
   constructor(
-    echoChannel: string,
-    connection: RedisConnection,
+    private readonly echoChannel: string,
+    private readonly connection: RedisConnection,
     private readonly clock: Clock,
     patienceMs: number,
     private readonly connect: () => RedisSubscriber | undefined,
@@ -73,7 +77,7 @@ export class UnlockMessages implements SubscriberListener {
       return false;
     }
     ear.usedAt = this.clock.now();
-    if (ear.state === 'noted') this.subscribe(ear);
+    if (ear.state === 'noted' || ear.state === 'subscribing') this.subscribe(ear);
     if (ear.state !== 'open' || ear.news !== news) return false;
     ear.waiting.add(owner);
     this.subscriber.check();
@@ -85,6 +89,11 @@ export class UnlockMessages implements SubscriberListener {
     this.ears.get(key)?.waiting.delete(owner);
   }
 
+  /** Its connection goes where the one that asks for locks goes. */
+  get follower(): Follower {
+    return this.subscriber;
+  }
+
   close(): void {
     this.closed = true;
     this.sweeper?.cancel();
@@ -92,7 +101,7 @@ export class UnlockMessages implements SubscriberListener {
   }
 
   linked(): void {
-    for (const ear of this.ears.values()) if (ear.state === 'subscribing') this.subscribe(ear);
+    for (const ear of this.ears.values()) if (ear.state === 'subscribing') void this.subscribeNow(ear);
   }
 
   lost(): void {
@@ -117,8 +126,10 @@ export class UnlockMessages implements SubscriberListener {
   }
 
   private subscribe(ear: Ear): void {
+    const underWay = ear.state === 'subscribing' && this.subscriber.linked;
+    if (underWay) return;
     ear.state = 'subscribing';
-    this.subscriber.open(this.connect);
+    this.subscriber.open(this.connect, () => echoScript.run(this.connection, [], [this.echoChannel]));
     // Otherwise it is subscribed as soon as there is a connection.
     if (this.subscriber.linked) void this.subscribeNow(ear);
   }
