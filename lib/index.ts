@@ -55,4 +55,6 @@ export type { Clock, Timer } from './core/clock.js';
 export type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
 export type { RedisEndpoint, StoreContext, StoreFactory } from './stores/store-context.js';
 export { memory, MemoryStore } from './stores/memory.store.js';
+export { quorum, type QuorumOptions } from './stores/quorum.store.js';
+export type { NodeAddress } from './stores/quorum-nodes.js';
 export { token } from './stores/token.store.js';
