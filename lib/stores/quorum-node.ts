@@ -76,7 +76,10 @@ export class QuorumNode {
   listen(listener: NodeListener): () => void {
     return this.connection.listen({
       // One node's end is not the store's: what was asked has a timeout, and others answer.
-      disconnected: () => (this.overdue = false),
+      disconnected: () => {
+        this.overdue = false;
+        this.outage ??= new Error('the connection has ended');
+      },
       unreachable: (error) => {
         this.outage = error;
         listener.down(this);
@@ -112,7 +115,8 @@ export class QuorumNode {
   /** Asks for its vote. Rejects with a `LockUnavailableError` that names it. */
   async ask(ask: NodeAsk): Promise<NodeVote> {
     if (this.overdue) throw this.failure(new Error('it has not answered an earlier request yet'));
-    if (!this.connection.ready) throw this.noConnection();
+    // One that nothing is known of yet is just being connected.
+    if (!this.connection.ready && (this.known || this.outage !== undefined)) throw this.noConnection();
     if (!this.known) await this.synchronise(ask.expiresAt);
     let answer = await this.askOnce(ask);
     // Its clock may have been set forward since it was last heard: its answer has told, so ask once more.
