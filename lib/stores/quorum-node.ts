@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.js';
 import { LockUnavailableError } from '../core/errors.js';
 import type { LockOwnership } from '../core/lock-store.js';
 import { fenceKey } from '../core/resource-key.js';
+import { Debts, type NodeRelease } from './quorum-debts.js';
 import {
   askScript,
   extendScript,
@@ -31,25 +32,11 @@ export interface NodeAsk extends LockOwnership {
   readonly wanted: () => boolean;
 }
 
-/** An end that a node has to hear of. */
-export interface NodeRelease {
-  readonly key: string;
-  /** The owner, alone or with the only round that is meant. */
-  readonly owner: string;
-  /** Keeps the lock closed until then; 0 ends it now. */
-  readonly keepUntil: number;
-  /** From then on its lease is over anyway. */
-  readonly forgetAt: number;
-}
-
 /** Who wants to know whether a node can be reached. */
 export interface NodeListener {
   down(node: QuorumNode): void;
   up(node: QuorumNode): void;
 }
-
-/** More releases than this are not remembered for a node that is down: the oldest are left to their leases. */
-const MOST_OWED = 10_000;
 
 /**
  * One of the masters: a connection with a clock of its own. A node that owes an answer for too long is not asked for locks any
@@ -60,8 +47,9 @@ export class QuorumNode {
   outage: Error | undefined;
   private readonly connection: RedisConnection;
   private overdue = false;
-  /** Releases that could not be sent, by their owners: they follow as soon as the node is back. */
-  private readonly owed = new Map<string, NodeRelease>();
+  private unanswered = 0;
+  /** Releases that could not be sent, to follow as soon as it can. */
+  private readonly debts = new Debts();
 
   constructor(
     /** Its address, without password. */
@@ -89,7 +77,7 @@ export class QuorumNode {
         const wasDown = this.outage !== undefined;
         this.outage = undefined;
         if (wasDown) listener.up(this);
-        if (this.owed.size > 0) this.payBack();
+        this.payBack();
       },
     });
   }
@@ -106,9 +94,7 @@ export class QuorumNode {
 
   /** Waits until its clock is known, at most until `until`. */
   async synchronise(until: number): Promise<void> {
-    await this.connection.synchronise(until).catch((error: unknown) => {
-      throw this.failure(error);
-    });
+    await this.named(this.connection.synchronise(until));
     if (!this.known) throw this.noConnection();
   }
 
@@ -127,7 +113,7 @@ export class QuorumNode {
 
   /** It has not answered in time: it is not asked again before it has. */
   late(timeoutMs: number): LockUnavailableError {
-    this.overdue = true;
+    this.overdue = this.unanswered > 0;
     return this.failure(new Error(`no answer within ${timeoutMs} ms`));
   }
 
@@ -139,13 +125,13 @@ export class QuorumNode {
   /** Releases, at the latest when it is back. Rejects if it cannot be told now. */
   release(release: NodeRelease): Promise<boolean> {
     if (this.overdue || !this.connection.ready) {
-      this.owe(release);
+      this.debts.add(release);
       return Promise.reject(this.noConnection());
     }
     const { key, owner, keepUntil } = release;
     const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
     return this.named(releaseScript.run(this.connection, [key], [owner, String(keepMs)])).catch((error: unknown) => {
-      if (!(error as LockUnavailableError).permanent) this.owe(release);
+      if (!(error as LockUnavailableError).permanent) this.debts.add(release);
       throw error;
     });
   }
@@ -188,18 +174,8 @@ export class QuorumNode {
     return answer;
   }
 
-  private owe(release: NodeRelease): void {
-    this.owed.set(`${release.key} ${release.owner}`, release);
-    if (this.owed.size <= MOST_OWED) return;
-    const [oldest] = this.owed.keys();
-    this.owed.delete(oldest);
-  }
-
   private payBack(): void {
-    const now = this.clock.now();
-    const due = [...this.owed.values()].filter(({ forgetAt }) => forgetAt > now);
-    this.owed.clear();
-    for (const release of due) this.release(release).catch(() => undefined);
+    for (const release of this.debts.take(this.clock.now())) this.release(release).catch(() => undefined);
   }
 
   private noConnection(): LockUnavailableError {
@@ -207,12 +183,16 @@ export class QuorumNode {
   }
 
   private async named<T>(answer: Promise<T>): Promise<T> {
+    this.unanswered += 1;
     try {
       return await answer;
     } catch (error) {
       throw this.failure(error);
     } finally {
+      this.unanswered -= 1;
+      const wasOverdue = this.overdue;
       this.overdue = false;
+      if (wasOverdue) this.payBack();
     }
   }
 

@@ -82,9 +82,12 @@ export class AskRound {
   private answered(node: number, answer: NodeVote): void {
     this.outcomes[node] = answer;
     if (answer.status === 'held') return this.cast(node, 'no');
-    if (this.abandoned) return this.giveBackAt(node);
-    this.given.set(node, answer);
     this.vote.cast(node, 'given');
+    if (this.abandoned) {
+      this.giveBackAt(node);
+      return this.decide();
+    }
+    this.given.set(node, answer);
     if (this.token !== undefined) this.agree(node, answer);
     else if (this.given.size === this.vote.majority) this.agreeOnToken();
     else this.decide();

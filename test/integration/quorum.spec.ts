@@ -7,7 +7,7 @@ import { eventually } from '../support/redis-locks.js';
 let here: Masters;
 
 beforeAll(async () => {
-  here = await Masters.start(5);
+  here = await Masters.start({}, {}, {}, {}, {});
 });
 afterEach(() => here.clear());
 afterAll(() => here.close());

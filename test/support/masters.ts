@@ -14,8 +14,10 @@ export class Masters {
     readonly admins: readonly Redis[],
   ) {}
 
-  static async start(count: number): Promise<Masters> {
-    const servers = await Promise.all(Array.from({ length: count }, () => startRedis({ local: true })));
+  /** @param environments what each is started with beside this process' environment. */
+  static async start(...environments: readonly NodeJS.ProcessEnv[]): Promise<Masters> {
+    const starting = environments.map((env) => startRedis({ local: true, env: { ...process.env, ...env } }));
+    const servers = await Promise.all(starting);
     return new Masters(servers, servers.map(adminOf));
   }
 
@@ -75,7 +77,9 @@ export class Masters {
     for (const proxy of this.proxies) for (const direction of ['requests', 'replies'] as const) proxy.resume(direction);
     await this.running.close();
     await Promise.all(this.proxies.splice(0).map((proxy) => proxy.close()));
-    await Promise.all(this.servers.map((server) => (server.pid === undefined ? server.restart() : server.resume())));
+    const dead = this.servers.filter(({ pid }) => pid === undefined);
+    for (const server of this.servers) if (!dead.includes(server)) server.resume();
+    await Promise.all(dead.map((server) => server.restart()));
     await Promise.all(this.admins.map((admin) => admin.flushall()));
     this.running = new RedisLocks();
   }
@@ -89,5 +93,5 @@ export class Masters {
 
 function adminOf({ url }: RedisServer): Redis {
   const retryStrategy = () => 10;
-  return new Redis(url, { maxRetriesPerRequest: null, retryStrategy }).on('error', () => undefined);
+  return new Redis(url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 }).on('error', () => undefined);
 }
