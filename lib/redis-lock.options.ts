@@ -145,7 +145,7 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal'> {
   readonly shutdownGraceMs?: number;
 
   /**
-   * The algorithm: what `token()` or `memory()` answers, or a store of your own. A store that is given ready-made is not
+   * The algorithm: what `token()`, `quorum()` or `memory()` answers, or a store of your own. A store that is given ready-made is not
    * closed by the module.
    *
    * @default token()
