@@ -6,8 +6,9 @@ import type { Given, NodeVote } from './quorum-scripts.js';
 import { Vote } from './quorum-vote.js';
 
 /**
- * How far tokens run ahead of the clocks. Every asker proposes one that all nodes can take as it is: later than their own
- * clocks when the ask arrives there. So nodes agree on a token without being told, as long as requests are faster than this.
+ * How far tokens run ahead of the clocks. Every asker proposes one that all nodes can take as it is, because it is later than
+ * their clocks, as far as they are known, when the ask arrives there. So they agree on it without being told; where requests
+ * take longer than this, or somebody else knew of a clock that is further ahead, the highest token is written back.
  */
 const AHEAD_MS = 50;
 

@@ -69,6 +69,18 @@ describe('votes', () => {
     expect(await here.locked()).toBe(2);
   });
 
+  it('that come when the lease is nearly over are worth nothing, and are given back', async () => {
+    const ways = await Promise.all([here.way(1), here.way(2)]);
+    const locks = here.instance({ ttlMs: 100 }, { nodes: [here.urls[0], ...ways.map(({ url }) => url)] });
+    await locks.using('goods:300', () => here.lockedOn(3));
+    for (const way of ways) way.delay('replies', 120);
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({
+      code: 'LOCK_UNAVAILABLE',
+      message: expect.stringContaining('longer than the lease'),
+    });
+    await here.lockedOn(0);
+  });
+
   it('split three ways are settled in well under a lease', async () => {
     const askers: LockService[] = [];
     const ways = [];

@@ -45,9 +45,7 @@ describe('masters whose clocks differ by minutes', () => {
   it('keep a lease as long as others do, and give rising tokens, whichever majority gives them', async () => {
     const ahead = await clocksAhead();
     here = await Masters.start(ahead(120), {}, ahead(-180));
-    const [[first], [second]] = await Promise.all(
-      here.admins.map((admin) => admin.time()),
-    );
+    const [[first], [second]] = await Promise.all(here.admins.map((admin) => admin.time()));
     expect(first - second).toBeGreaterThan(100);
     const without = (missing: number) => {
       const nodes = here.urls.map((url, i) => (i === missing ? 'redis://127.0.0.1:1' : url));

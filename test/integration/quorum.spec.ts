@@ -160,6 +160,21 @@ describe('five masters', () => {
   });
 });
 
+describe('a majority that refuses', () => {
+  it('for good is not asked again, and says what to change', async () => {
+    for (const admin of here.admins.slice(0, 3)) await admin.hset(here.key, 'stock', '5');
+    const error = await errorOf(here.instance().acquire('goods:300'));
+    expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
+    expect(error.message).toContain('another type');
+    for (const admin of here.admins.slice(3)) expect(await admin.exists(here.key)).toBe(0);
+  });
+
+  it('is none if it is a minority', async () => {
+    for (const admin of here.admins.slice(0, 2)) await admin.hset(here.key, 'stock', '5');
+    expect(await here.instance().using('goods:300', () => 'sold')).toBe('sold');
+  });
+});
+
 describe('a lock that others hold', () => {
   it('is busy, not unavailable, and tells when enough masters are free at the latest', async () => {
     const [ann, bob] = [here.instance(), here.instance()];
