@@ -179,6 +179,8 @@ describe('a lock that others hold', () => {
   it('is busy, not unavailable, and tells when enough masters are free at the latest', async () => {
     const [ann, bob] = [here.instance(), here.instance()];
     const lock = await ann.acquire('goods:300', { ttlMs: 10_000 });
+    await here.lockedOn(5);
+    await bob.using('other:1', () => undefined);
     await Promise.all(here.servers.slice(0, 2).map((server) => server.kill()));
     const error = await errorOf(bob.acquire('goods:300', { waitMs: 50 }));
     expect(error).toBeInstanceOf(LockTimeoutError);
