@@ -93,5 +93,8 @@ export class Masters {
 
 function adminOf({ url }: RedisServer): Redis {
   const retryStrategy = () => 10;
-  return new Redis(url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 }).on('error', () => undefined);
+  return new Redis(url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 }).on(
+    'error',
+    () => undefined,
+  );
 }
