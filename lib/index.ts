@@ -60,4 +60,6 @@ export type { TimestampOptions, TimestampUnit } from './stores/timestamp-options
 export { type TimestampOutcome, type TimestampOutcomeEvent, timestampOutcomes } from './stores/timestamp-outcomes.js';
 export { redisson } from './stores/redisson.store.js';
 export type { RedissonStoreOptions } from './stores/redisson-options.js';
+export { quorum, type QuorumOptions } from './stores/quorum.store.js';
+export type { NodeAddress } from './stores/quorum-nodes.js';
 export { token } from './stores/token.store.js';
