@@ -6,5 +6,5 @@ module.exports = {
   ...base,
   testMatch: ['**/*.slow.spec.ts'],
   testPathIgnorePatterns: ['/node_modules/'],
-  testTimeout: 300_000,
+  testTimeout: 900_000,
 };

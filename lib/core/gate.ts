@@ -59,7 +59,7 @@ export class Gate implements Principal {
     this.line.push(waiter);
     waiter.onAbort((reason) => this.refuse(waiter, reason));
     if (this.state.kind === 'empty') this.contend();
-    else this.startTimer(waiter);
+    this.startTimer(waiter);
     this.contender.patienceCame();
     return waiter.granted;
   }

@@ -22,7 +22,7 @@ end
 local held = redis.call('GET', KEYS[1])
 local ours = ARGV[1] .. ' '
 if held and string.sub(held, 1, #ours) == ours then
-  redis.call('ZREM', KEYS[3], ARGV[1])
+  redis.pcall('ZREM', KEYS[3], ARGV[1])
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
   end
@@ -40,7 +40,7 @@ end
 if not held then
   local owner = handOver(ARGV[6], ARGV[4], now, ARGV[1])
   if not owner or owner == ARGV[1] then
-    redis.call('ZREM', KEYS[3], ARGV[1])
+    redis.pcall('ZREM', KEYS[3], ARGV[1])
     return { 1, grant(ARGV[1], ARGV[2], ARGV[4], now), now }
   end
 end

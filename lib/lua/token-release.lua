@@ -9,7 +9,7 @@ local held = redis.call('GET', KEYS[1])
 local ours = ARGV[1] .. ' '
 local ended = 1
 if not held or string.sub(held, 1, #ours) ~= ours then
-  redis.call('ZREM', KEYS[3], ARGV[1])
+  redis.pcall('ZREM', KEYS[3], ARGV[1])
   if held then
     return 0
   end

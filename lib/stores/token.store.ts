@@ -119,6 +119,8 @@ class TokenStore implements LockStore {
 
   close(): Promise<void> {
     this.channel?.close();
+    // What is answered later opens it no more.
+    this.channel = undefined;
     return Promise.resolve();
   }
 
