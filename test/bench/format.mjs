@@ -25,3 +25,10 @@ export function table(head, rows, left = 1) {
 
 /** As the repository's formatter wants it. */
 export const pretty = async (text, filepath) => format(text, { ...(await resolveConfig(filepath)), filepath });
+
+/** What it was measured on. */
+export function machineLine({ machine, date }) {
+  const { processor, cores, memory, system, node, redis, libraries, commit } = machine;
+  const versions = Object.entries(libraries).map(([name, version]) => `${name} ${version}`);
+  return `${processor}, ${cores} cores, ${memory}, ${system}; Node ${node}, Redis ${redis}; ${versions.join(', ')}; commit ${commit}; ${date}.`;
+}

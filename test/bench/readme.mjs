@@ -1,8 +1,7 @@
 // Puts the performance section into the README, made from the results alone: node test/bench/readme.mjs [--check]
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { ms, number, pretty, table } from './format.mjs';
-import { machineLine } from './report.mjs';
+import { machineLine, ms, number, pretty, table } from './format.mjs';
 
 const START = '<!-- bench:start -->';
 const END = '<!-- bench:end -->';

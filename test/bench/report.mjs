@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { chart } from './chart.mjs';
 import { entriesWithStrict } from './entries/index.mjs';
-import { ms, number, pretty, significant, table } from './format.mjs';
+import { machineLine, ms, number, pretty, significant, table } from './format.mjs';
 
 /** @returns {Promise<string[]>} the files written */
 export async function writeResults(folder, results) {
@@ -35,13 +35,6 @@ export function markdown(results) {
     '## How it was measured',
     ...notes(results),
   ].join('\n\n');
-}
-
-/** What it was measured on. */
-export function machineLine({ machine, date }) {
-  const { processor, cores, memory, system, node, redis, libraries, commit } = machine;
-  const versions = Object.entries(libraries).map(([name, version]) => `${name} ${version}`);
-  return `${processor}, ${cores} cores, ${memory}, ${system}; Node ${node}, Redis ${redis}; ${versions.join(', ')}; commit ${commit}; ${date}.`;
 }
 
 /** Every figure of every scenario beside what it should reach. */
