@@ -146,8 +146,8 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal'> {
   readonly shutdownGraceMs?: number;
 
   /**
-   * The algorithm: what `token()` or `memory()` answers, or a store of your own. A store that is given ready-made is not
-   * closed by the module.
+   * The algorithm: what `token()`, `timestamp()`, `redisson()`, `quorum()` or `memory()` answers, or a store of your own. One
+   * that is given ready-made is not closed by the module.
    *
    * @default token()
    */

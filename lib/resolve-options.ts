@@ -102,7 +102,7 @@ export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
   requestTimeoutMs: between(10, 2 ** 31 - 1),
   shutdownGraceMs: between(0, 2 ** 31 - 1),
   store: {
-    allowed: 'what token() or memory() answers, or a LockStore',
+    allowed: 'what token(), timestamp(), redisson(), quorum() or memory() answers, or a LockStore',
     fits: (value) =>
       typeof value === 'function' ||
       (typeof value === 'object' && value !== null && 'ask' in value && 'extend' in value),

@@ -28,7 +28,7 @@ export interface StoreCapabilities {
   readonly modes: readonly LockMode[];
   /** The most keys it locks in one request. */
   readonly maxKeys: number;
-  /** The coarseness of its leases in milliseconds: a lease is kept to a multiple of it. */
+  /** The coarseness of its leases in milliseconds: one is kept to a multiple of it, and up to two of it longer than asked for. */
   readonly resolutionMs: number;
 }
 

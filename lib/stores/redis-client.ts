@@ -5,6 +5,8 @@
 export interface RedisClient {
   /** `wait`, `connecting`, `connect`, `ready`, `reconnecting`, `close`, `end` … */
   readonly status: string;
+  /** What it was made with. */
+  readonly options?: { readonly keyPrefix?: string | undefined };
   /** The socket, while there is one. */
   readonly stream?: { cork(): void; uncork(): void };
   evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
@@ -29,6 +31,7 @@ export interface RedisSubscriber {
   readonly status: string;
   connect(): Promise<void>;
   subscribe(channel: string): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
   ping(): Promise<unknown>;
   on(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;

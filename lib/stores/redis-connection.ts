@@ -3,9 +3,14 @@ import type { StoreListener } from '../core/lock-store.js';
 import type { RedisClient } from './redis-client.js';
 import { toError, withoutArguments } from './redis-errors.js';
 
-interface ConnectionListener extends Pick<StoreListener, 'disconnected' | 'unreachable' | 'reachable'> {
-  /** The connection has ended and does not come back by itself. */
-  ended(): void;
+type ConnectionListener = Pick<StoreListener, 'disconnected' | 'unreachable' | 'reachable'>;
+
+/** A second connection, which has to lead to where the first one leads. */
+export interface Follower {
+  /** The first one was lost, and may lead to another server when it is back. */
+  reconnect(): void;
+  /** The first one has ended, and does not come back by itself. */
+  close(): void;
 }
 
 /**
@@ -21,6 +26,7 @@ export class RedisConnection {
   private readonly serverTime = new ServerTime();
   private learning: Promise<void> | undefined;
   private listener: ConnectionListener | undefined;
+  private follower: Follower | undefined;
   private check: Timer | undefined;
   private up = false;
   private gathering = false;
@@ -29,6 +35,8 @@ export class RedisConnection {
     readonly client: RedisClient,
     private readonly clock: Clock,
     private readonly patienceMs: number,
+    /** Whether to learn the server's clock; not every server or proxy has TIME. */
+    private readonly keepsTime: boolean = true,
   ) {}
 
   get ready(): boolean {
@@ -36,12 +44,13 @@ export class RedisConnection {
   }
 
   /** Begins to watch the connection; answers how to stop. Nothing but listeners is put on the client. */
-  listen(listener: ConnectionListener): () => void {
+  listen(listener: ConnectionListener, follower?: Follower): () => void {
     const { client } = this;
     this.listener = listener;
+    this.follower = follower;
     const onReady = (): void => this.opened();
     const onClose = (): void => this.closed();
-    const onEnd = (): void => listener.ended();
+    const onEnd = (): void => follower?.close();
     const onError = (error: Error): void => this.unreachable(error);
     client.on('ready', onReady);
     client.on('close', onClose);
@@ -115,6 +124,7 @@ export class RedisConnection {
 
   private opened(): void {
     this.up = true;
+    if (!this.keepsTime) return this.listener?.reachable();
     this.learnTime().catch((error: unknown) => this.unreachable(toError(error)));
   }
 
@@ -127,6 +137,7 @@ export class RedisConnection {
     this.sentScripts.clear();
     this.evalOnly = false;
     this.checkLater();
+    this.follower?.reconnect();
     this.listener?.disconnected();
   }
 
@@ -134,7 +145,8 @@ export class RedisConnection {
   private checkLater(): void {
     this.check?.cancel();
     const check = (): void => {
-      if (!this.serverTime.known) this.unreachable(new Error(`no connection (${this.client.status})`));
+      if (this.keepsTime ? !this.serverTime.known : !this.ready)
+        this.unreachable(new Error(`no connection (${this.client.status})`));
     };
     this.check = this.clock.schedule(this.patienceMs, check, true);
   }

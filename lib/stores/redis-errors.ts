@@ -24,7 +24,7 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
   {
     matches: /unknown command/i,
     permanent: true,
-    advice: 'this server has no scripts: the token store needs EVAL',
+    advice: 'this server has no scripts, which only timestamp({ scripts: false }) can do without',
   },
   {
     matches: /subscriber mode/,

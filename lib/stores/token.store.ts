@@ -73,15 +73,7 @@ class TokenStore implements LockStore {
     const listening = (): void => listener.listening();
     const events = { handedOver, listening, refused };
     this.channel = new HandOffChannel(listener.instanceId, this.connection, clock, requestTimeoutMs, events);
-    return this.connection.listen({
-      disconnected: () => {
-        this.channel?.reconnect();
-        listener.disconnected();
-      },
-      ended: () => this.channel?.close(),
-      unreachable: (error) => listener.unreachable(error),
-      reachable: () => listener.reachable(),
-    });
+    return this.connection.listen(listener, this.channel);
   }
 
   ask(request: AskRequest): Promise<AskReply> {

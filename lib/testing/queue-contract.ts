@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { type BenchTest, DEAD, LONG_MS, SHORT_MS } from './store-bench.js';
+import { type BenchTest, DEAD, LONG_MS } from './store-bench.js';
 
 /** The tests that every store with a queue has to pass: others pass them by saying that they have none. */
 export function registerQueueContract(
@@ -99,18 +99,18 @@ export function registerQueueContract(
     });
 
     test('goes before those who come when the lease of a dead holder is over', async (bench) => {
-      await bench.ask('ann', SHORT_MS);
+      await bench.ask('ann', bench.shortMs);
       await bench.ask('bob');
-      await bench.under.pass(SHORT_MS + 50);
+      await bench.outlast(bench.shortMs);
       const reply = await bench.ask('cid', LONG_MS, 1_000, { queue: false });
       strictEqual(reply.status, 'held');
       deepStrictEqual(await bench.handedTo(1), ['bob']);
     });
 
     test('answers the first in it when the lease of a dead holder is over, instead of telling it', async (bench) => {
-      await bench.ask('ann', SHORT_MS);
+      await bench.ask('ann', bench.shortMs);
       for (const name of ['bob', 'cid']) await bench.ask(name);
-      await bench.under.pass(SHORT_MS + 50);
+      await bench.outlast(bench.shortMs);
       strictEqual(await bench.statusOf('bob'), 'granted');
       await bench.release('bob');
       deepStrictEqual(await bench.handedTo(1), ['cid']);
@@ -131,7 +131,7 @@ export function registerQueueContract(
     test('waits for the rest of a minimum hold', async (bench) => {
       await bench.ask('ann');
       await bench.ask('bob');
-      strictEqual(await bench.release('ann', SHORT_MS), true);
+      strictEqual(await bench.release('ann', bench.shortMs), true);
       strictEqual(await bench.statusOf('cid'), 'held');
       deepStrictEqual(await bench.handedTo(0), []);
       await bench.release('ann');

@@ -22,7 +22,7 @@ export type BenchTest = (name: string, body: (bench: StoreBench) => Promise<void
 
 /** A lease that outlives any test. */
 export const LONG_MS = 60_000;
-export const SHORT_MS = 100;
+const SHORT_MS = 100;
 export const TIMEOUT_MS = 1_000;
 
 /** An asker of this name is of another instance, one that nobody listens for (any more). */
@@ -47,6 +47,22 @@ export class StoreBench {
   ) {
     this.key = `{contract}:${process.pid}:${id}`;
     this.instanceId = `contract-${process.pid}-${id}`;
+  }
+
+  /** A short lease, as short as the store keeps them apart. */
+  get shortMs(): number {
+    return Math.max(SHORT_MS, this.under.store.capabilities.resolutionMs);
+  }
+
+  /** How much longer than asked for a lease may be kept: it ends, and others come, at whole multiples of the resolution. */
+  get surplusMs(): number {
+    const { resolutionMs } = this.under.store.capabilities;
+    return resolutionMs * 2;
+  }
+
+  /** Waits until a lease is over, and others may come. */
+  outlast(leaseMs: number): Promise<void> {
+    return this.under.pass(leaseMs + this.surplusMs + 50);
   }
 
   /** From now on all names listen: they are asks of one instance. Answers how to stop, as a process that dies does. */

@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { type BenchTest, SHORT_MS } from './store-bench.js';
+import { type BenchTest } from './store-bench.js';
 
 /** The tests of fencing tokens, and of exclusion where many contend. */
 export function registerTokenContract(test: BenchTest, describe: (name: string, body: () => void) => unknown): void {
@@ -8,8 +8,8 @@ export function registerTokenContract(test: BenchTest, describe: (name: string, 
       if (!bench.under.store.capabilities.fencing) return;
       const tokens = [await bench.tokenFor('ann')];
       await bench.release('ann');
-      tokens.push(await bench.tokenFor('bob', SHORT_MS));
-      await bench.under.pass(SHORT_MS + 50);
+      tokens.push(await bench.tokenFor('bob', bench.shortMs));
+      await bench.outlast(bench.shortMs);
       tokens.push(await bench.tokenFor('cid'));
       await bench.release('cid');
       tokens.push(await bench.tokenFor('dot'));

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { memory, type StoreFactory, token } from 'nestjs-redis-lock';
+import { memory, quorum, redisson, type StoreFactory, timestamp, token } from 'nestjs-redis-lock';
 import { ManualClock, registerStoreContract, type StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/clock.js';
+import { type RedisServer, startRedis } from '../support/redis/index.js';
 
 function unused(): never {
   throw new Error('this store needs no other Redis');
@@ -26,6 +27,26 @@ async function onRedis(factory: StoreFactory): Promise<StoreUnderTest> {
   };
 }
 
+let masters: RedisServer[] = [];
+
+async function onQuorum(): Promise<StoreUnderTest> {
+  const clients = masters.map(({ url }) => new Redis(url));
+  await Promise.all(clients.map((client) => client.ping()));
+  const clock = new SystemClock();
+  const endpoint = (client: unknown) => ({ client: client as Redis, subscriber: unused });
+  const context = { clock, requestTimeoutMs: 1_000, redis: unused, subscriber: unused, open: endpoint };
+  const store = quorum(clients)(context);
+  return {
+    store,
+    clock,
+    pass: async (ms) => void (await sleep(ms)),
+    close: async () => {
+      await store.close();
+      await Promise.all(clients.map((client) => client.quit()));
+    },
+  };
+}
+
 function inMemory(): Promise<StoreUnderTest> {
   const clock = new ManualClock();
   const store = memory()({ clock, requestTimeoutMs: 1_000, redis: unused, subscriber: unused, open: unused });
@@ -36,6 +57,36 @@ describe('token store', () => {
   registerStoreContract({ createStore: () => onRedis(token()), describe, it });
 });
 
+describe('redisson store', () => {
+  registerStoreContract({ createStore: () => onRedis(redisson()), describe, it });
+});
+
+describe('redisson store with fencing', () => {
+  registerStoreContract({ createStore: () => onRedis(redisson({ fencing: true })), describe, it });
+});
+
 describe('memory store', () => {
   registerStoreContract({ createStore: inMemory, describe, it });
+});
+
+describe.each([true, false])('timestamp store, scripts: %s', (scripts) => {
+  describe('in milliseconds', () => {
+    registerStoreContract({ createStore: () => onRedis(timestamp({ unit: 'ms', scripts })), describe, it });
+  });
+
+  describe('in seconds', () => {
+    // Its leases take seconds: side by side.
+    const createStore = () => onRedis(timestamp({ unit: 's', scripts }));
+    registerStoreContract({ createStore, describe, it: it.concurrent });
+  });
+});
+
+describe('quorum store', () => {
+  beforeAll(async () => {
+    masters = await Promise.all([1, 2, 3].map(() => startRedis({ local: true })));
+  });
+
+  afterAll(() => Promise.all(masters.map((master) => master.stop())));
+
+  registerStoreContract({ createStore: onQuorum, describe, it });
 });

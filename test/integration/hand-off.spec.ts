@@ -166,9 +166,9 @@ describe('the subscription', () => {
     expect(await here.subscribers()).toBe(1);
     expect(log.names.filter((name) => name === 'subscribe')).toHaveLength(1);
     const { names } = log;
-    expect(names.indexOf('subscribe')).toBeLessThan(names.indexOf('listenEcho'));
-    expect(names.slice(0, names.indexOf('listenEcho'))).toContain('tokenAsk');
-    expect(log.queueing[0]).toBeGreaterThan(names.indexOf('listenEcho'));
+    expect(names.indexOf('subscribe')).toBeLessThan(names.indexOf('tokenListen'));
+    expect(names.slice(0, names.indexOf('tokenListen'))).toContain('tokenAsk');
+    expect(log.queueing[0]).toBeGreaterThan(names.indexOf('tokenListen'));
     await Promise.all(holders.map((holder) => holder.release()));
     await Promise.all(waiting);
     await locks.engine.close(0);

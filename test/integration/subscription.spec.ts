@@ -7,6 +7,7 @@ import { exitTimeOf } from '../support/exit-time.js';
 import type { RedisProxy } from '../support/proxy.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
 import { eventually } from '../support/redis-locks.js';
+import { subscriberOf } from '../support/subscriber-of.js';
 
 let here: Contention;
 let elsewhere: RedisServer;
@@ -29,9 +30,6 @@ afterAll(async () => {
 function redirect(proxy: RedisProxy, url: string): void {
   Reflect.set(proxy, 'target', new URL(url));
 }
-
-/** The part of an instance that is told of hand-offs. */
-const channelOf = (locks: LockService): object => Reflect.get(locks.engine.store, 'channel');
 
 const channelsAt = async (admin: Redis): Promise<number> =>
   ((await admin.pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length;
@@ -108,7 +106,7 @@ describe('a subscription that leads to another server than the connection that a
     const before = await callsOf(adminThere, 'subscribe');
     const from = performance.now();
     const granted = locks.acquire('goods:300');
-    const doubts = (): number => Reflect.get(channelOf(locks), 'doubts');
+    const doubts = (): number => Reflect.get(subscriberOf(locks), 'doubts');
     await eventually('it was doubted four times', () => doubts() >= 4);
     // 1 + 2 + 4 + 8 times.
     expect(performance.now() - from).toBeGreaterThan(15 * requestTimeoutMs);
@@ -129,7 +127,7 @@ describe('a subscription that leads to another server than the connection that a
     await eventually('it is doubted', () => doubted().length === 1);
     redirect(proxy, here.server.url);
     await here.queueOf(1);
-    expect(Reflect.get(channelOf(locks), 'doubts')).toBe(0);
+    expect(Reflect.get(subscriberOf(locks), 'doubts')).toBe(0);
     await first.release();
     await (await granted).release();
   });
@@ -208,7 +206,7 @@ describe('a client that does not come back by itself (retryStrategy: null)', () 
     await locks.inspect('goods:300');
     expect(copies).toBe(0);
     // Ten seconds later.
-    Reflect.set(channelOf(locks), 'mayOpenAt', Reflect.get(channelOf(locks), 'mayOpenAt') - 10_000);
+    Reflect.set(subscriberOf(locks), 'mayOpenAt', Reflect.get(subscriberOf(locks), 'mayOpenAt') - 10_000);
     await here.queueOf(1);
     expect(copies).toBe(1);
     await first.release();

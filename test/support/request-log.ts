@@ -30,6 +30,11 @@ export class RequestLog {
     return this.all.flatMap(({ name, words }, i) => (name === 'tokenAsk' && words[10] === '1' ? [i] : []));
   }
 
+  /** The words of each request of that name. */
+  requestsOf(name: string): string[][] {
+    return this.all.filter((one) => one.name === name).map(({ words }) => [...words]);
+  }
+
   count(name: string): number {
     return this.names.filter((one) => one === name).length;
   }

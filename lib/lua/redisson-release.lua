@@ -1,0 +1,18 @@
+--[[ End a lock of Redisson's if it is still the owner's, now or after the rest of its minimum hold. Either is told, as
+  Redisson tells it; a server that refuses to tell must not keep the lock closed. Running twice harms nothing.
+  KEYS[1] lock: a hash of hold counts by owners
+  ARGV[1] owner   ARGV[2] keep it closed for so many ms, 0 to end it now   ARGV[3] channel of those who wait
+  returns 0 or more: ended, and how many were told | -1 ended, but telling was refused | -2 not the owner's ]]
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+  return -2
+end
+local message = '0'
+if ARGV[2] == '0' then
+  redis.call('DEL', KEYS[1])
+else
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  -- Nobody tells when that is over. All who wait ask once more, and then wait by the new TTL.
+  message = '1'
+end
+local told = redis.pcall('PUBLISH', ARGV[3], message)
+return type(told) == 'number' and told or -1

@@ -1,0 +1,199 @@
+import { driftOf, type Timer } from '../core/clock.js';
+import type { AskReply, AskRequest } from '../core/lock-store.js';
+import type { QuorumTools } from './quorum-nodes.js';
+import { freeIn, noMajority, type Outcome } from './quorum-refusal.js';
+import type { Given, NodeVote } from './quorum-scripts.js';
+import { Vote } from './quorum-vote.js';
+
+/**
+ * How far tokens run ahead of the clocks. Every asker proposes one that all nodes can take as it is, because it is later than
+ * their clocks, as far as they are known, when the ask arrives there. So they agree on it without being told; where requests
+ * take longer than this, or somebody else knew of a clock that is further ahead, the highest token is written back.
+ */
+const AHEAD_MS = 50;
+
+/**
+ * All nodes are asked once, at the same time, for one lock. It is granted when a majority has given it and has closed all tokens
+ * up to the last that goes with it; otherwise it is given back everywhere at once, and once more where it is given late.
+ *
+ * Why tokens rise: on a majority of the nodes whoever is granted the lock has the key, and a fence that is not before the last
+ * of its tokens, because that node gave this token (or a higher one) itself, or had it written back while the key was still the
+ * asker's. The next one's majority has a node in common with that one. There it got the key later, so that the token that it
+ * got there is behind the fence, and so is the highest of its quorum. No clock takes part in this, only memory.
+ */
+export class AskRound {
+  readonly reply: Promise<AskReply>;
+  /** When all nodes have answered, however late. */
+  readonly over: Promise<unknown>;
+
+  private readonly vote: Vote;
+  private readonly outcomes: Outcome[];
+  private readonly given = new Map<number, Given>();
+  private readonly sentAt: number;
+  /** The owner in this round. */
+  private readonly asker: string;
+  private timer: Timer;
+  /** The quorum's, since a majority has given the lock. */
+  private token: number | undefined;
+  private tokens = 1;
+  private decided = false;
+  private complete = false;
+  /** Whatever is given to this round is given back. */
+  private abandoned = false;
+  private resolve!: (reply: AskReply) => void;
+  private reject!: (error: Error) => void;
+
+  constructor(
+    private readonly tools: QuorumTools,
+    private readonly request: AskRequest,
+    round: number,
+  ) {
+    const { nodes, clock, nodeTimeoutMs } = tools;
+    this.vote = new Vote(nodes.length);
+    this.outcomes = nodes.map(() => undefined);
+    this.sentAt = clock.now();
+    this.asker = `${request.owner} ${round}`;
+    this.reply = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+    const expiresAt = Math.min(request.expiresAt, this.sentAt + nodeTimeoutMs);
+    const wanted = (): boolean => !this.abandoned;
+    const ask = { ...request, round, proposedToken: this.proposal(), expiresAt, wanted };
+    this.timer = clock.schedule(expiresAt - this.sentAt, () => this.late(), true);
+    const answers = nodes.map((node, i) =>
+      node.ask(ask).then(
+        (answer) => this.answered(i, answer),
+        (error: Error) => this.failed(i, error),
+      ),
+    );
+    this.over = Promise.all(answers).finally(() => {
+      this.complete = true;
+      if (this.decided) this.timer.cancel();
+    });
+  }
+
+  /** Its owner has been released: what this round is given from now on is given back. */
+  callOff(): void {
+    this.abandoned = true;
+    this.end();
+    this.resolve({ status: 'expired' });
+  }
+
+  private answered(node: number, answer: NodeVote): void {
+    this.outcomes[node] = answer;
+    if (answer.status === 'held') return this.cast(node, 'no');
+    this.vote.cast(node, 'given');
+    if (this.abandoned) {
+      this.giveBackAt(node);
+      return this.decide();
+    }
+    this.given.set(node, answer);
+    if (this.token !== undefined) this.agree(node, answer);
+    else if (this.given.size === this.vote.majority) this.agreeOnToken();
+    else this.decide();
+  }
+
+  private failed(node: number, error: Error): void {
+    this.outcomes[node] = error;
+    this.cast(node, 'silent');
+  }
+
+  private cast(node: number, ballot: 'yes' | 'no' | 'silent'): void {
+    this.vote.cast(node, ballot);
+    this.decide();
+  }
+
+  /** A majority has given the lock: the highest of its tokens counts. */
+  private agreeOnToken(): void {
+    const { clock, nodeTimeoutMs } = this.tools;
+    const all = [...this.given.values()];
+    this.token = Math.max(...all.map(({ token }) => token));
+    // Nobody remembers how many were set aside with one that was given before.
+    if (!all.some(({ before }) => before)) this.tokens = this.request.tokens;
+    for (const [node, answer] of this.given) this.agree(node, answer);
+    if (this.decided) return;
+    this.timer.cancel();
+    this.timer = clock.schedule(nodeTimeoutMs, () => this.late(), true);
+  }
+
+  /** A node that gave that token, or a higher one, gives none of this lock's any more; another has to be told. */
+  private agree(node: number, { token }: Given): void {
+    const agreed = this.token as number;
+    const behind = token < agreed;
+    if (!behind) this.cast(node, 'yes');
+    if (token === agreed) return;
+    const [key] = this.request.keys;
+    this.tools.nodes[node].settle(key, this.asker, agreed, agreed + this.tokens - 1).then(
+      (ours) => behind && this.cast(node, ours ? 'yes' : 'no'),
+      (error: Error) => behind && this.failed(node, error),
+    );
+  }
+
+  private decide(): void {
+    const { vote } = this;
+    if (this.decided) return;
+    if (vote.carried) return this.win();
+    if (!vote.hopeless) return;
+    // It is not known yet why not; but what nobody can use any more is in the way of others.
+    if (!this.abandoned) this.giveBack();
+    if (vote.reached) this.refuse();
+    else if (vote.unreachable) this.fail('No majority of the nodes can be reached');
+  }
+
+  private win(): void {
+    const { leaseMs } = this.request;
+    if (this.tools.clock.now() < this.sentAt + leaseMs - driftOf(leaseMs)) {
+      this.end();
+      return this.resolve({ status: 'granted', token: this.token, tokens: this.tokens });
+    }
+    this.giveBack();
+    this.fail(`A majority of the nodes took longer than the lease of ${leaseMs} ms`);
+  }
+
+  private refuse(): void {
+    this.end();
+    const missing = this.vote.majority - this.given.size;
+    const remainingMs = freeIn(missing, this.vote.majority, this.outcomes);
+    this.resolve({ status: 'held', queued: false, remainingMs });
+  }
+
+  private fail(why: string): void {
+    this.end();
+    this.reject(noMajority(why, this.tools.nodes, this.outcomes));
+  }
+
+  private end(): void {
+    this.decided = true;
+    if (this.complete) this.timer.cancel();
+  }
+
+  /** On the nodes that have given the lock, and behind the ask on those that may give it still. */
+  private giveBack(): void {
+    this.abandoned = true;
+    for (const [node, outcome] of this.outcomes.entries())
+      if (outcome === undefined || this.given.has(node)) this.giveBackAt(node);
+  }
+
+  private giveBackAt(node: number): void {
+    const { nodes, clock } = this.tools;
+    const [key] = this.request.keys;
+    const forgetAt = clock.now() + this.tools.nodeTimeoutMs + this.request.leaseMs;
+    nodes[node].release({ key, owner: this.asker, keepUntil: 0, forgetAt }).catch(() => undefined);
+  }
+
+  /** Who has not answered by now is not waited for. */
+  private late(): void {
+    const { nodes, nodeTimeoutMs } = this.tools;
+    for (const [i, node] of nodes.entries()) {
+      const ballot = this.vote.of(i);
+      if (ballot === undefined || (ballot === 'given' && !this.decided)) this.failed(i, node.late(nodeTimeoutMs));
+    }
+  }
+
+  /** Later than all clocks that are known; 0 if none is. */
+  private proposal(): number {
+    const clocks = this.tools.nodes.map((node) => node.microsAt(this.sentAt + AHEAD_MS) ?? 0);
+    return Math.max(...clocks);
+  }
+}

@@ -1,0 +1,40 @@
+import { createHash } from 'node:crypto';
+
+/**
+ * Owners as Redisson writes them, `<uuid>:<threadId>`: the UUID stands for one module instance, the thread's number for one
+ * ask, so that no owner ever occurs twice.
+ */
+export class RedissonOwners {
+  private readonly uuids = new Map<string, string>();
+  private readonly instances = new Map<string, string>();
+
+  /** The field of an owner `<instanceId>:<askId>`. */
+  fieldOf(owner: string): string {
+    const colon = owner.lastIndexOf(':');
+    return this.uuidOf(owner.slice(0, colon)) + owner.slice(colon);
+  }
+
+  /** Whose field it is: the instance's id for one of ours, else its UUID. */
+  holderOf(field: string): string {
+    const colon = field.lastIndexOf(':');
+    const uuid = colon < 0 ? field : field.slice(0, colon);
+    return this.instances.get(uuid) ?? uuid;
+  }
+
+  private uuidOf(instanceId: string): string {
+    const known = this.uuids.get(instanceId);
+    if (known !== undefined) return known;
+    const uuid = asUuid(createHash('sha256').update(instanceId).digest());
+    this.uuids.set(instanceId, uuid);
+    this.instances.set(uuid, instanceId);
+    return uuid;
+  }
+}
+
+/** Of version 4, as Java's random ones: the instance's id is as random. */
+function asUuid(bytes: Buffer): string {
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x40, 6);
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
+  const hex = bytes.toString('hex', 0, 16);
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}

@@ -1,0 +1,147 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { LockService } from 'nestjs-redis-lock';
+import { luaScripts } from '../../lib/lua/index.js';
+import { Masters } from '../support/masters.js';
+import { eventually } from '../support/redis-locks.js';
+
+let here: Masters;
+
+beforeAll(async () => {
+  here = await Masters.start({}, {}, {});
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+/** Somebody else's lock on one master. */
+const occupy = (master: number, ms = 60_000) => here.admins[master].set(here.key, 'somebody else', 'PX', ms);
+
+/** An instance that reaches one master, which has it connected, by a way of its own. */
+async function byWayTo(master: number, options = {}) {
+  const way = await here.way(master);
+  const nodes = here.urls.map((url, i) => (i === master ? way.url : url));
+  const locks = here.instance(options, { nodes });
+  await locks.using('goods:300', () => here.lockedOn(3));
+  await here.lockedOn(0);
+  return { way, locks };
+}
+
+describe('votes', () => {
+  it.each(['requests', 'replies'] as const)('given late, because %s are held up, are given back', async (direction) => {
+    const { way, locks } = await byWayTo(2);
+    await Promise.all([occupy(0), occupy(1)]);
+    way.hold(direction);
+    expect(await locks.tryAcquire('goods:300')).toBeNull();
+    way.resume(direction);
+    await eventually('it is free again', async () => (await here.holders())[2] === null);
+    await sleep(20);
+    expect((await here.holders())[2]).toBeNull();
+  });
+
+  it('given late to a script that was sent again behind the release are given back', async () => {
+    const { way, locks } = await byWayTo(2);
+    await Promise.all([occupy(0), occupy(1)]);
+    const fence = async (): Promise<number> => Number(await here.admins[2].get(here.fence));
+    const before = await fence();
+    await here.admins[2].script('FLUSH');
+    await here.admins[2].script('LOAD', luaScripts.quorumRelease.lua);
+    way.hold('replies');
+    expect(await locks.tryAcquire('goods:300')).toBeNull();
+    way.resume('replies');
+    await eventually('it is given', async () => (await fence()) > before);
+    await eventually('it is free again', async () => (await here.holders())[2] === null);
+  });
+
+  it('of a lock that is held are kept, however late they come, and end with it', async () => {
+    const { way, locks } = await byWayTo(2);
+    way.hold('replies');
+    const lock = await locks.acquire('goods:300');
+    await here.lockedOn(3);
+    way.resume('replies');
+    await sleep(20);
+    expect(await here.locked()).toBe(3);
+    expect(await lock.release()).toBe(true);
+    await here.lockedOn(0);
+  });
+
+  it('that make no majority are in nobody’s way: they are given back before the refusal', async () => {
+    const locks = here.instance();
+    await locks.using('goods:300', () => undefined);
+    await Promise.all([occupy(0), occupy(1)]);
+    expect(await locks.tryAcquire('goods:300')).toBeNull();
+    expect(await here.locked()).toBe(2);
+  });
+
+  it('that come when the lease is nearly over are worth nothing, and are given back', async () => {
+    const ways = await Promise.all([here.way(1), here.way(2)]);
+    const locks = here.instance({ ttlMs: 100 }, { nodes: [here.urls[0], ...ways.map(({ url }) => url)] });
+    await locks.using('goods:300', () => here.lockedOn(3));
+    for (const way of ways) way.delay('replies', 120);
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({
+      code: 'LOCK_UNAVAILABLE',
+      message: expect.stringContaining('longer than the lease'),
+    });
+    await here.lockedOn(0);
+  });
+
+  it('split three ways are settled in well under a lease', async () => {
+    const askers: LockService[] = [];
+    const ways = [];
+    for (const master of [0, 1, 2]) {
+      const nodes = [...here.urls];
+      // Each is the first at one master.
+      for (const other of [0, 1, 2].filter((i) => i !== master)) {
+        const way = await here.way(other);
+        ways.push(way);
+        nodes[other] = way.url;
+      }
+      const locks = here.instance({ ttlMs: 30_000, maxLocalPasses: 0 }, { nodes });
+      await locks.using('goods:300', () => here.lockedOn(3));
+      await here.lockedOn(0);
+      askers.push(locks);
+    }
+    for (const way of ways) way.delay('requests', 15);
+    let splits = 0;
+    const from = performance.now();
+    const visits = askers.map((locks) => locks.using('goods:300', () => sleep(1)));
+    await eventually('the vote is split', async () => {
+      splits = new Set(await here.holders()).size;
+      return splits === 3;
+    });
+    await Promise.all(visits);
+    expect(performance.now() - from).toBeLessThan(5_000);
+  });
+});
+
+describe('a master that restarts empty within a lease', () => {
+  const terms = { renew: false, ttlMs: 1_000 };
+
+  /** A lock on two of three masters, held by somebody who does not renew it. */
+  async function heldByTwo() {
+    const holder = here.instance(terms);
+    await holder.using('goods:300', () => here.lockedOn(3));
+    await here.servers[2].kill();
+    const lock = await holder.acquire('goods:300');
+    return lock;
+  }
+
+  it('and is one of the two that know of a lock, lets others in, with a higher token: redlock’s limit', async () => {
+    const lock = await heldByTwo();
+    await Promise.all([here.servers[1].restart(), here.servers[2].restart()]);
+    const other = await here.instance(terms).acquire('goods:300');
+    lock.assertHeld();
+    expect(other.fencingToken).toBeGreaterThan(lock.fencingToken);
+  });
+
+  it('does not if it is started again when the longest lease is over', async () => {
+    const lock = await heldByTwo();
+    await here.servers[1].kill();
+    await here.servers[2].restart();
+    const others = here.instance(terms);
+    await expect(others.acquire('goods:300', { waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    lock.assertHeld();
+    await eventually('its lease is over', () => lock.expiresInMs === 0);
+    await here.servers[1].restart();
+    await others.using('goods:300', () => expect(lock.signal.aborted).toBe(true));
+  });
+});

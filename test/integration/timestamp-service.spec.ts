@@ -1,0 +1,193 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Injectable } from '@nestjs/common';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import {
+  InjectLockService,
+  LockConfigError,
+  Locked,
+  LockLostError,
+  LockService,
+  LockTimeoutError,
+  LockUnavailableError,
+  RedisLockModule,
+  timestamp,
+} from 'nestjs-redis-lock';
+import { closeApps, startApp } from '../e2e/support/app.js';
+import { RedisProxy } from '../support/proxy.js';
+import { eventually, RedisLocks } from '../support/redis-locks.js';
+import { testRedisUrl } from '../support/shared-redis.js';
+
+let running: RedisLocks;
+let redis: Redis;
+
+beforeEach(() => {
+  running = new RedisLocks();
+  redis = new Redis(testRedisUrl());
+});
+afterEach(async () => {
+  await running.close();
+  await redis.quit();
+});
+
+describe.each([true, false])('a lock service on timestamps, scripts: %s', (scripts) => {
+  const keyOf = (resource: string): string => `${running.prefix}${resource}_lock`;
+  const start = (unit: 's' | 'ms', ttlMs: number, more: object = {}) =>
+    running.start({ redis: testRedisUrl(), store: timestamp({ unit, scripts }), ttlMs, key: keyOf, ...more });
+
+  it('renews for as long as the hold lasts, under the very key', async () => {
+    const locks = start('ms', 900);
+    const others = start('ms', 900);
+    const lock = await locks.acquire('account:1');
+    expect(lock.key).toBe(`${running.prefix}account:1_lock`);
+    await sleep(2_000);
+    lock.assertHeld();
+    expect(await others.tryAcquire('account:1')).toBeNull();
+    expect(await locks.inspect('account:1')).toMatchObject({ isOwn: true, fencingToken: undefined });
+    const seen = await others.inspect('account:1');
+    expect(seen).toMatchObject({ isOwn: false, holder: await redis.get(lock.key) });
+    expect(await lock.release()).toBe(true);
+    expect(await redis.exists(lock.key)).toBe(0);
+  });
+
+  it('has no fencing tokens', async () => {
+    const lock = await start('s', 2_000).acquire('account:1');
+    expect(() => lock.fencingToken).toThrow(LockConfigError);
+    await lock.release();
+  });
+
+  it('notices that another has the key, and leaves it to that one', async () => {
+    const lock = await start('ms', 300).acquire('account:1');
+    const theirs = String(Date.now() + 60_000);
+    await redis.set(lock.key, theirs);
+    await eventually('it is lost', () => lock.signal.aborted);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+    expect(await lock.release()).toBe(false);
+    expect(await redis.get(lock.key)).toBe(theirs);
+    await redis.del(lock.key);
+  });
+
+  it('keeps to its retry count, and waits for an expiry', async () => {
+    const key = keyOf('account:1');
+    await redis.set(key, Math.floor(Date.now() / 1000) + 60);
+    const store = timestamp({ scripts, retryCount: 2, retryDelayMs: 20 });
+    const few = running.start({ redis: testRedisUrl(), store, ttlMs: 1_000, key: keyOf });
+    const from = performance.now();
+    await expect(few.acquire('account:1')).rejects.toThrow(LockTimeoutError);
+    expect(performance.now() - from).toBeLessThan(500);
+    await redis.set(key, Math.floor(Date.now() / 1000));
+    const lock = await start('s', 1_000).acquire('account:1');
+    expect(performance.now() - from).toBeLessThan(3_000);
+    await lock.release();
+  });
+
+  it('holds for minHoldMs, whoever asks', async () => {
+    const locks = start('ms', 5_000);
+    await locks.using('job', { minHoldMs: 200 }, () => undefined);
+    expect(await locks.tryAcquire('job')).toBeNull();
+    expect(await redis.exists(keyOf('job'))).toBe(1);
+    await eventually('it is free', async () => (await redis.exists(keyOf('job'))) === 0, 1_000);
+  });
+
+  it('lets one caller in at a time', async () => {
+    const locks = start('ms', 1_000);
+    let inside = 0;
+    let most = 0;
+    const work = async (): Promise<void> => {
+      inside += 1;
+      most = Math.max(most, inside);
+      await sleep(1);
+      inside -= 1;
+    };
+    await Promise.all(Array.from({ length: 30 }, () => locks.using('account:1', work)));
+    expect(most).toBe(1);
+  });
+
+  it('gives back what an answer that came too late had granted', async () => {
+    const proxy = await RedisProxy.start(testRedisUrl());
+    const store = timestamp({ unit: 'ms', scripts });
+    const locks = running.start({ redis: proxy.url, store, ttlMs: 60_000, key: keyOf, requestTimeoutMs: 150 });
+    await locks.using('account:1', () => undefined);
+    proxy.hold('replies');
+    await expect(locks.acquire('account:2', { waitMs: 100 })).rejects.toThrow(LockUnavailableError);
+    await eventually('it stands in Redis', async () => (await redis.exists(keyOf('account:2'))) === 1);
+    proxy.resume('replies');
+    await eventually('it is given back', async () => (await redis.exists(keyOf('account:2'))) === 0);
+    await proxy.close();
+  });
+
+  it('goes on after the connection was lost, also with the key prefix of a client', async () => {
+    const proxy = await RedisProxy.start(testRedisUrl());
+    const client = new Redis(proxy.url, { keyPrefix: 'app:', maxRetriesPerRequest: null, stringNumbers: true });
+    client.on('error', () => undefined);
+    const locks = running.start({ redis: client, store: timestamp({ unit: 'ms', scripts }), ttlMs: 5_000, key: keyOf });
+    const lock = await locks.acquire('account:1');
+    expect(await redis.exists(`app:${lock.key}`)).toBe(1);
+    proxy.reset();
+    expect(await locks.using('account:2', () => 'done')).toBe('done');
+    await eventually('it is released', async () => {
+      await lock.release().catch(() => undefined);
+      return (await redis.exists(`app:${lock.key}`)) === 0;
+    });
+    await client.quit();
+    await proxy.close();
+  });
+});
+
+it('plain commands do without scripts and TIME', async () => {
+  const proxy = await RedisProxy.start(testRedisUrl());
+  proxy.refuseCommands(['EVALSHA', 'EVAL', 'SCRIPT', 'TIME'], "ERR unknown command 'EVAL'");
+  const locks = running.start({ redis: proxy.url, store: timestamp({ scripts: false }), ttlMs: 1_000 });
+  const lock = await locks.acquire('account:1');
+  await lock.extend(2_000);
+  expect(await lock.release()).toBe(true);
+  expect(running.warnings).toEqual([]);
+  await proxy.close();
+});
+
+describe('two stores in one application', () => {
+  @Injectable()
+  class Accounts {
+    constructor(
+      @InjectLockService() readonly locks: LockService,
+      @InjectLockService('legacy') readonly legacy: LockService,
+    ) {}
+
+    @Locked('account:<id>', { name: 'legacy' })
+    async pay(id: number): Promise<{ legacyKey?: string; ownKey?: string; value: string | null }> {
+      return this.locks.using(`account:${id}`, async (own) => {
+        const legacyKey = this.legacy.current()?.key;
+        return { legacyKey, ownKey: own.key, value: await redis.get(String(legacyKey)) };
+      });
+    }
+  }
+
+  afterEach(closeApps);
+
+  it('each keeps its own locks, in its own way', async () => {
+    const app = await startApp({
+      lockModules: (prefix) => [
+        RedisLockModule.forRoot({ redis: testRedisUrl(), prefix, waitMs: 0 }),
+        RedisLockModule.forRoot({
+          name: 'legacy',
+          redis: testRedisUrl(),
+          store: timestamp(),
+          key: (resource) => `${prefix}${resource}_lock`,
+          waitMs: 0,
+        }),
+      ],
+      providers: [Accounts],
+    });
+    const accounts = app.nest.get(Accounts);
+    const legacyKey = `${app.prefix}account:1_lock`;
+    const seen = await accounts.pay(1);
+    expect(seen.legacyKey).toBe(legacyKey);
+    expect(seen.ownKey).toBe(`{${app.prefix}account}:1`);
+    expect(Number(seen.value)).toBeGreaterThan(Date.now() / 1000 + 29);
+    await redis.set(legacyKey, Math.floor(Date.now() / 1000) + 60);
+    await expect(accounts.pay(1)).rejects.toThrow(LockTimeoutError);
+    await redis.del(legacyKey);
+    await accounts.pay(1);
+    expect(await redis.exists(legacyKey, String(seen.ownKey))).toBe(0);
+  });
+});

@@ -1,0 +1,24 @@
+import { execFile, spawnSync } from 'node:child_process';
+
+/** Runs a client to its end; answers what it printed, as JSON. */
+export function runClient<T>(command: string, file: string, options: object): Promise<T> {
+  return new Promise((resolve, reject) => {
+    // Ended with the test that waits for it, at the latest.
+    execFile(command, [file, JSON.stringify(options)], { timeout: 60_000 }, (error, stdout, stderr) => {
+      if (error === null) resolve(JSON.parse(stdout) as T);
+      else reject(new Error(`${command} ${file}: ${error.message}\n${stderr}`, { cause: error }));
+    });
+  });
+}
+
+/** A Python with the redis package; undefined, and a line that says so, where there is none. In CI that is a failure. */
+export function pythonWithRedis(): string | undefined {
+  const found = ['/usr/bin/python3', 'python3'].find(
+    (python) => spawnSync(python, ['-c', 'import redis'], { timeout: 20_000 }).status === 0,
+  );
+  if (found !== undefined) return found;
+  const missing = 'Python clients are left out: there is no python3 with redis (Debian: apt-get install python3-redis)';
+  if (process.env.CI === 'true') throw new Error(missing);
+  process.stdout.write(`${missing}\n`);
+  return undefined;
+}

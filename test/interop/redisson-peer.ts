@@ -1,0 +1,57 @@
+// The main of a process that takes locks by our store as it is told on its input, like `redisson/src/main/java/Peer.java`.
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import { Redis } from 'ioredis';
+import type { Lock } from '../../lib/core/lock.js';
+import { LockRuntime } from '../../lib/lock-runtime.js';
+import { redisson } from '../../lib/stores/redisson.store.js';
+
+const [url, ttlMs] = process.argv.slice(2);
+
+Logger.overrideLogger(false);
+const client = new Redis(url);
+const common = { redis: url, ttlMs: Number(ttlMs), waitMs: Infinity, key: (resource: string) => resource };
+const plain = LockRuntime.start({ ...common, store: redisson() });
+const fenced = LockRuntime.start({ ...common, store: redisson({ fencing: true }) });
+for (const runtime of [plain, fenced]) runtime.connect();
+const held = new Map<string, Lock>();
+
+/** Increments by reading, pausing and writing: without the lock some of it would get lost. */
+async function increment(counter: string): Promise<void> {
+  const read = Number(await client.get(counter));
+  await sleep(1);
+  await client.set(counter, read + 1);
+}
+
+/** Each gets the name of a lock, and more. */
+const commands: Record<string, (name: string, ...rest: string[]) => Promise<number | void>> = {
+  lock: async (name) => void held.set(name, await plain.service.acquire(name)),
+  lockFor: async (name, leaseMs) => {
+    held.set(name, await plain.service.acquire(name, { ttlMs: Number(leaseMs), renew: false }));
+  },
+  lockFenced: async (name) => {
+    const lock = await fenced.service.acquire(name);
+    held.set(name, lock);
+    return lock.fencingToken;
+  },
+  unlock: async (name) => void (await held.get(name)?.release()),
+  count: async (name, counter, times) => {
+    for (let i = 0; i < Number(times); i += 1) await plain.service.using(name, () => increment(counter));
+  },
+};
+
+function answer(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+const input = createInterface({ input: process.stdin });
+input.on('line', (line) => {
+  const [command, name, ...rest] = line.split(' ');
+  commands[command](name, ...rest).then(
+    (value) => answer(`ok ${value ?? ''}`),
+    (error: unknown) => answer(`error ${String(error)}`),
+  );
+});
+input.on('close', () => process.exit());
+answer('ready');

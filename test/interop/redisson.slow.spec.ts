@@ -1,0 +1,179 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { startRedis, type RedisServer } from '../support/redis/index.js';
+import { eventually } from '../support/redis-locks.js';
+import { buildJava, missingForJava } from './maven.js';
+import { Peer } from './peer.js';
+
+const NAME = 'account-1';
+const CHANNEL = 'redisson_lock__channel:{account-1}';
+
+/** Both wait for much longer by themselves: ours for 1.5 s at least, Redisson for the rest of the lease. */
+const WOKEN_WITHIN_MS = 500;
+
+const missing = missingForJava();
+let server: RedisServer;
+let admin: Redis;
+const peers: Peer[] = [];
+
+beforeAll(async () => {
+  if (missing === undefined) await buildJava();
+  server = await startRedis({ local: true });
+  admin = new Redis(server.url);
+}, 280_000);
+afterEach(async () => {
+  await Promise.all(peers.splice(0).map((peer) => peer.kill()));
+  await admin.flushall();
+});
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+
+/** A test that needs Java: elsewhere it may be missing, in CI it must not. */
+function onJava(body: () => Promise<void>): () => Promise<void> {
+  if (missing === undefined) return body;
+  return () => {
+    if (process.env['CI'] === 'true') throw new Error(`${missing} is missing: install JDK 17 and Maven`);
+    say(`NOT RUN, because ${missing} is missing: ${expect.getState().currentTestName}`);
+    return Promise.resolve();
+  };
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+async function started<T extends readonly Promise<Peer>[]>(...starting: T) {
+  const all = await Promise.all(starting);
+  peers.push(...all);
+  return all as { [K in keyof T]: Peer };
+}
+
+async function listeners(channel = CHANNEL): Promise<number> {
+  return ((await admin.pubsub('NUMSUB', channel)) as [string, number])[1];
+}
+
+/** Lets one wait for what the other holds; answers how long after the release it had the lock. */
+async function wakeUpMs(holder: Peer, waiter: Peer, name = NAME, channel = CHANNEL): Promise<number> {
+  await holder.call('lock', name);
+  const granted = waiter.call('lock', name);
+  await eventually('it listens', async () => (await listeners(channel)) === 1);
+  await sleep(500);
+  const releasedAt = performance.now();
+  await holder.call('unlock', name);
+  await granted;
+  const wokenMs = performance.now() - releasedAt;
+  await waiter.call('unlock', name);
+  return wokenMs;
+}
+
+describe('beside the real Redisson', () => {
+  it(
+    'a counter of a JVM and two Node processes, read and written apart, loses nothing',
+    onJava(async () => {
+      const all = await started(Peer.java(server.url), Peer.node(server.url), Peer.node(server.url));
+      const startedAt = performance.now();
+      const ends = all.map(async (peer) => {
+        await peer.call('count', NAME, 'counter', '500');
+        return Math.round(performance.now() - startedAt);
+      });
+      const tookMs = await Promise.all(ends);
+      say(`500 increments each took a JVM, Node and Node ${tookMs.join(', ')} ms`);
+      expect(await admin.get('counter')).toBe('1500');
+      expect(await admin.exists(NAME)).toBe(0);
+    }),
+  );
+
+  it(
+    'either is woken by the message of the other, with and without braces in the name',
+    onJava(async () => {
+      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      const wokenMs: number[] = [];
+      for (const [name, channel] of [
+        [NAME, CHANNEL],
+        ['{accounts}:1', 'redisson_lock__channel:{accounts}:1'],
+      ]) {
+        wokenMs.push(await wakeUpMs(java, node, name, channel), await wakeUpMs(node, java, name, channel));
+        await eventually('nobody listens', async () => (await listeners(channel)) === 0);
+      }
+      say(`woken after ${wokenMs.map((ms) => ms.toFixed(1)).join(', ')} ms (Node, JVM, Node, JVM)`);
+      expect(Math.max(...wokenMs)).toBeLessThan(WOKEN_WITHIN_MS);
+    }),
+  );
+
+  it(
+    'what is killed frees the other when its lease is over, whichever it is',
+    onJava(async () => {
+      const java = (leaseMs?: number) => Peer.java(server.url, leaseMs);
+      const node = (leaseMs?: number) => Peer.node(server.url, leaseMs);
+      for (const [startVictim, startSurvivor] of [
+        [java, node],
+        [node, java],
+      ]) {
+        // The watchdogs of both renew this lease until the process is gone.
+        const [victim, survivor] = await started(startVictim(1_500), startSurvivor());
+        await victim.call('lock', NAME);
+        const granted = survivor.call('lock', NAME);
+        await sleep(2_000);
+        expect(await admin.pttl(NAME)).toBeGreaterThan(0);
+        const killedAt = performance.now();
+        await victim.kill();
+        await granted;
+        const tookMs = performance.now() - killedAt;
+        expect(tookMs).toBeGreaterThan(200);
+        expect(tookMs).toBeLessThan(2_000);
+        await survivor.call('unlock', NAME);
+      }
+    }),
+  );
+
+  it(
+    'a lease that is not renewed frees the other, too',
+    onJava(async () => {
+      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      for (const [holder, waiter] of [
+        [java, node],
+        [node, java],
+      ]) {
+        const lockedAt = performance.now();
+        await holder.call('lockFor', NAME, '800');
+        await waiter.call('lock', NAME);
+        expect(performance.now() - lockedAt).toBeGreaterThan(700);
+        expect(performance.now() - lockedAt).toBeLessThan(1_500);
+        await waiter.call('unlock', NAME);
+      }
+    }),
+  );
+
+  it(
+    'fenced locks count one token',
+    onJava(async () => {
+      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      const tokens: number[] = [];
+      for (const peer of [java, node, node, java, node]) {
+        tokens.push(Number(await peer.call('lockFenced', NAME)));
+        await peer.call('unlock', NAME);
+      }
+      expect(tokens).toEqual([1, 2, 3, 4, 5]);
+    }),
+  );
+
+  it(
+    'Redisson sees our lock, and may end it by force: our side notices',
+    onJava(async () => {
+      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      await node.call('lock', NAME);
+      expect(await java.call('isLocked', NAME)).toBe('true');
+      await expect(java.call('unlock', NAME)).rejects.toThrow('IllegalMonitorState');
+      expect(await java.call('forceUnlock', NAME)).toBe('true');
+      await java.call('lock', NAME);
+      // Not ours any more: our release must leave the JVM's lock alone.
+      await node.call('unlock', NAME);
+      expect(await java.call('isLocked', NAME)).toBe('true');
+      await java.call('unlock', NAME);
+      expect(await admin.exists(NAME)).toBe(0);
+    }),
+  );
+});

@@ -1,0 +1,100 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { timestamp, type TimestampOptions, type TimestampOutcomeEvent, timestampOutcomes } from 'nestjs-redis-lock';
+import { RedisLocks } from '../support/redis-locks.js';
+import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
+import { pythonWithRedis, runClient } from './client-process.js';
+
+/** What a client says at its end. */
+interface Done {
+  readonly added: number;
+  readonly takenOver: number;
+  readonly lost: number;
+  readonly late: number;
+}
+
+/** Where all of them meet. */
+interface Place {
+  readonly running: RedisLocks;
+  readonly redis: Redis;
+  readonly key: string;
+  readonly counter: string;
+}
+
+const NODE = join(__dirname, 'timestamp-client.mjs');
+const PYTHON = join(__dirname, 'timestamp_client.py');
+const ROUNDS = 40;
+const CRASHES = 2;
+const LEASES = { s: 1, ms: 800 } as const;
+
+/** One more instance of ours, with rounds like those of the clients. */
+async function ourClient({ running, redis, key, counter }: Place, options: TimestampOptions): Promise<Done> {
+  const ttlMs = options.unit === 'ms' ? LEASES.ms : LEASES.s * 1_000;
+  const store = timestamp({ retryDelayMs: 8, ...options });
+  const locks = running.start({ redis: testRedisUrl(), store, ttlMs, waitMs: 60_000, key: () => key });
+  const done = { added: 0, takenOver: 0, lost: 0, late: 0 };
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const lock = await locks.acquire('account:1');
+    const read = Number(await redis.get(counter));
+    await sleep(1 + Math.random() * 3);
+    if (lock.signal.aborted) done.late += 1;
+    else {
+      await redis.set(counter, read + 1);
+      done.added += 1;
+    }
+    await lock.release();
+    await sleep(Math.random() * 4);
+  }
+  return done;
+}
+
+/**
+ * Two instances of ours beside three independent clients, on one key. Each adds to a counter that is read and written
+ * apart; the independent ones crash now and then, and leave a key without a TTL behind.
+ */
+export async function contend(unit: 'ms' | 's', scripts: boolean): Promise<void> {
+  const key = `${uniquePrefix()}account:1_lock`;
+  const counter = `${key}:counter`;
+  const running = new RedisLocks();
+  const redis = new Redis(testRedisUrl());
+  const outcomes: Record<string, number> = {};
+  const heard = (event: unknown): void => {
+    const { key: of, outcome } = event as TimestampOutcomeEvent;
+    if (of === key) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+  };
+  timestampOutcomes.subscribe(heard);
+  try {
+    const { hostname: host, port } = new URL(testRedisUrl());
+    const others = {
+      host,
+      port: Number(port),
+      key,
+      counter,
+      unit,
+      lease: LEASES[unit],
+      rounds: ROUNDS,
+      crashes: CRASHES,
+    };
+    const python = pythonWithRedis();
+    const ours = { running, redis, key, counter };
+    const clients = [
+      runClient<Done>(process.execPath, NODE, others),
+      ...(python === undefined ? [] : [1, 2].map(() => runClient<Done>(python, PYTHON, others))),
+      ...[1, 2].map(() => ourClient(ours, { unit, scripts })),
+    ];
+    const done = await Promise.all(clients);
+    const sum = (of: (one: Done) => number): number => done.reduce((all, one) => all + of(one), 0);
+    const added = sum((one) => one.added);
+    expect(await redis.get(counter)).toBe(String(added));
+    expect(added).toBeGreaterThan(clients.length * ROUNDS * 0.8);
+    expect(sum((one) => one.takenOver) + (outcomes.takenOver ?? 0)).toBeGreaterThan(0);
+    expect(outcomes.acquired).toBeGreaterThan(0);
+  } finally {
+    timestampOutcomes.unsubscribe(heard);
+    await running.close();
+    await redis.del(key, counter);
+    await redis.quit();
+  }
+}

@@ -1,0 +1,70 @@
+"""A client of its own for locks by timestamps, written from the steps of the algorithm and from nothing of this library.
+
+Takes a JSON object as its argument, adds to a counter under the lock, and prints what it has done as JSON."""
+
+import json
+import random
+import sys
+import time
+
+import redis
+
+options = json.loads(sys.argv[1])
+key, counter = options["key"], options["counter"]
+lease, in_seconds = options["lease"], options["unit"] == "s"
+server = redis.Redis(host=options["host"], port=options["port"], decode_responses=True)
+done = {"added": 0, "takenOver": 0, "lost": 0, "late": 0}
+
+
+def now():
+    return int(time.time() if in_seconds else time.time() * 1000)
+
+
+def set_ttl():
+    server.expire(key, lease + 1) if in_seconds else server.pexpire(key, lease + 1)
+
+
+def acquire(crashing):
+    while True:
+        expiry = now() + lease + 1
+        if server.setnx(key, expiry):
+            break
+        held = server.get(key)
+        if held is None:
+            continue
+        if now() > int(held):
+            expiry = now() + lease + 1
+            if server.getset(key, expiry) == held:
+                done["takenOver"] += 1
+                break
+            done["lost"] += 1
+            continue
+        time.sleep(random.uniform(0.004, 0.008))
+    # Who crashes here leaves a key without a TTL: only its value ends it.
+    if not crashing:
+        set_ttl()
+    return expiry
+
+
+def release(expiry):
+    if now() < expiry:
+        server.delete(key)
+
+
+rounds, crashes = options["rounds"], options["crashes"]
+crash_in = random.sample(range(rounds), crashes)
+for turn in range(rounds):
+    expiry = acquire(turn in crash_in)
+    if turn in crash_in:
+        continue
+    read = int(server.get(counter) or 0)
+    time.sleep(random.uniform(0.001, 0.004))
+    if now() < expiry:
+        server.set(counter, read + 1)
+        done["added"] += 1
+    else:
+        done["late"] += 1
+    release(expiry)
+    time.sleep(random.uniform(0, 0.004))
+
+print(json.dumps(done))

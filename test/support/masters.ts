@@ -1,0 +1,100 @@
+import { Redis } from 'ioredis';
+import { type LockService, quorum, type QuorumOptions, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { RedisProxy } from './proxy.js';
+import { type RedisServer, startRedis } from './redis/index.js';
+import { eventually, RedisLocks } from './redis-locks.js';
+
+/** Masters of a quorum, and those who contend for locks on them. */
+export class Masters {
+  private running = new RedisLocks();
+  private readonly proxies: RedisProxy[] = [];
+
+  private constructor(
+    readonly servers: readonly RedisServer[],
+    readonly admins: readonly Redis[],
+  ) {}
+
+  /** @param environments what each is started with beside this process' environment. */
+  static async start(...environments: readonly NodeJS.ProcessEnv[]): Promise<Masters> {
+    const starting = environments.map((env) => startRedis({ local: true, env: { ...process.env, ...env } }));
+    const servers = await Promise.all(starting);
+    return new Masters(servers, servers.map(adminOf));
+  }
+
+  get urls(): readonly string[] {
+    return this.servers.map(({ url }) => url);
+  }
+
+  get warnings(): readonly string[] {
+    return this.running.warnings;
+  }
+
+  get prefix(): string {
+    return this.running.prefix;
+  }
+
+  /** The key of goods:300. */
+  get key(): string {
+    return this.running.keyOf('goods', '300');
+  }
+
+  get fence(): string {
+    return `{${this.prefix}goods}|fence`;
+  }
+
+  /** One more module instance. */
+  instance(
+    options: RedisLockModuleOptions = {},
+    { nodes = this.urls, ...quorumOptions }: QuorumOptions & { readonly nodes?: readonly string[] } = {},
+  ): LockService {
+    return this.running.start({ waitMs: 20_000, store: quorum(nodes, quorumOptions), ...options });
+  }
+
+  /** A faulty way to one of the masters. */
+  async way(to: number): Promise<RedisProxy> {
+    const proxy = await RedisProxy.start(this.urls[to]);
+    this.proxies.push(proxy);
+    return proxy;
+  }
+
+  /** What each master has of goods:300: whose instance it is, or null. */
+  async holders(): Promise<(string | null)[]> {
+    const values = await Promise.all(this.admins.map((admin) => admin.get(this.key)));
+    return values.map((value) => value?.split(':')[0] ?? null);
+  }
+
+  /** On how many masters goods:300 is locked. */
+  async locked(): Promise<number> {
+    return (await this.holders()).filter((holder) => holder !== null).length;
+  }
+
+  async lockedOn(count: number): Promise<void> {
+    await eventually(`it is locked on ${count} masters`, async () => (await this.locked()) === count);
+  }
+
+  /** Ends all who contend, starts all masters that do not run, and empties them. */
+  async clear(): Promise<void> {
+    for (const proxy of this.proxies) for (const direction of ['requests', 'replies'] as const) proxy.resume(direction);
+    await this.running.close();
+    await Promise.all(this.proxies.splice(0).map((proxy) => proxy.close()));
+    const dead = this.servers.filter(({ pid }) => pid === undefined);
+    for (const server of this.servers) if (!dead.includes(server)) server.resume();
+    await Promise.all(dead.map((server) => server.restart()));
+    await Promise.all(this.admins.map((admin) => admin.flushall()));
+    this.running = new RedisLocks();
+  }
+
+  async close(): Promise<void> {
+    await this.running.close();
+    for (const admin of this.admins) admin.disconnect();
+    await Promise.all(this.servers.map((server) => server.stop()));
+  }
+}
+
+function adminOf({ url }: RedisServer): Redis {
+  const retryStrategy = () => 10;
+  return new Redis(url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 }).on(
+    'error',
+    () => undefined,
+  );
+}

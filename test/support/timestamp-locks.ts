@@ -1,0 +1,102 @@
+import { Redis } from 'ioredis';
+import {
+  type AskReply,
+  type Clock,
+  type LockStore,
+  timestamp,
+  type TimestampOptions,
+  type TimestampOutcomeEvent,
+  timestampOutcomes,
+} from 'nestjs-redis-lock';
+import { SystemClock } from '../../lib/core/clock.js';
+import { testRedisUrl, uniquePrefix } from './shared-redis.js';
+
+/** A clock whose wall time stands still until it is set. */
+class WallClock extends SystemClock {
+  wall = Date.UTC(2026, 0, 1, 12);
+
+  override wallTime(): number {
+    return this.wall;
+  }
+}
+
+const TERMS = { handOffMs: 3_000, tokens: 1 };
+
+/** Timestamp stores on one key, with wall clocks that stand still, and somebody else's commands in between. */
+export class TimestampLocks {
+  readonly key = `${uniquePrefix()}account:1_lock`;
+  readonly clock = new WallClock();
+  readonly admin = new Redis(testRedisUrl());
+  readonly outcomes: string[] = [];
+  private readonly clients: Redis[] = [this.admin];
+  private owners = 0;
+  private readonly heard = (event: unknown): void => {
+    const { key, outcome } = event as TimestampOutcomeEvent;
+    if (key === this.key) this.outcomes.push(outcome);
+  };
+
+  constructor() {
+    timestampOutcomes.subscribe(this.heard);
+  }
+
+  /** The protocol's time, in seconds. */
+  get seconds(): number {
+    return Math.floor(this.clock.wall / 1000);
+  }
+
+  /** One more client of the key; `meanwhile` runs before each of its commands of that name, once. */
+  async store(options: TimestampOptions, meanwhile: Record<string, () => Promise<unknown>> = {}): Promise<LockStore> {
+    const client = new Redis(testRedisUrl());
+    await client.ping();
+    this.clients.push(client);
+    const redis = new Proxy(client, {
+      get: (target, name) => {
+        const own = Reflect.get(target, name) as unknown;
+        const before = meanwhile[String(name)];
+        if (before === undefined) return typeof own === 'function' ? own.bind(target) : own;
+        return async (...args: unknown[]): Promise<unknown> => {
+          delete meanwhile[String(name)];
+          await before();
+          return Reflect.apply(own as (...given: unknown[]) => unknown, target, args);
+        };
+      },
+    });
+    const clock: Clock = this.clock;
+    const none = (): never => {
+      throw new Error('not needed');
+    };
+    return timestamp(options)({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber: none, open: none });
+  }
+
+  nextOwner(): string {
+    this.owners += 1;
+    return `instance:${this.owners}`;
+  }
+
+  ask(store: LockStore, owner: string, leaseMs = 10_000): Promise<AskReply> {
+    const expiresAt = this.clock.now() + 1_000;
+    return store.ask({ keys: [this.key], owner, mode: 'exclusive', leaseMs, queue: false, expiresAt, ...TERMS });
+  }
+
+  async status(store: LockStore, owner: string, leaseMs?: number): Promise<string> {
+    return (await this.ask(store, owner, leaseMs)).status;
+  }
+
+  release(store: LockStore, owner: string, keepMs = 0): Promise<boolean> {
+    return store.release({ keys: [this.key], owner, keepMs, ...TERMS });
+  }
+
+  async extend(store: LockStore, owner: string, leaseMs = 10_000): Promise<string> {
+    return (await store.extend([{ keys: [this.key], owner, leaseMs }]))[0];
+  }
+
+  value(): Promise<string | null> {
+    return this.admin.get(this.key);
+  }
+
+  async close(): Promise<void> {
+    timestampOutcomes.unsubscribe(this.heard);
+    await this.admin.del(this.key);
+    await Promise.all(this.clients.map((client) => client.quit()));
+  }
+}
