@@ -17,6 +17,9 @@ export const PAST_DEADLINE = -1;
 
 const NOT_SENT: DatedReply = { status: PAST_DEADLINE, value: 0, now: 0 };
 
+/** Runs an ask with this deadline, in µs of the server's clock. */
+type Run = (deadline: string) => Promise<DatedReply>;
+
 /** Sends asks with their deadline in the server's time, so that one which is delayed does nothing. */
 export class DatedAsks {
   /** Owners whose ask was not sent yet: a release behind one calls it off. */
@@ -28,25 +31,12 @@ export class DatedAsks {
   ) {}
 
   /**
-   * Runs the ask with its deadline: at once where the server's time is known, and nothing has to come `before`, which does not
-   * reject. Throws `LockUnavailableError`.
+   * Runs the ask: at once where the server's time is known, and nothing has to come `before`, which does not reject. Rejects with
+   * `LockUnavailableError`.
    */
-  async send(
-    request: AskRequest,
-    run: (deadline: string) => Promise<DatedReply>,
-    before?: Promise<void>,
-  ): Promise<DatedReply> {
-    const { owner, expiresAt } = request;
-    try {
-      if (before !== undefined && !(await this.wantedAfter(before, owner))) return NOT_SENT;
-      const known = this.connection.microsAt(expiresAt) !== undefined;
-      if (!known && !(await this.wantedAfter(this.connection.synchronise(expiresAt), owner))) return NOT_SENT;
-      const reply = await this.sendOnce(request, run);
-      // The server's clock may have been set forward since it was last heard: its answer has told, so ask once more.
-      return reply.status === PAST_DEADLINE ? await this.sendOnce(request, run) : reply;
-    } catch (error) {
-      throw unavailableBecause(error, 'a lock');
-    }
+  send(request: AskRequest, run: Run, before?: Promise<void>): Promise<DatedReply> {
+    const known = this.connection.microsAt(request.expiresAt) !== undefined;
+    return known && before === undefined ? this.sendNow(request, run) : this.sendLater(request, run, before);
   }
 
   /** Whether the owner's ask was called off by this, before it was sent. */
@@ -54,25 +44,40 @@ export class DatedAsks {
     return this.unsent.delete(owner);
   }
 
-  /** Waits for what comes before the ask; false if the ask was called off meanwhile. */
-  private async wantedAfter(before: Promise<void>, owner: string): Promise<boolean> {
+  private async sendLater(request: AskRequest, run: Run, before: Promise<void> | undefined): Promise<DatedReply> {
+    const { owner, expiresAt } = request;
     this.unsent.add(owner);
     let wanted = false;
     try {
       await before;
+      if (this.connection.microsAt(expiresAt) === undefined) await this.connection.synchronise(expiresAt);
+    } catch (error) {
+      throw askFailed(error);
     } finally {
       wanted = this.unsent.delete(owner);
     }
-    return wanted;
+    return wanted ? this.sendNow(request, run) : NOT_SENT;
   }
 
-  private async sendOnce({ expiresAt }: AskRequest, run: (deadline: string) => Promise<DatedReply>) {
-    const deadline = this.connection.microsAt(expiresAt);
+  /** Without `async`: every lock goes through here. */
+  private sendNow(request: AskRequest, run: Run, again = false): Promise<DatedReply> {
+    const deadline = this.connection.microsAt(request.expiresAt);
     const sentAt = this.clock.now();
     // Without a connection, or without anybody who still waits for the answer, it is not sent at all.
-    if (deadline === undefined || sentAt >= expiresAt) return NOT_SENT;
-    const reply = await run(String(deadline));
-    this.connection.heard(reply.now, sentAt);
-    return reply;
+    if (deadline === undefined || sentAt >= request.expiresAt) return Promise.resolve(NOT_SENT);
+    return run(String(deadline)).then(
+      (reply) => {
+        this.connection.heard(reply.now, sentAt);
+        // The server's clock may have been set forward since it was last heard: its answer has told, so ask once more.
+        return reply.status === PAST_DEADLINE && !again ? this.sendNow(request, run, true) : reply;
+      },
+      (error: unknown) => {
+        throw askFailed(error);
+      },
+    );
   }
+}
+
+function askFailed(error: unknown): Error {
+  return unavailableBecause(error, 'a lock');
 }

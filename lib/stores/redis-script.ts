@@ -30,7 +30,7 @@ export class RedisScript<Reply> {
       .then(this.decode, (error: unknown) => this.runAgain(error, connection, keys, args));
   }
 
-  /** Runs it for many in one pipeline; an answer, or an error, for each. */
+  /** Runs it for many in one pipeline; an answer, or an error, for each. Does not reject. */
   async runAll(
     connection: RedisConnection,
     calls: readonly { readonly keys: readonly string[]; readonly args: readonly string[] }[],
@@ -41,7 +41,7 @@ export class RedisScript<Reply> {
     }
     const pipeline = connection.client.pipeline();
     for (const { keys, args } of calls) pipeline.evalsha(this.digest, this.script.keys, ...keys, ...args);
-    const replies = (await pipeline.exec()) ?? [];
+    const replies = (await pipeline.exec().catch(() => null)) ?? [];
     return Promise.all(
       calls.map(async ({ keys, args }, i) => {
         const [error, reply] = replies[i] ?? [new Error('the pipeline gave no answer'), undefined];

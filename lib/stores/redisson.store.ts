@@ -156,12 +156,8 @@ class RedissonStore implements LockStore {
       keys,
       args: [this.owners.fieldOf(owner), wholeMs(leaseMs)],
     }));
-    try {
-      const replies = await extendScript.runAll(this.connection, calls);
-      return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
-    } catch {
-      return requests.map(() => 'unknown');
-    }
+    const replies = await extendScript.runAll(this.connection, calls);
+    return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
   }
 
   async inspect(key: string): Promise<HolderInfo | null> {

@@ -1,23 +1,16 @@
 import type { ExtendReply, HolderInfo } from '../core/lock-store.js';
 import { fenceKey, helperKey } from '../core/resource-key.js';
 import { luaScripts } from '../lua/index.js';
+import type { DatedReply } from './dated-asks.js';
 import { RedisScript } from './redis-script.js';
 
 /** What the scripts answer to an ask. */
 export const GRANTED = 1;
 export const GRANTED_BEFORE = 2;
 export const QUEUED = 3;
-export const PAST_DEADLINE = -1;
-
-export interface ScriptReply {
-  readonly status: number;
-  /** A token, or the remaining life of the holder's lease. */
-  readonly value: number;
-  readonly now: number;
-}
 
 /** A client with `stringNumbers` answers strings. */
-export const askScript = new RedisScript(luaScripts.tokenAsk, (reply): ScriptReply => {
+export const askScript = new RedisScript(luaScripts.tokenAsk, (reply): DatedReply => {
   if (!Array.isArray(reply)) return { status: GRANTED, value: Number(reply), now: Number(reply) };
   const [status, value, now] = reply.map(Number) as [number, number, number];
   return { status, value, now };

@@ -10,6 +10,7 @@ import type {
   StoreCapabilities,
   StoreListener,
 } from '../core/lock-store.js';
+import { DatedAsks, type DatedReply, PAST_DEADLINE } from './dated-asks.js';
 import { HandOffChannel, type HandOffMessage } from './hand-off-channel.js';
 import { QueuedOwners } from './queued-owners.js';
 import { RedisConnection } from './redis-connection.js';
@@ -22,10 +23,8 @@ import {
   GRANTED_BEFORE,
   inspectScript,
   keysOf,
-  PAST_DEADLINE,
   QUEUED,
   releaseScript,
-  type ScriptReply,
   wholeMs,
 } from './token-scripts.js';
 
@@ -52,13 +51,13 @@ class TokenStore implements LockStore {
   };
 
   private readonly connection: RedisConnection;
-  /** Owners whose ask waits for the connection still: a release behind one calls it off. */
-  private readonly unsent = new Set<string>();
+  private readonly asks: DatedAsks;
   private readonly queued = new QueuedOwners();
   private channel: HandOffChannel | undefined;
 
   constructor(private readonly context: StoreContext) {
     this.connection = new RedisConnection(context.redis(), context.clock, context.requestTimeoutMs);
+    this.asks = new DatedAsks(this.connection, context.clock);
   }
 
   listen(listener: StoreListener): () => void {
@@ -77,12 +76,13 @@ class TokenStore implements LockStore {
   }
 
   ask(request: AskRequest): Promise<AskReply> {
-    const known = this.connection.microsAt(request.expiresAt) !== undefined;
-    return known ? this.askOnce(request) : this.askWhenSynchronised(request);
+    return this.asks
+      .send(request, (deadline) => this.run(request, deadline))
+      .then((reply) => this.answerOf(request, reply));
   }
 
   release({ keys, owner, keepMs, tokens, handOffMs }: ReleaseRequest): Promise<boolean> {
-    const unsent = this.unsent.delete(owner);
+    const unsent = this.asks.callOff(owner);
     if (unsent && !this.queued.has(owner)) return Promise.resolve(false);
     // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
     if (!this.connection.ready) return Promise.reject(releaseFailed(new Error('there is no connection')));
@@ -101,12 +101,8 @@ class TokenStore implements LockStore {
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     const calls = requests.map(({ keys, owner, leaseMs }) => ({ keys, args: [owner, wholeMs(leaseMs)] }));
-    try {
-      const replies = await extendScript.runAll(this.connection, calls);
-      return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
-    } catch {
-      return requests.map(() => 'unknown');
-    }
+    const replies = await extendScript.runAll(this.connection, calls);
+    return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
   }
 
   async inspect(key: string): Promise<HolderInfo | null> {
@@ -124,50 +120,13 @@ class TokenStore implements LockStore {
     return Promise.resolve();
   }
 
-  private async askWhenSynchronised(request: AskRequest): Promise<AskReply> {
-    try {
-      if (!(await this.synchronised(request))) return { status: 'expired' };
-    } catch (error) {
-      throw askFailed(error);
-    }
-    return this.askOnce(request);
+  private run({ keys: [key], owner, leaseMs, tokens, handOffMs, queue }: AskRequest, deadline: string) {
+    const waits = queue && this.mayQueue(owner, key) ? '1' : '0';
+    const args = [owner, wholeMs(leaseMs), deadline, String(tokens), waits, wholeMs(handOffMs)];
+    return askScript.run(this.connection, keysOf(key), args);
   }
 
-  /** Waits for the server's time; false if the ask was called off meanwhile. */
-  private async synchronised({ owner, expiresAt }: AskRequest): Promise<boolean> {
-    this.unsent.add(owner);
-    let wanted = false;
-    try {
-      await this.connection.synchronise(expiresAt);
-    } finally {
-      wanted = this.unsent.delete(owner);
-    }
-    return wanted;
-  }
-
-  private askOnce(request: AskRequest, again = false): Promise<AskReply> {
-    const { keys, owner, leaseMs, expiresAt, tokens, handOffMs } = request;
-    const [key] = keys;
-    const deadline = this.connection.microsAt(expiresAt);
-    const sentAt = this.context.clock.now();
-    // Without a connection, or without anybody who still waits for the answer, it is not sent at all.
-    if (deadline === undefined || sentAt >= expiresAt) return Promise.resolve({ status: 'expired' });
-    const queue = request.queue && this.mayQueue(owner, key) ? '1' : '0';
-    const args = [owner, wholeMs(leaseMs), String(deadline), String(tokens), queue, wholeMs(handOffMs)];
-    return askScript.run(this.connection, keysOf(key), args).then(
-      (reply) => {
-        this.connection.heard(reply.now, sentAt);
-        // The server's clock may have been set forward since it was last heard: its answer has told, so ask once more.
-        if (reply.status === PAST_DEADLINE && !again) return this.askOnce(request, true);
-        return this.answerOf(request, reply);
-      },
-      (error: unknown) => {
-        throw askFailed(error);
-      },
-    );
-  }
-
-  private answerOf({ keys, queue, tokens }: AskRequest, { status, value }: ScriptReply): AskReply {
+  private answerOf({ keys, queue, tokens }: AskRequest, { status, value }: DatedReply): AskReply {
     if (status === GRANTED) return { status: 'granted', token: value, tokens };
     if (status === PAST_DEADLINE) return { status: 'expired' };
     // Nobody remembers how many were set aside with it.
@@ -192,10 +151,6 @@ class TokenStore implements LockStore {
     const since = this.connection.notAfter(grantedAt);
     to.handedOver({ keys: [key], owner, token: first, tokens, grantedAt: since, leaseMs });
   }
-}
-
-function askFailed(error: unknown): LockUnavailableError {
-  return unavailableBecause(error, 'a lock');
 }
 
 function releaseFailed(error: unknown): LockUnavailableError {
