@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
@@ -9,20 +9,9 @@ import { testRedisUrl } from '../support/shared-redis.js';
 const root = join(__dirname, '../..');
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
 
-/** Code of the README lives in files of this folder, which are type-checked; here they are run. */
-const examples = readdirSync(__dirname).filter((name) => name.endsWith('.ts') && !name.endsWith('.spec.ts'));
-
 const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 
 describe('the README', () => {
-  it('has no TypeScript that is not a file of test/docs', () => {
-    const blocks = [...readme.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code]) => code);
-    const files = examples.map((name) => readFileSync(join(__dirname, name), 'utf8'));
-    const quoted = blocks.map((code) => files.findIndex((file) => file === code || file.endsWith(`\n${code}`)));
-    expect(quoted).not.toContain(-1);
-    expect(new Set(quoted).size).toBe(examples.length);
-  });
-
   it('has a quick start that works', async () => {
     process.env['REDIS_URL'] = testRedisUrl();
     const { AppModule, StockService } = await import('./quick-start.js');

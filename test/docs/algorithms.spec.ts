@@ -1,0 +1,67 @@
+import { Test } from '@nestjs/testing';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { LockService } from 'nestjs-redis-lock';
+import { eventually } from '../support/redis-locks.js';
+import { testRedisUrl } from '../support/shared-redis.js';
+
+let redis: Redis;
+
+beforeEach(() => {
+  process.env['REDIS_URL'] = testRedisUrl();
+  redis = new Redis(testRedisUrl());
+});
+afterEach(async () => {
+  await redis.quit();
+});
+
+describe('the page on algorithms', () => {
+  it('has a way from an old lock to the new one on which each keeps the other out', async () => {
+    const { AccountModule, AccountService } = await import('./legacy.js');
+    const module = await Test.createTestingModule({ imports: [AccountModule] }).compile();
+    await module.init();
+    const accounts = module.get(AccountService);
+    try {
+      const order: string[] = [];
+      const work = async () => void order.push('work');
+      const inAMinute = String(Math.floor(Date.now() / 1_000) + 60);
+      // The old code, which knows nothing of the new lock.
+      await redis.set('account:1_lock', inAMinute, 'EX', 60);
+      const behindOldCode = accounts.change('1', work);
+      // The second deployment, which knows nothing of the old one.
+      const second = await module.get(LockService).acquire('account:2');
+      const behindNewCode = accounts.change('2', work);
+      await eventually('it waits inside the old lock', async () => (await redis.exists('account:2_lock')) === 1);
+      order.push('end of the old code');
+      await redis.del('account:1_lock');
+      await behindOldCode;
+      order.push('end of the new code');
+      await second.release();
+      await behindNewCode;
+      expect(order).toEqual(['end of the old code', 'work', 'end of the new code', 'work']);
+      expect(await redis.exists('account:1_lock', 'account:2_lock', '{lock_account}:1', '{lock_account}:2')).toBe(0);
+    } finally {
+      await module.close();
+    }
+  });
+
+  it("has locks that are Redisson's, under the name itself", async () => {
+    const { sharedWithJava } = await import('./with-java.js');
+    const module = await Test.createTestingModule({ imports: [sharedWithJava] }).compile();
+    await module.init();
+    try {
+      const lock = await module.get(LockService).acquire('account:3');
+      expect(await redis.type('account:3')).toBe('hash');
+      await lock.release();
+    } finally {
+      await module.close();
+    }
+  });
+
+  it('has a lock on three masters that starts without them', async () => {
+    const { onThreeMasters } = await import('./redlock.js');
+    const module = await Test.createTestingModule({ imports: [onThreeMasters] }).compile();
+    expect(module.get(LockService)).toBeInstanceOf(LockService);
+    await module.close();
+  });
+});

@@ -1,0 +1,29 @@
+import { Injectable, Module } from '@nestjs/common';
+import { InjectLockService, LockService, RedisLockModule, timestamp } from 'nestjs-redis-lock';
+
+export const legacyLocks = RedisLockModule.forRoot({
+  name: 'legacy',
+  redis: process.env['REDIS_URL'],
+  store: timestamp({ unit: 's' }),
+  ttlMs: 10_000, // the lease: whole seconds
+  key: (resource) => `${resource}_lock`, // account:1 is locked under account:1_lock, to the letter
+});
+
+@Injectable()
+export class AccountService {
+  constructor(
+    @InjectLockService('legacy') private readonly legacy: LockService,
+    private readonly locks: LockService,
+  ) {}
+
+  // The first deployment: the old lock, and the new one inside it.
+  change(id: string, work: () => Promise<void>): Promise<void> {
+    return this.legacy.using(`account:${id}`, () => this.locks.using(`account:${id}`, work));
+  }
+}
+
+@Module({
+  imports: [legacyLocks, RedisLockModule.forRoot({ redis: process.env['REDIS_URL'] })],
+  providers: [AccountService],
+})
+export class AccountModule {}

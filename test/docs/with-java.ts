@@ -1,0 +1,8 @@
+import { RedisLockModule, redisson } from 'nestjs-redis-lock';
+
+export const sharedWithJava = RedisLockModule.forRoot({
+  redis: process.env['REDIS_URL'],
+  store: redisson(),
+  // Redisson's name is the key as it is; without this, `account:1` is the name `{lock_account}:1`.
+  key: (resource) => resource,
+});
