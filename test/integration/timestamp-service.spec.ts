@@ -1,19 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Injectable } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import {
-  InjectLockService,
-  LockConfigError,
-  Locked,
-  LockLostError,
-  LockService,
-  LockTimeoutError,
-  LockUnavailableError,
-  RedisLockModule,
-  timestamp,
-} from 'nestjs-redis-lock';
-import { closeApps, startApp } from '../e2e/support/app.js';
+import { LockConfigError, LockLostError, LockTimeoutError, LockUnavailableError, timestamp } from 'nestjs-redis-lock';
 import { RedisProxy } from '../support/proxy.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
@@ -143,51 +131,4 @@ it('plain commands do without scripts and TIME', async () => {
   expect(await lock.release()).toBe(true);
   expect(running.warnings).toEqual([]);
   await proxy.close();
-});
-
-describe('two stores in one application', () => {
-  @Injectable()
-  class Accounts {
-    constructor(
-      @InjectLockService() readonly locks: LockService,
-      @InjectLockService('legacy') readonly legacy: LockService,
-    ) {}
-
-    @Locked('account:<id>', { name: 'legacy' })
-    async pay(id: number): Promise<{ legacyKey?: string; ownKey?: string; value: string | null }> {
-      return this.locks.using(`account:${id}`, async (own) => {
-        const legacyKey = this.legacy.current()?.key;
-        return { legacyKey, ownKey: own.key, value: await redis.get(String(legacyKey)) };
-      });
-    }
-  }
-
-  afterEach(closeApps);
-
-  it('each keeps its own locks, in its own way', async () => {
-    const app = await startApp({
-      lockModules: (prefix) => [
-        RedisLockModule.forRoot({ redis: testRedisUrl(), prefix, waitMs: 0 }),
-        RedisLockModule.forRoot({
-          name: 'legacy',
-          redis: testRedisUrl(),
-          store: timestamp(),
-          key: (resource) => `${prefix}${resource}_lock`,
-          waitMs: 0,
-        }),
-      ],
-      providers: [Accounts],
-    });
-    const accounts = app.nest.get(Accounts);
-    const legacyKey = `${app.prefix}account:1_lock`;
-    const seen = await accounts.pay(1);
-    expect(seen.legacyKey).toBe(legacyKey);
-    expect(seen.ownKey).toBe(`{${app.prefix}account}:1`);
-    expect(Number(seen.value)).toBeGreaterThan(Date.now() / 1000 + 29);
-    await redis.set(legacyKey, Math.floor(Date.now() / 1000) + 60);
-    await expect(accounts.pay(1)).rejects.toThrow(LockTimeoutError);
-    await redis.del(legacyKey);
-    await accounts.pay(1);
-    expect(await redis.exists(legacyKey, String(seen.ownKey))).toBe(0);
-  });
 });
