@@ -13,6 +13,8 @@ export type HoldEnd = (lock: Lock, workError?: unknown) => Promise<void>;
  */
 export class HandlerScope implements Surrounding {
   lock: Lock | undefined;
+  /** Whoever listened to the call has let go of it, and has not tried again. */
+  abandoned = false;
   private readonly departure = new AbortController();
   private over = false;
   private work: Promise<unknown> | undefined;
@@ -81,6 +83,17 @@ export class HandlerScope implements Surrounding {
       if (this.sending === sending) this.sending = undefined;
     });
     this.sending = sending;
+  }
+
+  /** Somebody listens to the call (again). */
+  resume(): void {
+    this.abandoned = false;
+  }
+
+  /** Nobody listens to the call: an interceptor may try again, unless it has answered. */
+  abandon(): void {
+    this.abandoned = true;
+    if (this.over) this.depart();
   }
 
   /** Nobody waits for the call any more: its work is told, and keeps the lock until it has really ended. */

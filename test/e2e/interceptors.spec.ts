@@ -13,7 +13,19 @@ import {
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, Locked, RedisLockModule } from 'nestjs-redis-lock';
-import { catchError, concatMap, from, type Observable, of, race, retry, switchMap, throwError } from 'rxjs';
+import {
+  catchError,
+  concatMap,
+  from,
+  map,
+  type Observable,
+  of,
+  race,
+  retry,
+  type Subscription,
+  switchMap,
+  throwError,
+} from 'rxjs';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type AppSetUp, closeApps, rawRedis, startApp, type TestApp } from './support/app.js';
 import { type Deferred, deferred, Room } from './support/room.js';
@@ -24,6 +36,7 @@ class Desk {
   readonly commits: string[] = [];
   readonly patience: Deferred<void> = deferred();
   readonly open: Deferred<void> = deferred();
+  revalidation: Subscription | undefined;
   key = '';
 }
 
@@ -109,6 +122,27 @@ class RevalidatingLater implements NestInterceptor {
       .pipe(switchMap(() => next.handle()))
       .subscribe();
     return of('stale');
+  }
+}
+
+/** The same, once the method is under way. */
+@Injectable()
+class RevalidatingMeanwhile implements NestInterceptor {
+  constructor(private readonly desk: Desk) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    this.desk.revalidation = next.handle().subscribe();
+    return from(this.desk.patience.promise).pipe(map(() => 'stale'));
+  }
+}
+
+/** Answers in place of a method that takes too long. */
+@Injectable()
+class FallingBack implements NestInterceptor {
+  constructor(private readonly desk: Desk) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return race(from(this.desk.patience.promise).pipe(map(() => 'instead')), next.handle());
   }
 }
 
@@ -223,6 +257,13 @@ class GoodsController {
     return this.room.stay(id);
   }
 
+  @Get('revalidating-meanwhile/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(RevalidatingMeanwhile)
+  revalidatingMeanwhile(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
   @Get('revalidating-later/:id')
   @Locked('goods:<id>')
   @UseInterceptors(RevalidatingLater)
@@ -254,11 +295,29 @@ class GoodsController {
 
 const desks = { provide: Desk, useValue: undefined as unknown as Desk };
 
+class PatientController {
+  constructor(private readonly room: Room) {}
+
+  @Get(':id')
+  @Locked('goods:<id>', { waitMs: Infinity })
+  get(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+}
+
+@Controller('falling-back')
+@UseInterceptors(FallingBack)
+class FallingBackController extends PatientController {}
+
+@Controller('revalidating-for-a-while')
+@UseInterceptors(RevalidatingMeanwhile)
+class RevalidatingController extends PatientController {}
+
 async function start(setUp: AppSetUp = {}): Promise<{ app: TestApp; desk: Desk }> {
   const desk = new Desk();
   const app = await startApp({
     ...setUp,
-    controllers: [GoodsController],
+    controllers: [GoodsController, FallingBackController, RevalidatingController],
     providers: [{ ...desks, useValue: desk }, ...(setUp.providers ?? [])],
   });
   desk.key = `{${app.prefix}goods}:1`;
@@ -303,7 +362,7 @@ describe('an interceptor that commits after the handler', () => {
       return WithCommit;
     };
     const app = await startApp({
-      controllers: [GoodsController],
+      controllers: [GoodsController, FallingBackController, RevalidatingController],
       providers: [{ provide: Desk, useValue: desk }],
       lockModules: (prefix) => [
         moduleWith(CommitEarlier),
@@ -412,6 +471,45 @@ describe('an interceptor that calls the handler', () => {
     await app.log.until('released goods:1');
     await using again = await app.locks.acquire('goods:1');
     again.assertHeld();
+  });
+
+  it('before it has answered, has it go on behind the answer', async () => {
+    const { app, desk } = await start();
+    const holder = await app.locks.acquire('goods:1');
+    const call = app.call('/revalidating-meanwhile/1');
+    await app.log.until('asked goods:1', 2);
+    desk.patience.resolve();
+    expect((await call).body).toBe('stale');
+    await holder.release();
+    (await app.room.next()).leave();
+    await app.log.until('released goods:1', 2);
+    expect(app.log.count('refused')).toBe(0);
+  });
+
+  it('and answers in its place, has it wait for no lock any more', async () => {
+    const { app, desk } = await start();
+    await using holder = await app.locks.acquire('goods:1');
+    const call = app.call('/falling-back/1');
+    await app.log.until('asked goods:1', 2);
+    desk.patience.resolve();
+    expect((await call).body).toBe('instead');
+    await app.log.until('refused goods:1');
+    holder.assertHeld();
+    expect(app.room.visits).toBe(0);
+  });
+
+  it('and lets go of it behind its answer, has it wait for no lock any more', async () => {
+    const { app, desk } = await start();
+    await using holder = await app.locks.acquire('goods:1');
+    const call = app.call('/revalidating-for-a-while/1');
+    await app.log.until('asked goods:1', 2);
+    desk.patience.resolve();
+    expect((await call).body).toBe('stale');
+    expect(app.log.count('refused')).toBe(0);
+    desk.revalidation?.unsubscribe();
+    await app.log.until('refused goods:1');
+    holder.assertHeld();
+    expect(app.room.visits).toBe(0);
   });
 
   it('which calls itself when it is refused, is not kept waiting for itself', async () => {
