@@ -212,6 +212,9 @@ describe('fencing', () => {
   it('is the only option', () => {
     expect(() => redisson({ fancing: true } as object)).toThrow('there is no option fancing');
     expect(() => redisson({ fencing: 1 } as object)).toThrow('fencing is not a boolean');
+    for (const mistaken of [true, null, 'fencing']) {
+      expect(() => redisson(mistaken as never)).toThrow(/redisson: (?:true|null|fencing) is no object of options/);
+    }
   });
 });
 
