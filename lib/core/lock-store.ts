@@ -22,6 +22,8 @@ export interface StoreCapabilities {
   readonly retry?: RetryPace;
   /** Gives a fencing token with every grant. */
   readonly fencing: boolean;
+  /** What to change to get one, where the store could give them: the end of an error's message, a clause. */
+  readonly fencingAdvice?: string;
   /** An ask that is repeated with its owner is answered as before, instead of being refused by its own first run. */
   readonly idempotentAsk: boolean;
   /** The modes it can lock in. */

@@ -6,13 +6,13 @@
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   return -2
 end
-local message = '0'
 if ARGV[2] == '0' then
   redis.call('DEL', KEYS[1])
 else
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  -- Nobody tells when that is over. All who wait ask once more, and then wait by the new TTL.
-  message = '1'
+  -- It may expire without a word: all who wait have to ask once more, to wait by the new TTL. In Java this wakes the threads
+  -- that wait already; one that was just refused finds the message below when it begins to.
+  redis.pcall('PUBLISH', ARGV[3], '1')
 end
-local told = redis.pcall('PUBLISH', ARGV[3], message)
+local told = redis.pcall('PUBLISH', ARGV[3], '0')
 return type(told) == 'number' and told or -1

@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.js';
+import { type Clock, inTime } from '../core/clock.js';
 
 /** Long enough for a message to arrive and for an ask to come back. */
 const COURTESY_MS = 5;
@@ -11,7 +11,11 @@ export class Courtesy {
   /** Releases on their way, by key. */
   private readonly releasing = new Map<string, Promise<void>>();
 
-  constructor(private readonly clock: Clock) {}
+  constructor(
+    private readonly clock: Clock,
+    /** How long a release is waited for: there are clients that never answer one which a lost connection took along. */
+    private readonly patienceMs: number,
+  ) {}
 
   /** What an ask for the key has to wait for; undefined if nothing. Never rejects. */
   before(key: string): Promise<void> | undefined {
@@ -20,7 +24,7 @@ export class Courtesy {
 
   /** A release of the key is on its way, and will answer whether others were told of it. */
   after(key: string, toldOthers: Promise<boolean>): void {
-    const ahead = toldOthers.then(
+    const ahead = inTime(this.clock, this.patienceMs, toldOthers, () => false).then(
       (told) => (told ? this.pause() : undefined),
       () => undefined,
     );

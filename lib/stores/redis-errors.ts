@@ -19,7 +19,7 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
     matches: /\bNOPERM\b|ACL failure|can't run this command/,
     permanent: true,
     advice:
-      'the Redis user may not do this: allow it the lock keys, the channels &nestjs-redis-lock:*, and the commands that the README lists',
+      'the Redis user may not do this: allow it the keys, channels and commands that the README or docs/algorithms.md lists for the store',
   },
   {
     matches: /unknown command/i,

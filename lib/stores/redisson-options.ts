@@ -18,6 +18,8 @@ export interface RedissonStoreOptions {
 
 /** Whether tokens are wanted. @throws LockConfigError */
 export function fencingOf(options: RedissonStoreOptions): boolean {
+  if (typeof options !== 'object' || options === null)
+    throw new LockConfigError(`redisson: ${String(options)} is no object of options; allowed is { fencing: true }.`);
   const { fencing = false, ...unknown } = options;
   const [stranger] = Object.keys(unknown);
   if (stranger !== undefined) throw new LockConfigError(`redisson: there is no option ${stranger}; there is fencing.`);

@@ -73,10 +73,11 @@ class RedissonStore implements LockStore {
     }
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
     this.asks = new DatedAsks(this.connection, clock);
-    this.courtesy = new Courtesy(clock);
+    this.courtesy = new Courtesy(clock, requestTimeoutMs);
     this.capabilities = {
       queue: false,
       fencing,
+      fencingAdvice: 'redisson({ fencing: true }) does, with the tokens of RFencedLock',
       idempotentAsk: true,
       modes: ['exclusive'],
       maxKeys: 1,
@@ -100,30 +101,21 @@ class RedissonStore implements LockStore {
   }
 
   async ask(request: AskRequest): Promise<AskReply> {
-    const { keys, owner, expiresAt } = request;
+    const { keys, owner } = request;
     const [key] = keys;
-    const channel = this.channelOf(key);
-    let before = this.courtesy.before(key);
-    for (;;) {
-      let news: number | undefined;
-      const run = (deadline: string) => {
-        news = this.messages?.newsOf(key);
-        return this.run(request, deadline);
-      };
-      const { status, value } = await this.asks.send(request, run, before);
-      if (status === PAST_DEADLINE) return { status: 'expired' };
-      if (status === GRANTED) {
-        this.messages?.left(key, owner);
-        return { status: 'granted', token: this.fencing ? value : undefined, tokens: 1 };
-      }
-      const hears = this.messages?.refusedAt(news, key, channel, owner) ?? false;
-      // A message that came beside the answer may be of a later release: nobody would tell of that again.
-      const missed = !hears && this.messages?.newsOf(key) !== undefined;
-      if (!missed || this.context.clock.now() >= expiresAt) {
-        return { status: 'held', queued: hears, remainingMs: value === -1 ? Infinity : value };
-      }
-      before = undefined;
+    let news: number | undefined;
+    const run = (deadline: string) => {
+      news = this.messages?.newsOf(key);
+      return this.run(request, deadline);
+    };
+    const { status, value } = await this.asks.send(request, run, this.courtesy.before(key));
+    if (status === PAST_DEADLINE) return { status: 'expired' };
+    if (status === GRANTED) {
+      this.messages?.left(key, owner);
+      return { status: 'granted', token: this.fencing ? value : undefined, tokens: 1 };
     }
+    const queued = this.messages?.refusedAt(news, key, this.channelOf(key), owner) ?? false;
+    return { status: 'held', queued, remainingMs: value === -1 ? Infinity : value };
   }
 
   release({ keys, owner, keepMs }: ReleaseRequest): Promise<boolean> {

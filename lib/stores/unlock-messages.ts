@@ -66,8 +66,8 @@ export class UnlockMessages implements SubscriberListener {
   }
 
   /**
-   * An owner was refused the key, as it was at these news. Answers whether it will be told of the release;
-   * if not, it has to ask again.
+   * An owner was refused the key, by an ask that was sent when these were the news. Answers whether it will be told of the
+   * release; if not, it has to ask again by itself.
    */
   refusedAt(news: number | undefined, key: string, channel: string, owner: string): boolean {
     if (this.closed) return false;
@@ -78,9 +78,11 @@ export class UnlockMessages implements SubscriberListener {
     }
     ear.usedAt = this.clock.now();
     if (ear.state === 'noted' || ear.state === 'subscribing') this.subscribe(ear);
-    if (ear.state !== 'open' || ear.news !== news) return false;
+    if (ear.state !== 'open') return false;
     ear.waiting.add(owner);
     this.subscriber.check();
+    // What came beside the answer may have told of a later release, which nobody tells of again. Once the owner has the answer.
+    if (ear.news !== news) this.clock.schedule(0, () => this.listener.freed(key));
     return true;
   }
 
@@ -105,7 +107,8 @@ export class UnlockMessages implements SubscriberListener {
   }
 
   lost(): void {
-    for (const ear of this.ears.values()) if (ear.state === 'open') ear.state = 'subscribing';
+    // What was refused may be allowed by now, or somewhere else.
+    for (const ear of this.ears.values()) if (ear.state !== 'noted') ear.state = 'subscribing';
   }
 
   message(channel: string, message: string): void {

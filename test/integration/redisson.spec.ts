@@ -1,7 +1,9 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { type LockService, type RedisLockModuleOptions, redisson, token } from 'nestjs-redis-lock';
+import { LockConfigError, type LockService, type RedisLockModuleOptions, redisson, token } from 'nestjs-redis-lock';
 import { RedisProxy } from '../support/proxy.js';
 import { startRedis, type RedisServer } from '../support/redis/index.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
@@ -30,6 +32,7 @@ afterEach(async () => {
   for (const client of clients.splice(0)) client.disconnect();
   await Promise.all(proxies.splice(0).map((proxy) => proxy.close()));
   await admin.flushall();
+  await admin.acl('DELUSER', 'guest');
 });
 afterAll(async () => {
   admin.disconnect();
@@ -200,9 +203,18 @@ describe('fencing', () => {
     expect(() => instance({ redis: client, store: redisson({ fencing: true }) })).toThrow(/keyPrefix/);
   });
 
+  it('is what the error for a missing token advises', async () => {
+    const lock = await instance().acquire(NAME);
+    expect(() => lock.fencingToken).toThrow(LockConfigError);
+    expect(() => lock.fencingToken).toThrow(/redisson\(\{ fencing: true \}\)/);
+  });
+
   it('is the only option', () => {
     expect(() => redisson({ fancing: true } as object)).toThrow('there is no option fancing');
     expect(() => redisson({ fencing: 1 } as object)).toThrow('fencing is not a boolean');
+    for (const mistaken of [true, null, 'fencing']) {
+      expect(() => redisson(mistaken as never)).toThrow(/redisson: (?:true|null|fencing) is no object of options/);
+    }
   });
 });
 
@@ -264,6 +276,47 @@ describe('who waits', () => {
     expect(performance.now() - answeredAt).toBeLessThan(90);
   });
 
+  it('does not ask for one who has left, although a message came beside the answer', async () => {
+    const { proxy, log } = await way();
+    const client = twoWays(proxy.url, server.url);
+    clients.push(client);
+    await holdAsRedisson(NAME);
+    const locks = instance({ redis: client });
+    const leaving = new AbortController();
+    const refused = locks.acquire(NAME, { signal: leaving.signal }).catch(() => 'left');
+    // Refused twice, and once more when it heard itself.
+    await eventually('it waits', () => log.count('redissonAsk') === 3);
+    await sleep(50);
+    proxy.hold('replies');
+    const asked = await asks();
+    await admin.publish(CHANNEL, '0');
+    await eventually('it is refused', async () => (await asks()) > asked);
+    await releaseAsRedisson(NAME, CHANNEL);
+    await sleep(50);
+    leaving.abort();
+    expect(await refused).toBe('left');
+    await eventually('its release is sent', () => log.count('redissonRelease') > 0);
+    proxy.resume('replies');
+    await sleep(100);
+    expect(log.count('redissonAsk')).toBe(4);
+  });
+
+  it('gets the lock behind a release that its client never answers', async () => {
+    const { proxy } = await way();
+    const client = new Redis(proxy.url, { autoResendUnfulfilledCommands: false });
+    clients.push(client);
+    client.on('error', () => undefined);
+    const locks = instance({ redis: client, requestTimeoutMs: 300 });
+    const lock = await locks.acquire(NAME);
+    proxy.drop('replies');
+    const released = lock.release();
+    await eventually('it is released', async () => (await admin.exists(NAME)) === 0);
+    proxy.reset();
+    proxy.resume('replies');
+    await expect(released).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    await (await locks.acquire(NAME, { waitMs: 5_000 })).release();
+  });
+
   it('opens the connection it listens on anew when that has gone dumb', async () => {
     const { proxy } = await way();
     const client = twoWays(server.url, proxy.url);
@@ -322,6 +375,18 @@ describe('who waits', () => {
     await admin.del(NAME);
     await granted;
     expect(running.warnings).toEqual([expect.stringContaining('releases are not told')]);
+  });
+
+  it('listens again when it may, and its connection is a new one', async () => {
+    await guest('&redisson_lock__channel:{nestjs-redis-lock:*', '+@all');
+    await holdAsRedisson(NAME);
+    const granted = instance({ redis: asGuest() }).acquire(NAME);
+    await eventually('it may not listen', () => running.warnings.length === 1);
+    await admin.acl('SETUSER', 'guest', 'resetchannels', '&redisson_lock__channel:*');
+    await admin.client('KILL', 'TYPE', 'PUBSUB');
+    await eventually('it listens', async () => (await listeners()) === 1);
+    await releaseAsRedisson(NAME, CHANNEL);
+    await granted;
   });
 
   it('leaves no subscription behind: neither when it has the lock nor when it gives up', async () => {
@@ -385,6 +450,47 @@ async function connections(): Promise<number> {
   return ((await admin.client('LIST')) as string).trim().split('\n').length;
 }
 
+/** Makes the user `guest`, with these rights. */
+async function guest(...rules: string[]): Promise<void> {
+  await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...rules);
+}
+
+function asGuest(): string {
+  return server.url.replace('redis://', 'redis://guest:any@');
+}
+
+describe('a user with an ACL', () => {
+  const page = readFileSync(join(__dirname, '../../docs/algorithms.md'), 'utf8');
+  const wants = /What it costs in permissions: ([^]*?)\. A client/.exec(page)?.[1] ?? '';
+  const listed = [...wants.matchAll(/`([A-Z]+)`/g)].map(([, command]) => `+${command.toLowerCase()}`);
+
+  it('may do all with what the documentation lists', async () => {
+    expect(listed).toContain('+hexists');
+    await guest('resetkeys', `~${NAME}`, `~redisson_lock_token:*`, '&redisson_lock__channel:*', '+info', ...listed);
+    await admin.acl('LOG', 'RESET');
+    for (const store of [redisson(), redisson({ fencing: true })]) {
+      const [one, other] = [1, 2].map(() => instance({ redis: asGuest(), store, ttlMs: 300 }));
+      const lock = await one.acquire(NAME, { minHoldMs: 100 });
+      const { granted } = await wait(other);
+      await sleep(200);
+      expect(await one.inspect(NAME)).toMatchObject({ isOwn: true });
+      await lock.release();
+      await (await granted).release();
+      await eventually('nobody listens', async () => (await listeners()) === 0);
+    }
+    const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];
+    const refused = log.map((entry) => entry[entry.indexOf('object') + 1]);
+    // Besides what ioredis says of itself.
+    expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
+    expect(running.warnings).toEqual([]);
+  });
+
+  it('is told where to read what it lacks', async () => {
+    await guest('&redisson_lock__channel:*', '+@all', '-time');
+    await expect(instance({ redis: asGuest(), waitMs: 500 }).acquire(NAME)).rejects.toThrow(/docs\/algorithms\.md/);
+  });
+});
+
 describe('beside another store', () => {
   it('locks in one application, each with its own', async () => {
     const [shared, own] = [instance(), instance({ store: token() })];
@@ -397,10 +503,8 @@ describe('beside another store', () => {
   });
 
   it('a lock that cannot be told of is freed nevertheless', async () => {
-    await admin.call('ACL', 'SETUSER', 'mute', 'on', '>secret', '~*', '+@all', 'resetchannels');
-    const url = new URL(server.url);
-    const redis = { host: url.hostname, port: Number(url.port), username: 'mute', password: 'secret' };
-    const lock = await instance({ redis }).acquire(NAME);
+    await guest('resetchannels', '+@all');
+    const lock = await instance({ redis: asGuest() }).acquire(NAME);
     expect(await lock.release()).toBe(true);
     expect(await admin.exists(NAME)).toBe(0);
     expect(running.warnings).toEqual([expect.stringContaining('releases are not told')]);
@@ -408,8 +512,8 @@ describe('beside another store', () => {
 });
 
 describe('a minimum hold', () => {
-  it('keeps the lock closed, and all who wait for longer are told', async () => {
-    const [heard, { proxy, log }] = await Promise.all([listenTo(CHANNEL), way()]);
+  it('keeps the lock closed for those who wait for longer', async () => {
+    const { proxy, log } = await way();
     const lock = await instance().acquire(NAME, { minHoldMs: 400 });
     const { granted } = await wait(instance({ redis: proxy.url }));
     // Refused twice, and once more when it heard itself: from now on it waits for the lease's end, or a message.
@@ -421,6 +525,14 @@ describe('a minimum hold', () => {
     await granted;
     expect(performance.now() - releasedAt).toBeGreaterThan(200);
     expect(performance.now() - releasedAt).toBeLessThan(1_400);
-    expect(heard[0]).toBe('1');
+  });
+
+  it('is told to all who wait, and to a thread of Java that was refused and does not wait yet', async () => {
+    const heard = await listenTo(CHANNEL);
+    const lock = await instance().acquire(NAME, { minHoldMs: 20_000 });
+    await lock.release();
+    await eventually('it is told', () => heard.length === 2);
+    expect(heard).toEqual(['1', '0']);
+    expect(await admin.pttl(NAME)).toBeGreaterThan(10_000);
   });
 });

@@ -30,6 +30,9 @@ const commands: Record<string, (name: string, ...rest: string[]) => Promise<numb
   lockFor: async (name, leaseMs) => {
     held.set(name, await plain.service.acquire(name, { ttlMs: Number(leaseMs), renew: false }));
   },
+  lockKept: async (name, minHoldMs) => {
+    held.set(name, await plain.service.acquire(name, { minHoldMs: Number(minHoldMs) }));
+  },
   lockFenced: async (name) => {
     const lock = await fenced.service.acquire(name);
     held.set(name, lock);

@@ -148,6 +148,25 @@ describe('beside the real Redisson', () => {
   );
 
   it(
+    'a lock that is kept closed wakes the JVM, which takes it when that is over, although nobody is left to tell',
+    onJava(async () => {
+      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      await node.call('lockKept', NAME, '3000');
+      const granted = java.call('lock', NAME);
+      await eventually('it listens', async () => (await listeners()) === 1);
+      await sleep(500);
+      await node.call('unlock', NAME);
+      expect(await admin.pttl(NAME)).toBeGreaterThan(0);
+      await node.kill();
+      const killedAt = performance.now();
+      await granted;
+      // The holder's lease would have been over 30 s later.
+      expect(performance.now() - killedAt).toBeLessThan(10_000);
+      await java.call('unlock', NAME);
+    }),
+  );
+
+  it(
     'fenced locks count one token',
     onJava(async () => {
       const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
@@ -166,6 +185,10 @@ describe('beside the real Redisson', () => {
       const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
       await node.call('lock', NAME);
       expect(await java.call('isLocked', NAME)).toBe('true');
+      expect(await java.call('isMine', NAME)).toBe('false 0');
+      const remainingMs = Number(await java.call('remaining', NAME));
+      expect(remainingMs).toBeGreaterThan(20_000);
+      expect(remainingMs).toBeLessThanOrEqual(30_000);
       await expect(java.call('unlock', NAME)).rejects.toThrow('IllegalMonitorState');
       expect(await java.call('forceUnlock', NAME)).toBe('true');
       await java.call('lock', NAME);

@@ -57,6 +57,10 @@ public class Peer {
                 return "";
             case "isLocked":
                 return String.valueOf(lock.isLocked());
+            case "isMine":
+                return lock.isHeldByCurrentThread() + " " + lock.getHoldCount();
+            case "remaining":
+                return String.valueOf(lock.remainTimeToLive());
             case "forceUnlock":
                 return String.valueOf(lock.forceUnlock());
             case "count":
