@@ -10,7 +10,7 @@ export type LockMode = 'exclusive';
 export interface RetryPace {
   /** The pause between two asks, in milliseconds, jittered down to half of it. */
   readonly pauseMs: number;
-  /** After so many refusals of one ask it is not repeated: whoever waits is refused. */
+  /** Whoever has waited for so many asks is refused, as soon as one is answered that others hold the lock. */
   readonly limit: number;
 }
 
