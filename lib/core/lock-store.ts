@@ -151,6 +151,8 @@ export interface StoreListener {
  * @publicApi
  */
 export interface LockStore {
+  /** What errors call it: `timestamp()`. */
+  readonly name?: string;
   readonly capabilities: StoreCapabilities;
   /** Begins to tell the listener; answers how to stop that. */
   listen(listener: StoreListener): () => void;

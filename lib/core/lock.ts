@@ -1,8 +1,10 @@
 import type { Grant } from './grant.js';
 import { LockConfigError, LockLostError } from './errors.js';
+import type { LockStore } from './lock-store.js';
 
 /** What a lock needs of the engine that gave it. */
 export interface LockKeeper {
+  readonly store: Pick<LockStore, 'name'>;
   now(): number;
   /** Ends a grant whose last hold has ended. */
   release(grant: Grant): Promise<boolean>;
@@ -51,9 +53,13 @@ export class Lock {
    */
   get fencingToken(): number {
     if (this.grant.token !== undefined) return this.grant.token;
-    throw new LockConfigError('This store gives no fencing tokens: use the token store where you need one.', {
-      resource: this.resource,
-    });
+    const store = this.keeper.store.name ?? 'this store';
+    throw new LockConfigError(
+      `No fencing token: ${store} gives none; where you need one, use a store that does, token().`,
+      {
+        resource: this.resource,
+      },
+    );
   }
 
   /**

@@ -19,7 +19,8 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
     matches: /\bNOPERM\b|ACL failure|can't run this command/,
     permanent: true,
     advice:
-      'the Redis user may not do this: allow it the lock keys, the channels &nestjs-redis-lock:*, and the commands that the README lists',
+      'the Redis user may not do this: allow it the lock keys, and the commands and channels that the README lists for ' +
+      'token(), docs/algorithms.md for other stores',
   },
   {
     matches: /unknown command/i,

@@ -48,6 +48,7 @@ export function redisson(options: RedissonStoreOptions = {}): StoreFactory {
 }
 
 class RedissonStore implements LockStore {
+  readonly name = 'redisson()';
   readonly capabilities: StoreCapabilities;
 
   private readonly connection: RedisConnection;

@@ -50,9 +50,10 @@ describe.each([true, false])('a lock service on timestamps, scripts: %s', (scrip
     expect(await redis.exists(lock.key)).toBe(0);
   });
 
-  it('has no fencing tokens', async () => {
+  it('has no fencing tokens, and says so by its name', async () => {
     const lock = await start('s', 2_000).acquire('account:1');
     expect(() => lock.fencingToken).toThrow(LockConfigError);
+    expect(() => lock.fencingToken).toThrow('timestamp() gives none');
     await lock.release();
   });
 
