@@ -23,7 +23,7 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
       'token(), docs/algorithms.md for other stores',
   },
   {
-    matches: /unknown command/i,
+    matches: /unknown command\W+(?:eval|evalsha|time)\b/i,
     permanent: true,
     advice: 'this server has no scripts, which only timestamp({ scripts: false }) can do without',
   },
