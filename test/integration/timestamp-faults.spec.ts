@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockStore, TimestampOptions } from 'nestjs-redis-lock';
 import { RedisProxy } from '../support/proxy.js';
@@ -77,6 +78,23 @@ describe('a script that ioredis sends again, because its answer was lost with th
     expect(await locks.admin.exists(locks.key, `{${locks.key}}|holder`)).toBe(0);
   });
 });
+
+it.each(['release', 'extend'] as const)(
+  'a script that was under way until the lease was over does nothing, whatever is in the keys by then: %s',
+  async (verb) => {
+    const ours = await behindProxy({ unit: 'ms' });
+    await locks.ask(ours, 'a:1', 200);
+    const value = (await locks.value()) as string;
+    proxy.hold('requests');
+    const answer = locks[verb](ours, 'a:1');
+    await sleep(250);
+    await locks.admin.mset(locks.key, value, `{${locks.key}}|holder`, 'a:1');
+    proxy.resume('requests');
+    expect(await answer).toBe(verb === 'release' ? false : 'lost');
+    expect(await locks.value()).toBe(value);
+    await locks.admin.del(`{${locks.key}}|holder`);
+  },
+);
 
 describe.each([true, false])('while there is no connection, scripts: %s', (scripts) => {
   const cut = async (): Promise<void> => {
