@@ -29,10 +29,10 @@ export interface Principal {
   /** Whether that ask's grant is in use. */
   holds(owner: string): boolean;
   /**
-   * The store has refused, or has not been heard. The contender goes on by itself until it is stopped, unless that was the
-   * last word: asking again would not change it.
+   * The store has refused, or has not been heard: that was the last word for whoever has waited for `limit` asks, this one
+   * among them; 0 where asking again would not change it. The contender goes on by itself until it is stopped.
    */
-  heard(word: LastWord, isLast: boolean): void;
+  heard(word: LastWord, limit: number): void;
   /** Nothing that was asked is unanswered any more. */
   settled(): void;
 }

@@ -152,7 +152,7 @@ export class Contender {
     ask.standing ||= reply.queued;
     const until = reply.remainingMs === undefined ? undefined : clock.now() + reply.remainingMs;
     const { retry } = store.capabilities;
-    this.wait(ask, ask.pauseAfter(reply, clock, retry), heldUntil(until), ask.refusals === retry?.limit);
+    this.wait(ask, ask.pauseAfter(reply, clock, retry), heldUntil(until), retry?.limit);
     // What has come up since it was asked counts only if somebody is still waiting.
     if (this.state.kind !== 'waiting') return;
     if (ask.handedBlindly || (this.wantsQueue && !ask.forQueue)) this.askNow(ask);
@@ -185,7 +185,7 @@ export class Contender {
     if (this.state.kind === 'asking') this.state.timer.cancel();
     this.releaseBehind(ask);
     this.state = { kind: 'recovering', timer: clock.schedule(pauseAfterSilence(clock), () => this.start()) };
-    this.principal.heard(failedBecause(error), error.permanent);
+    this.principal.heard(failedBecause(error), error.permanent ? 0 : Infinity);
   }
 
   private settle(): void {
@@ -194,9 +194,9 @@ export class Contender {
     else if (this.settled) this.principal.settled();
   }
 
-  private wait(ask: Ask, pauseMs: number, word: LastWord, isLast = false): void {
+  private wait(ask: Ask, pauseMs: number, word: LastWord, limit = Infinity): void {
     this.state = { kind: 'waiting', ask, timer: this.tools.clock.schedule(pauseMs, () => this.send(ask)) };
-    this.principal.heard(word, isLast);
+    this.principal.heard(word, limit);
   }
 
   private askNow(ask: Ask): void {

@@ -128,10 +128,10 @@ export class Gate implements Principal {
     this.startTimers();
   }
 
-  heard(word: LastWord, isLast: boolean): void {
+  heard(word: LastWord, limit: number): void {
     this.lastWord = word;
-    if (isLast) for (const waiter of this.line) this.refuse(waiter, this.refusalOf(waiter));
-    else this.startTimers();
+    for (const waiter of this.line.tiredAfter(limit)) this.refuse(waiter, this.refusalOf(waiter));
+    this.startTimers();
   }
 
   settled(): void {

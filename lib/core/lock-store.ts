@@ -10,7 +10,7 @@ export type LockMode = 'exclusive';
 export interface RetryPace {
   /** The pause between two asks, in milliseconds, jittered down to half of it. */
   readonly pauseMs: number;
-  /** After so many refusals of one ask it is not repeated: whoever waits is refused. */
+  /** Whoever has waited for so many asks is refused, as soon as one is answered that others hold the lock. */
   readonly limit: number;
 }
 
@@ -22,8 +22,6 @@ export interface StoreCapabilities {
   readonly retry?: RetryPace;
   /** Gives a fencing token with every grant. */
   readonly fencing: boolean;
-  /** What to change to get one, where the store could give them: the end of an error's message, a clause. */
-  readonly fencingAdvice?: string;
   /** An ask that is repeated with its owner is answered as before, instead of being refused by its own first run. */
   readonly idempotentAsk: boolean;
   /** The modes it can lock in. */

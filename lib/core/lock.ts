@@ -1,10 +1,8 @@
 import type { Grant } from './grant.js';
 import { LockConfigError, LockLostError } from './errors.js';
-import type { LockStore } from './lock-store.js';
 
 /** What a lock needs of the engine that gave it. */
 export interface LockKeeper {
-  readonly store: Pick<LockStore, 'capabilities'>;
   now(): number;
   /** Ends a grant whose last hold has ended. */
   release(grant: Grant): Promise<boolean>;
@@ -53,8 +51,10 @@ export class Lock {
    */
   get fencingToken(): number {
     if (this.grant.token !== undefined) return this.grant.token;
-    const { fencingAdvice = 'use the token store where you need one' } = this.keeper.store.capabilities;
-    throw new LockConfigError(`This store gives no fencing tokens: ${fencingAdvice}.`, { resource: this.resource });
+    throw new LockConfigError(
+      'The store of this lock gives no fencing tokens: token(), quorum([…]) and redisson({ fencing: true }) do.',
+      { resource: this.resource },
+    );
   }
 
   /**

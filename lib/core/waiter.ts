@@ -20,6 +20,8 @@ export class Waiter {
   /** Neighbours in the gate's line; kept here so that leaving from the middle is one step. */
   previous: Waiter | undefined = undefined;
   next: Waiter | undefined = undefined;
+  /** How many asks it has waited for that did not bring the lock. */
+  asksInVain = 0;
 
   private resolve!: (grant: Grant) => void;
   private reject!: (reason: unknown) => void;
@@ -115,6 +117,14 @@ export class WaitingLine {
     else waiter.next.previous = waiter.previous;
     waiter.previous = waiter.next = undefined;
     return true;
+  }
+
+  /** Counts one more ask in vain for everybody; answers those who have waited for so many. */
+  *tiredAfter(limit: number): Generator<Waiter> {
+    for (const waiter of this) {
+      waiter.asksInVain += 1;
+      if (waiter.asksInVain >= limit) yield waiter;
+    }
   }
 
   /** All of them, in order; the line may change underway. */

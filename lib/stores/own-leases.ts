@@ -10,7 +10,7 @@ export interface Stamp {
   readonly ttl: number;
 }
 
-/** A lock that is ours, as only we know: the key tells when it ends, and not whose it is. */
+/** A lock that is ours, as far as we know: the value in its key tells when it ends, and not whose it is. */
 export class OwnLease {
   value: number;
   overAt: number;
@@ -20,6 +20,7 @@ export class OwnLease {
   private highest: number;
 
   constructor(
+    readonly owner: string,
     readonly key: string,
     { value, overAt, lengthMs }: Stamp,
     private readonly beside: number,
@@ -40,7 +41,7 @@ export class OwnLease {
     return value !== undefined && value >= lowest && value <= highest;
   }
 
-  /** A new expiry is on its way. */
+  /** A new expiry is sent. */
   writing({ value }: Stamp): void {
     this.lowest = Math.min(this.lowest, value);
     this.highest = Math.max(this.highest, value);
@@ -58,7 +59,7 @@ export class OwnLease {
 /** Leases that nobody releases are swept up when there are this many, and again when they have doubled. */
 const SWEEP_FROM = 64;
 
-/** The locks that are ours, by their owners, until they are released or over. */
+/** The locks that are ours, until they are released or over. */
 export class OwnLeases {
   private readonly leases = new Map<string, OwnLease>();
   private sweepAt = SWEEP_FROM;
@@ -78,9 +79,9 @@ export class OwnLeases {
     return undefined;
   }
 
-  add(owner: string, lease: OwnLease): void {
+  add(lease: OwnLease): void {
     if (this.leases.size >= this.sweepAt) this.sweep();
-    this.leases.set(owner, lease);
+    this.leases.set(lease.owner, lease);
   }
 
   forget(owner: string): void {
@@ -89,8 +90,8 @@ export class OwnLeases {
 
   /** Whose a value of a key is, if it is ours. */
   ownerOf(key: string, value: number | undefined): string | undefined {
-    for (const [owner, lease] of this.leases) {
-      if (lease.key === key && lease.covers(value) && !this.isOver(lease)) return owner;
+    for (const lease of this.leases.values()) {
+      if (lease.key === key && lease.covers(value) && !this.isOver(lease)) return lease.owner;
     }
     return undefined;
   }

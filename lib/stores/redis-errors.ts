@@ -19,10 +19,11 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
     matches: /\bNOPERM\b|ACL failure|can't run this command/,
     permanent: true,
     advice:
-      'the Redis user may not do this: allow it the keys, channels and commands that the README or docs/algorithms.md lists for the store',
+      'the Redis user may not do this: allow it the lock keys, and the commands and channels that the README lists for ' +
+      'token(), docs/algorithms.md for other stores',
   },
   {
-    matches: /unknown command/i,
+    matches: /unknown command\W+(?:eval|evalsha|time)\b/i,
     permanent: true,
     advice: 'this server has no scripts, which only timestamp({ scripts: false }) can do without',
   },

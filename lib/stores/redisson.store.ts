@@ -77,7 +77,6 @@ class RedissonStore implements LockStore {
     this.capabilities = {
       queue: false,
       fencing,
-      fencingAdvice: 'redisson({ fencing: true }) does, with the tokens of RFencedLock',
       idempotentAsk: true,
       modes: ['exclusive'],
       maxKeys: 1,

@@ -22,8 +22,8 @@ export interface TimestampOptions {
 
   /**
    * Whether each verb is one Lua script. Off: plain SETNX, GET, GETSET, SET, EXPIRE and DEL, for servers and proxies without
-   * scripts; between two of them others may come, and a command that is delayed in the network for longer than the lease
-   * can meet another holder's key.
+   * scripts; between two of them others may come, and a command that is delayed in the network for longer than the lease,
+   * or sent again after the connection was lost, can meet another holder's key.
    *
    * @default true
    */
@@ -31,7 +31,8 @@ export interface TimestampOptions {
 
   /**
    * How often a lock that others hold is asked for again before whoever waits is refused, if `waitMs` is not over before; a
-   * whole number from 0 up, or Infinity.
+   * whole number from 0 up, or Infinity. Who waits for the same lock in one module instance is asked for together; each has
+   * a count of its own.
    *
    * @default Infinity
    */

@@ -30,6 +30,8 @@ const MARGIN = 1 / 4;
  * help is a command that is delayed in the network until the lease which it belongs to is over.
  */
 export class TimestampPlain implements TimestampWire {
+  private reaching: Promise<unknown> | undefined;
+
   constructor(
     private readonly connection: RedisConnection,
     private readonly commands: PlainCommands,
@@ -42,10 +44,20 @@ export class TimestampPlain implements TimestampWire {
     return this.connection.ready;
   }
 
-  /** While the connection is down, a command that changes nothing waits in the client's queue. */
+  /**
+   * While the connection is down, a command that changes nothing waits in the client's queue: one for all who want to know,
+   * because nothing ends that queue before the connection is back.
+   */
   prepare(key: string, until: number): Promise<void> {
-    const answered = this.commands.get(key).then(() => undefined);
-    return inTime(this.clock, until - this.clock.now(), answered, () => undefined);
+    this.reaching ??= this.commands.get(key).finally(() => (this.reaching = undefined));
+    const reached = this.reaching.then(
+      () => undefined,
+      (error: unknown) => {
+        // Of another type, for example: that concerns this key alone.
+        if (!this.ready) throw error;
+      },
+    );
+    return inTime(this.clock, until - this.clock.now(), reached, () => undefined);
   }
 
   async take(ask: Take): Promise<Taken> {
@@ -71,7 +83,9 @@ export class TimestampPlain implements TimestampWire {
     return { status: 'held', held: undefined };
   }
 
-  renew(renewals: readonly Renewal[]): Promise<readonly ExtendReply[]> {
+  async renew(renewals: readonly Renewal[]): Promise<readonly ExtendReply[]> {
+    // A renewal that waits in the client's queue is old when it is sent.
+    if (!this.ready) return renewals.map(() => 'unknown');
     return Promise.all(renewals.map((renewal) => this.renewOne(renewal).catch((): ExtendReply => 'unknown')));
   }
 
@@ -81,7 +95,7 @@ export class TimestampPlain implements TimestampWire {
   }
 
   async keep(lease: OwnLease, stamp: Stamp): Promise<boolean> {
-    return (await this.isOurs(lease)) && this.replace(lease.key, stamp);
+    return (await this.isOurs(lease)) && this.replace(lease, stamp);
   }
 
   /** Undefined: somebody else was faster. */
@@ -118,7 +132,7 @@ export class TimestampPlain implements TimestampWire {
     if (!(await this.isOurs(lease))) return 'lost';
     const marginMs = Math.min(lengthMs * MARGIN, this.requestTimeoutMs);
     if (this.clock.now() + marginMs >= overAt) return 'unknown';
-    if (!(await this.replace(lease.key, stamp))) return 'lost';
+    if (!(await this.replace(lease, stamp))) return 'lost';
     return this.clock.now() < overAt ? 'renewed' : 'lost';
   }
 
@@ -127,9 +141,10 @@ export class TimestampPlain implements TimestampWire {
     return held !== null && lease.covers(this.time.read(held)) && !this.time.isOver(lease);
   }
 
-  private async replace(key: string, { value, ttl }: Stamp): Promise<boolean> {
+  private async replace(lease: OwnLease, stamp: Stamp): Promise<boolean> {
     const unit = this.time.unit === 's' ? 'EX' : 'PX';
-    return (await this.commands.set(key, String(value), unit, String(ttl), 'XX')) !== null;
+    lease.writing(stamp);
+    return (await this.commands.set(lease.key, String(stamp.value), unit, String(stamp.ttl), 'XX')) !== null;
   }
 
   private expire(key: string, { ttl }: Stamp): Promise<unknown> {

@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.js';
 import type { ExtendReply } from '../core/lock-store.js';
+import { helperKey } from '../core/resource-key.js';
 import { luaScripts } from '../lua/index.js';
 import type { RedisConnection } from './redis-connection.js';
 import { RedisScript } from './redis-script.js';
@@ -21,7 +22,9 @@ const releaseScript = new RedisScript(luaScripts.timestampRelease, (reply) => Nu
 
 /**
  * Each step is one script. It compares the clients' times, as all clients of the key do, but it is the server's own clock
- * by which a request that was under way for too long has no effect.
+ * by which a request that was under way for too long has no effect. And because ioredis sends again what was not answered
+ * when a connection ended, a second key tells which of us has got the lock: a release that has run already must not delete
+ * the lock of whoever came behind it, although the values may be equal. Other clients know nothing of that key.
  */
 export class TimestampScripts implements TimestampWire {
   constructor(
@@ -49,7 +52,11 @@ export class TimestampScripts implements TimestampWire {
     const until = this.clock.now() + this.requestTimeoutMs;
     if (!this.ready) await this.prepare('', until).catch(() => undefined);
     if (!this.ready) return renewals.map(() => 'unknown');
-    const calls = renewals.map(({ lease, stamp }) => ({ keys: [lease.key], args: this.extendArgs(lease, stamp) }));
+    const calls = renewals.map(({ lease, stamp }) => {
+      const args = this.extendArgs(lease, stamp);
+      lease.writing(stamp);
+      return { keys: keysOf(lease.key), args };
+    });
     try {
       const replies = await extendScript.runAll(this.connection, calls);
       return replies.map((reply) => {
@@ -62,24 +69,24 @@ export class TimestampScripts implements TimestampWire {
   }
 
   async end(lease: OwnLease): Promise<boolean> {
-    const [lowest, highest] = lease.range;
-    const args = [String(lowest), String(highest), this.micros(lease.overAt)];
-    return releaseScript.run(this.connection, [lease.key], args);
+    return releaseScript.run(this.connection, keysOf(lease.key), this.proofOf(lease));
   }
 
   async keep(lease: OwnLease, stamp: Stamp): Promise<boolean> {
-    return extendScript.run(this.connection, [lease.key], this.extendArgs(lease, stamp));
+    const args = this.extendArgs(lease, stamp);
+    lease.writing(stamp);
+    return extendScript.run(this.connection, keysOf(lease.key), args);
   }
 
-  private async takeOnce({ key, leaseMs, expiresAt, isWanted }: Take): Promise<Taken> {
+  private async takeOnce({ key, owner, leaseMs, expiresAt, isWanted }: Take): Promise<Taken> {
     const { connection, time, clock } = this;
     const deadline = connection.microsAt(expiresAt);
     const sentAt = clock.now();
     if (deadline === undefined || sentAt >= expiresAt || !isWanted()) return { status: 'expired' };
     const now = time.now();
     const stamp = time.stamp(leaseMs);
-    const args = [String(now), String(stamp.value), this.ttlMs(stamp), time.unit, String(deadline)];
-    const reply = await askScript.run(connection, [key], args);
+    const args = [owner, String(now), String(stamp.value), this.ttlMs(stamp), time.unit, String(deadline)];
+    const reply = await askScript.run(connection, keysOf(key), args);
     connection.heard(reply.now, sentAt);
     if (reply.status === PAST_DEADLINE) return { status: 'expired' };
     if (reply.status === ACQUIRED || reply.status === TAKEN_OVER) {
@@ -91,8 +98,12 @@ export class TimestampScripts implements TimestampWire {
   }
 
   private extendArgs(lease: OwnLease, stamp: Stamp): string[] {
-    const [lowest, highest] = lease.range;
-    return [String(lowest), String(highest), String(stamp.value), this.ttlMs(stamp), this.micros(lease.overAt)];
+    return [...this.proofOf(lease), String(stamp.value), this.ttlMs(stamp)];
+  }
+
+  /** By what a script knows that the lock is ours still. */
+  private proofOf({ owner, range: [lowest, highest], overAt }: OwnLease): string[] {
+    return [owner, String(lowest), String(highest), this.micros(overAt)];
   }
 
   private ttlMs({ ttl }: Stamp): string {
@@ -103,4 +114,9 @@ export class TimestampScripts implements TimestampWire {
   private micros(at: number): string {
     return String(this.connection.microsAt(at) ?? 0).padStart(16, '0');
   }
+}
+
+/** The lock, and who got it by a script. */
+function keysOf(key: string): readonly [lock: string, holder: string] {
+  return [key, helperKey(key, 'holder')];
 }

@@ -8,9 +8,11 @@ import type { TimestampUnit } from './timestamp-options.js';
  */
 const BESIDE_MS = 2_000;
 
-/** Reads as a time in milliseconds of January to April 1970, or as one in seconds of the years 2001 to 2286. */
-const SECONDS_FROM = 1e9;
-const SECONDS_TO = 1e10;
+/**
+ * What a value in the other unit looks like. In milliseconds: as a time of January to April 1970, if it is one in seconds of
+ * the years 2001 to 2286. In seconds: as a time from the year 5138 on, if it is one in milliseconds from 1973 on.
+ */
+const OTHER_UNIT = { ms: { from: 1e9, to: 1e10 }, s: { from: 1e11, to: Infinity } };
 
 /** The clock of the protocol: each client's own wall clock, in whole seconds or milliseconds. */
 export class ProtocolTime {
@@ -39,12 +41,19 @@ export class ProtocolTime {
     return { value, ttl, lengthMs, overAt: this.clock.now() + lengthMs };
   }
 
-  /** A stamp for a lease that is held: never a shorter one. */
+  /**
+   * A stamp in place of one that is in the key already. If our wall clock was set back since that was made, those of the
+   * others were not: so it is counted on from there by the clock that nobody sets.
+   */
+  nextStamp(lease: OwnLease, leaseMs: number): Stamp {
+    const onward = Math.ceil((this.clock.now() + leaseMs - lease.overAt) / this.unitMs);
+    return this.stampOf(lease, Math.max(this.stamp(leaseMs).value, lease.value + onward));
+  }
+
+  /** The same, but never a shorter one. */
   laterStamp(lease: OwnLease, leaseMs: number): Stamp {
-    const stamp = this.stamp(leaseMs);
-    if (stamp.value > lease.value) return stamp;
-    const { value, overAt, lengthMs } = lease;
-    return { value, overAt, lengthMs, ttl: value - this.now() };
+    const stamp = this.nextStamp(lease, leaseMs);
+    return stamp.value > lease.value ? stamp : this.stampOf(lease, lease.value);
   }
 
   /** Whether we may not believe in it any more: from now ≥ value on, for there are clients that take over then. */
@@ -74,6 +83,15 @@ export class ProtocolTime {
     if (!/^\d+(?:\.\d*)?$/.test(held)) return undefined;
     const value = Number(held);
     // Seconds, where everybody should write milliseconds, would all look as if they were over since 1970.
-    return this.unit === 'ms' && value >= SECONDS_FROM && value < SECONDS_TO ? undefined : value;
+    const { from, to } = OTHER_UNIT[this.unit];
+    return value >= from && value < to ? undefined : value;
+  }
+
+  /** A value in place of the lease's, believed in for as long as both clocks allow. */
+  private stampOf(lease: OwnLease, value: number): Stamp {
+    const now = this.clock.now();
+    const onwardMs = lease.overAt - now + (value - lease.value) * this.unitMs;
+    const lengthMs = Math.min(onwardMs, value * this.unitMs - this.clock.wallTime());
+    return { value, overAt: now + lengthMs, lengthMs, ttl: Math.max(1, Math.ceil(lengthMs / this.unitMs)) };
   }
 }

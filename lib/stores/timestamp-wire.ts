@@ -4,6 +4,7 @@ import type { OwnLease, Stamp } from './own-leases.js';
 /** One try for a lock. */
 export interface Take {
   readonly key: string;
+  readonly owner: string;
   readonly leaseMs: number;
   /** The moment on our clock after which it must have no effect. */
   readonly expiresAt: number;

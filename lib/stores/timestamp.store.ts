@@ -25,10 +25,10 @@ import type { Renewal, Taken, TimestampWire } from './timestamp-wire.js';
  * services that use it already. For locks of your own, {@link token} is safer and faster.
  *
  * What it cannot do: leases are measured by the clients' wall clocks, so that these have to agree to within much less than
- * a lease; there are no fencing tokens; nobody is told of a lock that became free, so that waiting is asking again and
- * again; and as the value does not tell whose it is, an ask whose answer was lost keeps the lock closed for its lease. All
- * clients of a key should ask for leases of about the same length: who loses a race for an expired lock overwrites the
- * winner's expiry with its own.
+ * a lease; there are no fencing tokens; and nobody is told of a lock that became free, so that waiting is asking again and
+ * again. All clients of a key should ask for leases of about the same length: who loses a race for an expired lock
+ * overwrites the winner's expiry with its own. With scripts a second key beside the lock's, `{key}|holder`, makes requests
+ * that are sent twice harmless; with plain commands a request that is sent twice can end another's lock.
  *
  * @throws LockConfigError for options that cannot work.
  * @publicApi
@@ -46,9 +46,9 @@ interface Asking {
 }
 
 /**
- * Only this process knows which locks are its own: a value may be equal to another client's that asked in the same second. So
- * a lock counts as ours from the answer to the ask until its lease is over, by the protocol's clock and by the one that
- * nobody sets; afterwards nothing is written to the key or deleted.
+ * The value does not tell whose a lock is: it may be equal to another client's that asked in the same second. So a lock
+ * counts as ours from the answer to the ask until its lease is over, by the protocol's clock and by the one that nobody
+ * sets; afterwards nothing is written to the key or deleted.
  *
  * Before that, the value in the key is ours, or one that the loser of a race put there: it saw the expired value before we
  * replaced it, and so wrote its own soon after ours. Nobody else writes before our expiry has come. A value that lies
@@ -119,7 +119,7 @@ class TimestampStore implements LockStore {
     // Waiting in the client's queue through an outage, it might come after the end of the lease: whoever gives back repeats it.
     if (!this.wire.ready) throw unavailableBecause(new Error('there is no connection'), 'a release');
     try {
-      return await (keepMs > 0 ? this.keepClosed(owner, lease, keepMs) : this.end(owner, lease));
+      return await (keepMs > 0 ? this.keepClosed(lease, keepMs) : this.end(lease));
     } catch (error) {
       throw unavailableBecause(error, 'a release');
     }
@@ -128,7 +128,6 @@ class TimestampStore implements LockStore {
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     const renewals = requests.map((request) => this.renewalOf(request));
     const known = renewals.filter((renewal) => renewal !== undefined);
-    for (const { lease, stamp } of known) lease.writing(stamp);
     const replies = await this.wire.renew(known);
     const replyOf = new Map(known.map((renewal, i) => [renewal, replies[i] ?? 'unknown']));
     return renewals.map((renewal, i) => {
@@ -164,9 +163,9 @@ class TimestampStore implements LockStore {
   ): Promise<AskReply> {
     if (!this.wire.ready) await this.wire.prepare(key, expiresAt);
     if (!this.wire.ready) return { status: 'expired' };
-    const taken = await this.wire.take({ key, leaseMs, expiresAt, isWanted: () => asking.wanted });
+    const taken = await this.wire.take({ key, owner, leaseMs, expiresAt, isWanted: () => asking.wanted });
     if (taken.status !== 'granted') return this.refusalOf(taken);
-    this.leases.add(owner, new OwnLease(key, taken.stamp, this.time.beside));
+    this.leases.add(new OwnLease(owner, key, taken.stamp, this.time.beside));
     return { status: 'granted', token: undefined, tokens };
   }
 
@@ -176,18 +175,17 @@ class TimestampStore implements LockStore {
     return { status: 'held', queued: false, remainingMs: held === undefined ? undefined : this.time.expiresInMs(held) };
   }
 
-  private async end(owner: string, lease: OwnLease): Promise<boolean> {
+  private async end(lease: OwnLease): Promise<boolean> {
     const ended = await this.wire.end(lease);
-    this.leases.forget(owner);
+    this.leases.forget(lease.owner);
     return ended;
   }
 
-  private async keepClosed(owner: string, lease: OwnLease, keepMs: number): Promise<boolean> {
-    const stamp = this.time.stamp(keepMs);
-    lease.writing(stamp);
+  private async keepClosed(lease: OwnLease, keepMs: number): Promise<boolean> {
+    const stamp = this.time.nextStamp(lease, keepMs);
     const kept = await this.wire.keep(lease, stamp);
     if (kept) lease.wrote(stamp);
-    else this.leases.forget(owner);
+    else this.leases.forget(lease.owner);
     return kept;
   }
 

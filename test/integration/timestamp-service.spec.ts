@@ -1,8 +1,18 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockConfigError, LockLostError, LockTimeoutError, LockUnavailableError, timestamp } from 'nestjs-redis-lock';
+import {
+  LockClosedError,
+  LockConfigError,
+  LockLostError,
+  LockTimeoutError,
+  LockUnavailableError,
+  timestamp,
+} from 'nestjs-redis-lock';
 import { RedisProxy } from '../support/proxy.js';
+import { startRedis } from '../support/redis/index.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
@@ -38,9 +48,10 @@ describe.each([true, false])('a lock service on timestamps, scripts: %s', (scrip
     expect(await redis.exists(lock.key)).toBe(0);
   });
 
-  it('has no fencing tokens', async () => {
+  it('has no fencing tokens, and says so by its name', async () => {
     const lock = await start('s', 2_000).acquire('account:1');
     expect(() => lock.fencingToken).toThrow(LockConfigError);
+    expect(() => lock.fencingToken).toThrow('gives no fencing tokens');
     await lock.release();
   });
 
@@ -131,4 +142,70 @@ it('plain commands do without scripts and TIME', async () => {
   expect(await lock.release()).toBe(true);
   expect(running.warnings).toEqual([]);
   await proxy.close();
+});
+
+it.each([
+  ['EVAL', { scripts: true }, 'this server has no scripts, which only timestamp({ scripts: false }) can do without'],
+  ['SETNX', { scripts: false }, 'Redis refused the command'],
+])('a server without %s is told of for what it is', async (command, options, why) => {
+  const proxy = await RedisProxy.start(testRedisUrl());
+  proxy.refuseCommands([command, `${command}SHA`], `ERR unknown command '${command}', with args beginning with: 'x'`);
+  const locks = running.start({ redis: proxy.url, store: timestamp(options), ttlMs: 1_000 });
+  const refused = expect.objectContaining({ permanent: true, message: expect.stringContaining(why) });
+  await expect(locks.acquire('account:1')).rejects.toEqual(refused);
+  await proxy.close();
+});
+
+it('an ask that is under way when the module closes leaves nothing behind', async () => {
+  const proxy = await RedisProxy.start(testRedisUrl());
+  const locks = running.start({ redis: proxy.url, store: timestamp(), ttlMs: 10_000 });
+  await locks.using('account:1', () => undefined);
+  proxy.delay('replies', 100);
+  const asked = locks.acquire('account:2').catch((error: unknown) => error);
+  await eventually('it stands in Redis', async () => (await redis.exists(running.keyOf('account', '2'))) === 1);
+  await running.close();
+  expect(await asked).toBeInstanceOf(LockClosedError);
+  expect(await redis.keys(`*${running.prefix}*`)).toEqual([]);
+  await proxy.close();
+});
+
+describe('the commands that the page of algorithms lists for a user with an ACL', () => {
+  const page = readFileSync(join(__dirname, '../../docs/algorithms.md'), 'utf8');
+  const wants = /Where Redis users have ACLs, it needs ([\s\S]*?)\n\n/.exec(page)?.[1] ?? '';
+  const [forScripts, forPlain] = wants
+    .split('`scripts: false`')
+    .map((list) => [...list.matchAll(/`([A-Z]+)`/g)].map(([, command]) => command.toLowerCase()));
+
+  it.each([
+    { scripts: true, listed: forScripts, helpers: ['~{*_lock}|holder'] },
+    { scripts: false, listed: forPlain, helpers: [] },
+  ])('are enough for all of it, scripts: $scripts', async ({ scripts, listed, helpers }) => {
+    const server = await startRedis({ local: true });
+    const admin = new Redis(server.url);
+    const may = ['info', ...listed].map((command) => `+${command}`);
+    await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*_lock', ...helpers, ...may);
+    const locks = running.start({
+      redis: server.url.replace('redis://', 'redis://guest:any@'),
+      store: timestamp({ scripts, unit: 'ms' }),
+      ttlMs: 300,
+      key: (resource) => `${resource}_lock`,
+    });
+    const lock = await locks.acquire('account:1');
+    await sleep(400);
+    lock.assertHeld();
+    expect(await locks.tryAcquire('account:1')).toBeNull();
+    expect(await locks.inspect('account:1')).toMatchObject({ isOwn: true });
+    expect(await lock.release()).toBe(true);
+    await locks.using('account:1', { minHoldMs: 20 }, () => undefined);
+    await admin.set('account:2_lock', Date.now() - 1);
+    await locks.using('account:2', () => undefined);
+    await admin.set('account:3_lock', 'somebody');
+    expect(await locks.inspect('account:3')).toMatchObject({ holder: 'somebody' });
+    const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];
+    const refused = log.map((entry) => entry[entry.indexOf('object') + 1]);
+    // But for what ioredis says of itself.
+    expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
+    admin.disconnect();
+    await server.stop();
+  });
 });

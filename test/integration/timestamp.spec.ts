@@ -77,6 +77,13 @@ describe.each([true, false])('locks by timestamps, scripts: %s', (scripts) => {
     expect(await locks.status(ours, owner)).toBe('granted');
   });
 
+  it('milliseconds where seconds are agreed on are no time of which anybody could tell how far it is', async () => {
+    const milliseconds = String(locks.clock.wall - 60_000);
+    await locks.admin.set(locks.key, milliseconds);
+    expect(await locks.ask(ours, owner)).toEqual({ status: 'held', queued: false, remainingMs: undefined });
+    expect(await ours.inspect(locks.key)).toMatchObject({ holder: milliseconds, remainingMs: Infinity });
+  });
+
   it('ours ends at now = value: it is neither deleted nor renewed from then on', async () => {
     await locks.ask(ours, owner);
     locks.clock.wall += 11_000;
@@ -100,6 +107,27 @@ describe.each([true, false])('locks by timestamps, scripts: %s', (scripts) => {
     await locks.admin.set(locks.key, locks.clock.wall + 3_600_051);
     expect(await locks.release(ours, owner)).toBe(false);
     expect(await locks.value()).not.toBeNull();
+  });
+
+  it('a wall clock that was set back ends no lease sooner for its holder than for the others', async () => {
+    const before = locks.seconds;
+    await locks.ask(ours, owner);
+    locks.clock.wall -= 8_000;
+    expect(await locks.extend(ours, owner, 20_000)).toBe('renewed');
+    expect(await locks.value()).toBe(String(before + 21));
+    expect(await locks.admin.pttl(locks.key)).toBeLessThanOrEqual(21_000);
+    expect(await locks.extend(ours, owner, 5_000)).toBe('renewed');
+    expect(await locks.value()).toBe(String(before + 21));
+    expect(await locks.release(ours, owner, 3_000)).toBe(true);
+    expect(await locks.value()).toBe(String(before + 4));
+  });
+
+  it('a wall clock that was set forward makes no lease longer for its holder', async () => {
+    await locks.ask(ours, owner);
+    locks.clock.wall += 5_000;
+    expect(await locks.extend(ours, owner)).toBe('renewed');
+    expect(await locks.value()).toBe(String(locks.seconds + 11));
+    expect(await locks.admin.pttl(locks.key)).toBeLessThanOrEqual(11_000);
   });
 
   it.each([-1, 1, 2])("a loser's GETSET of a value %i s later takes nothing from the holder", async (later) => {

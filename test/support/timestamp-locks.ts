@@ -28,7 +28,8 @@ export class TimestampLocks {
   readonly clock = new WallClock();
   readonly admin = new Redis(testRedisUrl());
   readonly outcomes: string[] = [];
-  private readonly clients: Redis[] = [this.admin];
+  /** The admin's, and one of each store. */
+  readonly clients: Redis[] = [this.admin];
   private owners = 0;
   private readonly heard = (event: unknown): void => {
     const { key, outcome } = event as TimestampOutcomeEvent;
@@ -45,8 +46,13 @@ export class TimestampLocks {
   }
 
   /** One more client of the key; `meanwhile` runs before each of its commands of that name, once. */
-  async store(options: TimestampOptions, meanwhile: Record<string, () => Promise<unknown>> = {}): Promise<LockStore> {
-    const client = new Redis(testRedisUrl());
+  async store(
+    options: TimestampOptions,
+    meanwhile: Record<string, () => Promise<unknown>> = {},
+    url = testRedisUrl(),
+  ): Promise<LockStore> {
+    const client = new Redis(url);
+    client.on('error', () => undefined);
     await client.ping();
     this.clients.push(client);
     const redis = new Proxy(client, {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { LockTimeoutError } from 'nestjs-redis-lock';
 import { faultyLocks, LOCKED_KEY as KEY, outcome } from '../support/locks.js';
 
@@ -30,7 +30,7 @@ describe('where the store has no queue', () => {
     expect(store.asks).toHaveLength(14);
   });
 
-  it('its limit of refusals ends the waiting of all, as busy, before waitMs is over', async () => {
+  it('its limit of refusals ends the waiting of those who have seen them, as busy, before waitMs is over', async () => {
     const { clock, locks, store, stranger } = unqueuedLocks();
     store.less.retry = { pauseMs: 100, limit: 3 };
     await stranger.take(KEY);
@@ -44,6 +44,32 @@ describe('where the store has no queue', () => {
     expect(second.error).toBeInstanceOf(LockTimeoutError);
     await clock.advance(10_000);
     expect(store.asks).toHaveLength(3);
+  });
+
+  it('its limit counts for each by itself: whoever came later is asked for longer', async () => {
+    const { clock, locks, store, stranger } = unqueuedLocks();
+    store.less.retry = { pauseMs: 100, limit: 3 };
+    await stranger.take(KEY);
+    const first = outcome(locks.acquire('goods:300', { waitMs: Infinity }));
+    await clock.advance(100);
+    const second = outcome(locks.acquire('goods:300', { waitMs: Infinity }));
+    await clock.advance(50);
+    expect(first.error).toBeInstanceOf(LockTimeoutError);
+    expect(second).toEqual({});
+    await clock.advance(150);
+    expect(second.error).toBeInstanceOf(LockTimeoutError);
+    expect(store.asks).toHaveLength(5);
+  });
+
+  it('its limit is not stepped over by an ask that could not be delivered', async () => {
+    const { clock, locks, store, stranger } = unqueuedLocks();
+    store.less.retry = { pauseMs: 100, limit: 3 };
+    await stranger.take(KEY);
+    const waiting = outcome(locks.acquire('goods:300', { waitMs: Infinity }));
+    await clock.advance(100);
+    jest.spyOn(store, 'ask').mockResolvedValueOnce({ status: 'expired' });
+    await clock.advance(1_000);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
   });
 
   it('the news that a key may be free is reason to ask at once', async () => {

@@ -37,7 +37,7 @@ describe('the memory of own leases', () => {
     let over = true;
     const leases = new OwnLeases(() => over);
     const add = (owner: number) =>
-      leases.add(`a:${owner}`, new OwnLease('key', { value: owner, overAt: 0, lengthMs: 1, ttl: 1 }, 1));
+      leases.add(new OwnLease(`a:${owner}`, 'key', { value: owner, overAt: 0, lengthMs: 1, ttl: 1 }, 1));
     for (let owner = 0; owner < 10_000; owner += 1) add(owner);
     expect(leases.size).toBeLessThanOrEqual(64);
     over = false;
