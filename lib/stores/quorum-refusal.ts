@@ -46,6 +46,7 @@ function errorOf(name: string, outcome: Outcome): Error {
   return new Error(`${name}: the lock is held by others, for another ${outcome.remainingMs} ms`);
 }
 
-function isHeld(outcome: Outcome): outcome is HeldThere {
+/** Others have it there. */
+export function isHeld(outcome: Outcome): outcome is HeldThere {
   return typeof outcome === 'object' && 'status' in outcome && outcome.status === 'held';
 }
