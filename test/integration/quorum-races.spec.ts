@@ -23,7 +23,8 @@ async function causesOf(asked: Promise<unknown>): Promise<string[]> {
     () => undefined,
     (reason: Error) => reason,
   );
-  return (error?.cause as AggregateError).errors.map(String);
+  const { errors } = error?.cause as AggregateError;
+  return errors.map(String);
 }
 
 /** An instance that reaches one master, which has it connected, by a way of its own. */
