@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { LockService } from 'nestjs-redis-lock';
+import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { luaScripts } from '../../lib/lua/index.js';
 import { healScript } from '../../lib/stores/quorum-scripts.js';
 import { Masters } from '../support/masters.js';
@@ -19,11 +19,9 @@ const occupy = (master: number, ms = 60_000) => here.admins[master].set(here.key
 
 /** What each master has answered to an ask that failed. */
 async function causesOf(asked: Promise<unknown>): Promise<string[]> {
-  const error = await asked.then(
-    () => undefined,
-    (reason: Error) => reason,
-  );
-  const { errors } = error?.cause as AggregateError;
+  const error = await asked.catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(LockUnavailableError);
+  const { errors } = (error as LockUnavailableError).cause as AggregateError;
   return errors.map(String);
 }
 
