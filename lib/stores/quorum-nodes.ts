@@ -74,8 +74,11 @@ function nameOf(client: RedisClient): string | undefined {
   return options.path ?? addressOf(options);
 }
 
+const LOOPBACK = ['localhost', '::1', '0.0.0.0', '::', ''];
+
 function addressOf({ host = 'localhost', port = 6379 }: Address): string {
-  return `${host === 'localhost' ? '127.0.0.1' : host}:${port}`;
+  const name = host.toLowerCase();
+  return `${LOOPBACK.includes(name) ? '127.0.0.1' : name}:${port}`;
 }
 
 function refused(why: string): LockConfigError {
