@@ -51,6 +51,7 @@ export class QuorumNode {
   outage: Error | undefined;
   private readonly connection: RedisConnection;
   private readonly unanswered: Unanswered;
+  private listener: NodeListener | undefined;
   /** Releases that could not be sent, to follow as soon as it can. */
   private readonly debts = new Debts();
 
@@ -62,26 +63,22 @@ export class QuorumNode {
     { requestTimeoutMs, nodeTimeoutMs }: NodeTimeouts,
   ) {
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
-    this.unanswered = new Unanswered(clock, nodeTimeoutMs, () => this.payBack());
+    this.unanswered = new Unanswered(clock, nodeTimeoutMs, {
+      overdue: () => this.down(new Error(`no answer within ${nodeTimeoutMs} ms`)),
+      recovered: () => this.up(),
+    });
   }
 
   listen(listener: NodeListener): () => void {
+    this.listener = listener;
     return this.connection.listen({
       // One node's end is not the store's: what was asked has a timeout, and others answer.
       disconnected: () => {
         this.unanswered.forget();
         this.outage ??= new Error('the connection has ended');
       },
-      unreachable: (error) => {
-        this.outage = error;
-        listener.down(this);
-      },
-      reachable: () => {
-        const wasDown = this.outage !== undefined;
-        this.outage = undefined;
-        if (wasDown) listener.up(this);
-        this.payBack();
-      },
+      unreachable: (error) => this.down(error),
+      reachable: () => this.up(),
     });
   }
 
@@ -174,7 +171,15 @@ export class QuorumNode {
     return answer;
   }
 
-  private payBack(): void {
+  private down(outage: Error): void {
+    this.outage = outage;
+    this.listener?.down(this);
+  }
+
+  private up(): void {
+    const wasDown = this.outage !== undefined;
+    this.outage = undefined;
+    if (wasDown) this.listener?.up(this);
     for (const release of this.debts.take(this.clock.now())) this.release(release).catch(() => undefined);
   }
 

@@ -14,8 +14,11 @@ export class Unanswered {
   constructor(
     private readonly clock: Clock,
     private readonly timeoutMs: number,
-    /** It has answered after all. */
-    private readonly recovered: () => void,
+    private readonly listener: {
+      overdue(): void;
+      /** It has answered after all. */
+      recovered(): void;
+    },
   ) {}
 
   async track<T>(answer: Promise<T>): Promise<T> {
@@ -28,7 +31,7 @@ export class Unanswered {
       this.requests.delete(request);
       if (this.overdue) {
         this.overdue = false;
-        this.recovered();
+        this.listener.recovered();
       }
     }
   }
@@ -46,7 +49,7 @@ export class Unanswered {
     if (oldest === undefined) return;
     if (oldest === this.suspect) {
       this.overdue = true;
-      return;
+      return this.listener.overdue();
     }
     const restMs = oldest.sentAt + this.timeoutMs - this.clock.now();
     if (restMs <= 0) this.suspect = oldest;

@@ -42,8 +42,8 @@ export interface QuorumOptions {
  * it again no sooner than the longest lease, or with `appendfsync always`), one whose clock is set forward by a lease, one that
  * evicts keys. Whoever is stopped for longer than a lease learns of it when it is over: what is locked should refuse fencing
  * tokens lower than the last (Kleppmann, {@link https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html | "How to do distributed locking"}).
- * These rise with every grant, whatever the nodes' clocks, as long as a majority keeps its data, and also beyond that while the
- * clocks agree.
+ * These rise with every grant, whatever the nodes' clocks, as long as the majority that gave the last one keeps its data, and also
+ * beyond that while the clocks agree.
  *
  * There is no queue: who waits asks again and again, 10 to 200 ms apart.
  *

@@ -170,6 +170,18 @@ describe('a node that hangs', () => {
     });
   });
 
+  it('is told of once, as one that cannot be reached', async () => {
+    const { way, locks } = await byWayTo(2);
+    way.hold('replies');
+    for (const id of [1, 2]) {
+      await locks.using(`goods:${id}`, () => undefined);
+      await eventually('it is told of', () => here.warnings.length > 0);
+    }
+    expect(here.warnings).toEqual([expect.stringContaining('locks go on with 2 of 3 nodes: no answer within 200 ms')]);
+    way.resume('replies');
+    await locks.using('goods:3', () => here.lockedOn(0));
+  });
+
   it('is not sent renewals and questions for ever', async () => {
     const { way, locks } = await byWayTo(2);
     const lock = await locks.acquire('goods:300', { ttlMs: 60_000 });
