@@ -48,8 +48,8 @@ export class Renewal {
   readonly over: Promise<unknown>;
   private readonly locks: readonly Renewed[];
   private readonly until: number;
-  /** Owners who have released meanwhile. */
-  private readonly ended = new Set<string>();
+  /** Owners who have not released meanwhile. */
+  private readonly holders: Set<string>;
   private readonly timer: Timer;
   private resolve!: (replies: readonly ExtendReply[]) => void;
 
@@ -59,6 +59,7 @@ export class Renewal {
   ) {
     const { nodes, clock, requestTimeoutMs } = tools;
     this.locks = requests.map((request) => new Renewed(request, nodes.length));
+    this.holders = new Set(requests.map(({ owner }) => owner));
     this.until = clock.now() + requestTimeoutMs;
     this.replies = new Promise((resolve) => (this.resolve = resolve));
     this.timer = clock.schedule(requestTimeoutMs, () => this.answer(), true);
@@ -73,7 +74,7 @@ export class Renewal {
 
   /** Its lock is not given back to any node from now on. */
   released(owner: string): void {
-    this.ended.add(owner);
+    this.holders.delete(owner);
   }
 
   private async heard(node: number, answers: readonly (NodeRenewal | Error)[]): Promise<void> {
@@ -98,10 +99,10 @@ export class Renewal {
 
   private async heal(node: QuorumNode, { request, value, fence }: Renewed): Promise<void> {
     const { keys, owner, leaseMs } = request;
-    if (this.ended.has(owner)) return;
+    if (!this.holders.has(owner)) return;
     const healed = await node.heal(keys[0], value, fence, leaseMs, this.until).catch(() => false);
     // A script that the node had forgotten is sent again, behind the release.
-    if (!healed || !this.ended.has(owner)) return;
+    if (!healed || this.holders.has(owner)) return;
     const forgetAt = this.tools.clock.now() + leaseMs;
     await node.release({ key: keys[0], owner, keepUntil: 0, forgetAt }).catch(() => false);
   }

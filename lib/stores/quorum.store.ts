@@ -122,7 +122,7 @@ class QuorumStore implements LockStore {
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     if (requests.length === 0) return [];
-    this.longestLeaseMs = Math.max(this.longestLeaseMs, ...requests.map(({ leaseMs }) => leaseMs));
+    for (const { leaseMs } of requests) this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
     const renewal = new Renewal(this.tools, requests);
     this.renewals.add(renewal);
     void renewal.over.then(() => this.renewals.delete(renewal));
