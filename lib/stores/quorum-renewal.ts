@@ -50,19 +50,19 @@ export class Renewal {
   private readonly until: number;
   /** Owners who have not released meanwhile. */
   private readonly holders: Set<string>;
-  private readonly timer: Timer;
+  private timer: Timer;
   private resolve!: (replies: readonly ExtendReply[]) => void;
 
   constructor(
     private readonly tools: QuorumTools,
     requests: readonly ExtendRequest[],
   ) {
-    const { nodes, clock, requestTimeoutMs } = tools;
+    const { nodes, clock, requestTimeoutMs, nodeTimeoutMs } = tools;
     this.locks = requests.map((request) => new Renewed(request, nodes.length));
     this.holders = new Set(requests.map(({ owner }) => owner));
     this.until = clock.now() + requestTimeoutMs;
     this.replies = new Promise((resolve) => (this.resolve = resolve));
-    this.timer = clock.schedule(requestTimeoutMs, () => this.answer(), true);
+    this.timer = clock.schedule(nodeTimeoutMs, () => this.late(), true);
     const answers = nodes.map((node, i) =>
       node.extend(requests).then(
         (heard) => this.heard(i, heard),
@@ -90,6 +90,13 @@ export class Renewal {
     }
     if (this.locks.every(({ decided }) => decided)) this.answer();
     await Promise.all(heals);
+  }
+
+  /** Slow nodes are waited for longer only where no lock's answer waits with them. */
+  private late(): void {
+    if (this.locks.some(({ decided }) => decided)) return this.answer();
+    const { clock } = this.tools;
+    this.timer = clock.schedule(this.until - clock.now(), () => this.answer(), true);
   }
 
   private answer(): void {

@@ -206,6 +206,17 @@ describe('a node that hangs', () => {
 });
 
 describe('a master that has lost a lock', () => {
+  it('does not keep the answer from other locks of the same renewal, while another hangs', async () => {
+    const { way, locks } = await byWayTo(2);
+    const [lossy, sound] = await Promise.all([1, 2].map((id) => locks.acquire(`goods:30${id}`, { ttlMs: 900 })));
+    await eventually('all have both', async () => (await here.admins[2].keys('*30?')).length === 2);
+    await here.admins[1].del(here.key.replace('300', '301'));
+    way.hold('requests');
+    await eventually('one is lost', () => lossy.signal.aborted);
+    await sleep(100);
+    sound.assertHeld();
+  });
+
   it('does not get it back behind its release, by a script that it had forgotten', async () => {
     const { way, locks } = await byWayTo(2);
     const lock = await locks.acquire('goods:300', { ttlMs: 60_000 });
