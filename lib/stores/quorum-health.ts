@@ -32,13 +32,13 @@ export class QuorumHealth implements NodeListener {
 
   /** Once for each time that a node is gone; not while it is unknown whether there is a majority. */
   private tellOfSome(): void {
-    const known = this.nodes.filter((node) => node.known).length;
-    if (known * 2 < this.nodes.length) return;
+    const serving = this.nodes.filter(({ known, outage }) => known && outage === undefined).length;
+    if (serving * 2 < this.nodes.length) return;
     for (const node of this.nodes) {
       const { name, outage } = node;
       if (outage === undefined || this.toldOf.has(node)) continue;
       this.toldOf.add(node);
-      const others = `${known} of ${this.nodes.length} nodes`;
+      const others = `${serving} of ${this.nodes.length} nodes`;
       this.listener.degraded(`${name} cannot be reached, locks go on with ${others}: ${messageOf(outage)}`);
     }
   }

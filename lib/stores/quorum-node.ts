@@ -18,6 +18,7 @@ import {
 import type { RedisClient } from './redis-client.js';
 import { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
+import { Unanswered } from './quorum-unanswered.js';
 import { wholeMs } from './token-scripts.js';
 
 /** An ask, as all nodes get it. */
@@ -28,8 +29,11 @@ export interface NodeAsk extends LockOwnership {
   readonly proposedToken: number;
   /** The moment, on our clock, after which it must have no effect any more. */
   readonly expiresAt: number;
-  /** Whether it shall be sent still. */
-  readonly wanted: () => boolean;
+}
+
+export interface NodeTimeouts {
+  readonly requestTimeoutMs: number;
+  readonly nodeTimeoutMs: number;
 }
 
 /** Who wants to know whether a node can be reached. */
@@ -39,15 +43,15 @@ export interface NodeListener {
 }
 
 /**
- * One of the masters: a connection with a clock of its own. A node that owes an answer for too long is not asked for locks any
- * more until it has answered something, so that nothing piles up before it, and nobody waits for it twice.
+ * One of the masters: a connection with a clock of its own. A node that owes an answer for too long is not asked anything more
+ * until it has answered something, so that nothing piles up before it, and nobody waits for it twice.
  */
 export class QuorumNode {
   /** Why it cannot be reached; undefined while it can, as far as is known. */
   outage: Error | undefined;
   private readonly connection: RedisConnection;
-  private overdue = false;
-  private unanswered = 0;
+  private readonly unanswered: Unanswered;
+  private listener: NodeListener | undefined;
   /** Releases that could not be sent, to follow as soon as it can. */
   private readonly debts = new Debts();
 
@@ -56,29 +60,25 @@ export class QuorumNode {
     readonly name: string,
     readonly client: RedisClient,
     private readonly clock: Clock,
-    requestTimeoutMs: number,
+    { requestTimeoutMs, nodeTimeoutMs }: NodeTimeouts,
   ) {
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
+    this.unanswered = new Unanswered(clock, nodeTimeoutMs, {
+      overdue: () => this.down(new Error(`no answer within ${nodeTimeoutMs} ms`)),
+      recovered: () => this.up(),
+    });
   }
 
   listen(listener: NodeListener): () => void {
+    this.listener = listener;
     return this.connection.listen({
       // One node's end is not the store's: what was asked has a timeout, and others answer.
       disconnected: () => {
-        this.overdue = false;
+        this.unanswered.forget();
         this.outage ??= new Error('the connection has ended');
       },
-      unreachable: (error) => {
-        this.outage = error;
-        listener.down(this);
-      },
-      reachable: () => {
-        this.overdue = false;
-        const wasDown = this.outage !== undefined;
-        this.outage = undefined;
-        if (wasDown) listener.up(this);
-        this.payBack();
-      },
+      unreachable: (error) => this.down(error),
+      reachable: () => this.up(),
     });
   }
 
@@ -94,109 +94,115 @@ export class QuorumNode {
 
   /** Waits until its clock is known, at most until `until`. */
   async synchronise(until: number): Promise<void> {
-    await this.named(this.connection.synchronise(until));
+    await this.connection.synchronise(until).catch((error: unknown) => {
+      throw this.failure(error);
+    });
     if (!this.known) throw this.noConnection();
   }
 
-  /** Asks for its vote. Rejects with a `LockUnavailableError` that names it. */
-  async ask(ask: NodeAsk): Promise<NodeVote> {
-    if (this.overdue) throw this.failure(new Error('it has not answered an earlier request yet'));
+  /**
+   * Asks for its vote. Rejects with a `LockUnavailableError` that names it.
+   * @param leaves asked right before the request leaves: whether it still shall.
+   */
+  async ask(ask: NodeAsk, leaves: () => boolean): Promise<NodeVote> {
     // One that nothing is known of yet is just being connected.
-    if (!this.connection.ready && (this.known || this.outage !== undefined)) throw this.noConnection();
+    if (this.known || this.outage !== undefined) this.demandReady();
     if (!this.known) await this.synchronise(ask.expiresAt);
-    let answer = await this.askOnce(ask);
+    let answer = await this.askOnce(ask, leaves);
     // Its clock may have been set forward since it was last heard: its answer has told, so ask once more.
-    if (answer.status === 'late') answer = await this.askOnce(ask);
+    if (answer.status === 'late') answer = await this.askOnce(ask, leaves);
     if (answer.status !== 'late') return answer;
     throw this.failure(new Error('the request could not be delivered in time'));
   }
 
-  /** It has not answered in time: it is not asked again before it has. */
-  late(timeoutMs: number): LockUnavailableError {
-    this.overdue = this.unanswered > 0;
-    return this.failure(new Error(`no answer within ${timeoutMs} ms`));
-  }
-
   /** Writes a token back that others gave, and closes all up to `last`; false if the lock is not that round's any more. */
   settle(key: string, round: string, token: number, last: number): Promise<boolean> {
-    return this.named(settleScript.run(this.connection, [key, fenceKey(key)], [round, String(token), String(last)]));
+    return this.sent(settleScript.run(this.connection, [key, fenceKey(key)], [round, String(token), String(last)]));
   }
 
   /** Releases, at the latest when it is back. Rejects if it cannot be told now. */
-  release(release: NodeRelease): Promise<boolean> {
-    if (this.overdue || !this.connection.ready) {
-      this.debts.add(release);
-      return Promise.reject(this.noConnection());
-    }
+  async release(release: NodeRelease): Promise<boolean> {
     const { key, owner, keepUntil } = release;
     const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
-    return this.named(releaseScript.run(this.connection, [key], [owner, String(keepMs)])).catch((error: unknown) => {
+    try {
+      this.demandReady();
+      return await this.sent(releaseScript.run(this.connection, [key], [owner, String(keepMs)]));
+    } catch (error) {
       if (!(error as LockUnavailableError).permanent) this.debts.add(release);
       throw error;
-    });
+    }
   }
 
   /** Renews many in one pipeline; an answer, or an error, for each. */
   async extend(
     requests: readonly (LockOwnership & { readonly leaseMs: number })[],
   ): Promise<readonly (NodeRenewal | Error)[]> {
-    if (!this.connection.ready) throw this.noConnection();
+    this.demandReady();
     const calls = requests.map(({ keys: [key], owner, leaseMs }) => ({
       keys: [key, fenceKey(key)],
       args: [owner, wholeMs(leaseMs)],
     }));
-    return extendScript.runAll(this.connection, calls);
+    return this.sent(extendScript.runAll(this.connection, calls));
   }
 
-  /** Gives a lock back that it has lost, unless somebody has it, or `until` is over before that arrives. */
-  async heal(key: string, value: string, fence: number, leaseMs: number, until: number): Promise<void> {
+  /** Gives a lock back that it has lost; false if somebody has it, or `until` was over before that arrived. */
+  async heal(key: string, value: string, fence: number, leaseMs: number, until: number): Promise<boolean> {
     const deadline = this.microsAt(until);
-    if (deadline === undefined) return;
+    if (deadline === undefined) return false;
     const args = [value, String(fence), wholeMs(leaseMs), String(deadline)];
-    await healScript.run(this.connection, [key, fenceKey(key)], args);
+    return this.sent(healScript.run(this.connection, [key, fenceKey(key)], args));
   }
 
   async inspect(key: string): Promise<NodeLock | null> {
-    if (!this.connection.ready) throw this.noConnection();
-    return this.named(inspectScript.run(this.connection, [key], []));
+    this.demandReady();
+    return this.sent(inspectScript.run(this.connection, [key], []));
   }
 
-  private async askOnce(ask: NodeAsk): Promise<NodeAnswer> {
-    const { keys, owner, round, leaseMs, tokens, proposedToken, expiresAt, wanted } = ask;
+  private async askOnce(ask: NodeAsk, leaves: () => boolean): Promise<NodeAnswer> {
+    const { keys, owner, round, leaseMs, tokens, proposedToken, expiresAt } = ask;
     const [key] = keys;
     const deadline = this.microsAt(expiresAt);
     const sentAt = this.clock.now();
-    if (deadline === undefined || sentAt >= expiresAt || !wanted()) return { status: 'late', now: 0 };
+    if (deadline === undefined || sentAt >= expiresAt || !leaves()) return { status: 'late', now: 0 };
     const terms = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposedToken)];
     const args = [owner, String(round), ...terms];
-    const answer = await this.named(askScript.run(this.connection, [key, fenceKey(key)], args));
+    const answer = await this.sent(askScript.run(this.connection, [key, fenceKey(key)], args));
     this.connection.heard(answer.now, sentAt);
     return answer;
   }
 
-  private payBack(): void {
+  private down(outage: Error): void {
+    this.outage = outage;
+    this.listener?.down(this);
+  }
+
+  private up(): void {
+    const wasDown = this.outage !== undefined;
+    this.outage = undefined;
+    if (wasDown) this.listener?.up(this);
     for (const release of this.debts.take(this.clock.now())) this.release(release).catch(() => undefined);
+  }
+
+  /** Throws the reason why nothing can be sent now, if there is one. */
+  private demandReady(): void {
+    if (this.unanswered.overdue) throw this.failure(new Error('it has not answered an earlier request yet'));
+    if (!this.connection.ready) throw this.noConnection();
   }
 
   private noConnection(): LockUnavailableError {
     return this.failure(this.outage ?? new Error(`no connection (${this.client.status})`));
   }
 
-  private async named<T>(answer: Promise<T>): Promise<T> {
-    this.unanswered += 1;
+  private async sent<T>(answer: Promise<T>): Promise<T> {
     try {
-      return await answer;
+      return await this.unanswered.track(answer);
     } catch (error) {
       throw this.failure(error);
-    } finally {
-      this.unanswered -= 1;
-      const wasOverdue = this.overdue;
-      this.overdue = false;
-      if (wasOverdue) this.payBack();
     }
   }
 
-  private failure(error: unknown): LockUnavailableError {
+  /** An error that names this node. */
+  failure(error: unknown): LockUnavailableError {
     return error instanceof LockUnavailableError ? error : unavailableBecause(error, `a request to ${this.name}`);
   }
 }

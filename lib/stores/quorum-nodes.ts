@@ -1,7 +1,7 @@
 import type { RedisOptions } from 'ioredis';
 import type { Clock } from '../core/clock.js';
 import { LockConfigError } from '../core/errors.js';
-import { QuorumNode } from './quorum-node.js';
+import { type NodeTimeouts, QuorumNode } from './quorum-node.js';
 import type { RedisClient } from './redis-client.js';
 import type { StoreContext } from './store-context.js';
 
@@ -9,11 +9,9 @@ import type { StoreContext } from './store-context.js';
 export type NodeAddress = string | RedisOptions | RedisClient;
 
 /** What the parts of a quorum store share. */
-export interface QuorumTools {
+export interface QuorumTools extends NodeTimeouts {
   readonly nodes: readonly QuorumNode[];
   readonly clock: Clock;
-  readonly requestTimeoutMs: number;
-  readonly nodeTimeoutMs: number;
 }
 
 const NODE_TIMEOUT_MS = 200;
@@ -28,7 +26,12 @@ export function nodeTimeoutOf(given: number | undefined, requestTimeoutMs: numbe
 }
 
 /** @throws LockConfigError for a number of nodes that makes no quorum, and for nodes that are not several. */
-export function openNodes(given: readonly NodeAddress[], context: StoreContext): readonly QuorumNode[] {
+export function openNodes(
+  given: readonly NodeAddress[],
+  context: StoreContext,
+  nodeTimeoutMs: number,
+): readonly QuorumNode[] {
+  const { clock, requestTimeoutMs } = context;
   if (!Array.isArray(given)) throw refused('nodes have to be an array of URLs, options of ioredis or clients');
   const { length } = given;
   const why = 'a majority has to survive the loss of a node, and an even number survives no more losses than one less';
@@ -41,7 +44,7 @@ export function openNodes(given: readonly NodeAddress[], context: StoreContext):
   const clients = given.map((address) => context.open(address).client);
   const nodes = clients.map((client, i) => {
     const name = nameOf(client) ?? `node ${i + 1}`;
-    return new QuorumNode(name, client, context.clock, context.requestTimeoutMs);
+    return new QuorumNode(name, client, clock, { requestTimeoutMs, nodeTimeoutMs });
   });
   for (const [i, { name, client }] of nodes.entries()) {
     const first = nodes.findIndex((other) => other.client === client || other.name === name);
@@ -71,8 +74,11 @@ function nameOf(client: RedisClient): string | undefined {
   return options.path ?? addressOf(options);
 }
 
+const LOOPBACK = ['localhost', '::1', '0.0.0.0', '::', ''];
+
 function addressOf({ host = 'localhost', port = 6379 }: Address): string {
-  return `${host === 'localhost' ? '127.0.0.1' : host}:${port}`;
+  const name = host.toLowerCase();
+  return `${LOOPBACK.includes(name) ? '127.0.0.1' : name}:${port}`;
 }
 
 function refused(why: string): LockConfigError {

@@ -27,8 +27,10 @@ export function poll<Answer, Result>(
       vote.cast(node, ballot);
       const result = decide(vote, answers);
       if (result !== undefined) resolve(result);
-      else if (vote.unreachable || vote.complete)
+      else if (vote.unreachable)
         reject(noMajority(`${subject} got no answer of use from a majority of the nodes`, nodes, outcomes));
+      else if (vote.complete)
+        reject(noMajority(`${subject} got answers of which no ${vote.majority} agree`, nodes, outcomes));
     };
     for (const [i, node] of nodes.entries()) {
       const answered = (answer: Answer): void => {

@@ -18,7 +18,7 @@ export function freeIn(missing: number, majority: number, outcomes: readonly Out
   return held.map(({ remainingMs }) => remainingMs).toSorted((one, other) => one - other)[missing - 1];
 }
 
-/** No majority of the nodes could be asked. The cause has what each of them has answered. */
+/** No majority of the nodes could be asked, or could be told from what they have answered. The cause has what each of them has answered. */
 export function noMajority(
   why: string,
   nodes: readonly QuorumNode[],
@@ -28,7 +28,8 @@ export function noMajority(
   const failures = errors.filter((_, i) => outcomes[i] === undefined || outcomes[i] instanceof Error);
   const answered = nodes.length - failures.length;
   const majority = Math.floor(nodes.length / 2) + 1;
-  const count = `${answered} of ${nodes.length} nodes have answered, ${majority} are needed`;
+  const needed = answered < majority ? `, ${majority} are needed` : '';
+  const count = `${answered} of ${nodes.length} nodes have answered${needed}`;
   const [first] = failures.map(messageOf);
   const message = `${why}: ${count}${first === undefined ? '' : `; ${first}`}`;
   const refusedForGood = outcomes.filter((outcome) => outcome instanceof LockUnavailableError && outcome.permanent);
@@ -46,6 +47,7 @@ function errorOf(name: string, outcome: Outcome): Error {
   return new Error(`${name}: the lock is held by others, for another ${outcome.remainingMs} ms`);
 }
 
-function isHeld(outcome: Outcome): outcome is HeldThere {
+/** Others have it there. */
+export function isHeld(outcome: Outcome): outcome is HeldThere {
   return typeof outcome === 'object' && 'status' in outcome && outcome.status === 'held';
 }

@@ -44,24 +44,25 @@ class Renewed {
  */
 export class Renewal {
   readonly replies: Promise<readonly ExtendReply[]>;
-  /** When all nodes have answered, however late. */
+  /** When all nodes have answered, however late, and have the lock again where they had lost it. */
   readonly over: Promise<unknown>;
   private readonly locks: readonly Renewed[];
   private readonly until: number;
-  private readonly timer: Timer;
+  /** Owners who have not released meanwhile. */
+  private readonly holders: Set<string>;
+  private timer: Timer;
   private resolve!: (replies: readonly ExtendReply[]) => void;
 
   constructor(
     private readonly tools: QuorumTools,
     requests: readonly ExtendRequest[],
-    /** Whether the owner has not released it meanwhile. */
-    private readonly isHeld: (owner: string) => boolean,
   ) {
-    const { nodes, clock, requestTimeoutMs } = tools;
+    const { nodes, clock, requestTimeoutMs, nodeTimeoutMs } = tools;
     this.locks = requests.map((request) => new Renewed(request, nodes.length));
+    this.holders = new Set(requests.map(({ owner }) => owner));
     this.until = clock.now() + requestTimeoutMs;
     this.replies = new Promise((resolve) => (this.resolve = resolve));
-    this.timer = clock.schedule(requestTimeoutMs, () => this.answer(), true);
+    this.timer = clock.schedule(nodeTimeoutMs, () => this.late(), true);
     const answers = nodes.map((node, i) =>
       node.extend(requests).then(
         (heard) => this.heard(i, heard),
@@ -71,7 +72,13 @@ export class Renewal {
     this.over = Promise.all(answers);
   }
 
-  private heard(node: number, answers: readonly (NodeRenewal | Error)[]): void {
+  /** Its lock is not given back to any node from now on. */
+  released(owner: string): void {
+    this.holders.delete(owner);
+  }
+
+  private async heard(node: number, answers: readonly (NodeRenewal | Error)[]): Promise<void> {
+    const heals: Promise<unknown>[] = [];
     for (const [i, lock] of this.locks.entries()) {
       const answer = answers[i] ?? answers[0];
       if (answer instanceof Error) lock.vote.cast(node, 'silent');
@@ -79,9 +86,17 @@ export class Renewal {
         lock.heard(node, answer);
         if (answer.status === 'gone') lock.gone.push(this.tools.nodes[node]);
       }
-      if (lock.vote.carried) this.heal(lock);
+      if (lock.vote.carried) heals.push(...lock.gone.splice(0).map((lossy) => this.heal(lossy, lock)));
     }
     if (this.locks.every(({ decided }) => decided)) this.answer();
+    await Promise.all(heals);
+  }
+
+  /** Slow nodes are waited for longer only where no lock's answer waits with them. */
+  private late(): void {
+    if (this.locks.some(({ decided }) => decided)) return this.answer();
+    const { clock } = this.tools;
+    this.timer = clock.schedule(this.until - clock.now(), () => this.answer(), true);
   }
 
   private answer(): void {
@@ -89,10 +104,13 @@ export class Renewal {
     this.resolve(this.locks.map(({ reply }) => reply));
   }
 
-  private heal({ request, gone, value, fence }: Renewed): void {
+  private async heal(node: QuorumNode, { request, value, fence }: Renewed): Promise<void> {
     const { keys, owner, leaseMs } = request;
-    for (const node of gone.splice(0)) {
-      if (this.isHeld(owner)) node.heal(keys[0], value, fence, leaseMs, this.until).catch(() => undefined);
-    }
+    if (!this.holders.has(owner)) return;
+    const healed = await node.heal(keys[0], value, fence, leaseMs, this.until).catch(() => false);
+    // A script that the node had forgotten is sent again, behind the release.
+    if (!healed || this.holders.has(owner)) return;
+    const forgetAt = this.tools.clock.now() + leaseMs;
+    await node.release({ key: keys[0], owner, keepUntil: 0, forgetAt }).catch(() => false);
   }
 }

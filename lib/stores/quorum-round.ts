@@ -1,8 +1,9 @@
 import { driftOf, type Timer } from '../core/clock.js';
 import type { AskReply, AskRequest } from '../core/lock-store.js';
 import type { QuorumTools } from './quorum-nodes.js';
-import { freeIn, noMajority, type Outcome } from './quorum-refusal.js';
+import { freeIn, isHeld, noMajority, type Outcome } from './quorum-refusal.js';
 import type { Given, NodeVote } from './quorum-scripts.js';
+import { TURN_MS } from './quorum-unanswered.js';
 import { Vote } from './quorum-vote.js';
 
 /**
@@ -28,6 +29,8 @@ export class AskRound {
 
   private readonly vote: Vote;
   private readonly outcomes: Outcome[];
+  /** Nodes that the ask was sent to. */
+  private readonly asked = new Set<number>();
   private readonly given = new Map<number, Given>();
   private readonly sentAt: number;
   /** The owner in this round. */
@@ -37,7 +40,6 @@ export class AskRound {
   private token: number | undefined;
   private tokens = 1;
   private decided = false;
-  private complete = false;
   /** Whatever is given to this round is given back. */
   private abandoned = false;
   private resolve!: (reply: AskReply) => void;
@@ -58,19 +60,17 @@ export class AskRound {
       this.reject = reject;
     });
     const expiresAt = Math.min(request.expiresAt, this.sentAt + nodeTimeoutMs);
-    const wanted = (): boolean => !this.abandoned;
-    const ask = { ...request, round, proposedToken: this.proposal(), expiresAt, wanted };
-    this.timer = clock.schedule(expiresAt - this.sentAt, () => this.late(), true);
+    const ask = { ...request, round, proposedToken: this.proposal(), expiresAt };
+    this.timer = this.waitFor(expiresAt - this.sentAt);
     const answers = nodes.map((node, i) =>
-      node.ask(ask).then(
-        (answer) => this.answered(i, answer),
-        (error: Error) => this.failed(i, error),
-      ),
+      node
+        .ask(ask, () => this.leaves(i))
+        .then(
+          (answer) => this.answered(i, answer),
+          (error: Error) => this.failed(i, error),
+        ),
     );
-    this.over = Promise.all(answers).finally(() => {
-      this.complete = true;
-      if (this.decided) this.timer.cancel();
-    });
+    this.over = Promise.all(answers);
   }
 
   /** Its owner has been released: what this round is given from now on is given back. */
@@ -78,6 +78,12 @@ export class AskRound {
     this.abandoned = true;
     this.end();
     this.resolve({ status: 'expired' });
+  }
+
+  private leaves(node: number): boolean {
+    if (this.abandoned) return false;
+    this.asked.add(node);
+    return true;
   }
 
   private answered(node: number, answer: NodeVote): void {
@@ -106,7 +112,6 @@ export class AskRound {
 
   /** A majority has given the lock: the highest of its tokens counts. */
   private agreeOnToken(): void {
-    const { clock, nodeTimeoutMs } = this.tools;
     const all = [...this.given.values()];
     this.token = Math.max(...all.map(({ token }) => token));
     // Nobody remembers how many were set aside with one that was given before.
@@ -114,7 +119,7 @@ export class AskRound {
     for (const [node, answer] of this.given) this.agree(node, answer);
     if (this.decided) return;
     this.timer.cancel();
-    this.timer = clock.schedule(nodeTimeoutMs, () => this.late(), true);
+    this.timer = this.waitFor(this.tools.nodeTimeoutMs);
   }
 
   /** A node that gave that token, or a higher one, gives none of this lock's any more; another has to be told. */
@@ -165,14 +170,13 @@ export class AskRound {
 
   private end(): void {
     this.decided = true;
-    if (this.complete) this.timer.cancel();
+    this.timer.cancel();
   }
 
-  /** On the nodes that have given the lock, and behind the ask on those that may give it still. */
+  /** On the nodes that have given the lock, and on those that may have, or may still, though they have not said so. */
   private giveBack(): void {
     this.abandoned = true;
-    for (const [node, outcome] of this.outcomes.entries())
-      if (outcome === undefined || this.given.has(node)) this.giveBackAt(node);
+    for (const node of this.asked) if (!isHeld(this.outcomes[node])) this.giveBackAt(node);
   }
 
   private giveBackAt(node: number): void {
@@ -182,13 +186,21 @@ export class AskRound {
     nodes[node].release({ key, owner: this.asker, keepUntil: 0, forgetAt }).catch(() => undefined);
   }
 
-  /** Who has not answered by now is not waited for. */
+  private waitFor(ms: number): Timer {
+    const { clock } = this.tools;
+    return clock.schedule(ms, () => (this.timer = clock.schedule(TURN_MS, () => this.late(), true)), true);
+  }
+
+  /** Who has not answered by now is not waited for: neither for a vote, nor for the token to be written. */
   private late(): void {
     const { nodes, nodeTimeoutMs } = this.tools;
+    const missing = this.token === undefined ? [undefined] : [undefined, 'given'];
     for (const [i, node] of nodes.entries()) {
-      const ballot = this.vote.of(i);
-      if (ballot === undefined || (ballot === 'given' && !this.decided)) this.failed(i, node.late(nodeTimeoutMs));
+      if (!missing.includes(this.vote.of(i))) continue;
+      this.outcomes[i] = node.failure(new Error(`no answer within ${nodeTimeoutMs} ms`));
+      this.vote.cast(i, 'silent');
     }
+    this.decide();
   }
 
   /** Later than all clocks that are known; 0 if none is. */

@@ -42,8 +42,8 @@ export interface QuorumOptions {
  * it again no sooner than the longest lease, or with `appendfsync always`), one whose clock is set forward by a lease, one that
  * evicts keys. Whoever is stopped for longer than a lease learns of it when it is over: what is locked should refuse fencing
  * tokens lower than the last (Kleppmann, {@link https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html | "How to do distributed locking"}).
- * These rise with every grant, whatever the nodes' clocks, as long as a majority keeps its data, and also beyond that while the
- * clocks agree.
+ * These rise with every grant, whatever the nodes' clocks, as long as the majority that gave the last one keeps its data, and also
+ * beyond that while the clocks agree.
  *
  * There is no queue: who waits asks again and again, 10 to 200 ms apart.
  *
@@ -74,15 +74,15 @@ class QuorumStore implements LockStore {
   private roundCount = 0;
   /** Asks that wait for a majority to be there, by their owners. */
   private readonly unsent = new Set<string>();
-  /** Owners whose renewal is on its way, and who have not released since. */
-  private readonly renewing = new Set<string>();
+  /** Those that not all nodes have answered yet. */
+  private readonly renewals = new Set<Renewal>();
   /** The longest lease that was ever asked for: nothing that is to be released lives longer. */
   private longestLeaseMs = 0;
 
   constructor(nodes: readonly NodeAddress[], { nodeTimeoutMs }: QuorumOptions, context: StoreContext) {
     const { clock, requestTimeoutMs } = context;
     const timeoutMs = nodeTimeoutOf(nodeTimeoutMs, requestTimeoutMs);
-    this.nodes = openNodes(nodes, context);
+    this.nodes = openNodes(nodes, context, timeoutMs);
     this.tools = { nodes: this.nodes, clock, requestTimeoutMs, nodeTimeoutMs: timeoutMs };
   }
 
@@ -107,9 +107,9 @@ class QuorumStore implements LockStore {
   }
 
   release({ keys: [key], owner, keepMs }: ReleaseRequest): Promise<boolean> {
-    if (this.unsent.delete(owner)) return Promise.resolve(false);
+    this.unsent.delete(owner);
     this.rounds.get(owner)?.callOff();
-    this.renewing.delete(owner);
+    for (const renewal of this.renewals) renewal.released(owner);
     const now = this.tools.clock.now();
     const keepUntil = keepMs === 0 ? 0 : now + keepMs;
     const forgetAt = now + this.tools.requestTimeoutMs + this.longestLeaseMs;
@@ -122,12 +122,10 @@ class QuorumStore implements LockStore {
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     if (requests.length === 0) return [];
-    for (const { owner, leaseMs } of requests) {
-      this.renewing.add(owner);
-      this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
-    }
-    const renewal = new Renewal(this.tools, requests, (owner) => this.renewing.has(owner));
-    void renewal.over.then(() => requests.forEach(({ owner }) => this.renewing.delete(owner)));
+    for (const { leaseMs } of requests) this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
+    const renewal = new Renewal(this.tools, requests);
+    this.renewals.add(renewal);
+    void renewal.over.then(() => this.renewals.delete(renewal));
     return renewal.replies;
   }
 

@@ -24,6 +24,16 @@ describe('a quorum', () => {
     ['what is no URL', [[a, 'localhost:6379', c]], /node 2 is no URL/],
     ['a node twice', [[a, b, a]], /nodes 1 and 3 are the same, 10\.0\.0\.1:6379/],
     ['a node twice, by another database', [[a, b, `${b}/7`]], /nodes 2 and 3 are the same/],
+    [
+      'a node twice, spelt differently',
+      [[a, 'redis://Redis-2', 'redis://redis-2:6379/1']],
+      /nodes 2 and 3 are the same/,
+    ],
+    [
+      'a node twice, by two names of this machine',
+      [[a, 'redis://127.0.0.1', { host: '::1' }]],
+      /nodes 2 and 3 are the/,
+    ],
     ['a node twice, by URL and by options', [['redis://localhost', {}, c]], /nodes 1 and 2 are the same/],
     ['no time for a node', [[a, b, c], { nodeTimeoutMs: 0 }], /nodeTimeoutMs is 0; allowed is from 1 to 500/],
     ['too much time for a node', [[a, b, c], { nodeTimeoutMs: 501 }], /half of requestTimeoutMs/],
