@@ -16,6 +16,7 @@ export interface Session {
 
 export interface Database {
   readonly version: string;
+  readonly url: string;
   connect(): Promise<Session>;
   stop(): Promise<void>;
 }
@@ -33,15 +34,15 @@ const missingOf = (...programs: string[]): string | undefined =>
 
 const FIRST_PORT = 20_000;
 
-async function databaseOn(server: SqlServer, open: () => Promise<Session>): Promise<Database> {
+async function databaseOn(server: SqlServer, url: string, open: () => Promise<Session>): Promise<Database> {
   const session = await server.ready(open);
   const [{ version }] = (await session.run('SELECT version() AS version')) as [{ version: string }];
   await session.close();
-  return { version, connect: open, stop: () => server.stop() };
+  return { version, url, connect: open, stop: () => server.stop() };
 }
 
-async function postgresSession(port: number): Promise<Session> {
-  const client = new Client({ host: '127.0.0.1', port, user: 'test', database: 'postgres' });
+async function postgresSession(url: string): Promise<Session> {
+  const client = new Client(url);
   client.on('error', () => undefined);
   await client.connect();
   const run: Session['run'] = async (sql, params) => (await client.query(sql, params)).rows as unknown[];
@@ -54,8 +55,8 @@ async function postgresSession(port: number): Promise<Session> {
   };
 }
 
-async function mysqlSession(port: number): Promise<Session> {
-  const connection = await createConnection({ host: '127.0.0.1', port, user: 'root' });
+async function mysqlSession(url: string): Promise<Session> {
+  const connection = await createConnection(url);
   connection.on('error', () => undefined);
   await connection.query('CREATE DATABASE IF NOT EXISTS test');
   await connection.query('USE test');
@@ -84,7 +85,8 @@ export const SERVERS: readonly DatabaseKind[] = [
     missing: missingOf('postgres', 'initdb'),
     async start() {
       const [port = 0] = await freePorts(1, FIRST_PORT + (process.pid % 10_000));
-      return databaseOn(await SqlServer.postgres(port), () => postgresSession(port));
+      const url = `postgres://test@127.0.0.1:${port}/postgres`;
+      return databaseOn(await SqlServer.postgres(port), url, () => postgresSession(url));
     },
   },
   {
@@ -93,7 +95,8 @@ export const SERVERS: readonly DatabaseKind[] = [
     missing: missingOf('mariadbd', 'mariadb-install-db'),
     async start() {
       const [port = 0] = await freePorts(1, FIRST_PORT + (process.pid % 10_000));
-      return databaseOn(await SqlServer.mariadb(port), () => mysqlSession(port));
+      const url = `mysql://root@127.0.0.1:${port}`;
+      return databaseOn(await SqlServer.mariadb(port), url, () => mysqlSession(url));
     },
   },
 ];
