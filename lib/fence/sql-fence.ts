@@ -93,10 +93,10 @@ export class SqlFence {
     checkResource(resource);
     checkToken(token, resource);
     const judge = (rows: unknown): void => {
-      if (!Array.isArray(rows)) {
-        throw new LockConfigError('`run` has to answer the rows of the statement as an array.', { resource });
-      }
+      if (!Array.isArray(rows)) throw answersNoRows(resource);
       if (rows.length === 0) throw refusal(resource, token);
+      // Some clients answer rows and a count, or rows as lists: what is not understood must not pass for a row.
+      if (Number((rows[0] as { token?: unknown } | null)?.token) !== token) throw answersNoRows(resource);
     };
     const runFrom = (at: number): unknown => {
       const next = at + 1 < statements.length ? () => runFrom(at + 1) : judge;
@@ -104,6 +104,10 @@ export class SqlFence {
     };
     return runFrom(0);
   }
+}
+
+function answersNoRows(resource: string): LockConfigError {
+  return new LockConfigError('`run` has to answer the rows of the statement, as an array of objects.', { resource });
 }
 
 /** Goes on at once where the client is synchronous: its transactions must not be left for a promise. */

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { eventually } from '../support/redis-locks.js';
-import { type Database, type DatabaseKind, SERVERS, type Session } from '../support/sql/databases.js';
+import { type Database, type DatabaseKind, onServer, SERVERS, type Session } from '../support/sql/databases.js';
 
 const LEVELS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
 type Level = (typeof LEVELS)[number];
@@ -10,7 +10,8 @@ type Level = (typeof LEVELS)[number];
 /** Whom a fence turns away, and whom the database itself does: both roll back, and have written nothing. */
 const REFUSED = /^StaleFenceError|could not serialize access|try restarting transaction|Record has changed/;
 
-describe.each(SERVERS)('a fence in $title', ({ title, dialect, missing, ...kind }: DatabaseKind) => {
+describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) => {
+  const { title, dialect, missing } = kind;
   const fence = new SqlFence(dialect);
   const placeholder = dialect === 'postgres' ? '$1' : '?';
   const sessions: Session[] = [];
@@ -38,16 +39,6 @@ describe.each(SERVERS)('a fence in $title', ({ title, dialect, missing, ...kind 
     await plain?.close();
     await database?.stop();
   });
-
-  /** A test that needs the server: elsewhere it may be missing, in CI it must not. */
-  function onServer(body: () => Promise<void>): () => Promise<void> {
-    if (missing === undefined) return body;
-    return () => {
-      if (process.env['CI'] === 'true') throw new Error(`${missing} is missing: install ${title}`);
-      process.stdout.write(`NOT RUN, because ${missing} is missing: ${expect.getState().currentTestName}\n`);
-      return Promise.resolve();
-    };
-  }
 
   async function begin(level: Level): Promise<Session> {
     const session = await database.connect();
@@ -79,7 +70,7 @@ describe.each(SERVERS)('a fence in $title', ({ title, dialect, missing, ...kind 
 
   it(
     'lets in the holder who has opened it last, and nobody else',
-    onServer(async () => {
+    onServer(kind, async () => {
       await expect(write(5, plain)).rejects.toThrow(StaleFenceError);
       await open(5);
       await open(5);
@@ -97,7 +88,7 @@ describe.each(SERVERS)('a fence in $title', ({ title, dialect, missing, ...kind 
 
   it(
     'tells tokens apart up to 2^53, and resources by every character',
-    onServer(async () => {
+    onServer(kind, async () => {
       const last = Number.MAX_SAFE_INTEGER;
       await open(last - 1);
       await open(last);
@@ -113,7 +104,7 @@ describe.each(SERVERS)('a fence in $title', ({ title, dialect, missing, ...kind 
 
   it(
     'has no effect when its transaction is rolled back',
-    onServer(async () => {
+    onServer(kind, async () => {
       await open(5);
       const session = await begin('READ COMMITTED');
       await open(6, session);
@@ -124,7 +115,7 @@ describe.each(SERVERS)('a fence in $title', ({ title, dialect, missing, ...kind 
 
   it(
     'is opened for the first time by two at once: the later holder stays',
-    onServer(async () => {
+    onServer(kind, async () => {
       const later = await begin('READ COMMITTED');
       await open(6, later);
       const earlier = await begin('READ COMMITTED');
@@ -139,7 +130,7 @@ describe.each(SERVERS)('a fence in $title', ({ title, dialect, missing, ...kind 
   describe.each(LEVELS)('by transactions at %s', (level) => {
     it(
       'is not opened while a write is in its transaction, and then shows what that one wrote',
-      onServer(async () => {
+      onServer(kind, async () => {
         await open(5);
         const writer = await begin(level);
         await write(5, writer);
@@ -156,7 +147,7 @@ describe.each(SERVERS)('a fence in $title', ({ title, dialect, missing, ...kind 
 
     it(
       'refuses a write that has waited for the next holder to open it',
-      onServer(async () => {
+      onServer(kind, async () => {
         await open(5);
         const opener = await begin(level);
         await open(6, opener);
@@ -174,7 +165,7 @@ describe.each(SERVERS)('a fence in $title', ({ title, dialect, missing, ...kind 
 
     it(
       'refuses a write whose transaction began, and read, before the next holder opened it',
-      onServer(async () => {
+      onServer(kind, async () => {
         await open(5);
         const writer = await begin(level);
         expect(await lines(writer)).toEqual([]);
@@ -185,7 +176,7 @@ describe.each(SERVERS)('a fence in $title', ({ title, dialect, missing, ...kind 
 
     it(
       'never lets a holder who opens it in the transaction that reads miss what was written before',
-      onServer(async () => {
+      onServer(kind, async () => {
         await open(5);
         const writer = await begin('READ COMMITTED');
         await write(5, writer);

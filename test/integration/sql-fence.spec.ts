@@ -101,7 +101,7 @@ describe('a fence in SQLite', () => {
 });
 
 describe('a fence for SQL', () => {
-  const rows = async (): Promise<unknown[]> => [{ token: 1 }];
+  const rows = async (): Promise<unknown[]> => [{ token: 5 }];
 
   it.each(['fences; DROP TABLE orders', 'a.b.c', '', '1st', 'a"b', 'a`b', 'x'.repeat(64), 'ä'])(
     'takes no table %p',
@@ -139,6 +139,11 @@ describe('a fence for SQL', () => {
     const result = { rows: [], rowCount: 0 };
     await expect(fence.write(async () => result, 'order:1', 5)).rejects.toMatchObject({ code: 'LOCK_CONFIG' });
     expect(() => fence.write(() => result, 'order:1', 5)).toThrow('rows');
+    // TypeORM's answer to an UPDATE, rows as lists, and what else may come.
+    for (const answer of [[[], 0], [[5]], [null], [{}], [{ token: 6 }]]) {
+      expect(() => fence.write(() => answer, 'order:1', 5)).toThrow(expect.objectContaining({ code: 'LOCK_CONFIG' }));
+    }
+    for (const row of [{ token: 5 }, { token: '5' }, { token: 5n }]) fence.write(() => [row], 'order:1', 5);
   });
 
   it('takes only tokens and resources that are some', () => {

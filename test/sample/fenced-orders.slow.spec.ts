@@ -6,13 +6,13 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest 
 import { forkSource } from '../support/lock-process.js';
 import { eventually } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
-import { type Database, SERVERS } from '../support/sql/databases.js';
+import { type Database, onServer, SERVERS } from '../support/sql/databases.js';
 
 jest.setTimeout(90_000);
 
 const MAIN = '../../sample/fenced-orders/src/main.ts';
 const LEASE_MS = 500;
-const [postgres] = SERVERS;
+const { postgres } = SERVERS;
 
 /** The supplier whom the application asks between reading and writing; it answers when the test says so. */
 class Supplier {
@@ -43,7 +43,6 @@ class Supplier {
 }
 
 describe('fenced orders', () => {
-  const { missing } = postgres;
   const instances: ChildProcess[] = [];
   const supplier = new Supplier();
   let database: Database;
@@ -51,7 +50,7 @@ describe('fenced orders', () => {
   let id = Date.now() % 1_000_000_000;
 
   beforeAll(async () => {
-    if (missing !== undefined) return;
+    if (postgres.missing !== undefined) return;
     database = await postgres.start();
     env = {
       PORT: '0',
@@ -76,16 +75,6 @@ describe('fenced orders', () => {
     supplier.stop();
     await database?.stop();
   });
-
-  /** A test that needs the server: elsewhere it may be missing, in CI it must not. */
-  function onPostgres(body: () => Promise<void>): () => Promise<void> {
-    if (missing === undefined) return body;
-    return () => {
-      if (process.env['CI'] === 'true') throw new Error(`${missing} is missing: install PostgreSQL`);
-      process.stdout.write(`NOT RUN, because ${missing} is missing: ${expect.getState().currentTestName}\n`);
-      return Promise.resolve();
-    };
-  }
 
   async function start() {
     const instance = forkSource(MAIN, {}, env);
@@ -118,7 +107,7 @@ describe('fenced orders', () => {
 
   it(
     'refuse the late write of a holder that was stopped past its lease: nothing is lost',
-    onPostgres(async () => {
+    onServer(postgres, async () => {
       const { end, lines, first } = await stoppedHolder('lines');
       expect(end).toMatchObject({ status: 409, body: { code: 'LOCK_STALE' } });
       expect(lines).toEqual([{ article: 'milk', price: 2 }]);
@@ -133,7 +122,7 @@ describe('fenced orders', () => {
 
   it(
     'lose the update of the other without the fence: the control',
-    onPostgres(async () => {
+    onServer(postgres, async () => {
       const { end, lines } = await stoppedHolder('lines-unfenced');
       expect(end.status).toBe(201);
       expect(lines).toEqual([{ article: 'tea', price: 3 }]);
@@ -142,7 +131,7 @@ describe('fenced orders', () => {
 
   it(
     'take turns as long as nobody is late, with nothing lost and nothing refused',
-    onPostgres(async () => {
+    onServer(postgres, async () => {
       const both = await Promise.all([start(), start()]);
       const articles = ['a', 'b', 'c', 'd', 'e', 'f'];
       const answers = articles.map((article, n) => both[n % 2].add('lines', article));
