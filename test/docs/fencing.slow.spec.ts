@@ -41,7 +41,7 @@ describe('the page on fencing, its example of SQL', () => {
     return {
       status: answer.status,
       retryAfter: answer.headers.get('retry-after'),
-      body: (await answer.json()) as unknown,
+      body: await answer.json(),
     };
   };
   const cents = async () => (await pool.query<{ cents: string }>('SELECT cents FROM accounts')).rows[0].cents;

@@ -2,10 +2,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { Redis } from 'ioredis';
 import { LockError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { type FencedCommand, RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
-import { freePorts } from '../../sample/flash-sale/src/launch/ports.js';
 import { LockProcess } from '../support/lock-process.js';
 import { eventually } from '../support/redis-locks.js';
 import { startRedis, type RedisServer } from '../support/redis/index.js';
+import { freePort } from '../support/redis/local-server.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 
 let redis: Redis;
@@ -223,7 +223,8 @@ describe('in a cluster', () => {
 
   beforeAll(async () => {
     // The port of the cluster's bus is this one and 10,000.
-    const [port] = await freePorts(1, 20_000 + (process.pid % 10_000));
+    let port = await freePort();
+    while (port > 55_535) port = await freePort();
     server = await startRedis({ local: true, port, args: ['--cluster-enabled', 'yes'] });
     node = new Redis(server.url);
     await node.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);

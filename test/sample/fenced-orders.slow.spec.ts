@@ -83,7 +83,7 @@ describe('fenced orders', () => {
     const add = async (path: string, article: string) => {
       const body = new URLSearchParams({ article });
       const answer = await fetch(`${url}/orders/${id}/${path}`, { method: 'POST', body });
-      return { status: answer.status, body: (await answer.json()) as unknown };
+      return { status: answer.status, body: await answer.json() };
     };
     return { instance, url, add };
   }
@@ -101,7 +101,7 @@ describe('fenced orders', () => {
     expect(await inTime).toEqual({ status: 201, body: [{ article: 'milk', price: 2 }] });
     first.instance.kill('SIGCONT');
     const end = await late;
-    const lines = (await (await fetch(`${second.url}/orders/${id}`)).json()) as unknown;
+    const lines = await (await fetch(`${second.url}/orders/${id}`)).json();
     return { end, lines, first };
   }
 

@@ -3,7 +3,7 @@ import { expect } from '@jest/globals';
 import { createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2/promise';
 import { Client } from 'pg';
 import type { SqlDialect } from 'nestjs-redis-lock/fence';
-import { freePorts } from '../../../sample/flash-sale/src/launch/ports.js';
+import { freePort } from '../redis/local-server.js';
 import { findProgram, SqlServer } from './server.js';
 
 /** One connection, and the transaction that is open on it. */
@@ -32,8 +32,6 @@ export interface DatabaseKind {
 
 const missingOf = (...programs: string[]): string | undefined =>
   programs.find((name) => findProgram(name) === undefined);
-
-const FIRST_PORT = 20_000;
 
 async function databaseOn(server: SqlServer, url: string, open: () => Promise<Session>): Promise<Database> {
   const session = await server.ready(open);
@@ -84,7 +82,7 @@ const postgres: DatabaseKind = {
   dialect: 'postgres',
   missing: missingOf('postgres', 'initdb'),
   async start() {
-    const [port = 0] = await freePorts(1, FIRST_PORT + (process.pid % 10_000));
+    const port = await freePort();
     const url = `postgres://test@127.0.0.1:${port}/postgres`;
     return databaseOn(await SqlServer.postgres(port), url, () => postgresSession(url));
   },
@@ -95,7 +93,7 @@ const mariadb: DatabaseKind = {
   dialect: 'mysql',
   missing: missingOf('mariadbd', 'mariadb-install-db'),
   async start() {
-    const [port = 0] = await freePorts(1, FIRST_PORT + (process.pid % 10_000));
+    const port = await freePort();
     const url = `mysql://root@127.0.0.1:${port}`;
     return databaseOn(await SqlServer.mariadb(port), url, () => mysqlSession(url));
   },

@@ -69,6 +69,8 @@ export class SqlServer {
   async ready<T>(connect: () => Promise<T>): Promise<T> {
     for (const end = performance.now() + START_TIMEOUT_MS; ; await sleep(50)) {
       try {
+        // Whoever answers on the port of one that has ended is another.
+        if (this.process.hasExited) throw new Error('it has ended');
         return await connect();
       } catch (error) {
         if (this.process.hasExited || performance.now() > end) {
