@@ -21,14 +21,16 @@ const HTTP_ANSWERS: Record<LockErrorCode, HttpAnswer> = {
   LOCK_KEY: INTERNAL,
   LOCK_REENTRY: INTERNAL,
   LOCK_CONFIG: INTERNAL,
+  LOCK_STALE: { status: 409, error: 'Conflict', open: false },
 };
 
 /** After this time asking again makes sense, where nothing better is known. */
 const DEFAULT_RETRY_MS = 1000;
 
 /**
- * Answers a {@link LockError} to the outside: 423 for a busy lock and 503 for an unreachable Redis, both with `Retry-After`,
- * else 500; to RPC and WebSocket callers its `code`. Registered by `RedisLockModule` and by `@Locked`.
+ * Answers a {@link LockError} to the outside: 423 for a busy lock, 503 for an unreachable Redis and 409 for a holder that
+ * came too late to a fence, all with `Retry-After`, else 500; to RPC and WebSocket callers its `code`. Registered by
+ * `RedisLockModule` and by `@Locked`.
  *
  * To answer differently, put a filter of your own on the handler: `@UseFilters(MyFilter)`.
  *

@@ -55,6 +55,16 @@ describe('architecture', () => {
     expect(offences(inFolder('lib/stores/'), isAllowed)).toEqual([]);
   });
 
+  it('a fence knows the scripts, how to run them, and the errors: no store, no Nest', () => {
+    const allowed = ['lib/core/errors.ts', 'lib/core/resource-key.ts', 'lib/stores/redis-script.ts'];
+    const isAllowed = ({ from, typeOnly }: Import) =>
+      /^lib\/(?:lua|fence)\//.test(from) ||
+      allowed.includes(from) ||
+      (from === 'lib/stores/redis-client.ts' && typeOnly);
+    expect(inFolder('lib/fence/')).not.toHaveLength(0);
+    expect(offences(inFolder('lib/fence/'), isAllowed)).toEqual([]);
+  });
+
   it('the wire knows nothing', () => {
     expect(offences(inFolder('lib/lua/'), () => false)).toEqual([]);
   });

@@ -42,7 +42,11 @@ interface Surface {
   readonly declared: string[];
 }
 
-async function committedSurface(): Promise<{ root: Surface; testing: Surface }> {
+/** By their folders in `dist`. */
+const ENTRIES = { root: '', fence: 'fence', testing: 'testing' } as const;
+type Entry = keyof typeof ENTRIES;
+
+async function committedSurface(): Promise<Record<Entry, Surface>> {
   const text = await readFile(join(__dirname, 'consumers', 'public-api.txt'), 'utf8');
   const surfaceOf = (entry: string): Surface => {
     const section = text.split(/^# /m).find((part) => part.startsWith(`${entry}\n`)) ?? '';
@@ -52,7 +56,16 @@ async function committedSurface(): Promise<{ root: Surface; testing: Surface }> 
       .filter((line) => line !== '');
     return { declared, values: declared.filter((name) => !name.startsWith('type ')) };
   };
-  return { root: surfaceOf('nestjs-redis-lock'), testing: surfaceOf('nestjs-redis-lock/testing') };
+  return {
+    root: surfaceOf('nestjs-redis-lock'),
+    fence: surfaceOf('nestjs-redis-lock/fence'),
+    testing: surfaceOf('nestjs-redis-lock/testing'),
+  };
+}
+
+async function committedValues(): Promise<Record<Entry, string[]>> {
+  const { root: main, fence, testing } = await committedSurface();
+  return { root: main.values, fence: fence.values, testing: testing.values };
 }
 
 async function declaredNames(file: string): Promise<string[]> {
@@ -85,9 +98,10 @@ describe('the tarball', () => {
     const dist = join(await consumer('nest12-esm').installed(), 'dist');
     const committed = await committedSurface();
     for (const format of ['esm', 'cjs']) {
-      expect((await declaredNames(join(dist, format, 'index.d.ts'))).toSorted()).toEqual(committed.root.declared);
-      const testing = await declaredNames(join(dist, format, 'testing', 'index.d.ts'));
-      expect(testing.toSorted()).toEqual(committed.testing.declared);
+      for (const [entry, entryFolder] of Object.entries(ENTRIES)) {
+        const names = await declaredNames(join(dist, format, entryFolder, 'index.d.ts'));
+        expect(names.toSorted()).toEqual(committed[entry as Entry].declared);
+      }
     }
   });
 
@@ -124,11 +138,7 @@ describe.each([
   it('locks, has one copy of every class, and ends by itself', async () => {
     const output = await consumer(name).node('node out/main.js', ['out/main.js']);
     expect(output).toMatch(/^all checks passed$/m);
-    const { root: main, testing } = await committedSurface();
-    expect(JSON.parse(/^exports (.*)$/m.exec(output)?.[1] ?? '{}')).toEqual({
-      root: main.values,
-      testing: testing.values,
-    });
+    expect(JSON.parse(/^exports (.*)$/m.exec(output)?.[1] ?? '{}')).toEqual(await committedValues());
   });
 });
 
@@ -138,8 +148,7 @@ describe.each(['nest11-jest', 'nest10-jest'])('a project with jest: %s', (name) 
   });
 
   it('passes its tests, and ends by itself', async () => {
-    const { root: main, testing } = await committedSurface();
-    await consumer(name).write('public-api.json', JSON.stringify({ root: main.values, testing: testing.values }));
+    await consumer(name).write('public-api.json', JSON.stringify(await committedValues()));
     const args = ['node_modules/jest/bin/jest.js', '--ci', '--runInBand', '--verbose'];
     const output = await consumer(name).node('jest', args);
     expect(output).toMatch(/^Test Suites: 2 passed, 2 total$/m);

@@ -5,7 +5,14 @@
 
 /** The stable `code` of a {@link LockError}. */
 export type LockErrorCode =
-  'LOCK_TIMEOUT' | 'LOCK_LOST' | 'LOCK_UNAVAILABLE' | 'LOCK_KEY' | 'LOCK_REENTRY' | 'LOCK_CLOSED' | 'LOCK_CONFIG';
+  | 'LOCK_TIMEOUT'
+  | 'LOCK_LOST'
+  | 'LOCK_UNAVAILABLE'
+  | 'LOCK_KEY'
+  | 'LOCK_REENTRY'
+  | 'LOCK_CLOSED'
+  | 'LOCK_CONFIG'
+  | 'LOCK_STALE';
 
 /** What every {@link LockError} may be given beside its message. */
 export interface LockErrorDetails {
@@ -164,4 +171,15 @@ export class LockClosedError extends LockError {
 @branded('LockConfigError')
 export class LockConfigError extends LockError {
   readonly code = 'LOCK_CONFIG';
+}
+
+/**
+ * A fence has refused a fencing token: there is a later holder, or it cannot be told that there is none. Nothing was
+ * written; the work may be done anew under a new lock, from its first read on. From `nestjs-redis-lock/fence`.
+ *
+ * @publicApi
+ */
+@branded('StaleFenceError')
+export class StaleFenceError extends LockError {
+  readonly code = 'LOCK_STALE';
 }

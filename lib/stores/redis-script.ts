@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { RedisClient } from './redis-client.js';
 import type { RedisConnection } from './redis-connection.js';
 import { isEvalShaRefused, isScriptMissing, toError } from './redis-errors.js';
 
@@ -6,6 +7,15 @@ import { isEvalShaRefused, isScriptMissing, toError } from './redis-errors.js';
 export interface EmbeddedScript {
   readonly keys: number;
   readonly lua: string;
+}
+
+/** What a script has to know of where it runs. */
+export interface ScriptConnection {
+  readonly client: Pick<RedisClient, 'eval' | 'evalsha'>;
+  /** Scripts that were sent whole; afterwards their digests do. */
+  readonly sentScripts: Set<string>;
+  /** The server takes EVAL only. */
+  evalOnly: boolean;
 }
 
 /**
@@ -23,7 +33,7 @@ export class RedisScript<Reply> {
   }
 
   /** Without `async`: every lock goes through here, and promises are what it costs. */
-  run(connection: RedisConnection, keys: readonly string[], args: readonly string[]): Promise<Reply> {
+  run(connection: ScriptConnection, keys: readonly string[], args: readonly string[]): Promise<Reply> {
     if (connection.evalOnly || !connection.sentScripts.has(this.digest)) return this.runWhole(connection, keys, args);
     return connection.client
       .evalsha(this.digest, this.script.keys, ...keys, ...args)
@@ -53,7 +63,7 @@ export class RedisScript<Reply> {
 
   private async runAgain(
     error: unknown,
-    connection: RedisConnection,
+    connection: ScriptConnection,
     keys: readonly string[],
     args: readonly string[],
   ): Promise<Reply> {
@@ -63,7 +73,7 @@ export class RedisScript<Reply> {
   }
 
   private async runWhole(
-    connection: RedisConnection,
+    connection: ScriptConnection,
     keys: readonly string[],
     args: readonly string[],
   ): Promise<Reply> {

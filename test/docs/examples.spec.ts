@@ -7,8 +7,10 @@ const pages = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `do
   path.endsWith('.md'),
 );
 
-/** The code of all pages lives in files of this folder, which are type-checked, and run by the specs beside them. */
-const examples = readdirSync(__dirname).filter((name) => name.endsWith('.ts') && !name.endsWith('.spec.ts'));
+/** The code of all pages lives in files below this folder, which are type-checked, and run by the specs here. */
+const examples = (readdirSync(__dirname, { recursive: true }) as string[]).filter(
+  (path) => path.endsWith('.ts') && !path.endsWith('.spec.ts'),
+);
 
 it('there is no TypeScript on a page that is not in a file of test/docs, and no file that is on no page', () => {
   const files = examples.map((name) => readFileSync(join(__dirname, name), 'utf8'));

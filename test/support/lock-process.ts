@@ -15,9 +15,10 @@ interface Pending {
 }
 
 /** Forks what is written in TypeScript, from its sources. It ends with its parent. */
-export function forkSource(name: string, options: object): ChildProcess {
+export function forkSource(name: string, options: object, env: NodeJS.ProcessEnv = {}): ChildProcess {
   const hooks = join(__dirname, 'typescript-hooks.mjs');
   return fork(join(__dirname, name), [JSON.stringify(options)], {
+    env: { ...process.env, ...env },
     execArgv: ['--import', hooks],
     serialization: 'json',
   });

@@ -1,14 +1,19 @@
 // The main of a forked process: one module instance, told what to do by its parent, and gone with it.
 import { Logger } from '@nestjs/common';
+import { Redis } from 'ioredis';
 import type { Lock } from '../../lib/core/lock.js';
+import { RedisFence } from '../../lib/fence/index.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import type { LockOptions, RedisLockModuleOptions } from '../../lib/redis-lock.options.js';
 
 Logger.overrideLogger(false);
-const runtime = LockRuntime.start(JSON.parse(process.argv[2]) as RedisLockModuleOptions);
+const given = JSON.parse(process.argv[2]) as RedisLockModuleOptions & { redis: string };
+const runtime = LockRuntime.start(given);
 runtime.connect();
+const data = new Redis(given.redis, { lazyConnect: true });
 const held = new Map<string, Lock>();
 const lockOf = (resource: string): Lock => held.get(resource) as Lock;
+const fenceOf = (resource: string): RedisFence => new RedisFence(data, resource);
 
 /** What the parent may call. */
 const calls = {
@@ -18,6 +23,11 @@ const calls = {
     return lock.fencingToken;
   },
   release: (resource: string) => lockOf(resource).release(),
+  openFence: (resource: string) => fenceOf(resource).open(lockOf(resource).fencingToken),
+  read: (resource: string) => data.get(resource),
+  write: (resource: string, value: string) => data.set(resource, value),
+  writeFenced: (resource: string, value: string) =>
+    fenceOf(resource).write(lockOf(resource).fencingToken, [['set', resource, value]]),
   expiresInMs: (resource: string) => lockOf(resource).expiresInMs,
   close: () => runtime.close(),
 };

@@ -14,8 +14,12 @@ const jsc = {
 
 if (isMainThread) register(import.meta.url);
 
-/** Relative imports are written as of the compiled files. */
+const lib = new URL('../../lib/', import.meta.url);
+
+/** Relative imports are written as of the compiled files, and the package is imported as its users do. */
 export function resolve(specifier, context, next) {
+  const own = /^nestjs-redis-lock(\/\w+)?$/.exec(specifier);
+  if (own) return next(new URL(`.${own[1] ?? ''}/index.ts`, lib).href, context);
   if (!/^\.{1,2}\/.*\.js$/.test(specifier)) return next(specifier, context);
   const source = new URL(specifier.replace(/\.js$/, '.ts'), context.parentURL);
   return next(existsSync(source) ? source.href : specifier, context);

@@ -12,6 +12,7 @@ import {
   type RedisLockModuleOptions,
   resource,
 } from 'nestjs-redis-lock';
+import { RedisFence, SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { createTestLocks, ManualClock, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
 import { AppModule, GoodsController, GoodsService } from './goods.js';
 
@@ -99,6 +100,26 @@ function checkErrorClasses(error: unknown): void {
   assert(!(error instanceof LockKeyError));
   assert.equal(error.code, 'LOCK_TIMEOUT');
   assert.equal(error.name, 'LockTimeoutError');
+}
+
+/** `nestjs-redis-lock/fence` takes the client of either version of ioredis, and throws errors of `nestjs-redis-lock`. */
+export async function checkFence(): Promise<void> {
+  const client = new Redis(redisUrl());
+  const key = `consumer_${randomBytes(6).toString('hex')}`;
+  try {
+    const fence = new RedisFence(client, key);
+    await fence.open(1);
+    assert.deepEqual(await fence.write(1, [['set', key, 'new']]), ['OK']);
+    await fence.open(2);
+    const error = await fence.write(1, [['set', key, 'late']]).catch((refusal: unknown) => refusal);
+    assert(error instanceof StaleFenceError);
+    assert(error instanceof LockError, 'the fence has another copy of the errors');
+    assert.equal(await client.get(key), 'new');
+    assert.throws(() => new SqlFence('sqlite').write(() => [], key, 1), { code: 'LOCK_STALE' });
+  } finally {
+    await client.del(key, `{${key}}|opened`);
+    client.disconnect();
+  }
 }
 
 @Module({})

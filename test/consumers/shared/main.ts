@@ -3,24 +3,28 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import * as library from 'nestjs-redis-lock';
+import * as fence from 'nestjs-redis-lock/fence';
 import * as testing from 'nestjs-redis-lock/testing';
-import { checkApp, checkTesting, type Library } from './checks.js';
+import { checkApp, checkFence, checkTesting, type Library } from './checks.js';
 
 const requireHere = createRequire(join(process.cwd(), 'main.js'));
 const requireSecond = createRequire(join(process.cwd(), 'second', 'main.js'));
 
 /** Whoever imports it and whoever requires it get the same classes, or `app.get(LockService)` would find nothing. */
 async function checkOneCopy(): Promise<void> {
-  const [imported, importedTesting] = await Promise.all([
+  const [imported, importedFence, importedTesting] = await Promise.all([
     import('nestjs-redis-lock'),
+    import('nestjs-redis-lock/fence'),
     import('nestjs-redis-lock/testing'),
   ]);
   const required = requireHere('nestjs-redis-lock') as Library;
+  const requiredFence = requireHere('nestjs-redis-lock/fence') as typeof fence;
   const requiredTesting = requireHere('nestjs-redis-lock/testing') as typeof testing;
   for (const copy of [imported, required]) {
     assert.equal(copy.LockService, library.LockService, 'two copies of the package');
     assert.equal(copy.LockTimeoutError, library.LockTimeoutError);
   }
+  for (const copy of [importedFence, requiredFence]) assert.equal(copy.StaleFenceError, fence.StaleFenceError);
   for (const copy of [importedTesting, requiredTesting]) assert.equal(copy.ManualClock, testing.ManualClock);
 }
 
@@ -34,10 +38,10 @@ function namesOf(namespace: object): string[] {
 async function main(): Promise<void> {
   await checkOneCopy();
   await checkTesting();
+  await checkFence();
   await checkApp(requireSecond('nestjs-redis-lock') as Library);
-  process.stdout.write(
-    `exports ${JSON.stringify({ root: namesOf(library), testing: namesOf(testing) })}\nall checks passed\n`,
-  );
+  const names = { root: namesOf(library), fence: namesOf(fence), testing: namesOf(testing) };
+  process.stdout.write(`exports ${JSON.stringify(names)}\nall checks passed\n`);
 }
 
 process.on('unhandledRejection', (reason) => {

@@ -1,6 +1,7 @@
 // Compiled in every consumer and never run: what the types allow, and what they refuse.
 import type { Cluster, Redis } from 'ioredis';
 import { CurrentLock, Locked, type Lock, type LockService, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { RedisFence, SqlFence } from 'nestjs-redis-lock/fence';
 import type { TestingOptions } from 'nestjs-redis-lock/testing';
 
 interface OrderDto {
@@ -92,4 +93,17 @@ export async function service(locks: LockService): Promise<unknown[]> {
   const wrong: string = await locks.using('order:1', () => 1);
   await using disposable = await locks.acquire('order:1', { signal: AbortSignal.timeout(10) });
   return [lock, answer, other, wrong, disposable];
+}
+
+export async function fences(redis: Redis, cluster: Cluster, lock: Lock): Promise<unknown[]> {
+  const fence = new RedisFence(redis, 'order:1');
+  await new RedisFence(cluster, 'order:1', { retentionMs: 60_000 }).open(lock.fencingToken);
+  const replies: unknown[] = await fence.write(lock.fencingToken, [['hset', 'order:1', 'left', 1, 'state', 'paid']]);
+  // @ts-expect-error: a command with more keys than one
+  await fence.write(lock.fencingToken, [['rename', 'order:1', 'order:2']]);
+  const sql = new SqlFence('postgres');
+  const promised: Promise<void> = sql.open(async () => [], 'order:1', lock.fencingToken);
+  // @ts-expect-error: whoever runs it at once gets no promise
+  const none: Promise<void> = sql.write(() => [], 'order:1', lock.fencingToken);
+  return [replies, promised, none, fence.write(1, { lua: 'return 1', keys: [] })];
 }

@@ -15,7 +15,8 @@ const START_TIMEOUT_MS = 10_000;
 /** A free port may be taken before the server binds it. */
 const PORT_TRIES = 3;
 
-async function freePort(): Promise<number> {
+/** One that nobody listens on at this moment. */
+export async function freePort(): Promise<number> {
   const probe = createServer();
   await new Promise<void>((resolve, reject) => probe.once('error', reject).listen(0, '127.0.0.1', resolve));
   const { port } = probe.address() as AddressInfo;

@@ -1,0 +1,155 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Database } from 'node-sqlite3-wasm';
+import { SqlFence, type SqlDialect, StaleFenceError } from 'nestjs-redis-lock/fence';
+
+describe('a fence in SQLite', () => {
+  const fence = new SqlFence('sqlite');
+  let folder: string;
+  let open: Database[];
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'fence-'));
+    open = [];
+    connect().db.exec(
+      `${fence.statements.createTable}; ${fence.statements.createTable}; CREATE TABLE lines (name TEXT)`,
+    );
+  });
+  afterEach(() => {
+    for (const db of open) db.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  function connect() {
+    const db = new Database(join(folder, 'orders.db'));
+    open.push(db);
+    const run = (sql: string, params: (string | number)[]): unknown[] => db.all(sql, params);
+    return {
+      db,
+      open: (token: number, resource = 'order:300') => fence.open(run, resource, token),
+      write: (token: number, resource = 'order:300') => fence.write(run, resource, token),
+      lines: () => db.all('SELECT name FROM lines'),
+    };
+  }
+
+  it('lets in the holder who has opened it last, and nobody else, at once', () => {
+    const one = connect();
+    expect(() => one.write(5)).toThrow(StaleFenceError);
+    one.open(5);
+    one.open(5);
+    one.write(5);
+    expect(one.write(5)).toBeUndefined();
+    one.open(6);
+    expect(() => one.write(5)).toThrow(StaleFenceError);
+    expect(() => one.open(5)).toThrow(StaleFenceError);
+    one.write(6);
+    expect(() => one.write(7)).toThrow(StaleFenceError);
+    one.db.exec('DELETE FROM fences');
+    expect(() => one.write(6)).toThrow(StaleFenceError);
+  });
+
+  it('says which resource it was', () => {
+    const one = connect();
+    one.open(6);
+    const error = { code: 'LOCK_STALE', name: 'StaleFenceError', resource: 'order:300' };
+    expect(() => one.open(5)).toThrow(expect.objectContaining(error));
+    expect(() => one.write(5)).toThrow(expect.objectContaining(error));
+  });
+
+  it('tells tokens apart up to 2^53, and resources by every character', () => {
+    const one = connect();
+    const last = Number.MAX_SAFE_INTEGER;
+    one.open(last - 1);
+    one.open(last);
+    expect(() => one.write(last - 1)).toThrow(StaleFenceError);
+    expect(() => one.open(last - 1)).toThrow(StaleFenceError);
+    one.write(last);
+    expect(() => one.write(last, 'ORDER:300')).toThrow(StaleFenceError);
+    one.open(1, `'; DROP TABLE fences; --`);
+    one.write(1, `'; DROP TABLE fences; --`);
+    expect(one.db.all('SELECT typeof(token) AS type FROM fences')).toEqual([{ type: 'integer' }, { type: 'integer' }]);
+  });
+
+  it('is not opened while a write is in its transaction, and not passed by a write from before', () => {
+    const [writer, opener] = [connect(), connect()];
+    writer.open(5);
+    writer.db.exec('BEGIN');
+    writer.write(5);
+    expect(() => opener.open(6)).toThrow('locked');
+    writer.db.exec(`INSERT INTO lines VALUES ('five'); COMMIT`);
+    opener.open(6);
+    expect(opener.lines()).toEqual([{ name: 'five' }]);
+
+    writer.db.exec('BEGIN');
+    expect(() => writer.write(5)).toThrow(StaleFenceError);
+    writer.db.exec('ROLLBACK');
+  });
+
+  it('is not opened while a transaction that has read before may still write', () => {
+    const [writer, opener] = [connect(), connect()];
+    writer.open(5);
+    writer.db.exec('BEGIN');
+    expect(writer.lines()).toEqual([]);
+    expect(() => opener.open(6)).toThrow('locked');
+    writer.write(5);
+    writer.db.exec('COMMIT');
+    opener.open(6);
+    expect(() => writer.write(5)).toThrow(StaleFenceError);
+  });
+});
+
+describe('a fence for SQL', () => {
+  const rows = async (): Promise<unknown[]> => [{ token: 5 }];
+
+  it.each(['fences; DROP TABLE orders', 'a.b.c', '', '1st', 'a"b', 'a`b', 'x'.repeat(64), 'ä'])(
+    'takes no table %p',
+    (table) => expect(() => new SqlFence('postgres', { table })).toThrow('table is a name'),
+  );
+
+  it('takes a schema, and no other dialects', () => {
+    const { statements } = new SqlFence('postgres', { table: 'App.lock_fences' });
+    expect(Object.values(statements).flat()).toEqual(
+      expect.arrayContaining([expect.stringContaining('"App"."lock_fences"')]),
+    );
+    expect(new SqlFence('mysql', { table: 'app.fences' }).statements.write).toContain('`app`.`fences`');
+    for (const dialect of ['oracle', 'toString']) {
+      expect(() => new SqlFence(dialect as SqlDialect)).toThrow('postgres, sqlite, mysql');
+    }
+  });
+
+  it('gives values as parameters only, always the resource and the token', async () => {
+    for (const dialect of ['postgres', 'sqlite', 'mysql'] as const) {
+      const sent: unknown[] = [];
+      const run = (sql: string, params: (string | number)[]) => {
+        sent.push([sql, params]);
+        return rows();
+      };
+      const fence = new SqlFence(dialect);
+      await fence.open(run, `order:'1'`, 5);
+      await fence.write(run, `order:'1'`, 5);
+      const { statements } = fence;
+      expect(sent).toEqual([...statements.open, statements.write].map((sql) => [sql, [`order:'1'`, 5]]));
+    }
+  });
+
+  it('says so where the client answers something else than rows: a refusal would look like a pass', async () => {
+    const fence = new SqlFence('postgres');
+    const result = { rows: [], rowCount: 0 };
+    await expect(fence.write(async () => result, 'order:1', 5)).rejects.toMatchObject({ code: 'LOCK_CONFIG' });
+    expect(() => fence.write(() => result, 'order:1', 5)).toThrow('rows');
+    // TypeORM's answer to an UPDATE, rows as lists, and what else may come.
+    for (const answer of [[[], 0], [[5]], [null], [{}], [{ token: 6 }]]) {
+      expect(() => fence.write(() => answer, 'order:1', 5)).toThrow(expect.objectContaining({ code: 'LOCK_CONFIG' }));
+    }
+    for (const row of [{ token: 5 }, { token: '5' }, { token: 5n }]) fence.write(() => [row], 'order:1', 5);
+  });
+
+  it('takes only tokens and resources that are some', () => {
+    const fence = new SqlFence('sqlite');
+    expect(() => fence.open(() => [], 'order:1', Number.NaN)).toThrow('fencing token');
+    expect(() => fence.write(() => [{}], 'order:1', undefined as never)).toThrow('fencing token');
+    expect(() => fence.open(() => [{}], '', 5)).toThrow('resource');
+  });
+});
