@@ -20,7 +20,8 @@ export function openRedis(redis: string | RedisOptions | RedisClient, clock: Clo
     const subscriber = (): RedisSubscriber | undefined => ('duplicate' in redis ? copyOf(redis as Redis) : undefined);
     return { client: redis, subscriber, connect: () => undefined, close: () => Promise.resolve() };
   }
-  const client = typeof redis === 'string' ? new Redis(redis, OURS) : new Redis({ ...OURS, ...redis });
+  const client =
+    typeof redis === 'string' ? new Redis(redis, OURS) : new Redis({ ...defaultsFor(redis, clock), ...redis });
   // Without a listener ioredis writes every refused connection to the console; the module tells about it once.
   client.on('error', () => undefined);
   const connect = (): void => {
@@ -31,7 +32,13 @@ export function openRedis(redis: string | RedisOptions | RedisClient, clock: Clo
 
 /** It is subscribed anew by its owner, who wants to know when. */
 function copyOf(client: Redis): RedisSubscriber {
-  return client.duplicate({ ...OURS, connectionName: 'nestjs-redis-lock:hand-offs', autoResubscribe: false });
+  return client.duplicate({
+    ...OURS,
+    connectionName: 'nestjs-redis-lock:hand-offs',
+    autoResubscribe: false,
+    // It follows the connection that asks for locks.
+    failoverDetector: false,
+  });
 }
 
 /**
@@ -45,6 +52,18 @@ const OURS: RedisOptions = {
   // ioredis' timer for cutting a connection outlives one that is cut already; 2 s of it would keep the process alive.
   disconnectTimeout: 50,
 };
+
+const LONGEST_RETRY_MS = 500;
+
+/**
+ * With Sentinels, a connection has to leave a master that hangs or was cut off when another one takes its place, and to come back
+ * soon after: leases go on meanwhile, and ioredis' own pauses grow to 5 s.
+ */
+function defaultsFor(redis: RedisOptions, clock: Clock): RedisOptions {
+  if (redis.sentinels === undefined) return OURS;
+  const retryStrategy = (times: number): number => Math.min(times * 50, LONGEST_RETRY_MS) * (0.5 + clock.random());
+  return { ...OURS, failoverDetector: true, retryStrategy };
+}
 
 function isClient(redis: RedisOptions | RedisClient | string): redis is RedisClient {
   return typeof redis === 'object' && 'evalsha' in redis && typeof redis.evalsha === 'function';
