@@ -5,7 +5,14 @@
 
 /** The stable `code` of a {@link LockError}. */
 export type LockErrorCode =
-  'LOCK_TIMEOUT' | 'LOCK_LOST' | 'LOCK_UNAVAILABLE' | 'LOCK_KEY' | 'LOCK_REENTRY' | 'LOCK_CLOSED' | 'LOCK_CONFIG';
+  | 'LOCK_TIMEOUT'
+  | 'LOCK_LOST'
+  | 'LOCK_UNAVAILABLE'
+  | 'LOCK_REPLICATION'
+  | 'LOCK_KEY'
+  | 'LOCK_REENTRY'
+  | 'LOCK_CLOSED'
+  | 'LOCK_CONFIG';
 
 /** What every {@link LockError} may be given beside its message. */
 export interface LockErrorDetails {
@@ -113,7 +120,7 @@ export interface LockUnavailableDetails extends LockErrorDetails {
  */
 @branded('LockUnavailableError')
 export class LockUnavailableError extends LockError {
-  readonly code = 'LOCK_UNAVAILABLE';
+  readonly code: 'LOCK_UNAVAILABLE' | 'LOCK_REPLICATION' = 'LOCK_UNAVAILABLE';
   /**
    * The server refused in a way that asking again does not change: missing permissions, scripts that are not allowed, a
    * value of another type under the key. Such an error ends the waiting at once.
@@ -124,6 +131,17 @@ export class LockUnavailableError extends LockError {
     super(message, details);
     this.permanent = details.permanent ?? false;
   }
+}
+
+/**
+ * Too few replicas know of the lock (`replicas`), which was given back: the store is not available as it should be. For
+ * `lock.extend()`: the lock is held still, until its deadline. `permanent` where WAIT is refused.
+ *
+ * @publicApi
+ */
+@branded('LockReplicationError')
+export class LockReplicationError extends LockUnavailableError {
+  override readonly code = 'LOCK_REPLICATION';
 }
 
 /**

@@ -8,9 +8,9 @@ import { Gates } from './gates.js';
 import type { Grant } from './grant.js';
 import { heldAround, runOutside } from './held-locks.js';
 import { Lock, type LockKeeper } from './lock.js';
-import type { HolderInfo, LockStore } from './lock-store.js';
+import type { ExtendReply, HolderInfo, LockStore } from './lock-store.js';
 import { PooledClock } from './pooled-clock.js';
-import { closed, unavailable } from './refusal.js';
+import { closed, notExtended, unavailable } from './refusal.js';
 import { Releaser } from './releaser.js';
 import { StoreHealth } from './store-health.js';
 import { StoreNews } from './store-news.js';
@@ -135,10 +135,15 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   async extend(grant: Grant, ttlMs: number): Promise<void> {
     this.parts.checkTtl(ttlMs);
     grant.ttlMs = ttlMs;
-    const reply = await inTime(this.clock, this.requestTimeoutMs, this.watchdog.renew(grant), () => 'unknown');
+    const reply = await inTime(
+      this.clock,
+      this.requestTimeoutMs,
+      this.watchdog.renew(grant),
+      (): ExtendReply => 'unknown',
+    );
     if (grant.loss !== undefined) throw grant.loss;
     if (reply === 'renewed') return;
-    throw unavailable(grant.resource, 'its lease could not be extended, no answer from the store');
+    throw notExtended(grant.resource, reply);
   }
 
   expire(grant: Grant): void {

@@ -85,6 +85,25 @@ describe('with Sentinel', () => {
     expect(await next.release()).toBe(true);
   });
 
+  it('a lock that only the lost master would know of is none, where replicas have to know of it', async () => {
+    const replicas = { min: 1, timeoutMs: 100 };
+    const locks = instance({ replicas, ttlMs: 20_000 });
+    const held = await locks.acquire('goods:300');
+    const refused: unknown[] = [];
+    const master = await servers.failOverWithout(async () => {
+      refused.push(await locks.tryAcquire('goods:301').catch((error: unknown) => error));
+    });
+    expect(refused).toEqual([expect.objectContaining({ code: 'LOCK_REPLICATION' })]);
+    // By then it is a replica of the new master that has to know of it.
+    await renewed(held);
+    expect(await servers.adminOf(master).get(key)).toContain(String(held.fencingToken));
+    const next = instance({ replicas }).acquire('goods:300');
+    expect(await held.release()).toBe(true);
+    await (await next).release();
+    await locks.using('goods:301', () => undefined);
+    await isFree(master);
+  });
+
   it('nobody stays with a master that hangs and is replaced', async () => {
     const [before] = servers.servers;
     const { lock, granted, one } = await holderAndWaiter({ ttlMs: 30_000 });

@@ -127,6 +127,11 @@ export class ReplicaSet {
       const info = await this.replication(master);
       return linked.test(info) && (info.match(/state=online/g)?.length ?? 0) === replicas;
     });
+    // Linked, a replica may still be loading what it was sent.
+    await until('all replicas acknowledge', async () => {
+      await this.adminOf(master).multi().set('written', 1).del('written').exec();
+      return (await this.adminOf(master).wait(replicas, 50)) === replicas;
+    });
     const known = `slaves=${replicas},sentinels=${this.sentinels.length}`;
     for (const sentinel of this.sentinels) {
       await until('all Sentinels know each other', async () =>
