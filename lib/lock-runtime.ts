@@ -32,6 +32,7 @@ export class LockRuntime {
       instance,
       requestTimeoutMs: options.requestTimeoutMs,
       passing: { maxLocalPasses: options.maxLocalPasses, maxLocalHoldMs: options.maxLocalHoldMs },
+      lockDelayMs: options.lockDelayMs,
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
       warn: (message) => logger.warn(message),
     });

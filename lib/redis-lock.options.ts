@@ -130,6 +130,15 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal'> {
   readonly maxLocalHoldMs?: number;
 
   /**
+   * Keeps a lock closed this much longer, in milliseconds, if its lease ran out or it was lost, and nobody released it: for resources
+   * that cannot check a fencing token, so that writes which a paused holder has under way arrive before the next one gets the
+   * lock. Give all instances the same. Long: locks of crashed holders are closed longer. A release frees at once.
+   *
+   * @default 0
+   */
+  readonly lockDelayMs?: number;
+
+  /**
    * How long one request to Redis may take, in milliseconds. Long: callers learn late that Redis is gone. Short: a slow
    * Redis looks like one that is gone.
    *

@@ -35,6 +35,7 @@ const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'replicas' | 'store'> = {
   hashTag: 'family',
   maxLocalPasses: 16,
   maxLocalHoldMs: 50,
+  lockDelayMs: 0,
   requestTimeoutMs: 1_000,
   shutdownGraceMs: 5_000,
 };
@@ -104,6 +105,7 @@ export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
     fits: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MAX_LOCAL_PASSES,
   },
   maxLocalHoldMs: between(0, 2 ** 31 - 1),
+  lockDelayMs: between(0, MAX_TTL_MS),
   requestTimeoutMs: between(10, 2 ** 31 - 1),
   replicas: { allowed: 'like { min: 1, timeoutMs: 50 }, with whole numbers from 1 up', fits: isReplicaOptions },
   shutdownGraceMs: between(0, 2 ** 31 - 1),

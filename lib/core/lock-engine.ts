@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { inTime } from './clock.js';
+import { DelayedStore } from './delayed-store.js';
 import { LockEvents } from './diagnostics.js';
 import type { EngineParts, EngineTerms, Target } from './engine-terms.js';
 import { LockReentryError } from './errors.js';
@@ -42,7 +43,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   private drained: (() => void) | undefined;
 
   constructor(private readonly parts: EngineParts) {
-    this.store = parts.store;
+    this.store = parts.lockDelayMs > 0 ? new DelayedStore(parts.store, parts.lockDelayMs) : parts.store;
     this.clock = new PooledClock(parts.clock, parts.requestTimeoutMs);
     this.requestTimeoutMs = parts.requestTimeoutMs;
     this.passing = parts.passing;
@@ -159,16 +160,23 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   }
 
   private takeLoss(grant: Grant, why: string, cause: unknown): void {
-    const error = grant.lose(why, this.clock.now(), cause);
+    const now = this.clock.now();
+    const error = grant.lose(why, now, cause);
     if (error === undefined) return;
     this.ended(grant);
     // Whether it is still there or not: what nobody holds must not stay closed. A failure is repeated by the releaser.
     void this.gates
       .find(grant.key)
-      ?.end(grant)
+      ?.end(grant, this.closedUntil(grant, now))
       .catch(() => undefined);
     this.parts.warn(error.message);
     this.events.lost(grant, this.clock);
+  }
+
+  /** Its work may still be under way: counted from when it had to end. */
+  private closedUntil({ deadline }: Grant, now: number): number {
+    const { lockDelayMs } = this.parts;
+    return lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0;
   }
 
   private isOurs(lock: Lock): boolean {

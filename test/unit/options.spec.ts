@@ -26,6 +26,7 @@ describe('options', () => {
     ['redis', 6379, 'redis://'],
     ['redis', { isCluster: true }, 'not a Cluster yet'],
     ['store', 'redlock', 'token()'],
+    ['lockDelayMs', -1, 'from 0'],
     ['replicas', 1, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', {}, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', { min: 0 }, 'from 1 up'],
