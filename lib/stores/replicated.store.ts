@@ -1,3 +1,4 @@
+import type { Clock } from '../core/clock.js';
 import { LockConfigError, LockReplicationError } from '../core/errors.js';
 import type {
   AskReply,
@@ -22,6 +23,7 @@ import type { StoreContext } from './store-context.js';
  */
 export class ReplicatedStore implements LockStore {
   readonly capabilities: StoreCapabilities;
+  private readonly clock: Clock;
   private readonly acks: ReplicaAcks;
   private listener: StoreListener | undefined;
 
@@ -31,6 +33,7 @@ export class ReplicatedStore implements LockStore {
     demand: ReplicaDemand,
     { clock, requestTimeoutMs }: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
   ) {
+    this.clock = clock;
     this.capabilities = { ...inner.capabilities, replicas: true };
     const link = demand.connect();
     if (link === undefined) {
@@ -62,11 +65,14 @@ export class ReplicatedStore implements LockStore {
   }
 
   async ask(request: AskRequest): Promise<AskReply> {
+    const sentAt = this.clock.now();
     const reply = await this.inner.ask(request);
     if (reply.status !== 'granted') return reply;
     const [confirmed] = await this.acks.confirm([request]);
     if (confirmed === 'renewed') return reply;
     if (confirmed !== 'lost') throw confirmed;
+    // Its lease was over by then: an answer like any that comes too late to be believed in.
+    if (this.clock.now() - sentAt >= request.leaseMs) return reply;
     this.acks.misled();
     throw notThere();
   }

@@ -247,7 +247,7 @@ describe('replicas and a faulty network', () => {
       const url = override?.connectionName === 'nestjs-redis-lock:replicas' ? acknowledging.url : asking.url;
       // Whatever a client does by itself: it may send again what was not answered.
       const insistent = { ...override, retryStrategy: () => 20, autoResendUnfulfilledCommands: true };
-      return new Redis(url, insistent as object);
+      return new Redis(url, insistent);
     };
     const locks = instance({ redis: client, requestTimeoutMs: 300, ...options });
     await locks.using('goods:300', () => undefined);
@@ -262,6 +262,20 @@ describe('replicas and a faulty network', () => {
     const waiting = locks.acquire('goods:300');
     acknowledging.resume('replies');
     // What was dropped never comes: the connection is cut.
+    await (await waiting).release();
+    await nothingLeft();
+    client.disconnect();
+  });
+
+  it('a lock whose lease is over before replicas could know of it is an answer that came too late', async () => {
+    const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
+    acknowledging.delay('requests', 150);
+    await expect(locks.tryAcquire('goods:300', { ttlMs: 100 })).rejects.toMatchObject({
+      code: 'LOCK_UNAVAILABLE',
+      message: expect.stringContaining('took longer than the lease of 100 ms'),
+    });
+    const waiting = locks.acquire('goods:300', { ttlMs: 100 });
+    acknowledging.delay('requests', 0);
     await (await waiting).release();
     await nothingLeft();
     client.disconnect();
