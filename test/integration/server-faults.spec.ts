@@ -135,7 +135,8 @@ describe('a Redis that fails', () => {
 
   it('and loads its data says so, and is waited for, also by a client that does not look whether it is ready', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'loading-'));
-    const slowly = ['--key-load-delay', '1000', '--loading-process-events-interval-bytes', '1024'];
+    // It looks up from loading every 2 MB.
+    const slowly = ['--key-load-delay', '1000', '--rdbcompression', 'no'];
     const slow = await startRedis({ local: true, args: ['--dir', folder, ...slowly] });
     const [filler, ...clients] = [true, true, false].map(
       (enableReadyCheck) =>
@@ -143,7 +144,7 @@ describe('a Redis that fails', () => {
     );
     for (const client of clients) client.on('error', () => undefined);
     try {
-      await filler.mset(Array.from({ length: 4_000 }, (_, i) => String(i)));
+      await filler.call('DEBUG', 'POPULATE', '2000', 'filler', '10000');
       await filler.save();
       filler.disconnect();
       const [careful, blunt] = clients.map((redis) => start({ redis }));

@@ -32,7 +32,7 @@ export class ReplicaSet {
     const quick = ['--repl-diskless-sync-delay', '0'];
     const master = await startRedis({ local: true, args: quick });
     const copies = Array.from({ length: replicas }, () =>
-      startRedis({ local: true, args: [...quick, '--replicaof', `127.0.0.1 ${master.port}`] }),
+      startRedis({ local: true, args: [...quick, '--replicaof', '127.0.0.1', String(master.port)] }),
     );
     const servers = [master, ...(await Promise.all(copies))];
     const watchers = Array.from({ length: sentinels }, () =>
