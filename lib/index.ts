@@ -24,6 +24,7 @@ export {
   LockKeyError,
   LockLostError,
   LockReentryError,
+  LockReplicationError,
   LockTimeoutError,
   LockUnavailableError,
 } from './core/errors.js';
@@ -53,6 +54,7 @@ export type {
 } from './core/lock-store.js';
 export type { Clock, Timer } from './core/clock.js';
 export type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
+export type { ReplicaDemand, ReplicaLink, ReplicaOptions } from './stores/replica-link.js';
 export type { RedisEndpoint, StoreContext, StoreFactory } from './stores/store-context.js';
 export { memory, MemoryStore } from './stores/memory.store.js';
 export { timestamp } from './stores/timestamp.store.js';

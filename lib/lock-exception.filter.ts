@@ -16,6 +16,7 @@ const UNAVAILABLE: HttpAnswer = { status: 503, error: 'Service Unavailable', ope
 const HTTP_ANSWERS: Record<LockErrorCode, HttpAnswer> = {
   LOCK_TIMEOUT: { status: 423, error: 'Locked', open: true },
   LOCK_UNAVAILABLE: UNAVAILABLE,
+  LOCK_REPLICATION: UNAVAILABLE,
   LOCK_CLOSED: UNAVAILABLE,
   LOCK_LOST: INTERNAL,
   LOCK_KEY: INTERNAL,

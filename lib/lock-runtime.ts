@@ -32,6 +32,7 @@ export class LockRuntime {
       instance,
       requestTimeoutMs: options.requestTimeoutMs,
       passing: { maxLocalPasses: options.maxLocalPasses, maxLocalHoldMs: options.maxLocalHoldMs },
+      lockDelayMs: options.lockDelayMs,
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
       warn: (message) => logger.warn(message),
     });
@@ -58,7 +59,7 @@ interface OpenedStore {
   close(): Promise<void>;
 }
 
-function openStore({ store, redis, requestTimeoutMs }: ResolvedOptions, clock: Clock): OpenedStore {
+function openStore({ store, redis, requestTimeoutMs, replicas }: ResolvedOptions, clock: Clock): OpenedStore {
   if (typeof store === 'object') return { store, connect: () => undefined, close: () => Promise.resolve() };
   const opened: OpenedRedis[] = [];
   const open = (where: ResolvedOptions['redis']): OpenedRedis => {
@@ -73,6 +74,7 @@ function openStore({ store, redis, requestTimeoutMs }: ResolvedOptions, clock: C
     requestTimeoutMs,
     redis: () => opening().client,
     subscriber: () => opening().subscriber(),
+    replicas: replicas && { ...replicas, connect: () => opening().replicaLink() },
     open: (where) => open(where as ResolvedOptions['redis']),
   });
   const connect = (): void => {
@@ -86,7 +88,10 @@ function openStore({ store, redis, requestTimeoutMs }: ResolvedOptions, clock: C
 }
 
 /** What a store cannot do is refused at start, never ignored. */
-function checkStore({ capabilities }: LockStore, { ttlMs }: ResolvedOptions): void {
+function checkStore({ capabilities }: LockStore, { ttlMs, replicas }: ResolvedOptions): void {
+  if (replicas !== undefined && !capabilities.replicas) {
+    throw new LockConfigError('replicas: this store does not wait for them; allowed is the store token().');
+  }
   if (!capabilities.modes.includes('exclusive')) {
     throw new LockConfigError('store: it has no exclusive mode; allowed is a store that has.');
   }

@@ -1,10 +1,13 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { type Clock, inTime } from './core/clock.js';
 import type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
+import type { ReplicaLink } from './stores/replica-link.js';
 import type { RedisEndpoint } from './stores/store-context.js';
 
 /** The module's client, and how to end it. */
 export interface OpenedRedis extends RedisEndpoint {
+  /** Another connection to the same place, not yet connected, to wait for replicas on; undefined if there can be none. */
+  replicaLink(): ReplicaLink | undefined;
   /** Begins to connect what was opened here. Until then nothing is open that a failed start could leave behind. */
   connect(): void;
   /** Closes what was opened here; a client that was given is left alone. */
@@ -17,21 +20,35 @@ const QUIT_TIMEOUT_MS = 500;
 /** Takes the client that was given, or opens one. */
 export function openRedis(redis: string | RedisOptions | RedisClient, clock: Clock): OpenedRedis {
   if (isClient(redis)) {
-    const subscriber = (): RedisSubscriber | undefined => ('duplicate' in redis ? copyOf(redis as Redis) : undefined);
-    return { client: redis, subscriber, connect: () => undefined, close: () => Promise.resolve() };
+    const original = 'duplicate' in redis ? (redis as Redis) : undefined;
+    const subscriber = (): RedisSubscriber | undefined => original && subscriberOf(original);
+    const replicaLink = (): ReplicaLink | undefined => original && replicaLinkOf(original);
+    return { client: redis, subscriber, replicaLink, connect: () => undefined, close: () => Promise.resolve() };
   }
-  const client = typeof redis === 'string' ? new Redis(redis, OURS) : new Redis({ ...OURS, ...redis });
+  const client =
+    typeof redis === 'string' ? new Redis(redis, OURS) : new Redis({ ...defaultsFor(redis, clock), ...redis });
   // Without a listener ioredis writes every refused connection to the console; the module tells about it once.
   client.on('error', () => undefined);
   const connect = (): void => {
     if (client.status === 'wait') client.connect().catch(() => undefined);
   };
-  return { client, subscriber: () => copyOf(client), connect, close: () => closeClient(client, clock) };
+  const subscriber = (): RedisSubscriber => subscriberOf(client);
+  const replicaLink = (): ReplicaLink => replicaLinkOf(client);
+  return { client, subscriber, replicaLink, connect, close: () => closeClient(client, clock) };
 }
 
 /** It is subscribed anew by its owner, who wants to know when. */
-function copyOf(client: Redis): RedisSubscriber {
-  return client.duplicate({ ...OURS, connectionName: 'nestjs-redis-lock:hand-offs', autoResubscribe: false });
+function subscriberOf(client: Redis): RedisSubscriber {
+  return client.duplicate({ ...FOLLOWING, connectionName: 'nestjs-redis-lock:hand-offs', autoResubscribe: false });
+}
+
+/** What is not answered on one connection is never sent on the next one. */
+function replicaLinkOf(client: Redis): ReplicaLink {
+  return client.duplicate({
+    ...FOLLOWING,
+    connectionName: 'nestjs-redis-lock:replicas',
+    autoResendUnfulfilledCommands: false,
+  });
 }
 
 /**
@@ -45,6 +62,21 @@ const OURS: RedisOptions = {
   // ioredis' timer for cutting a connection outlives one that is cut already; 2 s of it would keep the process alive.
   disconnectTimeout: 50,
 };
+
+/** It goes where the connection that asks for locks goes: its owner sees to that. */
+const FOLLOWING: RedisOptions = { ...OURS, failoverDetector: false };
+
+const LONGEST_RETRY_MS = 500;
+
+/**
+ * With Sentinels, a connection has to leave a master that hangs or was cut off when another one takes its place, and to come back
+ * soon after: leases go on meanwhile, and ioredis' own pauses grow to 5 s.
+ */
+function defaultsFor(redis: RedisOptions, clock: Clock): RedisOptions {
+  if (redis.sentinels === undefined) return OURS;
+  const retryStrategy = (times: number): number => Math.min(times * 50, LONGEST_RETRY_MS) * (0.5 + clock.random());
+  return { ...OURS, failoverDetector: true, retryStrategy };
+}
 
 function isClient(redis: RedisOptions | RedisClient | string): redis is RedisClient {
   return typeof redis === 'object' && 'evalsha' in redis && typeof redis.evalsha === 'function';

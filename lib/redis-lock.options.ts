@@ -1,6 +1,7 @@
 import type { RedisOptions } from 'ioredis';
 import type { LockStore } from './core/lock-store.js';
 import type { RedisClient } from './stores/redis-client.js';
+import type { ReplicaOptions } from './stores/replica-link.js';
 import type { StoreFactory } from './stores/store-context.js';
 
 /**
@@ -129,6 +130,15 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal'> {
   readonly maxLocalHoldMs?: number;
 
   /**
+   * Keeps a lock closed this much longer, in milliseconds, if its lease ran out or it was lost, and nobody released it: for resources
+   * that cannot check a fencing token, so that writes which a paused holder has under way arrive before the next one gets the
+   * lock. Give all instances the same. Long: locks of crashed holders are closed longer. A release frees at once.
+   *
+   * @default 0
+   */
+  readonly lockDelayMs?: number;
+
+  /**
    * How long one request to Redis may take, in milliseconds. Long: callers learn late that Redis is gone. Short: a slow
    * Redis looks like one that is gone.
    *
@@ -136,6 +146,13 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal'> {
    * @minimum 10
    */
   readonly requestTimeoutMs?: number;
+
+  /**
+   * How many replicas have to know of a lock before it counts, so that a failover does not forget it: `{ min: 1, timeoutMs: 50 }`.
+   * It costs a second connection, and a round trip to the replicas with each grant and each renewal. Too few in time: the lock
+   * is given back, and its callers get `LockReplicationError`. For the store `token()`.
+   */
+  readonly replicas?: ReplicaOptions;
 
   /**
    * How long running holds may finish when the application shuts down, in milliseconds; then their signals abort and their

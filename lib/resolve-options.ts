@@ -1,5 +1,6 @@
 import { LockConfigError } from './core/errors.js';
 import type { LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
+import type { ReplicaOptions } from './stores/replica-link.js';
 
 type LockDefaults = Required<Omit<LockOptions, 'signal'>>;
 
@@ -7,8 +8,10 @@ type LockDefaults = Required<Omit<LockOptions, 'signal'>>;
 export interface ResolvedOptions
   extends
     LockDefaults,
-    Required<Omit<RedisLockModuleOptions, keyof LockOptions | 'key' | 'store'>>,
-    Pick<RedisLockModuleOptions, 'key' | 'store'> {}
+    Required<Omit<RedisLockModuleOptions, keyof LockOptions | 'key' | 'replicas' | 'store'>>,
+    Pick<RedisLockModuleOptions, 'key' | 'store'> {
+  readonly replicas?: Required<ReplicaOptions> | undefined;
+}
 
 /** A lock's options with the module's filled in. */
 export interface ResolvedLockOptions extends LockDefaults {
@@ -25,13 +28,14 @@ const LOCK_DEFAULTS: LockDefaults = {
   onLost: 'throw',
 };
 
-const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'store'> = {
+const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'replicas' | 'store'> = {
   ...LOCK_DEFAULTS,
   redis: 'redis://127.0.0.1:6379',
   prefix: 'lock_',
   hashTag: 'family',
   maxLocalPasses: 16,
   maxLocalHoldMs: 50,
+  lockDelayMs: 0,
   requestTimeoutMs: 1_000,
   shutdownGraceMs: 5_000,
 };
@@ -40,6 +44,8 @@ interface Rule {
   readonly allowed: string;
   readonly fits: (value: unknown) => boolean;
 }
+
+const REPLICA_TIMEOUT_MS = 50;
 
 const MIN_TTL_MS = 50;
 /** Redis keeps expiries as 64-bit milliseconds since 1970; a year is more than any lease needs. */
@@ -99,7 +105,9 @@ export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
     fits: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MAX_LOCAL_PASSES,
   },
   maxLocalHoldMs: between(0, 2 ** 31 - 1),
+  lockDelayMs: between(0, MAX_TTL_MS),
   requestTimeoutMs: between(10, 2 ** 31 - 1),
+  replicas: { allowed: 'like { min: 1, timeoutMs: 50 }, with whole numbers from 1 up', fits: isReplicaOptions },
   shutdownGraceMs: between(0, 2 ** 31 - 1),
   store: {
     allowed: 'what token(), timestamp(), redisson(), quorum() or memory() answers, or a LockStore',
@@ -117,8 +125,10 @@ export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
 export function resolveOptions(given: RedisLockModuleOptions = {}): ResolvedOptions {
   const known = withoutUndefined(given);
   check(known, MODULE_RULES, 'the options of RedisLockModule');
-  const resolved = { ...MODULE_DEFAULTS, ...known };
+  const replicas = known.replicas && { ...known.replicas, timeoutMs: known.replicas.timeoutMs ?? REPLICA_TIMEOUT_MS };
+  const resolved: ResolvedOptions = { ...MODULE_DEFAULTS, ...known, replicas };
   checkTogether(resolved);
+  checkReplicas(resolved);
   return resolved;
 }
 
@@ -162,6 +172,21 @@ function check(given: object, rules: Record<string, Rule>, place: string): void 
 function checkTogether({ minHoldMs, maxHoldMs }: LockDefaults): void {
   if (minHoldMs <= maxHoldMs) return;
   throw new LockConfigError(`minHoldMs is ${minHoldMs}; allowed is up to maxHoldMs, which is ${maxHoldMs}.`);
+}
+
+/** A lock may come just behind others that are waited for. */
+function checkReplicas({ replicas, requestTimeoutMs }: ResolvedOptions): void {
+  if (replicas === undefined || replicas.timeoutMs * 2 <= requestTimeoutMs) return;
+  const allowed = `up to half of requestTimeoutMs, which is ${requestTimeoutMs}`;
+  throw new LockConfigError(`replicas.timeoutMs is ${replicas.timeoutMs}; allowed is ${allowed}.`);
+}
+
+function isReplicaOptions(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const entries = Object.entries(withoutUndefined(value));
+  const fits = ([name, number]: [string, unknown]): boolean =>
+    ['min', 'timeoutMs'].includes(name) && Number.isInteger(number) && Number(number) >= 1;
+  return entries.some(([name]) => name === 'min') && entries.every(fits);
 }
 
 function withoutUndefined<T extends object>(given: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {

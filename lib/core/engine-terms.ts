@@ -9,6 +9,8 @@ export interface EngineParts {
   readonly clock: Clock;
   readonly requestTimeoutMs: number;
   readonly passing: PassingLimits;
+  /** How much longer than its lease a lock stays closed that nobody releases. */
+  readonly lockDelayMs: number;
   /** The module instance's name, for events. */
   readonly instance: string;
   /** Throws if that is no lease. */

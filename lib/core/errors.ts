@@ -8,6 +8,7 @@ export type LockErrorCode =
   | 'LOCK_TIMEOUT'
   | 'LOCK_LOST'
   | 'LOCK_UNAVAILABLE'
+  | 'LOCK_REPLICATION'
   | 'LOCK_KEY'
   | 'LOCK_REENTRY'
   | 'LOCK_CLOSED'
@@ -120,7 +121,7 @@ export interface LockUnavailableDetails extends LockErrorDetails {
  */
 @branded('LockUnavailableError')
 export class LockUnavailableError extends LockError {
-  readonly code = 'LOCK_UNAVAILABLE';
+  readonly code: 'LOCK_UNAVAILABLE' | 'LOCK_REPLICATION' = 'LOCK_UNAVAILABLE';
   /**
    * The server refused in a way that asking again does not change: missing permissions, scripts that are not allowed, a
    * value of another type under the key. Such an error ends the waiting at once.
@@ -131,6 +132,17 @@ export class LockUnavailableError extends LockError {
     super(message, details);
     this.permanent = details.permanent ?? false;
   }
+}
+
+/**
+ * Too few replicas know of the lock (`replicas`), which was given back: the store is not available as it should be. For
+ * `lock.extend()`: the lock is held still, until its deadline. `permanent` where WAIT is refused.
+ *
+ * @publicApi
+ */
+@branded('LockReplicationError')
+export class LockReplicationError extends LockUnavailableError {
+  override readonly code = 'LOCK_REPLICATION';
 }
 
 /**

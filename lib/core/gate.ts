@@ -66,15 +66,15 @@ export class Gate implements Principal {
 
   /**
    * Ends a grant, in good order or lost, and turns to the next waiter: by passing the lock on to it, if that may be. Answers
-   * the store's word; what is passed on was held to the end.
+   * the store's word; what is passed on was held to the end. A lost lock stays closed until `closedUntil`; 0: it is free.
    */
-  end(grant: Grant): Promise<boolean> {
+  end(grant: Grant, closedUntil = 0): Promise<boolean> {
     if (this.state.kind !== 'holding' || this.state.grant !== grant) return Promise.resolve(false);
     const { tenure } = this.state;
     const now = this.keeper.clock.now();
     const restMs = grant.state === 'lost' ? 0 : grant.minHoldUntil - now;
     if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, tenure, now)) return Promise.resolve(true);
-    const released = this.giveBack(grant, restMs > 0 ? grant.minHoldUntil : 0);
+    const released = this.giveBack(grant, restMs > 0 ? grant.minHoldUntil : closedUntil);
     if (restMs > 0) this.rest(grant, tenure, restMs);
     else this.turnToNext();
     return released;

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { inTime } from './clock.js';
+import { DelayedStore } from './delayed-store.js';
 import { LockEvents } from './diagnostics.js';
 import type { EngineParts, EngineTerms, Target } from './engine-terms.js';
 import { LockReentryError } from './errors.js';
@@ -8,9 +9,9 @@ import { Gates } from './gates.js';
 import type { Grant } from './grant.js';
 import { heldAround, runOutside } from './held-locks.js';
 import { Lock, type LockKeeper } from './lock.js';
-import type { HolderInfo, LockStore } from './lock-store.js';
+import type { ExtendReply, HolderInfo, LockStore } from './lock-store.js';
 import { PooledClock } from './pooled-clock.js';
-import { closed, unavailable } from './refusal.js';
+import { closed, notExtended, unavailable } from './refusal.js';
 import { Releaser } from './releaser.js';
 import { StoreHealth } from './store-health.js';
 import { StoreNews } from './store-news.js';
@@ -42,7 +43,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   private drained: (() => void) | undefined;
 
   constructor(private readonly parts: EngineParts) {
-    this.store = parts.store;
+    this.store = parts.lockDelayMs > 0 ? new DelayedStore(parts.store, parts.lockDelayMs) : parts.store;
     this.clock = new PooledClock(parts.clock, parts.requestTimeoutMs);
     this.requestTimeoutMs = parts.requestTimeoutMs;
     this.passing = parts.passing;
@@ -135,10 +136,15 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   async extend(grant: Grant, ttlMs: number): Promise<void> {
     this.parts.checkTtl(ttlMs);
     grant.ttlMs = ttlMs;
-    const reply = await inTime(this.clock, this.requestTimeoutMs, this.watchdog.renew(grant), () => 'unknown');
+    const reply = await inTime(
+      this.clock,
+      this.requestTimeoutMs,
+      this.watchdog.renew(grant),
+      (): ExtendReply => 'unknown',
+    );
     if (grant.loss !== undefined) throw grant.loss;
     if (reply === 'renewed') return;
-    throw unavailable(grant.resource, 'its lease could not be extended, no answer from the store');
+    throw notExtended(grant.resource, reply);
   }
 
   expire(grant: Grant): void {
@@ -154,16 +160,23 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   }
 
   private takeLoss(grant: Grant, why: string, cause: unknown): void {
-    const error = grant.lose(why, this.clock.now(), cause);
+    const now = this.clock.now();
+    const error = grant.lose(why, now, cause);
     if (error === undefined) return;
     this.ended(grant);
     // Whether it is still there or not: what nobody holds must not stay closed. A failure is repeated by the releaser.
     void this.gates
       .find(grant.key)
-      ?.end(grant)
+      ?.end(grant, this.closedUntil(grant, now))
       .catch(() => undefined);
     this.parts.warn(error.message);
     this.events.lost(grant, this.clock);
+  }
+
+  /** Its work may still be under way: counted from when it had to end. */
+  private closedUntil({ deadline }: Grant, now: number): number {
+    const { lockDelayMs } = this.parts;
+    return lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0;
   }
 
   private isOurs(lock: Lock): boolean {

@@ -24,6 +24,8 @@ export interface StoreCapabilities {
   readonly fencing: boolean;
   /** An ask that is repeated with its owner is answered as before, instead of being refused by its own first run. */
   readonly idempotentAsk: boolean;
+  /** Waits for replicas where the module's `replicas` option asks for it; false by default. */
+  readonly replicas?: boolean;
   /** The modes it can lock in. */
   readonly modes: readonly LockMode[];
   /** The most keys it locks in one request. */
@@ -101,8 +103,11 @@ export interface ExtendRequest extends LockOwnership {
   readonly leaseMs: number;
 }
 
-/** `unknown`: no answer; the lock may or may not be ours still, and only its local deadline decides. */
-export type ExtendReply = 'renewed' | 'lost' | 'unknown';
+/**
+ * `unknown`: no answer; the lock may or may not be ours still, and only its local deadline decides. `unreplicated`: the same,
+ * because too few replicas know of the new lease.
+ */
+export type ExtendReply = 'renewed' | 'lost' | 'unknown' | 'unreplicated';
 
 /** What a store knows of a locked key. */
 export interface HolderInfo {

@@ -1,4 +1,5 @@
-import { LockClosedError, LockTimeoutError, LockUnavailableError, messageOf } from './errors.js';
+import { LockClosedError, LockReplicationError, LockTimeoutError, LockUnavailableError, messageOf } from './errors.js';
+import type { ExtendReply } from './lock-store.js';
 
 /** What the store said last of a key. */
 export type LastWord =
@@ -33,7 +34,8 @@ export function refusal(lastWord: LastWord, refused: Refused): LockTimeoutError 
   if (lastWord.kind === 'held') return timeout(lastWord.until, refused, elapsedMs);
   if (lastWord.kind === 'none') return unavailable(resource, 'no answer from the store yet', { elapsedMs });
   const { message, permanent, cause } = lastWord.error;
-  return new LockUnavailableError(message, { resource, elapsedMs, permanent, cause });
+  const Kind = lastWord.error instanceof LockReplicationError ? LockReplicationError : LockUnavailableError;
+  return new Kind(message, { resource, elapsedMs, permanent, cause });
 }
 
 function timeout(until: number | undefined, refused: Refused, elapsedMs: number): LockTimeoutError {
@@ -52,6 +54,14 @@ export function unavailable(
 ): LockUnavailableError {
   const because = details.cause === undefined ? why : `${why} (${messageOf(details.cause)})`;
   return new LockUnavailableError(`${resource} could not be locked: ${because}.`, { resource, ...details });
+}
+
+/** A new lease was asked for, and it is not certain that it was given. */
+export function notExtended(resource: string, reply: ExtendReply): LockUnavailableError {
+  const message = `The lease of ${resource} could not be extended`;
+  return reply === 'unreplicated'
+    ? new LockReplicationError(`${message}: too few replicas know of it.`, { resource })
+    : new LockUnavailableError(`${message}: no answer from the store.`, { resource });
 }
 
 /** The application is shutting down. */

@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.js';
 import type { LockStore } from '../core/lock-store.js';
 import type { RedisClient, RedisSubscriber } from './redis-client.js';
+import type { ReplicaDemand } from './replica-link.js';
 
 /** A Redis, as a store uses it. */
 export interface RedisEndpoint {
@@ -18,6 +19,8 @@ export interface StoreContext {
   readonly clock: Clock;
   /** How long a request may take, in milliseconds. */
   readonly requestTimeoutMs: number;
+  /** How many replicas have to know of a lock; undefined where none has to. */
+  readonly replicas?: ReplicaDemand | undefined;
   /** The module's client; opened at the first call, so that a store without Redis opens none. */
   redis(): RedisClient;
   /**

@@ -15,6 +15,7 @@ import { HandOffChannel, type HandOffMessage } from './hand-off-channel.js';
 import { QueuedOwners } from './queued-owners.js';
 import { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
+import { ReplicatedStore } from './replicated.store.js';
 import type { StoreContext, StoreFactory } from './store-context.js';
 import {
   askScript,
@@ -37,7 +38,10 @@ import {
  * @publicApi
  */
 export function token(): StoreFactory {
-  return (context) => new TokenStore(context);
+  return (context) => {
+    const store = new TokenStore(context);
+    return context.replicas === undefined ? store : new ReplicatedStore(store, context.replicas, context);
+  };
 }
 
 class TokenStore implements LockStore {

@@ -5,17 +5,24 @@ import { memory, quorum, redisson, type StoreFactory, timestamp, token } from 'n
 import { ManualClock, registerStoreContract, type StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/clock.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
+import { ReplicaSet } from '../support/redis/replica-set.js';
 
 function unused(): never {
   throw new Error('this store needs no other Redis');
 }
 
-async function onRedis(factory: StoreFactory): Promise<StoreUnderTest> {
-  const redis = new Redis(process.env['TEST_REDIS_URL'] as string);
+async function onRedis(
+  factory: StoreFactory,
+  url = process.env['TEST_REDIS_URL'] as string,
+  min = 0,
+): Promise<StoreUnderTest> {
+  const redis = new Redis(url);
   await redis.ping();
   const clock = new SystemClock();
   const subscriber = () => redis.duplicate({ lazyConnect: true, autoResubscribe: false });
-  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber, open: unused });
+  const connect = () => redis.duplicate({ lazyConnect: true, autoResendUnfulfilledCommands: false });
+  const replicas = min > 0 ? { min, timeoutMs: 400, connect } : undefined;
+  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber, open: unused, replicas });
   return {
     store,
     clock,
@@ -55,6 +62,17 @@ function inMemory(): Promise<StoreUnderTest> {
 
 describe('token store', () => {
   registerStoreContract({ createStore: () => onRedis(token()), describe, it });
+});
+
+describe('token store that waits for replicas', () => {
+  let servers: ReplicaSet;
+  beforeAll(async () => {
+    servers = await ReplicaSet.start({ replicas: 1, sentinels: 0 });
+  });
+  afterAll(() => servers.close());
+
+  const createStore = () => onRedis(token(), servers.servers[0].url, 1);
+  registerStoreContract({ createStore, describe, it });
 });
 
 describe('redisson store', () => {

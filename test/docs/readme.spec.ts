@@ -52,6 +52,7 @@ describe('the README', () => {
       key: 'none',
       store: 'token()',
       ...resolveOptions(),
+      replicas: 'none',
       maxHoldMs: 'Infinity',
     };
     for (const [option, value] of Object.entries(defaults)) expect(shown[option]).toBe(asText(value));

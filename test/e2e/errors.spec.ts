@@ -213,6 +213,13 @@ describe('a Redis that cannot be reached', () => {
     expect((await app.call('/grab/2')).text).toBe('2');
   });
 
+  it('and too few replicas are not the same either: that is 503 as well, with a code of its own', async () => {
+    const app = await start('express', { locks: { replicas: { min: 99, timeoutMs: 20 } } });
+    const { status, headers, body } = await app.call('/grab/1');
+    expect([status, headers.get('retry-after')]).toEqual([503, '1']);
+    expect(body).toEqual({ ...unavailable, code: 'LOCK_REPLICATION' });
+  });
+
   it('and a key that holds something else are not the same: that one is 503 too, and says what to change', async () => {
     const app = await start('express');
     await rawRedis().hset(keyOf(app.prefix, 'goods:1'), 'field', 'value');

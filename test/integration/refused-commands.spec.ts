@@ -116,7 +116,7 @@ describe('the commands that the README lists for a user with an ACL', () => {
 });
 
 describe('a user who may not do what a queue takes', () => {
-  it.each(['zadd', 'zrange', 'zrem', 'zpopmin'])(
+  it.each(['zadd', 'zrange', 'zrem', 'zpopmin', 'publish', 'pubsub'])(
     '(%s) waits by asking again and again, one line says so, and around no caller',
     async (command) => {
       const request = new AsyncLocalStorage<string>();

@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockLostError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
@@ -128,6 +131,35 @@ describe('a Redis that fails', () => {
     const waiting = locks.acquire('goods:300', { waitMs: 10_000 });
     await admin.replicaof('NO', 'ONE');
     await (await waiting).release();
+  });
+
+  it('and loads its data says so, and is waited for, also by a client that does not look whether it is ready', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'loading-'));
+    // It looks up from loading every 2 MB.
+    const slowly = ['--key-load-delay', '1000', '--rdbcompression', 'no'];
+    const slow = await startRedis({ local: true, args: ['--dir', folder, ...slowly] });
+    const [filler, ...clients] = [true, true, false].map(
+      (enableReadyCheck) =>
+        new Redis(slow.url, { enableReadyCheck, maxRetriesPerRequest: null, retryStrategy: () => 20 }),
+    );
+    for (const client of clients) client.on('error', () => undefined);
+    try {
+      await filler.call('DEBUG', 'POPULATE', '2000', 'filler', '10000');
+      await filler.save();
+      filler.disconnect();
+      const [careful, blunt] = clients.map((redis) => start({ redis }));
+      await careful.using('goods:300', () => undefined);
+      await slow.kill();
+      const restarting = slow.restart();
+      const refusal = (): Promise<string> => blunt.tryAcquire('goods:300').then(String, ({ message }) => message);
+      await eventually('it is told', async () => (await refusal()).includes('Redis is loading its data'));
+      for (const locks of [careful, blunt]) await locks.using('goods:300', () => undefined);
+      await restarting;
+    } finally {
+      for (const client of [filler, ...clients]) client.disconnect();
+      await slow.stop();
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   it('and is out of memory says so, and lets held locks go', async () => {

@@ -26,6 +26,12 @@ describe('options', () => {
     ['redis', 6379, 'redis://'],
     ['redis', { isCluster: true }, 'not a Cluster yet'],
     ['store', 'redlock', 'token()'],
+    ['lockDelayMs', -1, 'from 0'],
+    ['replicas', 1, '{ min: 1, timeoutMs: 50 }'],
+    ['replicas', {}, '{ min: 1, timeoutMs: 50 }'],
+    ['replicas', { min: 0 }, 'from 1 up'],
+    ['replicas', { min: 1, timeoutMs: 0 }, 'from 1 up'],
+    ['replicas', { min: 1, wait: 50 }, '{ min: 1, timeoutMs: 50 }'],
   ];
 
   it.each(wrong)('%s: %p is refused at start, and the error says what is allowed', (option, given, allowed) => {
@@ -46,6 +52,12 @@ describe('options', () => {
 
   it('are checked against each other', () => {
     expect(() => resolveOptions({ minHoldMs: 500, maxHoldMs: 400 })).toThrow('up to maxHoldMs, which is 400');
+  });
+
+  it('for replicas have a timeout by default, and one that requests outlast', () => {
+    expect(resolveOptions({ replicas: { min: 2 } }).replicas).toEqual({ min: 2, timeoutMs: 50 });
+    const slow = () => resolveOptions({ replicas: { min: 1, timeoutMs: 501 } });
+    expect(slow).toThrow('up to half of requestTimeoutMs, which is 1000');
   });
 
   it('that are undefined are as if not given', () => {

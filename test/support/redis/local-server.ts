@@ -1,4 +1,7 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GuardedProcess } from './guardian.ts';
 import { serverInfo } from './server-info.ts';
@@ -24,6 +27,25 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
+/** Where a Sentinel keeps what it was told and what it has found out: it goes on from there when it is restarted. */
+class SentinelFile {
+  readonly path: string;
+  private readonly folder = mkdtempSync(join(tmpdir(), 'sentinel-'));
+
+  constructor(lines: string) {
+    this.path = join(this.folder, 'sentinel.conf');
+    writeFileSync(this.path, lines);
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+function sentinelArguments(file: SentinelFile, port: number): string[] {
+  return [file.path, '--sentinel', '--port', String(port), '--bind', '127.0.0.1', '--loglevel', 'warning'];
+}
+
 function serverArguments(binary: RedisBinary, port: number, args: readonly string[]): string[] {
   const debug = Number.parseInt(binary.version, 10) >= 7 ? ['--enable-debug-command', 'yes'] : [];
   const quiet = ['--loglevel', 'warning', '--save', '', '--appendonly', 'no'];
@@ -43,21 +65,23 @@ class LocalServer implements RedisServer {
   readonly description: string;
   pid: number | undefined;
   private process: GuardedProcess | undefined;
+  private readonly args: readonly string[];
+  private readonly sentinelFile: SentinelFile | undefined;
 
   constructor(
     private readonly binary: RedisBinary,
     readonly port: number,
-    private readonly args: readonly string[],
+    { args = [], sentinel }: StartOptions,
   ) {
     this.url = serverUrl(port, args);
+    this.sentinelFile = sentinel === undefined ? undefined : new SentinelFile(sentinel);
+    this.args = this.sentinelFile ? sentinelArguments(this.sentinelFile, port) : serverArguments(binary, port, args);
     this.version = binary.version;
     this.description = binary.description;
   }
 
   async start(): Promise<void> {
-    const process = new GuardedProcess(this.binary.path, serverArguments(this.binary, this.port, this.args), {
-      ...this.binary.env,
-    });
+    const process = new GuardedProcess(this.binary.path, this.args, { ...this.binary.env });
     this.process = process;
     try {
       this.pid = await this.ready(process);
@@ -68,8 +92,8 @@ class LocalServer implements RedisServer {
   }
 
   async stop(): Promise<void> {
-    await this.process?.stop();
-    this.pid = undefined;
+    await this.end();
+    this.sentinelFile?.remove();
   }
 
   async kill(): Promise<void> {
@@ -87,8 +111,13 @@ class LocalServer implements RedisServer {
   }
 
   async restart(): Promise<void> {
-    await this.stop();
+    await this.end();
     await this.start();
+  }
+
+  private async end(): Promise<void> {
+    await this.process?.stop();
+    this.pid = undefined;
   }
 
   private signal(name: NodeJS.Signals): void {
@@ -112,7 +141,7 @@ class LocalServer implements RedisServer {
 
 export async function startLocalServer(binary: RedisBinary, options: StartOptions = {}): Promise<RedisServer> {
   for (let left = options.port === undefined ? PORT_TRIES : 1; ; left--) {
-    const server = new LocalServer(binary, options.port ?? (await freePort()), options.args ?? []);
+    const server = new LocalServer(binary, options.port ?? (await freePort()), options);
     try {
       await server.start();
       return server;

@@ -5,6 +5,8 @@ export interface StartOptions {
   readonly args?: readonly string[];
   /** A free port by default. */
   readonly port?: number;
+  /** Starts a Sentinel with these lines of configuration; it needs a local process. */
+  readonly sentinel?: string;
 }
 
 /** Where a Redis can be had on this machine. */

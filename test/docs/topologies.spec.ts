@@ -1,0 +1,13 @@
+import { Test } from '@nestjs/testing';
+import { expect, it } from '@jest/globals';
+import { LockService } from 'nestjs-redis-lock';
+import { behindSentinels, replicated } from './topologies/sentinel.js';
+
+it.each([behindSentinels, replicated])(
+  'the page on topologies has modules that start without their servers',
+  async (locks) => {
+    const module = await Test.createTestingModule({ imports: [locks] }).compile();
+    expect(module.get(LockService)).toBeInstanceOf(LockService);
+    await module.close();
+  },
+);

@@ -1,0 +1,171 @@
+import { Redis } from 'ioredis';
+import { startRedis } from './resolve.ts';
+import type { RedisServer } from './types.ts';
+
+const NAME = 'locks';
+const WITHIN_MS = 20_000;
+
+interface Size {
+  readonly replicas: number;
+  /** 0: nobody fails over. */
+  readonly sentinels: number;
+}
+
+/** Where clients find the master. */
+export interface SentinelAddress {
+  readonly sentinels: { readonly host: string; readonly port: number }[];
+  readonly name: string;
+}
+
+/** A master, its replicas, and the Sentinels that fail over from one to the next. Processes of this machine. */
+export class ReplicaSet {
+  private readonly admins = new Map<RedisServer, Redis>();
+
+  private constructor(
+    /** The first master, and the first replicas. */
+    readonly servers: readonly RedisServer[],
+    readonly sentinels: readonly RedisServer[],
+  ) {}
+
+  static async start({ replicas, sentinels }: Size): Promise<ReplicaSet> {
+    // Without a delay before the first synchronisation, which is 5 s otherwise.
+    const quick = ['--repl-diskless-sync-delay', '0'];
+    const master = await startRedis({ local: true, args: quick });
+    const copies = Array.from({ length: replicas }, () =>
+      startRedis({ local: true, args: [...quick, '--replicaof', '127.0.0.1', String(master.port)] }),
+    );
+    const servers = [master, ...(await Promise.all(copies))];
+    const watchers = Array.from({ length: sentinels }, () =>
+      startRedis({ local: true, sentinel: sentinelConfiguration(master.port, Math.ceil((sentinels + 1) / 2)) }),
+    );
+    const set = new ReplicaSet(servers, await Promise.all(watchers));
+    await set.whole();
+    return set;
+  }
+
+  /** For `redis` of the module, and for clients of ioredis. */
+  get address(): SentinelAddress {
+    return { sentinels: this.sentinels.map(({ port }) => ({ host: '127.0.0.1', port })), name: NAME };
+  }
+
+  /** A client of that very server. */
+  adminOf(server: RedisServer): Redis {
+    let admin = this.admins.get(server);
+    if (admin === undefined) {
+      const retryStrategy = (): number => 20;
+      admin = new Redis(server.url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 });
+      admin.on('error', () => undefined);
+      this.admins.set(server, admin);
+    }
+    return admin;
+  }
+
+  /** The master that the Sentinels agree on. */
+  async master(): Promise<RedisServer> {
+    for (const end = performance.now() + WITHIN_MS; performance.now() < end; await pause()) {
+      const ports = await Promise.all(this.sentinels.map((sentinel) => this.masterBy(sentinel)));
+      const server = this.servers.find(({ port }) => ports.every((one) => one === port));
+      if (server !== undefined) return server;
+    }
+    throw new Error(`the Sentinels did not agree within ${WITHIN_MS} ms`);
+  }
+
+  /** Waits until another server than that one is the master, for all Sentinels and by its own word. */
+  async newMaster(before: RedisServer): Promise<RedisServer> {
+    for (const end = performance.now() + WITHIN_MS; performance.now() < end; await pause()) {
+      const server = await this.master();
+      if (server !== before && (await this.replication(server)).includes('role:master')) return server;
+    }
+    throw new Error(`no other master within ${WITHIN_MS} ms`);
+  }
+
+  /** Kills the master; answers the next one. */
+  async failOver(): Promise<RedisServer> {
+    const before = await this.master();
+    await before.kill();
+    return this.newMaster(before);
+  }
+
+  /** Kills the master, whose last write no replica has got. */
+  async failOverWithout(lastWrite: () => Promise<unknown>): Promise<RedisServer> {
+    const before = await this.master();
+    const replicas = this.servers.filter((server) => server !== before && server.pid !== undefined);
+    for (const replica of replicas) replica.pause();
+    // Otherwise it would lie in their sockets, and be read when they go on.
+    await this.adminOf(before).call('CLIENT', 'KILL', 'TYPE', 'replica');
+    await lastWrite();
+    await before.kill();
+    for (const replica of replicas) replica.resume();
+    return this.newMaster(before);
+  }
+
+  /** Waits until every server that lives, but for the master, has the value there. */
+  async replicated(key: string): Promise<void> {
+    const master = await this.master();
+    const [value, ...others] = await Promise.all(
+      [master, ...this.servers.filter((server) => server !== master && server.pid !== undefined)].map((server) =>
+        this.adminOf(server).get(key),
+      ),
+    );
+    if (value !== null && others.every((other) => other === value)) return;
+    await pause();
+    return this.replicated(key);
+  }
+
+  async close(): Promise<void> {
+    for (const admin of this.admins.values()) admin.disconnect();
+    for (const server of [...this.servers, ...this.sentinels]) if (server.pid !== undefined) server.resume();
+    await Promise.all([...this.servers, ...this.sentinels].map((server) => server.stop()));
+  }
+
+  /** Waits until all replicas are linked, and every Sentinel knows of all others. */
+  private async whole(): Promise<void> {
+    const [master] = this.servers;
+    const replicas = this.servers.length - 1;
+    const linked = new RegExp(`connected_slaves:${replicas}\\b`);
+    await until('all replicas are linked', async () => {
+      const info = await this.replication(master);
+      return linked.test(info) && (info.match(/state=online/g)?.length ?? 0) === replicas;
+    });
+    // Linked, a replica may still be loading what it was sent.
+    await until('all replicas acknowledge', async () => {
+      await this.adminOf(master).multi().set('written', 1).del('written').exec();
+      return (await this.adminOf(master).wait(replicas, 50)) === replicas;
+    });
+    const known = `slaves=${replicas},sentinels=${this.sentinels.length}`;
+    for (const sentinel of this.sentinels) {
+      await until('all Sentinels know each other', async () =>
+        (await this.adminOf(sentinel).info('sentinel')).includes(known),
+      );
+    }
+  }
+
+  private replication(server: RedisServer): Promise<string> {
+    return this.adminOf(server).info('replication');
+  }
+
+  private async masterBy(sentinel: RedisServer): Promise<number> {
+    const found = await this.adminOf(sentinel).call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', NAME);
+    return Number((found as string[])[1]);
+  }
+}
+
+function sentinelConfiguration(masterPort: number, quorum: number): string {
+  return [
+    `sentinel monitor ${NAME} 127.0.0.1 ${masterPort} ${quorum}`,
+    `sentinel down-after-milliseconds ${NAME} 500`,
+    `sentinel failover-timeout ${NAME} 3000`,
+    `sentinel parallel-syncs ${NAME} 2`,
+    '',
+  ].join('\n');
+}
+
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+  for (const end = performance.now() + WITHIN_MS; !(await holds()); await pause()) {
+    if (performance.now() > end) throw new Error(`not within ${WITHIN_MS} ms: ${what}`);
+  }
+}
