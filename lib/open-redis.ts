@@ -1,5 +1,7 @@
-import { Redis, type RedisOptions } from 'ioredis';
+import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { type Clock, inTime } from './core/clock.js';
+import type { RedisClusterOptions } from './redis-lock.options.js';
+import { isCluster } from './stores/redis-cluster.js';
 import type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
 import type { RedisEndpoint } from './stores/store-context.js';
 
@@ -15,18 +17,32 @@ export interface OpenedRedis extends RedisEndpoint {
 const QUIT_TIMEOUT_MS = 500;
 
 /** Takes the client that was given, or opens one. */
-export function openRedis(redis: string | RedisOptions | RedisClient, clock: Clock): OpenedRedis {
+export function openRedis(redis: string | RedisOptions | RedisClusterOptions | RedisClient, clock: Clock): OpenedRedis {
   if (isClient(redis)) {
-    const subscriber = (): RedisSubscriber | undefined => ('duplicate' in redis ? copyOf(redis as Redis) : undefined);
+    const subscriber = (): RedisSubscriber | undefined => subscriberOf(redis as Redis | Cluster);
     return { client: redis, subscriber, connect: () => undefined, close: () => Promise.resolve() };
   }
-  const client = typeof redis === 'string' ? new Redis(redis, OURS) : new Redis({ ...OURS, ...redis });
+  const client = make(redis);
   // Without a listener ioredis writes every refused connection to the console; the module tells about it once.
   client.on('error', () => undefined);
   const connect = (): void => {
     if (client.status === 'wait') client.connect().catch(() => undefined);
   };
-  return { client, subscriber: () => copyOf(client), connect, close: () => closeClient(client, clock) };
+  return { client, subscriber: () => subscriberOf(client), connect, close: () => closeClient(client, clock) };
+}
+
+function make(redis: string | RedisOptions | RedisClusterOptions): Redis | Cluster {
+  if (typeof redis === 'string') return new Redis(redis, OURS);
+  if (!('nodes' in redis)) return new Redis({ ...OURS, ...redis });
+  const { nodes, ...options } = redis;
+  const { lazyConnect, ...ofNodes } = OURS;
+  const redisOptions = { ...ofNodes, ...options.redisOptions } as ClusterOptions['redisOptions'];
+  return new Cluster([...nodes], { lazyConnect, ...options, redisOptions });
+}
+
+/** In a cluster the store listens at each node by itself. */
+function subscriberOf(client: Redis | Cluster): RedisSubscriber | undefined {
+  return isCluster(client) || !('duplicate' in client) ? undefined : copyOf(client as Redis);
 }
 
 /** It is subscribed anew by its owner, who wants to know when. */
@@ -50,7 +66,7 @@ function isClient(redis: RedisOptions | RedisClient | string): redis is RedisCli
   return typeof redis === 'object' && 'evalsha' in redis && typeof redis.evalsha === 'function';
 }
 
-async function closeClient(client: Redis, clock: Clock): Promise<void> {
+async function closeClient(client: Redis | Cluster, clock: Clock): Promise<void> {
   if (client.status === 'end') return;
   if (client.status !== 'ready') return client.disconnect();
   await inTime<unknown>(clock, QUIT_TIMEOUT_MS, client.quit(), () => undefined).catch(() => undefined);

@@ -22,12 +22,11 @@ type Run = (deadline: string) => Promise<DatedReply>;
 
 /** Sends asks with their deadline in the server's time, so that one which is delayed does nothing. */
 export class DatedAsks {
-  /** Owners whose ask was not sent yet: a release behind one calls it off. */
-  private readonly unsent = new Set<string>();
-
+  /** @param unsent owners whose ask was not sent yet: a release behind one calls it off. */
   constructor(
     private readonly connection: RedisConnection,
     private readonly clock: Clock,
+    private readonly unsent: Set<string> = new Set(),
   ) {}
 
   /**

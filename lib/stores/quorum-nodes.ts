@@ -2,6 +2,7 @@ import type { RedisOptions } from 'ioredis';
 import type { Clock } from '../core/clock.js';
 import { LockConfigError } from '../core/errors.js';
 import { QuorumNode } from './quorum-node.js';
+import { isCluster } from './redis-cluster.js';
 import type { RedisClient } from './redis-client.js';
 import type { StoreContext } from './store-context.js';
 
@@ -52,7 +53,7 @@ export function openNodes(given: readonly NodeAddress[], context: StoreContext):
 
 function isAddress(address: unknown): boolean {
   if (typeof address === 'string') return /^(rediss?|unix):\/\/|^\//.test(address);
-  return typeof address === 'object' && address !== null && !('isCluster' in address && address.isCluster);
+  return typeof address === 'object' && address !== null && !isCluster(address) && !('nodes' in address);
 }
 
 interface Address {

@@ -22,6 +22,18 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
       'the Redis user may not do this: allow it the lock keys, the channels &nestjs-redis-lock:*, and the commands that the README lists',
   },
   {
+    matches: /unknown command '?`?ssubscribe|Unknown subcommand.*SHARDNUMSUB/i,
+    permanent: true,
+    advice: 'sharded pub/sub, by which a cluster tells of locks, needs Redis 7',
+  },
+  {
+    matches: /\bCROSSSLOT\b/,
+    permanent: true,
+    advice: "the client's keyPrefix takes a lock and its queue to different slots: put no braces into it",
+  },
+  { matches: /\bCLUSTERDOWN\b/, permanent: false, advice: 'the cluster has no master for this slot' },
+  { matches: /\bTRYAGAIN\b/, permanent: false, advice: 'the slot is on its way to another node' },
+  {
     matches: /unknown command/i,
     permanent: true,
     advice: 'this server has no scripts, which only timestamp({ scripts: false }) can do without',
@@ -40,6 +52,22 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
   { matches: /^BUSY\b/, permanent: false, advice: 'Redis is busy with a script of somebody else' },
   { matches: /^ERR /, permanent: true, advice: 'Redis refused the command' },
 ];
+
+/** Where a cluster sends a request instead. */
+export interface Redirection {
+  /** `again`: to the same place, a little later. */
+  readonly kind: 'moved' | 'ask' | 'again';
+  /** `host:port`; the host is empty where it is the same as of who answered. */
+  readonly address: string;
+}
+
+/** What a node of a cluster has answered to a request that is not its own; undefined for every other error. */
+export function redirectionIn(error: unknown): Redirection | undefined {
+  const answer = error instanceof LockUnavailableError ? error.cause : error;
+  const [, kind, address = ''] = /^(MOVED|ASK|TRYAGAIN)\b(?: \d+ (\S+))?/.exec(messageOf(answer)) ?? [];
+  if (kind === undefined) return undefined;
+  return { kind: kind === 'TRYAGAIN' ? 'again' : kind === 'ASK' ? 'ask' : 'moved', address };
+}
 
 /** Turns what ioredis rejected with into the error of this library, saying what to change. */
 export function unavailableBecause(error: unknown, subject: string): LockUnavailableError {

@@ -24,7 +24,7 @@ describe('options', () => {
     ['shutdownGraceMs', -5, 'from 0'],
     ['redis', 'localhost', 'redis://'],
     ['redis', 6379, 'redis://'],
-    ['redis', { isCluster: true }, 'not a Cluster yet'],
+    ['redis', { nodes: [] }, 'for a cluster { nodes: [...] } or a Cluster'],
     ['store', 'redlock', 'token()'],
   ];
 
