@@ -61,7 +61,8 @@ const oneOf = (...values: readonly unknown[]): Rule => ({
   fits: (value) => values.includes(value),
 });
 
-const isFilled = (value: unknown): boolean => Array.isArray(value) && value.length > 0;
+/** A Cluster has `nodes`, too: to ask for them. */
+const areNodes = (value: unknown): boolean => typeof value === 'function' || (Array.isArray(value) && value.length > 0);
 
 const LOCK_RULES: Record<keyof LockOptions, Rule> = {
   ttlMs: between(MIN_TTL_MS, MAX_TTL_MS),
@@ -88,7 +89,7 @@ export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
     fits: (value) =>
       typeof value === 'string'
         ? /^rediss?:\/\/|^unix:\/\/|^\//.test(value)
-        : typeof value === 'object' && value !== null && !('nodes' in value && !isFilled(value.nodes)),
+        : typeof value === 'object' && value !== null && !('nodes' in value && !areNodes(value.nodes)),
   },
   prefix: {
     allowed: 'a string without braces, |, white space and control characters; it may be empty',
