@@ -83,9 +83,10 @@ export class ClusterRoutes implements NodeListener {
     return this.redirected.get(slot) ?? this.cluster.slots[slot]?.[0];
   }
 
-  /** Whom to ask next, if that is known, after this answer of a node to a request for the slot. */
+  /** Whom to ask next at once, if that is known, after this answer of a node to a request for the slot. */
   follow(slot: number, { kind, address }: Redirection, from: ClusterNode | undefined): Server | undefined {
-    if (kind === 'again') return this.nodeOf(slot);
+    if (kind === 'again') return undefined;
+    if (kind === 'lost') return void this.refresh();
     const to = this.reachableAddress(address, from);
     if (kind === 'ask') return this.nodeAt(to)?.asking;
     this.redirected.set(slot, to);
@@ -101,8 +102,8 @@ export class ClusterRoutes implements NodeListener {
     this.outside.runInAsyncScope(() => {
       const { status } = this.cluster;
       if (status === 'wait') this.cluster.connect().catch(() => undefined);
-      // Otherwise ioredis looks by itself, as soon as it has found a node.
-      if (status !== 'ready') return this.checkLater();
+      // Otherwise ioredis looks by itself, as soon as it has found a node. `connect`: one may hang that was asked for the rest.
+      if (status !== 'ready' && status !== 'connect') return this.checkLater();
       this.cluster.refreshSlotsCache((error) => {
         if (error) this.listener?.unreachable(toError(error));
       });
@@ -114,7 +115,9 @@ export class ClusterRoutes implements NodeListener {
     return this.unsent.delete(owner);
   }
 
-  disconnected({ address }: ClusterNode): void {
+  /** Unless it comes back by itself, ioredis answers all that was asked over it, and it is asked again elsewhere. */
+  disconnected({ address, client }: ClusterNode): void {
+    if (typeof client.options.retryStrategy !== 'function') return;
     const concerns: KeyFilter = (key) => this.addressOf(this.slotOf(key)) === address;
     this.listener?.disconnected(concerns);
   }

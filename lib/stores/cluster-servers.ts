@@ -72,7 +72,7 @@ export class ClusterServers implements Servers {
       if (redirection === undefined && server !== undefined) throw error;
       const from = server instanceof ClusterNode ? server : undefined;
       server = redirection && this.routes.follow(slot, redirection, from);
-      if (server !== undefined && redirection?.kind !== 'again' && hops < MOST_HOPS) continue;
+      if (server !== undefined && hops < MOST_HOPS) continue;
       if (this.clock.now() + PAUSE_MS >= giveUpAt) throw unavailableBecause(error, 'a lock');
       await this.pause();
       server = this.routes.nodeOf(slot);

@@ -29,7 +29,12 @@ type NatMap =
 
 /** The client of one node. It ends with its connection; another one is made when the node is there again. */
 export interface ClusterNodeClient extends RedisClient {
-  readonly options: { readonly host?: string; readonly port?: number; readonly keyPrefix?: string };
+  readonly options: {
+    readonly host?: string;
+    readonly port?: number;
+    readonly keyPrefix?: string;
+    readonly retryStrategy?: unknown;
+  };
   connect(): Promise<void>;
   pipeline(): RedisPipeline & AskingPipeline;
   duplicate(options: object): ShardClient;

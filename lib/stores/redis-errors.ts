@@ -53,20 +53,26 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
   { matches: /^ERR /, permanent: true, advice: 'Redis refused the command' },
 ];
 
-/** Where a cluster sends a request instead. */
+/** Where in a cluster a request has to go instead. */
 export interface Redirection {
-  /** `again`: to the same place, a little later. */
-  readonly kind: 'moved' | 'ask' | 'again';
+  /** `again`: to the same place, a little later. `lost`: the connection has ended, perhaps because the node has. */
+  readonly kind: 'moved' | 'ask' | 'again' | 'lost';
   /** `host:port`; the host is empty where it is the same as of who answered. */
   readonly address: string;
 }
 
-/** What a node of a cluster has answered to a request that is not its own; undefined for every other error. */
+const REDIRECTIONS: Record<string, Redirection['kind']> = {
+  MOVED: 'moved',
+  ASK: 'ask',
+  TRYAGAIN: 'again',
+  'Connection is closed': 'lost',
+};
+
+/** What became of a request to a node of a cluster which has to go elsewhere; undefined for every other error. */
 export function redirectionIn(error: unknown): Redirection | undefined {
   const answer = error instanceof LockUnavailableError ? error.cause : error;
-  const [, kind, address = ''] = /^(MOVED|ASK|TRYAGAIN)\b(?: \d+ (\S+))?/.exec(messageOf(answer)) ?? [];
-  if (kind === undefined) return undefined;
-  return { kind: kind === 'TRYAGAIN' ? 'again' : kind === 'ASK' ? 'ask' : 'moved', address };
+  const found = /^(MOVED|ASK|TRYAGAIN|Connection is closed)\b(?: \d+ (\S+))?/.exec(messageOf(answer));
+  return found === null ? undefined : { kind: REDIRECTIONS[found[1]], address: found[2] ?? '' };
 }
 
 /** Turns what ioredis rejected with into the error of this library, saying what to change. */
