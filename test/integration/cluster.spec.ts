@@ -98,6 +98,28 @@ describe('locks in a cluster', () => {
   });
 });
 
+describe('a connection to a node that ends', () => {
+  it('costs nobody a lock, nor an error: requests go over the next one', async () => {
+    const client = here.client({ redisOptions: { connectionName: 'cut' } });
+    const locks = here.instance({ redis: client });
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 600 })));
+    const cut = async ({ admin }: ClusterMember): Promise<void> => {
+      const clients = (await admin.client('LIST')) as string;
+      const ids = [...clients.matchAll(/^id=(\d+) .* name=cut /gm)].map(([, id]) => id);
+      expect(ids).not.toHaveLength(0);
+      for (const id of ids) await admin.call('CLIENT', 'KILL', 'ID', id);
+    };
+    await Promise.all(here.cluster.masters.map(cut));
+    const again = FAMILIES.map((family) => locks.acquire(`${family}:2`, { waitMs: 0 }));
+    const more = await Promise.all(again);
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    for (const lock of held) lock.assertHeld();
+    const released = await Promise.all([...held, ...more].map((lock) => lock.release()));
+    expect(released).toEqual([...held, ...more].map(() => true));
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
 describe('a subscription in a cluster', () => {
   const ears = (locks: LockService) =>
     Reflect.get(Reflect.get(locks.engine.store, 'channel'), 'ears') as Map<string, object>;
@@ -243,7 +265,7 @@ describe('a slot that moves to another node', () => {
     // The fence is here, the rest nowhere: neither node can tell.
     const { finish, moveKeys } = await here.cluster.migration(here.key, to);
     let settled = false;
-    const granted = locks.acquire('goods:300').finally(() => (settled = true));
+    const granted = locks.acquire('goods:300', { waitMs: 0 }).finally(() => (settled = true));
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(settled).toBe(false);
     await moveKeys();
