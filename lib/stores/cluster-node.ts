@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../core/clock.js';
-import { DatedAsks } from './dated-asks.js';
+import { DatedAsks, NOT_SENT } from './dated-asks.js';
 import { EchoedSubscriber, type SubscriberListener } from './echoed-subscriber.js';
 import { type ClusterNodeClient, ShardSubscriber } from './redis-cluster.js';
 import type { RedisClient, RedisPipeline, RedisSubscriber } from './redis-client.js';
@@ -36,7 +36,7 @@ export class ClusterNode implements Server {
   readonly subscriber: EchoedSubscriber;
   private redirected: Server | undefined;
   private unanswered = 0;
-  private heardAt = 0;
+  private heardAt = -Infinity;
   private overdue: Timer | undefined;
   private readonly stopListening: () => void;
 
@@ -92,15 +92,14 @@ export class ClusterNode implements Server {
 
   /** Watches over a request to this node. */
   async awaited<T>(answer: Promise<T>): Promise<T> {
-    const { clock } = this.tools;
-    if (this.unanswered === 0) this.heardAt = clock.now();
     this.unanswered += 1;
     this.watch();
     try {
-      return await answer;
+      const reply: unknown = await answer;
+      if (reply !== NOT_SENT) this.heardAt = this.tools.clock.now();
+      return reply as T;
     } finally {
       this.unanswered -= 1;
-      this.heardAt = clock.now();
     }
   }
 
@@ -117,16 +116,14 @@ export class ClusterNode implements Server {
   /** A node that is stopped keeps its connection: nothing else tells that its requests should go to another one. */
   private watch(): void {
     const { clock, patienceMs, listener } = this.tools;
-    this.overdue ??= clock.schedule(
-      patienceMs,
-      () => {
-        this.overdue = undefined;
-        if (this.unanswered <= 0) return;
-        if (clock.now() - this.heardAt >= patienceMs) listener.silent(this);
-        this.watch();
-      },
-      true,
-    );
+    if (this.overdue !== undefined) return;
+    const since = clock.now();
+    const look = (): void => {
+      this.overdue = undefined;
+      if (this.heardAt < since) listener.silent(this);
+      if (this.unanswered > 0) this.watch();
+    };
+    this.overdue = clock.schedule(patienceMs, look, true);
   }
 }
 

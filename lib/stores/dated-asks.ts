@@ -15,7 +15,8 @@ export interface DatedReply {
 /** The ask did nothing: it was too late, or called off. */
 export const PAST_DEADLINE = -1;
 
-const NOT_SENT: DatedReply = { status: PAST_DEADLINE, value: 0, now: 0 };
+/** Nothing was heard of the server. */
+export const NOT_SENT: DatedReply = { status: PAST_DEADLINE, value: 0, now: 0 };
 
 /** Runs an ask with this deadline, in µs of the server's clock. */
 type Run = (deadline: string) => Promise<DatedReply>;

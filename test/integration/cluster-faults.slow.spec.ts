@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type Lock, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { type Lock, LockLostError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { ClusterContention } from '../support/cluster-contention.js';
 import { type ClusterMember, clusterPort, RedisCluster } from '../support/redis/index.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
@@ -83,7 +83,7 @@ describe.each(Object.keys(WAYS))('a master %s', (way) => {
     expect(new Set(tokens).size).toBe(3);
     expect(performance.now() - from).toBeLessThan(5_000);
     expect(await keysAt(replica)).toEqual([]);
-  }, 120_000);
+  }, 60_000);
 
   it('and whose replica has lost the lock: the holder is told, and its token is below the next', async () => {
     const [locks, other] = [1, 2].map(() => here.instance({ waitMs: 60_000 }));
@@ -93,11 +93,11 @@ describe.each(Object.keys(WAYS))('a master %s', (way) => {
     await replica.admin.del(lock.key);
     const next = await other.acquire('goods:300');
     await eventually('it is told', () => lock.signal.aborted, 10_000);
-    expect(() => lock.assertHeld()).toThrow();
+    expect(() => lock.assertHeld()).toThrow(LockLostError);
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
     expect(await lock.release()).toBe(false);
     expect(await next.release()).toBe(true);
-  }, 120_000);
+  }, 60_000);
 
   it('costs nobody a lock on other nodes, and is told of once at most', async () => {
     const locks = here.instance({ waitMs: 60_000 });
@@ -124,7 +124,7 @@ describe.each(Object.keys(WAYS))('a master %s', (way) => {
     expect(await lock.release()).toBe(true);
     await (await granted).release();
     expect(here.warnings.filter((line) => line.includes('cannot be reached')).length).toBeLessThanOrEqual(1);
-  }, 120_000);
+  }, 60_000);
 });
 
 async function keysAt({ admin }: ClusterMember): Promise<readonly string[]> {
@@ -146,6 +146,7 @@ describe('contention over many hash tags', () => {
     readonly inside = new Map<string, Lock>();
     readonly tokens = new Map<string, number>();
     overlaps = 0;
+    fallen = 0;
 
     async add(lock: Lock): Promise<void> {
       const { resource } = lock;
@@ -155,7 +156,7 @@ describe('contention over many hash tags', () => {
       await sleep(1);
       this.counts.set(resource, before + 1);
       this.inside.delete(resource);
-      expect(lock.fencingToken).toBeGreaterThan(this.tokens.get(resource) ?? 0);
+      if (lock.fencingToken <= (this.tokens.get(resource) ?? 0)) this.fallen += 1;
       this.tokens.set(resource, lock.fencingToken);
     }
   }
@@ -170,25 +171,24 @@ describe('contention over many hash tags', () => {
   it('while slots move to and fro, and masters give up their places: nobody overlaps, nothing is left behind', async () => {
     const counters = new Counters();
     const instances = [1, 2, 3, 4].map(() => here.instance({ waitMs: 120_000, maxLocalPasses: 2 }));
-    let done = false;
-    const working = Promise.all(instances.map((locks) => work(locks, counters, 60))).finally(() => (done = true));
+    const working = Promise.all(instances.map((locks) => work(locks, counters, 60)));
     working.catch(() => undefined);
     const { cluster } = here;
     const [first, second] = [0, 1].map((i) => `{${here.prefix}family${i}}:1`);
-    for (let moves = 0; !done && moves < 6; moves++) {
+    for (let moves = 0; moves < 6; moves++) {
       for (const key of [first, second]) await cluster.migrate(key, await cluster.otherThan(key));
       await sleep(100);
     }
     const [, , third] = cluster.masters;
     await cluster.replicaOf(third).admin.cluster('FAILOVER');
     await working;
-    expect(counters.overlaps).toBe(0);
+    expect([counters.overlaps, counters.fallen]).toEqual([0, 0]);
     expect([...counters.counts.values()]).toEqual(families.map(() => 240));
     await eventually('nothing is left', async () => {
       const keys = await Promise.all(cluster.masters.map(keysAt));
       return keys.flat().length === 0;
     });
-  }, 240_000);
+  }, 60_000);
 });
 
 describe('a cluster that is not there when the application starts', () => {
@@ -209,5 +209,5 @@ describe('a cluster that is not there when the application starts', () => {
       await running.close();
       await late.close();
     }
-  }, 120_000);
+  }, 60_000);
 });

@@ -44,11 +44,12 @@ async function handedOver(lock: Lock, granted: Promise<Lock>): Promise<Lock> {
 describe('locks in a cluster', () => {
   it('are on all nodes, are renewed together, and rise their tokens wherever they are', async () => {
     const [locks, other] = [here.instance(), here.instance()];
-    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 400 })));
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
     const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
     expect(new Set(owners).size).toBe(3);
-    expect(await Promise.all(held.map(({ resource }) => other.tryAcquire(resource)))).toEqual(held.map(() => null));
-    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    const tried = await Promise.all(held.map(({ resource }) => other.tryAcquire(resource)));
+    expect(tried.every((lock) => lock === null)).toBe(true);
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
     for (const lock of held) lock.assertHeld();
     expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
     for (const { resource, fencingToken } of held) {
@@ -60,11 +61,32 @@ describe('locks in a cluster', () => {
     expect(here.warnings).toEqual([]);
   });
 
+  it('are asked for with a deadline by the clock of their node', async () => {
+    const locks = here.instance();
+    await Promise.all(FAMILIES.map((family) => locks.using(`${family}:1`, () => undefined)));
+    for (const { admin } of here.cluster.masters) {
+      const monitor = await admin.monitor();
+      const asks: { at: number; deadline: number }[] = [];
+      monitor.on('monitor', (at: string, [command, , , , , , owner, , deadline]: string[]) => {
+        if (command === 'evalsha' && owner?.startsWith(locks.engine.instanceId) && deadline?.length === 16)
+          asks.push({ at: Number(at), deadline: Number(deadline) / 1e6 });
+      });
+      for (const family of FAMILIES) await locks.using(`${family}:1`, () => undefined);
+      await eventually('some were seen', () => asks.length > 0);
+      monitor.disconnect();
+      for (const { at, deadline } of asks) {
+        // requestTimeoutMs, less what the request took.
+        expect(deadline - at).toBeGreaterThan(0);
+        expect(deadline - at).toBeLessThanOrEqual(1);
+      }
+    }
+  });
+
   it('survive SCRIPT FLUSH on one node', async () => {
     const locks = here.instance();
-    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 400 })));
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
     await here.cluster.masters[1].admin.script('FLUSH');
-    await new Promise((resolve) => setTimeout(resolve, 600));
+    await new Promise((resolve) => setTimeout(resolve, 700));
     await here.cluster.masters[1].admin.script('FLUSH');
     expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
     for (const family of FAMILIES) await locks.using(`${family}:1`, () => undefined);
@@ -102,7 +124,7 @@ describe('a connection to a node that ends', () => {
   it('costs nobody a lock, nor an error: requests go over the next one', async () => {
     const client = here.client({ redisOptions: { connectionName: 'cut' } });
     const locks = here.instance({ redis: client });
-    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 600 })));
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
     const cut = async ({ admin }: ClusterMember): Promise<void> => {
       const clients = (await admin.client('LIST')) as string;
       const ids = [...clients.matchAll(/^id=(\d+) .* name=cut /gm)].map(([, id]) => id);
@@ -112,7 +134,7 @@ describe('a connection to a node that ends', () => {
     await Promise.all(here.cluster.masters.map(cut));
     const again = FAMILIES.map((family) => locks.acquire(`${family}:2`, { waitMs: 0 }));
     const more = await Promise.all(again);
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
     for (const lock of held) lock.assertHeld();
     const released = await Promise.all([...held, ...more].map((lock) => lock.release()));
     expect(released).toEqual([...held, ...more].map(() => true));
@@ -176,6 +198,23 @@ describe('a subscription in a cluster', () => {
     await (await handedOver(lock, granted)).release();
   });
 
+  it('that the node has taken away, without a word, is noticed by whoever waits, and made anew', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    await bothHeard([locks, waiter]);
+    const owner = await here.cluster.ownerOf(here.key);
+    const [ear] = ears(waiter).values();
+    const subscriber = Reflect.get(Reflect.get(Reflect.get(ear, 'node'), 'subscriber'), 'subscriber');
+    await subscriber.unsubscribe(Reflect.get(ear, 'channel'));
+    expect(await here.listening(owner)).toBe(1);
+    // Nothing was heard on it for longer than 3 s.
+    Reflect.set(ear, 'heardAt', -Infinity);
+    const lock = await locks.acquire('goods:300');
+    const granted = waiter.acquire('goods:300');
+    await eventually('it listens again', async () => (await here.listening(owner)) === 2);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+
   it('that may not be made is told of once, and waiting goes on by asking', async () => {
     for (const { admin } of here.cluster.masters) {
       await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'allchannels', '+@all', '-ssubscribe');
@@ -218,9 +257,9 @@ describe('a slot that moves to another node', () => {
   it('while its lock is held: the holder keeps it, and releases it there', async () => {
     await ends();
     const [locks, other] = [here.instance(), here.instance()];
-    const lock = await locks.acquire('goods:300', { ttlMs: 500 });
+    const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
     await here.cluster.migrate(here.key, to);
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
     lock.assertHeld();
     expect(await other.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken, isOwn: false });
     expect(await other.tryAcquire('goods:300')).toBeNull();

@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis } from 'ioredis';
+import { Command, Redis } from 'ioredis';
 import { startRedis } from './resolve.ts';
 import type { RedisServer } from './types.ts';
 
@@ -59,16 +59,11 @@ export class RedisCluster {
   async ownerOf(key: string): Promise<ClusterMember> {
     const { members } = this;
     const running = members.filter(({ server }) => server.pid !== undefined);
-    const slot = await this.slotOf(key);
+    const slot = slotOf(key);
     const told = await Promise.all(running.map((member) => ownerAsToldBy(member, slot)));
     const owner = members.find(({ server }) => told.filter((port) => port === server.port).length * 2 > told.length);
     if (owner === undefined) throw new Error(`nobody is agreed on for slot ${slot}: ${told.join()}`);
     return owner;
-  }
-
-  async slotOf(key: string): Promise<number> {
-    const running = this.members.find(({ server }) => server.pid !== undefined);
-    return Number(await running?.admin.cluster('KEYSLOT', key));
   }
 
   /** The replica that was started with that master. */
@@ -79,7 +74,7 @@ export class RedisCluster {
   /** Begins to move the key's slot to another member, and answers how to go on. */
   async migration(key: string, to: ClusterMember) {
     const from = await this.ownerOf(key);
-    const slot = await this.slotOf(key);
+    const slot = slotOf(key);
     const [source, target] = await Promise.all([from, to].map(({ admin }) => admin.cluster('MYID')));
     await to.admin.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', source);
     await from.admin.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', target);
@@ -155,6 +150,10 @@ export class RedisCluster {
       return nodes.split('\n').filter((line) => line.includes('slave')).length === replicas.length;
     });
   }
+}
+
+function slotOf(key: string): number {
+  return new Command('get', [key]).getSlot();
 }
 
 async function infoOf(admin: Redis): Promise<string> {
