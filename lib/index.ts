@@ -6,7 +6,7 @@ export {
   type RedisLockOptionsFactory,
 } from './redis-lock.module.js';
 export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
-export type { LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
+export type { LockOptions, RedisClusterOptions, RedisLockModuleOptions } from './redis-lock.options.js';
 export { type LockInfo, LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './inject-lock-service.decorator.js';
 export { Locked, type LockedDecorator, type LockedOptions } from './locked.decorator.js';

@@ -1,5 +1,7 @@
-import { Redis, type RedisOptions } from 'ioredis';
+import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { type Clock, inTime } from './core/clock.js';
+import type { RedisClusterOptions } from './redis-lock.options.js';
+import { isCluster } from './stores/redis-cluster.js';
 import type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
 import type { ReplicaLink } from './stores/replica-link.js';
 import type { RedisEndpoint } from './stores/store-context.js';
@@ -18,23 +20,35 @@ export interface OpenedRedis extends RedisEndpoint {
 const QUIT_TIMEOUT_MS = 500;
 
 /** Takes the client that was given, or opens one. */
-export function openRedis(redis: string | RedisOptions | RedisClient, clock: Clock): OpenedRedis {
+export function openRedis(redis: string | RedisOptions | RedisClusterOptions | RedisClient, clock: Clock): OpenedRedis {
   if (isClient(redis)) {
-    const original = 'duplicate' in redis ? (redis as Redis) : undefined;
-    const subscriber = (): RedisSubscriber | undefined => original && subscriberOf(original);
-    const replicaLink = (): ReplicaLink | undefined => original && replicaLinkOf(original);
-    return { client: redis, subscriber, replicaLink, connect: () => undefined, close: () => Promise.resolve() };
+    return { client: redis, ...copiesOf(redis), connect: () => undefined, close: () => Promise.resolve() };
   }
-  const client =
-    typeof redis === 'string' ? new Redis(redis, OURS) : new Redis({ ...defaultsFor(redis, clock), ...redis });
+  const client = make(redis, clock);
   // Without a listener ioredis writes every refused connection to the console; the module tells about it once.
   client.on('error', () => undefined);
   const connect = (): void => {
     if (client.status === 'wait') client.connect().catch(() => undefined);
   };
-  const subscriber = (): RedisSubscriber => subscriberOf(client);
-  const replicaLink = (): ReplicaLink => replicaLinkOf(client);
-  return { client, subscriber, replicaLink, connect, close: () => closeClient(client, clock) };
+  return { client, ...copiesOf(client), connect, close: () => closeClient(client, clock) };
+}
+
+function make(redis: string | RedisOptions | RedisClusterOptions, clock: Clock): Redis | Cluster {
+  if (typeof redis === 'string') return new Redis(redis, OURS);
+  if (!('nodes' in redis)) return new Redis({ ...defaultsFor(redis, clock), ...redis });
+  const { nodes, ...options } = redis;
+  const { lazyConnect, ...ofNodes } = OURS;
+  const redisOptions = { ...ofNodes, ...options.redisOptions } as ClusterOptions['redisOptions'];
+  return new Cluster([...nodes], { lazyConnect, ...options, redisOptions });
+}
+
+/** Further connections to where a client leads; in a cluster that is no single place, and the store makes its own. */
+function copiesOf(client: RedisClient): Pick<OpenedRedis, 'subscriber' | 'replicaLink'> {
+  const original = isCluster(client) || !('duplicate' in client) ? undefined : (client as Redis);
+  return {
+    subscriber: () => original && subscriberOf(original),
+    replicaLink: () => original && replicaLinkOf(original),
+  };
 }
 
 /** It is subscribed anew by its owner, who wants to know when. */
@@ -82,7 +96,7 @@ function isClient(redis: RedisOptions | RedisClient | string): redis is RedisCli
   return typeof redis === 'object' && 'evalsha' in redis && typeof redis.evalsha === 'function';
 }
 
-async function closeClient(client: Redis, clock: Clock): Promise<void> {
+async function closeClient(client: Redis | Cluster, clock: Clock): Promise<void> {
   if (client.status === 'end') return;
   if (client.status !== 'ready') return client.disconnect();
   await inTime<unknown>(clock, QUIT_TIMEOUT_MS, client.quit(), () => undefined).catch(() => undefined);

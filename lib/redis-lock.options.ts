@@ -1,4 +1,4 @@
-import type { RedisOptions } from 'ioredis';
+import type { ClusterNode, ClusterOptions, RedisOptions } from 'ioredis';
 import type { LockStore } from './core/lock-store.js';
 import type { RedisClient } from './stores/redis-client.js';
 import type { ReplicaOptions } from './stores/replica-link.js';
@@ -75,19 +75,30 @@ export interface LockOptions {
 }
 
 /**
+ * Where a cluster is: some of its nodes, from which ioredis learns of the others, beside ioredis' own options for a Cluster.
+ *
+ * @publicApi
+ */
+export interface RedisClusterOptions extends ClusterOptions {
+  /** At least one; each a URL, a port, or a host and a port. */
+  readonly nodes: readonly ClusterNode[];
+}
+
+/**
  * The options of `RedisLockModule.forRoot()`. Those of {@link LockOptions} are the defaults of every lock of the module.
  *
  * @publicApi
  */
 export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal'> {
   /**
-   * Where Redis is: a URL, options of ioredis, or a client of ioredis. A client that is given stays the caller's: nothing
-   * is defined on it and it is never closed. With a URL or options the module opens one connection and closes it at the
-   * end. Sharing a client saves a connection; its queue and its settings are then shared too.
+   * Where Redis is: a URL, options of ioredis, or a client of ioredis; for a cluster `{ nodes: [...] }` beside options of
+   * ioredis' Cluster, or such a client. A client that is given stays the caller's: nothing is defined on it and it is never
+   * closed. With a URL or options the module opens one connection, or one to each node, and closes it at the end. Sharing a
+   * client saves a connection; its queue and its settings are then shared too.
    *
    * @default 'redis://127.0.0.1:6379'
    */
-  readonly redis?: string | RedisOptions | RedisClient;
+  readonly redis?: string | RedisOptions | RedisClusterOptions | RedisClient;
 
   /**
    * Stands before every resource in its key; may be empty. It keeps locks apart from other data and other applications: two

@@ -67,6 +67,9 @@ const oneOf = (...values: readonly unknown[]): Rule => ({
   fits: (value) => values.includes(value),
 });
 
+/** A Cluster has `nodes`, too: to ask for them. */
+const areNodes = (value: unknown): boolean => typeof value === 'function' || (Array.isArray(value) && value.length > 0);
+
 const LOCK_RULES: Record<keyof LockOptions, Rule> = {
   ttlMs: between(MIN_TTL_MS, MAX_TTL_MS),
   waitMs: atLeast(0),
@@ -88,11 +91,11 @@ const { signal: _signal, ...LOCK_DEFAULT_RULES } = LOCK_RULES;
 export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
   ...LOCK_DEFAULT_RULES,
   redis: {
-    allowed: 'a redis:// or rediss:// URL, options of ioredis, or a client of ioredis (not a Cluster yet)',
+    allowed: 'a redis:// or rediss:// URL, options or a client of ioredis; for a cluster { nodes: [...] } or a Cluster',
     fits: (value) =>
       typeof value === 'string'
         ? /^rediss?:\/\/|^unix:\/\/|^\//.test(value)
-        : typeof value === 'object' && value !== null && !('isCluster' in value && value.isCluster),
+        : typeof value === 'object' && value !== null && !('nodes' in value && !areNodes(value.nodes)),
   },
   prefix: {
     allowed: 'a string without braces, |, white space and control characters; it may be empty',

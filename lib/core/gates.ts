@@ -1,5 +1,7 @@
 import { Gate, type GateKeeper } from './gate.js';
-import type { HandOff, StoreListener } from './lock-store.js';
+import type { HandOff, KeyFilter, StoreListener } from './lock-store.js';
+
+const everyKey: KeyFilter = () => true;
 
 /** The gates of the keys that are in use in one module instance. */
 export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'listening' | 'disconnected'> {
@@ -38,12 +40,12 @@ export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'list
     this.byKey.get(key)?.askAgain();
   }
 
-  listening(): void {
-    for (const gate of this.byKey.values()) gate.askAgain();
+  listening(concerns: KeyFilter = everyKey): void {
+    for (const gate of this.byKey.values()) if (concerns(gate.key)) gate.askAgain();
   }
 
-  disconnected(): void {
-    for (const gate of this.byKey.values()) gate.disconnected();
+  disconnected(concerns: KeyFilter = everyKey): void {
+    for (const gate of this.byKey.values()) if (concerns(gate.key)) gate.disconnected();
   }
 
   /** Refuses everybody who does not wait inside a hold of this instance. */

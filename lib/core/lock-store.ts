@@ -129,6 +129,9 @@ export interface HandOff extends LockOwnership, GrantedTokens {
   readonly grantedAt: number | undefined;
 }
 
+/** Which keys something is about. */
+export type KeyFilter = (key: string) => boolean;
+
 /** What a store tells the engine by itself. */
 export interface StoreListener {
   /** The first part of all owners of this listener; hand-offs to them are told to it. */
@@ -137,12 +140,15 @@ export interface StoreListener {
   handedOver(handOff: HandOff): void;
   /** A key may be free: it is worth asking for at once. May be told late, twice, or never. */
   freed(key: string): void;
-  /** Hand-offs can be told (again): who waits has to ask again, for its place, and for what was missed until now. */
-  listening(): void;
+  /**
+   * Hand-offs can be told (again), of all keys or of these: who waits has to ask again, for its place, and for what was missed
+   * until now.
+   */
+  listening(concerns?: KeyFilter): void;
   /** Everything works, but not as it should, and why. */
   degraded(message: string): void;
-  /** A connection ended: nothing that was asked over it may ever be answered. */
-  disconnected(): void;
+  /** A connection ended: nothing that was asked over it, of all keys or of these, may ever be answered. */
+  disconnected(concerns?: KeyFilter): void;
   /** The store cannot be reached, and why; may be told again and again. */
   unreachable(error: Error): void;
   /** The store answers (again). */

@@ -1,5 +1,5 @@
 import type { Gates } from './gates.js';
-import type { HandOff, StoreListener } from './lock-store.js';
+import type { HandOff, KeyFilter, StoreListener } from './lock-store.js';
 import type { StoreHealth } from './store-health.js';
 import type { Watchdog } from './watchdog.js';
 
@@ -21,13 +21,13 @@ export class StoreNews implements StoreListener {
     this.gates.freed(key);
   }
 
-  listening(): void {
-    this.gates.listening();
+  listening(concerns?: KeyFilter): void {
+    this.gates.listening(concerns);
   }
 
-  disconnected(): void {
-    this.gates.disconnected();
-    this.watchdog.disconnected();
+  disconnected(concerns?: KeyFilter): void {
+    this.gates.disconnected(concerns);
+    this.watchdog.disconnected(concerns);
   }
 
   degraded(message: string): void {

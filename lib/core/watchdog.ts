@@ -1,7 +1,7 @@
 import type { Clock, Timer } from './clock.js';
 import type { Grant } from './grant.js';
 import { runOutside } from './held-locks.js';
-import type { ExtendReply, LockStore } from './lock-store.js';
+import type { ExtendReply, KeyFilter, LockStore } from './lock-store.js';
 
 /** What the watchdog finds out. */
 export interface WatchdogEvents {
@@ -71,10 +71,12 @@ export class Watchdog {
   }
 
   /** What is on its way may never be answered: those grants are tried again. */
-  disconnected(): void {
-    const unanswered = [...this.inFlight.keys()];
-    this.inFlight.clear();
-    for (const grant of unanswered) this.retry(grant);
+  disconnected(concerns: KeyFilter = () => true): void {
+    const unanswered = [...this.inFlight.keys()].filter(({ key }) => concerns(key));
+    for (const grant of unanswered) {
+      this.inFlight.delete(grant);
+      this.retry(grant);
+    }
   }
 
   close(): void {

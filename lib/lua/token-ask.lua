@@ -5,6 +5,7 @@
   KEYS[1] lock   KEYS[2] fence: the last token given under this hash tag   KEYS[3] queue: owners by their tickets
   ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] deadline in µs of the server's time   ARGV[4] number of tokens to set aside
   ARGV[5] whether to wait in the queue, 1 or 0   ARGV[6] lease in ms of a lock that is handed over
+  ARGV[7] in a cluster, what the channels of all who wait begin with: it holds the lock's hash tag
   returns token granted, which is the server's time, too | {1, token, now} granted | {2, token, now} the asker's already |
   {0, remaining, now} held | {3, remaining, now} held, and the asker is in the queue | {-1, 0, now} past deadline;
   remaining in ms of the holder's lease or -1, now in µs of the server's time ]]
@@ -38,7 +39,7 @@ end
 
 --- @include hand-over
 if not held then
-  local owner = handOver(ARGV[6], ARGV[4], now, ARGV[1])
+  local owner = handOver(ARGV[6], ARGV[4], now, ARGV[1], ARGV[7])
   if not owner or owner == ARGV[1] then
     redis.pcall('ZREM', KEYS[3], ARGV[1])
     return { 1, grant(ARGV[1], ARGV[2], ARGV[4], now), now }

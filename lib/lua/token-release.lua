@@ -3,7 +3,7 @@
   Running twice harms nothing.
   KEYS[1] lock   KEYS[2] fence   KEYS[3] queue
   ARGV[1] owner   ARGV[2] keep it closed for so many ms, 0 to end it now   ARGV[3] number of tokens to set aside for the next
-  ARGV[4] lease in ms of a lock that is handed over
+  ARGV[4] lease in ms of a lock that is handed over   ARGV[5] in a cluster, what the channels of all who wait begin with
   returns 1 ended | 0 not the owner's ]]
 local held = redis.call('GET', KEYS[1])
 local ours = ARGV[1] .. ' '
@@ -22,7 +22,7 @@ end
 if redis.call('EXISTS', KEYS[3]) == 1 then
 --- @include now
 --- @include hand-over
-  if handOver(ARGV[4], ARGV[3], now) then
+  if handOver(ARGV[4], ARGV[3], now, nil, ARGV[5]) then
     return ended
   end
 end

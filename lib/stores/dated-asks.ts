@@ -15,19 +15,19 @@ export interface DatedReply {
 /** The ask did nothing: it was too late, or called off. */
 export const PAST_DEADLINE = -1;
 
-const NOT_SENT: DatedReply = { status: PAST_DEADLINE, value: 0, now: 0 };
+/** Nothing was heard of the server. */
+export const NOT_SENT: DatedReply = { status: PAST_DEADLINE, value: 0, now: 0 };
 
 /** Runs an ask with this deadline, in µs of the server's clock. */
 type Run = (deadline: string) => Promise<DatedReply>;
 
 /** Sends asks with their deadline in the server's time, so that one which is delayed does nothing. */
 export class DatedAsks {
-  /** Owners whose ask was not sent yet: a release behind one calls it off. */
-  private readonly unsent = new Set<string>();
-
+  /** @param unsent owners whose ask was not sent yet: a release behind one calls it off. */
   constructor(
     private readonly connection: RedisConnection,
     private readonly clock: Clock,
+    private readonly unsent: Set<string> = new Set(),
   ) {}
 
   /**

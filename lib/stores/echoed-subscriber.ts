@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { type Clock, inTime, type Timer } from '../core/clock.js';
 import type { RedisSubscriber } from './redis-client.js';
 import type { RedisConnection } from './redis-connection.js';
-import { unavailableBecause } from './redis-errors.js';
+import { redirectionIn, unavailableBecause } from './redis-errors.js';
 
 /** Who subscribes. */
 export interface SubscriberListener {
@@ -25,6 +25,8 @@ const LONGEST_DOUBT_MS = 30_000;
 
 const ECHO = '';
 
+const nothing = (): Promise<void> => Promise.resolve();
+
 type State =
   | 'unopened'
   /** Connecting, or between two connections. */
@@ -39,6 +41,9 @@ type State =
  * A connection for subscriptions. It is opened when it is needed first, opened again when it was lost, and it counts as linked
  * only when an echo, sent over the connection that asks for locks, was heard on it: then both lead to the same server, and
  * nothing on the way refuses it.
+ *
+ * Without an echo's channel it is linked as soon as it is connected: in a cluster each channel may move to another node by
+ * itself, and so is proven by itself, by whoever subscribes it.
  */
 export class EchoedSubscriber {
   /** Its socket and timers belong to no caller. */
@@ -53,7 +58,7 @@ export class EchoedSubscriber {
   private mayOpenAt = -Infinity;
 
   constructor(
-    private readonly echoChannel: string,
+    private readonly echoChannel: string | undefined,
     private readonly connection: RedisConnection,
     private readonly clock: Clock,
     private readonly patienceMs: number,
@@ -70,7 +75,7 @@ export class EchoedSubscriber {
    *
    * @param sendEcho sends an empty message to the echo's channel, over the connection that asks for locks.
    */
-  open(connect: () => RedisSubscriber | undefined, sendEcho: () => Promise<unknown>): void {
+  open(connect: () => RedisSubscriber | undefined, sendEcho: () => Promise<unknown> = nothing): void {
     if (this.state !== 'unopened' || this.clock.now() < this.mayOpenAt) return;
     this.state = 'connecting';
     this.outside.runInAsyncScope(() => {
@@ -90,7 +95,7 @@ export class EchoedSubscriber {
       });
     } catch (error) {
       const failure = unavailableBecause(error, 'pub/sub');
-      if (!failure.permanent) this.cut();
+      if (!failure.permanent && redirectionIn(error) === undefined) this.cut();
       throw failure;
     }
   }
@@ -157,6 +162,7 @@ export class EchoedSubscriber {
 
   /** Subscribes and sends the echo. */
   private async prove(subscriber: RedisSubscriber, sendEcho: () => Promise<unknown>): Promise<void> {
+    if (this.echoChannel === undefined) return this.link();
     this.state = 'proving';
     this.doubt?.cancel();
     const delayMs = Math.min(this.patienceMs * 2 ** this.doubts, LONGEST_DOUBT_MS);
@@ -199,6 +205,10 @@ export class EchoedSubscriber {
     this.heardAt = this.clock.now();
     if (channel !== this.echoChannel || message !== ECHO) return this.listener.message(channel, message);
     if (this.state !== 'proving') return;
+    this.link();
+  }
+
+  private link(): void {
     this.doubt?.cancel();
     this.doubts = 0;
     this.state = 'linked';

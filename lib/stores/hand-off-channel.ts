@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.js';
+import type { KeyFilter } from '../core/lock-store.js';
 import { helperKey } from '../core/resource-key.js';
 import { luaScripts } from '../lua/index.js';
 import { EchoedSubscriber, type SubscriberListener } from './echoed-subscriber.js';
@@ -18,20 +19,31 @@ export interface HandOffMessage {
 
 /** Who listens. */
 export interface HandOffListener {
-  handedOver(message: HandOffMessage): void;
-  /** From now on hand-offs are heard (again). */
-  listening(): void;
+  /** @param from the connection to the server whose clock the message is dated by. */
+  handedOver(message: HandOffMessage, from: RedisConnection): void;
+  /** From now on hand-offs are heard (again), of all keys or of these. */
+  listening(concerns?: KeyFilter): void;
   /** Hand-offs cannot be heard, and why: something refused them. */
   refused(why: string): void;
 }
 
+/** How one module instance hears of the locks that are handed to it. */
+export interface HandOffs {
+  /** Whether hand-offs of this key by this server are heard, as far as is known; makes sure of it in the background. */
+  hears(key: string, server: { readonly connection: RedisConnection }): boolean;
+  /** Begins to listen for those of this key, in the background, unless that was done already. */
+  open(key: string): void;
+  /** Ends it; it is opened again when it is needed. */
+  close(): void;
+}
+
 /** As in the scripts. */
-const CHANNEL_PREFIX = 'nestjs-redis-lock:';
+export const CHANNEL_PREFIX = 'nestjs-redis-lock:';
 
-const echoScript = new RedisScript(luaScripts.tokenListen, Number);
+export const listenScript = new RedisScript(luaScripts.tokenListen, Number);
 
-/** The channel on which one module instance is told of the locks that are handed to it. */
-export class HandOffChannel implements SubscriberListener {
+/** The channel on which one module instance is told of the locks that are handed to it, where there is one server. */
+export class HandOffChannel implements HandOffs, SubscriberListener {
   private readonly channel: string;
   private readonly subscriber: EchoedSubscriber;
 
@@ -40,30 +52,22 @@ export class HandOffChannel implements SubscriberListener {
     private readonly connection: RedisConnection,
     clock: Clock,
     patienceMs: number,
+    private readonly connect: () => RedisSubscriber | undefined,
     private readonly listener: HandOffListener,
   ) {
     this.channel = CHANNEL_PREFIX + instanceId;
     this.subscriber = new EchoedSubscriber(this.channel, connection, clock, patienceMs, this);
   }
 
-  /** Whether hand-offs are heard, as far as is known. */
-  get confirmed(): boolean {
+  hears(): boolean {
+    this.subscriber.check();
     return this.subscriber.linked;
   }
 
-  /**
-   * Opens the subscription, in the background, unless that was done already.
-   *
-   * @param key a lock's, under which it is tried whether the server allows a queue.
-   */
-  open(connect: () => RedisSubscriber | undefined, key: string): void {
+  open(key: string): void {
+    // Under that key it is tried whether the server allows a queue.
     const queue = helperKey(key, 'queue');
-    this.subscriber.open(connect, () => echoScript.run(this.connection, [queue], [this.channel]));
-  }
-
-  /** Makes sure, in the background, that it still hears. */
-  check(): void {
-    this.subscriber.check();
+    this.subscriber.open(this.connect, () => listenScript.run(this.connection, [queue], [this.channel]));
   }
 
   /** Goes where the connection that asks for locks goes next. */
@@ -71,7 +75,6 @@ export class HandOffChannel implements SubscriberListener {
     this.subscriber.reconnect();
   }
 
-  /** Ends the subscription; it is opened again when it is needed. */
   close(): void {
     this.subscriber.close();
   }
@@ -85,7 +88,7 @@ export class HandOffChannel implements SubscriberListener {
   }
 
   message(_channel: string, message: string): void {
-    this.listener.handedOver(decode(message));
+    this.listener.handedOver(decode(message), this.connection);
   }
 
   refused(why: string): void {
@@ -93,7 +96,8 @@ export class HandOffChannel implements SubscriberListener {
   }
 }
 
-function decode(message: string): HandOffMessage {
+/** Reads what the scripts publish. */
+export function decode(message: string): HandOffMessage {
   const [owner, token, tokens, grantedAt, leaseMs] = message.split(' ');
   return {
     owner,

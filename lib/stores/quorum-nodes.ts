@@ -2,6 +2,7 @@ import type { RedisOptions } from 'ioredis';
 import type { Clock } from '../core/clock.js';
 import { LockConfigError } from '../core/errors.js';
 import { type NodeTimeouts, QuorumNode } from './quorum-node.js';
+import { isCluster } from './redis-cluster.js';
 import type { RedisClient } from './redis-client.js';
 import type { StoreContext } from './store-context.js';
 
@@ -55,7 +56,7 @@ export function openNodes(
 
 function isAddress(address: unknown): boolean {
   if (typeof address === 'string') return /^(rediss?|unix):\/\/|^\//.test(address);
-  return typeof address === 'object' && address !== null && !('isCluster' in address && address.isCluster);
+  return typeof address === 'object' && address !== null && !isCluster(address) && !('nodes' in address);
 }
 
 interface Address {

@@ -23,6 +23,18 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
       'token(), docs/algorithms.md for other stores',
   },
   {
+    matches: /unknown command '?`?ssubscribe|Unknown subcommand.*SHARDNUMSUB/i,
+    permanent: true,
+    advice: 'sharded pub/sub, by which a cluster tells of locks, needs Redis 7',
+  },
+  {
+    matches: /\bCROSSSLOT\b/,
+    permanent: true,
+    advice: "the client's keyPrefix takes a lock and its queue to different slots: put no braces into it",
+  },
+  { matches: /\bCLUSTERDOWN\b/, permanent: false, advice: 'the cluster has no master for this slot' },
+  { matches: /\bTRYAGAIN\b/, permanent: false, advice: 'the slot is on its way to another node' },
+  {
     matches: /unknown command\W+(?:eval|evalsha|time)\b/i,
     permanent: true,
     advice: 'this server has no scripts, which only timestamp({ scripts: false }) can do without',
@@ -41,6 +53,28 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
   { matches: /^BUSY\b/, permanent: false, advice: 'Redis is busy with a script of somebody else' },
   { matches: /^ERR /, permanent: true, advice: 'Redis refused the command' },
 ];
+
+/** Where in a cluster a request has to go instead. */
+export interface Redirection {
+  /** `again`: to the same place, a little later. `lost`: the connection has ended, perhaps because the node has. */
+  readonly kind: 'moved' | 'ask' | 'again' | 'lost';
+  /** `host:port`; the host is empty where it is the same as of who answered. */
+  readonly address: string;
+}
+
+const REDIRECTIONS: Record<string, Redirection['kind']> = {
+  MOVED: 'moved',
+  ASK: 'ask',
+  TRYAGAIN: 'again',
+  'Connection is closed': 'lost',
+};
+
+/** What became of a request to a node of a cluster which has to go elsewhere; undefined for every other error. */
+export function redirectionIn(error: unknown): Redirection | undefined {
+  const answer = error instanceof LockUnavailableError ? error.cause : error;
+  const found = /^(MOVED|ASK|TRYAGAIN|Connection is closed)\b(?: \d+ (\S+))?/.exec(messageOf(answer));
+  return found === null ? undefined : { kind: REDIRECTIONS[found[1]], address: found[2] ?? '' };
+}
 
 /** Turns what ioredis rejected with into the error of this library, saying what to change. */
 export function unavailableBecause(error: unknown, subject: string): LockUnavailableError {

@@ -12,6 +12,7 @@ import type {
 } from '../core/lock-store.js';
 import { Courtesy } from './courtesy.js';
 import { DatedAsks, type DatedReply, PAST_DEADLINE } from './dated-asks.js';
+import { refuseCluster } from './redis-cluster.js';
 import { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
 import { RedissonOwners } from './redisson-owners.js';
@@ -64,6 +65,7 @@ class RedissonStore implements LockStore {
   ) {
     const { clock, requestTimeoutMs } = context;
     const client = context.redis();
+    refuseCluster(client, 'redisson()');
     this.keyPrefix = client.options?.keyPrefix ?? '';
     if (fencing && this.keyPrefix !== '') {
       const advice = 'a client without it, and a `key` function that gives the whole name';

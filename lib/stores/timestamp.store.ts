@@ -11,6 +11,7 @@ import type {
 } from '../core/lock-store.js';
 import { instanceOf } from './lock-table.js';
 import { OwnLease, OwnLeases } from './own-leases.js';
+import { refuseCluster } from './redis-cluster.js';
 import { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
 import type { StoreContext, StoreFactory } from './store-context.js';
@@ -69,6 +70,7 @@ class TimestampStore implements LockStore {
   constructor(context: StoreContext, { unit, scripts, retry }: ResolvedTimestampOptions) {
     const { clock, requestTimeoutMs } = context;
     const client = context.redis();
+    refuseCluster(client, 'timestamp()');
     this.commands = client as unknown as PlainCommands;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, scripts);
     this.time = new ProtocolTime(clock, unit);

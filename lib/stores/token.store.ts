@@ -1,3 +1,4 @@
+import type { Clock } from '../core/clock.js';
 import type { LockUnavailableError } from '../core/errors.js';
 import type {
   AskReply,
@@ -5,17 +6,22 @@ import type {
   ExtendReply,
   ExtendRequest,
   HolderInfo,
+  KeyFilter,
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
   StoreListener,
 } from '../core/lock-store.js';
-import { DatedAsks, type DatedReply, PAST_DEADLINE } from './dated-asks.js';
-import { HandOffChannel, type HandOffMessage } from './hand-off-channel.js';
+import { ClusterServers } from './cluster-servers.js';
+import { type DatedReply, PAST_DEADLINE } from './dated-asks.js';
+import type { HandOffMessage, HandOffs } from './hand-off-channel.js';
 import { QueuedOwners } from './queued-owners.js';
-import { RedisConnection } from './redis-connection.js';
+import { isCluster } from './redis-cluster.js';
+import type { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
 import { ReplicatedStore } from './replicated.store.js';
+import type { Server, Servers } from './servers.js';
+import { SingleServer } from './single-server.js';
 import type { StoreContext, StoreFactory } from './store-context.js';
 import {
   askScript,
@@ -23,14 +29,14 @@ import {
   GRANTED,
   GRANTED_BEFORE,
   inspectScript,
-  keysOf,
   QUEUED,
   releaseScript,
   wholeMs,
 } from './token-scripts.js';
 
 /**
- * The default store: one key with its owner and its fencing token, on one Redis (or Valkey) from 6.2 on.
+ * The default store: one key with its owner and its fencing token, on one Redis (or Valkey) from 6.2 on, or on the node of a
+ * cluster that has the key's slot.
  *
  * Every lease and token is measured by the server's clock. A grant can be violated only where the server itself forgets:
  * a failover that lost the write, a flush, an eviction policy that takes keys with a TTL.
@@ -54,45 +60,43 @@ class TokenStore implements LockStore {
     resolutionMs: 1,
   };
 
-  private readonly connection: RedisConnection;
-  private readonly asks: DatedAsks;
+  private readonly servers: Servers;
+  private readonly clock: Clock;
   private readonly queued = new QueuedOwners();
-  private channel: HandOffChannel | undefined;
+  private channel: HandOffs | undefined;
 
-  constructor(private readonly context: StoreContext) {
-    this.connection = new RedisConnection(context.redis(), context.clock, context.requestTimeoutMs);
-    this.asks = new DatedAsks(this.connection, context.clock);
+  constructor(context: StoreContext) {
+    const { clock, requestTimeoutMs } = context;
+    const client = context.redis();
+    this.clock = clock;
+    this.servers = isCluster(client) ? new ClusterServers(client, clock, requestTimeoutMs) : new SingleServer(context);
   }
 
   listen(listener: StoreListener): () => void {
-    const { clock, requestTimeoutMs } = this.context;
     let warned = false;
     const refused = (why: string): void => {
       if (!warned)
         listener.degraded(`Waiting for locks costs more requests, because nobody can be told of them: ${why}`);
       warned = true;
     };
-    const handedOver = (message: HandOffMessage): void => this.handedOver(message, listener);
-    const listening = (): void => listener.listening();
-    const events = { handedOver, listening, refused };
-    this.channel = new HandOffChannel(listener.instanceId, this.connection, clock, requestTimeoutMs, events);
-    return this.connection.listen(listener, this.channel);
+    const handedOver = (message: HandOffMessage, from: RedisConnection): void =>
+      this.handedOver(message, from, listener);
+    const listening = (concerns?: KeyFilter): void => listener.listening(concerns);
+    const heard = this.servers.listen(listener, { handedOver, listening, refused });
+    this.channel = heard.handOffs;
+    return () => heard.stop();
   }
 
   ask(request: AskRequest): Promise<AskReply> {
-    return this.asks
-      .send(request, (deadline) => this.run(request, deadline))
-      .then((reply) => this.answerOf(request, reply));
+    const send = (server: Server): Promise<DatedReply> =>
+      server.asks.send(request, (deadline) => this.run(request, server, deadline));
+    return this.servers.run(request.keys[0], send).then((reply) => this.answerOf(request, reply));
   }
 
-  release({ keys, owner, keepMs, tokens, handOffMs }: ReleaseRequest): Promise<boolean> {
-    const unsent = this.asks.callOff(owner);
+  release(request: ReleaseRequest): Promise<boolean> {
+    const { keys, owner } = request;
+    const unsent = this.servers.callOff(owner);
     if (unsent && !this.queued.has(owner)) return Promise.resolve(false);
-    // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
-    if (!this.connection.ready) return Promise.reject(releaseFailed(new Error('there is no connection')));
-    // Where there is a queue, whoever still waits here asks anew in the same tick, and must not be late for its place.
-    if (this.queued.has(owner)) this.connection.gather();
-    const args = [owner, String(keepMs), String(tokens), wholeMs(handOffMs)];
     const answered = (wasHeld: boolean): boolean => {
       this.queued.delete(owner);
       return wasHeld;
@@ -100,18 +104,19 @@ class TokenStore implements LockStore {
     const failed = (error: unknown): never => {
       throw releaseFailed(error);
     };
-    return releaseScript.run(this.connection, keysOf(keys[0]), args).then(answered, failed);
+    return this.servers.run(keys[0], (server) => this.releaseAt(server, request)).then(answered, failed);
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    const calls = requests.map(({ keys, owner, leaseMs }) => ({ keys, args: [owner, wholeMs(leaseMs)] }));
-    const replies = await extendScript.runAll(this.connection, calls);
+    const calls = requests.map(({ keys, owner, leaseMs }) => ({ key: keys[0], args: [owner, wholeMs(leaseMs)] }));
+    const replies = await this.servers.runAll(extendScript, calls);
     return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
   }
 
   async inspect(key: string): Promise<HolderInfo | null> {
     try {
-      return await inspectScript.run(this.connection, [key], []);
+      const keys = [this.servers.keyOf(key)];
+      return await this.servers.run(key, ({ connection }) => inspectScript.run(connection, keys, []));
     } catch (error) {
       throw unavailableBecause(error, 'a look at a lock');
     }
@@ -124,10 +129,25 @@ class TokenStore implements LockStore {
     return Promise.resolve();
   }
 
-  private run({ keys: [key], owner, leaseMs, tokens, handOffMs, queue }: AskRequest, deadline: string) {
-    const waits = queue && this.mayQueue(owner, key) ? '1' : '0';
+  private run(request: AskRequest, server: Server, deadline: string): Promise<DatedReply> {
+    const { owner, leaseMs, tokens, handOffMs, queue } = request;
+    const [key] = request.keys;
+    const waits = queue && this.mayQueue(owner, key, server) ? '1' : '0';
     const args = [owner, wholeMs(leaseMs), deadline, String(tokens), waits, wholeMs(handOffMs)];
-    return askScript.run(this.connection, keysOf(key), args);
+    args.push(...this.servers.handOffArgs(key));
+    return askScript.run(server.connection, this.servers.keysOf(key), args);
+  }
+
+  private releaseAt({ connection, accepting }: Server, request: ReleaseRequest): Promise<boolean> {
+    const { keys, owner, keepMs, tokens, handOffMs } = request;
+    const [key] = keys;
+    // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
+    if (!accepting) return Promise.reject(new Error('there is no connection'));
+    // Where there is a queue, whoever still waits here asks anew in the same tick, and must not be late for its place.
+    if (this.queued.has(owner)) connection.gather();
+    const args = [owner, String(keepMs), String(tokens), wholeMs(handOffMs)];
+    args.push(...this.servers.handOffArgs(key));
+    return releaseScript.run(connection, this.servers.keysOf(key), args);
   }
 
   private answerOf({ keys, queue, tokens }: AskRequest, { status, value }: DatedReply): AskReply {
@@ -136,23 +156,23 @@ class TokenStore implements LockStore {
     // Nobody remembers how many were set aside with it.
     if (status === GRANTED_BEFORE) return { status: 'granted', token: value, tokens: 1 };
     // Others hold it: from now on it is worth while to be told.
-    if (queue) this.channel?.open(() => this.context.subscriber(), keys[0]);
+    if (queue) this.channel?.open(keys[0]);
     return { status: 'held', queued: status === QUEUED, remainingMs: value === -1 ? Infinity : value };
   }
 
   /** Who waits in the queue has to hear of the lock: without a subscription it is passed over as dead. */
-  private mayQueue(owner: string, key: string): boolean {
-    if (!this.channel?.confirmed) return false;
-    this.channel.check();
-    this.queued.add(owner, key, this.context.clock.now());
+  private mayQueue(owner: string, key: string, server: Server): boolean {
+    if (!this.channel?.hears(key, server)) return false;
+    this.queued.add(owner, key, this.clock.now());
     return true;
   }
 
-  private handedOver({ owner, token: first, tokens, grantedAt, leaseMs }: HandOffMessage, to: StoreListener): void {
+  private handedOver(message: HandOffMessage, from: RedisConnection, to: StoreListener): void {
+    const { owner, token: first, tokens, grantedAt, leaseMs } = message;
     const key = this.queued.keyOf(owner);
     // Told late: its release has been answered.
     if (key === undefined) return;
-    const since = this.connection.notAfter(grantedAt);
+    const since = from.notAfter(grantedAt);
     to.handedOver({ keys: [key], owner, token: first, tokens, grantedAt: since, leaseMs });
   }
 }

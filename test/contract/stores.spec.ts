@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import { memory, quorum, redisson, type StoreFactory, timestamp, token } from 'nestjs-redis-lock';
 import { ManualClock, registerStoreContract, type StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/clock.js';
-import { type RedisServer, startRedis } from '../support/redis/index.js';
+import { RedisCluster, type RedisServer, startRedis } from '../support/redis/index.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
 
 function unused(): never {
@@ -23,6 +23,23 @@ async function onRedis(
   const connect = () => redis.duplicate({ lazyConnect: true, autoResendUnfulfilledCommands: false });
   const replicas = min > 0 ? { min, timeoutMs: 400, connect } : undefined;
   const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber, open: unused, replicas });
+  return {
+    store,
+    clock,
+    pass: async (ms) => void (await sleep(ms)),
+    close: async () => {
+      await store.close();
+      await redis.quit();
+    },
+  };
+}
+
+let cluster: RedisCluster;
+
+async function onCluster(): Promise<StoreUnderTest> {
+  const redis = new Cluster([...cluster.nodes]);
+  const clock = new SystemClock();
+  const store = token()({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber: unused, open: unused });
   return {
     store,
     clock,
@@ -73,6 +90,16 @@ describe('token store that waits for replicas', () => {
 
   const createStore = () => onRedis(token(), servers.servers[0].url, 1);
   registerStoreContract({ createStore, describe, it });
+});
+
+describe('token store in a cluster', () => {
+  beforeAll(async () => {
+    cluster = await RedisCluster.start({ replicas: false });
+  }, 30_000);
+
+  afterAll(() => cluster.close());
+
+  registerStoreContract({ createStore: onCluster, describe, it });
 });
 
 describe('redisson store', () => {

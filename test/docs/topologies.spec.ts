@@ -1,9 +1,10 @@
 import { Test } from '@nestjs/testing';
 import { expect, it } from '@jest/globals';
 import { LockService } from 'nestjs-redis-lock';
+import { inACluster } from './topologies/cluster.js';
 import { behindSentinels, replicated } from './topologies/sentinel.js';
 
-it.each([behindSentinels, replicated])(
+it.each([behindSentinels, replicated, inACluster])(
   'the page on topologies has modules that start without their servers',
   async (locks) => {
     const module = await Test.createTestingModule({ imports: [locks] }).compile();

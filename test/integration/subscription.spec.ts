@@ -220,7 +220,7 @@ describe('a client that does not come back by itself (retryStrategy: null)', () 
       for (const [holder, waiter] of [[one, other], [other, one]]) {
         const first = await holder.acquire('goods:300');
         const waiting = waiter.acquire('goods:300');
-        while (!waiter.engine.store.channel.confirmed) await new Promise((resolve) => setTimeout(resolve, 5));
+        while (!waiter.engine.store.channel.subscriber.linked) await new Promise((resolve) => setTimeout(resolve, 5));
         await first.release();
         await (await waiting).release();
       }

@@ -24,7 +24,7 @@ describe('options', () => {
     ['shutdownGraceMs', -5, 'from 0'],
     ['redis', 'localhost', 'redis://'],
     ['redis', 6379, 'redis://'],
-    ['redis', { isCluster: true }, 'not a Cluster yet'],
+    ['redis', { nodes: [] }, 'for a cluster { nodes: [...] } or a Cluster'],
     ['store', 'redlock', 'token()'],
     ['lockDelayMs', -1, 'from 0'],
     ['replicas', 1, '{ min: 1, timeoutMs: 50 }'],

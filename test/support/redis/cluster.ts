@@ -1,0 +1,210 @@
+import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Command, Redis } from 'ioredis';
+import { startRedis } from './resolve.ts';
+import type { RedisServer } from './types.ts';
+
+const SLOTS = 16_384;
+const READY_WITHIN_MS = 20_000;
+
+/** Failures are noticed fast, and a replica that has heard of its master at all may take over. */
+const NODE_ARGUMENTS =
+  '--cluster-enabled yes --cluster-node-timeout 800 --cluster-replica-validity-factor 0 ' +
+  '--repl-diskless-sync-delay 0 --repl-ping-replica-period 1';
+
+export interface RedisClusterStart {
+  /** What each master is started with beside this process' environment, and its replica with it; three by default. */
+  readonly environments?: readonly NodeJS.ProcessEnv[];
+  /** Whether each master has a replica. */
+  readonly replicas?: boolean;
+  /** Two for each master: of the masters, then of the replicas; free ones by default. */
+  readonly ports?: readonly number[];
+}
+
+/** One server of a cluster. */
+export interface ClusterMember {
+  readonly server: RedisServer;
+  readonly admin: Redis;
+}
+
+/** Masters and replicas on this machine. The first master has the lowest slots. */
+export class RedisCluster {
+  private constructor(
+    readonly masters: readonly ClusterMember[],
+    readonly replicas: readonly ClusterMember[],
+  ) {}
+
+  static async start({ environments = [{}, {}, {}], replicas = true, ports }: RedisClusterStart = {}) {
+    const each = replicas ? [...environments, ...environments] : environments;
+    const members = await Promise.all(each.map((env, i) => startMember(env, ports?.[i])));
+    const cluster = new RedisCluster(members.slice(0, environments.length), members.slice(environments.length));
+    try {
+      await cluster.form();
+    } catch (error) {
+      await cluster.close();
+      throw error;
+    }
+    return cluster;
+  }
+
+  get members(): readonly ClusterMember[] {
+    return [...this.masters, ...this.replicas];
+  }
+
+  get nodes(): readonly { readonly host: string; readonly port: number }[] {
+    return this.members.map(({ server }) => ({ host: '127.0.0.1', port: server.port }));
+  }
+
+  /** The member that serves the key now, by what a majority of those that run say. */
+  async ownerOf(key: string): Promise<ClusterMember> {
+    const { members } = this;
+    const running = members.filter(({ server }) => server.pid !== undefined);
+    const slot = slotOf(key);
+    const told = await Promise.all(running.map((member) => ownerAsToldBy(member, slot)));
+    const owner = members.find(({ server }) => told.filter((port) => port === server.port).length * 2 > told.length);
+    if (owner === undefined) throw new Error(`nobody is agreed on for slot ${slot}: ${told.join()}`);
+    return owner;
+  }
+
+  /** The replica that was started with that master. */
+  replicaOf(master: ClusterMember): ClusterMember {
+    return this.replicas[this.masters.indexOf(master)];
+  }
+
+  /** Begins to move the key's slot to another member, and answers how to go on. */
+  async migration(key: string, to: ClusterMember) {
+    const from = await this.ownerOf(key);
+    const slot = slotOf(key);
+    const [source, target] = await Promise.all([from, to].map(({ admin }) => admin.cluster('MYID')));
+    await to.admin.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', source);
+    await from.admin.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', target);
+    return {
+      from,
+      /** Moves all keys that are there. */
+      moveKeys: async () => {
+        const keys = (await from.admin.call('CLUSTER', 'GETKEYSINSLOT', slot, 1_000)) as string[];
+        if (keys.length === 0) return;
+        await from.admin.call('MIGRATE', '127.0.0.1', to.server.port, '', 0, 5_000, 'KEYS', ...keys);
+      },
+      /** Tells all, the new owner first. */
+      finish: async () => {
+        const others = this.masters.filter((member) => member !== to && member !== from);
+        for (const { admin, server } of [to, from, ...others]) {
+          if (server.pid !== undefined) await admin.call('CLUSTER', 'SETSLOT', slot, 'NODE', target);
+        }
+      },
+    };
+  }
+
+  /** Moves the key's slot to another member. */
+  async migrate(key: string, to: ClusterMember): Promise<void> {
+    const { moveKeys, finish } = await this.migration(key, to);
+    await moveKeys();
+    await finish();
+  }
+
+  /** A master that is not the key's. */
+  async otherThan(key: string): Promise<ClusterMember> {
+    const owner = await this.ownerOf(key);
+    return this.masters.find((member) => member !== owner) as ClusterMember;
+  }
+
+  async flush(): Promise<void> {
+    await Promise.all(this.members.map(({ admin }) => admin.flushall().catch(() => undefined)));
+  }
+
+  async close(): Promise<void> {
+    for (const { admin } of this.members) admin.disconnect();
+    await Promise.all(this.members.map(({ server }) => server.stop()));
+  }
+
+  private async form(): Promise<void> {
+    const { masters, members, replicas } = this;
+    const share = Math.ceil(SLOTS / masters.length);
+    for (const [i, { admin }] of members.entries()) await admin.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1);
+    for (const [i, { admin }] of masters.entries()) {
+      await admin.call('CLUSTER', 'ADDSLOTSRANGE', i * share, Math.min(SLOTS, (i + 1) * share) - 1);
+    }
+    const [{ admin: first }, ...others] = members;
+    for (const { server } of others) await first.call('CLUSTER', 'MEET', '127.0.0.1', server.port);
+    await until(
+      'all know one another',
+      members,
+      async ({ admin }) => /cluster_known_nodes:(\d+)/.exec(await infoOf(admin))?.[1] === String(members.length),
+    );
+    for (const [i, { admin }] of replicas.entries()) {
+      const master = await masters[i].admin.cluster('MYID');
+      await until('its master is known', [replicas[i]], async () =>
+        admin.call('CLUSTER', 'REPLICATE', master).then(
+          () => true,
+          () => false,
+        ),
+      );
+    }
+    await until('the cluster is up', members, async ({ admin }) => (await infoOf(admin)).includes('cluster_state:ok'));
+    await until('replicas follow', replicas, async ({ admin }) =>
+      (await admin.info('replication')).includes('master_link_status:up'),
+    );
+    await until('all know who is a replica', members, async ({ admin }) => {
+      const nodes = (await admin.call('CLUSTER', 'NODES')) as string;
+      return nodes.split('\n').filter((line) => line.includes('slave')).length === replicas.length;
+    });
+  }
+}
+
+function slotOf(key: string): number {
+  return new Command('get', [key]).getSlot();
+}
+
+async function infoOf(admin: Redis): Promise<string> {
+  return (await admin.call('CLUSTER', 'INFO')) as string;
+}
+
+async function ownerAsToldBy({ admin }: ClusterMember, slot: number): Promise<number> {
+  const silent = sleep(500).then(() => []);
+  const ranges = (await Promise.race([admin.call('CLUSTER', 'SLOTS'), silent])) as [number, number, [string, number]][];
+  return ranges.find(([from, to]) => slot >= from && slot <= to)?.[2][1] ?? 0;
+}
+
+async function until(
+  what: string,
+  members: readonly ClusterMember[],
+  holds: (member: ClusterMember) => Promise<boolean>,
+) {
+  const giveUpAt = performance.now() + READY_WITHIN_MS;
+  for (const member of members) {
+    while (!(await holds(member))) {
+      if (performance.now() > giveUpAt) throw new Error(`not within ${READY_WITHIN_MS} ms: ${what}`);
+      await sleep(20);
+    }
+  }
+}
+
+async function startMember(env: NodeJS.ProcessEnv, port: number | undefined): Promise<ClusterMember> {
+  const server = await startRedis({
+    local: true,
+    port: port ?? (await clusterPort()),
+    args: NODE_ARGUMENTS.split(' '),
+    env: { ...process.env, ...env },
+  });
+  const retryStrategy = () => 20;
+  const admin = new Redis(server.url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 });
+  admin.on('error', () => undefined);
+  return { server, admin };
+}
+
+/** A free port whose bus port, 10,000 above, is free, too: below those that the system gives to everybody. */
+export async function clusterPort(): Promise<number> {
+  for (;;) {
+    const port = 12_000 + Math.floor(Math.random() * 10_000);
+    if ((await isFree(port)) && (await isFree(port + 10_000))) return port;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.once('error', () => resolve(false));
+    probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)));
+  });
+}
