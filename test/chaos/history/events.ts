@@ -35,8 +35,8 @@ export type OpEvent =
   /** It may have written. */
   | { readonly kind: 'unknown'; readonly op: string; readonly at: number; readonly reason: string };
 
-/** `busy`, `unavailable`: it got no lock. `stale`: the fence let it read no more. `lost`: it noticed in time. */
-export type FailReason = 'busy' | 'unavailable' | 'stale' | 'lost' | 'closed' | 'left';
+/** `busy`, `unavailable`, `left`: it got no lock. `lost`: it noticed in time that it had lost it. */
+export type FailReason = 'busy' | 'unavailable' | 'left' | 'lost';
 
 /** What the harness writes. */
 export type HarnessEvent =
