@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,6 +34,17 @@ export interface RunResult {
   readonly version: string;
 }
 
+/** The history of the last run that broke a promise, for whoever looks into it. */
+export const KEPT = join(tmpdir(), 'chaos-broken.json');
+
+/** A lock that was handed over is closed for 3 s at most until its new holder says a word; and a second to get well. */
+const LONGEST_CLOSURE_MS = 4_000;
+const BEYOND_MS = 1_500;
+/** Some get in meanwhile. */
+const UNORDERED_MS = 2_500;
+/** A refusal comes when its time is over; a busy machine takes a little longer. */
+const REFUSED_MS = 2_000;
+
 /** What is left of the dead is over by its lease, and cleared by whoever comes next. */
 const CLEARED_MS = 20_000;
 
@@ -59,7 +70,9 @@ export async function run(order: RunOrder): Promise<RunResult> {
       const promises = promisesOf(fault, store);
       const terms = { longWaitMs: promises.waitMs, tokens: store === 'redisson' ? 'counter' : 'clock' } as const;
       const findings = check(history, terms);
-      return { order, findings, breaches: breachesOf(findings, promises), version: topology.version };
+      const breaches = breachesOf(findings, promises);
+      if (breaches.size > 0 && !order.control) await writeFile(KEPT, JSON.stringify({ order, history }));
+      return { order, findings, breaches, version: topology.version };
     } finally {
       await fleet.end();
     }
@@ -70,20 +83,29 @@ export async function run(order: RunOrder): Promise<RunResult> {
   }
 }
 
+/** Only this store keeps an order between processes; of the others whoever waits may be unlucky until it is refused. */
+const ORDERED: StoreName = 'token';
+
 export function promisesOf(fault: Fault, store: StoreName): Promises {
-  return { ...fault.promises, ...fault.stores[store] };
+  const promises = { ...fault.promises, ...fault.stores[store] };
+  if (store === ORDERED) return promises;
+  const { waitMs, requestTimeoutMs } = fault.terms;
+  return { ...promises, waitMs: Math.max(promises.waitMs, waitMs + requestTimeoutMs + REFUSED_MS) };
+}
+
+/** How soon everybody should have got the lock again; longer than may be promised. */
+function settlesWithin({ fault, store, control }: RunOrder): number {
+  if (store !== ORDERED) return UNORDERED_MS;
+  // A control is broken off as soon as it must have been seen that it broke.
+  return control ? promisesOf(fault, store).waitMs + BEYOND_MS : fault.terms.waitMs + LONGEST_CLOSURE_MS;
 }
 
 async function historyOf(order: RunOrder, fleet: Fleet, topology: Topology, url: string): Promise<History> {
-  const { fault, seed, times } = order;
-  const scene = new Scene(fleet, topology, randomFrom(seed), fault.terms.waitMs);
+  const { seed, control } = order;
+  const scene = new Scene(fleet, topology, randomFrom(seed), settlesWithin(order));
   await scene.settle();
-  for (let i = 0; i < times; i += 1) await fault.inject(scene);
-  const stayed = await fleet.leave();
-  if (fleet.crashes.length > 0 || stayed.length > 0) {
-    throw new Error(`${stayed.join()} did not leave; ${fleet.crashes.join('\n')}`);
-  }
-  const leftovers = await cleared(topology);
+  const end = control ? await brokenOff(order, scene) : await comesToAnEnd(order, scene);
+  if (fleet.crashes.length > 0) throw new Error(fleet.crashes.join('\n'));
   const events: Event[] = [...scene.events];
   for (const member of fleet.all) {
     events.push(...member.absences);
@@ -92,7 +114,24 @@ async function historyOf(order: RunOrder, fleet: Fleet, topology: Topology, url:
   const resource = new Resource(url);
   const contents = await resource.contents();
   resource.close();
-  return { events: events.toSorted((one, other) => one.at - other.at), ...contents, leftovers };
+  return { events: events.toSorted((one, other) => one.at - other.at), ...contents, ...end };
+}
+
+async function comesToAnEnd({ fault, times }: RunOrder, scene: Scene): Promise<Pick<History, 'leftovers'>> {
+  for (let i = 0; i < times; i += 1) await fault.inject(scene);
+  const stayed = await scene.fleet.leave();
+  if (stayed.length > 0) throw new Error(`${stayed.join()} did not leave`);
+  return { leftovers: await cleared(scene.topology) };
+}
+
+/** Without its defence, trouble may end in any way. */
+async function brokenOff({ fault, times }: RunOrder, scene: Scene): Promise<Pick<History, 'leftovers' | 'until'>> {
+  try {
+    for (let i = 0; i < times; i += 1) await fault.inject(scene);
+  } catch {
+    // What it waited for did not happen.
+  }
+  return { leftovers: [], until: scene.now() };
 }
 
 /** The keys that stay. */

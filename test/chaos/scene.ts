@@ -4,9 +4,6 @@ import type { Fleet } from './fleet/fleet.js';
 import type { HarnessEvent } from './history/events.js';
 import type { LockServer, Topology } from './topology/index.js';
 
-/** A lock that was handed over is closed for 3 s at most until its new holder says a word; and a second to get well. */
-const LONGEST_CLOSURE_MS = 4_000;
-
 /** What a fault can lay hands on, and where it tells what it does. */
 export class Scene {
   readonly events: HarnessEvent[] = [];
@@ -16,7 +13,8 @@ export class Scene {
     readonly topology: Topology,
     /** From the run's seed: whatever a fault chooses, it chooses by this. */
     readonly random: () => number,
-    private readonly waitMs: number,
+    /** How long everybody may take to get the lock again. */
+    private readonly settlesWithinMs: number,
   ) {}
 
   get victim(): LockServer {
@@ -50,6 +48,6 @@ export class Scene {
 
   /** Until everybody has had the lock again. That it takes too long is for the checker to find. */
   async settle(): Promise<void> {
-    await this.fleet.everybodyEnters(this.waitMs + LONGEST_CLOSURE_MS);
+    await this.fleet.everybodyEnters(this.settlesWithinMs);
   }
 }

@@ -19,6 +19,8 @@ export interface Fault {
   readonly clocks?: 'servers' | 'clients';
   /** The servers keep their data when they are killed. */
   readonly durable?: true;
+  /** It is made of other faults. */
+  readonly mixed?: true;
   /** Makes trouble once, and waits until it is over. */
   inject(scene: Scene): Promise<void>;
 }

@@ -23,6 +23,7 @@ const dataKept: Fault = {
   terms: TERMS,
   promises: { waitMs: LONGEST_MS, refuses: true, losesHolds: true },
   stores: { token: {} },
+  mixed: true,
   durable: true,
   inject: (scene) => oneAfterAnother(scene, HARMLESS),
 };
@@ -35,6 +36,7 @@ const dataLost: Fault = {
   terms: TERMS,
   promises: { waitMs: LONGEST_MS, refuses: true, losesHolds: true, overlapMs: Infinity },
   stores: { token: {} },
+  mixed: true,
   inject: (scene) => oneAfterAnother(scene, HARMFUL),
 };
 

@@ -1,4 +1,4 @@
-import type { RedisProxy } from '../../support/proxy.js';
+import type { Direction, RedisProxy } from '../../support/proxy.js';
 import type { Member } from '../fleet/member.js';
 import { ALL_STORES, type Fault, leases } from './fault.js';
 
@@ -9,8 +9,8 @@ const SUBSCRIBER = /^id=(\d+) .* name=nestjs-redis-lock:hand-offs /gm;
 
 const LOST_WAY_MS = 900;
 
-/** A connection that ends, one way or another, with a renewal on it. */
-function ended(name: string, what: string, end: (way: RedisProxy) => void): Fault {
+/** A connection that ends, one way or another, with a renewal on it that is lost there or back. */
+function ended(name: string, what: string, lost: Direction, end: (way: RedisProxy) => void): Fault {
   return {
     name,
     what: `${what}, with a renewal under way`,
@@ -26,11 +26,11 @@ function ended(name: string, what: string, end: (way: RedisProxy) => void): Faul
       // Behind the first renewals: a hold that was handed over begins with one at once.
       await scene.sleep(150);
       scene.injected(this.name);
-      for (const way of holder.ways) way.hold('replies');
+      for (const way of holder.ways) way.hold(lost);
       await scene.sleep(1_000);
       for (const way of holder.ways) {
         end(way);
-        way.resume('replies');
+        way.resume(lost);
       }
       scene.healed(this.name);
       await scene.settle();
@@ -136,9 +136,9 @@ const subscribersCut: Fault = {
 };
 
 export const networkFaults = [
-  ended('connection reset', 'RST of all connections of the holder', (way) => way.reset()),
-  ended('half-closed by the server', 'FIN to the holder', (way) => way.halfClose('client')),
-  ended('half-closed by the client', 'FIN to the servers', (way) => way.halfClose('server')),
+  ended('connection reset', 'RST of all connections of the holder', 'replies', (way) => way.reset()),
+  ended('half-closed by the server', 'FIN to the holder', 'replies', (way) => way.halfClose('client')),
+  ended('half-closed by the client', 'FIN to the servers', 'requests', (way) => way.halfClose('server')),
   repliesDropped,
   requestsDropped,
   repliesHeld,

@@ -75,7 +75,7 @@ const waiterKilled: Fault = {
   breaks: 'wait',
   terms: leases(8_000),
   promises: { waitMs: 2_500 },
-  stores: { token: {}, timestamp: { waitMs: 7_000 }, redisson: { waitMs: 7_000 }, quorum: { waitMs: 7_000 } },
+  stores: ALL_STORES,
   async inject(scene) {
     const { fleet, random } = scene;
     const holder = fleet.other(random);

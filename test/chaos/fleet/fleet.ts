@@ -20,6 +20,8 @@ export interface FleetOptions {
 
 const MEMBERS = 4;
 const CALLERS = 2;
+/** Where there is no order between processes, one that comes back at once would keep all others out. */
+const THINK_MS: Record<StoreName, number> = { token: 8, timestamp: 80, redisson: 80, quorum: 80 };
 /** Starting takes a while on a machine that has other things to do. */
 const START_MS = 60_000;
 const STEP_MS = 30_000;
@@ -64,7 +66,18 @@ export class Fleet {
     const seed = Math.floor(this.seeds() * 2 ** 31);
     const ways = await this.topology.ways();
     const nodes = ways.map(({ url }) => url);
-    const task = { name, store, nodes, resource, terms, callers: CALLERS, seed, off, file: `${folder}/${name}.jsonl` };
+    const task = {
+      name,
+      store,
+      nodes,
+      resource,
+      terms,
+      callers: CALLERS,
+      thinkMs: THINK_MS[store],
+      seed,
+      off,
+      file: `${folder}/${name}.jsonl`,
+    };
     const member = await Member.start(task, ways, clocks, (...heard) => this.hear(...heard));
     this.all.push(member);
     await eventually(`${name} is ready`, () => this.crashes.length > 0 || member.instance !== '', START_MS);

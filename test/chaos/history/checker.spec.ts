@@ -226,10 +226,18 @@ describe('waits', () => {
     expect(found([...events, absent('a', 20, null), absent('b', 20, 30)]).hung).toEqual(['b']);
   });
 
+  it('that are broken off count until then', () => {
+    const waiting = [invoke('a', 0), invoke('b', 10), absent('b', 20, null)];
+    expect(found(waiting, { until: 1_200 }).longWaits).toEqual([{ op: 'a', ms: 1_200 }]);
+    expect(found(waiting).longWaits).toEqual([]);
+  });
+
   it('behind trouble count until anybody gets in', () => {
     const events = [...visit('a', 10, 20), healed(30), ...visit('b', 75, 80), healed(90), ...visit('c', 100, 110)];
     expect(found(events).recoveryMs).toBe(45);
     expect(found([...visit('a', 10, 20), healed(30)]).recoveryMs).toBe(Infinity);
+    // Whoever held the lock through it was in his right.
+    expect(found([...visit('a', 10, 60), healed(30), ...visit('b', 75, 80)]).recoveryMs).toBe(15);
   });
 });
 

@@ -29,7 +29,7 @@ export interface Findings {
   /** Operations that could not ask for the lock. */
   readonly unavailable: readonly string[];
   readonly leftovers: readonly string[];
-  /** From when trouble ended to the next grant, the longest; undefined where there was no trouble. */
+  /** From when trouble was over and nobody held the lock any more to the next grant, the longest; undefined without trouble. */
   readonly recoveryMs: number | undefined;
 }
 
@@ -45,7 +45,7 @@ export function check(history: History, terms: CheckTerms): Findings {
   const operations = operationsOf(history.events);
   const holds = holdsOf(operations);
   const absences = history.events.filter((event) => event.kind === 'absent');
-  const waits = operations.flatMap((one) => waitOf(one, absences));
+  const waits = operations.flatMap((one) => waitOf(one, absences, history.until));
   return {
     acquisitions: holds.length,
     overlaps: overlapsOf(holds),
@@ -123,9 +123,10 @@ function lostElementsOf(operations: readonly Operation[], set: readonly string[]
 
 type Absence = Extract<Event, { kind: 'absent' }>;
 
-/** What somebody waited whose process was there all the time. */
-function waitOf({ op, process, invokedAt, enteredAt, endedAt }: Operation, absences: readonly Absence[]) {
-  const until = enteredAt ?? endedAt;
+/** What somebody waited whose process was there all the time; who waits still has waited until the end of the history. */
+function waitOf(operation: Operation, absences: readonly Absence[], end: number | undefined) {
+  const { op, process, invokedAt, enteredAt, endedAt } = operation;
+  const until = enteredAt ?? endedAt ?? end;
   if (until === undefined || absentBetween(absences, process, invokedAt, until)) return [];
   return [{ op, ms: until - invokedAt }];
 }
@@ -140,9 +141,15 @@ function absentBetween(absences: readonly Absence[], process: string, from: numb
   return absences.some((one) => one.process === process && one.from <= to && (one.to ?? Infinity) >= from);
 }
 
+/** From the end of trouble, or of the hold that outlived it, to the next grant. */
 function recoveryOf(events: readonly Event[], holds: readonly Hold[]): number | undefined {
   const recoveries = events
     .filter(({ kind }) => kind === 'healed')
-    .map(({ at }) => (holds.find(({ enteredAt }) => enteredAt >= at)?.enteredAt ?? Infinity) - at);
+    .map(({ at }) => {
+      const earlier = holds.filter(({ enteredAt }) => enteredAt < at);
+      const freeAt = Math.max(at, ...earlier.map(({ believedUntil }) => believedUntil));
+      const next = holds.find(({ enteredAt }) => enteredAt >= at)?.enteredAt ?? Infinity;
+      return Math.max(0, next - freeAt);
+    });
   return recoveries.length === 0 ? undefined : Math.max(...recoveries);
 }

@@ -63,6 +63,8 @@ export interface Write {
 
 /** All that is known of a run. */
 export interface History {
+  /** When it was broken off; undefined if everybody came to an end. */
+  readonly until?: number;
   readonly events: readonly Event[];
   /** The register that anybody may write. */
   readonly register: readonly Write[];

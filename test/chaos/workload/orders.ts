@@ -23,6 +23,8 @@ export interface WorkerTask {
   readonly resource: string;
   readonly terms: LockTerms;
   readonly callers: number;
+  /** The longest pause between two visits of a caller. */
+  readonly thinkMs: number;
   readonly seed: number;
   /** The defence that is switched off in this process. */
   readonly off: DefenceName | undefined;

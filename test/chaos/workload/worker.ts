@@ -44,7 +44,7 @@ async function call(): Promise<void> {
     await visits.rested();
     if (leaving.signal.aborted) return;
     await visits.once();
-    await sleep(random() * 8);
+    await sleep(random() * task.thinkMs);
   }
 }
 
