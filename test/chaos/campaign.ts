@@ -23,6 +23,7 @@ export async function carryOut(
   jobs: number,
   say: (line: string) => void,
 ): Promise<Campaign> {
+  // By the places of their orders: they end in any order.
   const runs: RunResult[] = [];
   const controls: Control[] = [];
   const failures: string[] = [];
@@ -30,14 +31,14 @@ export async function carryOut(
   const work = async (): Promise<void> => {
     for (const [i, order] of waiting) {
       const begunAt = performance.now();
-      const failure = await carryOutOne(order, runs, controls).catch((error: Error) => String(error.stack));
+      const failure = await carryOutOne(order, i, runs, controls).catch((error: Error) => String(error.stack));
       if (failure !== undefined) failures.push(`${nameOf(order)}: ${failure}`);
       const seconds = ((performance.now() - begunAt) / 1_000).toFixed(0);
       say(`${i + 1}/${orders.length} ${nameOf(order)}, ${seconds} s${failure === undefined ? '' : `: ${failure}`}`);
     }
   };
   await Promise.all(Array.from({ length: jobs }, work));
-  return { runs, controls, failures };
+  return { runs: runs.filter(Boolean), controls: controls.filter(Boolean), failures };
 }
 
 export function nameOf({ fault, store, seed, control }: RunOrder): string {
@@ -45,21 +46,21 @@ export function nameOf({ fault, store, seed, control }: RunOrder): string {
 }
 
 /** Answers what is wrong, if anything is. */
-async function carryOutOne(order: RunOrder, runs: RunResult[], controls: Control[]): Promise<string | undefined> {
-  if (order.control) return runControl(order, controls);
+async function carryOutOne(order: RunOrder, place: number, runs: RunResult[], controls: Control[]) {
+  if (order.control) return runControl(order, place, controls);
   const result = await run(order);
-  runs.push(result);
+  runs[place] = result;
   if (result.breaches.size === 0) return undefined;
   return [...result.breaches].map(([breach, what]) => `${breach}: ${what}`).join('; ');
 }
 
-async function runControl(order: RunOrder, controls: Control[]): Promise<string | undefined> {
+async function runControl(order: RunOrder, place: number, controls: Control[]): Promise<string | undefined> {
   const { breaks } = order.fault;
   let result: RunResult | undefined;
   for (let attempts = 1; attempts <= ATTEMPTS; attempts += 1) {
     result = await run({ ...order, seed: order.seed + attempts - 1 });
     if (!result.breaches.has(breaks)) continue;
-    controls.push({ result, attempts });
+    controls[place] = { result, attempts };
     return undefined;
   }
   const broken = [...(result?.breaches.keys() ?? [])].join(', ');

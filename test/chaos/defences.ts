@@ -27,7 +27,12 @@ const switches = {
   'owner check of renewals': () => edit('tokenExtend', 'return 0', 'return 1'),
   /** The holder believes in its lock until it is told otherwise. */
   'local deadline': () => {
-    Object.defineProperty(Grant.prototype, 'deadline', { get: () => FOREVER, set: () => undefined });
+    Object.defineProperty(Grant.prototype, 'deadline', {
+      get: () => FOREVER,
+      set: () => {
+        // It stays as it is.
+      },
+    });
   },
   /** What is locked stays locked until it is released. */
   lease: () => {
@@ -86,7 +91,7 @@ const switches = {
       return own();
     }),
   /** A server that has forgotten a script is not sent it again. */
-  'scripts sent again': () => replace(RedisScript, 'runAgain', (_, [error]) => Promise.reject(error as Error)),
+  'scripts sent again': () => replace(RedisScript, 'runAgain', (_, [error]) => Promise.reject(error)),
   /** The resource takes any token: the workload's own business. */
   fence: () => undefined,
 } satisfies Record<string, () => void>;

@@ -45,6 +45,8 @@ const seed = Number(options.seed ?? Date.now() % 1e9);
 const whole = !quick && fault === undefined && store === undefined;
 const soakMinutes = Number(options['soak-minutes'] ?? (whole ? 10 : 0));
 
+// Of what runs: meanwhile somebody may commit.
+const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
 say(`seed ${seed}`);
 const campaign = await carryOut(planOf({ seed, quick, fault, store }), Number(options.jobs), say);
 const failures = [...campaign.failures];
@@ -61,7 +63,6 @@ process.exit(failures.length > 0 ? 1 : 0);
 
 async function resultsText(): Promise<string> {
   const ioredis = (createRequire(import.meta.url)('ioredis/package.json') as { version: string }).version;
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
   const [{ version: redis }] = campaign.runs;
   const versions = `Redis ${redis}, Node ${process.version}, ioredis ${ioredis}, commit ${commit}`;
   const command = `npm run chaos -- --seed ${seed}`;

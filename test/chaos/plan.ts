@@ -15,7 +15,7 @@ export interface PlanOptions {
 
 /** The store whose defences are switched off in controls: their replacements are made for its scripts. */
 const CONTROLLED: StoreName = 'token';
-const TIMES = { token: 3, others: 2 };
+const TIMES = { token: 2, others: 1 };
 
 /** All runs and their controls. The same options give the same runs. */
 export function planOf({ seed, quick, fault: part, store: only }: PlanOptions): readonly RunOrder[] {

@@ -46,8 +46,9 @@ export class Scene {
     this.events.push({ kind: 'clock', at: machineMs(), server: seconds * 1_000 + micros / 1_000 });
   }
 
-  /** Until everybody has had the lock again. That it takes too long is for the checker to find. */
+  /** Until everybody has had the lock again, and no hold of before lasts any longer. That it takes too long is for the checker to find. */
   async settle(): Promise<void> {
     await this.fleet.everybodyEnters(this.settlesWithinMs);
+    await this.fleet.longHoldsEnd();
   }
 }

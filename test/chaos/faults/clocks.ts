@@ -17,7 +17,7 @@ const serverForward: Fault = {
     const { fleet, random } = scene;
     const holder = fleet.other(random);
     await fleet.longHold(holder, 4_000);
-    await scene.sleep(2_200);
+    await fleet.looked(holder);
     await scene.readClock();
     scene.injected(this.name);
     scene.victim.clock?.set(JUMP_S);

@@ -16,8 +16,9 @@ function ended(name: string, what: string, lost: Direction, end: (way: RedisProx
     what: `${what}, with a renewal under way`,
     defence: 'unknown is not lost',
     breaks: 'hold lost',
-    terms: leases(2_400),
-    promises: { waitMs: 8_000, refuses: true },
+    terms: leases(2_400, { waitMs: 14_000 }),
+    // The hold itself, and the safety net behind it.
+    promises: { waitMs: 10_000, refuses: true },
     stores: ALL_STORES,
     async inject(scene) {
       const { fleet, random } = scene;

@@ -19,7 +19,7 @@ const holderStopped: Fault = {
     const holder = fleet.other(random);
     const next = fleet.other(random, holder);
     await fleet.longHold(holder, 500);
-    await scene.sleep(350);
+    await fleet.looked(holder);
     scene.injected(this.name);
     holder.stop();
     await fleet.longHold(next, 800);

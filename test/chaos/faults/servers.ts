@@ -86,7 +86,7 @@ const flushed: Fault = {
     const { fleet, random } = scene;
     const holder = fleet.other(random);
     await fleet.longHold(holder, 4_000);
-    await scene.sleep(2_200);
+    await fleet.looked(holder);
     scene.injected(this.name);
     await Promise.all(scene.topology.servers.map(({ admin }) => admin.flushall()));
     scene.dataLost();
@@ -123,7 +123,7 @@ const scriptsFlushed: Fault = {
   name: 'SCRIPT FLUSH',
   what: 'the servers forget all scripts, again and again',
   defence: 'scripts sent again',
-  breaks: 'refusal',
+  breaks: 'wait',
   terms: leases(1_000),
   promises: { waitMs: 5_000 },
   stores: ALL_STORES,

@@ -97,6 +97,16 @@ export class Fleet {
     await held;
   }
 
+  /** Waits until a member's long hold looks at its lock no more. */
+  async looked(member: Member): Promise<void> {
+    await eventually('it has looked at its lock', () => member.looked, STEP_MS);
+  }
+
+  /** Waits until a long hold that is under way is over. */
+  async longHoldsEnd(): Promise<void> {
+    await eventually('long holds end', () => this.members.every(({ busy }) => !busy), STEP_MS);
+  }
+
   /** Waits until somebody that fits gets the lock. */
   async entry(fits: (member: Member) => boolean = () => true): Promise<Member> {
     return this.next((member, report) => report.kind === 'entered' && fits(member));

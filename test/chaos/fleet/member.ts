@@ -21,6 +21,9 @@ export class Member {
   /** Operations that wait for the lock, and the one that has it. */
   private readonly waiting = new Set<string>();
   private holding: string | undefined;
+  /** The hold that was ordered, while it lasts, and whether it has looked at the lock for the last time. */
+  private ordered: string | undefined;
+  private hasLooked = false;
 
   constructor(
     private readonly task: WorkerTask,
@@ -53,6 +56,16 @@ export class Member {
 
   get holds(): boolean {
     return this.holding !== undefined;
+  }
+
+  /** A long hold of its is under way. */
+  get busy(): boolean {
+    return this.ordered !== undefined;
+  }
+
+  /** Its long hold looks at the lock no more. */
+  get looked(): boolean {
+    return this.hasLooked;
   }
 
   get waits(): boolean {
@@ -100,7 +113,19 @@ export class Member {
     else if (report.kind === 'entered') {
       this.waiting.delete(report.op);
       this.holding = report.op;
+      if (report.ordered === true) this.begins(report.op);
     } else if (report.kind === 'fail') this.waiting.delete(report.op);
-    else if (report.kind === 'left' && this.holding === report.op) this.holding = undefined;
+    else if (report.kind === 'looked') this.hasLooked = true;
+    else if (report.kind === 'left') this.ends(report.op);
+  }
+
+  private begins(op: string): void {
+    this.ordered = op;
+    this.hasLooked = false;
+  }
+
+  private ends(op: string): void {
+    if (this.holding === op) this.holding = undefined;
+    if (this.ordered === op) this.ordered = undefined;
   }
 }

@@ -38,12 +38,12 @@ const options = { redis, prefix, ttlMs: 2_000, waitMs: 1_500, requestTimeoutMs: 
 const app = await NestFactory.createApplicationContext(RedisLockModule.forRoot(options), { logger: false });
 app.enableShutdownHooks();
 const locks = app.get(LockService);
-let leaving = false;
+const leaving = new AbortController();
 let taken = 0;
-process.on('SIGTERM', () => (leaving = true));
+process.on('SIGTERM', () => leaving.abort());
 
 async function call(): Promise<void> {
-  while (!leaving) {
+  while (!leaving.signal.aborted) {
     const resource = task.resources[Math.floor(random() * task.resources.length)];
     try {
       await locks.using(resource, async () => {

@@ -49,6 +49,8 @@ export type Report =
   | { readonly kind: 'ready'; readonly instance: string }
   /** As in its history; `ordered`: it is the hold that was ordered. */
   | (OpEvent & { readonly ordered?: boolean })
+  /** The hold that was ordered is behind its last look at the lock. */
+  | { readonly kind: 'looked'; readonly op: string }
   | { readonly kind: 'crash'; readonly error: string };
 
 export const RESOURCE = 'goods:300';

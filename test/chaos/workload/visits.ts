@@ -15,6 +15,8 @@ export interface VisitTools {
   readonly random: () => number;
   readonly now: () => number;
   readonly log: (event: OpEvent, ordered?: boolean) => void;
+  /** It has looked at its lock for the last time. */
+  readonly looked: (op: string) => void;
   readonly leaving: AbortSignal;
 }
 
@@ -91,12 +93,13 @@ export class Visits {
   }
 
   private async work(op: string, lock: Lock, ordered: Hold | undefined): Promise<void> {
-    const { log, now, resource } = this.tools;
+    const { log, now, resource, looked } = this.tools;
     const token = tokenOf(lock);
     try {
       const seen = await resource.open(token);
       await this.pause(ordered);
       lock.assertHeld();
+      if (ordered !== undefined) looked(op);
       await this.pause(ordered);
       if (ordered?.block === true) block(ordered.ms);
       log({ kind: 'ok', op, at: now(), ...(await resource.write(op, token, seen)) });

@@ -27,17 +27,21 @@ const log = (event: OpEvent, ordered = false): void => {
 };
 const random = randomFrom(task.seed);
 const resource = new Resource(task.resource, task.off !== 'fence');
+const looked = (op: string): void => void process.send?.({ kind: 'looked', op } satisfies Report);
 const locks = startLocks(task);
 const leaving = new AbortController();
-const visits = new Visits({
+const { service } = locks;
+const tools = {
   name: task.name,
-  locks: locks.service,
+  locks: service,
   resource,
   random,
   log,
+  looked,
   now: machineMs,
   leaving: leaving.signal,
-});
+};
+const visits = new Visits(tools);
 
 async function call(): Promise<void> {
   while (!leaving.signal.aborted) {
@@ -65,4 +69,4 @@ process.on('message', (order: Order) => {
   else if (order.kind === 'leave') leave().catch(crash);
   else visits.rest(order.kind === 'rest');
 });
-process.send?.({ kind: 'ready', instance: locks.service.engine.instanceId } satisfies Report);
+process.send?.({ kind: 'ready', instance: service.engine.instanceId } satisfies Report);
