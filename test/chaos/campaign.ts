@@ -1,4 +1,4 @@
-import { run, type RunOrder, type RunResult } from './run.js';
+import { Misbehaviour, run, type RunOrder, type RunResult } from './run.js';
 
 /** What a control has shown. */
 export interface Control {
@@ -31,7 +31,9 @@ export async function carryOut(
   const work = async (): Promise<void> => {
     for (const [i, order] of waiting) {
       const begunAt = performance.now();
-      const failure = await carryOutOne(order, i, runs, controls).catch((error: Error) => String(error.stack));
+      const failure = await insistently(() => carryOutOne(order, i, runs, controls), say).catch((error: Error) =>
+        String(error.stack),
+      );
       if (failure !== undefined) failures.push(`${nameOf(order)}: ${failure}`);
       const seconds = ((performance.now() - begunAt) / 1_000).toFixed(0);
       say(`${i + 1}/${orders.length} ${nameOf(order)}, ${seconds} s${failure === undefined ? '' : `: ${failure}`}`);
@@ -39,6 +41,17 @@ export async function carryOut(
   };
   await Promise.all(Array.from({ length: jobs }, work));
   return { runs: runs.filter(Boolean), controls: controls.filter(Boolean), failures };
+}
+
+/** What could not be carried out, because a server's port was taken for example, says nothing: it is tried once more. */
+async function insistently<T>(run: () => Promise<T>, say: (line: string) => void): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    if (error instanceof Misbehaviour) throw error;
+    say(`once more, because of ${String((error as Error).stack)}`);
+    return run();
+  }
 }
 
 export function nameOf({ fault, store, seed, control }: RunOrder): string {

@@ -45,6 +45,11 @@ const UNORDERED_MS = 2_500;
 /** A refusal comes when its time is over; a busy machine takes a little longer. */
 const REFUSED_MS = 2_000;
 
+/** A process did what none may, whatever happens around it. */
+export class Misbehaviour extends Error {
+  override readonly name = 'Misbehaviour';
+}
+
 /** What is left of the dead is over by its lease, and cleared by whoever comes next. */
 const CLEARED_MS = 20_000;
 
@@ -105,7 +110,7 @@ async function historyOf(order: RunOrder, fleet: Fleet, topology: Topology, url:
   const scene = new Scene(fleet, topology, randomFrom(seed), settlesWithin(order));
   await scene.settle();
   const end = control ? await brokenOff(order, scene) : await comesToAnEnd(order, scene);
-  if (fleet.crashes.length > 0) throw new Error(fleet.crashes.join('\n'));
+  if (fleet.crashes.length > 0) throw new Misbehaviour(fleet.crashes.join('\n'));
   const events: Event[] = [...scene.events];
   for (const member of fleet.all) {
     events.push(...member.absences);
@@ -120,7 +125,7 @@ async function historyOf(order: RunOrder, fleet: Fleet, topology: Topology, url:
 async function comesToAnEnd({ fault, times }: RunOrder, scene: Scene): Promise<Pick<History, 'leftovers'>> {
   for (let i = 0; i < times; i += 1) await fault.inject(scene);
   const stayed = await scene.fleet.leave();
-  if (stayed.length > 0) throw new Error(`${stayed.join()} did not leave`);
+  if (stayed.length > 0) throw new Misbehaviour(`${stayed.join()} did not leave`);
   return { leftovers: await cleared(scene.topology) };
 }
 
