@@ -14,26 +14,41 @@ export interface Campaign {
   readonly failures: readonly string[];
 }
 
+/** How orders are carried out. */
+export interface Conduct {
+  /** How many at a time. */
+  readonly jobs: number;
+  readonly say: (line: string) => void;
+  readonly run?: (order: RunOrder) => Promise<RunResult>;
+}
+
 /** A control may be lucky, but not again and again. */
 const ATTEMPTS = 3;
 
-/** Carries out the orders, `jobs` at a time. */
 export async function carryOut(
   orders: readonly RunOrder[],
-  jobs: number,
-  say: (line: string) => void,
+  { jobs, say, run: runOne = run }: Conduct,
 ): Promise<Campaign> {
   // By the places of their orders: they end in any order.
   const runs: RunResult[] = [];
   const controls: Control[] = [];
   const failures: string[] = [];
+  const carriedOut = async (order: RunOrder, place: number): Promise<string | undefined> => {
+    if (order.control) {
+      const control = await breaking(order, runOne);
+      if (typeof control === 'string') return control;
+      controls[place] = control;
+      return undefined;
+    }
+    const result = await runOne(order);
+    runs[place] = result;
+    return told(result);
+  };
   const waiting = orders.entries();
   const work = async (): Promise<void> => {
     for (const [i, order] of waiting) {
       const begunAt = performance.now();
-      const failure = await insistently(() => carryOutOne(order, i, runs, controls), say).catch((error: Error) =>
-        String(error.stack),
-      );
+      const failure = await insistently(() => carriedOut(order, i), say).catch((error: Error) => String(error.stack));
       if (failure !== undefined) failures.push(`${nameOf(order)}: ${failure}`);
       const seconds = ((performance.now() - begunAt) / 1_000).toFixed(0);
       say(`${i + 1}/${orders.length} ${nameOf(order)}, ${seconds} s${failure === undefined ? '' : `: ${failure}`}`);
@@ -44,38 +59,35 @@ export async function carryOut(
 }
 
 /** What could not be carried out, because a server's port was taken for example, says nothing: it is tried once more. */
-async function insistently<T>(run: () => Promise<T>, say: (line: string) => void): Promise<T> {
+async function insistently<T>(carryOutOne: () => Promise<T>, say: (line: string) => void): Promise<T> {
   try {
-    return await run();
+    return await carryOutOne();
   } catch (error) {
     if (error instanceof Misbehaviour) throw error;
     say(`once more, because of ${String((error as Error).stack)}`);
-    return run();
+    return carryOutOne();
   }
 }
 
-export function nameOf({ fault, store, seed, control }: RunOrder): string {
+function nameOf({ fault, store, seed, control }: RunOrder): string {
   return `${fault.name}, ${store}, seed ${seed}${control ? `, without ${fault.defence}` : ''}`;
 }
 
-/** Answers what is wrong, if anything is. */
-async function carryOutOne(order: RunOrder, place: number, runs: RunResult[], controls: Control[]) {
-  if (order.control) return runControl(order, place, controls);
-  const result = await run(order);
-  runs[place] = result;
-  if (result.breaches.size === 0) return undefined;
-  return [...result.breaches].map(([breach, what]) => `${breach}: ${what}`).join('; ');
+/** What is wrong, if anything is. */
+function told({ breaches }: RunResult): string | undefined {
+  if (breaches.size === 0) return undefined;
+  return [...breaches].map(([breach, what]) => `${breach}: ${what}`).join('; ');
 }
 
-async function runControl(order: RunOrder, place: number, controls: Control[]): Promise<string | undefined> {
+/** Runs a control until it breaks what it should; a complaint if it never does. */
+async function breaking(order: RunOrder, runOne: (order: RunOrder) => Promise<RunResult>): Promise<Control | string> {
   const { breaks } = order.fault;
-  let result: RunResult | undefined;
+  let broken: readonly string[] = [];
   for (let attempts = 1; attempts <= ATTEMPTS; attempts += 1) {
-    result = await run({ ...order, seed: order.seed + attempts - 1 });
-    if (!result.breaches.has(breaks)) continue;
-    controls[place] = { result, attempts };
-    return undefined;
+    const result = await runOne({ ...order, seed: order.seed + attempts - 1 });
+    if (result.breaches.has(breaks)) return { result, attempts };
+    broken = [...result.breaches.keys()];
   }
-  const broken = [...(result?.breaches.keys() ?? [])].join(', ');
-  return `the control never broke what it should, ${breaks}, in ${ATTEMPTS} runs; broken: ${broken || 'nothing'}`;
+  const others = broken.join(', ') || 'nothing';
+  return `the control never broke what it should, ${breaks}, in ${ATTEMPTS} runs; broken: ${others}`;
 }

@@ -23,7 +23,8 @@ describe('a few faults, with the defence that each one tests and without it', ()
   let campaign: Campaign;
 
   beforeAll(async () => {
-    campaign = await carryOut(orders, 2, (line) => void process.stderr.write(`${line}\n`));
+    const say = (line: string): void => void process.stderr.write(`${line}\n`);
+    campaign = await carryOut(orders, { jobs: 2, say });
   }, 600_000);
 
   it('break no promise while it is there, and break one each without it', () => {

@@ -48,7 +48,7 @@ const soakMinutes = Number(options['soak-minutes'] ?? (whole ? 10 : 0));
 // Of what runs: meanwhile somebody may commit.
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
 say(`seed ${seed}`);
-const campaign = await carryOut(planOf({ seed, quick, fault, store }), Number(options.jobs), say);
+const campaign = await carryOut(planOf({ seed, quick, fault, store }), { jobs: Number(options.jobs), say });
 const failures = [...campaign.failures];
 if (soakMinutes > 0) failures.push(...(await soak({ minutes: soakMinutes, seed, say })));
 
