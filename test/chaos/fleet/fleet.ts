@@ -118,14 +118,20 @@ export class Fleet {
     await eventually('all others wait', waiting, STEP_MS);
   }
 
-  /** Waits until everybody who is there has had the lock once more; false if that takes longer than it may. */
+  /**
+   * Waits until everybody who is there has had the lock once more, and nobody waits any longer who does now: a second hold
+   * that is ordered would double their wait. False if that takes longer than it may.
+   */
   async everybodyEnters(withinMs: number): Promise<boolean> {
     const missing = new Set(this.members);
     const watch = (member: Member, report: Report): void => {
       if (report.kind === 'entered') missing.delete(member);
     };
     this.watchers.add(watch);
-    const done = (): boolean => [...missing].every(({ alive }) => !alive);
+    const waiting = this.members.map((member) => ({ member, ops: member.waitingOps }));
+    const done = (): boolean =>
+      [...missing].every(({ alive }) => !alive) &&
+      waiting.every(({ member, ops }) => !member.alive || ops.every((op) => !member.waitsWith(op)));
     const entered = await eventually('everybody enters', done, withinMs).then(
       () => true,
       () => false,

@@ -68,6 +68,15 @@ export class Member {
     return this.hasLooked;
   }
 
+  /** Its operations that wait for the lock. */
+  get waitingOps(): readonly string[] {
+    return [...this.waiting];
+  }
+
+  waitsWith(op: string): boolean {
+    return this.waiting.has(op);
+  }
+
   get waits(): boolean {
     return this.waiting.size > 0 && !this.holds;
   }
