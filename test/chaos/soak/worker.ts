@@ -40,7 +40,8 @@ app.enableShutdownHooks();
 const locks = app.get(LockService);
 const leaving = new AbortController();
 let taken = 0;
-process.on('SIGTERM', () => leaving.abort());
+// Once: Nest sends the signal again when it has shut down, to end the process.
+process.once('SIGTERM', () => leaving.abort());
 
 async function call(): Promise<void> {
   while (!leaving.signal.aborted) {
