@@ -16,7 +16,7 @@ export type OpEvent =
       readonly token: number | null;
       readonly expiresInMs: number | null;
     }
-  /** A renewal was answered, or the local deadline moved otherwise. */
+  /** A renewal was answered, or the local deadline was looked at again. */
   | { readonly kind: 'extended'; readonly op: string; readonly at: number; readonly expiresInMs: number | null }
   /** Its signal has aborted. */
   | { readonly kind: 'lost'; readonly op: string; readonly at: number }

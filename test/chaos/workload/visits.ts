@@ -23,6 +23,8 @@ export interface VisitTools {
 type Hold = Extract<Order, { kind: 'hold' }>;
 
 const LONGEST_PAUSE_MS = 8;
+/** What a long hold believes is noted again and again: a clock that is set moves its deadline without a renewal. */
+const NOTED_EVERY_MS = 50;
 
 /**
  * Each visit reads the registers under the lock, pauses, looks whether the lock is still held, pauses again, and writes: the
@@ -82,11 +84,13 @@ export class Visits {
     };
     lock.signal.addEventListener('abort', () => log({ kind: 'lost', op, at: now() }));
     lockChannels.extended.subscribe(extended);
+    const noting = ordered && setInterval(() => log({ kind: 'extended', op, ...until() }), NOTED_EVERY_MS);
     log({ kind: 'entered', op, token: tokenOf(lock) ?? null, ...until() }, ordered !== undefined);
     try {
       await this.work(op, lock, ordered);
     } finally {
       lockChannels.extended.unsubscribe(extended);
+      clearInterval(noting);
       log({ kind: 'left', op, at: now() });
       lock.release().catch(() => undefined);
     }
