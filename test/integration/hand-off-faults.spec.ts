@@ -83,7 +83,10 @@ describe('grant for a gate that has left', () => {
     await proxy.refuseConnections();
     await eventually('it is in the queue by its own knowledge, too', () => !asking());
     proxy.reset();
-    await eventually('there is no connection', () => !Reflect.get(Reflect.get(locks.engine.store, 'servers'), 'connection').ready);
+    await eventually(
+      'there is no connection',
+      () => !Reflect.get(Reflect.get(locks.engine.store, 'servers'), 'connection').ready,
+    );
     await eventually('the safety net asks, which waits for the connection', asking);
     abort.abort(new Error('gone home'));
     await expect(granted).rejects.toThrow('gone home');

@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { steeredClock } from '../support/clock-ahead.js';
 import { RedisProxy } from '../support/proxy.js';
 import { GuardedProcess } from '../support/redis/guardian.js';
 import { RedisNotFoundError, resolveRedis, startRedis, type RedisServer } from '../support/redis/index.js';
@@ -108,6 +109,24 @@ describe('a local server', () => {
     expect(isAlive(pid)).toBe(true);
     runner.kill('SIGKILL');
     await until(() => !isAlive(pid));
+  });
+});
+
+describe('a steered clock', () => {
+  it('is set while its server runs, forward and back, and keys expire by it', async () => {
+    const clock = await steeredClock();
+    const server = await startRedis({ local: true, env: { ...process.env, ...clock.env } });
+    const client = open(server.url);
+    const aheadS = async (): Promise<number> => Math.round((await client.time())[0] - Date.now() / 1_000);
+    expect(Math.abs(await aheadS())).toBeLessThan(60);
+    await client.set('a', '1', 'PX', 60_000);
+    clock.set(120);
+    expect(await aheadS()).toBeGreaterThan(60);
+    await expect(client.exists('a')).resolves.toBe(0);
+    clock.set(-120);
+    expect(await aheadS()).toBeLessThan(-60);
+    shut(client);
+    await server.stop();
   });
 });
 

@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { RedisLockModuleOptions } from 'nestjs-redis-lock';
 import type { WorkerCalls } from './lock-worker.js';
 
@@ -14,12 +14,14 @@ interface Pending {
   readonly reject: (reason: unknown) => void;
 }
 
+/** Of this folder; the sources run as CommonJS under jest, and as modules without it. */
+const fileOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
+
 /** Forks what is written in TypeScript, from its sources. It ends with its parent. */
-export function forkSource(name: string, options: object, env: NodeJS.ProcessEnv = {}): ChildProcess {
-  const hooks = join(__dirname, 'typescript-hooks.mjs');
-  return fork(join(__dirname, name), [JSON.stringify(options)], {
+export function forkSource(name: string, options: object, env: NodeJS.ProcessEnv = {}, flags: readonly string[] = []) {
+  return fork(fileOf(name), [JSON.stringify(options)], {
+    execArgv: ['--import', fileOf('typescript-hooks.mjs'), ...flags],
     env: { ...process.env, ...env },
-    execArgv: ['--import', hooks],
     serialization: 'json',
   });
 }

@@ -1,0 +1,75 @@
+import { describe, expect, it } from '@jest/globals';
+import { carryOut } from './campaign.js';
+import { FAULTS } from './faults/index.js';
+import { check } from './history/checker.js';
+import type { Breach } from './history/promises.js';
+import { Misbehaviour, type RunOrder, type RunResult } from './run.js';
+
+const [fault] = FAULTS;
+const ORDER: RunOrder = { fault, store: 'token', seed: 1, times: 1, control: false };
+const CONTROL: RunOrder = { ...ORDER, control: true };
+
+const NOTHING = { events: [], register: [], fenced: [], set: [], leftovers: [] };
+const findings = check(NOTHING, { longWaitMs: 1, tokens: 'clock' });
+const breaking =
+  (...breaches: readonly Breach[]) =>
+  (order: RunOrder): RunResult => ({
+    order,
+    findings,
+    breaches: new Map(breaches.map((breach) => [breach, 'what'])),
+    version: '7',
+  });
+
+/** Carries out orders whose runs end as they are told, one after another; the last again and again. */
+async function campaign(orders: readonly RunOrder[], ...ends: readonly ((order: RunOrder) => RunResult)[]) {
+  const seeds: number[] = [];
+  const run = async (order: RunOrder): Promise<RunResult> => {
+    const end = ends[Math.min(seeds.length, ends.length - 1)];
+    seeds.push(order.seed);
+    return end(order);
+  };
+  return { ...(await carryOut(orders, { jobs: 1, say: () => undefined, run })), seeds };
+}
+
+const failing = (error: Error) => (): never => {
+  throw error;
+};
+
+describe('a campaign', () => {
+  it('is fine where promises are kept, and broken where they should be', async () => {
+    const { failures, runs, controls } = await campaign([ORDER, CONTROL], breaking(), breaking(fault.breaks));
+    expect(failures).toEqual([]);
+    expect([runs.length, controls.length]).toEqual([1, 1]);
+  });
+
+  it('fails where a promise is broken', async () => {
+    const { failures, runs } = await campaign([ORDER], breaking('leftover'));
+    expect(failures).toEqual([expect.stringContaining('leftover: what')]);
+    expect(runs).toHaveLength(1);
+  });
+
+  it('fails where a control never breaks what its fault names, whatever else it breaks', async () => {
+    expect(fault.breaks).not.toBe('wait');
+    const { failures, controls, seeds } = await campaign([CONTROL], breaking('wait'));
+    expect(failures).toEqual([expect.stringContaining('never broke')]);
+    expect(controls).toEqual([]);
+    expect(seeds).toEqual([1, 2, 3]);
+  });
+
+  it('lets a control be lucky twice', async () => {
+    const { failures, controls } = await campaign([CONTROL], breaking(), breaking(), breaking(fault.breaks));
+    expect(failures).toEqual([]);
+    expect(controls).toEqual([expect.objectContaining({ attempts: 3 })]);
+  });
+
+  it('tries once more what could not be carried out, and no more', async () => {
+    const port = failing(new Error('port'));
+    expect((await campaign([ORDER], port, breaking())).failures).toEqual([]);
+    expect((await campaign([ORDER], port, port, breaking())).failures).toEqual([expect.stringContaining('port')]);
+  });
+
+  it('does not try again where a process misbehaved', async () => {
+    const { failures } = await campaign([ORDER], failing(new Misbehaviour('p1 crashed')), breaking());
+    expect(failures).toEqual([expect.stringContaining('p1 crashed')]);
+  });
+});

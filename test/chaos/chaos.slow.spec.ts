@@ -1,0 +1,45 @@
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { type Campaign, carryOut } from './campaign.js';
+import { planOf } from './plan.js';
+
+/** One for each thing that can break, and the fence's. */
+const SHORT = [
+  'holder stopped',
+  'event loop blocked',
+  'queue head killed',
+  'FLUSHALL',
+  'SCRIPT FLUSH',
+  'connection reset',
+  'half-open: replies lost',
+];
+
+/** A short set of `npm run chaos`; its choices are always the same. */
+describe('a few faults, with the defence that each one tests and without it', () => {
+  const orders = [
+    ...planOf({ seed: 1, quick: true, store: 'token' }).filter(({ fault }) => SHORT.includes(fault.name)),
+    ...planOf({ seed: 1, quick: true, store: 'quorum', fault: 'holder stopped' }),
+    ...planOf({ seed: 1, quick: true, store: 'redisson', fault: 'holder stopped' }),
+  ];
+  let campaign: Campaign;
+
+  beforeAll(async () => {
+    const say = (line: string): void => void process.stderr.write(`${line}\n`);
+    campaign = await carryOut(orders, { jobs: 2, say });
+  }, 600_000);
+
+  it('break no promise while it is there, and break one each without it', () => {
+    expect(campaign.failures).toEqual([]);
+  });
+
+  it('were all run', () => {
+    expect(campaign.runs).toHaveLength(SHORT.length + 2);
+    expect(campaign.controls).toHaveLength(SHORT.length);
+  });
+
+  it('lose updates of a resource without a fence, none of one with it', () => {
+    const lost = (pick: 'lostUpdates' | 'lostBehindFence') =>
+      campaign.runs.reduce((sum, { findings }) => sum + findings[pick].length, 0);
+    expect(lost('lostBehindFence')).toBe(0);
+    expect(lost('lostUpdates')).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,87 @@
+import { ALL_STORES, type Fault, leases } from './fault.js';
+
+/** Clocks that are set. Those that measure intervals nobody can set. */
+
+const JUMP_S = 120;
+
+const serverForward: Fault = {
+  name: "server's clock +2 min",
+  what: 'all leases are over at once, while the lock is held, behind the last look at it',
+  defence: 'fence',
+  breaks: 'fenced update lost',
+  terms: leases(900),
+  promises: { waitMs: 6_000, losesHolds: true, overlapMs: Infinity, refuses: true },
+  stores: ALL_STORES,
+  clocks: 'servers',
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const holder = fleet.other(random);
+    await fleet.longHold(holder, 4_000);
+    await fleet.looked(holder);
+    await scene.readClock();
+    scene.injected(this.name);
+    scene.victim.clock?.set(JUMP_S);
+    await scene.readClock();
+    scene.healed(this.name);
+    await fleet.entry((member) => member !== holder);
+    await scene.settle();
+    // Back when nobody holds the lock: keys would live two minutes longer.
+    await fleet.rest();
+    scene.victim.clock?.set(0);
+    await scene.readClock();
+    fleet.go();
+    await scene.settle();
+  },
+};
+
+const serverBack: Fault = {
+  name: "server's clock −2 min",
+  what: "the server's clock is set back while the lock is held",
+  defence: 'tokens behind the last',
+  breaks: 'token',
+  terms: leases(900),
+  promises: { waitMs: 6_000 },
+  stores: ALL_STORES,
+  clocks: 'servers',
+  async inject(scene) {
+    const { fleet, random } = scene;
+    await fleet.longHold(fleet.other(random), 1_200);
+    await scene.readClock();
+    scene.injected(this.name);
+    scene.victim.clock?.set(-JUMP_S);
+    await scene.readClock();
+    scene.healed(this.name);
+    await scene.settle();
+    await fleet.rest();
+    scene.victim.clock?.set(0);
+    await scene.readClock();
+    fleet.go();
+    await scene.settle();
+  },
+};
+
+const clientJumps: Fault = {
+  name: "client's clock ±2 min",
+  what: "the holder's wall clock is set back while it holds the lock, and forward when it does again",
+  defence: 'monotonic clock',
+  breaks: 'overlap',
+  terms: leases(900),
+  promises: { waitMs: 6_000 },
+  // Not of the timestamp protocol: that the clocks of its clients agree is what it stands on.
+  stores: { token: {}, redisson: {}, quorum: {} },
+  clocks: 'clients',
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const holder = fleet.other(random);
+    for (const seconds of [-JUMP_S, 0, JUMP_S, 0]) {
+      await fleet.longHold(holder, 2_000);
+      await scene.sleep(100);
+      scene.injected(this.name);
+      holder.clock?.set(seconds);
+      scene.healed(this.name);
+      await scene.settle();
+    }
+  },
+};
+
+export const clockFaults = [serverForward, serverBack, clientJumps] as const;

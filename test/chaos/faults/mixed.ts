@@ -1,0 +1,59 @@
+import type { Scene } from '../scene.js';
+import { type Fault, leases } from './fault.js';
+import { networkFaults } from './network.js';
+import { processFaults } from './processes.js';
+import { serverFaults } from './servers.js';
+
+/** What takes nothing from the servers: the lock has to hold throughout. */
+const HARMLESS = [...processFaults, ...networkFaults, ...named('server stopped', 'server killed', 'SCRIPT FLUSH')];
+
+/** What the lock alone does not survive, among what it does. */
+const HARMFUL = [...named('server restarted empty', 'FLUSHALL', 'key deleted by hand'), ...processFaults];
+
+const TERMS = leases(1_000, { requestTimeoutMs: 500 });
+
+/** Callers wait for so long, and one answer more. */
+const LONGEST_MS = TERMS.waitMs + 4_000;
+
+const dataKept: Fault = {
+  name: 'mixed, data kept',
+  what: 'all faults that leave the servers their data, one after another, in an order of the seed',
+  defence: 'local deadline',
+  breaks: 'overlap',
+  terms: TERMS,
+  promises: { waitMs: LONGEST_MS, refuses: true, losesHolds: true },
+  stores: { token: {} },
+  mixed: true,
+  durable: true,
+  inject: (scene) => oneAfterAnother(scene, HARMLESS),
+};
+
+const dataLost: Fault = {
+  name: 'mixed, data lost',
+  what: 'faults that take the lock away from its holder among others, in an order of the seed',
+  defence: 'fence',
+  breaks: 'fenced update lost',
+  terms: TERMS,
+  promises: { waitMs: LONGEST_MS, refuses: true, losesHolds: true, overlapMs: Infinity },
+  stores: { token: {} },
+  mixed: true,
+  inject: (scene) => oneAfterAnother(scene, HARMFUL),
+};
+
+export const mixtures = [dataKept, dataLost] as const;
+
+function named(...names: readonly string[]): readonly Fault[] {
+  return serverFaults.filter(({ name }) => names.includes(name));
+}
+
+async function oneAfterAnother(scene: Scene, faults: readonly Fault[]): Promise<void> {
+  for (const fault of shuffled(faults, scene.random)) {
+    await fault.inject(scene);
+    await scene.sleep(scene.random() * 300);
+  }
+}
+
+function shuffled<T>(all: readonly T[], random: () => number): readonly T[] {
+  const left = [...all];
+  return all.map(() => left.splice(Math.floor(random() * left.length), 1)[0]);
+}

@@ -1,0 +1,141 @@
+import { keyOf } from '../workload/key.js';
+import { ALL_STORES, type Fault, leases } from './fault.js';
+
+/** Faults of the servers that keep the lock. Of several masters one is hit. */
+
+const REQUEST_MS = 500;
+
+const serverStopped: Fault = {
+  name: 'server stopped',
+  what: 'SIGSTOP with an ask in its socket, whose process is killed meanwhile; SIGCONT when nobody wants that ask any more',
+  defence: 'deadline of asks',
+  breaks: 'wait',
+  terms: leases(10_000, { requestTimeoutMs: REQUEST_MS, waitMs: 14_000 }),
+  promises: { waitMs: 5_000, refuses: true },
+  stores: ALL_STORES,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    await fleet.rest();
+    const asker = fleet.other(random);
+    scene.injected(this.name);
+    scene.victim.server.pause();
+    fleet.go([asker]);
+    await scene.sleep(REQUEST_MS / 2);
+    await asker.kill();
+    await scene.sleep(REQUEST_MS);
+    scene.victim.server.resume();
+    fleet.go();
+    scene.healed(this.name);
+    await scene.settle();
+    await fleet.join();
+  },
+};
+
+const serverKilled: Fault = {
+  name: 'server killed',
+  what: 'kill -9 and a restart with its data; the hold ends while it is down',
+  defence: 'repeated releases',
+  breaks: 'wait',
+  terms: leases(12_000, { requestTimeoutMs: REQUEST_MS, waitMs: 16_000 }),
+  promises: { waitMs: 8_000, refuses: true },
+  stores: ALL_STORES,
+  durable: true,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const holder = fleet.other(random);
+    await fleet.longHold(holder, 600);
+    scene.injected(this.name);
+    await scene.victim.server.kill();
+    await scene.sleep(1_000);
+    await scene.victim.server.restart();
+    scene.healed(this.name);
+    await scene.settle();
+  },
+};
+
+const restartedEmpty: Fault = {
+  name: 'server restarted empty',
+  what: 'kill -9 and a restart without its data, while the lock is held',
+  defence: 'tokens by the clock',
+  breaks: 'token',
+  terms: leases(900, { requestTimeoutMs: REQUEST_MS }),
+  promises: { waitMs: 6_000, refuses: true, losesHolds: true, overlapMs: Infinity },
+  // One of three that forgets is what its documentation warns of: the next majority need not know.
+  stores: ALL_STORES,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    await fleet.longHold(fleet.other(random), 2_000);
+    await scene.sleep(1_100);
+    scene.injected(this.name);
+    await scene.victim.server.restart();
+    scene.dataLost();
+    scene.healed(this.name);
+    await scene.settle();
+  },
+};
+
+const flushed: Fault = {
+  name: 'FLUSHALL',
+  what: 'all data is flushed while the lock is held, behind the last look at it',
+  defence: 'fence',
+  breaks: 'fenced update lost',
+  terms: leases(900),
+  promises: { waitMs: 6_000, losesHolds: true, overlapMs: Infinity },
+  stores: ALL_STORES,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const holder = fleet.other(random);
+    await fleet.longHold(holder, 4_000);
+    await fleet.looked(holder);
+    scene.injected(this.name);
+    await Promise.all(scene.topology.servers.map(({ admin }) => admin.flushall()));
+    scene.dataLost();
+    scene.healed(this.name);
+    await fleet.entry((member) => member !== holder);
+    await scene.settle();
+  },
+};
+
+const keyDeleted: Fault = {
+  name: 'key deleted by hand',
+  what: "DEL of the lock's key while it is held; the next one holds it for long",
+  defence: 'owner check of renewals',
+  breaks: 'overlap',
+  terms: leases(900),
+  // Until the next renewal, a third of the lease away.
+  promises: { waitMs: 6_000, losesHolds: true, overlapMs: 700 },
+  // The timestamp protocol has no owner in its values: a renewal takes what another one wrote meanwhile for its own.
+  stores: { ...ALL_STORES, timestamp: { overlapMs: Infinity } },
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const holder = fleet.other(random);
+    const next = fleet.other(random, holder);
+    await fleet.longHold(holder, 3_500);
+    scene.injected(this.name);
+    await Promise.all(scene.topology.servers.map(({ admin }) => admin.del(keyOf())));
+    scene.healed(this.name);
+    await fleet.longHold(next, 1_800);
+    await scene.settle();
+  },
+};
+
+const scriptsFlushed: Fault = {
+  name: 'SCRIPT FLUSH',
+  what: 'the servers forget all scripts, again and again',
+  defence: 'scripts sent again',
+  breaks: 'wait',
+  terms: leases(1_000),
+  promises: { waitMs: 5_000 },
+  stores: ALL_STORES,
+  async inject(scene) {
+    scene.injected(this.name);
+    for (let i = 0; i < 5; i += 1) {
+      await Promise.all(scene.topology.servers.map(({ admin }) => admin.script('FLUSH')));
+      await scene.sleep(scene.random() * 100);
+    }
+    scene.healed(this.name);
+    await scene.settle();
+  },
+};
+
+export const serverFaults = [serverStopped, serverKilled, restartedEmpty, flushed, keyDeleted, scriptsFlushed] as const;

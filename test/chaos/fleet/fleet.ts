@@ -1,0 +1,198 @@
+import { randomFrom } from '../../support/random.js';
+import { eventually } from '../../support/redis-locks.js';
+import type { DefenceName } from '../defences.js';
+import type { Topology } from '../topology/index.js';
+import type { LockTerms, Report, StoreName } from '../workload/orders.js';
+import { Member } from './member.js';
+
+/** What all members have in common. */
+export interface FleetOptions {
+  readonly store: StoreName;
+  readonly resource: string;
+  readonly terms: LockTerms;
+  readonly off: DefenceName | undefined;
+  /** Where their histories go. */
+  readonly folder: string;
+  readonly seed: number;
+  /** Their wall clocks can be set. */
+  readonly clocks: boolean;
+}
+
+const MEMBERS = 4;
+const CALLERS = 2;
+/** Where there is no order between processes, one that comes back at once would keep all others out. */
+const THINK_MS: Record<StoreName, number> = { token: 8, timestamp: 80, redisson: 80, quorum: 80 };
+/** Starting takes a while on a machine that has other things to do. */
+const START_MS = 60_000;
+const STEP_MS = 30_000;
+/** Beside the grace that a member has for what it holds. */
+const LEAVE_MS = 15_000;
+
+/** The processes that contend for the lock. */
+export class Fleet {
+  /** Those that were ever started. */
+  readonly all: Member[] = [];
+  readonly crashes: string[] = [];
+  private joined = 0;
+  private readonly seeds: () => number;
+  private readonly watchers = new Set<(member: Member, report: Report) => void>();
+
+  private constructor(
+    private readonly topology: Topology,
+    private readonly options: FleetOptions,
+  ) {
+    this.seeds = randomFrom(options.seed);
+  }
+
+  static async start(topology: Topology, options: FleetOptions): Promise<Fleet> {
+    const fleet = new Fleet(topology, options);
+    await Promise.all(Array.from({ length: MEMBERS }, () => fleet.join()));
+    return fleet;
+  }
+
+  get members(): readonly Member[] {
+    return this.all.filter(({ alive }) => alive);
+  }
+
+  fileOf(member: Member): string {
+    return `${this.options.folder}/${member.name}.jsonl`;
+  }
+
+  /** One more. */
+  async join(): Promise<Member> {
+    const { store, resource, terms, off, folder, clocks } = this.options;
+    // Before anything is waited for, so that each has its own.
+    const name = `p${(this.joined += 1)}`;
+    const seed = Math.floor(this.seeds() * 2 ** 31);
+    const ways = await this.topology.ways();
+    const nodes = ways.map(({ url }) => url);
+    const task = {
+      name,
+      store,
+      nodes,
+      resource,
+      terms,
+      callers: CALLERS,
+      thinkMs: THINK_MS[store],
+      seed,
+      off,
+      file: `${folder}/${name}.jsonl`,
+    };
+    const member = await Member.start(task, ways, clocks, (...heard) => this.hear(...heard));
+    this.all.push(member);
+    await eventually(`${name} is ready`, () => this.crashes.length > 0 || member.instance !== '', START_MS);
+    return member;
+  }
+
+  /** Somebody but these. */
+  other(random: () => number, ...not: readonly Member[]): Member {
+    const others = this.members.filter((member) => !not.includes(member));
+    return others[Math.floor(random() * others.length)];
+  }
+
+  /** Lets a member hold the lock for that long; answers as soon as it does. */
+  async longHold(member: Member, ms: number, block = false): Promise<void> {
+    const held = this.next((who, report) => who === member && report.kind === 'entered' && report.ordered === true);
+    member.tell({ kind: 'hold', ms, block });
+    await held;
+  }
+
+  /** Waits until a member's long hold looks at its lock no more. */
+  async looked(member: Member): Promise<void> {
+    await eventually('it has looked at its lock', () => member.looked, STEP_MS);
+  }
+
+  /** Waits until a long hold that is under way is over. */
+  async longHoldsEnd(): Promise<void> {
+    await eventually('long holds end', () => this.members.every(({ busy }) => !busy), STEP_MS);
+  }
+
+  /** Waits until somebody that fits gets the lock. */
+  async entry(fits: (member: Member) => boolean = () => true): Promise<Member> {
+    return this.next((member, report) => report.kind === 'entered' && fits(member));
+  }
+
+  /** Waits until all but these wait for the lock. */
+  async allWait(...but: readonly Member[]): Promise<void> {
+    const waiting = (): boolean => this.members.every((member) => but.includes(member) || member.waits);
+    await eventually('all others wait', waiting, STEP_MS);
+  }
+
+  /**
+   * Waits until everybody who is there has had the lock once more, and nobody waits any longer who does now: a second hold
+   * that is ordered would double their wait. False if that takes longer than it may.
+   */
+  async everybodyEnters(withinMs: number): Promise<boolean> {
+    const missing = new Set(this.members);
+    const watch = (member: Member, report: Report): void => {
+      if (report.kind === 'entered') missing.delete(member);
+    };
+    this.watchers.add(watch);
+    const waiting = this.members.map((member) => ({ member, ops: member.waitingOps }));
+    const done = (): boolean =>
+      [...missing].every(({ alive }) => !alive) &&
+      waiting.every(({ member, ops }) => !member.alive || ops.every((op) => !member.waitsWith(op)));
+    const entered = await eventually('everybody enters', done, withinMs).then(
+      () => true,
+      () => false,
+    );
+    this.watchers.delete(watch);
+    return entered;
+  }
+
+  /** Everybody finishes, and asks no more until `go`. */
+  async rest(): Promise<void> {
+    for (const member of this.members) member.tell({ kind: 'rest' });
+    await eventually('all rest', () => this.members.every(({ idle }) => idle), STEP_MS);
+  }
+
+  go(members: readonly Member[] = this.members): void {
+    for (const member of members) member.tell({ kind: 'go' });
+  }
+
+  /** All leave, one after the others, so that the last one clears up behind the dead; answers who did not. */
+  async leave(): Promise<readonly string[]> {
+    for (const member of this.members) member.goOn();
+    const [last, ...others] = this.members;
+    const stayed = (await Promise.all(others.map((member) => this.part(member)))).flat();
+    await this.entry((member) => member === last).catch(() => undefined);
+    return [...stayed, ...(await this.part(last))];
+  }
+
+  /** Whatever they are doing. */
+  async end(): Promise<void> {
+    await Promise.all(this.members.map((member) => member.kill()));
+  }
+
+  private async part(member: Member): Promise<readonly string[]> {
+    member.tell({ kind: 'leave' });
+    const timeout = new AbortController();
+    const late = new Promise<boolean>((resolve) => {
+      const timer = setTimeout(() => resolve(true), LEAVE_MS);
+      timeout.signal.addEventListener('abort', () => clearTimeout(timer));
+    });
+    const stayed = await Promise.race([member.exited.then(() => false), late]);
+    timeout.abort();
+    return stayed ? [member.name] : [];
+  }
+
+  private async next(fits: (member: Member, report: Report) => boolean): Promise<Member> {
+    let found: Member | undefined;
+    const watch = (member: Member, report: Report): void => {
+      if (fits(member, report)) found ??= member;
+    };
+    this.watchers.add(watch);
+    try {
+      await eventually('what is waited for happens', () => found !== undefined || this.crashes.length > 0, STEP_MS);
+    } finally {
+      this.watchers.delete(watch);
+    }
+    if (found === undefined) throw new Error(this.crashes.join('\n'));
+    return found;
+  }
+
+  private hear(member: Member, report: Report): void {
+    if (report.kind === 'crash') this.crashes.push(`${member.name}: ${report.error}`);
+    for (const watch of this.watchers) watch(member, report);
+  }
+}

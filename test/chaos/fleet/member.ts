@@ -1,0 +1,140 @@
+import type { ChildProcess } from 'node:child_process';
+import { type SteeredClock, steeredClock } from '../../support/clock-ahead.js';
+import { forkSource } from '../../support/lock-process.js';
+import type { RedisProxy } from '../../support/proxy.js';
+import { machineMs } from '../../support/random.js';
+import type { HarnessEvent } from '../history/events.js';
+import type { Order, Report, WorkerTask } from '../workload/orders.js';
+
+/** Whoever wants to know what a member tells. */
+export type MemberListener = (member: Member, report: Report) => void;
+
+/** A process that takes locks, as its parent sees it. */
+export class Member {
+  /** The id of its module instance, as the servers see it; known when it is ready. */
+  instance = '';
+  readonly absences: HarnessEvent[] = [];
+  readonly exited: Promise<void>;
+  private readonly child: ChildProcess;
+  private stoppedAt: number | undefined;
+  private dead = false;
+  /** Operations that wait for the lock, and the one that has it. */
+  private readonly waiting = new Set<string>();
+  private holding: string | undefined;
+  /** The hold that was ordered, while it lasts, and whether it has looked at the lock for the last time. */
+  private ordered: string | undefined;
+  private hasLooked = false;
+
+  constructor(
+    private readonly task: WorkerTask,
+    /** Its way to each server. */
+    readonly ways: readonly RedisProxy[],
+    /** Its wall clock; undefined where it was not asked for. */
+    readonly clock: SteeredClock | undefined,
+    listener: MemberListener,
+  ) {
+    this.child = forkSource('../chaos/workload/worker.ts', task, clock?.env);
+    this.child.on('message', (report: Report) => {
+      this.hear(report);
+      listener(this, report);
+    });
+    this.exited = new Promise((resolve) => void this.child.once('exit', () => resolve()));
+    void this.exited.then(() => (this.dead = true));
+  }
+
+  static async start(task: WorkerTask, ways: readonly RedisProxy[], steered: boolean, listener: MemberListener) {
+    return new Member(task, ways, steered ? await steeredClock() : undefined, listener);
+  }
+
+  get name(): string {
+    return this.task.name;
+  }
+
+  get alive(): boolean {
+    return !this.dead;
+  }
+
+  get holds(): boolean {
+    return this.holding !== undefined;
+  }
+
+  /** A long hold of its is under way. */
+  get busy(): boolean {
+    return this.ordered !== undefined;
+  }
+
+  /** Its long hold looks at the lock no more. */
+  get looked(): boolean {
+    return this.hasLooked;
+  }
+
+  /** Its operations that wait for the lock. */
+  get waitingOps(): readonly string[] {
+    return [...this.waiting];
+  }
+
+  waitsWith(op: string): boolean {
+    return this.waiting.has(op);
+  }
+
+  get waits(): boolean {
+    return this.waiting.size > 0 && !this.holds;
+  }
+
+  get idle(): boolean {
+    return this.waiting.size === 0 && !this.holds;
+  }
+
+  tell(order: Order): void {
+    if (this.child.connected) this.child.send(order);
+  }
+
+  /** SIGSTOP. */
+  stop(): void {
+    this.stoppedAt = machineMs();
+    this.child.kill('SIGSTOP');
+  }
+
+  /** SIGCONT. */
+  goOn(): void {
+    if (this.stoppedAt === undefined) return;
+    this.child.kill('SIGCONT');
+    this.absent(this.stoppedAt, machineMs());
+    this.stoppedAt = undefined;
+  }
+
+  /** SIGKILL. */
+  async kill(): Promise<void> {
+    this.absent(machineMs(), null);
+    this.dead = true;
+    this.child.kill('SIGKILL');
+    await this.exited;
+  }
+
+  /** Notes that it did nothing in between, for a reason of the harness. */
+  absent(from: number, to: number | null): void {
+    this.absences.push({ kind: 'absent', process: this.name, at: from, from, to });
+  }
+
+  private hear(report: Report): void {
+    if (report.kind === 'ready') this.instance = report.instance;
+    else if (report.kind === 'invoke') this.waiting.add(report.op);
+    else if (report.kind === 'entered') {
+      this.waiting.delete(report.op);
+      this.holding = report.op;
+      if (report.ordered === true) this.begins(report.op);
+    } else if (report.kind === 'fail') this.waiting.delete(report.op);
+    else if (report.kind === 'looked') this.hasLooked = true;
+    else if (report.kind === 'left') this.ends(report.op);
+  }
+
+  private begins(op: string): void {
+    this.ordered = op;
+    this.hasLooked = false;
+  }
+
+  private ends(op: string): void {
+    if (this.holding === op) this.holding = undefined;
+    if (this.ordered === op) this.ordered = undefined;
+  }
+}

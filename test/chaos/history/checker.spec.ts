@@ -1,0 +1,274 @@
+import { describe, expect, it } from '@jest/globals';
+import { check, type CheckTerms, type Findings } from './checker.js';
+import type { Event, History, OpEvent, Write } from './events.js';
+import { breachesOf } from './promises.js';
+
+const TERMS: CheckTerms = { longWaitMs: 1_000, tokens: 'clock' };
+
+type EventOf<Kind extends Event['kind']> = Extract<Event, { kind: Kind }>;
+
+/** Writes a history by hand: `a` is an operation of the process `a`, `a2` another of it. */
+const invoke = (op: string, at: number): OpEvent => ({ kind: 'invoke', op, process: op[0], at });
+const entered = (op: string, at: number, expiresInMs: number | null = 100, token: number | null = at): OpEvent => ({
+  kind: 'entered',
+  op,
+  at,
+  token,
+  expiresInMs,
+});
+const extended = (op: string, at: number, expiresInMs: number): OpEvent => ({ kind: 'extended', op, at, expiresInMs });
+const lost = (op: string, at: number): OpEvent => ({ kind: 'lost', op, at });
+const left = (op: string, at: number): OpEvent => ({ kind: 'left', op, at });
+const ok = (op: string, at: number): OpEvent => ({ kind: 'ok', op, at, server: at, fencedWrite: true });
+const fail = (op: string, at: number, reason: EventOf<'fail'>['reason']): OpEvent => ({ kind: 'fail', op, at, reason });
+const absent = (process: string, from: number, to: number | null): Event => ({
+  kind: 'absent',
+  process,
+  at: from,
+  from,
+  to,
+});
+const clock = (at: number, server: number): Event => ({ kind: 'clock', at, server });
+const dataLost = (at: number): Event => ({ kind: 'dataLost', at });
+const healed = (at: number): Event => ({ kind: 'healed', fault: 'any', at });
+
+/** A whole operation, in good order. */
+const visit = (op: string, from: number, to: number, token = from): OpEvent[] => [
+  invoke(op, from - 1),
+  entered(op, from, 100, token),
+  ok(op, to),
+  left(op, to),
+];
+
+function found(events: readonly Event[], more: Partial<History> = {}, terms: Partial<CheckTerms> = {}): Findings {
+  const set = events.filter(({ kind }) => kind === 'ok').map((event) => (event as EventOf<'ok'>).op);
+  const history: History = { events, register: [], fenced: [], set, leftovers: [], ...more };
+  return check(history, { ...TERMS, ...terms });
+}
+
+const chain = (...pairs: readonly [op: string, basedOn: string][]): readonly Write[] =>
+  pairs.map(([op, basedOn]) => ({ op, basedOn }));
+
+describe('a history in good order', () => {
+  it('has nothing to find', () => {
+    const events = [...visit('a', 10, 20), ...visit('b', 20, 30), ...visit('a2', 40, 50)];
+    const register = chain(['a', ''], ['b', 'a'], ['a2', 'b']);
+    const findings = found(events, { register, fenced: register });
+    expect(findings).toEqual({
+      acquisitions: 3,
+      overlaps: [],
+      fallenTokens: [],
+      lostUpdates: [],
+      lostBehindFence: [],
+      lostElements: [],
+      longWaits: [],
+      longestWaitMs: 1,
+      hung: [],
+      lostHolds: [],
+      unavailable: [],
+      leftovers: [],
+      recoveryMs: undefined,
+    } satisfies Findings);
+    expect([...breachesOf(findings, { waitMs: 1_000 })]).toEqual([]);
+  });
+});
+
+describe('overlaps', () => {
+  const pairs = (events: readonly Event[]) =>
+    found(events).overlaps.map(({ first, second, ms }) => [first, second, ms]);
+
+  it('are holds that begin while another one is believed in', () => {
+    expect(pairs([...visit('a', 10, 30), ...visit('b', 25, 40)])).toEqual([['a', 'b', 5]]);
+  });
+
+  it('last as long as both are believed in', () => {
+    expect(pairs([...visit('a', 10, 90), ...visit('b', 25, 40)])).toEqual([['a', 'b', 15]]);
+  });
+
+  it('are not when the first one gave the lock back in the same moment', () => {
+    expect(pairs([...visit('a', 10, 25), ...visit('b', 25, 40)])).toEqual([]);
+  });
+
+  it('are found behind a long one that a short one lies in', () => {
+    const events = [...visit('a', 10, 90), ...visit('b', 20, 30), ...visit('c', 40, 50)];
+    expect(pairs(events)).toEqual([
+      ['a', 'b', 10],
+      ['a', 'c', 10],
+    ]);
+  });
+
+  it('end with the local deadline, wherever the holder is', () => {
+    const stopped = [invoke('a', 0), entered('a', 10, 50), left('a', 500)];
+    expect(pairs([...stopped, ...visit('b', 60, 70)])).toEqual([]);
+    expect(pairs([...stopped, ...visit('b', 59, 70)])).toEqual([['a', 'b', 1]]);
+  });
+
+  it('count renewals', () => {
+    const renewed = [invoke('a', 0), entered('a', 10, 50), extended('a', 40, 50), left('a', 500)];
+    expect(pairs([...renewed, ...visit('b', 60, 70)])).toEqual([['a', 'b', 10]]);
+  });
+
+  it('do not count renewals of what was over', () => {
+    const late = [invoke('a', 0), entered('a', 10, 50), extended('a', 80, 50), left('a', 500)];
+    expect(pairs([...late, ...visit('b', 90, 95)])).toEqual([]);
+  });
+
+  it('end with an aborted signal, and with the process', () => {
+    const alerted = [invoke('a', 0), entered('a', 10, 50), lost('a', 20), left('a', 30)];
+    expect(pairs([...alerted, ...visit('b', 20, 25)])).toEqual([]);
+    const killed = [invoke('a', 0), entered('a', 10, 50), absent('a', 20, null)];
+    expect(pairs([...killed, ...visit('b', 20, 25)])).toEqual([]);
+    expect(pairs([...killed, ...visit('b', 15, 25)])).toEqual([['a', 'b', 5]]);
+  });
+
+  it('know of deadlines that never come', () => {
+    const eternal = [invoke('a', 0), entered('a', 10, null), left('a', 500)];
+    expect(pairs([...eternal, ...visit('b', 400, 450)])).toEqual([['a', 'b', 50]]);
+  });
+
+  it('need both to believe in it: who was told too late never did', () => {
+    const late = [invoke('b', 0), entered('b', 20, 0), left('b', 30)];
+    expect(pairs([...visit('a', 10, 50), ...late])).toEqual([]);
+  });
+});
+
+describe('tokens', () => {
+  const fallen = (events: readonly Event[], tokens: CheckTerms['tokens'] = 'clock') =>
+    found(events, {}, { tokens }).fallenTokens.map(({ earlier, later, excused }) => [earlier, later, excused]);
+
+  it('that rise are fine, with gaps too', () => {
+    expect(fallen([...visit('a', 10, 20, 5), ...visit('b', 20, 30, 7)])).toEqual([]);
+  });
+
+  it('that repeat or fall are found, also behind a third', () => {
+    const events = [...visit('a', 10, 20, 5), ...visit('b', 20, 30, 5), ...visit('c', 30, 40, 4)];
+    expect(fallen(events)).toEqual([
+      ['a', 'b', false],
+      ['a', 'c', false],
+    ]);
+  });
+
+  it('that fall are excused where the data was lost and the clock was set back', () => {
+    const readings = [clock(1, 500_000), clock(22, 380_021)];
+    const around = [...visit('a', 10, 20, 5), ...visit('b', 30, 40, 4)];
+    expect(fallen([...readings, dataLost(25), ...around])).toEqual([['a', 'b', true]]);
+    expect(fallen([...readings, ...around])).toEqual([['a', 'b', false]]);
+    expect(fallen([dataLost(25), ...around])).toEqual([['a', 'b', false]]);
+    expect(fallen([...readings, dataLost(35), ...around])).toEqual([['a', 'b', false]]);
+  });
+
+  it('that are counted are excused where the data was lost', () => {
+    const around = [...visit('a', 10, 20, 5), ...visit('b', 30, 40, 4)];
+    expect(fallen([dataLost(25), ...around], 'counter')).toEqual([['a', 'b', true]]);
+    expect(fallen(around, 'counter')).toEqual([['a', 'b', false]]);
+  });
+
+  it('of stores without any are not looked at', () => {
+    const without = (op: string, at: number) => [invoke(op, at), entered(op, at, 100, null), left(op, at + 1)];
+    expect(fallen([...without('a', 10), ...without('b', 20)])).toEqual([]);
+  });
+});
+
+describe('updates', () => {
+  it('are lost where a write is not based on the one before it', () => {
+    const register = chain(['a', ''], ['b', ''], ['c', 'b'], ['d', 'a']);
+    const findings = found([], { register, fenced: chain(['a', '']) });
+    expect(findings.lostUpdates.map(({ op }) => op)).toEqual(['b', 'd']);
+    expect(findings.lostBehindFence).toEqual([]);
+  });
+
+  it('are told apart by register', () => {
+    const findings = found([], { register: chain(['a', '']), fenced: chain(['a', 'b']) });
+    expect([findings.lostUpdates.length, findings.lostBehindFence.length]).toEqual([0, 1]);
+  });
+
+  it('of the set are lost where they were acknowledged and are missing', () => {
+    const events = [...visit('a', 10, 20), ...visit('b', 20, 30)];
+    expect(found(events, { set: ['b', 'never acknowledged'] }).lostElements).toEqual(['a']);
+  });
+
+  it('whose end is unknown may be there or not', () => {
+    const events: Event[] = [
+      invoke('a', 0),
+      entered('a', 1),
+      { kind: 'unknown', op: 'a', at: 2, reason: '' },
+      left('a', 3),
+    ];
+    expect(found(events, { set: [] }).lostElements).toEqual([]);
+  });
+});
+
+describe('waits', () => {
+  const long = (events: readonly Event[]) => found(events).longWaits.map(({ op, ms }) => [op, ms]);
+
+  it('count until the lock came, or the refusal', () => {
+    const events = [invoke('a', 0), entered('a', 1_001), left('a', 1_002), invoke('b', 0), fail('b', 1_500, 'busy')];
+    expect(long(events)).toEqual([
+      ['a', 1_001],
+      ['b', 1_500],
+    ]);
+  });
+
+  it('do not count what was done under the lock', () => {
+    expect(long([invoke('a', 0), entered('a', 999), ok('a', 5_000), left('a', 5_000)])).toEqual([]);
+  });
+
+  it('of a process that was stopped or killed meanwhile are its own', () => {
+    const waited = [invoke('a', 0), entered('a', 1_500), left('a', 1_501)];
+    expect(long([...waited, absent('a', 500, 600)])).toEqual([]);
+    expect(long([...waited, absent('b', 500, 600)])).toEqual([['a', 1_500]]);
+    expect(long([...waited, absent('a', 1_600, null)])).toEqual([['a', 1_500]]);
+  });
+
+  it('that never end are those of the hung, unless their process is dead', () => {
+    const events = [invoke('a', 0), entered('a', 10), invoke('b', 0)];
+    expect(found(events).hung).toEqual(['a', 'b']);
+    expect(found([...events, absent('a', 20, null), absent('b', 20, 30)]).hung).toEqual(['b']);
+  });
+
+  it('that are broken off count until then', () => {
+    const waiting = [invoke('a', 0), invoke('b', 10), absent('b', 20, null)];
+    expect(found(waiting, { until: 1_200 }).longWaits).toEqual([{ op: 'a', ms: 1_200 }]);
+    expect(found(waiting).longWaits).toEqual([]);
+  });
+
+  it('behind trouble count until anybody gets in', () => {
+    const events = [...visit('a', 10, 20), healed(30), ...visit('b', 75, 80), healed(90), ...visit('c', 100, 110)];
+    expect(found(events).recoveryMs).toBe(45);
+    expect(found([...visit('a', 10, 20), healed(30)]).recoveryMs).toBe(Infinity);
+    // Whoever held the lock through it was in his right.
+    expect(found([...visit('a', 10, 60), healed(30), ...visit('b', 75, 80)]).recoveryMs).toBe(15);
+  });
+});
+
+describe('promises', () => {
+  const breaches = (events: readonly Event[], more: Partial<History> = {}, promises = {}) => [
+    ...breachesOf(found(events, more), { waitMs: 1_000, ...promises }).keys(),
+  ];
+
+  it('are broken one by one', () => {
+    expect(breaches([...visit('a', 10, 30), ...visit('b', 25, 40)])).toEqual(['overlap']);
+    expect(breaches([...visit('a', 10, 20, 5), ...visit('b', 20, 30, 4)])).toEqual(['token']);
+    expect(breaches([], { fenced: chain(['a', 'b']) })).toEqual(['fenced update lost']);
+    expect(breaches([invoke('a', 0), fail('a', 2_000, 'busy')])).toEqual(['wait']);
+    expect(breaches([invoke('a', 0), entered('a', 1), lost('a', 2), left('a', 3)])).toEqual(['hold lost']);
+    expect(breaches([invoke('a', 0), fail('a', 1, 'unavailable')])).toEqual(['refusal']);
+    expect(breaches([], { leftovers: ['{lock_goods}:300'] })).toEqual(['leftover']);
+    expect(breaches([invoke('a', 0)])).toEqual(['no progress']);
+    expect(breaches([healed(0)])).toEqual(['no progress']);
+  });
+
+  it('are kept where a fault is allowed what it does, and no further', () => {
+    const events = [...visit('a', 10, 30), ...visit('b', 25, 40)];
+    expect(breaches(events, {}, { overlapMs: 5 })).toEqual([]);
+    expect(breaches(events, {}, { overlapMs: 4 })).toEqual(['overlap']);
+    expect(breaches([invoke('a', 0), entered('a', 1), lost('a', 2), left('a', 3)], {}, { losesHolds: true })).toEqual(
+      [],
+    );
+    expect(breaches([invoke('a', 0), fail('a', 1, 'unavailable')], {}, { refuses: true })).toEqual([]);
+  });
+
+  it('say nothing of updates that are lost without a fence: those are counted', () => {
+    expect(breaches([], { register: chain(['a', 'b']) })).toEqual([]);
+  });
+});

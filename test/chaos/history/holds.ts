@@ -1,0 +1,85 @@
+import type { Event, FailReason } from './events.js';
+
+/** One operation, from asking for the lock to its end. */
+export interface Operation {
+  readonly op: string;
+  readonly process: string;
+  readonly invokedAt: number;
+  /** When it got the lock; undefined if it did not. */
+  readonly enteredAt: number | undefined;
+  readonly token: number | undefined;
+  /** Until when it could believe in the lock: signal not aborted, local deadline not over, not given back, alive. */
+  readonly believedUntil: number;
+  readonly lost: boolean;
+  readonly failed: FailReason | undefined;
+  readonly acknowledged: boolean;
+  /** Undefined if it never ended. */
+  readonly endedAt: number | undefined;
+}
+
+/** An operation that got the lock. */
+export type Hold = Operation & { readonly enteredAt: number };
+
+type Open = { -readonly [Name in keyof Operation]: Operation[Name] };
+
+/** Puts the events of each operation together. */
+export function operationsOf(events: readonly Event[]): readonly Operation[] {
+  const all = new Map<string, Open>();
+  const gone = new Map<string, number>();
+  for (const event of events) {
+    if (event.kind === 'absent' && event.to === null) gone.set(event.process, event.from);
+    else if (event.kind === 'invoke') all.set(event.op, begun(event.op, event.process, event.at));
+    else if ('op' in event) takeIn(operation(all, event.op), event);
+  }
+  for (const one of all.values()) {
+    const diedAt = gone.get(one.process);
+    if (diedAt !== undefined) one.believedUntil = Math.min(one.believedUntil, diedAt);
+  }
+  return [...all.values()];
+}
+
+export function holdsOf(operations: readonly Operation[]): readonly Hold[] {
+  const holds = operations.filter((one): one is Hold => one.enteredAt !== undefined);
+  return holds.toSorted((one, other) => one.enteredAt - other.enteredAt);
+}
+
+function operation(all: ReadonlyMap<string, Open>, op: string): Open {
+  const found = all.get(op);
+  if (found === undefined) throw new Error(`the history has no beginning of ${op}`);
+  return found;
+}
+
+function begun(op: string, process: string, invokedAt: number): Open {
+  return {
+    op,
+    process,
+    invokedAt,
+    enteredAt: undefined,
+    token: undefined,
+    believedUntil: -Infinity,
+    lost: false,
+    failed: undefined,
+    acknowledged: false,
+    endedAt: undefined,
+  };
+}
+
+function takeIn(one: Open, event: Exclude<Event, { kind: 'invoke' }> & { readonly op: string }): void {
+  const { kind, at } = event;
+  if (kind === 'entered') {
+    one.enteredAt = at;
+    one.token = event.token ?? undefined;
+    one.believedUntil = at + (event.expiresInMs ?? Infinity);
+  } else if (kind === 'extended') {
+    // What was over does not begin again.
+    if (at <= one.believedUntil) one.believedUntil = at + (event.expiresInMs ?? Infinity);
+  } else if (kind === 'lost' || kind === 'left') {
+    one.believedUntil = Math.min(one.believedUntil, at);
+    if (kind === 'lost') one.lost = true;
+    else one.endedAt = at;
+  } else {
+    one.acknowledged = kind === 'ok';
+    if (kind === 'fail') one.failed = event.reason;
+    if (one.enteredAt === undefined) one.endedAt = at;
+  }
+}

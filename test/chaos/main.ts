@@ -1,0 +1,76 @@
+// npm run chaos: makes every kind of trouble, with each defence and without it, and writes what came of it.
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { format, resolveConfig } from 'prettier';
+import { carryOut } from './campaign.js';
+import { planOf } from './plan.js';
+import { resultsOf } from './results.js';
+import { KEPT } from './run.js';
+import { soak } from './soak/soak.js';
+import { STORES, type StoreName } from './workload/orders.js';
+
+const HELP = `npm run chaos -- [options]
+  --quick              each fault once, without the mixtures and the soak: to see that it works
+  --fault <part>       faults whose name holds this, alone
+  --store <name>       ${STORES.join(', ')}
+  --seed <number>      repeats the choices of an earlier run
+  --jobs <number>      how many runs at a time; 2
+  --soak-minutes <n>   how long the load lasts; 10; with 0 there is none. Alone with --fault none
+Only a whole run writes RESULTS.md.`;
+
+const say = (line: string): void => void process.stderr.write(`${line}\n`);
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    fault: { type: 'string' },
+    store: { type: 'string' },
+    seed: { type: 'string' },
+    jobs: { type: 'string', default: '2' },
+    'soak-minutes': { type: 'string' },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (options.help) {
+  say(HELP);
+  process.exit();
+}
+
+const { quick, fault } = options;
+const store = options.store as StoreName | undefined;
+if (store !== undefined && !STORES.includes(store)) throw new Error(`--store is one of ${STORES.join(', ')}`);
+const seed = Number(options.seed ?? Date.now() % 1e9);
+const whole = !quick && fault === undefined && store === undefined;
+const soakMinutes = Number(options['soak-minutes'] ?? (whole ? 10 : 0));
+
+// Of what runs: meanwhile somebody may commit.
+const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
+say(`seed ${seed}`);
+const campaign = await carryOut(planOf({ seed, quick, fault, store }), { jobs: Number(options.jobs), say });
+const failures = [...campaign.failures];
+if (soakMinutes > 0) failures.push(...(await soak({ minutes: soakMinutes, seed, say })));
+
+for (const failure of failures) say(`FAILED ${failure}`);
+if (campaign.failures.length > 0) say(`The last broken history: ${KEPT}`);
+if (campaign.runs.length > 0) {
+  const text = await resultsText();
+  process.stdout.write(text);
+  if (whole && failures.length === 0) writeFileSync(fileOf('RESULTS.md'), text);
+}
+process.exit(failures.length > 0 ? 1 : 0);
+
+async function resultsText(): Promise<string> {
+  const ioredis = (createRequire(import.meta.url)('ioredis/package.json') as { version: string }).version;
+  const [{ version: redis }] = campaign.runs;
+  const versions = `Redis ${redis}, Node ${process.version}, ioredis ${ioredis}, commit ${commit}`;
+  const command = `npm run chaos -- --seed ${seed}`;
+  const date = new Date().toISOString().slice(0, 10);
+  const config = await resolveConfig(fileOf('RESULTS.md'));
+  return format(resultsOf(campaign, { seed, command, versions, date }), { ...config, parser: 'markdown' });
+}
+
+function fileOf(name: string): string {
+  return fileURLToPath(new URL(name, import.meta.url));
+}

@@ -1,0 +1,84 @@
+import type { Campaign, Control } from './campaign.js';
+import type { RunResult } from './run.js';
+
+/** What the results were made with. */
+export interface ResultsHead {
+  readonly seed: number;
+  /** The command that makes them again. */
+  readonly command: string;
+  readonly versions: string;
+  readonly date: string;
+}
+
+export const RUN_COLUMNS = [
+  'fault',
+  'store',
+  'runs',
+  'acquisitions',
+  'overlaps',
+  'lost updates without fence',
+  'lost updates with fence',
+  'elements lost from the set',
+  'holds lost',
+  'longest wait, ms',
+  'longest time to recover, ms',
+] as const;
+
+export const CONTROL_COLUMNS = ['fault', 'what happens', 'defence', 'without it'] as const;
+
+/** `test/chaos/RESULTS.md`, of nothing but what was run. */
+export function resultsOf({ runs, controls }: Campaign, head: ResultsHead): string {
+  return `# What breaks, and what does not
+
+Written by \`${head.command}\`; not edited by hand. ${head.date}; seed ${head.seed}; ${head.versions}.
+
+Several processes read, pause and write under one lock while a fault is made as often as _runs_ tells. _Overlaps_: holds that began while
+another holder had an unaborted signal and an unexpired local deadline. _Lost updates_: writes over a value that their writer had not read,
+because its lock was gone meanwhile; _with fence_: at a resource that refuses older fencing tokens. One such write takes all elements from
+the set that were added since it was read. _Time to recover_: from when the fault was over and nobody held the lock to the next grant.
+[How it is done](README.md).
+
+${table(RUN_COLUMNS, runs.map(runRow))}
+
+## Controls
+
+The same runs, on the \`token\` store, with one defence switched off: each has to break.
+
+${table(CONTROL_COLUMNS, controls.map(controlRow))}
+`;
+}
+
+function runRow({ order, findings }: RunResult): readonly string[] {
+  const { fault, store, times } = order;
+  const { acquisitions, overlaps, lostUpdates, lostBehindFence, lostElements, lostHolds } = findings;
+  const counts = [times, acquisitions, overlaps.length, lostUpdates.length].map(whole);
+  const fenced = store === 'timestamp' ? 'no tokens' : whole(lostBehindFence.length);
+  const { longestWaitMs, recoveryMs = 0 } = findings;
+  const rest = [lostElements.length, lostHolds.length, longestWaitMs, recoveryMs].map(whole);
+  return [fault.name, store, ...counts, fenced, ...rest];
+}
+
+function controlRow({ result: { order, breaches } }: Control): readonly string[] {
+  const { fault } = order;
+  return [fault.name, fault.what, fault.defence, `${fault.breaks}: ${summaryOf(breaches.get(fault.breaks) ?? '')}`];
+}
+
+/** The first words tell how often, or how long; the operations' names are of no use later. */
+function summaryOf(what: string): string {
+  return what
+    .replace(/: (\d+) × .*/s, ', $1 times')
+    .replace(
+      /^(\d+) × .*?(, where .*)?$/s,
+      (_, times: string, where: string | undefined) => `${times} times${where ?? ''}`,
+    );
+}
+
+function whole(count: number): string {
+  return Number.isFinite(count) ? Math.round(count).toLocaleString('en') : 'never';
+}
+
+function table(columns: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+  return [line(columns), line(columns.map(() => '---')), ...rows.map(line)].join('\n');
+}

@@ -1,0 +1,21 @@
+import { LockRuntime } from '../../../lib/lock-runtime.js';
+import type { RedisLockModuleOptions } from '../../../lib/redis-lock.options.js';
+import { quorum } from '../../../lib/stores/quorum.store.js';
+import { redisson } from '../../../lib/stores/redisson.store.js';
+import { timestamp } from '../../../lib/stores/timestamp.store.js';
+import { PREFIX, type StoreName, type WorkerTask } from './orders.js';
+
+/** What makes each store of its servers. */
+const stores: Record<StoreName, (nodes: readonly string[]) => RedisLockModuleOptions> = {
+  token: ([redis]) => ({ redis }),
+  timestamp: ([redis]) => ({ redis, store: timestamp({ unit: 'ms', retryDelayMs: 20 }) }),
+  redisson: ([redis]) => ({ redis, store: redisson({ fencing: true }) }),
+  quorum: (nodes) => ({ store: quorum(nodes) }),
+};
+
+/** One module instance, as an application would start it. */
+export function startLocks({ store, nodes, terms }: Pick<WorkerTask, 'store' | 'nodes' | 'terms'>): LockRuntime {
+  const runtime = LockRuntime.start({ prefix: PREFIX, shutdownGraceMs: 2_000, ...terms, ...stores[store](nodes) });
+  runtime.connect();
+  return runtime;
+}

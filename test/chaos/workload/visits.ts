@@ -1,0 +1,141 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { lockChannels } from '../../../lib/core/diagnostics.js';
+import { LockLostError, LockTimeoutError, LockUnavailableError } from '../../../lib/core/errors.js';
+import type { Lock } from '../../../lib/core/lock.js';
+import type { LockService } from '../../../lib/lock.service.js';
+import type { FailReason, OpEvent } from '../history/events.js';
+import { type Order, RESOURCE } from './orders.js';
+import type { Resource } from './resource.js';
+
+/** What visits need. */
+export interface VisitTools {
+  readonly name: string;
+  readonly locks: LockService;
+  readonly resource: Resource;
+  readonly random: () => number;
+  readonly now: () => number;
+  readonly log: (event: OpEvent, ordered?: boolean) => void;
+  /** It has looked at its lock for the last time. */
+  readonly looked: (op: string) => void;
+  readonly leaving: AbortSignal;
+}
+
+type Hold = Extract<Order, { kind: 'hold' }>;
+
+const LONGEST_PAUSE_MS = 8;
+/** What a long hold believes is noted again and again: a clock that is set moves its deadline without a renewal. */
+const NOTED_EVERY_MS = 50;
+
+/**
+ * Each visit reads the registers under the lock, pauses, looks whether the lock is still held, pauses again, and writes: the
+ * second pause is the one that no lock can help with.
+ */
+export class Visits {
+  private visits = 0;
+  private ordered: Hold | undefined;
+  private ending: AbortController | undefined;
+  private resting = false;
+  private wake: (() => void) | undefined;
+  private whenRested: Promise<void> = Promise.resolve();
+
+  constructor(private readonly tools: VisitTools) {}
+
+  /** The next visit is that long. */
+  order(hold: Hold): void {
+    this.ordered = hold;
+  }
+
+  endOrdered(): void {
+    this.ending?.abort();
+  }
+
+  rest(resting: boolean): void {
+    if (resting === this.resting) return;
+    this.resting = resting;
+    if (resting) this.whenRested = new Promise((resolve) => (this.wake = resolve));
+    else this.wake?.();
+  }
+
+  /** Waits until nobody rests. */
+  rested(): Promise<void> {
+    return this.whenRested;
+  }
+
+  async once(): Promise<void> {
+    const { name, locks, log, now, leaving } = this.tools;
+    const op = `${name}.${(this.visits += 1)}`;
+    log({ kind: 'invoke', op, process: name, at: now() });
+    try {
+      const lock = await locks.acquire(RESOURCE, { signal: leaving });
+      await this.hold(op, lock);
+    } catch (error) {
+      log({ kind: 'fail', op, at: now(), reason: reasonOf(error) });
+    }
+  }
+
+  private async hold(op: string, lock: Lock): Promise<void> {
+    const { log, now } = this.tools;
+    const { ordered } = this;
+    this.ordered = undefined;
+    this.ending = ordered && new AbortController();
+    const until = (): { at: number; expiresInMs: number } => ({ at: now(), expiresInMs: lock.expiresInMs });
+    const extended = (event: unknown): void => {
+      if ((event as { key: string }).key === lock.key) log({ kind: 'extended', op, ...until() });
+    };
+    lock.signal.addEventListener('abort', () => log({ kind: 'lost', op, at: now() }));
+    lockChannels.extended.subscribe(extended);
+    const noting = ordered && setInterval(() => log({ kind: 'extended', op, ...until() }), NOTED_EVERY_MS);
+    log({ kind: 'entered', op, token: tokenOf(lock) ?? null, ...until() }, ordered !== undefined);
+    try {
+      await this.work(op, lock, ordered);
+    } finally {
+      lockChannels.extended.unsubscribe(extended);
+      clearInterval(noting);
+      log({ kind: 'left', op, at: now() });
+      lock.release().catch(() => undefined);
+    }
+  }
+
+  private async work(op: string, lock: Lock, ordered: Hold | undefined): Promise<void> {
+    const { log, now, resource, looked } = this.tools;
+    const token = tokenOf(lock);
+    try {
+      const seen = await resource.open(token);
+      await this.pause(ordered);
+      lock.assertHeld();
+      if (ordered !== undefined) looked(op);
+      await this.pause(ordered);
+      if (ordered?.block === true) block(ordered.ms);
+      log({ kind: 'ok', op, at: now(), ...(await resource.write(op, token, seen)) });
+    } catch (error) {
+      if (error instanceof LockLostError) log({ kind: 'fail', op, at: now(), reason: 'lost' });
+      else log({ kind: 'unknown', op, at: now(), reason: String(error) });
+    }
+  }
+
+  private async pause(ordered: Hold | undefined): Promise<void> {
+    const { random } = this.tools;
+    if (ordered === undefined || ordered.block) return sleep((random() * LONGEST_PAUSE_MS) / 2);
+    await sleep(ordered.ms / 2, undefined, { signal: this.ending?.signal }).catch(() => undefined);
+  }
+}
+
+/** The event loop stands still, without keeping a processor busy. */
+function block(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+function tokenOf(lock: Lock): number | undefined {
+  try {
+    return lock.fencingToken;
+  } catch {
+    return undefined;
+  }
+}
+
+function reasonOf(error: unknown): FailReason {
+  if (error instanceof LockTimeoutError) return 'busy';
+  if (error instanceof LockUnavailableError) return 'unavailable';
+  if ((error as Error).name === 'AbortError') return 'left';
+  throw error;
+}

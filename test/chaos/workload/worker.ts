@@ -1,0 +1,72 @@
+// The main of a forked process: its callers read, pause and write under the lock, until they are told to leave.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import { machineMs, randomFrom } from '../../support/random.js';
+import { switchOff } from '../defences.js';
+import type { OpEvent } from '../history/events.js';
+import { write } from './history-file.js';
+import type { Order, Report, WorkerTask } from './orders.js';
+import { Resource } from './resource.js';
+
+const task = JSON.parse(process.argv[2]) as WorkerTask;
+Logger.overrideLogger(false);
+process.on('disconnect', () => process.exit());
+const crash = (error: unknown): void => {
+  process.send?.({ kind: 'crash', error: String((error as Error).stack) } satisfies Report, () => process.exit(1));
+};
+process.on('uncaughtException', crash).on('unhandledRejection', crash);
+
+// Before the library is loaded: its scripts are read then.
+if (task.off !== undefined) switchOff(task.off);
+const { startLocks } = await import('./locks.js');
+const { Visits } = await import('./visits.js');
+
+const log = (event: OpEvent, ordered = false): void => {
+  write(task.file, event);
+  process.send?.(ordered ? { ...event, ordered } : event);
+};
+const random = randomFrom(task.seed);
+const resource = new Resource(task.resource, task.off !== 'fence');
+const looked = (op: string): void => void process.send?.({ kind: 'looked', op } satisfies Report);
+const locks = startLocks(task);
+const leaving = new AbortController();
+const { service } = locks;
+const tools = {
+  name: task.name,
+  locks: service,
+  resource,
+  random,
+  log,
+  looked,
+  now: machineMs,
+  leaving: leaving.signal,
+};
+const visits = new Visits(tools);
+
+async function call(): Promise<void> {
+  while (!leaving.signal.aborted) {
+    await visits.rested();
+    if (leaving.signal.aborted) return;
+    await visits.once();
+    await sleep(random() * task.thinkMs);
+  }
+}
+
+const done = Promise.all(Array.from({ length: task.callers }, call));
+
+async function leave(): Promise<void> {
+  leaving.abort();
+  visits.rest(false);
+  await done;
+  await locks.close();
+  resource.close();
+  process.disconnect();
+}
+
+process.on('message', (order: Order) => {
+  if (order.kind === 'hold') visits.order(order);
+  else if (order.kind === 'end') visits.endOrdered();
+  else if (order.kind === 'leave') leave().catch(crash);
+  else visits.rest(order.kind === 'rest');
+});
+process.send?.({ kind: 'ready', instance: service.engine.instanceId } satisfies Report);
