@@ -53,15 +53,19 @@ export type {
   StoreListener,
 } from './core/lock-store.js';
 export type { Clock, Timer } from './core/clock.js';
-export type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
-export type { ReplicaDemand, ReplicaLink, ReplicaOptions } from './stores/replica-link.js';
+export type { RedisClient, RedisSubscriber } from './stores/redis/redis-client.js';
+export type { ReplicaDemand, ReplicaLink, ReplicaOptions } from './stores/token/replica-link.js';
 export type { RedisEndpoint, StoreContext, StoreFactory } from './stores/store-context.js';
-export { memory, MemoryStore } from './stores/memory.store.js';
-export { timestamp } from './stores/timestamp.store.js';
-export type { TimestampOptions, TimestampUnit } from './stores/timestamp-options.js';
-export { type TimestampOutcome, type TimestampOutcomeEvent, timestampOutcomes } from './stores/timestamp-outcomes.js';
-export { redisson } from './stores/redisson.store.js';
-export type { RedissonStoreOptions } from './stores/redisson-options.js';
-export { quorum, type QuorumOptions } from './stores/quorum.store.js';
-export type { NodeAddress } from './stores/quorum-nodes.js';
-export { token } from './stores/token.store.js';
+export { memory, MemoryStore } from './stores/memory/memory.store.js';
+export { timestamp } from './stores/timestamp/timestamp.store.js';
+export type { TimestampOptions, TimestampUnit } from './stores/timestamp/timestamp-options.js';
+export {
+  type TimestampOutcome,
+  type TimestampOutcomeEvent,
+  timestampOutcomes,
+} from './stores/timestamp/timestamp-outcomes.js';
+export { redisson } from './stores/redisson/redisson.store.js';
+export type { RedissonStoreOptions } from './stores/redisson/redisson-options.js';
+export { quorum, type QuorumOptions } from './stores/quorum/quorum.store.js';
+export type { NodeAddress } from './stores/quorum/quorum-nodes.js';
+export { token } from './stores/token/token.store.js';

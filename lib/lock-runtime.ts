@@ -8,7 +8,7 @@ import { LockService } from './lock.service.js';
 import { type OpenedRedis, openRedis } from './open-redis.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './redis-lock.options.js';
 import { checkLockOptions, lockDefaultsOf, type ResolvedOptions, resolveOptions } from './resolve-options.js';
-import { token } from './stores/token.store.js';
+import { token } from './stores/token/token.store.js';
 
 /** One module instance at work: what was opened for it, and how it ends. */
 export class LockRuntime {

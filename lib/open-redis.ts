@@ -1,9 +1,9 @@
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { type Clock, inTime } from './core/clock.js';
 import type { RedisClusterOptions } from './redis-lock.options.js';
-import { isCluster } from './stores/redis-cluster.js';
-import type { RedisClient, RedisSubscriber } from './stores/redis-client.js';
-import type { ReplicaLink } from './stores/replica-link.js';
+import { isCluster } from './stores/redis/redis-cluster.js';
+import type { RedisClient, RedisSubscriber } from './stores/redis/redis-client.js';
+import type { ReplicaLink } from './stores/token/replica-link.js';
 import type { RedisEndpoint } from './stores/store-context.js';
 
 /** The module's client, and how to end it. */

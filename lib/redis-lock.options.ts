@@ -1,7 +1,7 @@
 import type { ClusterNode, ClusterOptions, RedisOptions } from 'ioredis';
 import type { LockStore } from './core/lock-store.js';
-import type { RedisClient } from './stores/redis-client.js';
-import type { ReplicaOptions } from './stores/replica-link.js';
+import type { RedisClient } from './stores/redis/redis-client.js';
+import type { ReplicaOptions } from './stores/token/replica-link.js';
 import type { StoreFactory } from './stores/store-context.js';
 
 /**

@@ -1,6 +1,6 @@
 import { LockConfigError } from './core/errors.js';
 import type { LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
-import type { ReplicaOptions } from './stores/replica-link.js';
+import type { ReplicaOptions } from './stores/token/replica-link.js';
 
 type LockDefaults = Required<Omit<LockOptions, 'signal'>>;
 

@@ -55,12 +55,24 @@ describe('architecture', () => {
     expect(offences(inFolder('lib/stores/'), isAllowed)).toEqual([]);
   });
 
+  it('a store knows what all stores have in common, and no other store', () => {
+    const stores = ['token', 'memory', 'timestamp', 'redisson', 'quorum'].map((name) => `lib/stores/${name}/`);
+    for (const own of stores) {
+      const others = stores.filter((folder) => folder !== own);
+      expect(inFolder(own)).not.toHaveLength(0);
+      expect(offences(inFolder(own), ({ from }) => !others.some((folder) => from.startsWith(folder)))).toEqual([]);
+    }
+    expect(
+      offences(inFolder('lib/stores/redis/'), ({ from }) => !stores.some((folder) => from.startsWith(folder))),
+    ).toEqual([]);
+  });
+
   it('a fence knows the scripts, how to run them, and the errors: no store, no Nest', () => {
-    const allowed = ['lib/core/errors.ts', 'lib/core/resource-key.ts', 'lib/stores/redis-script.ts'];
+    const allowed = ['lib/core/errors.ts', 'lib/core/resource-key.ts', 'lib/stores/redis/redis-script.ts'];
     const isAllowed = ({ from, typeOnly }: Import) =>
       /^lib\/(?:lua|fence)\//.test(from) ||
       allowed.includes(from) ||
-      (from === 'lib/stores/redis-client.ts' && typeOnly);
+      (from === 'lib/stores/redis/redis-client.ts' && typeOnly);
     expect(inFolder('lib/fence/')).not.toHaveLength(0);
     expect(offences(inFolder('lib/fence/'), isAllowed)).toEqual([]);
   });

@@ -176,3 +176,8 @@ export interface LockStore {
   /** Ends what the store opened. */
   close(): Promise<void>;
 }
+
+/** The instance that an owner belongs to. */
+export function instanceOf(owner: string): string {
+  return owner.slice(0, owner.lastIndexOf(':'));
+}

@@ -6,7 +6,7 @@ import { serviceProperty } from '../locked.decorator.js';
 import { RedisLockModule } from '../redis-lock.module.js';
 import type { RedisLockModuleExtras } from '../redis-lock.module-definition.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../redis-lock.options.js';
-import { memory } from '../stores/memory.store.js';
+import { memory } from '../stores/memory/memory.store.js';
 
 /**
  * The options of {@link RedisLockTestingModule}: those of `RedisLockModule`, and a clock.

@@ -5,7 +5,7 @@ import { Grant } from '../../lib/core/grant.js';
 import { Releaser } from '../../lib/core/releaser.js';
 import { Watchdog } from '../../lib/core/watchdog.js';
 import { luaScripts } from '../../lib/lua/index.js';
-import { RedisScript } from '../../lib/stores/redis-script.js';
+import { RedisScript } from '../../lib/stores/redis/redis-script.js';
 
 const HANDING_OVER = ['tokenAsk', 'tokenRelease'] as const;
 /** Finite: the library compares with Infinity where there is no bound. */

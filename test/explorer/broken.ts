@@ -1,6 +1,6 @@
 import type { ReleaseRequest } from '../../lib/core/lock-store.js';
 import type { Timer } from '../../lib/core/clock.js';
-import { LockTable } from '../../lib/stores/lock-table.js';
+import { LockTable } from '../../lib/stores/memory/lock-table.js';
 import type { Process } from './process.js';
 import type { Variant } from './scenario.js';
 

@@ -1,5 +1,5 @@
-import type { AskRequest, ReleaseRequest } from '../../lib/core/lock-store.js';
-import { type HandedOver, type Holder, instanceOf, LockTable, type TableWorld } from '../../lib/stores/lock-table.js';
+import { instanceOf, type AskRequest, type ReleaseRequest } from '../../lib/core/lock-store.js';
+import { type HandedOver, type Holder, LockTable, type TableWorld } from '../../lib/stores/memory/lock-table.js';
 import { answerOf, type Exchange, rowOf } from './exchange.js';
 import type { Request } from './network.js';
 import { KEY } from './scenario.js';

@@ -1,4 +1,5 @@
-import { type HandedOver, type Holder, instanceOf, type LockRow, type LockTable } from '../../lib/stores/lock-table.js';
+import { instanceOf } from '../../lib/core/lock-store.js';
+import { type HandedOver, type Holder, type LockRow, type LockTable } from '../../lib/stores/memory/lock-table.js';
 import type { ReplyBody, Request } from './network.js';
 import { KEY } from './scenario.js';
 

@@ -1,5 +1,5 @@
+import { instanceOf } from '../../lib/core/lock-store.js';
 import { createHash } from 'node:crypto';
-import { instanceOf } from '../../lib/stores/lock-table.js';
 import type { Process } from './process.js';
 import type { World } from './world.js';
 

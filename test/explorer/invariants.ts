@@ -1,4 +1,4 @@
-import { instanceOf } from '../../lib/stores/lock-table.js';
+import { instanceOf } from '../../lib/core/lock-store.js';
 import type { World } from './world.js';
 
 /** An instance has one ask under way and one that was given up, at most. */

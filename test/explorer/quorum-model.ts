@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import type { Clock, Timer } from '../../lib/core/clock.js';
 import { luaScripts } from '../../lib/lua/index.js';
-import type { RedisClient, RedisPipeline } from '../../lib/stores/redis-client.js';
+import type { RedisClient, RedisPipeline } from '../../lib/stores/redis/redis-client.js';
 
 /** The time of the whole model, with chance from a seed. */
 export class RandomClock extends ManualClock {

@@ -1,4 +1,4 @@
-import type { LockTable, TableWorld } from '../../lib/stores/lock-table.js';
+import type { LockTable, TableWorld } from '../../lib/stores/memory/lock-table.js';
 import type { Process } from './process.js';
 
 /** What may go wrong in one run, at any moment; each of these is one use of `losses`. */

@@ -1,4 +1,4 @@
-import { instanceOf } from '../../lib/stores/lock-table.js';
+import { instanceOf } from '../../lib/core/lock-store.js';
 import { type Choice, ordinary } from './choices.js';
 import { check } from './invariants.js';
 import type { World } from './world.js';

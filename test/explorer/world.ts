@@ -1,11 +1,11 @@
+import { instanceOf } from '../../lib/core/lock-store.js';
 import {
   type HandedOver,
   type Holder,
-  instanceOf,
   type LockRow,
   LockTable,
   type TableWorld,
-} from '../../lib/stores/lock-table.js';
+} from '../../lib/stores/memory/lock-table.js';
 import type { Time } from './model-clock.js';
 import type { Leftover, ReplyBody, Request } from './network.js';
 import { capture } from './memento.js';

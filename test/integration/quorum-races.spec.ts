@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { luaScripts } from '../../lib/lua/index.js';
-import { healScript } from '../../lib/stores/quorum-scripts.js';
+import { healScript } from '../../lib/stores/quorum/quorum-scripts.js';
 import { Masters } from '../support/masters.js';
 import { eventually } from '../support/redis-locks.js';
 

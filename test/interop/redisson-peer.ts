@@ -5,7 +5,7 @@ import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import type { Lock } from '../../lib/core/lock.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import { redisson } from '../../lib/stores/redisson.store.js';
+import { redisson } from '../../lib/stores/redisson/redisson.store.js';
 
 const [url, ttlMs] = process.argv.slice(2);
 

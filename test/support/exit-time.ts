@@ -11,7 +11,7 @@ const lib = (name: string): string => pathToFileURL(join(root, 'lib', name)).hre
 const PRELUDE = `
   import { Redis } from 'ioredis';
   import { LockRuntime } from '${lib('lock-runtime.ts')}';
-  import { memory } from '${lib('stores/memory.store.ts')}';
+  import { memory } from '${lib('stores/memory/memory.store.ts')}';
 `;
 
 /** Behind a script, which has nothing left to do by then. */

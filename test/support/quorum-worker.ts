@@ -2,7 +2,7 @@
 import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import { quorum } from '../../lib/stores/quorum.store.js';
+import { quorum } from '../../lib/stores/quorum/quorum.store.js';
 
 interface Orders {
   readonly nodes: readonly string[];

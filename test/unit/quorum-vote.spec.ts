@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Ballot, Vote } from '../../lib/stores/quorum-vote.js';
+import { type Ballot, Vote } from '../../lib/stores/quorum/quorum-vote.js';
 
 function voteOf(nodes: number, ballots: readonly Ballot[]): Vote {
   const vote = new Vote(nodes);

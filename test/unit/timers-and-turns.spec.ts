@@ -3,7 +3,7 @@ import { type LockService, LockTimeoutError, LockUnavailableError, MemoryStore }
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import type { Timer } from '../../lib/core/clock.js';
 import { PooledClock } from '../../lib/core/pooled-clock.js';
-import { QueuedOwners } from '../../lib/stores/queued-owners.js';
+import { QueuedOwners } from '../../lib/stores/token/queued-owners.js';
 import { exitTimeOf } from '../support/exit-time.js';
 import { FaultyStore } from '../support/faulty-store.js';
 import { faultyLocks, outcome } from '../support/locks.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigError, timestamp, type TimestampOptions } from 'nestjs-redis-lock';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import { OwnLease, OwnLeases } from '../../lib/stores/own-leases.js';
+import { OwnLease, OwnLeases } from '../../lib/stores/timestamp/own-leases.js';
 
 describe('the options of timestamp()', () => {
   it.each([

@@ -1,8 +1,8 @@
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import type { RedisLockModuleOptions } from '../../../lib/redis-lock.options.js';
-import { quorum } from '../../../lib/stores/quorum.store.js';
-import { redisson } from '../../../lib/stores/redisson.store.js';
-import { timestamp } from '../../../lib/stores/timestamp.store.js';
+import { quorum } from '../../../lib/stores/quorum/quorum.store.js';
+import { redisson } from '../../../lib/stores/redisson/redisson.store.js';
+import { timestamp } from '../../../lib/stores/timestamp/timestamp.store.js';
 import { PREFIX, type StoreName, type WorkerTask } from './orders.js';
 
 /** What makes each store of its servers. */

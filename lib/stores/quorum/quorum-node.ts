@@ -1,0 +1,208 @@
+import type { Clock } from '../../core/clock.js';
+import { LockUnavailableError } from '../../core/errors.js';
+import type { LockOwnership } from '../../core/lock-store.js';
+import { fenceKey } from '../../core/resource-key.js';
+import type { RedisClient } from '../redis/redis-client.js';
+import { RedisConnection } from '../redis/redis-connection.js';
+import { unavailableBecause } from '../redis/redis-errors.js';
+import { wholeMs } from '../redis/redis-script.js';
+import { Debts, type NodeRelease } from './quorum-debts.js';
+import {
+  askScript,
+  extendScript,
+  healScript,
+  inspectScript,
+  type NodeAnswer,
+  type NodeLock,
+  type NodeRenewal,
+  type NodeVote,
+  releaseScript,
+  settleScript,
+} from './quorum-scripts.js';
+import { Unanswered } from './quorum-unanswered.js';
+
+/** An ask, as all nodes get it. */
+export interface NodeAsk extends LockOwnership {
+  readonly round: number;
+  readonly leaseMs: number;
+  readonly tokens: number;
+  readonly proposedToken: number;
+  /** The moment, on our clock, after which it must have no effect any more. */
+  readonly expiresAt: number;
+}
+
+export interface NodeTimeouts {
+  readonly requestTimeoutMs: number;
+  readonly nodeTimeoutMs: number;
+}
+
+/** Who wants to know whether a node can be reached. */
+export interface NodeListener {
+  down(node: QuorumNode): void;
+  up(node: QuorumNode): void;
+}
+
+/**
+ * One of the masters: a connection with a clock of its own. A node that owes an answer for too long is not asked anything more
+ * until it has answered something, so that nothing piles up before it, and nobody waits for it twice.
+ */
+export class QuorumNode {
+  /** Why it cannot be reached; undefined while it can, as far as is known. */
+  outage: Error | undefined;
+  private readonly connection: RedisConnection;
+  private readonly unanswered: Unanswered;
+  private listener: NodeListener | undefined;
+  /** Releases that could not be sent, to follow as soon as it can. */
+  private readonly debts = new Debts();
+
+  constructor(
+    /** Its address, without password. */
+    readonly name: string,
+    readonly client: RedisClient,
+    private readonly clock: Clock,
+    { requestTimeoutMs, nodeTimeoutMs }: NodeTimeouts,
+  ) {
+    this.connection = new RedisConnection(client, clock, requestTimeoutMs);
+    this.unanswered = new Unanswered(clock, nodeTimeoutMs, {
+      overdue: () => this.down(new Error(`no answer within ${nodeTimeoutMs} ms`)),
+      recovered: () => this.up(),
+    });
+  }
+
+  listen(listener: NodeListener): () => void {
+    this.listener = listener;
+    return this.connection.listen({
+      // One node's end is not the store's: what was asked has a timeout, and others answer.
+      disconnected: () => {
+        this.unanswered.forget();
+        this.outage ??= new Error('the connection has ended');
+      },
+      unreachable: (error) => this.down(error),
+      reachable: () => this.up(),
+    });
+  }
+
+  /** Whether its clock is known, which nobody can be asked without. */
+  get known(): boolean {
+    return this.microsAt(this.clock.now()) !== undefined;
+  }
+
+  /** Its time in µs, certainly not later than the local moment `at`. */
+  microsAt(at: number): number | undefined {
+    return this.connection.microsAt(at);
+  }
+
+  /** Waits until its clock is known, at most until `until`. */
+  async synchronise(until: number): Promise<void> {
+    await this.connection.synchronise(until).catch((error: unknown) => {
+      throw this.failure(error);
+    });
+    if (!this.known) throw this.noConnection();
+  }
+
+  /**
+   * Asks for its vote. Rejects with a `LockUnavailableError` that names it.
+   * @param leaves asked right before the request leaves: whether it still shall.
+   */
+  async ask(ask: NodeAsk, leaves: () => boolean): Promise<NodeVote> {
+    // One that nothing is known of yet is just being connected.
+    if (this.known || this.outage !== undefined) this.demandReady();
+    if (!this.known) await this.synchronise(ask.expiresAt);
+    let answer = await this.askOnce(ask, leaves);
+    // Its clock may have been set forward since it was last heard: its answer has told, so ask once more.
+    if (answer.status === 'late') answer = await this.askOnce(ask, leaves);
+    if (answer.status !== 'late') return answer;
+    throw this.failure(new Error('the request could not be delivered in time'));
+  }
+
+  /** Writes a token back that others gave, and closes all up to `last`; false if the lock is not that round's any more. */
+  settle(key: string, round: string, token: number, last: number): Promise<boolean> {
+    return this.sent(settleScript.run(this.connection, [key, fenceKey(key)], [round, String(token), String(last)]));
+  }
+
+  /** Releases, at the latest when it is back. Rejects if it cannot be told now. */
+  async release(release: NodeRelease): Promise<boolean> {
+    const { key, owner, keepUntil } = release;
+    const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
+    try {
+      this.demandReady();
+      return await this.sent(releaseScript.run(this.connection, [key], [owner, String(keepMs)]));
+    } catch (error) {
+      if (!(error as LockUnavailableError).permanent) this.debts.add(release);
+      throw error;
+    }
+  }
+
+  /** Renews many in one pipeline; an answer, or an error, for each. */
+  async extend(
+    requests: readonly (LockOwnership & { readonly leaseMs: number })[],
+  ): Promise<readonly (NodeRenewal | Error)[]> {
+    this.demandReady();
+    const calls = requests.map(({ keys: [key], owner, leaseMs }) => ({
+      keys: [key, fenceKey(key)],
+      args: [owner, wholeMs(leaseMs)],
+    }));
+    return this.sent(extendScript.runAll(this.connection, calls));
+  }
+
+  /** Gives a lock back that it has lost; false if somebody has it, or `until` was over before that arrived. */
+  async heal(key: string, value: string, fence: number, leaseMs: number, until: number): Promise<boolean> {
+    const deadline = this.microsAt(until);
+    if (deadline === undefined) return false;
+    const args = [value, String(fence), wholeMs(leaseMs), String(deadline)];
+    return this.sent(healScript.run(this.connection, [key, fenceKey(key)], args));
+  }
+
+  async inspect(key: string): Promise<NodeLock | null> {
+    this.demandReady();
+    return this.sent(inspectScript.run(this.connection, [key], []));
+  }
+
+  private async askOnce(ask: NodeAsk, leaves: () => boolean): Promise<NodeAnswer> {
+    const { keys, owner, round, leaseMs, tokens, proposedToken, expiresAt } = ask;
+    const [key] = keys;
+    const deadline = this.microsAt(expiresAt);
+    const sentAt = this.clock.now();
+    if (deadline === undefined || sentAt >= expiresAt || !leaves()) return { status: 'late', now: 0 };
+    const terms = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposedToken)];
+    const args = [owner, String(round), ...terms];
+    const answer = await this.sent(askScript.run(this.connection, [key, fenceKey(key)], args));
+    this.connection.heard(answer.now, sentAt);
+    return answer;
+  }
+
+  private down(outage: Error): void {
+    this.outage = outage;
+    this.listener?.down(this);
+  }
+
+  private up(): void {
+    const wasDown = this.outage !== undefined;
+    this.outage = undefined;
+    if (wasDown) this.listener?.up(this);
+    for (const release of this.debts.take(this.clock.now())) this.release(release).catch(() => undefined);
+  }
+
+  /** Throws the reason why nothing can be sent now, if there is one. */
+  private demandReady(): void {
+    if (this.unanswered.overdue) throw this.failure(new Error('it has not answered an earlier request yet'));
+    if (!this.connection.ready) throw this.noConnection();
+  }
+
+  private noConnection(): LockUnavailableError {
+    return this.failure(this.outage ?? new Error(`no connection (${this.client.status})`));
+  }
+
+  private async sent<T>(answer: Promise<T>): Promise<T> {
+    try {
+      return await this.unanswered.track(answer);
+    } catch (error) {
+      throw this.failure(error);
+    }
+  }
+
+  /** An error that names this node. */
+  failure(error: unknown): LockUnavailableError {
+    return error instanceof LockUnavailableError ? error : unavailableBecause(error, `a request to ${this.name}`);
+  }
+}

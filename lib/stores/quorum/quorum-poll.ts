@@ -1,0 +1,66 @@
+import type { HolderInfo } from '../../core/lock-store.js';
+import type { QuorumNode } from './quorum-node.js';
+import { noMajority, type Outcome } from './quorum-refusal.js';
+import type { NodeLock } from './quorum-scripts.js';
+import { type Ballot, Vote } from './quorum-vote.js';
+
+/** What all nodes are asked, and what follows from their answers. */
+export interface Question<Answer, Result> {
+  readonly ask: (node: QuorumNode) => Promise<Answer>;
+  readonly ballotOf: (answer: Answer) => Ballot;
+  /** Undefined while that cannot be told. */
+  readonly decide: (vote: Vote, answers: readonly Answer[]) => Result | undefined;
+}
+
+/** Asks all nodes at once, and answers as soon as that is decided; rejects with `LockUnavailableError` if it cannot be. */
+export function poll<Answer, Result>(
+  nodes: readonly QuorumNode[],
+  subject: string,
+  { ask, ballotOf, decide }: Question<Answer, Result>,
+): Promise<Result> {
+  const vote = new Vote(nodes.length);
+  const answers: Answer[] = [];
+  const outcomes: Outcome[] = nodes.map(() => undefined);
+  return new Promise((resolve, reject) => {
+    const cast = (node: number, ballot: Ballot, outcome: Outcome): void => {
+      outcomes[node] = outcome;
+      vote.cast(node, ballot);
+      const result = decide(vote, answers);
+      if (result !== undefined) resolve(result);
+      else if (vote.unreachable)
+        reject(noMajority(`${subject} got no answer of use from a majority of the nodes`, nodes, outcomes));
+      else if (vote.complete)
+        reject(noMajority(`${subject} got answers of which no ${vote.majority} agree`, nodes, outcomes));
+    };
+    for (const [i, node] of nodes.entries()) {
+      const answered = (answer: Answer): void => {
+        answers.push(answer);
+        cast(i, ballotOf(answer), 'answered');
+      };
+      ask(node).then(answered, (error: Error) => cast(i, 'silent', error));
+    }
+  });
+}
+
+/** Who holds a lock that nodes were looked at for: whoever has a majority, or may have one among those that are silent. */
+export function holderOf(vote: Vote, locks: readonly (NodeLock | null)[]): HolderInfo | null | undefined {
+  const perOwner = new Map<string, NodeLock[]>();
+  for (const lock of locks) if (lock !== null) perOwner.set(lock.owner, [...(perOwner.get(lock.owner) ?? []), lock]);
+  const [strongest = []] = [...perOwner.values()].toSorted((one, other) => other.length - one.length);
+  const silent = vote.count('silent');
+  if (strongest.length + silent + vote.count(undefined) < vote.majority) return vote.reached ? null : undefined;
+  const certain = strongest.length >= vote.majority;
+  return certain || (vote.complete && vote.reached) ? infoOf(strongest, vote.majority) : undefined;
+}
+
+/** Its lease lasts as long as it has a majority. */
+function infoOf(locks: readonly NodeLock[], majority: number): HolderInfo | null {
+  if (locks.length === 0) return null;
+  const leases = locks.map(({ remainingMs }) => remainingMs).toSorted((one, other) => other - one);
+  const tokens = locks.flatMap(({ token }) => token ?? []);
+  return {
+    holder: locks[0].holder,
+    remainingMs: leases[Math.min(majority, leases.length) - 1],
+    token: tokens.length === 0 ? undefined : Math.max(...tokens),
+  };
+}

@@ -1,0 +1,217 @@
+import { AsyncResource } from 'node:async_hooks';
+import { type Clock, inTime, type Timer } from '../../core/clock.js';
+import type { RedisSubscriber } from './redis-client.js';
+import type { RedisConnection } from './redis-connection.js';
+import { redirectionIn, unavailableBecause } from './redis-errors.js';
+
+/** Who subscribes. */
+export interface SubscriberListener {
+  /** From now on what is published to the echo's channel, and what is subscribed from now on, is heard. */
+  linked(): void;
+  /** Nothing is heard any more. */
+  lost(): void;
+  message(channel: string, message: string): void;
+  /** Nothing can be heard, and why: something refused it. */
+  refused(why: string): void;
+}
+
+/** A connection on which nothing was heard for this long is asked whether it is still there. */
+const SILENCE_MS = 3_000;
+
+/** A lost connection is not opened anew at once where its client gives up. */
+const REOPEN_AFTER_MS = 10_000;
+
+const LONGEST_DOUBT_MS = 30_000;
+
+const ECHO = '';
+
+const nothing = (): Promise<void> => Promise.resolve();
+
+type State =
+  | 'unopened'
+  /** Connecting, or between two connections. */
+  | 'connecting'
+  /** Subscribing, and waiting for the echo. */
+  | 'proving'
+  | 'linked'
+  /** The server does not allow it. */
+  | 'refused';
+
+/**
+ * A connection for subscriptions. It is opened when it is needed first, opened again when it was lost, and it counts as linked
+ * only when an echo, sent over the connection that asks for locks, was heard on it: then both lead to the same server, and
+ * nothing on the way refuses it.
+ *
+ * Without an echo's channel it is linked as soon as it is connected: in a cluster each channel may move to another node by
+ * itself, and so is proven by itself, by whoever subscribes it.
+ */
+export class EchoedSubscriber {
+  /** Its socket and timers belong to no caller. */
+  private readonly outside = new AsyncResource('nestjs-redis-lock');
+  private subscriber: RedisSubscriber | undefined;
+  private state: State = 'unopened';
+  private heardAt = 0;
+  private pinging = false;
+  /** Goes off where the echo is not heard. */
+  private doubt: Timer | undefined;
+  private doubts = 0;
+  private mayOpenAt = -Infinity;
+
+  constructor(
+    private readonly echoChannel: string | undefined,
+    private readonly connection: RedisConnection,
+    private readonly clock: Clock,
+    private readonly patienceMs: number,
+    private readonly listener: SubscriberListener,
+  ) {}
+
+  /** Whether what is subscribed is heard, as far as is known. */
+  get linked(): boolean {
+    return this.state === 'linked';
+  }
+
+  /**
+   * Opens the connection, in the background, unless that was done already.
+   *
+   * @param sendEcho sends an empty message to the echo's channel, over the connection that asks for locks.
+   */
+  open(connect: () => RedisSubscriber | undefined, sendEcho: () => Promise<unknown> = nothing): void {
+    if (this.state !== 'unopened' || this.clock.now() < this.mayOpenAt) return;
+    this.state = 'connecting';
+    this.outside.runInAsyncScope(() => {
+      const subscriber = connect();
+      if (subscriber === undefined) this.listener.refused('the client that was given cannot be duplicated');
+      else this.watch(subscriber, sendEcho);
+    });
+  }
+
+  /** Rejects with `LockUnavailableError`; without an answer in time the connection is cut, to be opened again. */
+  async subscribe(channel: string): Promise<void> {
+    const { subscriber } = this;
+    if (!this.linked || subscriber === undefined) throw unavailableBecause(new Error('no connection'), 'pub/sub');
+    try {
+      await inTime(this.clock, this.patienceMs, subscriber.subscribe(channel), () => {
+        throw new Error('no answer');
+      });
+    } catch (error) {
+      const failure = unavailableBecause(error, 'pub/sub');
+      if (!failure.permanent && redirectionIn(error) === undefined) this.cut();
+      throw failure;
+    }
+  }
+
+  unsubscribe(channel: string): void {
+    if (this.linked) this.subscriber?.unsubscribe(channel).catch(() => undefined);
+  }
+
+  /** Makes sure, in the background, that a connection which has been silent for long is still there. */
+  check(): void {
+    const { subscriber, clock, patienceMs } = this;
+    if (!this.linked || subscriber === undefined || this.pinging) return;
+    if (clock.now() - this.heardAt < SILENCE_MS) return;
+    this.pinging = true;
+    const answered = (): void => {
+      this.heardAt = clock.now();
+    };
+    // A refusal is an answer, too.
+    inTime(clock, patienceMs, subscriber.ping().then(answered, answered), () => this.cut())
+      .catch(() => undefined)
+      .finally(() => (this.pinging = false));
+  }
+
+  /** The connection that asks for locks has ended, and the next one may lead to another server: so must this one. */
+  reconnect(): void {
+    if (this.state !== 'unopened' && this.state !== 'connecting') this.subscriber?.disconnect(true);
+  }
+
+  /** Ends the connection; it is opened again when it is needed. */
+  close(): void {
+    const { subscriber, linked } = this;
+    this.doubt?.cancel();
+    this.state = 'unopened';
+    this.subscriber = undefined;
+    subscriber?.disconnect();
+    if (linked) this.listener.lost();
+  }
+
+  private cut(): void {
+    if (this.linked) this.subscriber?.disconnect(true);
+  }
+
+  private watch(subscriber: RedisSubscriber, sendEcho: () => Promise<unknown>): void {
+    this.subscriber = subscriber;
+    const ours = (then: () => void) => (): void => {
+      if (this.subscriber === subscriber) then();
+    };
+    subscriber.on('error', () => undefined);
+    subscriber.on(
+      'ready',
+      ours(() => void this.prove(subscriber, sendEcho)),
+    );
+    subscriber.on(
+      'close',
+      ours(() => this.lost()),
+    );
+    subscriber.on(
+      'end',
+      ours(() => this.givenUp()),
+    );
+    subscriber.on('message', (channel, message) => this.heard(channel, message));
+    subscriber.connect().catch(() => undefined);
+  }
+
+  /** Subscribes and sends the echo. */
+  private async prove(subscriber: RedisSubscriber, sendEcho: () => Promise<unknown>): Promise<void> {
+    if (this.echoChannel === undefined) return this.link();
+    this.state = 'proving';
+    this.doubt?.cancel();
+    const delayMs = Math.min(this.patienceMs * 2 ** this.doubts, LONGEST_DOUBT_MS);
+    this.doubt = this.clock.schedule(delayMs, () => this.unheard(subscriber), true);
+    try {
+      await subscriber.subscribe(this.echoChannel);
+      await sendEcho();
+    } catch (error) {
+      const { permanent, message } = unavailableBecause(error, 'pub/sub');
+      // Anything else comes to an end by itself: the connection's, or the doubt's.
+      if (!permanent || this.state !== 'proving') return;
+      this.doubt.cancel();
+      this.state = 'refused';
+      this.listener.refused(message);
+    }
+  }
+
+  private unheard(subscriber: RedisSubscriber): void {
+    this.doubts += 1;
+    // While there is no connection to send the echo over, nothing can be said.
+    if (this.connection.ready)
+      this.listener.refused('an echo was not heard: its connection may lead to another server');
+    subscriber.disconnect(true);
+  }
+
+  private lost(): void {
+    this.doubt?.cancel();
+    const wasLinked = this.linked;
+    this.state = 'connecting';
+    if (wasLinked) this.listener.lost();
+  }
+
+  private givenUp(): void {
+    this.close();
+    this.mayOpenAt = this.clock.now() + REOPEN_AFTER_MS;
+    this.listener.refused('its connection has ended, and its retryStrategy makes no other one');
+  }
+
+  private heard(channel: string, message: string): void {
+    this.heardAt = this.clock.now();
+    if (channel !== this.echoChannel || message !== ECHO) return this.listener.message(channel, message);
+    if (this.state !== 'proving') return;
+    this.link();
+  }
+
+  private link(): void {
+    this.doubt?.cancel();
+    this.doubts = 0;
+    this.state = 'linked';
+    this.listener.linked();
+  }
+}

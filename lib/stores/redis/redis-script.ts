@@ -1,0 +1,89 @@
+import { createHash } from 'node:crypto';
+import type { RedisClient } from './redis-client.js';
+import type { RedisConnection } from './redis-connection.js';
+import { isEvalShaRefused, isScriptMissing, toError } from './redis-errors.js';
+
+/** A script as `lib/lua/embed.mjs` writes it into the index. */
+export interface EmbeddedScript {
+  readonly keys: number;
+  readonly lua: string;
+}
+
+/** What a script has to know of where it runs. */
+export interface ScriptConnection {
+  readonly client: Pick<RedisClient, 'eval' | 'evalsha'>;
+  /** Scripts that were sent whole; afterwards their digests do. */
+  readonly sentScripts: Set<string>;
+  /** The server takes EVAL only. */
+  evalOnly: boolean;
+}
+
+/**
+ * A Lua script, typed by its reply. Sent whole once on a connection and by its digest afterwards; where the server has
+ * forgotten it, or takes no digests, it is sent whole again. Nothing is defined on the client.
+ */
+export class RedisScript<Reply> {
+  readonly digest: string;
+
+  constructor(
+    private readonly script: EmbeddedScript,
+    readonly decode: (reply: unknown) => Reply,
+  ) {
+    this.digest = createHash('sha1').update(script.lua).digest('hex');
+  }
+
+  /** Without `async`: every lock goes through here, and promises are what it costs. */
+  run(connection: ScriptConnection, keys: readonly string[], args: readonly string[]): Promise<Reply> {
+    if (connection.evalOnly || !connection.sentScripts.has(this.digest)) return this.runWhole(connection, keys, args);
+    return connection.client
+      .evalsha(this.digest, this.script.keys, ...keys, ...args)
+      .then(this.decode, (error: unknown) => this.runAgain(error, connection, keys, args));
+  }
+
+  /** Runs it for many in one pipeline; an answer, or an error, for each. Does not reject. */
+  async runAll(
+    connection: RedisConnection,
+    calls: readonly { readonly keys: readonly string[]; readonly args: readonly string[] }[],
+  ): Promise<(Reply | Error)[]> {
+    const [only] = calls;
+    if (only !== undefined && (calls.length === 1 || connection.evalOnly)) {
+      return Promise.all(calls.map(({ keys, args }) => this.run(connection, keys, args).catch(toError)));
+    }
+    const pipeline = connection.client.pipeline();
+    for (const { keys, args } of calls) pipeline.evalsha(this.digest, this.script.keys, ...keys, ...args);
+    const replies = (await pipeline.exec().catch(() => null)) ?? [];
+    return Promise.all(
+      calls.map(async ({ keys, args }, i) => {
+        const [error, reply] = replies[i] ?? [new Error('the pipeline gave no answer'), undefined];
+        if (error === null) return this.decode(reply);
+        return this.runAgain(error, connection, keys, args).catch(toError);
+      }),
+    );
+  }
+
+  private async runAgain(
+    error: unknown,
+    connection: ScriptConnection,
+    keys: readonly string[],
+    args: readonly string[],
+  ): Promise<Reply> {
+    if (isEvalShaRefused(error)) connection.evalOnly = true;
+    else if (!isScriptMissing(error)) throw error;
+    return this.runWhole(connection, keys, args);
+  }
+
+  private async runWhole(
+    connection: ScriptConnection,
+    keys: readonly string[],
+    args: readonly string[],
+  ): Promise<Reply> {
+    const { lua, keys: keyCount } = this.script;
+    connection.sentScripts.add(this.digest);
+    return this.decode(await connection.client.eval(lua, keyCount, ...keys, ...args));
+  }
+}
+
+/** Redis takes whole milliseconds; rounded up, so that a lease never ends there before it ends here. */
+export function wholeMs(leaseMs: number): string {
+  return String(Math.ceil(leaseMs));
+}

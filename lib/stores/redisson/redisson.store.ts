@@ -1,0 +1,191 @@
+import { LockConfigError, type LockUnavailableError } from '../../core/errors.js';
+import type {
+  AskReply,
+  AskRequest,
+  ExtendReply,
+  ExtendRequest,
+  HolderInfo,
+  LockStore,
+  ReleaseRequest,
+  StoreCapabilities,
+  StoreListener,
+} from '../../core/lock-store.js';
+import { DatedAsks, type DatedReply, PAST_DEADLINE } from '../redis/dated-asks.js';
+import { refuseCluster } from '../redis/redis-cluster.js';
+import { RedisConnection } from '../redis/redis-connection.js';
+import { unavailableBecause } from '../redis/redis-errors.js';
+import { wholeMs } from '../redis/redis-script.js';
+import type { StoreContext, StoreFactory } from '../store-context.js';
+import { Courtesy } from './courtesy.js';
+import { fencingOf, type RedissonStoreOptions } from './redisson-options.js';
+import { RedissonOwners } from './redisson-owners.js';
+import {
+  channelOf,
+  extendScript,
+  fenced,
+  GRANTED,
+  NOT_OURS,
+  NOT_TOLD,
+  plain,
+  releaseScript,
+  tokenKeyOf,
+} from './redisson-scripts.js';
+import { UnlockMessages } from './unlock-messages.js';
+
+/**
+ * Locks that are shared with applications in Java which use Redisson 4 (`RLock`, or `RFencedLock` by `fencing: true`), on one
+ * Redis from 6.2 on. The lock's name there is the key here: see the `key` option of the module.
+ *
+ * Who waits is woken by Redisson's messages, in no order. A wake-up that gets lost is made up for after three seconds at
+ * most, or when the holder's lease is over. It promises what Redisson does: exclusion while the server keeps its data.
+ *
+ * @throws LockConfigError for an option that it does not have; when the module starts, for a client with a `keyPrefix` if it
+ * gives fencing tokens, because such a client cannot reach the key in which Redisson keeps them.
+ * @publicApi
+ */
+export function redisson(options: RedissonStoreOptions = {}): StoreFactory {
+  const fencing = fencingOf(options);
+  return (context) => new RedissonStore(fencing, context);
+}
+
+class RedissonStore implements LockStore {
+  readonly capabilities: StoreCapabilities;
+
+  private readonly connection: RedisConnection;
+  private readonly asks: DatedAsks;
+  private readonly owners = new RedissonOwners();
+  private readonly keyPrefix: string;
+  private readonly courtesy: Courtesy;
+  private messages: UnlockMessages | undefined;
+  private refused: (why: string) => void = () => undefined;
+
+  constructor(
+    private readonly fencing: boolean,
+    private readonly context: StoreContext,
+  ) {
+    const { clock, requestTimeoutMs } = context;
+    const client = context.redis();
+    refuseCluster(client, 'redisson()');
+    this.keyPrefix = client.options?.keyPrefix ?? '';
+    if (fencing && this.keyPrefix !== '') {
+      const advice = 'a client without it, and a `key` function that gives the whole name';
+      throw new LockConfigError(
+        `redisson: fencing and a client with keyPrefix exclude each other; allowed is ${advice}.`,
+      );
+    }
+    this.connection = new RedisConnection(client, clock, requestTimeoutMs);
+    this.asks = new DatedAsks(this.connection, clock);
+    this.courtesy = new Courtesy(clock, requestTimeoutMs);
+    this.capabilities = {
+      queue: false,
+      fencing,
+      idempotentAsk: true,
+      modes: ['exclusive'],
+      maxKeys: 1,
+      resolutionMs: 1,
+    };
+  }
+
+  listen(listener: StoreListener): () => void {
+    const { clock, requestTimeoutMs } = this.context;
+    let warned = false;
+    this.refused = (why) => {
+      if (!warned) listener.degraded(`Waiting for locks costs more requests, because releases are not told: ${why}`);
+      warned = true;
+    };
+    // Of the name of a lock's channel, so that what may be heard of locks may be heard of this; no lock has that name.
+    const echo = channelOf(`nestjs-redis-lock:${listener.instanceId}`);
+    const connect = () => this.context.subscriber();
+    const events = { freed: (key: string) => listener.freed(key), refused: (why: string) => this.refused(why) };
+    this.messages = new UnlockMessages(echo, this.connection, clock, requestTimeoutMs, connect, events);
+    return this.connection.listen(listener, this.messages.follower);
+  }
+
+  async ask(request: AskRequest): Promise<AskReply> {
+    const { keys, owner } = request;
+    const [key] = keys;
+    let news: number | undefined;
+    const run = (deadline: string) => {
+      news = this.messages?.newsOf(key);
+      return this.run(request, deadline);
+    };
+    const { status, value } = await this.asks.send(request, run, this.courtesy.before(key));
+    if (status === PAST_DEADLINE) return { status: 'expired' };
+    if (status === GRANTED) {
+      this.messages?.left(key, owner);
+      return { status: 'granted', token: this.fencing ? value : undefined, tokens: 1 };
+    }
+    const queued = this.messages?.refusedAt(news, key, this.channelOf(key), owner) ?? false;
+    return { status: 'held', queued, remainingMs: value === -1 ? Infinity : value };
+  }
+
+  release({ keys, owner, keepMs }: ReleaseRequest): Promise<boolean> {
+    const [key] = keys;
+    this.messages?.left(key, owner);
+    if (this.asks.callOff(owner)) return Promise.resolve(false);
+    // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
+    if (!this.connection.ready) return Promise.reject(releaseFailed(new Error('there is no connection')));
+    const args = [this.owners.fieldOf(owner), String(keepMs), this.channelOf(key)];
+    const answer = releaseScript.run(this.connection, [key], args);
+    // One of those who were told may have been ourselves.
+    const ourselves = this.messages?.newsOf(key) === undefined ? 0 : 1;
+    this.courtesy.after(
+      key,
+      answer.then((told) => told > ourselves),
+    );
+    return answer.then(
+      (told) => {
+        if (told === NOT_TOLD) this.refused('Redis refused to publish a release');
+        return told !== NOT_OURS;
+      },
+      (error: unknown) => {
+        throw releaseFailed(error);
+      },
+    );
+  }
+
+  async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    const calls = requests.map(({ keys, owner, leaseMs }) => ({
+      keys,
+      args: [this.owners.fieldOf(owner), wholeMs(leaseMs)],
+    }));
+    const replies = await extendScript.runAll(this.connection, calls);
+    return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
+  }
+
+  async inspect(key: string): Promise<HolderInfo | null> {
+    try {
+      const info = await this.scripts.inspect.run(this.connection, this.keysOf(key), []);
+      return info === null ? null : { ...info, holder: this.owners.holderOf(info.holder) };
+    } catch (error) {
+      throw unavailableBecause(error, 'a look at a lock');
+    }
+  }
+
+  close(): Promise<void> {
+    this.messages?.close();
+    return Promise.resolve();
+  }
+
+  private run({ keys, owner, leaseMs }: AskRequest, deadline: string): Promise<DatedReply> {
+    const args = [this.owners.fieldOf(owner), wholeMs(leaseMs), deadline];
+    return this.scripts.ask.run(this.connection, this.keysOf(keys[0]), args);
+  }
+
+  private get scripts() {
+    return this.fencing ? fenced : plain;
+  }
+
+  private keysOf(key: string): readonly string[] {
+    return this.fencing ? [key, tokenKeyOf(key)] : [key];
+  }
+
+  /** The client's prefix is put before keys, not before channels. */
+  private channelOf(key: string): string {
+    return channelOf(this.keyPrefix + key);
+  }
+}
+
+function releaseFailed(error: unknown): LockUnavailableError {
+  return unavailableBecause(error, 'a release');
+}

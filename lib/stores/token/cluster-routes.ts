@@ -1,0 +1,193 @@
+import { AsyncResource } from 'node:async_hooks';
+import type { Clock, Timer } from '../../core/clock.js';
+import type { KeyFilter, StoreListener } from '../../core/lock-store.js';
+import type { SubscriberListener } from '../redis/echoed-subscriber.js';
+import type { RedisCluster } from '../redis/redis-cluster.js';
+import { type Redirection, toError } from '../redis/redis-errors.js';
+import { ClusterNode, type NodeListener } from './cluster-node.js';
+import type { Server } from './servers.js';
+
+/** Who listens on the nodes' sharded channels. */
+export interface ShardListener {
+  linked(node: ClusterNode): void;
+  lost(node: ClusterNode): void;
+  message(node: ClusterNode, channel: string, message: string): void;
+  refused(why: string): void;
+  /** A slot has left the node. */
+  moved(node: ClusterNode): void;
+  /** Slots may be elsewhere than before. */
+  rerouted(): void;
+}
+
+type ConnectionListener = Pick<StoreListener, 'disconnected' | 'unreachable' | 'reachable'>;
+
+/** Everybody who is refused wants to know more: one look at the cluster serves all of them. */
+const REFRESH_AFTER_MS = 100;
+
+/**
+ * Which node has which slot, as far as is known: by ioredis' table, and by what nodes have answered since. ioredis' own routing is
+ * not used, because what is sent to a node depends on what is known of it: its clock above all.
+ */
+export class ClusterRoutes implements NodeListener {
+  private readonly nodes = new Map<string, ClusterNode>();
+  /** What nodes have answered since the table was read. */
+  private readonly redirected = new Map<number, string>();
+  /** Nodes that were told to be unreachable, and have not answered since: each outage is told once. */
+  private readonly unreachables = new Set<string>();
+  /** Sockets and timers belong to no caller. */
+  private readonly outside = new AsyncResource('nestjs-redis-lock');
+  private readonly unsent = new Set<string>();
+  private listener: ConnectionListener | undefined;
+  private shards: ShardListener | undefined;
+  private check: Timer | undefined;
+  private mayRefreshAt = -Infinity;
+  private stopped = false;
+
+  constructor(
+    private readonly cluster: RedisCluster,
+    private readonly clock: Clock,
+    private readonly patienceMs: number,
+    private readonly slotOf: (key: string) => number,
+  ) {}
+
+  listen(listener: ConnectionListener, shards: ShardListener): () => void {
+    const { cluster } = this;
+    this.listener = listener;
+    this.shards = shards;
+    const onRefresh = (): void => this.refreshed();
+    const onError = (error: Error): void => listener.unreachable(error);
+    cluster.on('refresh', onRefresh);
+    // A client without an error listener reports its errors on the console: a listener of ours would silence them.
+    const hearsErrors = cluster.listenerCount('error') > 0;
+    if (hearsErrors) cluster.on('error', onError);
+    if (cluster.status !== 'wait') this.checkLater();
+    return () => {
+      this.stopped = true;
+      cluster.off('refresh', onRefresh);
+      if (hearsErrors) cluster.off('error', onError);
+      this.check?.cancel();
+      this.listener = undefined;
+      for (const node of this.nodes.values()) node.close();
+      this.shards = undefined;
+    };
+  }
+
+  /** The node that has the slot; undefined while there is no connection to it. */
+  nodeOf(slot: number): ClusterNode | undefined {
+    const address = this.addressOf(slot);
+    return address === undefined ? undefined : this.nodeAt(address);
+  }
+
+  /** Where that node is. */
+  addressOf(slot: number): string | undefined {
+    return this.redirected.get(slot) ?? this.cluster.slots[slot]?.[0];
+  }
+
+  /** Whom to ask next at once, if that is known, after this answer of a node to a request for the slot. */
+  follow(slot: number, { kind, address }: Redirection, from: ClusterNode | undefined): Server | undefined {
+    if (kind === 'again') return undefined;
+    if (kind === 'lost') return void this.refresh();
+    const to = this.reachableAddress(address, from);
+    if (kind === 'ask') return this.nodeAt(to)?.asking;
+    this.redirected.set(slot, to);
+    this.refresh();
+    return this.nodeAt(to);
+  }
+
+  /** Looks, in the background, where the slots are. */
+  refresh(): void {
+    const now = this.clock.now();
+    if (this.stopped || now < this.mayRefreshAt) return;
+    this.mayRefreshAt = now + REFRESH_AFTER_MS;
+    this.outside.runInAsyncScope(() => {
+      const { status } = this.cluster;
+      if (status === 'wait') this.cluster.connect().catch(() => undefined);
+      // Otherwise ioredis looks by itself, as soon as it has found a node. `connect`: one may hang that was asked for the rest.
+      if (status !== 'ready' && status !== 'connect') return this.checkLater();
+      this.cluster.refreshSlotsCache((error) => {
+        if (error) this.listener?.unreachable(toError(error));
+      });
+    });
+  }
+
+  /** Whether the owner's ask was called off by this, before it was sent. */
+  callOff(owner: string): boolean {
+    return this.unsent.delete(owner);
+  }
+
+  /** Unless it comes back by itself, ioredis answers all that was asked over it, and it is asked again elsewhere. */
+  disconnected({ address, client }: ClusterNode): void {
+    if (typeof client.options.retryStrategy !== 'function') return;
+    const concerns: KeyFilter = (key) => this.addressOf(this.slotOf(key)) === address;
+    this.listener?.disconnected(concerns);
+  }
+
+  unreachable({ address }: ClusterNode, error: Error): void {
+    if (this.unreachables.has(address)) return;
+    this.unreachables.add(address);
+    this.listener?.unreachable(new Error(`${address}: ${error.message}`));
+  }
+
+  reachable({ address }: ClusterNode): void {
+    this.unreachables.delete(address);
+    this.listener?.reachable();
+  }
+
+  silent(): void {
+    this.refresh();
+  }
+
+  moved(node: ClusterNode): void {
+    this.refresh();
+    this.shards?.moved(node);
+  }
+
+  ended(node: ClusterNode): void {
+    if (this.nodes.get(node.address) === node) this.nodes.delete(node.address);
+    this.refresh();
+  }
+
+  subscriberOf(node: ClusterNode): SubscriberListener {
+    return {
+      linked: () => this.shards?.linked(node),
+      lost: () => this.shards?.lost(node),
+      message: (channel, message) => this.shards?.message(node, channel, message),
+      refused: (why) => this.shards?.refused(why),
+    };
+  }
+
+  private nodeAt(address: string): ClusterNode | undefined {
+    const known = this.nodes.get(address);
+    if (known !== undefined || this.stopped) return known;
+    const client = this.cluster.nodes('all').find(({ options: { host, port } }) => `${host}:${port}` === address);
+    if (client === undefined || client.status === 'end') return undefined;
+    const { clock, patienceMs, unsent } = this;
+    const node = this.outside.runInAsyncScope(
+      () => new ClusterNode(address, client, { clock, patienceMs, unsent, listener: this }),
+    );
+    this.nodes.set(address, node);
+    return node;
+  }
+
+  /** As ioredis names the node. */
+  private reachableAddress(address: string, from: ClusterNode | undefined): string {
+    const whole = address.startsWith(':') ? `${from?.client.options.host}${address}` : address;
+    const natMap = this.cluster.options?.natMap;
+    const mapped = typeof natMap === 'function' ? natMap(whole) : natMap?.[whole];
+    return mapped ? `${mapped.host}:${mapped.port}` : whole;
+  }
+
+  private refreshed(): void {
+    this.redirected.clear();
+    this.shards?.rerouted();
+  }
+
+  private checkLater(): void {
+    const check = (): void => {
+      this.check = undefined;
+      const { status } = this.cluster;
+      if (status !== 'ready') this.listener?.unreachable(new Error(`no connection (${status})`));
+    };
+    this.check ??= this.clock.schedule(this.patienceMs, check, true);
+  }
+}

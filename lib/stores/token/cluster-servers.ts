@@ -1,0 +1,163 @@
+import type { Clock } from '../../core/clock.js';
+import { LockConfigError } from '../../core/errors.js';
+import type { StoreListener } from '../../core/lock-store.js';
+import type { RedisCluster } from '../redis/redis-cluster.js';
+import { redirectionIn, toError, unavailableBecause } from '../redis/redis-errors.js';
+import type { RedisScript } from '../redis/redis-script.js';
+import { ClusterNode } from './cluster-node.js';
+import { ClusterRoutes } from './cluster-routes.js';
+import { CHANNEL_PREFIX, type HandOffListener } from './hand-off-channel.js';
+import { hashTagOf, slotOfTag } from './hash-slot.js';
+import type { Call, Listening, Server, Servers } from './servers.js';
+import { ShardChannels } from './shard-channels.js';
+import { keysOf } from './token-scripts.js';
+
+/** Between two tries of what the cluster cannot do just now. */
+const PAUSE_MS = 25;
+
+/** Nodes that disagree send a request round in a circle, for a moment. */
+const MOST_HOPS = 4;
+
+type Send<T> = (server: Server) => Promise<T>;
+
+/** Each key on the node of a cluster that has its slot. */
+export class ClusterServers implements Servers {
+  private readonly routes: ClusterRoutes;
+  /** What the client puts before keys, which then decide the slot. */
+  private readonly prefix: string;
+  /** Where the clients of the nodes do not do that. */
+  private readonly ownPrefix: string;
+
+  /** @throws LockConfigError where nodes have another keyPrefix than the cluster. */
+  constructor(
+    cluster: RedisCluster,
+    private readonly clock: Clock,
+    private readonly patienceMs: number,
+  ) {
+    this.prefix = cluster.options?.keyPrefix ?? '';
+    const ofNodes = cluster.options?.redisOptions?.keyPrefix ?? '';
+    if (ofNodes !== '' && ofNodes !== this.prefix) {
+      throw new LockConfigError('redis: keyPrefix and redisOptions.keyPrefix of a Cluster are two; allowed is one.');
+    }
+    this.ownPrefix = ofNodes === '' ? this.prefix : '';
+    this.routes = new ClusterRoutes(cluster, clock, patienceMs, (key) => this.slotOf(key));
+  }
+
+  keyOf(key: string): string {
+    return this.ownPrefix + key;
+  }
+
+  /** A key without braces is its own hash tag, with what the client puts before it. */
+  keysOf(key: string): readonly string[] {
+    const tagged = this.prefix === '' || key.includes('{') ? key : `{${this.prefix}${key}}`;
+    const [, ...helpers] = keysOf(tagged);
+    return [key, ...helpers].map((name) => this.ownPrefix + name);
+  }
+
+  handOffArgs(key: string): readonly string[] {
+    return [`${CHANNEL_PREFIX}{${this.tagOf(key)}}:`];
+  }
+
+  /** Goes where the cluster sends it, and tries again, for as long as one request may take, what cannot be done just now. */
+  async run<T>(key: string, send: Send<T>): Promise<T> {
+    const slot = this.slotOf(key);
+    const giveUpAt = this.clock.now() + this.patienceMs;
+    let server: Server | undefined = this.routes.nodeOf(slot);
+    for (let hops = 1; ; hops++) {
+      const failure = server === undefined ? unconnected(slot) : await this.tried(server, send);
+      if (!(failure instanceof Failure)) return failure;
+      const { error } = failure;
+      const redirection = redirectionIn(error);
+      if (redirection === undefined) this.routes.refresh();
+      if (redirection === undefined && server !== undefined) throw error;
+      const from = server instanceof ClusterNode ? server : undefined;
+      server = redirection && this.routes.follow(slot, redirection, from);
+      if (server !== undefined && hops < MOST_HOPS) continue;
+      if (this.clock.now() + PAUSE_MS >= giveUpAt) throw unavailableBecause(error, 'a lock');
+      await this.pause();
+      server = this.routes.nodeOf(slot);
+    }
+  }
+
+  async runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]> {
+    const byNode = new Map<ClusterNode | undefined, Call[]>();
+    for (const call of calls) {
+      const node = this.routes.nodeOf(this.slotOf(call.key));
+      const others = byNode.get(node);
+      if (others === undefined) byNode.set(node, [call]);
+      else others.push(call);
+    }
+    const replies = new Map<Call, Reply | Error>();
+    const groups = [...byNode].map(async ([node, group]) => {
+      const answers =
+        node === undefined ? [] : await node.awaited(script.runAll(node.connection, group.map(this.named)));
+      const settled = group.map(async (call, i) => replies.set(call, await this.settled(script, call, answers[i])));
+      await Promise.all(settled);
+    });
+    await Promise.all(groups);
+    return calls.map((call) => replies.get(call) as Reply | Error);
+  }
+
+  callOff(owner: string): boolean {
+    return this.routes.callOff(owner);
+  }
+
+  listen(listener: StoreListener, events: HandOffListener): Listening {
+    const handOffs = new ShardChannels(listener.instanceId, this, this.clock, this.patienceMs, events);
+    return { handOffs, stop: this.routes.listen(listener, handOffs) };
+  }
+
+  /** The node that has the key; undefined while there is no connection to it. */
+  nodeOf(key: string): ClusterNode | undefined {
+    return this.routes.nodeOf(this.slotOf(key));
+  }
+
+  /** Where that node is. */
+  addressOf(key: string): string | undefined {
+    return this.routes.addressOf(this.slotOf(key));
+  }
+
+  /** Looks, in the background, where the keys are. */
+  refresh(): void {
+    this.routes.refresh();
+  }
+
+  private readonly named = ({ key, args }: Call) => ({ keys: [this.keyOf(key)], args });
+
+  private tagOf(key: string): string {
+    return hashTagOf(this.prefix + key);
+  }
+
+  private slotOf(key: string): number {
+    return slotOfTag(this.tagOf(key));
+  }
+
+  private async tried<T>(server: Server, send: Send<T>): Promise<T | Failure> {
+    try {
+      return await (server instanceof ClusterNode ? server.awaited(send(server)) : send(server));
+    } catch (error) {
+      return new Failure(error);
+    }
+  }
+
+  /** What one of many was answered, at the node to which it was sent on, or which there was not. */
+  private settled<Reply>(script: RedisScript<Reply>, call: Call, answer: Reply | Error | undefined) {
+    const final = answer !== undefined && redirectionIn(answer) === undefined;
+    if (final && answer instanceof Error) this.routes.refresh();
+    if (final) return answer;
+    const { keys, args } = this.named(call);
+    return this.run(call.key, ({ connection }) => script.run(connection, keys, args)).catch(toError);
+  }
+
+  private pause(): Promise<void> {
+    return new Promise((resolve) => this.clock.schedule(PAUSE_MS, resolve));
+  }
+}
+
+class Failure {
+  constructor(readonly error: unknown) {}
+}
+
+function unconnected(slot: number): Failure {
+  return new Failure(new Error(`there is no connection to the node that has slot ${slot}`));
+}

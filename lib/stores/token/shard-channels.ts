@@ -1,0 +1,201 @@
+import type { Clock, Timer } from '../../core/clock.js';
+import { redirectionIn, unavailableBecause } from '../redis/redis-errors.js';
+import type { ClusterNode } from './cluster-node.js';
+import type { ShardListener } from './cluster-routes.js';
+import { decode, type HandOffListener, type HandOffs, listenScript } from './hand-off-channel.js';
+import type { Server, Servers } from './servers.js';
+import { ShardEar } from './shard-ear.js';
+
+/** Where the locks are. */
+interface Places extends Pick<Servers, 'keysOf' | 'handOffArgs'> {
+  nodeOf(key: string): ClusterNode | undefined;
+  addressOf(key: string): string | undefined;
+  refresh(): void;
+}
+
+/** Longer than who waits in a queue leaves between two asks. */
+const LINGER_MS = 10_000;
+
+/** A channel on which nothing was heard for this long is proven again. */
+const SILENCE_MS = 3_000;
+
+const LONGEST_DOUBT_MS = 30_000;
+
+const ECHO = '';
+
+/**
+ * Hears of hand-offs in a cluster: on a sharded channel for each hash tag that somebody waits under here, at the node that has
+ * its slot, until nobody has waited for a while. A channel counts as open only when an echo was heard on it that the slot's
+ * node sent: then that node counts us when it hands a lock over, and whoever is not counted is passed over as dead. Where a slot
+ * has gone to another node, its channel follows.
+ */
+export class ShardChannels implements HandOffs, ShardListener {
+  private readonly ears = new Map<string, ShardEar>();
+  private sweeper: Timer | undefined;
+  private closed = false;
+
+  constructor(
+    private readonly instanceId: string,
+    private readonly places: Places,
+    private readonly clock: Clock,
+    private readonly patienceMs: number,
+    private readonly listener: HandOffListener,
+  ) {}
+
+  hears(key: string, server: Server): boolean {
+    const ear = this.ears.get(this.channelOf(key));
+    if (ear?.state !== 'open' || ear.node !== server) return false;
+    const now = this.clock.now();
+    ear.usedAt = now;
+    if (now - ear.heardAt >= SILENCE_MS && ear.doubt === undefined) void this.prove(ear, ear.node);
+    return true;
+  }
+
+  open(key: string): void {
+    if (this.closed) return;
+    const ear = this.earOf(key);
+    ear.usedAt = this.clock.now();
+    const node = this.places.nodeOf(key);
+    if (node === undefined || (node === ear.node && ear.state !== 'idle')) return;
+    this.move(ear, node);
+  }
+
+  close(): void {
+    this.closed = true;
+    this.sweeper?.cancel();
+    for (const ear of this.ears.values()) this.drop(ear);
+  }
+
+  linked(node: ClusterNode): void {
+    for (const ear of this.earsAt(node)) if (ear.state === 'waiting') void this.subscribe(ear, node);
+  }
+
+  lost(node: ClusterNode): void {
+    for (const ear of this.earsAt(node)) ear.become('waiting');
+  }
+
+  message(node: ClusterNode, channel: string, message: string): void {
+    if (message !== ECHO) this.listener.handedOver(decode(message), node.connection);
+    const ear = this.ears.get(channel);
+    if (ear?.node !== node) return;
+    ear.heardAt = this.clock.now();
+    if (message !== ECHO || (ear.state !== 'proving' && ear.state !== 'open')) return;
+    const opened = ear.state === 'proving';
+    ear.doubts = 0;
+    ear.become('open');
+    if (opened) this.listener.listening((key) => this.channelOf(key) === channel);
+  }
+
+  refused(why: string): void {
+    this.listener.refused(why);
+  }
+
+  /** ioredis tells that the node has taken a channel away, but not which. */
+  moved(node: ClusterNode): void {
+    for (const ear of this.earsAt(node)) if (ear.state === 'open') void this.prove(ear, node);
+  }
+
+  rerouted(): void {
+    for (const ear of this.ears.values()) {
+      if (ear.node === undefined || ear.node.address === this.places.addressOf(ear.key)) continue;
+      const node = this.places.nodeOf(ear.key);
+      if (node !== undefined) this.move(ear, node);
+    }
+  }
+
+  private channelOf(key: string): string {
+    return this.places.handOffArgs(key)[0] + this.instanceId;
+  }
+
+  private earOf(key: string): ShardEar {
+    const channel = this.channelOf(key);
+    const known = this.ears.get(channel);
+    if (known !== undefined) return known;
+    const ear = new ShardEar(channel, key, this.clock.now());
+    this.ears.set(channel, ear);
+    this.sweepLater();
+    return ear;
+  }
+
+  private earsAt(node: ClusterNode): readonly ShardEar[] {
+    return [...this.ears.values()].filter((ear) => ear.node === node);
+  }
+
+  private move(ear: ShardEar, node: ClusterNode): void {
+    if (ear.node !== node) this.leave(ear);
+    ear.node = node;
+    ear.become('waiting');
+    node.subscribe();
+    // Otherwise it is subscribed as soon as there is a connection.
+    if (node.subscriber.linked) void this.subscribe(ear, node);
+  }
+
+  private async subscribe(ear: ShardEar, node: ClusterNode): Promise<void> {
+    ear.become('subscribing');
+    try {
+      await node.subscriber.subscribe(ear.channel);
+    } catch (error) {
+      return this.failed(ear, node, error);
+    }
+    if (ear.node !== node || ear.state !== 'subscribing') return;
+    ear.become('proving');
+    await this.prove(ear, node);
+  }
+
+  /** Lets the slot's node send an echo, and count who hears it. */
+  private async prove(ear: ShardEar, node: ClusterNode): Promise<void> {
+    const delayMs = Math.min(this.patienceMs * 2 ** ear.doubts, LONGEST_DOUBT_MS);
+    ear.settle();
+    ear.doubt = this.clock.schedule(delayMs, () => this.unheard(ear, node), true);
+    try {
+      const [, , queue] = this.places.keysOf(ear.key);
+      const listeners = await listenScript.run(node.connection, [queue], [ear.channel, '1']);
+      // Taken away, while its slot was elsewhere for a moment.
+      if (listeners === 0) throw new Error('nobody is subscribed');
+    } catch (error) {
+      this.failed(ear, node, error);
+    }
+  }
+
+  private failed(ear: ShardEar, node: ClusterNode, error: unknown): void {
+    if (ear.node !== node || ear.state === 'waiting') return;
+    const { permanent, message } = unavailableBecause(error, 'sharded pub/sub');
+    ear.become(permanent ? 'refused' : 'idle');
+    if (permanent) this.listener.refused(message);
+    else if (redirectionIn(error) !== undefined) this.places.refresh();
+  }
+
+  private unheard(ear: ShardEar, { connection, subscriber }: ClusterNode): void {
+    ear.doubts += 1;
+    ear.become('waiting');
+    // While there is no connection to send the echo over, nothing can be said.
+    if (connection.ready) this.refused('an echo was not heard: its connection may lead to another server');
+    subscriber.reconnect();
+  }
+
+  private sweepLater(): void {
+    this.sweeper ??= this.clock.schedule(LINGER_MS, () => this.sweep(), true);
+  }
+
+  private sweep(): void {
+    this.sweeper = undefined;
+    const now = this.clock.now();
+    for (const ear of this.ears.values()) if (now - ear.usedAt >= LINGER_MS) this.drop(ear);
+    if (this.ears.size > 0) this.sweepLater();
+  }
+
+  private drop(ear: ShardEar): void {
+    ear.settle();
+    this.ears.delete(ear.channel);
+    this.leave(ear);
+  }
+
+  /** The connection ends with its last channel. */
+  private leave(ear: ShardEar): void {
+    const { node } = ear;
+    ear.node = undefined;
+    if (node === undefined) return;
+    if (this.earsAt(node).length === 0) node.subscriber.close();
+    else node.subscriber.unsubscribe(ear.channel);
+  }
+}

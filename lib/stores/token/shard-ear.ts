@@ -1,0 +1,37 @@
+import type { Timer } from '../../core/clock.js';
+import type { ClusterNode } from './cluster-node.js';
+
+/** `idle`: opened at the next ask. `waiting` for a connection. `proving`: waits for the echo. `refused` by the node. */
+type EarState = 'idle' | 'waiting' | 'subscribing' | 'proving' | 'open' | 'refused';
+
+/** The sharded channel of one hash tag. */
+export class ShardEar {
+  /** Where it is subscribed, or is to be. */
+  node: ClusterNode | undefined;
+  state: EarState = 'idle';
+  heardAt: number;
+  /** Goes off where the echo is not heard. */
+  doubt: Timer | undefined;
+  /** How often it went off since the last echo. */
+  doubts = 0;
+
+  /** @param key one of those with that tag. */
+  constructor(
+    readonly channel: string,
+    readonly key: string,
+    public usedAt: number,
+  ) {
+    this.heardAt = usedAt;
+  }
+
+  become(state: EarState): void {
+    this.settle();
+    this.state = state;
+  }
+
+  /** The echo was heard, or is not waited for any more. */
+  settle(): void {
+    this.doubt?.cancel();
+    this.doubt = undefined;
+  }
+}

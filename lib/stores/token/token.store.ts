@@ -1,0 +1,182 @@
+import type { Clock } from '../../core/clock.js';
+import type { LockUnavailableError } from '../../core/errors.js';
+import type {
+  AskReply,
+  AskRequest,
+  ExtendReply,
+  ExtendRequest,
+  HolderInfo,
+  KeyFilter,
+  LockStore,
+  ReleaseRequest,
+  StoreCapabilities,
+  StoreListener,
+} from '../../core/lock-store.js';
+import { type DatedReply, PAST_DEADLINE } from '../redis/dated-asks.js';
+import { isCluster } from '../redis/redis-cluster.js';
+import type { RedisConnection } from '../redis/redis-connection.js';
+import { unavailableBecause } from '../redis/redis-errors.js';
+import { wholeMs } from '../redis/redis-script.js';
+import type { StoreContext, StoreFactory } from '../store-context.js';
+import { ClusterServers } from './cluster-servers.js';
+import type { HandOffMessage, HandOffs } from './hand-off-channel.js';
+import { QueuedOwners } from './queued-owners.js';
+import { ReplicatedStore } from './replicated.store.js';
+import type { Server, Servers } from './servers.js';
+import { SingleServer } from './single-server.js';
+import {
+  askScript,
+  extendScript,
+  GRANTED,
+  GRANTED_BEFORE,
+  inspectScript,
+  QUEUED,
+  releaseScript,
+} from './token-scripts.js';
+
+/**
+ * The default store: one key with its owner and its fencing token, on one Redis (or Valkey) from 6.2 on, or on the node of a
+ * cluster that has the key's slot.
+ *
+ * Every lease and token is measured by the server's clock. A grant can be violated only where the server itself forgets:
+ * a failover that lost the write, a flush, an eviction policy that takes keys with a TTL.
+ *
+ * @publicApi
+ */
+export function token(): StoreFactory {
+  return (context) => {
+    const store = new TokenStore(context);
+    return context.replicas === undefined ? store : new ReplicatedStore(store, context.replicas, context);
+  };
+}
+
+class TokenStore implements LockStore {
+  readonly capabilities: StoreCapabilities = {
+    queue: true,
+    fencing: true,
+    idempotentAsk: true,
+    modes: ['exclusive'],
+    maxKeys: 1,
+    resolutionMs: 1,
+  };
+
+  private readonly servers: Servers;
+  private readonly clock: Clock;
+  private readonly queued = new QueuedOwners();
+  private channel: HandOffs | undefined;
+
+  constructor(context: StoreContext) {
+    const { clock, requestTimeoutMs } = context;
+    const client = context.redis();
+    this.clock = clock;
+    this.servers = isCluster(client) ? new ClusterServers(client, clock, requestTimeoutMs) : new SingleServer(context);
+  }
+
+  listen(listener: StoreListener): () => void {
+    let warned = false;
+    const refused = (why: string): void => {
+      if (!warned)
+        listener.degraded(`Waiting for locks costs more requests, because nobody can be told of them: ${why}`);
+      warned = true;
+    };
+    const handedOver = (message: HandOffMessage, from: RedisConnection): void =>
+      this.handedOver(message, from, listener);
+    const listening = (concerns?: KeyFilter): void => listener.listening(concerns);
+    const heard = this.servers.listen(listener, { handedOver, listening, refused });
+    this.channel = heard.handOffs;
+    return () => heard.stop();
+  }
+
+  ask(request: AskRequest): Promise<AskReply> {
+    const send = (server: Server): Promise<DatedReply> =>
+      server.asks.send(request, (deadline) => this.run(request, server, deadline));
+    return this.servers.run(request.keys[0], send).then((reply) => this.answerOf(request, reply));
+  }
+
+  release(request: ReleaseRequest): Promise<boolean> {
+    const { keys, owner } = request;
+    const unsent = this.servers.callOff(owner);
+    if (unsent && !this.queued.has(owner)) return Promise.resolve(false);
+    const answered = (wasHeld: boolean): boolean => {
+      this.queued.delete(owner);
+      return wasHeld;
+    };
+    const failed = (error: unknown): never => {
+      throw releaseFailed(error);
+    };
+    return this.servers.run(keys[0], (server) => this.releaseAt(server, request)).then(answered, failed);
+  }
+
+  async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    const calls = requests.map(({ keys, owner, leaseMs }) => ({ key: keys[0], args: [owner, wholeMs(leaseMs)] }));
+    const replies = await this.servers.runAll(extendScript, calls);
+    return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
+  }
+
+  async inspect(key: string): Promise<HolderInfo | null> {
+    try {
+      const keys = [this.servers.keyOf(key)];
+      return await this.servers.run(key, ({ connection }) => inspectScript.run(connection, keys, []));
+    } catch (error) {
+      throw unavailableBecause(error, 'a look at a lock');
+    }
+  }
+
+  close(): Promise<void> {
+    this.channel?.close();
+    // What is answered later opens it no more.
+    this.channel = undefined;
+    return Promise.resolve();
+  }
+
+  private run(request: AskRequest, server: Server, deadline: string): Promise<DatedReply> {
+    const { owner, leaseMs, tokens, handOffMs, queue } = request;
+    const [key] = request.keys;
+    const waits = queue && this.mayQueue(owner, key, server) ? '1' : '0';
+    const args = [owner, wholeMs(leaseMs), deadline, String(tokens), waits, wholeMs(handOffMs)];
+    args.push(...this.servers.handOffArgs(key));
+    return askScript.run(server.connection, this.servers.keysOf(key), args);
+  }
+
+  private releaseAt({ connection, accepting }: Server, request: ReleaseRequest): Promise<boolean> {
+    const { keys, owner, keepMs, tokens, handOffMs } = request;
+    const [key] = keys;
+    // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
+    if (!accepting) return Promise.reject(new Error('there is no connection'));
+    // Where there is a queue, whoever still waits here asks anew in the same tick, and must not be late for its place.
+    if (this.queued.has(owner)) connection.gather();
+    const args = [owner, String(keepMs), String(tokens), wholeMs(handOffMs)];
+    args.push(...this.servers.handOffArgs(key));
+    return releaseScript.run(connection, this.servers.keysOf(key), args);
+  }
+
+  private answerOf({ keys, queue, tokens }: AskRequest, { status, value }: DatedReply): AskReply {
+    if (status === GRANTED) return { status: 'granted', token: value, tokens };
+    if (status === PAST_DEADLINE) return { status: 'expired' };
+    // Nobody remembers how many were set aside with it.
+    if (status === GRANTED_BEFORE) return { status: 'granted', token: value, tokens: 1 };
+    // Others hold it: from now on it is worth while to be told.
+    if (queue) this.channel?.open(keys[0]);
+    return { status: 'held', queued: status === QUEUED, remainingMs: value === -1 ? Infinity : value };
+  }
+
+  /** Who waits in the queue has to hear of the lock: without a subscription it is passed over as dead. */
+  private mayQueue(owner: string, key: string, server: Server): boolean {
+    if (!this.channel?.hears(key, server)) return false;
+    this.queued.add(owner, key, this.clock.now());
+    return true;
+  }
+
+  private handedOver(message: HandOffMessage, from: RedisConnection, to: StoreListener): void {
+    const { owner, token: first, tokens, grantedAt, leaseMs } = message;
+    const key = this.queued.keyOf(owner);
+    // Told late: its release has been answered.
+    if (key === undefined) return;
+    const since = from.notAfter(grantedAt);
+    to.handedOver({ keys: [key], owner, token: first, tokens, grantedAt: since, leaseMs });
+  }
+}
+
+function releaseFailed(error: unknown): LockUnavailableError {
+  return unavailableBecause(error, 'a release');
+}
