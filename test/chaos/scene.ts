@@ -37,8 +37,11 @@ export class Scene {
     this.events.push({ kind: 'healed', fault, at: machineMs() });
   }
 
-  dataLost(): void {
-    this.events.push({ kind: 'dataLost', at: machineMs() });
+  /** Does what makes a server lose its data. */
+  async dataLost(how: () => Promise<unknown>): Promise<void> {
+    const at = machineMs();
+    await how();
+    this.events.push({ kind: 'dataLost', at, to: machineMs() });
   }
 
   async readClock(): Promise<void> {

@@ -67,8 +67,7 @@ const restartedEmpty: Fault = {
     await fleet.longHold(fleet.other(random), 2_000);
     await scene.sleep(1_100);
     scene.injected(this.name);
-    await scene.victim.server.restart();
-    scene.dataLost();
+    await scene.dataLost(() => scene.victim.server.restart());
     scene.healed(this.name);
     await scene.settle();
   },
@@ -88,8 +87,7 @@ const flushed: Fault = {
     await fleet.longHold(holder, 4_000);
     await fleet.looked(holder);
     scene.injected(this.name);
-    await Promise.all(scene.topology.servers.map(({ admin }) => admin.flushall()));
-    scene.dataLost();
+    await scene.dataLost(() => Promise.all(scene.topology.servers.map(({ admin }) => admin.flushall())));
     scene.healed(this.name);
     await fleet.entry((member) => member !== holder);
     await scene.settle();

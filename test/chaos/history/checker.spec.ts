@@ -29,7 +29,7 @@ const absent = (process: string, from: number, to: number | null): Event => ({
   to,
 });
 const clock = (at: number, server: number): Event => ({ kind: 'clock', at, server });
-const dataLost = (at: number): Event => ({ kind: 'dataLost', at });
+const dataLost = (at: number, to = at): Event => ({ kind: 'dataLost', at, to });
 const healed = (at: number): Event => ({ kind: 'healed', fault: 'any', at });
 
 /** A whole operation, in good order. */
@@ -155,6 +155,10 @@ describe('tokens', () => {
     expect(fallen([...readings, ...around])).toEqual([['a', 'b', false]]);
     expect(fallen([dataLost(25), ...around])).toEqual([['a', 'b', false]]);
     expect(fallen([...readings, dataLost(35), ...around])).toEqual([['a', 'b', false]]);
+    expect(fallen([...readings, dataLost(5), ...around])).toEqual([['a', 'b', false]]);
+    // It is known only between which moments a server that was restarted had forgotten all.
+    expect(fallen([...readings, dataLost(5, 12), ...around])).toEqual([['a', 'b', true]]);
+    expect(fallen([...readings, dataLost(28, 50), ...around])).toEqual([['a', 'b', true]]);
   });
 
   it('that are counted are excused where the data was lost', () => {

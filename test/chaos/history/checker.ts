@@ -98,8 +98,8 @@ function fallenTokensOf(holds: readonly Hold[], events: readonly Event[], tokens
 
 /** Whether tokens could not but fall: the data was lost, and the clock that would make up for it was set back before. */
 function excuses(events: readonly Event[], from: number, to: number, tokens: CheckTerms['tokens']): boolean {
-  const lostAt = events.find(({ kind, at }) => kind === 'dataLost' && at >= from && at <= to)?.at;
-  if (lostAt === undefined) return false;
+  const lost = events.some((event) => event.kind === 'dataLost' && event.to >= from && event.at <= to);
+  if (!lost) return false;
   return tokens === 'counter' || wentBack(events.filter((event) => event.kind === 'clock' && event.at <= to));
 }
 

@@ -50,8 +50,8 @@ export type HarnessEvent =
     }
   /** A server's clock was read. */
   | { readonly kind: 'clock'; readonly at: number; readonly server: number }
-  /** A server lost its data. */
-  | { readonly kind: 'dataLost'; readonly at: number }
+  /** A server lost its data, at some moment between these. */
+  | { readonly kind: 'dataLost'; readonly at: number; readonly to: number }
   /** Trouble begins, and ends: from here on things have to get well by themselves. */
   | { readonly kind: 'injected' | 'healed'; readonly fault: string; readonly at: number };
 
