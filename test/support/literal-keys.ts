@@ -1,5 +1,5 @@
 const CALL = /redis\.p?call\(\s*([^()]*(?:\([^()]*\)[^()]*)*)\)/g;
-const KEYLESS = /^'(?:TIME|PUBLISH|PUBSUB)'$/;
+const KEYLESS = /^'(?:TIME|S?PUBLISH|PUBSUB)'$/;
 const ALL_ARE_KEYS = /^'(?:EXISTS|DEL)'$/;
 const LITERAL = /^KEYS\[\d+\]$/;
 
