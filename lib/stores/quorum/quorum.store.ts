@@ -97,8 +97,9 @@ class QuorumStore implements LockStore {
   async ask(request: AskRequest): Promise<AskReply> {
     const { owner, expiresAt, leaseMs } = request;
     this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
+    if (this.isPast(expiresAt)) return { status: 'expired' };
     if (!this.assembled && !(await this.assemble(owner, expiresAt))) return { status: 'expired' };
-    if (this.tools.clock.now() >= expiresAt) return { status: 'expired' };
+    if (this.isPast(expiresAt)) return { status: 'expired' };
     this.roundCount += 1;
     const round = new AskRound(this.tools, request, this.roundCount);
     this.rounds.set(owner, round);
@@ -142,6 +143,10 @@ class QuorumStore implements LockStore {
   /** What was opened is closed by the module. */
   close(): Promise<void> {
     return Promise.resolve();
+  }
+
+  private isPast(moment: number): boolean {
+    return this.tools.clock.now() >= moment;
   }
 
   /** Whether a majority can be asked at once. */
