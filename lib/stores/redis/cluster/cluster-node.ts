@@ -1,10 +1,10 @@
-import type { Clock, Timer } from '../../core/clock.js';
-import { DatedAsks, NOT_SENT } from '../redis/dated-asks.js';
-import { EchoedSubscriber, type SubscriberListener } from '../redis/echoed-subscriber.js';
-import type { RedisClient, RedisPipeline, RedisSubscriber } from '../redis/redis-client.js';
-import { type ClusterNodeClient, ShardSubscriber } from '../redis/redis-cluster.js';
-import { RedisConnection } from '../redis/redis-connection.js';
-import type { Server } from './servers.js';
+import type { Clock, Timer } from '../../../core/clock.js';
+import { DatedAsks, NOT_SENT } from '../dated-asks.js';
+import { EchoedSubscriber, type SubscriberListener } from '../echoed-subscriber.js';
+import type { RedisClient, RedisPipeline, RedisSubscriber } from '../redis-client.js';
+import { type ClusterNodeClient, ShardSubscriber } from '../redis-cluster.js';
+import { RedisConnection } from '../redis-connection.js';
+import type { Server } from '../servers.js';
 
 /** What a node tells. */
 export interface NodeListener {
