@@ -81,12 +81,16 @@ export class ClusterNode implements Server {
     return this.redirected;
   }
 
-  /** Opens the connection for sharded channels, unless that was done already. */
-  subscribe(): void {
+  /**
+   * Opens the connection for sharded channels, unless that was done already.
+   *
+   * @param kind whether plain channels will do where the node is older than Redis 7, and has no sharded ones.
+   */
+  subscribe(kind: 'sharded' | 'sharded or plain' = 'sharded'): void {
     this.subscriber.open((): RedisSubscriber => {
       const copy = this.client.duplicate(SUBSCRIBER);
       copy.on('moved', () => this.tools.listener.moved(this));
-      return new ShardSubscriber(copy);
+      return new ShardSubscriber(copy, kind === 'sharded or plain');
     });
   }
 

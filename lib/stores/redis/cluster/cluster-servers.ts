@@ -2,7 +2,7 @@ import type { Clock } from '../../../core/clock.js';
 import { LockConfigError } from '../../../core/errors.js';
 import type { StoreListener } from '../../../core/lock-store.js';
 import type { RedisCluster } from '../redis-cluster.js';
-import { redirectionIn, toError, unavailableBecause } from '../redis-errors.js';
+import { type Redirection, redirectionIn, toError, unavailableBecause } from '../redis-errors.js';
 import type { RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { ClusterRoutes, type ShardListener } from './cluster-routes.js';
@@ -106,6 +106,11 @@ export class ClusterServers implements Servers {
   /** Where that node is. */
   addressOf(key: string): string | undefined {
     return this.routes.addressOf(this.slotOf(key));
+  }
+
+  /** Takes in what that node has answered to something else than a request of `run`. */
+  follow(key: string, redirection: Redirection): void {
+    this.routes.follow(this.slotOf(key), redirection, this.nodeOf(key));
   }
 
   /** Looks, in the background, where the keys are. */
