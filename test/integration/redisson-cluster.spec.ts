@@ -52,6 +52,24 @@ class Accounts {
     return { granted };
   }
 
+  /** Lets two wait for locks on one node; whoever goes leaves the other's subscription alone. */
+  async waitForTwo(): Promise<void> {
+    const names = ['{accounts}:1', '{accounts}:2'];
+    const locks = this.instance();
+    for (const name of names) await this.holdAsRedisson(name);
+    const owner = await this.here.cluster.ownerOf(names[0]);
+    const leaving = new AbortController();
+    const left = locks.acquire(names[0], { signal: leaving.signal }).catch(() => 'left');
+    const { granted: stays } = await this.wait(locks, names[1]);
+    const listening = () => Promise.all(names.map((name) => this.listeners(owner, name)));
+    await eventually('both listen', async () => (await listening()).join() === '1,1');
+    leaving.abort();
+    await left;
+    await eventually('one is left', async () => (await listening()).join() === '0,1');
+    await owner.admin.del(...names);
+    await (await stays).release();
+  }
+
   /** Nobody asks for a lock, for a moment. */
   async quiet(): Promise<void> {
     for (let asked = -1; asked !== (await this.asked()); await sleep(250)) asked = await this.asked();
@@ -187,6 +205,8 @@ describe('locks of Redisson in a cluster', () => {
     expect(here.warnings).toEqual([]);
   });
 
+  it('are listened for one by one', () => accounts.waitForTwo());
+
   it('leave neither a subscription nor a connection behind', async () => {
     const name = 'nestjs-redis-lock:hand-offs';
     const lock = await accounts.instance().acquire(NAME);
@@ -280,6 +300,20 @@ describe('locks of Redisson in a cluster', () => {
       expect(here.warnings).toEqual([]);
     });
 
+    it('are listened for there at once, although the client knows of no move', async () => {
+      const client = here.client();
+      await client.ping();
+      // Its table stays as it was.
+      client.refreshSlotsCache = (done) => done?.();
+      const lock = await accounts.instance().acquire(NAME);
+      const { granted } = await accounts.wait(accounts.instance({ redis: client }));
+      await here.cluster.migrate(NAME, to);
+      await eventually('it listens there', async () => (await accounts.listeners(to, NAME)) === 1, BY_MESSAGE_MS);
+      await accounts.quiet();
+      await (await handedOver(lock, granted)).release();
+      expect(here.warnings).toEqual([]);
+    });
+
     it('and move back are listened for where they were', async () => {
       const lock = await accounts.instance().acquire(NAME);
       const { granted } = await accounts.wait(accounts.instance());
@@ -326,6 +360,8 @@ describe('locks of Redisson in a cluster before Redis 7', () => {
     expect(heard).toEqual([['0'], ['0'], ['0']]);
     expect(here.warnings).toEqual([]);
   });
+
+  it('are listened for one by one', () => accounts.waitForTwo());
 
   it('wake who waits for them, wherever they are told of', async () => {
     const { admin } = await accounts.holdAsRedisson();
