@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Redis } from 'ioredis';
 import { type ClusterMember, RedisCluster } from '../support/redis/index.js';
 import { eventually } from '../support/redis-locks.js';
 import { buildJava } from './maven.js';
@@ -27,6 +29,15 @@ async function started(): Promise<readonly [java: Peer, node: Peer, other: Peer]
   return all;
 }
 
+function channelOf(name: string): string {
+  return name.includes('{') ? `redisson_lock__channel:${name}` : `redisson_lock__channel:{${name}}`;
+}
+
+async function shardListeners(admin: Redis, channel: string): Promise<number> {
+  const [, listeners] = (await admin.call('PUBSUB', 'SHARDNUMSUB', channel)) as [string, number];
+  return listeners;
+}
+
 /** Reads and writes a counter apart, in all of them. */
 async function count(): Promise<void> {
   const all = await started();
@@ -42,8 +53,7 @@ async function wakeEachOther(listeners: (node: ClusterMember, channel: string) =
   const wokenMs: number[] = [];
   for (const name of NAMES) {
     const owner = await cluster.ownerOf(name);
-    const channel = name.includes('{') ? `redisson_lock__channel:${name}` : `redisson_lock__channel:{${name}}`;
-    const listening = async () => (await listeners(owner, channel)) === 1;
+    const listening = async () => (await listeners(owner, channelOf(name))) === 1;
     wokenMs.push(await wakeUpMs(java, node, name, listening));
     await eventually('nobody listens', async () => !(await listening()));
     wokenMs.push(await wakeUpMs(node, java, name, listening));
@@ -66,10 +76,7 @@ describe('beside the real Redisson in a cluster', () => {
     onJava(async () => {
       const owners = await Promise.all(NAMES.map((name) => cluster.ownerOf(name)));
       expect(new Set(owners).size).toBe(3);
-      await wakeEachOther(async ({ admin }, channel) => {
-        const [, listeners] = (await admin.call('PUBSUB', 'SHARDNUMSUB', channel)) as [string, number];
-        return listeners;
-      });
+      await wakeEachOther(({ admin }, channel) => shardListeners(admin, channel));
     }),
   );
 
@@ -83,6 +90,30 @@ describe('beside the real Redisson in a cluster', () => {
         await peer.call('unlock', 'account-1');
       }
       expect(tokens).toEqual([1, 2, 3, 4, 5]);
+    }),
+  );
+
+  it(
+    'a lock whose slot moves while Java holds it stays its, and its release is heard there',
+    onJava(async () => {
+      const [name] = NAMES;
+      const [java, node] = await started();
+      await java.call('lock', name);
+      const granted = node.call('lock', name);
+      const listening = async ({ admin }: ClusterMember) => (await shardListeners(admin, channelOf(name))) === 1;
+      const from = await cluster.ownerOf(name);
+      await eventually('it listens', () => listening(from));
+      const fields = await from.admin.hgetall(name);
+      const to = await cluster.otherThan(name);
+      await cluster.migrate(name, to);
+      await eventually('it listens there', () => listening(to));
+      await sleep(500);
+      expect(await to.admin.hgetall(name)).toEqual(fields);
+      const releasedAt = performance.now();
+      await java.call('unlock', name);
+      await granted;
+      expect(performance.now() - releasedAt).toBeLessThan(WOKEN_WITHIN_MS);
+      await node.call('unlock', name);
     }),
   );
 });
