@@ -36,10 +36,11 @@ async function onRedis(
 
 let cluster: RedisCluster;
 
-async function onCluster(): Promise<StoreUnderTest> {
+async function onCluster(factory: StoreFactory): Promise<StoreUnderTest> {
   const redis = new Cluster([...cluster.nodes]);
+  await redis.ping();
   const clock = new SystemClock();
-  const store = token()({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber: unused, open: unused });
+  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber: unused, open: unused });
   return {
     store,
     clock,
@@ -92,14 +93,24 @@ describe('token store that waits for replicas', () => {
   registerStoreContract({ createStore, describe, it });
 });
 
-describe('token store in a cluster', () => {
+describe('in a cluster', () => {
   beforeAll(async () => {
     cluster = await RedisCluster.start({ replicas: false });
   }, 30_000);
 
   afterAll(() => cluster.close());
 
-  registerStoreContract({ createStore: onCluster, describe, it });
+  describe('token store', () => {
+    registerStoreContract({ createStore: () => onCluster(token()), describe, it });
+  });
+
+  describe('redisson store', () => {
+    registerStoreContract({ createStore: () => onCluster(redisson()), describe, it });
+  });
+
+  describe('redisson store with fencing', () => {
+    registerStoreContract({ createStore: () => onCluster(redisson({ fencing: true })), describe, it });
+  });
 });
 
 describe('redisson store', () => {

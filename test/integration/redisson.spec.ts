@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -7,6 +5,7 @@ import { LockConfigError, type LockService, type RedisLockModuleOptions, redisso
 import { RedisProxy } from '../support/proxy.js';
 import { startRedis, type RedisServer } from '../support/redis/index.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
+import { redissonCommands } from '../support/redisson-commands.js';
 import { RequestLog } from '../support/request-log.js';
 import { twoWays } from '../support/two-ways.js';
 
@@ -467,9 +466,7 @@ function asGuest(): string {
 }
 
 describe('a user with an ACL', () => {
-  const page = readFileSync(join(__dirname, '../../docs/algorithms.md'), 'utf8');
-  const wants = /What it costs in permissions: ([^]*?)\. A client/.exec(page)?.[1] ?? '';
-  const listed = [...wants.matchAll(/`([A-Z]+)`/g)].map(([, command]) => `+${command.toLowerCase()}`);
+  const listed = redissonCommands();
 
   it('may do all with what the documentation lists', async () => {
     expect(listed).toContain('+hexists');

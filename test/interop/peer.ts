@@ -20,7 +20,7 @@ export class Peer {
     });
   }
 
-  /** A JVM with Redisson. */
+  /** A JVM with Redisson. @param url of one Redis, or those of a cluster's nodes with commas between them. */
   static java(url: string, leaseMs = 30_000): Promise<Peer> {
     const classpath = `${join(CLASSES, 'classes')}:${join(CLASSES, 'lib', '*')}`;
     return Peer.started('java', ['-cp', classpath, 'Peer', url, String(leaseMs)]);

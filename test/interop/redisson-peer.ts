@@ -2,16 +2,24 @@
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
-import { Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import type { Lock } from '../../lib/core/lock.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { redisson } from '../../lib/stores/redisson/redisson.store.js';
 
-const [url, ttlMs] = process.argv.slice(2);
+const [addresses, ttlMs] = process.argv.slice(2);
+const nodes = addresses.split(',');
+const [url] = nodes;
+const inCluster = nodes.length > 1;
 
 Logger.overrideLogger(false);
-const client = new Redis(url);
-const common = { redis: url, ttlMs: Number(ttlMs), waitMs: Infinity, key: (resource: string) => resource };
+const client = inCluster ? new Cluster(nodes) : new Redis(url);
+const common = {
+  redis: inCluster ? { nodes } : url,
+  ttlMs: Number(ttlMs),
+  waitMs: Infinity,
+  key: (resource: string) => resource,
+};
 const plain = LockRuntime.start({ ...common, store: redisson() });
 const fenced = LockRuntime.start({ ...common, store: redisson({ fencing: true }) });
 for (const runtime of [plain, fenced]) runtime.connect();

@@ -3,16 +3,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { Redis } from 'ioredis';
 import { startRedis, type RedisServer } from '../support/redis/index.js';
 import { eventually } from '../support/redis-locks.js';
-import { buildJava, missingForJava } from './maven.js';
+import { buildJava } from './maven.js';
+import { missing, onJava, say, wakeUpMs, WOKEN_WITHIN_MS } from './on-java.js';
 import { Peer } from './peer.js';
 
 const NAME = 'account-1';
 const CHANNEL = 'redisson_lock__channel:{account-1}';
 
-/** Both wait for much longer by themselves: ours for 1.5 s at least, Redisson for the rest of the lease. */
-const WOKEN_WITHIN_MS = 500;
-
-const missing = missingForJava();
 let server: RedisServer;
 let admin: Redis;
 const peers: Peer[] = [];
@@ -31,20 +28,6 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** A test that needs Java: elsewhere it may be missing, in CI it must not. */
-function onJava(body: () => Promise<void>): () => Promise<void> {
-  if (missing === undefined) return body;
-  return () => {
-    if (process.env['CI'] === 'true') throw new Error(`${missing} is missing: install JDK 17 and Maven`);
-    say(`NOT RUN, because ${missing} is missing: ${expect.getState().currentTestName}`);
-    return Promise.resolve();
-  };
-}
-
-function say(line: string): void {
-  process.stdout.write(`${line}\n`);
-}
-
 async function started<T extends readonly Promise<Peer>[]>(...starting: T) {
   const all = await Promise.all(starting);
   peers.push(...all);
@@ -53,20 +36,6 @@ async function started<T extends readonly Promise<Peer>[]>(...starting: T) {
 
 async function listeners(channel = CHANNEL): Promise<number> {
   return ((await admin.pubsub('NUMSUB', channel)) as [string, number])[1];
-}
-
-/** Lets one wait for what the other holds; answers how long after the release it had the lock. */
-async function wakeUpMs(holder: Peer, waiter: Peer, name = NAME, channel = CHANNEL): Promise<number> {
-  await holder.call('lock', name);
-  const granted = waiter.call('lock', name);
-  await eventually('it listens', async () => (await listeners(channel)) === 1);
-  await sleep(500);
-  const releasedAt = performance.now();
-  await holder.call('unlock', name);
-  await granted;
-  const wokenMs = performance.now() - releasedAt;
-  await waiter.call('unlock', name);
-  return wokenMs;
 }
 
 describe('beside the real Redisson', () => {
@@ -95,7 +64,8 @@ describe('beside the real Redisson', () => {
         [NAME, CHANNEL],
         ['{accounts}:1', 'redisson_lock__channel:{accounts}:1'],
       ]) {
-        wokenMs.push(await wakeUpMs(java, node, name, channel), await wakeUpMs(node, java, name, channel));
+        const listens = async () => (await listeners(channel)) === 1;
+        wokenMs.push(await wakeUpMs(java, node, name, listens), await wakeUpMs(node, java, name, listens));
         await eventually('nobody listens', async () => (await listeners(channel)) === 0);
       }
       say(`woken after ${wokenMs.map((ms) => ms.toFixed(1)).join(', ')} ms (Node, JVM, Node, JVM)`);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Command } from 'ioredis';
-import { hashTagOf, slotOfTag } from '../../lib/stores/token/hash-slot.js';
+import { hashTagOf, slotOfTag } from '../../lib/stores/redis/cluster/hash-slot.js';
 
 const slotOf = (key: string): number => slotOfTag(hashTagOf(key));
 

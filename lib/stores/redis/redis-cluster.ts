@@ -1,5 +1,6 @@
 import { LockConfigError } from '../../core/errors.js';
 import type { RedisClient, RedisPipeline, RedisSubscriber } from './redis-client.js';
+import { isShardingMissing } from './redis-errors.js';
 
 /** What is used of ioredis' client of a cluster, of version 5 or 6: its nodes, and which has which slot. */
 export interface RedisCluster {
@@ -47,10 +48,13 @@ export interface AskingPipeline {
 }
 
 /** A connection to one node, for sharded channels. */
-export interface ShardClient extends Omit<RedisSubscriber, 'subscribe' | 'unsubscribe' | 'on'> {
+export interface ShardClient extends Omit<RedisSubscriber, 'on'> {
   ssubscribe(channel: string): Promise<unknown>;
   sunsubscribe(channel: string): Promise<unknown>;
-  on(event: 'ready' | 'close' | 'end' | 'error' | 'smessage' | 'moved', listener: (...args: never[]) => void): unknown;
+  on(
+    event: 'ready' | 'close' | 'end' | 'error' | 'message' | 'smessage' | 'moved',
+    listener: (...args: never[]) => void,
+  ): unknown;
 }
 
 export function isCluster(client: object): client is RedisCluster {
@@ -60,12 +64,21 @@ export function isCluster(client: object): client is RedisCluster {
 /** @throws LockConfigError where the client is of a cluster. */
 export function refuseCluster(client: object, store: string): void {
   if (!isCluster(client)) return;
-  throw new LockConfigError(`redis is a Cluster, which store ${store} cannot use; allowed is one Redis, or token().`);
+  throw new LockConfigError(
+    `redis is a Cluster, which store ${store} cannot use; allowed is one Redis, or token() or redisson().`,
+  );
 }
 
 /** Sharded channels, subscribed like others. */
 export class ShardSubscriber implements RedisSubscriber {
-  constructor(private readonly client: ShardClient) {}
+  /** What was subscribed as plain channels. */
+  private readonly plain = new Set<string>();
+
+  /** @param plainToo whether plain channels will do where the server has no sharded ones. */
+  constructor(
+    private readonly client: ShardClient,
+    private readonly plainToo: boolean,
+  ) {}
 
   get status(): string {
     return this.client.status;
@@ -76,11 +89,18 @@ export class ShardSubscriber implements RedisSubscriber {
   }
 
   subscribe(channel: string): Promise<unknown> {
-    return this.client.ssubscribe(channel);
+    this.plain.delete(channel);
+    const subscribed = this.client.ssubscribe(channel);
+    if (!this.plainToo) return subscribed;
+    return subscribed.catch((error: unknown) => {
+      if (!isShardingMissing(error)) throw error;
+      this.plain.add(channel);
+      return this.client.subscribe(channel);
+    });
   }
 
   unsubscribe(channel: string): Promise<unknown> {
-    return this.client.sunsubscribe(channel);
+    return this.plain.delete(channel) ? this.client.unsubscribe(channel) : this.client.sunsubscribe(channel);
   }
 
   ping(): Promise<unknown> {
@@ -88,7 +108,8 @@ export class ShardSubscriber implements RedisSubscriber {
   }
 
   on(event: 'ready' | 'close' | 'end' | 'error' | 'message', listener: (...args: never[]) => void): unknown {
-    return this.client.on(event === 'message' ? 'smessage' : event, listener);
+    if (event === 'message') this.client.on('smessage', listener);
+    return this.client.on(event, listener);
   }
 
   disconnect(reconnect?: boolean): void {

@@ -100,6 +100,11 @@ export function isScriptMissing(error: unknown): boolean {
   return messageOf(error).startsWith('NOSCRIPT');
 }
 
+/** The server has no sharded channels: it is older than Redis 7. */
+export function isShardingMissing(error: unknown): boolean {
+  return /unknown command '?`?ssubscribe/i.test(messageOf(error));
+}
+
 /** The server takes EVAL at most. */
 export function isEvalShaRefused(error: unknown): boolean {
   return /(unknown command|NOPERM|not allowed).*evalsha/i.test(messageOf(error));

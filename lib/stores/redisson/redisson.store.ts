@@ -10,11 +10,10 @@ import type {
   StoreCapabilities,
   StoreListener,
 } from '../../core/lock-store.js';
-import { DatedAsks, type DatedReply, PAST_DEADLINE } from '../redis/dated-asks.js';
-import { refuseCluster } from '../redis/redis-cluster.js';
-import { RedisConnection } from '../redis/redis-connection.js';
+import { type DatedReply, PAST_DEADLINE } from '../redis/dated-asks.js';
 import { unavailableBecause } from '../redis/redis-errors.js';
 import { wholeMs } from '../redis/redis-script.js';
+import type { Server } from '../redis/servers.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { Courtesy } from './courtesy.js';
 import { fencingOf, type RedissonStoreOptions } from './redisson-options.js';
@@ -30,11 +29,12 @@ import {
   releaseScript,
   tokenKeyOf,
 } from './redisson-scripts.js';
-import { UnlockMessages } from './unlock-messages.js';
+import { redissonServers, type RedissonServers } from './redisson-servers.js';
+import type { UnlockMessages } from './unlock-messages.js';
 
 /**
  * Locks that are shared with applications in Java which use Redisson 4 (`RLock`, or `RFencedLock` by `fencing: true`), on one
- * Redis from 6.2 on. The lock's name there is the key here: see the `key` option of the module.
+ * Redis from 6.2 on, or each on the node of a cluster that has its slot. The lock's name there is the key here: see the `key` option of the module.
  *
  * Who waits is woken by Redisson's messages, in no order. A wake-up that gets lost is made up for after three seconds at
  * most, or when the holder's lease is over. It promises what Redisson does: exclusion while the server keeps its data.
@@ -51,31 +51,24 @@ export function redisson(options: RedissonStoreOptions = {}): StoreFactory {
 class RedissonStore implements LockStore {
   readonly capabilities: StoreCapabilities;
 
-  private readonly connection: RedisConnection;
-  private readonly asks: DatedAsks;
+  private readonly servers: RedissonServers;
   private readonly owners = new RedissonOwners();
-  private readonly keyPrefix: string;
   private readonly courtesy: Courtesy;
   private messages: UnlockMessages | undefined;
   private refused: (why: string) => void = () => undefined;
 
   constructor(
     private readonly fencing: boolean,
-    private readonly context: StoreContext,
+    context: StoreContext,
   ) {
-    const { clock, requestTimeoutMs } = context;
-    const client = context.redis();
-    refuseCluster(client, 'redisson()');
-    this.keyPrefix = client.options?.keyPrefix ?? '';
-    if (fencing && this.keyPrefix !== '') {
+    this.servers = redissonServers(context);
+    if (fencing && this.servers.prefix !== '') {
       const advice = 'a client without it, and a `key` function that gives the whole name';
       throw new LockConfigError(
         `redisson: fencing and a client with keyPrefix exclude each other; allowed is ${advice}.`,
       );
     }
-    this.connection = new RedisConnection(client, clock, requestTimeoutMs);
-    this.asks = new DatedAsks(this.connection, clock);
-    this.courtesy = new Courtesy(clock, requestTimeoutMs);
+    this.courtesy = new Courtesy(context.clock, context.requestTimeoutMs);
     this.capabilities = {
       queue: false,
       fencing,
@@ -87,29 +80,29 @@ class RedissonStore implements LockStore {
   }
 
   listen(listener: StoreListener): () => void {
-    const { clock, requestTimeoutMs } = this.context;
     let warned = false;
     this.refused = (why) => {
       if (!warned) listener.degraded(`Waiting for locks costs more requests, because releases are not told: ${why}`);
       warned = true;
     };
-    // Of the name of a lock's channel, so that what may be heard of locks may be heard of this; no lock has that name.
-    const echo = channelOf(`nestjs-redis-lock:${listener.instanceId}`);
-    const connect = () => this.context.subscriber();
     const events = { freed: (key: string) => listener.freed(key), refused: (why: string) => this.refused(why) };
-    this.messages = new UnlockMessages(echo, this.connection, clock, requestTimeoutMs, connect, events);
-    return this.connection.listen(listener, this.messages.follower);
+    const heard = this.servers.listen(listener, events);
+    this.messages = heard.messages;
+    return () => heard.stop();
   }
 
   async ask(request: AskRequest): Promise<AskReply> {
     const { keys, owner } = request;
     const [key] = keys;
     let news: number | undefined;
-    const run = (deadline: string) => {
-      news = this.messages?.newsOf(key);
-      return this.run(request, deadline);
+    const send = (server: Server): Promise<DatedReply> => {
+      const run = (deadline: string) => {
+        news = this.messages?.newsOf(key);
+        return this.run(request, server, deadline);
+      };
+      return server.asks.send(request, run, this.courtesy.before(key));
     };
-    const { status, value } = await this.asks.send(request, run, this.courtesy.before(key));
+    const { status, value } = await this.servers.run(key, send);
     if (status === PAST_DEADLINE) return { status: 'expired' };
     if (status === GRANTED) {
       this.messages?.left(key, owner);
@@ -119,14 +112,12 @@ class RedissonStore implements LockStore {
     return { status: 'held', queued, remainingMs: value === -1 ? Infinity : value };
   }
 
-  release({ keys, owner, keepMs }: ReleaseRequest): Promise<boolean> {
+  release(request: ReleaseRequest): Promise<boolean> {
+    const { keys, owner } = request;
     const [key] = keys;
     this.messages?.left(key, owner);
-    if (this.asks.callOff(owner)) return Promise.resolve(false);
-    // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
-    if (!this.connection.ready) return Promise.reject(releaseFailed(new Error('there is no connection')));
-    const args = [this.owners.fieldOf(owner), String(keepMs), this.channelOf(key)];
-    const answer = releaseScript.run(this.connection, [key], args);
+    if (this.servers.callOff(owner)) return Promise.resolve(false);
+    const answer = this.servers.run(key, (server) => this.releaseAt(server, request));
     // One of those who were told may have been ourselves.
     const ourselves = this.messages?.newsOf(key) === undefined ? 0 : 1;
     this.courtesy.after(
@@ -146,16 +137,17 @@ class RedissonStore implements LockStore {
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     const calls = requests.map(({ keys, owner, leaseMs }) => ({
-      keys,
+      key: keys[0],
       args: [this.owners.fieldOf(owner), wholeMs(leaseMs)],
     }));
-    const replies = await extendScript.runAll(this.connection, calls);
+    const replies = await this.servers.runAll(extendScript, calls);
     return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
   }
 
   async inspect(key: string): Promise<HolderInfo | null> {
     try {
-      const info = await this.scripts.inspect.run(this.connection, this.keysOf(key), []);
+      const look = ({ connection }: Server) => this.scripts.inspect.run(connection, this.keysOf(key), []);
+      const info = await this.servers.run(key, look);
       return info === null ? null : { ...info, holder: this.owners.holderOf(info.holder) };
     } catch (error) {
       throw unavailableBecause(error, 'a look at a lock');
@@ -167,9 +159,17 @@ class RedissonStore implements LockStore {
     return Promise.resolve();
   }
 
-  private run({ keys, owner, leaseMs }: AskRequest, deadline: string): Promise<DatedReply> {
+  private run({ keys, owner, leaseMs }: AskRequest, { connection }: Server, deadline: string): Promise<DatedReply> {
     const args = [this.owners.fieldOf(owner), wholeMs(leaseMs), deadline];
-    return this.scripts.ask.run(this.connection, this.keysOf(keys[0]), args);
+    return this.scripts.ask.run(connection, this.keysOf(keys[0]), args);
+  }
+
+  private releaseAt({ connection, accepting }: Server, { keys, owner, keepMs }: ReleaseRequest): Promise<number> {
+    const [key] = keys;
+    // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
+    if (!accepting) return Promise.reject(new Error('there is no connection'));
+    const args = [this.owners.fieldOf(owner), String(keepMs), this.channelOf(key), ...this.servers.releaseArgs];
+    return releaseScript.run(connection, [this.servers.keyOf(key)], args);
   }
 
   private get scripts() {
@@ -177,12 +177,13 @@ class RedissonStore implements LockStore {
   }
 
   private keysOf(key: string): readonly string[] {
-    return this.fencing ? [key, tokenKeyOf(key)] : [key];
+    const names = this.fencing ? [key, tokenKeyOf(key)] : [key];
+    return names.map((name) => this.servers.keyOf(name));
   }
 
   /** The client's prefix is put before keys, not before channels. */
   private channelOf(key: string): string {
-    return channelOf(this.keyPrefix + key);
+    return channelOf(this.servers.prefix + key);
   }
 }
 

@@ -1,10 +1,7 @@
 import type { Clock, Timer } from '../../core/clock.js';
-import { luaScripts } from '../../lua/index.js';
-import { EchoedSubscriber, type SubscriberListener } from '../redis/echoed-subscriber.js';
-import type { RedisSubscriber } from '../redis/redis-client.js';
-import type { Follower, RedisConnection } from '../redis/redis-connection.js';
-import { unavailableBecause } from '../redis/redis-errors.js';
-import { RedisScript } from '../redis/redis-script.js';
+import { redirectionIn, unavailableBecause } from '../redis/redis-errors.js';
+import { UnlockEar } from './unlock-ear.js';
+import type { UnlockSource, UnlockSourceListener, UnlockSources } from './unlock-sources.js';
 
 /** Who wants to know of releases. */
 export interface UnlockListener {
@@ -17,47 +14,30 @@ export interface UnlockListener {
 /** Redisson's: one waiter of each process may go on, or all of them may. Here each process has but one. */
 const UNLOCKED = new Set(['0', '1']);
 
-const echoScript = new RedisScript(luaScripts.listenEcho, Number);
-
 /** A subscription outlives the last who waited for its key by this much, so that a busy key is not subscribed again and again. */
 const LINGER_MS = 1_000;
 
-/** A key that somebody waits for, or did a moment ago. */
-interface Ear {
-  readonly key: string;
-  readonly channel: string;
-  /** `noted`: refused once; who waits will ask again, who does not costs no subscription. */
-  state: 'noted' | 'subscribing' | 'open' | 'refused';
-  /** Changes with everything that is heard, and each time that the ear opens. */
-  news: number;
-  /** Owners who were told that they will hear of the key. */
-  readonly waiting: Set<string>;
-  usedAt: number;
-}
+/** Nodes of a cluster that do not agree send whoever subscribes to and fro, for a moment. */
+const PAUSE_MS = 50;
 
 /**
- * Hears of releases by Redisson's messages: one connection, and a subscription for each key that somebody waits for here. A
- * subscription is made at the second refusal of a key, so that who only tries once costs none, and is dropped a moment
- * after nobody waits for the key any more.
+ * Hears of releases by Redisson's messages: one connection to each server that has locks, and there a subscription for each
+ * key that somebody waits for here. A subscription is made at the second refusal of a key, so that who only tries once costs
+ * none, and is dropped a moment after nobody waits for the key any more. Where a key has gone to another server, it follows.
  */
-export class UnlockMessages implements SubscriberListener {
-  private readonly subscriber: EchoedSubscriber;
-  private readonly ears = new Map<string, Ear>();
-  private readonly byChannel = new Map<string, Ear>();
+export class UnlockMessages implements UnlockSourceListener {
+  private readonly ears = new Map<string, UnlockEar>();
+  private readonly byChannel = new Map<string, UnlockEar>();
+  private readonly bySource = new Map<UnlockSource, Set<UnlockEar>>();
   private news = 0;
   private sweeper: Timer | undefined;
   private closed = false;
 
   constructor(
-    private readonly echoChannel: string,
-    private readonly connection: RedisConnection,
     private readonly clock: Clock,
-    patienceMs: number,
-    private readonly connect: () => RedisSubscriber | undefined,
     private readonly listener: UnlockListener,
-  ) {
-    this.subscriber = new EchoedSubscriber(echoChannel, connection, clock, patienceMs, this);
-  }
+    private readonly sources: UnlockSources,
+  ) {}
 
   /** A number that is another one after each message about the key; undefined while none would be heard. */
   newsOf(key: string): number | undefined {
@@ -77,10 +57,10 @@ export class UnlockMessages implements SubscriberListener {
       return false;
     }
     ear.usedAt = this.clock.now();
-    if (ear.state === 'noted' || ear.state === 'subscribing') this.subscribe(ear);
+    if (ear.state === 'noted' || ear.state === 'subscribing' || this.strayed(ear)) this.subscribe(ear);
     if (ear.state !== 'open') return false;
     ear.waiting.add(owner);
-    this.subscriber.check();
+    ear.source?.subscriber.check();
     // What came beside the answer may have told of a later release, which nobody tells of again. Once the owner has the answer.
     if (ear.news !== news) this.clock.schedule(0, () => this.listener.freed(key));
     return true;
@@ -91,72 +71,109 @@ export class UnlockMessages implements SubscriberListener {
     this.ears.get(key)?.waiting.delete(owner);
   }
 
-  /** Its connection goes where the one that asks for locks goes. */
-  get follower(): Follower {
-    return this.subscriber;
-  }
-
   close(): void {
     this.closed = true;
     this.sweeper?.cancel();
-    this.subscriber.close();
+    for (const ear of this.ears.values()) this.drop(ear);
+    this.sources.close();
   }
 
-  linked(): void {
-    for (const ear of this.ears.values()) if (ear.state === 'subscribing') void this.subscribeNow(ear);
+  linked(source: UnlockSource): void {
+    for (const ear of this.earsAt(source)) if (ear.state === 'subscribing') void this.subscribeAt(source, ear);
   }
 
-  lost(): void {
+  lost(source: UnlockSource): void {
     // What was refused may be allowed by now, or somewhere else.
-    for (const ear of this.ears.values()) if (ear.state !== 'noted') ear.state = 'subscribing';
+    for (const ear of this.earsAt(source)) ear.state = 'subscribing';
   }
 
-  message(channel: string, message: string): void {
+  message(source: UnlockSource, channel: string, message: string): void {
     const ear = this.byChannel.get(channel);
-    if (ear === undefined || !UNLOCKED.has(message)) return;
-    this.tell(ear);
+    if (ear?.source === source && UNLOCKED.has(message)) this.tell(ear);
   }
 
   refused(why: string): void {
     this.listener.refused(why);
   }
 
+  /** The server has taken channels away, and nobody knows which. */
+  moved(source: UnlockSource): void {
+    for (const ear of this.earsAt(source)) {
+      // One that is on its way may have been subscribed, and taken away, in one breath.
+      if (ear.state !== 'open' && ear.state !== 'subscribing') continue;
+      ear.state = 'subscribing';
+      if (source.subscriber.linked) void this.subscribeAt(source, ear);
+    }
+  }
+
+  /** Keys may be elsewhere than before. */
+  rerouted(): void {
+    for (const ear of this.ears.values()) if (this.strayed(ear)) this.subscribe(ear);
+  }
+
+  /** It is not where its key is, as far as is known. */
+  private strayed({ key, source }: UnlockEar): boolean {
+    return source !== undefined && source !== (this.sources.of(key) ?? source);
+  }
+
   private note(key: string, channel: string): void {
-    const ear: Ear = { key, channel, state: 'noted', news: 0, waiting: new Set(), usedAt: this.clock.now() };
+    const ear = new UnlockEar(key, channel, this.clock.now());
     this.ears.set(key, ear);
     this.byChannel.set(channel, ear);
     this.sweepLater();
   }
 
-  private subscribe(ear: Ear): void {
-    const underWay = ear.state === 'subscribing' && this.subscriber.linked;
+  private subscribe(ear: UnlockEar): void {
+    const source = this.sources.of(ear.key);
+    if (source === undefined) return;
+    const underWay = ear.state === 'subscribing' && ear.source === source && source.subscriber.linked;
     if (underWay) return;
+    if (ear.source !== source) this.move(ear, source);
     ear.state = 'subscribing';
-    this.subscriber.open(this.connect, () => echoScript.run(this.connection, [], [this.echoChannel]));
+    source.subscribe('sharded or plain');
     // Otherwise it is subscribed as soon as there is a connection.
-    if (this.subscriber.linked) void this.subscribeNow(ear);
+    if (source.subscriber.linked) void this.subscribeAt(source, ear);
   }
 
-  private async subscribeNow(ear: Ear): Promise<void> {
+  private async subscribeAt(source: UnlockSource, ear: UnlockEar): Promise<void> {
     try {
-      await this.subscriber.subscribe(ear.channel);
+      await source.subscriber.subscribe(ear.channel);
     } catch (error) {
-      const { permanent, message } = unavailableBecause(error, 'pub/sub');
-      if (!permanent) return;
-      ear.state = 'refused';
-      this.listener.refused(message);
-      return;
+      return this.failed(source, ear, error);
     }
-    if (ear.state !== 'subscribing' || !this.subscriber.linked) return;
+    if (ear.state !== 'subscribing' || ear.source !== source || !source.subscriber.linked) return;
     ear.state = 'open';
     // What was released before is not told any more: whoever waits asks once more.
     this.tell(ear);
   }
 
-  private tell(ear: Ear): void {
+  private failed(source: UnlockSource, ear: UnlockEar, error: unknown): void {
+    if (ear.source !== source) return;
+    const redirection = redirectionIn(error);
+    if (redirection !== undefined) {
+      ear.state = 'noted';
+      if (this.sources.of(ear.key) === source) this.sources.follow(ear.key, redirection);
+      this.clock.schedule(PAUSE_MS, () => this.retry(ear), true);
+      return;
+    }
+    const { permanent, message } = unavailableBecause(error, 'pub/sub');
+    if (!permanent) return;
+    ear.state = 'refused';
+    this.listener.refused(message);
+  }
+
+  private retry(ear: UnlockEar): void {
+    if (this.ears.get(ear.key) === ear && ear.state === 'noted') this.subscribe(ear);
+  }
+
+  private tell(ear: UnlockEar): void {
     this.news += 1;
     ear.news = this.news;
     this.listener.freed(ear.key);
+  }
+
+  private earsAt(source: UnlockSource): readonly UnlockEar[] {
+    return [...(this.bySource.get(source) ?? [])];
   }
 
   private sweepLater(): void {
@@ -172,9 +189,29 @@ export class UnlockMessages implements SubscriberListener {
     if (this.ears.size > 0) this.sweepLater();
   }
 
-  private drop(ear: Ear): void {
+  private drop(ear: UnlockEar): void {
     this.ears.delete(ear.key);
     this.byChannel.delete(ear.channel);
-    if (ear.state === 'open' || ear.state === 'subscribing') this.subscriber.unsubscribe(ear.channel);
+    this.leave(ear);
+  }
+
+  private move(ear: UnlockEar, source: UnlockSource): void {
+    this.leave(ear);
+    ear.source = source;
+    const others = this.bySource.get(source);
+    if (others === undefined) this.bySource.set(source, new Set([ear]));
+    else others.add(ear);
+  }
+
+  private leave(ear: UnlockEar): void {
+    const { source } = ear;
+    if (source === undefined) return;
+    ear.source = undefined;
+    source.subscriber.unsubscribe(ear.channel);
+    const others = this.bySource.get(source);
+    others?.delete(ear);
+    if (others === undefined || others.size > 0) return;
+    this.bySource.delete(source);
+    this.sources.idle(source);
   }
 }

@@ -1,13 +1,15 @@
 import type { Clock, Timer } from '../../core/clock.js';
 import { redirectionIn, unavailableBecause } from '../redis/redis-errors.js';
-import type { ClusterNode } from './cluster-node.js';
-import type { ShardListener } from './cluster-routes.js';
+import type { ClusterNode } from '../redis/cluster/cluster-node.js';
+import type { ShardListener } from '../redis/cluster/cluster-routes.js';
 import { decode, type HandOffListener, type HandOffs, listenScript } from './hand-off-channel.js';
-import type { Server, Servers } from './servers.js';
+import type { Server } from '../redis/servers.js';
 import { ShardEar } from './shard-ear.js';
 
 /** Where the locks are. */
-interface Places extends Pick<Servers, 'keysOf' | 'handOffArgs'> {
+interface Places {
+  keysOf(key: string): readonly string[];
+  handOffArgs(key: string): readonly string[];
   nodeOf(key: string): ClusterNode | undefined;
   addressOf(key: string): string | undefined;
   refresh(): void;

@@ -1,5 +1,5 @@
 import type { Timer } from '../../core/clock.js';
-import type { ClusterNode } from './cluster-node.js';
+import type { ClusterNode } from '../redis/cluster/cluster-node.js';
 
 /** `idle`: opened at the next ask. `waiting` for a connection. `proving`: waits for the echo. `refused` by the node. */
 type EarState = 'idle' | 'waiting' | 'subscribing' | 'proving' | 'open' | 'refused';

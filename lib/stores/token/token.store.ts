@@ -13,17 +13,14 @@ import type {
   StoreListener,
 } from '../../core/lock-store.js';
 import { type DatedReply, PAST_DEADLINE } from '../redis/dated-asks.js';
-import { isCluster } from '../redis/redis-cluster.js';
 import type { RedisConnection } from '../redis/redis-connection.js';
 import { unavailableBecause } from '../redis/redis-errors.js';
 import { wholeMs } from '../redis/redis-script.js';
+import type { Server } from '../redis/servers.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
-import { ClusterServers } from './cluster-servers.js';
 import type { HandOffMessage, HandOffs } from './hand-off-channel.js';
 import { QueuedOwners } from './queued-owners.js';
 import { ReplicatedStore } from './replicated.store.js';
-import type { Server, Servers } from './servers.js';
-import { SingleServer } from './single-server.js';
 import {
   askScript,
   extendScript,
@@ -33,6 +30,7 @@ import {
   QUEUED,
   releaseScript,
 } from './token-scripts.js';
+import { tokenServers, type TokenServers } from './token-servers.js';
 
 /**
  * The default store: one key with its owner and its fencing token, on one Redis (or Valkey) from 6.2 on, or on the node of a
@@ -60,16 +58,14 @@ class TokenStore implements LockStore {
     resolutionMs: 1,
   };
 
-  private readonly servers: Servers;
+  private readonly servers: TokenServers;
   private readonly clock: Clock;
   private readonly queued = new QueuedOwners();
   private channel: HandOffs | undefined;
 
   constructor(context: StoreContext) {
-    const { clock, requestTimeoutMs } = context;
-    const client = context.redis();
-    this.clock = clock;
-    this.servers = isCluster(client) ? new ClusterServers(client, clock, requestTimeoutMs) : new SingleServer(context);
+    this.clock = context.clock;
+    this.servers = tokenServers(context);
   }
 
   listen(listener: StoreListener): () => void {

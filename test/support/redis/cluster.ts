@@ -19,6 +19,8 @@ export interface RedisClusterStart {
   readonly replicas?: boolean;
   /** Two for each master: of the masters, then of the replicas; free ones by default. */
   readonly ports?: readonly number[];
+  /** For each server, behind the arguments that all clusters have. */
+  readonly args?: readonly string[];
 }
 
 /** One server of a cluster. */
@@ -34,9 +36,9 @@ export class RedisCluster {
     readonly replicas: readonly ClusterMember[],
   ) {}
 
-  static async start({ environments = [{}, {}, {}], replicas = true, ports }: RedisClusterStart = {}) {
+  static async start({ environments = [{}, {}, {}], replicas = true, ports, args = [] }: RedisClusterStart = {}) {
     const each = replicas ? [...environments, ...environments] : environments;
-    const members = await Promise.all(each.map((env, i) => startMember(env, ports?.[i])));
+    const members = await Promise.all(each.map((env, i) => startMember(env, ports?.[i], args)));
     const cluster = new RedisCluster(members.slice(0, environments.length), members.slice(environments.length));
     try {
       await cluster.form();
@@ -180,11 +182,15 @@ async function until(
   }
 }
 
-async function startMember(env: NodeJS.ProcessEnv, port: number | undefined): Promise<ClusterMember> {
+async function startMember(
+  env: NodeJS.ProcessEnv,
+  port: number | undefined,
+  args: readonly string[],
+): Promise<ClusterMember> {
   const server = await startRedis({
     local: true,
     port: port ?? (await clusterPort()),
-    args: NODE_ARGUMENTS.split(' '),
+    args: [...NODE_ARGUMENTS.split(' '), ...args],
     env: { ...process.env, ...env },
   });
   const retryStrategy = () => 20;

@@ -18,11 +18,20 @@ public class Peer {
         this.redisson = redisson;
     }
 
-    /** Arguments: address of Redis, milliseconds after which Redisson renews a lock three times. */
+    /**
+     * Arguments: address of Redis, or those of a cluster's nodes with commas between them; milliseconds in which Redisson renews a
+     * lock three times.
+     */
     public static void main(String[] args) throws IOException {
         Config config = new Config();
         config.setLockWatchdogTimeout(Long.parseLong(args[1]));
-        config.useSingleServer().setAddress(args[0]).setConnectionMinimumIdleSize(2).setConnectionPoolSize(4);
+        String[] addresses = args[0].split(",");
+        if (addresses.length == 1) {
+            config.useSingleServer().setAddress(args[0]).setConnectionMinimumIdleSize(2).setConnectionPoolSize(4);
+        } else {
+            config.useClusterServers().addNodeAddress(addresses)
+                .setMasterConnectionMinimumIdleSize(2).setMasterConnectionPoolSize(4);
+        }
         Peer peer = new Peer(Redisson.create(config));
         System.out.println("ready");
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));

@@ -1,10 +1,10 @@
-import type { Clock, Timer } from '../../core/clock.js';
-import { DatedAsks, NOT_SENT } from '../redis/dated-asks.js';
-import { EchoedSubscriber, type SubscriberListener } from '../redis/echoed-subscriber.js';
-import type { RedisClient, RedisPipeline, RedisSubscriber } from '../redis/redis-client.js';
-import { type ClusterNodeClient, ShardSubscriber } from '../redis/redis-cluster.js';
-import { RedisConnection } from '../redis/redis-connection.js';
-import type { Server } from './servers.js';
+import type { Clock, Timer } from '../../../core/clock.js';
+import { DatedAsks, NOT_SENT } from '../dated-asks.js';
+import { EchoedSubscriber, type SubscriberListener } from '../echoed-subscriber.js';
+import type { RedisClient, RedisPipeline, RedisSubscriber } from '../redis-client.js';
+import { type ClusterNodeClient, ShardSubscriber } from '../redis-cluster.js';
+import { RedisConnection } from '../redis-connection.js';
+import type { Server } from '../servers.js';
 
 /** What a node tells. */
 export interface NodeListener {
@@ -81,12 +81,16 @@ export class ClusterNode implements Server {
     return this.redirected;
   }
 
-  /** Opens the connection for sharded channels, unless that was done already. */
-  subscribe(): void {
+  /**
+   * Opens the connection for sharded channels, unless that was done already.
+   *
+   * @param kind whether plain channels will do where the node is older than Redis 7, and has no sharded ones.
+   */
+  subscribe(kind: 'sharded' | 'sharded or plain' = 'sharded'): void {
     this.subscriber.open((): RedisSubscriber => {
       const copy = this.client.duplicate(SUBSCRIBER);
       copy.on('moved', () => this.tools.listener.moved(this));
-      return new ShardSubscriber(copy);
+      return new ShardSubscriber(copy, kind === 'sharded or plain');
     });
   }
 

@@ -1,16 +1,13 @@
-import type { Clock } from '../../core/clock.js';
-import { LockConfigError } from '../../core/errors.js';
-import type { StoreListener } from '../../core/lock-store.js';
-import type { RedisCluster } from '../redis/redis-cluster.js';
-import { redirectionIn, toError, unavailableBecause } from '../redis/redis-errors.js';
-import type { RedisScript } from '../redis/redis-script.js';
+import type { Clock } from '../../../core/clock.js';
+import { LockConfigError } from '../../../core/errors.js';
+import type { StoreListener } from '../../../core/lock-store.js';
+import type { RedisCluster } from '../redis-cluster.js';
+import { type Redirection, redirectionIn, toError, unavailableBecause } from '../redis-errors.js';
+import type { RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
-import { ClusterRoutes } from './cluster-routes.js';
-import { CHANNEL_PREFIX, type HandOffListener } from './hand-off-channel.js';
+import { ClusterRoutes, type ShardListener } from './cluster-routes.js';
 import { hashTagOf, slotOfTag } from './hash-slot.js';
-import type { Call, Listening, Server, Servers } from './servers.js';
-import { ShardChannels } from './shard-channels.js';
-import { keysOf } from './token-scripts.js';
+import type { Call, Server, Servers } from '../servers.js';
 
 /** Between two tries of what the cluster cannot do just now. */
 const PAUSE_MS = 25;
@@ -24,7 +21,7 @@ type Send<T> = (server: Server) => Promise<T>;
 export class ClusterServers implements Servers {
   private readonly routes: ClusterRoutes;
   /** What the client puts before keys, which then decide the slot. */
-  private readonly prefix: string;
+  readonly prefix: string;
   /** Where the clients of the nodes do not do that. */
   private readonly ownPrefix: string;
 
@@ -47,15 +44,9 @@ export class ClusterServers implements Servers {
     return this.ownPrefix + key;
   }
 
-  /** A key without braces is its own hash tag, with what the client puts before it. */
-  keysOf(key: string): readonly string[] {
-    const tagged = this.prefix === '' || key.includes('{') ? key : `{${this.prefix}${key}}`;
-    const [, ...helpers] = keysOf(tagged);
-    return [key, ...helpers].map((name) => this.ownPrefix + name);
-  }
-
-  handOffArgs(key: string): readonly string[] {
-    return [`${CHANNEL_PREFIX}{${this.tagOf(key)}}:`];
+  /** The part of the key that decides its slot, with what the client puts before it. */
+  tagOf(key: string): string {
+    return hashTagOf(this.prefix + key);
   }
 
   /** Goes where the cluster sends it, and tries again, for as long as one request may take, what cannot be done just now. */
@@ -102,9 +93,9 @@ export class ClusterServers implements Servers {
     return this.routes.callOff(owner);
   }
 
-  listen(listener: StoreListener, events: HandOffListener): Listening {
-    const handOffs = new ShardChannels(listener.instanceId, this, this.clock, this.patienceMs, events);
-    return { handOffs, stop: this.routes.listen(listener, handOffs) };
+  /** Begins to watch the connections, and to tell of their sharded channels; answers how to stop. */
+  watch(listener: StoreListener, shards: ShardListener): () => void {
+    return this.routes.listen(listener, shards);
   }
 
   /** The node that has the key; undefined while there is no connection to it. */
@@ -117,16 +108,17 @@ export class ClusterServers implements Servers {
     return this.routes.addressOf(this.slotOf(key));
   }
 
+  /** Takes in what that node has answered to something else than a request of `run`. */
+  follow(key: string, redirection: Redirection): void {
+    this.routes.follow(this.slotOf(key), redirection, this.nodeOf(key));
+  }
+
   /** Looks, in the background, where the keys are. */
   refresh(): void {
     this.routes.refresh();
   }
 
   private readonly named = ({ key, args }: Call) => ({ keys: [this.keyOf(key)], args });
-
-  private tagOf(key: string): string {
-    return hashTagOf(this.prefix + key);
-  }
 
   private slotOf(key: string): number {
     return slotOfTag(this.tagOf(key));

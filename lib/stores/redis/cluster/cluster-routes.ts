@@ -1,11 +1,11 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { Clock, Timer } from '../../core/clock.js';
-import type { KeyFilter, StoreListener } from '../../core/lock-store.js';
-import type { SubscriberListener } from '../redis/echoed-subscriber.js';
-import type { RedisCluster } from '../redis/redis-cluster.js';
-import { type Redirection, toError } from '../redis/redis-errors.js';
+import type { Clock, Timer } from '../../../core/clock.js';
+import type { KeyFilter, StoreListener } from '../../../core/lock-store.js';
+import type { SubscriberListener } from '../echoed-subscriber.js';
+import type { RedisCluster } from '../redis-cluster.js';
+import { type Redirection, toError } from '../redis-errors.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
-import type { Server } from './servers.js';
+import type { Server } from '../servers.js';
 
 /** Who listens on the nodes' sharded channels. */
 export interface ShardListener {

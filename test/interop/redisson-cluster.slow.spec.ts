@@ -1,0 +1,143 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Redis } from 'ioredis';
+import { type ClusterMember, RedisCluster } from '../support/redis/index.js';
+import { eventually } from '../support/redis-locks.js';
+import { buildJava } from './maven.js';
+import { missing, onJava, say, wakeUpMs, WOKEN_WITHIN_MS } from './on-java.js';
+import { Peer } from './peer.js';
+
+/** On different nodes, and one with braces of its own. */
+const NAMES = ['account-0', 'account-1', 'account-2', 'account-3', '{accounts}:1'];
+
+let cluster: RedisCluster;
+let peers: Peer[] = [];
+
+beforeAll(async () => {
+  if (missing === undefined) await buildJava();
+}, 280_000);
+afterEach(async () => {
+  await Promise.all(peers.splice(0).map((peer) => peer.kill()));
+  await cluster.flush();
+});
+
+/** A JVM and two Node processes, which know where the nodes are. */
+async function started(): Promise<readonly [java: Peer, node: Peer, other: Peer]> {
+  const urls = cluster.masters.map(({ server }) => server.url).join(',');
+  const all = await Promise.all([Peer.java(urls), Peer.node(urls), Peer.node(urls)] as const);
+  peers = [...all];
+  return all;
+}
+
+function channelOf(name: string): string {
+  return name.includes('{') ? `redisson_lock__channel:${name}` : `redisson_lock__channel:{${name}}`;
+}
+
+async function shardListeners(admin: Redis, channel: string): Promise<number> {
+  const [, listeners] = (await admin.call('PUBSUB', 'SHARDNUMSUB', channel)) as [string, number];
+  return listeners;
+}
+
+/** Reads and writes a counter apart, in all of them. */
+async function count(): Promise<void> {
+  const all = await started();
+  await Promise.all(all.map((peer) => peer.call('count', 'account-1', 'counter', '300')));
+  const { admin } = await cluster.ownerOf('counter');
+  expect(await admin.get('counter')).toBe('900');
+  expect(await (await cluster.ownerOf('account-1')).admin.exists('account-1')).toBe(0);
+}
+
+/** Lets Java and Node wait for each other, on each node. */
+async function wakeEachOther(listeners: (node: ClusterMember, channel: string) => Promise<number>): Promise<void> {
+  const [java, node] = await started();
+  const wokenMs: number[] = [];
+  for (const name of NAMES) {
+    const owner = await cluster.ownerOf(name);
+    const listening = async () => (await listeners(owner, channelOf(name))) === 1;
+    wokenMs.push(await wakeUpMs(java, node, name, listening));
+    await eventually('nobody listens', async () => !(await listening()));
+    wokenMs.push(await wakeUpMs(node, java, name, listening));
+    await eventually('nobody listens', async () => !(await listening()));
+  }
+  say(`woken after ${wokenMs.map((ms) => ms.toFixed(1)).join(', ')} ms (Node, JVM in turn)`);
+  expect(Math.max(...wokenMs)).toBeLessThan(WOKEN_WITHIN_MS);
+}
+
+describe('beside the real Redisson in a cluster', () => {
+  beforeAll(async () => {
+    cluster = await RedisCluster.start({ replicas: false });
+  }, 30_000);
+  afterAll(() => cluster.close());
+
+  it('a counter of a JVM and two Node processes, read and written apart, loses nothing', onJava(count));
+
+  it(
+    'either is woken by the message of the other, on every node, by a sharded channel',
+    onJava(async () => {
+      const owners = await Promise.all(NAMES.map((name) => cluster.ownerOf(name)));
+      expect(new Set(owners).size).toBe(3);
+      await wakeEachOther(({ admin }, channel) => shardListeners(admin, channel));
+    }),
+  );
+
+  it(
+    'fenced locks count one token',
+    onJava(async () => {
+      const [java, node, other] = await started();
+      const tokens: number[] = [];
+      for (const peer of [java, node, other, java, node]) {
+        tokens.push(Number(await peer.call('lockFenced', 'account-1')));
+        await peer.call('unlock', 'account-1');
+      }
+      expect(tokens).toEqual([1, 2, 3, 4, 5]);
+    }),
+  );
+
+  it(
+    'a lock whose slot moves while Java holds it stays its, and its release is heard there',
+    onJava(async () => {
+      const [name] = NAMES;
+      const [java, node] = await started();
+      await java.call('lock', name);
+      const granted = node.call('lock', name);
+      const listening = async ({ admin }: ClusterMember) => (await shardListeners(admin, channelOf(name))) === 1;
+      const from = await cluster.ownerOf(name);
+      await eventually('it listens', () => listening(from));
+      const fields = await from.admin.hgetall(name);
+      const to = await cluster.otherThan(name);
+      await cluster.migrate(name, to);
+      await eventually('it listens there', () => listening(to));
+      await sleep(500);
+      expect(await to.admin.hgetall(name)).toEqual(fields);
+      const releasedAt = performance.now();
+      await java.call('unlock', name);
+      await granted;
+      expect(performance.now() - releasedAt).toBeLessThan(WOKEN_WITHIN_MS);
+      await node.call('unlock', name);
+    }),
+  );
+});
+
+describe('beside the real Redisson in a cluster without sharded channels', () => {
+  beforeAll(async () => {
+    // What Redisson looks for, to find that out, is a subcommand.
+    const unknown = ['SPUBLISH', 'SSUBSCRIBE', 'SUNSUBSCRIBE', 'PUBSUB'];
+    cluster = await RedisCluster.start({
+      replicas: false,
+      args: unknown.flatMap((name) => ['--rename-command', name, '']),
+    });
+  }, 30_000);
+  afterAll(() => cluster.close());
+
+  it('a counter of a JVM and two Node processes, read and written apart, loses nothing', onJava(count));
+
+  it(
+    'either is woken by the message of the other, on every node, by a plain channel',
+    onJava(() =>
+      wakeEachOther(async ({ admin }) => {
+        const clients = (await admin.client('LIST')) as string;
+        return [...clients.matchAll(/ sub=(\d+)/g)].reduce((sum, [, channels]) => sum + Number(channels), 0);
+      }),
+    ),
+  );
+});
