@@ -1,13 +1,18 @@
 // Runs what depends on the server against every version that can be had on this machine, and prints what came of it; what could
-// not be had is printed, and with a name it is an error.
+// not be had is printed, and with a name it is an error. A run of all of them writes the table in docs/topologies.md.
 //   npm run test:servers [-- 'Valkey 8.1' …]
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { format, resolveConfig } from 'prettier';
 import { binaryOf, SERVERS } from './binaries.mjs';
 
 const LIMIT_MS = 600_000;
+
+/** The table stands between two of these. */
+const MARK = '<!-- npm run test:servers -->';
+const PAGE = new URL('../../docs/topologies.md', import.meta.url).pathname;
 
 /** The contract, waiting and handing over, faults, refusals, and replicas. */
 /** @type {[name: string, args: string[]][]} */
@@ -66,5 +71,14 @@ for (const server of SERVERS.filter(({ name }) => wanted.length === 0 || wanted.
   console.log(lines.at(-1));
 }
 
-console.log(['', '| server | version | tests passed |', '| --- | --- | --- |', ...lines].join('\n'));
+const table = ['| server | version | tests passed |', '| --- | --- | --- |', ...lines].join('\n');
+console.log(`\n${table}`);
+if (wanted.length === 0) await writeTable(table);
 process.exitCode = broken === 0 ? 0 : 1;
+
+async function writeTable(rows) {
+  const page = readFileSync(PAGE, 'utf8');
+  const [before, , after] = page.split(MARK);
+  const text = [before, `\n\n${rows}\n\n`, after].join(MARK);
+  writeFileSync(PAGE, await format(text, { ...(await resolveConfig(PAGE)), filepath: PAGE }));
+}
