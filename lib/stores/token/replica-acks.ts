@@ -5,7 +5,7 @@ import type { ExtendRequest } from '../../core/lock-store.js';
 import { luaScripts } from '../../lua/index.js';
 import { toError, unavailableBecause } from '../redis/redis-errors.js';
 import { wholeMs } from '../redis/redis-script.js';
-import { refused, replicasOf, tooFew } from './replica-errors.js';
+import { isOfReplica, refused, replicasOf, tooFew } from './replica-errors.js';
 import type { ReplicaDemand, ReplicaLink } from './replica-link.js';
 
 /** `lost`: not the owner's (any more); an error: it may be the owner's, but the replicas do not know it. */
@@ -39,6 +39,7 @@ export class ReplicaAcks {
   /** Ends the batch that is on its way, without an answer. */
   private abandon: ((error: Error) => void) | undefined;
   private state: 'unopened' | 'open' | 'closed' = 'unopened';
+  private connectedAt = Infinity;
   private readyAt = Infinity;
   private warned = false;
 
@@ -64,6 +65,7 @@ export class ReplicaAcks {
 
   /** Writes the leases and waits until enough replicas have them; an answer for each. Does not reject. */
   confirm(requests: readonly ExtendRequest[]): Promise<readonly Confirmed[]> {
+    if (this.state === 'closed') return Promise.resolve(all(requests, noConnection()));
     this.open();
     let confirmation: Confirmation | undefined;
     const confirmed = new Promise<readonly Confirmed[]>((settle) => {
@@ -73,6 +75,7 @@ export class ReplicaAcks {
     });
     return inTime(this.clock, this.requestTimeoutMs, confirmed, () => {
       this.waiting = this.waiting.filter((other) => other !== confirmation);
+      this.doubtConnection();
       const why = `there was no answer within ${this.requestTimeoutMs} ms on the connection that waits for replicas`;
       return all(requests, unavailableBecause(new Error(why), 'a lock'));
     });
@@ -98,11 +101,12 @@ export class ReplicaAcks {
   private watch(): void {
     const { link } = this;
     link.on('error', () => undefined);
-    link.on('ready', () => this.connected());
+    link.on('connect', () => (this.connectedAt = this.clock.now()));
+    link.on('ready', () => this.ready());
     link.on('close', () => this.lost());
   }
 
-  private connected(): void {
+  private ready(): void {
     this.readyAt = this.clock.now();
     this.link.wait(0, 1).then(
       () => this.count(),
@@ -118,8 +122,14 @@ export class ReplicaAcks {
   }
 
   private lost(): void {
-    this.readyAt = Infinity;
+    this.connectedAt = this.readyAt = Infinity;
     this.abandon?.(noConnection());
+  }
+
+  /** A server that hangs takes connections, and never gets them ready: another one may have its place by now. */
+  private doubtConnection(): void {
+    const unready = this.link.status !== 'ready' && this.clock.now() - this.connectedAt >= this.requestTimeoutMs;
+    if (unready) this.reconnect();
   }
 
   private sendNext(): void {
@@ -169,9 +179,14 @@ export class ReplicaAcks {
     else this.complain(doubt);
     return requests.map((_, i) => {
       const [error, written] = replies[i];
-      if (error !== null) return unavailableBecause(error, 'a lock');
+      if (error !== null) return this.refusal(error);
       return Number(written) === 1 ? (doubt ?? 'renewed') : 'lost';
     });
+  }
+
+  private refusal(error: Error): LockUnavailableError {
+    if (isOfReplica(error)) this.misled();
+    return unavailableBecause(error, 'a lock');
   }
 
   private async doubt(acknowledged: number): Promise<LockReplicationError | undefined> {

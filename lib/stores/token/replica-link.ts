@@ -32,7 +32,7 @@ export interface ReplicaLink {
   wait(replicas: number, timeoutMs: number): Promise<unknown>;
   info(section: string): Promise<unknown>;
   pipeline(): ReplicaPipeline;
-  on(event: 'ready' | 'close', listener: () => void): unknown;
+  on(event: 'connect' | 'ready' | 'close', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
 }
 
