@@ -36,10 +36,12 @@ async function onRedis(
 
 let cluster: RedisCluster;
 
-async function onCluster(): Promise<StoreUnderTest> {
+async function onCluster(min = 0): Promise<StoreUnderTest> {
   const redis = new Cluster([...cluster.nodes]);
   const clock = new SystemClock();
-  const store = token()({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber: unused, open: unused });
+  const replicas = min > 0 ? { min, timeoutMs: 400, connect: unused } : undefined;
+  const context = { clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber: unused, open: unused, replicas };
+  const store = token()(context);
   return {
     store,
     clock,
@@ -94,12 +96,16 @@ describe('token store that waits for replicas', () => {
 
 describe('token store in a cluster', () => {
   beforeAll(async () => {
-    cluster = await RedisCluster.start({ replicas: false });
+    cluster = await RedisCluster.start();
   }, 30_000);
 
   afterAll(() => cluster.close());
 
-  registerStoreContract({ createStore: onCluster, describe, it });
+  registerStoreContract({ createStore: () => onCluster(), describe, it });
+
+  describe('that waits for replicas', () => {
+    registerStoreContract({ createStore: () => onCluster(1), describe, it });
+  });
 });
 
 describe('redisson store', () => {

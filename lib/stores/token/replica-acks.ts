@@ -11,6 +11,19 @@ import type { ReplicaDemand, ReplicaLink } from './replica-link.js';
 /** `lost`: not the owner's (any more); an error: it may be the owner's, but the replicas do not know it. */
 export type Confirmed = 'renewed' | 'lost' | LockUnavailableError;
 
+/** Makes sure that replicas know of locks. */
+export interface Acks {
+  /** Connects, in the background, unless that was done already. */
+  open(): void;
+  /** Writes the leases and waits until enough replicas have them; an answer for each. Does not reject. */
+  confirm(requests: readonly ExtendRequest[]): Promise<readonly Confirmed[]>;
+  /** A lock that was granted just now was not found: the connection may lead to another server than the one that gave it. */
+  misled(): void;
+  /** Goes where the connection that asks for locks goes next. */
+  reconnect(): void;
+  close(): void;
+}
+
 /** Locks that have to be known to replicas, and who wants to know whether they are. */
 interface Confirmation {
   readonly requests: readonly ExtendRequest[];
@@ -32,7 +45,7 @@ const { keys: KEY_COUNT, lua: CONFIRM } = luaScripts.tokenConfirm;
  * WAIT counts for what was written over the same connection. So a batch that is not answered on the connection that it was sent
  * on has failed, whatever is answered later. Scripts are sent whole: one that was unknown and repeated would run behind WAIT.
  */
-export class ReplicaAcks {
+export class ReplicaAcks implements Acks {
   /** Its socket and timers belong to no caller. */
   private readonly outside = new AsyncResource('nestjs-redis-lock');
   private waiting: Confirmation[] = [];
@@ -51,7 +64,6 @@ export class ReplicaAcks {
     private readonly warn: (message: string) => void,
   ) {}
 
-  /** Connects, in the background, unless that was done already. */
   open(): void {
     const { link, state } = this;
     // Its client may have given up: ioredis' retryStrategy decides.
@@ -63,7 +75,6 @@ export class ReplicaAcks {
     });
   }
 
-  /** Writes the leases and waits until enough replicas have them; an answer for each. Does not reject. */
   confirm(requests: readonly ExtendRequest[]): Promise<readonly Confirmed[]> {
     if (this.state === 'closed') return Promise.resolve(all(requests, noConnection()));
     this.open();
@@ -81,12 +92,10 @@ export class ReplicaAcks {
     });
   }
 
-  /** A lock that was granted just now was not found: the connection may lead to another server than the one that gave it. */
   misled(): void {
     if (this.clock.now() - this.readyAt > REOPEN_AFTER_MS) this.reconnect();
   }
 
-  /** Goes where the connection that asks for locks goes next. */
   reconnect(): void {
     if (this.state === 'open') this.link.disconnect(true);
   }

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.js';
-import { LockConfigError, LockReplicationError } from '../../core/errors.js';
+import { LockReplicationError } from '../../core/errors.js';
 import type {
   AskReply,
   AskRequest,
@@ -12,10 +12,8 @@ import type {
   StoreCapabilities,
   StoreListener,
 } from '../../core/lock-store.js';
-import type { StoreContext } from '../store-context.js';
-import { type Confirmed, ReplicaAcks } from './replica-acks.js';
+import type { Acks, Confirmed } from './replica-acks.js';
 import { notThere } from './replica-errors.js';
-import type { ReplicaDemand } from './replica-link.js';
 
 /**
  * A store whose grants and renewals count only when enough replicas know of them. What too few know of is given back by whoever
@@ -26,27 +24,18 @@ import type { ReplicaDemand } from './replica-link.js';
  */
 export class ReplicatedStore implements LockStore {
   readonly capabilities: StoreCapabilities;
-  private readonly clock: Clock;
-  private readonly acks: ReplicaAcks;
+  private readonly acks: Acks;
   private listener: StoreListener | undefined;
   /** Owners of asks that are under way and were not given up. */
   private readonly asking = new Set<string>();
 
-  /** @throws LockConfigError where there can be no second connection. */
   constructor(
     private readonly inner: LockStore,
-    demand: ReplicaDemand,
-    { clock, requestTimeoutMs }: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
+    makeAcks: (warn: (message: string) => void) => Acks,
+    private readonly clock: Clock,
   ) {
-    this.clock = clock;
     this.capabilities = { ...inner.capabilities, replicas: true };
-    const link = demand.connect();
-    if (link === undefined) {
-      throw new LockConfigError(
-        'replicas: it takes a second connection; allowed is a URL, options, or a client of ioredis (not a Cluster).',
-      );
-    }
-    this.acks = new ReplicaAcks(link, demand, clock, requestTimeoutMs, (message) => this.listener?.degraded(message));
+    this.acks = makeAcks((message) => this.listener?.degraded(message));
   }
 
   listen(listener: StoreListener): () => void {
