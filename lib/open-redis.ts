@@ -56,12 +56,13 @@ function subscriberOf(client: Redis): RedisSubscriber {
   return client.duplicate({ ...FOLLOWING, connectionName: 'nestjs-redis-lock:hand-offs', autoResubscribe: false });
 }
 
-/** What is not answered on one connection is never sent on the next one. */
+/** What is not answered on one connection is never sent on the next one; WAIT has a time limit of its own. */
 function replicaLinkOf(client: Redis): ReplicaLink {
   return client.duplicate({
     ...FOLLOWING,
     connectionName: 'nestjs-redis-lock:replicas',
     autoResendUnfulfilledCommands: false,
+    commandTimeout: undefined,
   });
 }
 

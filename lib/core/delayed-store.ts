@@ -31,9 +31,9 @@ export class DelayedStore implements LockStore {
       instanceId: listener.instanceId,
       handedOver: (handOff) => listener.handedOver(this.shortened(handOff)),
       freed: (key) => listener.freed(key),
-      listening: () => listener.listening(),
+      listening: (concerns) => listener.listening(concerns),
       degraded: (message) => listener.degraded(message),
-      disconnected: () => listener.disconnected(),
+      disconnected: (concerns) => listener.disconnected(concerns),
       unreachable: (error) => listener.unreachable(error),
       reachable: () => listener.reachable(),
     });

@@ -50,7 +50,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     const warn = (message: string): void => parts.warn(message);
     this.health = new StoreHealth(warn);
     this.events = new LockEvents(parts.instance);
-    this.releaser = new Releaser(this.store, this.clock, this.requestTimeoutMs, this.passing);
+    this.releaser = new Releaser(this.store, this.clock, this.requestTimeoutMs, this.passing, parts.lockDelayMs);
     this.watchdog = new Watchdog(this.store, this.clock, this);
     this.stopListening = this.store.listen(
       new StoreNews(this.instanceId, this.gates, this.watchdog, this.health, warn),

@@ -125,8 +125,8 @@ export class Lock {
    * wait. Calling it again answers as the first time.
    *
    * @returns false if the lock was lost already.
-   * @throws LockUnavailableError if the store gave no answer within `requestTimeoutMs`. The release is repeated in the
-   * background until it is answered or the lease is over.
+   * @throws LockUnavailableError if the store gave no answer within `requestTimeoutMs`, and at once if there is no connection to
+   * it, as during a failover. The release is repeated in the background until it is answered or the lease is over.
    */
   release(): Promise<boolean> {
     if (this.ending === undefined) {

@@ -37,6 +37,8 @@ export class Releaser {
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
     private readonly passing: PassingLimits,
+    /** How much longer than its lease a lock stays closed that is not given back (`lockDelayMs`). */
+    private readonly lockDelayMs: number,
   ) {}
 
   /**
@@ -45,7 +47,7 @@ export class Releaser {
    */
   release(release: Release): Promise<boolean> {
     // Whatever gave it that lease may still be on its way.
-    const leaseOverAt = this.clock.now() + this.requestTimeoutMs + release.leaseMs;
+    const leaseOverAt = this.clock.now() + this.requestTimeoutMs + release.leaseMs + this.lockDelayMs;
     const answer = this.send(release);
     this.unanswered += 1;
     return new Promise((resolve, reject) => {

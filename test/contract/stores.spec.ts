@@ -36,11 +36,19 @@ async function onRedis(
 
 let cluster: RedisCluster;
 
-async function onCluster(factory: StoreFactory): Promise<StoreUnderTest> {
+async function onCluster(factory: StoreFactory, min = 0): Promise<StoreUnderTest> {
   const redis = new Cluster([...cluster.nodes]);
   await redis.ping();
   const clock = new SystemClock();
-  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber: unused, open: unused });
+  const replicas = min > 0 ? { min, timeoutMs: 400, connect: unused } : undefined;
+  const store = factory({
+    clock,
+    requestTimeoutMs: 1_000,
+    redis: () => redis,
+    subscriber: unused,
+    open: unused,
+    replicas,
+  });
   return {
     store,
     clock,
@@ -95,13 +103,17 @@ describe('token store that waits for replicas', () => {
 
 describe('in a cluster', () => {
   beforeAll(async () => {
-    cluster = await RedisCluster.start({ replicas: false });
+    cluster = await RedisCluster.start();
   }, 30_000);
 
   afterAll(() => cluster.close());
 
   describe('token store', () => {
     registerStoreContract({ createStore: () => onCluster(token()), describe, it });
+  });
+
+  describe('token store that waits for replicas', () => {
+    registerStoreContract({ createStore: () => onCluster(token(), 1), describe, it });
   });
 
   describe('redisson store', () => {

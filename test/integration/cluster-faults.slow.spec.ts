@@ -1,6 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type Lock, LockLostError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import {
+  type Lock,
+  LockLostError,
+  LockReplicationError,
+  type LockService,
+  LockUnavailableError,
+} from 'nestjs-redis-lock';
 import { ClusterContention } from '../support/cluster-contention.js';
 import { type ClusterMember, clusterPort, RedisCluster } from '../support/redis/index.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
@@ -210,4 +216,38 @@ describe('a cluster that is not there when the application starts', () => {
       await late.close();
     }
   }, 60_000);
+});
+
+describe('replicas', () => {
+  it('a lock that only the lost master would know of is none, where replicas have to know of it; one that they know of goes on', async () => {
+    const replicas = { min: 1, timeoutMs: 200 };
+    const locks = here.instance({ replicas, ttlMs: 60_000, waitMs: 60_000 });
+    const held = await locks.acquire('goods:300');
+    replica.server.pause();
+    // Otherwise it would lie in its socket, and be read when it goes on.
+    await master.admin.call('CLIENT', 'KILL', 'TYPE', 'replica');
+    await expect(locks.tryAcquire('goods:301')).rejects.toBeInstanceOf(LockReplicationError);
+    await master.server.kill();
+    replica.server.resume();
+    await takenOver();
+    expect(await replica.admin.get(held.key)).toContain(` ${held.fencingToken}`);
+    const extension = (): Promise<unknown> => held.extend().catch((error: unknown) => error);
+    await eventually('it has no replica', async () => (await extension()) instanceof LockReplicationError, 20_000);
+    held.assertHeld();
+    // It comes back with nothing, and as nobody's.
+    await master.server.restart();
+    await master.admin.call('CLUSTER', 'MEET', '127.0.0.1', replica.server.port);
+    const id = await replica.admin.cluster('MYID');
+    await eventually('it is the replica now', () =>
+      master.admin.call('CLUSTER', 'REPLICATE', id).then(
+        () => true,
+        () => false,
+      ),
+    );
+    await eventually('it is renewed', async () => (await extension()) === undefined, 60_000);
+    expect(await held.release()).toBe(true);
+    await locks.using('goods:301', () => undefined);
+    // The connection to the node that left was closed with it.
+    expect(String(await master.admin.client('LIST'))).not.toContain('name=nestjs-redis-lock:replicas');
+  }, 120_000);
 });

@@ -336,4 +336,145 @@ describe('replicas and a faulty network', () => {
       await elsewhere.stop();
     }
   });
+
+  /** Waits until the connection that waits for replicas leads there. */
+  async function ledTo(server: RedisServer): Promise<void> {
+    const looking = new Redis(server.url);
+    await eventually('it leads elsewhere', async () =>
+      String(await looking.client('LIST')).includes('name=nestjs-redis-lock:replicas'),
+    );
+    looking.disconnect();
+  }
+
+  const linkId = async (): Promise<string | undefined> =>
+    / *id=(\d+) .*name=nestjs-redis-lock:replicas/.exec(String(await admin.client('LIST')))?.[1];
+
+  it('an ask that was given up before replicas were asked cuts nobody else’s connection', async () => {
+    const locks = instance({ replicas: { min: 1, timeoutMs: 2_000 }, requestTimeoutMs: 5_000 });
+    await locks.using('goods:300', () => undefined);
+    const id = await linkId();
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    replica.pause();
+    const first = locks.acquire('goods:301');
+    await eventually('it waits for the replica', async () =>
+      (await admin.info('clients')).includes('blocked_clients:1'),
+    );
+    const leaving = new AbortController();
+    const second = locks.acquire('goods:300', { signal: leaving.signal });
+    await eventually('it is granted', async () => (await admin.exists(key)) === 1);
+    leaving.abort();
+    await expect(second).rejects.toMatchObject({ name: 'AbortError' });
+    await nothingLeft();
+    replica.resume();
+    await (await first).release();
+    await locks.using('goods:302', () => undefined);
+    expect(await linkId()).toBe(id);
+  });
+
+  it('a connection that never gets ready is tried anew', async () => {
+    const { locks, acknowledging, client } = await apart();
+    acknowledging.drop('replies');
+    acknowledging.reset();
+    await eventually('it is connected', () => acknowledging.connectionCount === 1);
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    // What was dropped never comes.
+    acknowledging.resume('replies');
+    await (await locks.acquire('goods:300', { waitMs: 5_000 })).release();
+    client.disconnect();
+  });
+
+  it('a renewal on a server that does not have the lock is no loss, where the one that gave it renews it', async () => {
+    const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
+    const elsewhere = await startRedis({ local: true });
+    const target = Reflect.get(acknowledging, 'target');
+    try {
+      const lock = await locks.acquire('goods:300', { ttlMs: 9_000 });
+      Reflect.set(acknowledging, 'target', new URL(elsewhere.url));
+      acknowledging.reset();
+      await ledTo(elsewhere);
+      await expect(lock.extend()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+      lock.assertHeld();
+      Reflect.set(acknowledging, 'target', target);
+      await eventually('it is renewed', () =>
+        lock.extend().then(
+          () => true,
+          () => false,
+        ),
+      );
+      expect(await lock.release()).toBe(true);
+    } finally {
+      client.disconnect();
+      await elsewhere.stop();
+    }
+  });
+
+  it('a renewal that only another server knows of is none', async () => {
+    const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
+    const elsewhere = await ReplicaSet.start({ replicas: 1, sentinels: 0 });
+    try {
+      const lock = await locks.acquire('goods:300', { ttlMs: 9_000 });
+      const [old] = elsewhere.servers;
+      await elsewhere.adminOf(old).set(key, String(await admin.get(key)), 'PX', 9_000);
+      Reflect.set(acknowledging, 'target', new URL(old.url));
+      acknowledging.reset();
+      await ledTo(old);
+      await admin.del(key);
+      await expect(lock.extend()).rejects.toBeInstanceOf(LockLostError);
+    } finally {
+      client.disconnect();
+      await elsewhere.close();
+    }
+  });
+
+  it('a connection that leads to a replica is tried anew', async () => {
+    const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
+    const target = Reflect.get(acknowledging, 'target');
+    Reflect.set(acknowledging, 'target', new URL(replica.url));
+    acknowledging.reset();
+    await eventually('no lock is given', () =>
+      locks.tryAcquire('goods:300').then(
+        () => false,
+        (error: Error) => error.message.includes('read-only'),
+      ),
+    );
+    Reflect.set(acknowledging, 'target', target);
+    await (await locks.acquire('goods:300', { waitMs: 5_000 })).release();
+    client.disconnect();
+  });
+
+  it('a time limit that the client has for its commands is none for replicas', async () => {
+    const client = new Redis(master.url, { commandTimeout: 30 });
+    const locks = instance({ redis: client, replicas: { min: 1, timeoutMs: 500 } });
+    await locks.using('goods:300', () => undefined);
+    replica.pause();
+    const granted = locks.tryAcquire('goods:300');
+    granted.catch(() => undefined);
+    await eventually('it waits for the replica', async () =>
+      (await admin.info('clients')).includes('blocked_clients:1'),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    replica.resume();
+    await (await granted)?.release();
+    client.disconnect();
+  });
+
+  it('what is confirmed after the end is told to nobody', async () => {
+    const { locks, acknowledging, asking, client } = await apart();
+    const other = instance();
+    const lock = await other.acquire('goods:300');
+    const waiting = locks.acquire('goods:300');
+    waiting.catch(() => undefined);
+    await queueOf(1);
+    acknowledging.drop('replies');
+    await lock.release();
+    const confirming = async (): Promise<boolean> => (await admin.get(key)) !== null;
+    await eventually('it is handed over', confirming);
+    await running.close();
+    await expect(waiting).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
+    const seen = commandsOf(asking);
+    await nothingLeft();
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(seen).toEqual([]);
+    client.disconnect();
+  });
 });

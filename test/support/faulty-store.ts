@@ -102,9 +102,9 @@ export class FaultyStore implements LockStore {
     this.listener?.freed(key);
   }
 
-  /** Hand-offs can be heard again. */
-  relisten(): void {
-    this.listener?.listening();
+  /** Hand-offs can be heard again, of all keys or of these. */
+  relisten(concerns?: (key: string) => boolean): void {
+    this.listener?.listening(concerns);
   }
 
   /** From now on this verb runs, and its answer is that error; without one it is answered again. */
@@ -113,8 +113,9 @@ export class FaultyStore implements LockStore {
     else this.failing.set(verb, error);
   }
 
-  disconnect(): void {
-    this.listener?.disconnected();
+  /** A connection ended, of all keys or of these. */
+  disconnect(concerns?: (key: string) => boolean): void {
+    this.listener?.disconnected(concerns);
   }
 
   ask(request: AskRequest): Promise<AskReply> {

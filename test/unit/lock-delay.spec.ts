@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Lock, LockLostError } from 'nestjs-redis-lock';
+import { type Lock, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
 import { faultyLocks, LOCKED_KEY as KEY, outcome } from '../support/locks.js';
 
 const DELAY_MS = 2_000;
@@ -20,6 +20,37 @@ describe('lockDelayMs', () => {
     const lock = await locks.acquire('goods:300');
     expect(await lock.release()).toBe(true);
     expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('a release that does not come through is repeated for as long as the lock would stay closed, the delay included', async () => {
+    const { clock, locks, store, stranger } = delayed({ lockDelayMs: 60_000 });
+    const lock = await locks.acquire('goods:300');
+    store.lose('release', new LockUnavailableError('cut off'));
+    await expect(lock.release()).rejects.toThrow('cut off');
+    await clock.advance(10_000);
+    store.lose('release');
+    await clock.advance(1_000);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('one node of a cluster that is gone, or heard again, is no matter of the keys on others', async () => {
+    const { clock, locks, store, stranger } = delayed();
+    const elsewhere = (key: string): boolean => key !== KEY;
+    await stranger.take(KEY);
+    const waiting = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
+    await clock.advance(0);
+    store.relisten(elsewhere);
+    expect(store.asks).toHaveLength(1);
+    store.hold('ask');
+    store.relisten((key) => key === KEY);
+    expect(store.asks).toHaveLength(2);
+    store.disconnect(elsewhere);
+    await clock.advance(500);
+    expect(store.asks).toHaveLength(2);
+    store.disconnect((key) => key === KEY);
+    await clock.advance(500);
+    expect(store.asks.length).toBeGreaterThan(2);
+    expect(waiting).toEqual({});
   });
 
   it('no holder believes in it: its lock is lost when the lease is over', async () => {

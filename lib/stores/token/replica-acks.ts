@@ -5,11 +5,24 @@ import type { ExtendRequest } from '../../core/lock-store.js';
 import { luaScripts } from '../../lua/index.js';
 import { toError, unavailableBecause } from '../redis/redis-errors.js';
 import { wholeMs } from '../redis/redis-script.js';
-import { refused, replicasOf, tooFew } from './replica-errors.js';
+import { isOfReplica, refused, replicasOf, tooFew } from './replica-errors.js';
 import type { ReplicaDemand, ReplicaLink } from './replica-link.js';
 
 /** `lost`: not the owner's (any more); an error: it may be the owner's, but the replicas do not know it. */
 export type Confirmed = 'renewed' | 'lost' | LockUnavailableError;
+
+/** Makes sure that replicas know of locks. */
+export interface Acks {
+  /** Connects, in the background, unless that was done already. */
+  open(): void;
+  /** Writes the leases and waits until enough replicas have them; an answer for each. Does not reject. */
+  confirm(requests: readonly ExtendRequest[]): Promise<readonly Confirmed[]>;
+  /** A lock that was granted just now was not found: the connection may lead to another server than the one that gave it. */
+  misled(): void;
+  /** Goes where the connection that asks for locks goes next. */
+  reconnect(): void;
+  close(): void;
+}
 
 /** Locks that have to be known to replicas, and who wants to know whether they are. */
 interface Confirmation {
@@ -32,13 +45,14 @@ const { keys: KEY_COUNT, lua: CONFIRM } = luaScripts.tokenConfirm;
  * WAIT counts for what was written over the same connection. So a batch that is not answered on the connection that it was sent
  * on has failed, whatever is answered later. Scripts are sent whole: one that was unknown and repeated would run behind WAIT.
  */
-export class ReplicaAcks {
+export class ReplicaAcks implements Acks {
   /** Its socket and timers belong to no caller. */
   private readonly outside = new AsyncResource('nestjs-redis-lock');
   private waiting: Confirmation[] = [];
   /** Ends the batch that is on its way, without an answer. */
   private abandon: ((error: Error) => void) | undefined;
   private state: 'unopened' | 'open' | 'closed' = 'unopened';
+  private connectedAt = Infinity;
   private readyAt = Infinity;
   private warned = false;
 
@@ -50,7 +64,6 @@ export class ReplicaAcks {
     private readonly warn: (message: string) => void,
   ) {}
 
-  /** Connects, in the background, unless that was done already. */
   open(): void {
     const { link, state } = this;
     // Its client may have given up: ioredis' retryStrategy decides.
@@ -62,8 +75,8 @@ export class ReplicaAcks {
     });
   }
 
-  /** Writes the leases and waits until enough replicas have them; an answer for each. Does not reject. */
   confirm(requests: readonly ExtendRequest[]): Promise<readonly Confirmed[]> {
+    if (this.state === 'closed') return Promise.resolve(all(requests, noConnection()));
     this.open();
     let confirmation: Confirmation | undefined;
     const confirmed = new Promise<readonly Confirmed[]>((settle) => {
@@ -73,17 +86,16 @@ export class ReplicaAcks {
     });
     return inTime(this.clock, this.requestTimeoutMs, confirmed, () => {
       this.waiting = this.waiting.filter((other) => other !== confirmation);
+      this.doubtConnection();
       const why = `there was no answer within ${this.requestTimeoutMs} ms on the connection that waits for replicas`;
       return all(requests, unavailableBecause(new Error(why), 'a lock'));
     });
   }
 
-  /** A lock that was granted just now was not found: the connection may lead to another server than the one that gave it. */
   misled(): void {
     if (this.clock.now() - this.readyAt > REOPEN_AFTER_MS) this.reconnect();
   }
 
-  /** Goes where the connection that asks for locks goes next. */
   reconnect(): void {
     if (this.state === 'open') this.link.disconnect(true);
   }
@@ -98,11 +110,12 @@ export class ReplicaAcks {
   private watch(): void {
     const { link } = this;
     link.on('error', () => undefined);
-    link.on('ready', () => this.connected());
+    link.on('connect', () => (this.connectedAt = this.clock.now()));
+    link.on('ready', () => this.ready());
     link.on('close', () => this.lost());
   }
 
-  private connected(): void {
+  private ready(): void {
     this.readyAt = this.clock.now();
     this.link.wait(0, 1).then(
       () => this.count(),
@@ -118,8 +131,14 @@ export class ReplicaAcks {
   }
 
   private lost(): void {
-    this.readyAt = Infinity;
+    this.connectedAt = this.readyAt = Infinity;
     this.abandon?.(noConnection());
+  }
+
+  /** A server that hangs takes connections, and never gets them ready: another one may have its place by now. */
+  private doubtConnection(): void {
+    const unready = this.link.status !== 'ready' && this.clock.now() - this.connectedAt >= this.requestTimeoutMs;
+    if (unready) this.reconnect();
   }
 
   private sendNext(): void {
@@ -169,9 +188,14 @@ export class ReplicaAcks {
     else this.complain(doubt);
     return requests.map((_, i) => {
       const [error, written] = replies[i];
-      if (error !== null) return unavailableBecause(error, 'a lock');
+      if (error !== null) return this.refusal(error);
       return Number(written) === 1 ? (doubt ?? 'renewed') : 'lost';
     });
+  }
+
+  private refusal(error: Error): LockUnavailableError {
+    if (isOfReplica(error)) this.misled();
+    return unavailableBecause(error, 'a lock');
   }
 
   private async doubt(acknowledged: number): Promise<LockReplicationError | undefined> {

@@ -33,6 +33,11 @@ export function refused(error: Error): LockReplicationError {
   return new LockReplicationError(`Replicas cannot be waited for, ${why}.`, { cause, permanent: true });
 }
 
+/** Who answers so is a replica itself. */
+export function isOfReplica(error: Error): boolean {
+  return error.message.startsWith('READONLY');
+}
+
 /** What was granted just now is not there, where replicas would have to know of it. */
 export function notThere(): LockReplicationError {
   return new LockReplicationError('The lock was gone before replicas knew of it: it may have been lost in a failover.');

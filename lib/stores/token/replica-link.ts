@@ -18,7 +18,7 @@ export interface ReplicaOptions {
 export interface ReplicaDemand extends Required<ReplicaOptions> {
   /**
    * A connection to where the client leads, not yet connected, for its caller to close; undefined where the client cannot be
-   * duplicated. It sends nothing again by itself: a WAIT that is sent again, on a new connection, counts for nothing.
+   * duplicated, or is of a cluster, to whose nodes the store connects by itself. It sends nothing again by itself: a WAIT that is sent again, on a new connection, counts for nothing.
    */
   connect(): ReplicaLink | undefined;
 }
@@ -32,11 +32,11 @@ export interface ReplicaLink {
   wait(replicas: number, timeoutMs: number): Promise<unknown>;
   info(section: string): Promise<unknown>;
   pipeline(): ReplicaPipeline;
-  on(event: 'ready' | 'close', listener: () => void): unknown;
+  on(event: 'connect' | 'ready' | 'close', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
 }
 
-interface ReplicaPipeline {
+export interface ReplicaPipeline {
   eval(script: string, keyCount: number, ...args: string[]): unknown;
   wait(replicas: number, timeoutMs: number): unknown;
   exec(): Promise<[error: Error | null, result: unknown][] | null>;

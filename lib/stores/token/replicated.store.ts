@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.js';
-import { LockConfigError, LockReplicationError } from '../../core/errors.js';
+import { LockReplicationError } from '../../core/errors.js';
 import type {
   AskReply,
   AskRequest,
@@ -12,49 +12,43 @@ import type {
   StoreCapabilities,
   StoreListener,
 } from '../../core/lock-store.js';
-import type { StoreContext } from '../store-context.js';
-import { type Confirmed, ReplicaAcks } from './replica-acks.js';
+import type { Acks, Confirmed } from './replica-acks.js';
 import { notThere } from './replica-errors.js';
-import type { ReplicaDemand } from './replica-link.js';
 
 /**
  * A store whose grants and renewals count only when enough replicas know of them. What too few know of is given back by whoever
  * asked, as after any ask that failed; a renewal that too few know of is none, and only the local deadline decides.
+ *
+ * The connection that waits for replicas may lead to another server for a while, around a failover: so its word alone neither
+ * renews a lock nor ends it.
  */
 export class ReplicatedStore implements LockStore {
   readonly capabilities: StoreCapabilities;
-  private readonly clock: Clock;
-  private readonly acks: ReplicaAcks;
+  private readonly acks: Acks;
   private listener: StoreListener | undefined;
+  /** Owners of asks that are under way and were not given up. */
+  private readonly asking = new Set<string>();
 
-  /** @throws LockConfigError where there can be no second connection. */
   constructor(
     private readonly inner: LockStore,
-    demand: ReplicaDemand,
-    { clock, requestTimeoutMs }: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
+    makeAcks: (warn: (message: string) => void) => Acks,
+    private readonly clock: Clock,
   ) {
-    this.clock = clock;
     this.capabilities = { ...inner.capabilities, replicas: true };
-    const link = demand.connect();
-    if (link === undefined) {
-      throw new LockConfigError(
-        'replicas: it takes a second connection; allowed is a URL, options, or a client of ioredis (not a Cluster).',
-      );
-    }
-    this.acks = new ReplicaAcks(link, demand, clock, requestTimeoutMs, (message) => this.listener?.degraded(message));
+    this.acks = makeAcks((message) => this.listener?.degraded(message));
   }
 
   listen(listener: StoreListener): () => void {
     this.listener = listener;
-    return this.inner.listen({
+    const stop = this.inner.listen({
       instanceId: listener.instanceId,
-      handedOver: (handOff) => void this.handedOver(handOff, listener),
+      handedOver: (handOff) => void this.handedOver(handOff),
       freed: (key) => listener.freed(key),
-      listening: () => listener.listening(),
+      listening: (concerns) => listener.listening(concerns),
       degraded: (message) => listener.degraded(message),
-      disconnected: () => {
+      disconnected: (concerns) => {
         this.acks.reconnect();
-        listener.disconnected();
+        listener.disconnected(concerns);
       },
       unreachable: (error) => listener.unreachable(error),
       reachable: () => {
@@ -62,27 +56,29 @@ export class ReplicatedStore implements LockStore {
         listener.reachable();
       },
     });
+    return () => {
+      this.listener = undefined;
+      stop();
+    };
   }
 
   async ask(request: AskRequest): Promise<AskReply> {
-    const sentAt = this.clock.now();
-    const reply = await this.inner.ask(request);
-    if (reply.status !== 'granted') return reply;
-    const [confirmed] = await this.acks.confirm([request]);
-    if (confirmed === 'renewed') return reply;
-    if (confirmed !== 'lost') throw confirmed;
-    // Its lease was over by then: an answer like any that comes too late to be believed in.
-    if (this.clock.now() - sentAt >= request.leaseMs) return reply;
-    this.acks.misled();
-    throw notThere();
+    this.asking.add(request.owner);
+    try {
+      return await this.askFor(request);
+    } finally {
+      this.asking.delete(request.owner);
+    }
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
+    this.asking.delete(request.owner);
     return this.inner.release(request);
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    return (await this.acks.confirm(requests)).map(replyOf);
+    const [replies, confirmed] = await Promise.all([this.inner.extend(requests), this.acks.confirm(requests)]);
+    return replies.map((reply, i) => (reply === 'renewed' ? this.renewalOf(confirmed[i]) : reply));
   }
 
   inspect(key: string): Promise<HolderInfo | null> {
@@ -94,14 +90,30 @@ export class ReplicatedStore implements LockStore {
     return this.inner.close();
   }
 
-  /** Told only when replicas know of it; otherwise as one that cannot be believed in, so that its owner asks, and hears why. */
-  private async handedOver(handOff: HandOff, listener: StoreListener): Promise<void> {
-    const [confirmed] = await this.acks.confirm([handOff]);
-    listener.handedOver(confirmed === 'renewed' ? handOff : { ...handOff, grantedAt: undefined });
+  private async askFor(request: AskRequest): Promise<AskReply> {
+    const sentAt = this.clock.now();
+    const reply = await this.inner.ask(request);
+    if (reply.status !== 'granted') return reply;
+    const [confirmed] = await this.acks.confirm([request]);
+    if (confirmed === 'renewed') return reply;
+    if (confirmed !== 'lost') throw confirmed;
+    // Its lease was over by then: an answer like any that comes too late to be believed in.
+    if (this.clock.now() - sentAt >= request.leaseMs) return reply;
+    // Where it was given up it was given back as well.
+    if (this.asking.has(request.owner)) this.acks.misled();
+    throw notThere();
   }
-}
 
-function replyOf(confirmed: Confirmed): ExtendReply {
-  if (typeof confirmed === 'string') return confirmed;
-  return confirmed instanceof LockReplicationError ? 'unreplicated' : 'unknown';
+  /** Told only when replicas know of it; otherwise as one that cannot be believed in, so that its owner asks, and hears why. */
+  private async handedOver(handOff: HandOff): Promise<void> {
+    const [confirmed] = await this.acks.confirm([handOff]);
+    this.listener?.handedOver(confirmed === 'renewed' ? handOff : { ...handOff, grantedAt: undefined });
+  }
+
+  /** Of a lock that was renewed where it was given. */
+  private renewalOf(confirmed: Confirmed): ExtendReply {
+    if (confirmed === 'renewed') return confirmed;
+    if (confirmed === 'lost') this.acks.misled();
+    return confirmed instanceof LockReplicationError ? 'unreplicated' : 'unknown';
+  }
 }

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.js';
-import type { LockUnavailableError } from '../../core/errors.js';
+import { LockConfigError, type LockUnavailableError } from '../../core/errors.js';
 import type {
   AskReply,
   AskRequest,
@@ -18,8 +18,12 @@ import { unavailableBecause } from '../redis/redis-errors.js';
 import { wholeMs } from '../redis/redis-script.js';
 import type { Server } from '../redis/servers.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
+import { ClusterServers } from '../redis/cluster/cluster-servers.js';
+import { ClusterAcks } from './cluster-acks.js';
 import type { HandOffMessage, HandOffs } from './hand-off-channel.js';
 import { QueuedOwners } from './queued-owners.js';
+import { type Acks, ReplicaAcks } from './replica-acks.js';
+import type { ReplicaDemand } from './replica-link.js';
 import { ReplicatedStore } from './replicated.store.js';
 import {
   askScript,
@@ -44,7 +48,9 @@ import { tokenServers, type TokenServers } from './token-servers.js';
 export function token(): StoreFactory {
   return (context) => {
     const store = new TokenStore(context);
-    return context.replicas === undefined ? store : new ReplicatedStore(store, context.replicas, context);
+    const { replicas, clock } = context;
+    if (replicas === undefined) return store;
+    return new ReplicatedStore(store, (warn) => acksOf(store.servers, replicas, context, warn), clock);
   };
 }
 
@@ -58,7 +64,7 @@ class TokenStore implements LockStore {
     resolutionMs: 1,
   };
 
-  private readonly servers: TokenServers;
+  readonly servers: TokenServers;
   private readonly clock: Clock;
   private readonly queued = new QueuedOwners();
   private channel: HandOffs | undefined;
@@ -171,6 +177,21 @@ class TokenStore implements LockStore {
     const since = from.notAfter(grantedAt);
     to.handedOver({ keys: [key], owner, token: first, tokens, grantedAt: since, leaseMs });
   }
+}
+
+/** @throws LockConfigError where there can be no second connection. */
+function acksOf(
+  servers: TokenServers,
+  demand: ReplicaDemand,
+  { clock, requestTimeoutMs }: StoreContext,
+  warn: (message: string) => void,
+): Acks {
+  if (servers instanceof ClusterServers) return new ClusterAcks(servers, demand, clock, requestTimeoutMs, warn);
+  const link = demand.connect();
+  if (link !== undefined) return new ReplicaAcks(link, demand, clock, requestTimeoutMs, warn);
+  throw new LockConfigError(
+    'replicas: it takes a second connection; allowed is a URL, options, or a client of ioredis or of its Cluster.',
+  );
 }
 
 function releaseFailed(error: unknown): LockUnavailableError {

@@ -131,18 +131,20 @@ export class ClusterNode implements Server {
   }
 }
 
-/**
- * Names of sharded channels are given whole. Unlike ioredis' connections to nodes this one comes back by itself: it is closed
- * with the one that asks.
- */
-const SUBSCRIBER = {
-  connectionName: 'nestjs-redis-lock:hand-offs',
-  keyPrefix: '',
+/** Unlike ioredis' connections to nodes a further one comes back by itself: it is closed with the one that asks. */
+export const NODE_COPY = {
   lazyConnect: true,
-  autoResubscribe: false,
   maxRetriesPerRequest: null,
   disconnectTimeout: 50,
   retryStrategy: (times: number): number => Math.min(times * 50, 2_000),
+};
+
+/** Names of sharded channels are given whole. */
+const SUBSCRIBER = {
+  ...NODE_COPY,
+  connectionName: 'nestjs-redis-lock:hand-offs',
+  keyPrefix: '',
+  autoResubscribe: false,
 };
 
 /** Sends each script right behind ASKING, which counts for one command. */

@@ -84,13 +84,20 @@ export class ClusterRoutes implements NodeListener {
   }
 
   /** Whom to ask next at once, if that is known, after this answer of a node to a request for the slot. */
-  follow(slot: number, { kind, address }: Redirection, from: ClusterNode | undefined): Server | undefined {
+  follow(slot: number, redirection: Redirection, from: ClusterNode | undefined): Server | undefined {
+    const node = this.meant(slot, redirection, from);
+    return redirection.kind === 'ask' ? node?.asking : node;
+  }
+
+  /** The node that this answer names, if it names one. */
+  meant(slot: number, { kind, address }: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
     if (kind === 'again') return undefined;
     if (kind === 'lost') return void this.refresh();
     const to = this.reachableAddress(address, from);
-    if (kind === 'ask') return this.nodeAt(to)?.asking;
-    this.redirected.set(slot, to);
-    this.refresh();
+    if (kind === 'moved') {
+      this.redirected.set(slot, to);
+      this.refresh();
+    }
     return this.nodeAt(to);
   }
 

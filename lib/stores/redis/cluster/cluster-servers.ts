@@ -71,13 +71,7 @@ export class ClusterServers implements Servers {
   }
 
   async runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]> {
-    const byNode = new Map<ClusterNode | undefined, Call[]>();
-    for (const call of calls) {
-      const node = this.routes.nodeOf(this.slotOf(call.key));
-      const others = byNode.get(node);
-      if (others === undefined) byNode.set(node, [call]);
-      else others.push(call);
-    }
+    const byNode = this.byNode(calls, ({ key }) => key);
     const replies = new Map<Call, Reply | Error>();
     const groups = [...byNode].map(async ([node, group]) => {
       const answers =
@@ -101,6 +95,23 @@ export class ClusterServers implements Servers {
   /** The node that has the key; undefined while there is no connection to it. */
   nodeOf(key: string): ClusterNode | undefined {
     return this.routes.nodeOf(this.slotOf(key));
+  }
+
+  /** Those of one node together; `undefined` has those whose node there is no connection to. */
+  byNode<T>(items: readonly T[], keyOf: (item: T) => string): Map<ClusterNode | undefined, T[]> {
+    const byNode = new Map<ClusterNode | undefined, T[]>();
+    for (const item of items) {
+      const node = this.nodeOf(keyOf(item));
+      const others = byNode.get(node);
+      if (others === undefined) byNode.set(node, [item]);
+      else others.push(item);
+    }
+    return byNode;
+  }
+
+  /** The node that a node's answer names. */
+  meant(key: string, redirection: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
+    return this.routes.meant(this.slotOf(key), redirection, from);
   }
 
   /** Where that node is. */
