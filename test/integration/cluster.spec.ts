@@ -1,6 +1,13 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { type ClusterOptions } from 'ioredis';
-import { type Lock, LockConfigError, type LockService, redisson, timestamp } from 'nestjs-redis-lock';
+import {
+  type Lock,
+  LockConfigError,
+  type LockService,
+  LockUnavailableError,
+  redisson,
+  timestamp,
+} from 'nestjs-redis-lock';
 import { clocksAhead } from '../support/clock-ahead.js';
 import { ClusterContention } from '../support/cluster-contention.js';
 import { exitTimeOf } from '../support/exit-time.js';
@@ -142,6 +149,87 @@ describe('a connection to a node that ends', () => {
   });
 });
 
+describe('a node that hangs', () => {
+  const renewal = ({ key, shared: { owner } }: Lock) => ({ keys: [key], owner, leaseMs: 60_000 });
+  const everywhere = (coverage: 'yes' | 'no') =>
+    Promise.all(
+      here.cluster.masters.map(({ admin }) => admin.config('SET', 'cluster-require-full-coverage', coverage)),
+    );
+  let hung: ClusterMember;
+  beforeEach(async () => {
+    await everywhere('no');
+    hung = await here.cluster.ownerOf(here.key);
+  });
+  afterEach(async () => {
+    hung.server.resume();
+    await everywhere('yes');
+    await eventually('all are up', async () => {
+      const states = await Promise.all(here.cluster.masters.map(({ admin }) => admin.cluster('INFO')));
+      return states.every((info) => info.includes('cluster_state:ok') && info.includes('cluster_slots_fail:0'));
+    });
+  });
+
+  it('costs no lock on another one, whose renewals do not wait for it', async () => {
+    // As long as the lease: who waited for its answer would have lost the lock.
+    const locks = here.instance({ requestTimeoutMs: 1_500 });
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
+    const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
+    const stay = owners.map((owner) => owner !== hung);
+    expect(new Set(stay).size).toBe(2);
+    hung.server.pause();
+    await eventually('those that it has are lost', () => held.every(({ signal }, i) => stay[i] || signal.aborted));
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(held.map(({ signal }) => !signal.aborted)).toEqual(stay);
+  });
+
+  it('is waited for no longer than a request may take: what is not renewed then is unknown', async () => {
+    const locks = here.instance({ requestTimeoutMs: 300 });
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
+    const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
+    hung.server.pause();
+    const replies = await locks.engine.store.extend(held.map(renewal));
+    expect(replies).toEqual(owners.map((owner) => (owner === hung ? 'unknown' : 'renewed')));
+  });
+
+  it('is waited for no longer by those whose requests were sent on to it, nor by those that went with them', async () => {
+    const locks = here.instance({ requestTimeoutMs: 300 });
+    const elsewhere = await here.cluster.otherThan(here.key);
+    const all = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
+    const owners = await Promise.all(all.map(({ key }) => here.cluster.ownerOf(key)));
+    const held = all.filter((_, i) => owners[i] === elsewhere);
+    await here.cluster.migrate(held[0].key, hung);
+    hung.server.pause();
+    const replies = await locks.engine.store.extend(held.map(renewal));
+    expect(replies).toEqual(held.map((_, i) => (i === 0 ? 'unknown' : 'renewed')));
+  });
+
+  it('is told of once in its outage, whatever the others answer', async () => {
+    const locks = here.instance({ requestTimeoutMs: 300 });
+    const elsewhere = await here.cluster.otherThan(here.key);
+    const other = await here.familyAt(elsewhere);
+    const told = () => here.warnings.filter((line) => line.includes('cannot be reached'));
+    for (let outage = 1; outage <= 2; outage++) {
+      await eventually(
+        'it answers',
+        () =>
+          locks.tryAcquire('goods:300').then(
+            (lock) => lock?.release() ?? false,
+            () => false,
+          ),
+        20_000,
+      );
+      hung.server.pause();
+      for (let i = 0; i < 3; i++) {
+        await expect(locks.acquire('goods:300', { waitMs: 400 })).rejects.toThrow(LockUnavailableError);
+        await locks.using(`${other}:1`, () => undefined);
+      }
+      expect(told()).toHaveLength(outage);
+      expect(told().at(-1)).toContain(`127.0.0.1:${hung.server.port}`);
+      hung.server.resume();
+    }
+  });
+});
+
 describe('a subscription in a cluster', () => {
   const ears = (locks: LockService) =>
     Reflect.get(Reflect.get(locks.engine.store, 'channel'), 'ears') as Map<string, object>;
@@ -175,7 +263,7 @@ describe('a subscription in a cluster', () => {
     const channel = Reflect.get(locks.engine.store, 'channel');
     const [first] = ears(locks).values();
     const node = Reflect.get(first, 'node') as object;
-    const tag = await neighbourOf(here.key);
+    const tag = await here.familyAt(await here.cluster.ownerOf(here.key));
     const strangers = await both[0].acquire(`${tag}:1`);
     const granted = locks.acquire(`${tag}:1`);
     const { admin } = await here.cluster.ownerOf(strangers.key);
@@ -232,15 +320,6 @@ describe('a subscription in a cluster', () => {
     ]);
   });
 });
-
-/** A family whose locks are on the same node as the key, with another hash tag. */
-async function neighbourOf(key: string): Promise<string> {
-  const owner = await here.cluster.ownerOf(key);
-  for (let i = 0; ; i++) {
-    const family = `neighbour${i}`;
-    if ((await here.cluster.ownerOf(`{${here.prefix}${family}}:1`)) === owner) return family;
-  }
-}
 
 describe('a slot that moves to another node', () => {
   let back: ClusterMember;

@@ -32,8 +32,6 @@ export class ClusterRoutes implements NodeListener {
   private readonly nodes = new Map<string, ClusterNode>();
   /** What nodes have answered since the table was read. */
   private readonly redirected = new Map<number, string>();
-  /** Nodes that were told to be unreachable, and have not answered since: each outage is told once. */
-  private readonly unreachables = new Set<string>();
   /** Sockets and timers belong to no caller. */
   private readonly outside = new AsyncResource('nestjs-redis-lock');
   private readonly unsent = new Set<string>();
@@ -123,14 +121,11 @@ export class ClusterRoutes implements NodeListener {
   }
 
   unreachable({ address }: ClusterNode, error: Error): void {
-    if (this.unreachables.has(address)) return;
-    this.unreachables.add(address);
-    this.listener?.unreachable(new Error(`${address}: ${error.message}`));
+    this.listener?.unreachable(error, address);
   }
 
   reachable({ address }: ClusterNode): void {
-    this.unreachables.delete(address);
-    this.listener?.reachable();
+    this.listener?.reachable(address);
   }
 
   silent(): void {

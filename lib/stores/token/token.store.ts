@@ -60,6 +60,7 @@ class TokenStore implements LockStore {
     resolutionMs: 1,
   };
 
+  readonly serverOf: LockStore['serverOf'];
   private readonly servers: Servers;
   private readonly clock: Clock;
   private readonly queued = new QueuedOwners();
@@ -69,7 +70,13 @@ class TokenStore implements LockStore {
     const { clock, requestTimeoutMs } = context;
     const client = context.redis();
     this.clock = clock;
-    this.servers = isCluster(client) ? new ClusterServers(client, clock, requestTimeoutMs) : new SingleServer(context);
+    if (isCluster(client)) {
+      const nodes = new ClusterServers(client, clock, requestTimeoutMs);
+      this.servers = nodes;
+      this.serverOf = (key) => nodes.addressOf(key);
+    } else {
+      this.servers = new SingleServer(context);
+    }
   }
 
   listen(listener: StoreListener): () => void {
