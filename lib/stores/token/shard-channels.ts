@@ -9,7 +9,6 @@ import { ShardEar } from './shard-ear.js';
 /** Where the locks are. */
 interface Places extends Pick<Servers, 'keysOf' | 'handOffArgs'> {
   nodeOf(key: string): ClusterNode | undefined;
-  addressOf(key: string): string | undefined;
   refresh(): void;
 }
 
@@ -97,9 +96,9 @@ export class ShardChannels implements HandOffs, ShardListener {
 
   rerouted(): void {
     for (const ear of this.ears.values()) {
-      if (ear.node === undefined || ear.node.address === this.places.addressOf(ear.key)) continue;
-      const node = this.places.nodeOf(ear.key);
-      if (node !== undefined) this.move(ear, node);
+      const node = ear.node && this.places.nodeOf(ear.key);
+      // Another node, or the same one over another connection.
+      if (node !== undefined && node !== ear.node) this.move(ear, node);
     }
   }
 
