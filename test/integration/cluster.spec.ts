@@ -428,6 +428,53 @@ describe('a slot that moves to another node', () => {
   });
 });
 
+describe('a node that joins the cluster, and leaves it again', () => {
+  let newcomer: ClusterMember;
+  let back: ClusterMember;
+  beforeEach(async () => {
+    newcomer = await here.cluster.join();
+    back = await here.cluster.ownerOf(here.key);
+  });
+  afterEach(async () => {
+    if ((await here.cluster.ownerOf(here.key)) === newcomer) await here.cluster.migrate(here.key, back);
+    await here.cluster.leave(newcomer);
+  });
+
+  it('is asked for the first keys that it gets before anybody else knows that it has a slot', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
+    const { granted } = await here.enqueue(waiter);
+    const { finish, moveKeys } = await here.cluster.migration(here.key, newcomer);
+    await moveKeys();
+    // Longer than the lease: it is renewed there.
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    lock.assertHeld();
+    expect(await waiter.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken, isOwn: false });
+    expect(await lock.release()).toBe(true);
+    await finish();
+    await (await granted).release();
+    expect(here.warnings).toEqual([]);
+    await here.end();
+    const left = async () => ((await newcomer.admin.client('LIST')) as string).includes('name=nestjs-redis-lock');
+    await eventually('nothing is left of its connections', async () => !(await left()));
+  });
+
+  it('costs nobody a lock, nor a place, when it goes', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    await here.cluster.migrate(here.key, newcomer);
+    const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
+    const { granted } = await here.enqueue(waiter);
+    await here.cluster.migrate(here.key, back);
+    await here.cluster.leave(newcomer);
+    newcomer = await here.cluster.join();
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    lock.assertHeld();
+    await eventually('it listens', async () => (await here.listening(back)) === 1);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+});
+
 describe('a client of a cluster that was given', () => {
   it('is neither changed nor closed', async () => {
     const client = here.client({ enableAutoPipelining: true });

@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Clock, Timer } from '../../core/clock.js';
 import type { KeyFilter, StoreListener } from '../../core/lock-store.js';
 import type { SubscriberListener } from '../redis/echoed-subscriber.js';
-import type { RedisCluster } from '../redis/redis-cluster.js';
+import type { ClusterNodeClient, RedisCluster } from '../redis/redis-cluster.js';
 import { type Redirection, toError } from '../redis/redis-errors.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
 import type { Server } from './servers.js';
@@ -19,6 +19,11 @@ export interface ShardListener {
   rerouted(): void;
 }
 
+interface Place {
+  readonly host: string;
+  readonly port: number;
+}
+
 type ConnectionListener = Pick<StoreListener, 'disconnected' | 'unreachable' | 'reachable'>;
 
 /** Everybody who is refused wants to know more: one look at the cluster serves all of them. */
@@ -30,6 +35,8 @@ const REFRESH_AFTER_MS = 100;
  */
 export class ClusterRoutes implements NodeListener {
   private readonly nodes = new Map<string, ClusterNode>();
+  /** Connections of our own, to nodes that ioredis did not know. */
+  private readonly own = new Set<ClusterNodeClient>();
   /** What nodes have answered since the table was read. */
   private readonly redirected = new Map<number, string>();
   /** Sockets and timers belong to no caller. */
@@ -65,6 +72,7 @@ export class ClusterRoutes implements NodeListener {
       if (hearsErrors) cluster.off('error', onError);
       this.check?.cancel();
       this.listener = undefined;
+      for (const client of this.own) client.disconnect();
       for (const node of this.nodes.values()) node.close();
       this.shards = undefined;
     };
@@ -82,11 +90,13 @@ export class ClusterRoutes implements NodeListener {
   }
 
   /** Whom to ask next at once, if that is known, after this answer of a node to a request for the slot. */
-  follow(slot: number, { kind, address }: Redirection, from: ClusterNode | undefined): Server | undefined {
+  follow(slot: number, redirection: Redirection, from: ClusterNode | undefined): Server | undefined {
+    const { kind } = redirection;
     if (kind === 'again') return undefined;
     if (kind === 'lost') return void this.refresh();
-    const to = this.reachableAddress(address, from);
-    if (kind === 'ask') return this.nodeAt(to)?.asking;
+    const place = this.placeOf(redirection, from);
+    const to = `${place.host}:${place.port}`;
+    if (kind === 'ask') return (this.nodeAt(to) ?? this.newcomerAt(to, place, from))?.asking;
     this.redirected.set(slot, to);
     this.refresh();
     return this.nodeAt(to);
@@ -139,6 +149,7 @@ export class ClusterRoutes implements NodeListener {
 
   ended(node: ClusterNode): void {
     if (this.nodes.get(node.address) === node) this.nodes.delete(node.address);
+    this.own.delete(node.client);
     this.refresh();
   }
 
@@ -155,7 +166,19 @@ export class ClusterRoutes implements NodeListener {
     const known = this.nodes.get(address);
     if (known !== undefined || this.stopped) return known;
     const client = this.cluster.nodes('all').find(({ options: { host, port } }) => `${host}:${port}` === address);
-    if (client === undefined || client.status === 'end') return undefined;
+    return client === undefined || client.status === 'end' ? undefined : this.known(address, client);
+  }
+
+  /** While the first slot of a node is on its way to it, ioredis does not know of it, and half of the keys are there. */
+  private newcomerAt(address: string, place: Place, from: ClusterNode | undefined): ClusterNode | undefined {
+    if (from === undefined || this.stopped) return undefined;
+    const client = from.client.duplicate({ ...place, retryStrategy: null });
+    client.on('error', () => undefined);
+    this.own.add(client);
+    return this.known(address, client);
+  }
+
+  private known(address: string, client: ClusterNodeClient): ClusterNode {
     const { clock, patienceMs, unsent } = this;
     const node = this.outside.runInAsyncScope(
       () => new ClusterNode(address, client, { clock, patienceMs, unsent, listener: this }),
@@ -165,11 +188,11 @@ export class ClusterRoutes implements NodeListener {
   }
 
   /** As ioredis names the node. */
-  private reachableAddress(address: string, from: ClusterNode | undefined): string {
-    const whole = address.startsWith(':') ? `${from?.client.options.host}${address}` : address;
+  private placeOf({ host, port }: Redirection, from: ClusterNode | undefined): Place {
+    const place = { host: host || String(from?.client.options.host), port: Number(port) };
+    const address = `${place.host}:${port}`;
     const natMap = this.cluster.options?.natMap;
-    const mapped = typeof natMap === 'function' ? natMap(whole) : natMap?.[whole];
-    return mapped ? `${mapped.host}:${mapped.port}` : whole;
+    return (typeof natMap === 'function' ? natMap(address) : natMap?.[address]) || place;
   }
 
   private refreshed(): void {
