@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { type ClusterOptions } from 'ioredis';
 import {
@@ -232,10 +233,17 @@ describe('a node that hangs', () => {
   });
 });
 
-describe('a subscription in a cluster', () => {
-  const ears = (locks: LockService) =>
-    Reflect.get(Reflect.get(locks.engine.store, 'channel'), 'ears') as Map<string, object>;
+function ears(locks: LockService): Map<string, object> {
+  return Reflect.get(Reflect.get(locks.engine.store, 'channel'), 'ears');
+}
 
+/** The connection on which the first channel is subscribed. */
+function subscriberOf(locks: LockService): object {
+  const [ear] = ears(locks).values();
+  return Reflect.get(Reflect.get(Reflect.get(ear, 'node'), 'subscriber'), 'subscriber');
+}
+
+describe('a subscription in a cluster', () => {
   it('is made at the node of the lock, for its hash tag, and dropped with its connection when nobody waits any more', async () => {
     const both = [here.instance(), here.instance()];
     await bothHeard(both);
@@ -309,14 +317,30 @@ describe('a subscription in a cluster', () => {
     await bothHeard([locks, waiter]);
     const owner = await here.cluster.ownerOf(here.key);
     const [ear] = ears(waiter).values();
-    const subscriber = Reflect.get(Reflect.get(Reflect.get(ear, 'node'), 'subscriber'), 'subscriber');
-    await subscriber.unsubscribe(Reflect.get(ear, 'channel'));
+    await Reflect.get(subscriberOf(waiter), 'unsubscribe').call(subscriberOf(waiter), Reflect.get(ear, 'channel'));
     expect(await here.listening(owner)).toBe(1);
     // Nothing was heard on it for longer than 3 s.
     Reflect.set(ear, 'heardAt', -Infinity);
     const lock = await locks.acquire('goods:300');
     const granted = waiter.acquire('goods:300');
     await eventually('it listens again', async () => (await here.listening(owner)) === 2);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  it('that the node has taken away, and told so when the slot was back, is made anew at once', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
+    const owner = await here.cluster.ownerOf(here.key);
+    const client: EventEmitter & { sunsubscribe(): Promise<unknown> } = Reflect.get(subscriberOf(waiter), 'client');
+    await client.sunsubscribe();
+    expect(await here.listening(owner)).toBe(0);
+    client.emit('moved');
+    await eventually('it listens again', async () => (await here.listening(owner)) === 1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
   });
@@ -383,14 +407,64 @@ describe('a slot that moves to another node', () => {
 
   it('and back again, so that the subscription is gone at a node that was never left: it is noticed', async () => {
     await ends();
-    const both = [here.instance(), here.instance()];
-    await bothHeard(both);
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
     await here.cluster.migrate(here.key, to);
     await here.cluster.migrate(here.key, back);
-    const lock = await both[0].acquire('goods:300');
-    const granted = both[1].acquire('goods:300');
-    await eventually('it listens again', async () => (await here.listening(back)) >= 1);
+    await eventually('it listens again', async () => (await here.listening(back)) === 1);
     await here.queueOf(1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  it('and back again before anybody has looked where it is: who waits listens again, before it would ask again', async () => {
+    await ends();
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
+    const routes = Reflect.get(Reflect.get(waiter.engine.store, 'servers'), 'routes');
+    // As if it had just looked.
+    Reflect.set(routes, 'mayRefreshAt', waiter.engine.now() + 500);
+    const [ear] = ears(waiter).values();
+    await here.cluster.migrate(here.key, to);
+    await eventually('it has heard', () => Reflect.get(ear, 'state') === 'moved');
+    await here.cluster.migrate(here.key, back);
+    await eventually('it listens again', async () => (await here.listening(back)) === 1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  /** As if the nodes were known by other names here. */
+  const natMap = () =>
+    Object.fromEntries(here.cluster.nodes.map(({ host, port }) => [`${host}:${port}`, { host: 'localhost', port }]));
+
+  it.each<[string, () => ClusterOptions]>([
+    ['', () => ({})],
+    [', where a natMap says where that is', () => ({ natMap: natMap() })],
+    [', where a function does', () => ({ natMap: (address) => natMap()[address] ?? null })],
+  ])('to and fro at once%s: who waits listens where it ends, before it would ask again', async (_, options) => {
+    await ends();
+    const redis = { nodes: here.cluster.nodes, ...options() };
+    const [locks, waiter] = [1, 2].map(() => here.instance({ redis }));
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
+    const { finish, moveKeys } = await here.cluster.migration(here.key, to);
+    await moveKeys();
+    await lock.extend();
+    await finish();
+    await lock.extend();
+    await here.cluster.migrate(here.key, back);
+    await eventually('it listens again', async () => (await here.listening(back)) === 1);
+    await here.queueOf(1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
     await (await handedOver(lock, granted)).release();
   });
 

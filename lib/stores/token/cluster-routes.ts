@@ -45,6 +45,7 @@ export class ClusterRoutes implements NodeListener {
   private listener: ConnectionListener | undefined;
   private shards: ShardListener | undefined;
   private check: Timer | undefined;
+  private look: Timer | undefined;
   private mayRefreshAt = -Infinity;
   private stopped = false;
 
@@ -71,6 +72,7 @@ export class ClusterRoutes implements NodeListener {
       cluster.off('refresh', onRefresh);
       if (hearsErrors) cluster.off('error', onError);
       this.check?.cancel();
+      this.look?.cancel();
       this.listener = undefined;
       for (const client of this.own) client.disconnect();
       for (const node of this.nodes.values()) node.close();
@@ -102,19 +104,12 @@ export class ClusterRoutes implements NodeListener {
     return this.nodeAt(to);
   }
 
-  /** Looks, in the background, where the slots are. */
+  /** Looks, in the background, where the slots are; a little later, if it has just done so: they may have moved since. */
   refresh(): void {
-    const now = this.clock.now();
-    if (this.stopped || now < this.mayRefreshAt) return;
-    this.mayRefreshAt = now + REFRESH_AFTER_MS;
+    if (this.stopped || this.look !== undefined) return;
+    const delayMs = Math.max(0, this.mayRefreshAt - this.clock.now());
     this.outside.runInAsyncScope(() => {
-      const { status } = this.cluster;
-      if (status === 'wait') this.cluster.connect().catch(() => undefined);
-      // Otherwise ioredis looks by itself, as soon as it has found a node. `connect`: one may hang that was asked for the rest.
-      if (status !== 'ready' && status !== 'connect') return this.checkLater();
-      this.cluster.refreshSlotsCache((error) => {
-        if (error) this.listener?.unreachable(toError(error));
-      });
+      this.look = this.clock.schedule(delayMs, () => this.refreshNow(), true);
     });
   }
 
@@ -193,6 +188,18 @@ export class ClusterRoutes implements NodeListener {
     const address = `${place.host}:${port}`;
     const natMap = this.cluster.options?.natMap;
     return (typeof natMap === 'function' ? natMap(address) : natMap?.[address]) || place;
+  }
+
+  private refreshNow(): void {
+    this.look = undefined;
+    this.mayRefreshAt = this.clock.now() + REFRESH_AFTER_MS;
+    const { status } = this.cluster;
+    if (status === 'wait') this.cluster.connect().catch(() => undefined);
+    // Otherwise ioredis looks by itself, as soon as it has found a node. `connect`: one may hang that was asked for the rest.
+    if (status !== 'ready' && status !== 'connect') return this.checkLater();
+    this.cluster.refreshSlotsCache((error) => {
+      if (error) this.listener?.unreachable(toError(error));
+    });
   }
 
   private refreshed(): void {
