@@ -123,7 +123,7 @@ export class Contender {
   private answered(ask: Ask, reply: AskReply): void {
     if (this.state.kind !== 'asking' || this.state.ask !== ask) return this.answeredLate(ask, reply);
     this.state.timer.cancel();
-    if (reply.status !== 'expired') this.tools.health.reachable();
+    if (reply.status !== 'expired') this.tools.health.answered(this.principal.key);
     if (reply.status === 'granted') return this.grantedByReply(ask, reply);
     if (reply.status === 'held') return this.refused(ask, reply);
     const failure = this.unavailable('the request could not be delivered in time');
@@ -176,7 +176,7 @@ export class Contender {
     const { health, requestTimeoutMs } = this.tools;
     this.unanswered = ask;
     const why = `no answer within ${requestTimeoutMs} ms`;
-    health.silent(why);
+    health.silent(this.principal.key, why);
     this.giveUp(ask, this.unavailable(why));
   }
 
@@ -213,7 +213,8 @@ export class Contender {
     this.tools.releaser.releaseBehind({ resource, key, owner, leaseMs, keepUntil: 0 });
   }
 
-  private unavailable(why: string, cause: unknown = this.tools.health.outage): LockUnavailableError {
-    return unavailable(this.principal.resource, why, { cause });
+  private unavailable(why: string, cause?: unknown): LockUnavailableError {
+    const { resource, key } = this.principal;
+    return unavailable(resource, why, { cause: cause ?? this.tools.health.outageOf(key) });
   }
 }

@@ -17,10 +17,14 @@ import type {
  * lock that came without one nothing may be left to believe in, and then its owner asks.
  */
 export class DelayedStore implements LockStore {
+  readonly serverOf: LockStore['serverOf'];
+
   constructor(
     private readonly inner: LockStore,
     private readonly delayMs: number,
-  ) {}
+  ) {
+    this.serverOf = inner.serverOf?.bind(inner);
+  }
 
   get capabilities(): StoreCapabilities {
     return this.inner.capabilities;
@@ -34,8 +38,8 @@ export class DelayedStore implements LockStore {
       listening: (concerns) => listener.listening(concerns),
       degraded: (message) => listener.degraded(message),
       disconnected: (concerns) => listener.disconnected(concerns),
-      unreachable: (error) => listener.unreachable(error),
-      reachable: () => listener.reachable(),
+      unreachable: (error, server) => listener.unreachable(error, server),
+      reachable: (server) => listener.reachable(server),
     });
   }
 

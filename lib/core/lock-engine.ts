@@ -48,7 +48,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     this.requestTimeoutMs = parts.requestTimeoutMs;
     this.passing = parts.passing;
     const warn = (message: string): void => parts.warn(message);
-    this.health = new StoreHealth(warn);
+    this.health = new StoreHealth(warn, (key) => this.store.serverOf?.(key));
     this.events = new LockEvents(parts.instance);
     this.releaser = new Releaser(this.store, this.clock, this.requestTimeoutMs, this.passing, parts.lockDelayMs);
     this.watchdog = new Watchdog(this.store, this.clock, this);
@@ -78,7 +78,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
 
   inspect(key: string): Promise<HolderInfo | null> {
     return inTime(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
-      throw unavailable(key, `no answer within ${this.requestTimeoutMs} ms`, { cause: this.health.outage });
+      throw unavailable(key, `no answer within ${this.requestTimeoutMs} ms`, { cause: this.health.outageOf(key) });
     });
   }
 

@@ -149,10 +149,10 @@ export interface StoreListener {
   degraded(message: string): void;
   /** A connection ended: nothing that was asked over it, of all keys or of these, may ever be answered. */
   disconnected(concerns?: KeyFilter): void;
-  /** The store cannot be reached, and why; may be told again and again. */
-  unreachable(error: Error): void;
-  /** The store answers (again). */
-  reachable(): void;
+  /** The store, or that server of it, cannot be reached, and why; may be told again and again. */
+  unreachable(error: Error, server?: string): void;
+  /** The store, or that server of it, answers (again). */
+  reachable(server?: string): void;
 }
 
 /**
@@ -173,6 +173,11 @@ export interface LockStore {
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]>;
   /** Who holds the key, null if nobody does. Throws `LockUnavailableError`. */
   inspect(key: string): Promise<HolderInfo | null>;
+  /**
+   * The server that keeps the key, where keys are on several: what one of them leaves unanswered says nothing of the others, and
+   * nothing of theirs waits for it. Undefined where it is not known.
+   */
+  serverOf?(key: string): string | undefined;
   /** Ends what the store opened. */
   close(): Promise<void>;
 }

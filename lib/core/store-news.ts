@@ -34,11 +34,11 @@ export class StoreNews implements StoreListener {
     this.warn(message);
   }
 
-  unreachable(error: Error): void {
-    this.health.unreachable(error);
+  unreachable(error: Error, server?: string): void {
+    this.health.unreachable(error, server);
   }
 
-  reachable(): void {
-    this.health.reachable();
+  reachable(server?: string): void {
+    this.health.reachable(server);
   }
 }

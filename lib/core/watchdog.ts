@@ -144,8 +144,21 @@ export class Watchdog {
       // What is not renewed (any more), or is on its way already, has its deadline as the next turn.
       this.schedule(grant, Infinity);
     }
-    if (renewable.length > 0) void this.send(renewable);
+    if (renewable.length > 0) this.sendByServer(renewable);
     this.armNext();
+  }
+
+  /** An answer is one for the whole batch: what a server that hangs does not answer must cost no lock on another one. */
+  private sendByServer(grants: readonly Grant[]): void {
+    if (this.store.serverOf === undefined) return void this.send(grants);
+    const batches = new Map<string | undefined, Grant[]>();
+    for (const grant of grants) {
+      const server = this.store.serverOf(grant.key);
+      const batch = batches.get(server);
+      if (batch === undefined) batches.set(server, [grant]);
+      else batch.push(grant);
+    }
+    for (const batch of batches.values()) void this.send(batch);
   }
 
   /** Ends the turns that have come; answers their grants. */
@@ -174,7 +187,6 @@ export class Watchdog {
   }
 
   private async send(grants: readonly Grant[]): Promise<readonly ExtendReply[]> {
-    if (grants.length === 0) return [];
     const sentAt = this.clock.now();
     const request = Symbol('renewal');
     for (const grant of grants) this.inFlight.set(grant, request);

@@ -108,7 +108,7 @@ describe.each(Object.keys(WAYS))('a master %s', (way) => {
   it('costs nobody a lock on other nodes, and is told of once at most', async () => {
     const locks = here.instance({ waitMs: 60_000 });
     const elsewhere = here.cluster.masters.find((member) => member !== master) as ClusterMember;
-    const resource = await resourceAt(elsewhere);
+    const resource = `${await here.familyAt(elsewhere)}:1`;
     await locks.using('goods:300', () => undefined);
     // Longer than the takeover: a cluster that misses slots refuses the others, too (cluster-require-full-coverage).
     const lock = await locks.acquire(resource, { ttlMs: 20_000 });
@@ -135,12 +135,6 @@ describe.each(Object.keys(WAYS))('a master %s', (way) => {
 
 async function keysAt({ admin }: ClusterMember): Promise<readonly string[]> {
   return (await admin.keys(`*${here.prefix}*`)).filter((key) => !key.endsWith('|fence'));
-}
-
-async function resourceAt(member: ClusterMember): Promise<string> {
-  for (let i = 0; ; i++) {
-    if ((await here.cluster.ownerOf(`{${here.prefix}elsewhere${i}}:1`)) === member) return `elsewhere${i}:1`;
-  }
 }
 
 describe('contention over many hash tags', () => {

@@ -1,6 +1,7 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { EventEmitter } from 'node:events';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { type ClusterOptions } from 'ioredis';
-import { type Lock, LockConfigError, type LockService, timestamp } from 'nestjs-redis-lock';
+import { type Lock, LockConfigError, type LockService, LockUnavailableError, timestamp } from 'nestjs-redis-lock';
 import { clocksAhead } from '../support/clock-ahead.js';
 import { ClusterContention } from '../support/cluster-contention.js';
 import { exitTimeOf } from '../support/exit-time.js';
@@ -120,17 +121,19 @@ describe('locks in a cluster', () => {
   });
 });
 
+/** Ends the connections of that name. */
+async function cut({ admin }: ClusterMember): Promise<void> {
+  const clients = (await admin.client('LIST')) as string;
+  const ids = [...clients.matchAll(/^id=(\d+) .* name=cut /gm)].map(([, id]) => id);
+  expect(ids).not.toHaveLength(0);
+  for (const id of ids) await admin.call('CLIENT', 'KILL', 'ID', id);
+}
+
 describe('a connection to a node that ends', () => {
   it('costs nobody a lock, nor an error: requests go over the next one', async () => {
     const client = here.client({ redisOptions: { connectionName: 'cut' } });
     const locks = here.instance({ redis: client });
     const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
-    const cut = async ({ admin }: ClusterMember): Promise<void> => {
-      const clients = (await admin.client('LIST')) as string;
-      const ids = [...clients.matchAll(/^id=(\d+) .* name=cut /gm)].map(([, id]) => id);
-      expect(ids).not.toHaveLength(0);
-      for (const id of ids) await admin.call('CLIENT', 'KILL', 'ID', id);
-    };
     await Promise.all(here.cluster.masters.map(cut));
     const again = FAMILIES.map((family) => locks.acquire(`${family}:2`, { waitMs: 0 }));
     const more = await Promise.all(again);
@@ -142,10 +145,98 @@ describe('a connection to a node that ends', () => {
   });
 });
 
-describe('a subscription in a cluster', () => {
-  const ears = (locks: LockService) =>
-    Reflect.get(Reflect.get(locks.engine.store, 'channel'), 'ears') as Map<string, object>;
+describe('a node that hangs', () => {
+  const renewal = ({ key, shared: { owner } }: Lock) => ({ keys: [key], owner, leaseMs: 60_000 });
+  const everywhere = (coverage: 'yes' | 'no') =>
+    Promise.all(
+      here.cluster.masters.map(({ admin }) => admin.config('SET', 'cluster-require-full-coverage', coverage)),
+    );
+  let hung: ClusterMember;
+  beforeEach(async () => {
+    await everywhere('no');
+    hung = await here.cluster.ownerOf(here.key);
+  });
+  afterEach(async () => {
+    hung.server.resume();
+    await everywhere('yes');
+    await eventually('all are up', async () => {
+      const states = await Promise.all(here.cluster.masters.map(({ admin }) => admin.cluster('INFO')));
+      return states.every((info) => info.includes('cluster_state:ok') && info.includes('cluster_slots_fail:0'));
+    });
+  });
 
+  it('costs no lock on another one, whose renewals do not wait for it', async () => {
+    // As long as the lease: who waited for its answer would have lost the lock.
+    const locks = here.instance({ requestTimeoutMs: 1_500 });
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
+    const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
+    const stay = owners.map((owner) => owner !== hung);
+    expect(new Set(stay).size).toBe(2);
+    hung.server.pause();
+    await eventually('those that it has are lost', () => held.every(({ signal }, i) => stay[i] || signal.aborted));
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(held.map(({ signal }) => !signal.aborted)).toEqual(stay);
+  });
+
+  it('is waited for no longer than a request may take: what is not renewed then is unknown', async () => {
+    const locks = here.instance({ requestTimeoutMs: 300 });
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
+    const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
+    hung.server.pause();
+    const replies = await locks.engine.store.extend(held.map(renewal));
+    expect(replies).toEqual(owners.map((owner) => (owner === hung ? 'unknown' : 'renewed')));
+  });
+
+  it('is waited for no longer by those whose requests were sent on to it, nor by those that went with them', async () => {
+    const locks = here.instance({ requestTimeoutMs: 300 });
+    const elsewhere = await here.cluster.otherThan(here.key);
+    const all = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
+    const owners = await Promise.all(all.map(({ key }) => here.cluster.ownerOf(key)));
+    const held = all.filter((_, i) => owners[i] === elsewhere);
+    await here.cluster.migrate(held[0].key, hung);
+    hung.server.pause();
+    const replies = await locks.engine.store.extend(held.map(renewal));
+    expect(replies).toEqual(held.map((_, i) => (i === 0 ? 'unknown' : 'renewed')));
+  });
+
+  it('is told of once in its outage, whatever the others answer', async () => {
+    const locks = here.instance({ requestTimeoutMs: 300 });
+    const elsewhere = await here.cluster.otherThan(here.key);
+    const other = await here.familyAt(elsewhere);
+    const told = () => here.warnings.filter((line) => line.includes('cannot be reached'));
+    for (let outage = 1; outage <= 2; outage++) {
+      await eventually(
+        'it answers',
+        () =>
+          locks.tryAcquire('goods:300').then(
+            (lock) => lock?.release() ?? false,
+            () => false,
+          ),
+        20_000,
+      );
+      hung.server.pause();
+      for (let i = 0; i < 3; i++) {
+        await expect(locks.acquire('goods:300', { waitMs: 400 })).rejects.toThrow(LockUnavailableError);
+        await locks.using(`${other}:1`, () => undefined);
+      }
+      expect(told()).toHaveLength(outage);
+      expect(told().at(-1)).toContain(`127.0.0.1:${hung.server.port}`);
+      hung.server.resume();
+    }
+  });
+});
+
+function ears(locks: LockService): Map<string, object> {
+  return Reflect.get(Reflect.get(locks.engine.store, 'channel'), 'ears');
+}
+
+/** The connection on which the first channel is subscribed. */
+function subscriberOf(locks: LockService): object {
+  const [ear] = ears(locks).values();
+  return Reflect.get(Reflect.get(Reflect.get(ear, 'node'), 'subscriber'), 'subscriber');
+}
+
+describe('a subscription in a cluster', () => {
   it('is made at the node of the lock, for its hash tag, and dropped with its connection when nobody waits any more', async () => {
     const both = [here.instance(), here.instance()];
     await bothHeard(both);
@@ -175,7 +266,7 @@ describe('a subscription in a cluster', () => {
     const channel = Reflect.get(locks.engine.store, 'channel');
     const [first] = ears(locks).values();
     const node = Reflect.get(first, 'node') as object;
-    const tag = await neighbourOf(here.key);
+    const tag = await here.familyAt(await here.cluster.ownerOf(here.key));
     const strangers = await both[0].acquire(`${tag}:1`);
     const granted = locks.acquire(`${tag}:1`);
     const { admin } = await here.cluster.ownerOf(strangers.key);
@@ -198,19 +289,51 @@ describe('a subscription in a cluster', () => {
     await (await handedOver(lock, granted)).release();
   });
 
+  it('comes back with the connection that asks: who waits is back in the queue before it would ask again', async () => {
+    const redis = here.client({ redisOptions: { connectionName: 'cut' } });
+    const [locks, waiter] = [here.instance(), here.instance({ redis })];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const owner = await here.cluster.ownerOf(here.key);
+    const from = performance.now();
+    await cut(owner);
+    await eventually('it listens no more', async () => (await here.listening(owner)) === 0);
+    await eventually('it listens again', async () => (await here.listening(owner)) === 1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_000);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+
   it('that the node has taken away, without a word, is noticed by whoever waits, and made anew', async () => {
     const [locks, waiter] = [here.instance(), here.instance()];
     await bothHeard([locks, waiter]);
     const owner = await here.cluster.ownerOf(here.key);
     const [ear] = ears(waiter).values();
-    const subscriber = Reflect.get(Reflect.get(Reflect.get(ear, 'node'), 'subscriber'), 'subscriber');
-    await subscriber.unsubscribe(Reflect.get(ear, 'channel'));
+    await Reflect.get(subscriberOf(waiter), 'unsubscribe').call(subscriberOf(waiter), Reflect.get(ear, 'channel'));
     expect(await here.listening(owner)).toBe(1);
     // Nothing was heard on it for longer than 3 s.
     Reflect.set(ear, 'heardAt', -Infinity);
     const lock = await locks.acquire('goods:300');
     const granted = waiter.acquire('goods:300');
     await eventually('it listens again', async () => (await here.listening(owner)) === 2);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  it('that the node has taken away, and told so when the slot was back, is made anew at once', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
+    const owner = await here.cluster.ownerOf(here.key);
+    const client: EventEmitter & { sunsubscribe(): Promise<unknown> } = Reflect.get(subscriberOf(waiter), 'client');
+    await client.sunsubscribe();
+    expect(await here.listening(owner)).toBe(0);
+    client.emit('moved');
+    await eventually('it listens again', async () => (await here.listening(owner)) === 1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
   });
@@ -232,15 +355,6 @@ describe('a subscription in a cluster', () => {
     ]);
   });
 });
-
-/** A family whose locks are on the same node as the key, with another hash tag. */
-async function neighbourOf(key: string): Promise<string> {
-  const owner = await here.cluster.ownerOf(key);
-  for (let i = 0; ; i++) {
-    const family = `neighbour${i}`;
-    if ((await here.cluster.ownerOf(`{${here.prefix}${family}}:1`)) === owner) return family;
-  }
-}
 
 describe('a slot that moves to another node', () => {
   let back: ClusterMember;
@@ -286,14 +400,64 @@ describe('a slot that moves to another node', () => {
 
   it('and back again, so that the subscription is gone at a node that was never left: it is noticed', async () => {
     await ends();
-    const both = [here.instance(), here.instance()];
-    await bothHeard(both);
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
     await here.cluster.migrate(here.key, to);
     await here.cluster.migrate(here.key, back);
-    const lock = await both[0].acquire('goods:300');
-    const granted = both[1].acquire('goods:300');
-    await eventually('it listens again', async () => (await here.listening(back)) >= 1);
+    await eventually('it listens again', async () => (await here.listening(back)) === 1);
     await here.queueOf(1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  it('and back again before anybody has looked where it is: who waits listens again, before it would ask again', async () => {
+    await ends();
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
+    const routes = Reflect.get(Reflect.get(waiter.engine.store, 'servers'), 'routes');
+    // As if it had just looked.
+    Reflect.set(routes, 'mayRefreshAt', waiter.engine.now() + 500);
+    const [ear] = ears(waiter).values();
+    await here.cluster.migrate(here.key, to);
+    await eventually('it has heard', () => Reflect.get(ear, 'state') === 'moved');
+    await here.cluster.migrate(here.key, back);
+    await eventually('it listens again', async () => (await here.listening(back)) === 1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  /** As if the nodes were known by other names here. */
+  const natMap = () =>
+    Object.fromEntries(here.cluster.nodes.map(({ host, port }) => [`${host}:${port}`, { host: 'localhost', port }]));
+
+  it.each<[string, () => ClusterOptions]>([
+    ['', () => ({})],
+    [', where a natMap says where that is', () => ({ natMap: natMap() })],
+    [', where a function does', () => ({ natMap: (address) => natMap()[address] ?? null })],
+  ])('to and fro at once%s: who waits listens where it ends, before it would ask again', async (_, options) => {
+    await ends();
+    const redis = { nodes: here.cluster.nodes, ...options() };
+    const [locks, waiter] = [1, 2].map(() => here.instance({ redis }));
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
+    const { finish, moveKeys } = await here.cluster.migration(here.key, to);
+    await moveKeys();
+    await lock.extend();
+    await finish();
+    await lock.extend();
+    await here.cluster.migrate(here.key, back);
+    await eventually('it listens again', async () => (await here.listening(back)) === 1);
+    await here.queueOf(1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
     await (await handedOver(lock, granted)).release();
   });
 
@@ -331,6 +495,53 @@ describe('a slot that moves to another node', () => {
   });
 });
 
+describe('a node that joins the cluster, and leaves it again', () => {
+  let newcomer: ClusterMember;
+  let back: ClusterMember;
+  beforeEach(async () => {
+    newcomer = await here.cluster.join();
+    back = await here.cluster.ownerOf(here.key);
+  });
+  afterEach(async () => {
+    if ((await here.cluster.ownerOf(here.key)) === newcomer) await here.cluster.migrate(here.key, back);
+    await here.cluster.leave(newcomer);
+  });
+
+  it('is asked for the first keys that it gets before anybody else knows that it has a slot', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
+    const { granted } = await here.enqueue(waiter);
+    const { finish, moveKeys } = await here.cluster.migration(here.key, newcomer);
+    await moveKeys();
+    // Longer than the lease: it is renewed there.
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    lock.assertHeld();
+    expect(await waiter.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken, isOwn: false });
+    expect(await lock.release()).toBe(true);
+    await finish();
+    await (await granted).release();
+    expect(here.warnings).toEqual([]);
+    await here.end();
+    const left = async () => ((await newcomer.admin.client('LIST')) as string).includes('name=nestjs-redis-lock');
+    await eventually('nothing is left of its connections', async () => !(await left()));
+  });
+
+  it('costs nobody a lock, nor a place, when it goes', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    await here.cluster.migrate(here.key, newcomer);
+    const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
+    const { granted } = await here.enqueue(waiter);
+    await here.cluster.migrate(here.key, back);
+    await here.cluster.leave(newcomer);
+    newcomer = await here.cluster.join();
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    lock.assertHeld();
+    await eventually('it listens', async () => (await here.listening(back)) === 1);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+});
+
 describe('a client of a cluster that was given', () => {
   it('is neither changed nor closed', async () => {
     const client = here.client({ enableAutoPipelining: true });
@@ -340,12 +551,16 @@ describe('a client of a cluster that was given', () => {
     const listeners = () =>
       [client, ...nodes].map((one) => one.eventNames().map((name) => [name, one.listenerCount(name)]));
     const before = listeners();
+    const most = () => Math.max(...nodes.map((node) => node.listenerCount('end')));
+    const mostBefore = most();
     const [locks, other] = [here.instance({ redis: client }), here.instance()];
     const lock = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(other);
     const next = await handedOver(lock, granted);
     const again = (await here.enqueue(locks)).granted;
     await (await handedOver(next, again)).release();
+    // Node warns of more than ten, and several modules may share a client.
+    expect(most() - mostBefore).toBe(1);
     await here.end();
     expect(await client.get('anything')).toBeNull();
     expect(client.nodes('master')).toEqual(nodes);

@@ -68,6 +68,14 @@ export class ClusterContention {
     return channels.length;
   }
 
+  /** A family other than goods, with its own hash tag, whose locks are on that node. */
+  async familyAt(member: ClusterMember): Promise<string> {
+    for (let i = 0; ; i++) {
+      const family = `relation${i}`;
+      if ((await this.cluster.ownerOf(`{${this.prefix}${family}}:1`)) === member) return family;
+    }
+  }
+
   /** How many connections of modules and clients of this test there are, by name. */
   async connections(name: string): Promise<number> {
     const running = this.cluster.members.filter(({ server }) => server.pid !== undefined);

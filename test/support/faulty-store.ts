@@ -43,6 +43,9 @@ export class FaultyStore implements LockStore {
 
   constructor(private readonly behind: LockStore) {}
 
+  /** As if keys were on several servers. */
+  serverOf: LockStore['serverOf'];
+
   /** What the store behind it can do, but for what is set here. */
   readonly less: { -readonly [K in keyof StoreCapabilities]?: StoreCapabilities[K] } = {};
 

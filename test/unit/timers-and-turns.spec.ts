@@ -43,6 +43,17 @@ describe('the turns of the watchdog', () => {
     expect(turnsOf(locks).size).toBe(1);
   });
 
+  it.each([{}, { lockDelayMs: 1_000 }])('are one batch for each server, with %j', async (options) => {
+    const clock = new ManualClock();
+    const store = new FaultyStore(new MemoryStore(clock));
+    store.serverOf = (key) => (key.endsWith('9') ? undefined : `server${Number(key.at(-1)) % 2}`);
+    const locks = createTestLocks({ clock, store, ttlMs: 30_000, ...options });
+    for (const id of [1, 2, 3, 4, 9]) await locks.acquire(`goods:${id}`);
+    await clock.advance(10_001);
+    const ids = store.extendBatches.map((batch) => batch.map(({ keys: [key] }) => Number(key.at(-1))));
+    expect(ids).toEqual([[1, 3], [2, 4], [9]]);
+  });
+
   it('go on with who comes into an emptied one', async () => {
     const { clock, locks, store } = faultyLocks({ ttlMs: 30_000 });
     await (await locks.acquire('goods:300')).release();

@@ -38,7 +38,8 @@ export interface ClusterNodeClient extends RedisClient {
   };
   connect(): Promise<void>;
   pipeline(): RedisPipeline & AskingPipeline;
-  duplicate(options: object): ShardClient;
+  duplicate(options: object): ClusterNodeClient & ShardClient;
+  disconnect(): void;
 }
 
 /** What a pipeline is used for where a node has to be told that it was asked for. */

@@ -58,8 +58,9 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
 export interface Redirection {
   /** `again`: to the same place, a little later. `lost`: the connection has ended, perhaps because the node has. */
   readonly kind: 'moved' | 'ask' | 'again' | 'lost';
-  /** `host:port`; the host is empty where it is the same as of who answered. */
-  readonly address: string;
+  /** Empty where it is the same as of who answered. */
+  readonly host: string;
+  readonly port: string;
 }
 
 const REDIRECTIONS: Record<string, Redirection['kind']> = {
@@ -72,8 +73,11 @@ const REDIRECTIONS: Record<string, Redirection['kind']> = {
 /** What became of a request to a node of a cluster which has to go elsewhere; undefined for every other error. */
 export function redirectionIn(error: unknown): Redirection | undefined {
   const answer = error instanceof LockUnavailableError ? error.cause : error;
-  const found = /^(MOVED|ASK|TRYAGAIN|Connection is closed)\b(?: \d+ (\S+))?/.exec(messageOf(answer));
-  return found === null ? undefined : { kind: REDIRECTIONS[found[1]], address: found[2] ?? '' };
+  // The last colon is in front of the port: addresses of IPv6 come without brackets.
+  const found = /^(MOVED|ASK|TRYAGAIN|Connection is closed)\b(?: \d+ (\S*):(\d+))?/.exec(messageOf(answer));
+  if (found === null) return undefined;
+  const [, kind, host = '', port = ''] = found;
+  return { kind: REDIRECTIONS[kind], host, port };
 }
 
 /** Turns what ioredis rejected with into the error of this library, saying what to change. */

@@ -22,6 +22,8 @@ export interface Servers {
   readonly prefix: string;
   /** The key as it is sent. */
   keyOf(key: string): string;
+  /** Which server has the key, where there are several and that is known. */
+  serverOf?(key: string): string | undefined;
   /** Runs it at the server that has the key. */
   run<T>(key: string, send: (server: Server) => Promise<T>): Promise<T>;
   /** Runs a script of one key for many; an answer, or an error, for each. Does not reject. */

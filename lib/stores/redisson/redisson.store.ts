@@ -51,6 +51,7 @@ export function redisson(options: RedissonStoreOptions = {}): StoreFactory {
 class RedissonStore implements LockStore {
   readonly capabilities: StoreCapabilities;
 
+  readonly serverOf: LockStore['serverOf'];
   private readonly servers: RedissonServers;
   private readonly owners = new RedissonOwners();
   private readonly courtesy: Courtesy;
@@ -62,6 +63,7 @@ class RedissonStore implements LockStore {
     context: StoreContext,
   ) {
     this.servers = redissonServers(context);
+    this.serverOf = this.servers.serverOf?.bind(this.servers);
     if (fencing && this.servers.prefix !== '') {
       const advice = 'a client without it, and a `key` function that gives the whole name';
       throw new LockConfigError(

@@ -24,6 +24,7 @@ import { notThere } from './replica-errors.js';
  */
 export class ReplicatedStore implements LockStore {
   readonly capabilities: StoreCapabilities;
+  readonly serverOf: LockStore['serverOf'];
   private readonly acks: Acks;
   private listener: StoreListener | undefined;
   /** Owners of asks that are under way and were not given up. */
@@ -35,6 +36,7 @@ export class ReplicatedStore implements LockStore {
     private readonly clock: Clock,
   ) {
     this.capabilities = { ...inner.capabilities, replicas: true };
+    this.serverOf = inner.serverOf?.bind(inner);
     this.acks = makeAcks((message) => this.listener?.degraded(message));
   }
 
@@ -50,10 +52,10 @@ export class ReplicatedStore implements LockStore {
         this.acks.reconnect();
         listener.disconnected(concerns);
       },
-      unreachable: (error) => listener.unreachable(error),
-      reachable: () => {
+      unreachable: (error, server) => listener.unreachable(error, server),
+      reachable: (server) => {
         this.acks.open();
-        listener.reachable();
+        listener.reachable(server);
       },
     });
     return () => {

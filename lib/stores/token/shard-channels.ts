@@ -11,7 +11,6 @@ interface Places {
   keysOf(key: string): readonly string[];
   handOffArgs(key: string): readonly string[];
   nodeOf(key: string): ClusterNode | undefined;
-  addressOf(key: string): string | undefined;
   refresh(): void;
 }
 
@@ -58,7 +57,7 @@ export class ShardChannels implements HandOffs, ShardListener {
     const ear = this.earOf(key);
     ear.usedAt = this.clock.now();
     const node = this.places.nodeOf(key);
-    if (node === undefined || (node === ear.node && ear.state !== 'idle')) return;
+    if (node === undefined || (node === ear.node && !ear.resting)) return;
     this.move(ear, node);
   }
 
@@ -99,9 +98,9 @@ export class ShardChannels implements HandOffs, ShardListener {
 
   rerouted(): void {
     for (const ear of this.ears.values()) {
-      if (ear.node === undefined || ear.node.address === this.places.addressOf(ear.key)) continue;
-      const node = this.places.nodeOf(ear.key);
-      if (node !== undefined) this.move(ear, node);
+      const node = ear.node && this.places.nodeOf(ear.key);
+      // Another node, or the same one over another connection.
+      if (node !== undefined && (node !== ear.node || ear.state === 'moved')) this.move(ear, node);
     }
   }
 
@@ -152,8 +151,10 @@ export class ShardChannels implements HandOffs, ShardListener {
     try {
       const [, , queue] = this.places.keysOf(ear.key);
       const listeners = await listenScript.run(node.connection, [queue], [ear.channel, '1']);
+      if (listeners > 0) return;
       // Taken away, while its slot was elsewhere for a moment.
-      if (listeners === 0) throw new Error('nobody is subscribed');
+      if (ear.node === node && ear.state === 'open') this.move(ear, node);
+      else throw new Error('nobody is subscribed');
     } catch (error) {
       this.failed(ear, node, error);
     }
@@ -162,9 +163,12 @@ export class ShardChannels implements HandOffs, ShardListener {
   private failed(ear: ShardEar, node: ClusterNode, error: unknown): void {
     if (ear.node !== node || ear.state === 'waiting') return;
     const { permanent, message } = unavailableBecause(error, 'sharded pub/sub');
-    ear.become(permanent ? 'refused' : 'idle');
-    if (permanent) this.listener.refused(message);
-    else if (redirectionIn(error) !== undefined) this.places.refresh();
+    const redirection = redirectionIn(error);
+    ear.become(redirection?.kind === 'moved' ? 'moved' : 'idle');
+    if (redirection !== undefined) this.places.refresh();
+    if (!permanent) return;
+    ear.become('refused');
+    this.listener.refused(message);
   }
 
   private unheard(ear: ShardEar, { connection, subscriber }: ClusterNode): void {

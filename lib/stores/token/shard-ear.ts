@@ -1,8 +1,8 @@
 import type { Timer } from '../../core/clock.js';
 import type { ClusterNode } from '../redis/cluster/cluster-node.js';
 
-/** `idle`: opened at the next ask. `waiting` for a connection. `proving`: waits for the echo. `refused` by the node. */
-type EarState = 'idle' | 'waiting' | 'subscribing' | 'proving' | 'open' | 'refused';
+/** `idle`: opened at the next ask. `moved`: opened as soon as it is known where. `waiting` for a connection. `proving`: waits for the echo. `refused` by the node. */
+type EarState = 'idle' | 'moved' | 'waiting' | 'subscribing' | 'proving' | 'open' | 'refused';
 
 /** The sharded channel of one hash tag. */
 export class ShardEar {
@@ -22,6 +22,11 @@ export class ShardEar {
     public usedAt: number,
   ) {
     this.heardAt = usedAt;
+  }
+
+  /** Whether nothing is done to open it. */
+  get resting(): boolean {
+    return this.state === 'idle' || this.state === 'moved';
   }
 
   become(state: EarState): void {

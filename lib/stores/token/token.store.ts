@@ -64,6 +64,7 @@ class TokenStore implements LockStore {
     resolutionMs: 1,
   };
 
+  readonly serverOf: LockStore['serverOf'];
   readonly servers: TokenServers;
   private readonly clock: Clock;
   private readonly queued = new QueuedOwners();
@@ -72,6 +73,7 @@ class TokenStore implements LockStore {
   constructor(context: StoreContext) {
     this.clock = context.clock;
     this.servers = tokenServers(context);
+    this.serverOf = this.servers.serverOf?.bind(this.servers);
   }
 
   listen(listener: StoreListener): () => void {

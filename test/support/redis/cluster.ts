@@ -31,6 +31,8 @@ export interface ClusterMember {
 
 /** Masters and replicas on this machine. The first master has the lowest slots. */
 export class RedisCluster {
+  private readonly joined: ClusterMember[] = [];
+
   private constructor(
     readonly masters: readonly ClusterMember[],
     readonly replicas: readonly ClusterMember[],
@@ -50,7 +52,7 @@ export class RedisCluster {
   }
 
   get members(): readonly ClusterMember[] {
-    return [...this.masters, ...this.replicas];
+    return [...this.masters, ...this.replicas, ...this.joined];
   }
 
   get nodes(): readonly { readonly host: string; readonly port: number }[] {
@@ -111,6 +113,29 @@ export class RedisCluster {
     return this.masters.find((member) => member !== owner) as ClusterMember;
   }
 
+  /** One more master, without slots. */
+  async join(): Promise<ClusterMember> {
+    const member = await startMember({}, undefined, []);
+    const [{ admin }] = this.masters;
+    // Otherwise it becomes a replica when it has given its last slot away.
+    await member.admin.config('SET', 'cluster-allow-replica-migration', 'no');
+    this.joined.push(member);
+    await admin.call('CLUSTER', 'MEET', '127.0.0.1', member.server.port);
+    const known = String(this.members.length);
+    await until('all know it', this.members, async (one) => (await knownTo(one)) === known);
+    await until('it is up', [member], isUp);
+    return member;
+  }
+
+  /** All forget one that has joined, and it ends. */
+  async leave(member: ClusterMember): Promise<void> {
+    const id = await member.admin.cluster('MYID');
+    this.joined.splice(this.joined.indexOf(member), 1);
+    for (const { admin } of this.members) await admin.call('CLUSTER', 'FORGET', id);
+    member.admin.disconnect();
+    await member.server.stop();
+  }
+
   async flush(): Promise<void> {
     await Promise.all(this.members.map(({ admin }) => admin.flushall().catch(() => undefined)));
   }
@@ -129,11 +154,7 @@ export class RedisCluster {
     }
     const [{ admin: first }, ...others] = members;
     for (const { server } of others) await first.call('CLUSTER', 'MEET', '127.0.0.1', server.port);
-    await until(
-      'all know one another',
-      members,
-      async ({ admin }) => /cluster_known_nodes:(\d+)/.exec(await infoOf(admin))?.[1] === String(members.length),
-    );
+    await until('all know one another', members, async (one) => (await knownTo(one)) === String(members.length));
     for (const [i, { admin }] of replicas.entries()) {
       const master = await masters[i].admin.cluster('MYID');
       await until('its master is known', [replicas[i]], async () =>
@@ -143,7 +164,7 @@ export class RedisCluster {
         ),
       );
     }
-    await until('the cluster is up', members, async ({ admin }) => (await infoOf(admin)).includes('cluster_state:ok'));
+    await until('the cluster is up', members, isUp);
     await until('replicas follow', replicas, async ({ admin }) =>
       (await admin.info('replication')).includes('master_link_status:up'),
     );
@@ -156,6 +177,15 @@ export class RedisCluster {
 
 function slotOf(key: string): number {
   return new Command('get', [key]).getSlot();
+}
+
+/** How many members it knows, itself included. */
+async function knownTo({ admin }: ClusterMember): Promise<string | undefined> {
+  return /cluster_known_nodes:(\d+)/.exec(await infoOf(admin))?.[1];
+}
+
+async function isUp({ admin }: ClusterMember): Promise<boolean> {
+  return (await infoOf(admin)).includes('cluster_state:ok');
 }
 
 async function infoOf(admin: Redis): Promise<string> {

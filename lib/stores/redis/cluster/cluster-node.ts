@@ -55,13 +55,8 @@ export class ClusterNode implements Server {
       unreachable: (error: Error) => listener.unreachable(this, error),
       reachable: () => listener.reachable(this),
     };
-    const stop = this.connection.listen(news, this.subscriber);
-    const onEnd = (): void => this.close();
-    client.on('end', onEnd);
-    this.stopListening = () => {
-      stop();
-      client.off('end', onEnd);
-    };
+    const follower = { reconnect: () => this.subscriber.reconnect(), close: () => this.close() };
+    this.stopListening = this.connection.listen(news, follower);
     if (client.status === 'wait') client.connect().catch(() => undefined);
   }
 

@@ -2,10 +2,11 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Clock, Timer } from '../../../core/clock.js';
 import type { KeyFilter, StoreListener } from '../../../core/lock-store.js';
 import type { SubscriberListener } from '../echoed-subscriber.js';
-import type { RedisCluster } from '../redis-cluster.js';
+import type { ClusterNodeClient, RedisCluster } from '../redis-cluster.js';
 import { type Redirection, toError } from '../redis-errors.js';
-import { ClusterNode, type NodeListener } from './cluster-node.js';
 import type { Server } from '../servers.js';
+import { ClusterNode, type NodeListener } from './cluster-node.js';
+import { addressOf, type Place, placeOf } from './place.js';
 
 /** Who listens on the nodes' sharded channels. */
 export interface ShardListener {
@@ -30,16 +31,17 @@ const REFRESH_AFTER_MS = 100;
  */
 export class ClusterRoutes implements NodeListener {
   private readonly nodes = new Map<string, ClusterNode>();
+  /** Connections of our own, to nodes that ioredis did not know. */
+  private readonly own = new Set<ClusterNodeClient>();
   /** What nodes have answered since the table was read. */
   private readonly redirected = new Map<number, string>();
-  /** Nodes that were told to be unreachable, and have not answered since: each outage is told once. */
-  private readonly unreachables = new Set<string>();
   /** Sockets and timers belong to no caller. */
   private readonly outside = new AsyncResource('nestjs-redis-lock');
   private readonly unsent = new Set<string>();
   private listener: ConnectionListener | undefined;
   private shards: ShardListener | undefined;
   private check: Timer | undefined;
+  private look: Timer | undefined;
   private mayRefreshAt = -Infinity;
   private stopped = false;
 
@@ -66,7 +68,9 @@ export class ClusterRoutes implements NodeListener {
       cluster.off('refresh', onRefresh);
       if (hearsErrors) cluster.off('error', onError);
       this.check?.cancel();
+      this.look?.cancel();
       this.listener = undefined;
+      for (const client of this.own) client.disconnect();
       for (const node of this.nodes.values()) node.close();
       this.shards = undefined;
     };
@@ -90,30 +94,24 @@ export class ClusterRoutes implements NodeListener {
   }
 
   /** The node that this answer names, if it names one. */
-  meant(slot: number, { kind, address }: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
+  meant(slot: number, redirection: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
+    const { kind } = redirection;
     if (kind === 'again') return undefined;
     if (kind === 'lost') return void this.refresh();
-    const to = this.reachableAddress(address, from);
-    if (kind === 'moved') {
-      this.redirected.set(slot, to);
-      this.refresh();
-    }
+    const place = placeOf(redirection, from, this.cluster);
+    const to = addressOf(place);
+    if (kind === 'ask') return this.nodeAt(to) ?? this.newcomerAt(to, place, from);
+    this.redirected.set(slot, to);
+    this.refresh();
     return this.nodeAt(to);
   }
 
-  /** Looks, in the background, where the slots are. */
+  /** Looks, in the background, where the slots are; a little later, if it has just done so: they may have moved since. */
   refresh(): void {
-    const now = this.clock.now();
-    if (this.stopped || now < this.mayRefreshAt) return;
-    this.mayRefreshAt = now + REFRESH_AFTER_MS;
+    if (this.stopped || this.look !== undefined) return;
+    const delayMs = Math.max(0, this.mayRefreshAt - this.clock.now());
     this.outside.runInAsyncScope(() => {
-      const { status } = this.cluster;
-      if (status === 'wait') this.cluster.connect().catch(() => undefined);
-      // Otherwise ioredis looks by itself, as soon as it has found a node. `connect`: one may hang that was asked for the rest.
-      if (status !== 'ready' && status !== 'connect') return this.checkLater();
-      this.cluster.refreshSlotsCache((error) => {
-        if (error) this.listener?.unreachable(toError(error));
-      });
+      this.look = this.clock.schedule(delayMs, () => this.refreshNow(), true);
     });
   }
 
@@ -130,14 +128,11 @@ export class ClusterRoutes implements NodeListener {
   }
 
   unreachable({ address }: ClusterNode, error: Error): void {
-    if (this.unreachables.has(address)) return;
-    this.unreachables.add(address);
-    this.listener?.unreachable(new Error(`${address}: ${error.message}`));
+    this.listener?.unreachable(error, address);
   }
 
   reachable({ address }: ClusterNode): void {
-    this.unreachables.delete(address);
-    this.listener?.reachable();
+    this.listener?.reachable(address);
   }
 
   silent(): void {
@@ -151,6 +146,7 @@ export class ClusterRoutes implements NodeListener {
 
   ended(node: ClusterNode): void {
     if (this.nodes.get(node.address) === node) this.nodes.delete(node.address);
+    this.own.delete(node.client);
     this.refresh();
   }
 
@@ -167,7 +163,19 @@ export class ClusterRoutes implements NodeListener {
     const known = this.nodes.get(address);
     if (known !== undefined || this.stopped) return known;
     const client = this.cluster.nodes('all').find(({ options: { host, port } }) => `${host}:${port}` === address);
-    if (client === undefined || client.status === 'end') return undefined;
+    return client === undefined || client.status === 'end' ? undefined : this.known(address, client);
+  }
+
+  /** While the first slot of a node is on its way to it, ioredis does not know of it, and half of the keys are there. */
+  private newcomerAt(address: string, place: Place, from: ClusterNode | undefined): ClusterNode | undefined {
+    if (from === undefined || this.stopped) return undefined;
+    const client = from.client.duplicate({ ...place, retryStrategy: null });
+    client.on('error', () => undefined);
+    this.own.add(client);
+    return this.known(address, client);
+  }
+
+  private known(address: string, client: ClusterNodeClient): ClusterNode {
     const { clock, patienceMs, unsent } = this;
     const node = this.outside.runInAsyncScope(
       () => new ClusterNode(address, client, { clock, patienceMs, unsent, listener: this }),
@@ -176,12 +184,16 @@ export class ClusterRoutes implements NodeListener {
     return node;
   }
 
-  /** As ioredis names the node. */
-  private reachableAddress(address: string, from: ClusterNode | undefined): string {
-    const whole = address.startsWith(':') ? `${from?.client.options.host}${address}` : address;
-    const natMap = this.cluster.options?.natMap;
-    const mapped = typeof natMap === 'function' ? natMap(whole) : natMap?.[whole];
-    return mapped ? `${mapped.host}:${mapped.port}` : whole;
+  private refreshNow(): void {
+    this.look = undefined;
+    this.mayRefreshAt = this.clock.now() + REFRESH_AFTER_MS;
+    const { status } = this.cluster;
+    if (status === 'wait') this.cluster.connect().catch(() => undefined);
+    // Otherwise ioredis looks by itself, as soon as it has found a node. `connect`: one may hang that was asked for the rest.
+    if (status !== 'ready' && status !== 'connect') return this.checkLater();
+    this.cluster.refreshSlotsCache((error) => {
+      if (error) this.listener?.unreachable(toError(error));
+    });
   }
 
   private refreshed(): void {

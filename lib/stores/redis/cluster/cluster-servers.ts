@@ -1,4 +1,4 @@
-import type { Clock } from '../../../core/clock.js';
+import { type Clock, inTime } from '../../../core/clock.js';
 import { LockConfigError } from '../../../core/errors.js';
 import type { StoreListener } from '../../../core/lock-store.js';
 import type { RedisCluster } from '../redis-cluster.js';
@@ -74,8 +74,7 @@ export class ClusterServers implements Servers {
     const byNode = this.byNode(calls, ({ key }) => key);
     const replies = new Map<Call, Reply | Error>();
     const groups = [...byNode].map(async ([node, group]) => {
-      const answers =
-        node === undefined ? [] : await node.awaited(script.runAll(node.connection, group.map(this.named)));
+      const answers = node === undefined ? [] : await this.answersOf(node, script, group);
       const settled = group.map(async (call, i) => replies.set(call, await this.settled(script, call, answers[i])));
       await Promise.all(settled);
     });
@@ -114,8 +113,7 @@ export class ClusterServers implements Servers {
     return this.routes.meant(this.slotOf(key), redirection, from);
   }
 
-  /** Where that node is. */
-  addressOf(key: string): string | undefined {
+  serverOf(key: string): string | undefined {
     return this.routes.addressOf(this.slotOf(key));
   }
 
@@ -143,13 +141,24 @@ export class ClusterServers implements Servers {
     }
   }
 
+  private answersOf<Reply>(node: ClusterNode, script: RedisScript<Reply>, calls: readonly Call[]) {
+    const answers = node.awaited(script.runAll(node.connection, calls.map(this.named)));
+    return this.inTime<(Reply | Error)[]>(answers, () => calls.map(unanswered));
+  }
+
   /** What one of many was answered, at the node to which it was sent on, or which there was not. */
   private settled<Reply>(script: RedisScript<Reply>, call: Call, answer: Reply | Error | undefined) {
     const final = answer !== undefined && redirectionIn(answer) === undefined;
     if (final && answer instanceof Error) this.routes.refresh();
     if (final) return answer;
     const { keys, args } = this.named(call);
-    return this.run(call.key, ({ connection }) => script.run(connection, keys, args)).catch(toError);
+    const elsewhere = this.run(call.key, ({ connection }) => script.run(connection, keys, args)).catch(toError);
+    return this.inTime<Reply | Error>(elsewhere, unanswered);
+  }
+
+  /** A node that hangs may have lost its slots by now: nothing waits for it longer than a request may take. */
+  private inTime<T>(answer: Promise<T>, otherwise: () => T): Promise<T> {
+    return inTime(this.clock, this.patienceMs, answer, otherwise);
   }
 
   private pause(): Promise<void> {
@@ -159,6 +168,10 @@ export class ClusterServers implements Servers {
 
 class Failure {
   constructor(readonly error: unknown) {}
+}
+
+function unanswered(): Error {
+  return new Error('no answer');
 }
 
 function unconnected(slot: number): Failure {
