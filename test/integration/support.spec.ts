@@ -205,6 +205,20 @@ describe('the proxy', () => {
     shut(late);
   });
 
+  it('leads to another server, and cuts off who is connected to the one before; not if it leads there already', async () => {
+    const other = await startRedis({ local: true });
+    const direct = open(other.url);
+    await direct.set(key, 'there');
+    proxy.leadTo(testRedisUrl());
+    await expect(client.get(key)).resolves.toBeNull();
+    proxy.leadTo(other.url);
+    await until(() => client.status === 'end');
+    const led = open(proxy.url);
+    await expect(led.get(key)).resolves.toBe('there');
+    for (const one of [led, direct]) shut(one);
+    await other.stop();
+  });
+
   it('closes one half of a connection', async () => {
     const socket = connect({ port: proxy.port, host: '127.0.0.1', allowHalfOpen: true });
     await once(socket, 'connect');

@@ -94,20 +94,26 @@ const replicasAsked: Fault = {
 };
 
 /** The replica that takes the master's place knows the lock and the queue: the holder keeps the one, and whoever waits gets it. */
-function keptThrough(name: string, what: string, replaced: (cluster: ClusterTopology) => Promise<void>): Fault {
+function keptThrough(
+  name: string,
+  what: string,
+  leaseMs: number,
+  replaced: (on: ClusterTopology) => Promise<void>,
+): Fault {
   return {
     name,
     what,
     defence: 'following slots',
     breaks: 'hold lost',
-    terms: leases(8_000, { requestTimeoutMs: 500, waitMs: 30_000 }),
-    promises: { waitMs: 16_000, refuses: true, keepsUpdates: true },
+    terms: leases(leaseMs, { requestTimeoutMs: 500, waitMs: 30_000 }),
+    promises: { waitMs: leaseMs + 8_000, refuses: true, keepsUpdates: true },
     stores: { token: {} },
     on: 'cluster',
     async inject(scene) {
       const { fleet, random } = scene;
       const holder = fleet.other(random);
-      await fleet.longHold(holder, 10_000);
+      // It lives on renewals that the next master answers.
+      await fleet.longHold(holder, leaseMs + 2_000);
       await fleet.allWait(holder);
       scene.injected(this.name);
       await replaced(scene.on(ClusterTopology));
@@ -137,8 +143,10 @@ const oldMasterWritable: Fault = {
     await scene.dataLost(async () => {
       await servers.part(holder.ways);
       await written(scene, holder);
-      // Its hold outlasts the partition. So tokens are given by one master at a time, and can be compared.
+      // Its hold outlasts the partition, and is too long to be passed on without its master (`maxLocalHoldMs`): so tokens are
+      // given by one master at a time, and can be compared. Those of two at a time are in no order.
       await fleet.longHold(next, NO_END_MS);
+      await scene.sleep(100);
       const again = fleet.entry((member) => member === holder);
       holder.tell({ kind: 'end' });
       await again;
@@ -180,12 +188,16 @@ export const failoverFaults = [
   ...lastGrantLost('sentinel'),
   replicasAsked,
   ...lastGrantLost('cluster'),
-  keptThrough('cluster master killed', 'kill -9 of the master while the lock is held and waited for', (cluster) =>
-    cluster.failOver(),
+  keptThrough(
+    'cluster master killed',
+    'kill -9 of the master while the lock is held and waited for',
+    8_000,
+    (cluster) => cluster.failOver(),
   ),
   keptThrough(
     'CLUSTER FAILOVER',
     'the master changes places with its replica while the lock is held and waited for',
+    4_000,
     (cluster) => cluster.resign(),
   ),
   oldMasterWritable,
