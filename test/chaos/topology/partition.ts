@@ -1,11 +1,9 @@
 import { RedisProxy } from '../../support/proxy.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
 import type { RedisServer } from '../../support/redis/index.js';
-import { eventually } from '../../support/redis-locks.js';
+import { caughtUp } from './caught-up.js';
 import { leftoversAt } from './leftovers.js';
 import type { Access, LockServer, Topology } from './topology.js';
-
-const SYNCED_MS = 20_000;
 
 /**
  * A master and two replicas, and one address that leads to the master, as a service's name or a load balancer does. When they
@@ -45,7 +43,7 @@ export class PartitionTopology implements Topology {
   /** A replica becomes master, with the other one as its replica, for all but those on these ways: they stay with the old one. */
   async part(staying: readonly RedisProxy[]): Promise<void> {
     const [next, replica] = this.set.servers.filter((server) => server !== this.master);
-    await this.set.adminOf(this.master).wait(2, 5_000);
+    await caughtUp(this.set.adminOf(this.master), 2);
     await this.set.adminOf(next).replicaof('NO', 'ONE');
     await this.follow(replica, next);
     this.master = next;
@@ -56,7 +54,7 @@ export class PartitionTopology implements Topology {
   async rejoin(): Promise<void> {
     const others = this.set.servers.filter((server) => server !== this.master);
     for (const server of others) await this.follow(server, this.master);
-    await eventually('all are replicas', () => this.acknowledged(others.length), SYNCED_MS);
+    await caughtUp(this.set.adminOf(this.master), others.length);
     this.lead(this.proxies);
   }
 
@@ -76,10 +74,6 @@ export class PartitionTopology implements Topology {
 
   private async follow(server: RedisServer, master: RedisServer): Promise<void> {
     await this.set.adminOf(server).replicaof('127.0.0.1', master.port);
-  }
-
-  private async acknowledged(replicas: number): Promise<boolean> {
-    return (await this.set.adminOf(this.master).wait(replicas, 50)) === replicas;
   }
 
   private seen(server: RedisServer): LockServer {

@@ -1,5 +1,6 @@
 import { ReplicaSet } from '../../support/redis/replica-set.js';
 import type { RedisServer } from '../../support/redis/index.js';
+import { caughtUp } from './caught-up.js';
 import { leftoversAt } from './leftovers.js';
 import type { Access, LockServer, Succession, Topology } from './topology.js';
 
@@ -32,7 +33,7 @@ export class SentinelTopology implements Topology, Succession {
   }
 
   async failOverWithout(lastWrites: () => Promise<unknown>): Promise<void> {
-    await this.set.adminOf(this.master).wait(2, 5_000);
+    await caughtUp(this.set.adminOf(this.master), 2);
     this.master = await this.set.failOverWithout(lastWrites);
   }
 
