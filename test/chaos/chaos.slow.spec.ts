@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { type Campaign, carryOut } from './campaign.js';
 import { planOf } from './plan.js';
 
-/** One for each thing that can break, and the fence's. */
+/** One for each thing that can break, the fence's, and masters that are replaced. */
 const SHORT = [
   'holder stopped',
   'event loop blocked',
@@ -11,6 +11,9 @@ const SHORT = [
   'SCRIPT FLUSH',
   'connection reset',
   'half-open: replies lost',
+  'Sentinel failover, replicas: { min: 1 }',
+  'CLUSTER FAILOVER',
+  'partition, old master writable',
 ];
 
 /** A short set of `npm run chaos`; its choices are always the same. */

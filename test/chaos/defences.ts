@@ -6,6 +6,8 @@ import { Releaser } from '../../lib/core/releaser.js';
 import { Watchdog } from '../../lib/core/watchdog.js';
 import { luaScripts } from '../../lib/lua/index.js';
 import { RedisScript } from '../../lib/stores/redis/redis-script.js';
+import { ClusterRoutes } from '../../lib/stores/token/cluster-routes.js';
+import { ReplicaAcks } from '../../lib/stores/token/replica-acks.js';
 
 const HANDING_OVER = ['tokenAsk', 'tokenRelease'] as const;
 /** Finite: the library compares with Infinity where there is no bound. */
@@ -92,6 +94,13 @@ const switches = {
     }),
   /** A server that has forgotten a script is not sent it again. */
   'scripts sent again': () => replace(RedisScript, 'runAgain', (_, [error]) => Promise.reject(error)),
+  /** Replicas are asked, but their answers count for nothing. */
+  'acknowledgement of replicas': () => replace(ReplicaAcks, 'doubt', () => Promise.resolve()),
+  /** A slot is where it was at the start. */
+  'following slots': () => {
+    replace(ClusterRoutes, 'follow', () => undefined);
+    replace(ClusterRoutes, 'refresh', () => undefined);
+  },
   /** The resource takes any token: the workload's own business. */
   fence: () => undefined,
 } satisfies Record<string, () => void>;

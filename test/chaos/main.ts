@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
 import { carryOut } from './campaign.js';
 import { planOf } from './plan.js';
-import { resultsOf } from './results.js';
+import { commandOf, resultsOf } from './results.js';
 import { KEPT } from './run.js';
 import { soak } from './soak/soak.js';
 import { STORES, type StoreName } from './workload/orders.js';
@@ -28,7 +28,7 @@ const { values: options } = parseArgs({
     fault: { type: 'string' },
     store: { type: 'string' },
     seed: { type: 'string' },
-    jobs: { type: 'string', default: '2' },
+    jobs: { type: 'string' },
     'soak-minutes': { type: 'string' },
     help: { type: 'boolean', default: false },
   },
@@ -48,7 +48,7 @@ const soakMinutes = Number(options['soak-minutes'] ?? (whole ? 10 : 0));
 // Of what runs: meanwhile somebody may commit.
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
 say(`seed ${seed}`);
-const campaign = await carryOut(planOf({ seed, quick, fault, store }), { jobs: Number(options.jobs), say });
+const campaign = await carryOut(planOf({ seed, quick, fault, store }), { jobs: Number(options.jobs ?? 2), say });
 const failures = [...campaign.failures];
 if (soakMinutes > 0) failures.push(...(await soak({ minutes: soakMinutes, seed, say })));
 
@@ -65,7 +65,7 @@ async function resultsText(): Promise<string> {
   const ioredis = (createRequire(import.meta.url)('ioredis/package.json') as { version: string }).version;
   const [{ version: redis }] = campaign.runs;
   const versions = `Redis ${redis}, Node ${process.version}, ioredis ${ioredis}, commit ${commit}`;
-  const command = `npm run chaos -- --seed ${seed}`;
+  const command = commandOf(seed, options);
   const date = new Date().toISOString().slice(0, 10);
   const config = await resolveConfig(fileOf('RESULTS.md'));
   return format(resultsOf(campaign, { seed, command, versions, date }), { ...config, parser: 'markdown' });

@@ -38,6 +38,6 @@ function draw(random: () => number): number {
 }
 
 function timesOf(fault: Fault, store: StoreName, quick: boolean): number {
-  if (quick || fault.mixed) return 1;
+  if (quick || fault.mixed || fault.on !== undefined) return 1;
   return store === CONTROLLED ? TIMES.token : TIMES.others;
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { FAULTS } from './faults/index.js';
 import { planOf } from './plan.js';
-import { CONTROL_COLUMNS, RUN_COLUMNS } from './results.js';
+import { commandOf, CONTROL_COLUMNS, RUN_COLUMNS } from './results.js';
 import { STORES } from './workload/orders.js';
 
 /** The tables of the file, by their columns' names. */
@@ -25,7 +25,7 @@ describe('test/chaos/RESULTS.md', () => {
   const namesOf = (rows: readonly Record<string, string>[]) => rows.map(({ fault, store }) => [fault, store].join());
 
   it('says what it was made with', () => {
-    expect(text).toMatch(/npm run chaos -- --seed \d+`/);
+    expect(text).toMatch(/npm run chaos -- --seed \d+( --(jobs|soak-minutes) [\d.]+)*`/);
     expect(text).toMatch(/Redis \d+\.\d+\.\d+, Node v\d+\.\d+\.\d+, ioredis \d+\.\d+\.\d+, commit [0-9a-f]{7,}\./);
   });
 
@@ -50,6 +50,15 @@ describe('test/chaos/RESULTS.md', () => {
 
   it('tells what broke in each control', () => {
     for (const control of controls) expect(control['without it']).toMatch(/^[a-z ]+: .*\d/);
+  });
+});
+
+describe('the command', () => {
+  it('repeats a run: with its seed, given or drawn, and all else that was given', () => {
+    expect(commandOf(7, { quick: false, fault: undefined })).toBe('npm run chaos -- --seed 7');
+    expect(commandOf(7, { quick: true, seed: '7', fault: "a 'b'", 'soak-minutes': '0.5' })).toBe(
+      "npm run chaos -- --seed 7 --quick --fault 'a '\\''b'\\''' --soak-minutes 0.5",
+    );
   });
 });
 

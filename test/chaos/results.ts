@@ -10,6 +10,17 @@ export interface ResultsHead {
   readonly date: string;
 }
 
+/** What makes the same runs again: the options that were given, and the seed, given or not. */
+export function commandOf(seed: number, options: Readonly<Record<string, string | boolean | undefined>>): string {
+  const words = Object.entries(options).flatMap(([name, value]) => {
+    if (name === 'seed') return [];
+    if (typeof value === 'string')
+      return [`--${name}`, /^[\w.]+$/.test(value) ? value : `'${value.replaceAll("'", String.raw`'\''`)}'`];
+    return value === true ? [`--${name}`] : [];
+  });
+  return ['npm run chaos -- --seed', seed, ...words].join(' ');
+}
+
 export const RUN_COLUMNS = [
   'fault',
   'store',

@@ -58,7 +58,7 @@ export async function run(order: RunOrder): Promise<RunResult> {
   const { fault, store, seed } = order;
   const folder = await mkdtemp(join(tmpdir(), 'chaos-'));
   const durable = fault.durable === true;
-  const topology = await startTopology(store, { clocks: fault.clocks === 'servers', durable });
+  const topology = await startTopology(store, fault.on, { clocks: fault.clocks === 'servers', durable });
   const resource = await startRedis({ local: true });
   try {
     const fleet = await Fleet.start(topology, {

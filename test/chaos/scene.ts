@@ -21,6 +21,13 @@ export class Scene {
     return this.topology.victim;
   }
 
+  /** The topology, as what the fault takes it for. */
+  on<Kind extends Topology>(kind: { readonly prototype: Kind; readonly name: string }): Kind {
+    const { topology } = this;
+    if (!Object.prototype.isPrototypeOf.call(kind.prototype, topology)) throw new Error(`this takes a ${kind.name}`);
+    return topology as Kind;
+  }
+
   now(): number {
     return machineMs();
   }

@@ -1,6 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -92,6 +95,18 @@ describe('a local server', () => {
     const after = open(server.url);
     await expect(after.exists('a')).resolves.toBe(0);
     shut(after);
+  });
+
+  it('is never a stranger that answers on its port', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'redis-impostor-'));
+    const binary = join(folder, 'redis-server');
+    // It never listens, and is there long enough for somebody else to answer.
+    await writeFile(binary, '#!/bin/sh\n[ "$1" = --version ] && echo v=7.0.0 && exit\nexec sleep 0.3\n', {
+      mode: 0o755,
+    });
+    const env = { ...process.env, REDIS_SERVER_BIN: binary };
+    await expect(startRedis({ local: true, env, port: server.port })).rejects.toThrow(/ended at once/);
+    await rm(folder, { recursive: true });
   });
 
   it('dies with a runner that is killed by SIGKILL', async () => {
@@ -188,6 +203,20 @@ describe('the proxy', () => {
     const late = open(proxy.url);
     await expect(late.ping()).resolves.toBe('PONG');
     shut(late);
+  });
+
+  it('leads to another server, and cuts off who is connected to the one before; not if it leads there already', async () => {
+    const other = await startRedis({ local: true });
+    const direct = open(other.url);
+    await direct.set(key, 'there');
+    proxy.leadTo(testRedisUrl());
+    await expect(client.get(key)).resolves.toBeNull();
+    proxy.leadTo(other.url);
+    await until(() => client.status === 'end');
+    const led = open(proxy.url);
+    await expect(led.get(key)).resolves.toBe('there');
+    for (const one of [led, direct]) shut(one);
+    await other.stop();
   });
 
   it('closes one half of a connection', async () => {

@@ -26,7 +26,7 @@ export class RedisProxy {
   observer: ChunkObserver | undefined;
   filter: CommandFilter | undefined;
 
-  private constructor(private readonly target: URL) {}
+  private constructor(private target: URL) {}
 
   static async start(targetUrl: string): Promise<RedisProxy> {
     const proxy = new RedisProxy(new URL(targetUrl));
@@ -81,6 +81,14 @@ export class RedisProxy {
       else client.resetAndDestroy();
       server.destroy();
     }
+  }
+
+  /** Goes to another server from now on; whoever is connected elsewhere is cut off. */
+  leadTo(url: string): void {
+    const target = new URL(url);
+    if (target.href === this.target.href) return;
+    this.target = target;
+    this.reset();
   }
 
   /** FIN to one side of every connection; the other direction stays open. */

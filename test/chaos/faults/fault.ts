@@ -1,6 +1,7 @@
 import type { DefenceName } from '../defences.js';
 import type { Breach, Promises } from '../history/promises.js';
 import type { Scene } from '../scene.js';
+import type { ReplicatedTopologyName } from '../topology/index.js';
 import type { LockTerms, StoreName } from '../workload/orders.js';
 
 /** A kind of trouble, and what is promised under it. */
@@ -15,6 +16,8 @@ export interface Fault {
   readonly promises: Promises;
   /** The stores that it applies to, and what they promise otherwise. */
   readonly stores: { readonly [Store in StoreName]?: Partial<Promises> };
+  /** What it takes beside masters. It is made once there, since nothing is as before. */
+  readonly on?: ReplicatedTopologyName;
   /** Whose clocks it sets. */
   readonly clocks?: 'servers' | 'clients';
   /** The servers keep their data when they are killed. */

@@ -1,4 +1,5 @@
 import { clockFaults } from './clocks.js';
+import { failoverFaults } from './failovers.js';
 import type { Fault } from './fault.js';
 import { mixtures } from './mixed.js';
 import { networkFaults } from './network.js';
@@ -11,6 +12,7 @@ export const FAULTS: readonly Fault[] = [
   ...serverFaults,
   ...networkFaults,
   ...clockFaults,
+  ...failoverFaults,
   ...mixtures,
 ];
 

@@ -41,7 +41,7 @@ const loopBlocked: Fault = {
   async inject(scene) {
     const { fleet, random } = scene;
     const holder = fleet.other(random);
-    await fleet.longHold(holder, 1_500, true);
+    await fleet.longHold(holder, 1_500, { block: true });
     scene.injected(this.name);
     const at = scene.now();
     holder.absent(at, at + 1_700);

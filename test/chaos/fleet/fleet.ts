@@ -2,8 +2,10 @@ import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
 import type { DefenceName } from '../defences.js';
 import type { Topology } from '../topology/index.js';
-import type { LockTerms, Report, StoreName } from '../workload/orders.js';
+import type { LockTerms, Order, Report, StoreName } from '../workload/orders.js';
 import { Member } from './member.js';
+
+type HoldDetails = Omit<Extract<Order, { kind: 'hold' }>, 'kind' | 'ms'>;
 
 /** What all members have in common. */
 export interface FleetOptions {
@@ -64,12 +66,11 @@ export class Fleet {
     // Before anything is waited for, so that each has its own.
     const name = `p${(this.joined += 1)}`;
     const seed = Math.floor(this.seeds() * 2 ** 31);
-    const ways = await this.topology.ways();
-    const nodes = ways.map(({ url }) => url);
+    const { places, ways } = await this.topology.access();
     const task = {
       name,
       store,
-      nodes,
+      places,
       resource,
       terms,
       callers: CALLERS,
@@ -91,9 +92,9 @@ export class Fleet {
   }
 
   /** Lets a member hold the lock for that long; answers as soon as it does. */
-  async longHold(member: Member, ms: number, block = false): Promise<void> {
+  async longHold(member: Member, ms: number, more: HoldDetails = {}): Promise<void> {
     const held = this.next((who, report) => who === member && report.kind === 'entered' && report.ordered === true);
-    member.tell({ kind: 'hold', ms, block });
+    member.tell({ kind: 'hold', ms, ...more });
     await held;
   }
 

@@ -272,7 +272,10 @@ describe('promises', () => {
     expect(breaches([invoke('a', 0), fail('a', 1, 'unavailable')], {}, { refuses: true })).toEqual([]);
   });
 
-  it('say nothing of updates that are lost without a fence: those are counted', () => {
-    expect(breaches([], { register: chain(['a', 'b']) })).toEqual([]);
+  it('say nothing of updates that are lost without a fence, which are counted, unless the lock alone has to keep them', () => {
+    const more = { register: chain(['a', 'b']) };
+    expect(breaches([], more)).toEqual([]);
+    expect(breaches([], more, { keepsUpdates: true })).toEqual(['update lost']);
+    expect(breaches(visit('a', 10, 20), { register: chain(['a', '']) }, { keepsUpdates: true })).toEqual([]);
   });
 });

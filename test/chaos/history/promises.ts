@@ -2,7 +2,15 @@ import type { Findings } from './checker.js';
 
 /** What may go wrong in a run. */
 export type Breach =
-  'overlap' | 'token' | 'fenced update lost' | 'wait' | 'hold lost' | 'refusal' | 'leftover' | 'no progress';
+  | 'overlap'
+  | 'token'
+  | 'update lost'
+  | 'fenced update lost'
+  | 'wait'
+  | 'hold lost'
+  | 'refusal'
+  | 'leftover'
+  | 'no progress';
 
 /** What is promised under a fault; what is left out is promised in full. */
 export interface Promises {
@@ -10,6 +18,8 @@ export interface Promises {
   readonly waitMs: number;
   /** The lock itself may be violated, for at most that long at a time: its server has forgotten it. */
   readonly overlapMs?: number;
+  /** No update is lost without a fence either: the lock alone keeps what it protects. */
+  readonly keepsUpdates?: true;
   /** Holds may be lost: the fault takes them away. */
   readonly losesHolds?: true;
   /** Asking may fail: the fault keeps the servers from answering. */
@@ -27,6 +37,8 @@ export function breachesOf(findings: Findings, promises: Promises): ReadonlyMap<
   const fallen = findings.fallenTokens.filter(({ excused }) => !excused);
   note('overlap', overlaps.length > 0, () => `${listed(overlaps)}, where ${overlapMs} ms are allowed`);
   note('token', fallen.length > 0, () => `tokens did not rise: ${listed(fallen)}`);
+  const { keepsUpdates = false } = promises;
+  note('update lost', keepsUpdates && findings.lostUpdates.length > 0, () => listed(findings.lostUpdates));
   note('fenced update lost', findings.lostBehindFence.length > 0, () => listed(findings.lostBehindFence));
   note('wait', findings.longWaits.length > 0, () => `longer than ${promises.waitMs} ms: ${listed(findings.longWaits)}`);
   note('hold lost', !promises.losesHolds && findings.lostHolds.length > 0, () => listed(findings.lostHolds));

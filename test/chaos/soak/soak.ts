@@ -169,7 +169,7 @@ class Soak {
   /** What the dead have left is cleared by whoever comes next. */
   private async checkLeftovers(): Promise<void> {
     const terms = { ttlMs: 1_000, waitMs: 10_000, requestTimeoutMs: 1_000 };
-    const last = startLocks({ store: 'token', nodes: [this.server.url], terms });
+    const last = startLocks({ store: 'token', places: [this.server.url], terms });
     for (const resource of RESOURCES) await last.service.using(resource, () => undefined);
     await last.close();
     const keys = (await this.admin.keys('*')).filter((key) => !key.endsWith('|fence'));

@@ -1,17 +1,32 @@
 import type { StoreName } from '../workload/orders.js';
+import { ClusterTopology } from './cluster.js';
 import { MastersTopology } from './masters.js';
+import { PartitionTopology } from './partition.js';
+import { SentinelTopology } from './sentinel.js';
 import type { Topology, TopologyOptions } from './topology.js';
 
-/** What each store keeps its locks on. */
-const topologies: Record<StoreName, (options: TopologyOptions) => Promise<Topology>> = {
-  token: (options) => MastersTopology.start(1, options),
-  timestamp: (options) => MastersTopology.start(1, options),
-  redisson: (options) => MastersTopology.start(1, options),
-  quorum: (options) => MastersTopology.start(3, options),
-};
+/** How many masters each store keeps its locks on. */
+const MASTERS: Record<StoreName, number> = { token: 1, timestamp: 1, redisson: 1, quorum: 3 };
 
-export function startTopology(store: StoreName, options: TopologyOptions): Promise<Topology> {
-  return topologies[store](options);
+/** Where a fault takes more than masters. */
+const replicated = {
+  sentinel: () => SentinelTopology.start(),
+  cluster: () => ClusterTopology.start(),
+  partition: () => PartitionTopology.start(),
+} satisfies Record<string, () => Promise<Topology>>;
+
+export type ReplicatedTopologyName = keyof typeof replicated;
+
+/** @param on undefined: what the store takes. */
+export function startTopology(
+  store: StoreName,
+  on: ReplicatedTopologyName | undefined,
+  options: TopologyOptions,
+): Promise<Topology> {
+  return on === undefined ? MastersTopology.start(MASTERS[store], options) : replicated[on]();
 }
 
-export type { LockServer, Topology, TopologyOptions } from './topology.js';
+export { ClusterTopology } from './cluster.js';
+export { PartitionTopology } from './partition.js';
+export { SentinelTopology } from './sentinel.js';
+export type { LockServer, Succession, Topology, TopologyOptions } from './topology.js';

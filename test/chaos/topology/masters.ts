@@ -5,8 +5,8 @@ import { Redis } from 'ioredis';
 import { steeredClock } from '../../support/clock-ahead.js';
 import { RedisProxy } from '../../support/proxy.js';
 import { startRedis } from '../../support/redis/index.js';
-import { PREFIX } from '../workload/orders.js';
-import type { LockServer, Topology, TopologyOptions } from './topology.js';
+import { leftoversAt } from './leftovers.js';
+import type { Access, LockServer, Topology, TopologyOptions } from './topology.js';
 
 /** One server, or several that know nothing of each other. */
 export class MastersTopology implements Topology {
@@ -31,15 +31,15 @@ export class MastersTopology implements Topology {
     return this.servers[0];
   }
 
-  async ways(): Promise<readonly RedisProxy[]> {
+  /** A way to each server. */
+  async access(): Promise<Access> {
     const ways = await Promise.all(this.servers.map(({ server }) => RedisProxy.start(server.url)));
     this.proxies.push(...ways);
-    return ways;
+    return { places: ways.map(({ url }) => url), ways };
   }
 
   async leftovers(): Promise<readonly string[]> {
-    const keys = await Promise.all(this.servers.map(({ admin }) => admin.keys(`*${PREFIX}*`)));
-    return keys.flat().filter((key) => !REMEMBERED.test(key));
+    return (await Promise.all(this.servers.map(({ admin }) => leftoversAt(admin)))).flat();
   }
 
   async close(): Promise<void> {
@@ -52,9 +52,6 @@ export class MastersTopology implements Topology {
     await Promise.all(this.folders.map((folder) => rm(folder, { recursive: true, force: true })));
   }
 }
-
-/** What outlives a lock by design: the last token. */
-const REMEMBERED = /\|fence$|^redisson_lock_token:/;
 
 async function startServer(folder: string, { clocks, durable }: TopologyOptions): Promise<LockServer> {
   const clock = clocks ? await steeredClock() : undefined;

@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis';
 import type { SteeredClock } from '../../support/clock-ahead.js';
 import type { RedisProxy } from '../../support/proxy.js';
 import type { RedisServer } from '../../support/redis/index.js';
+import type { LockPlace } from '../workload/orders.js';
 
 /** One of the servers that keep the lock. */
 export interface LockServer {
@@ -20,18 +21,32 @@ export interface TopologyOptions {
   readonly durable: boolean;
 }
 
-/**
- * The servers that keep the lock, and how processes reach them. One server, or several masters; a master with its replicas and
- * sentinels, or a cluster, would be a further class behind this interface, whose `victim` is the master.
- */
+/** How one process reaches the servers. */
+export interface Access {
+  /** What its store is told of them. */
+  readonly places: readonly LockPlace[];
+  /** Ways of its own that can be cut; none where it finds the servers by itself. */
+  readonly ways: readonly RedisProxy[];
+}
+
+/** Whose replica takes the master's place when that dies. */
+export interface Succession {
+  /**
+   * Kills the master; no replica gets what it is told during `lastWrites`, and all have what it was told before. Answers when
+   * another one has its place.
+   */
+  failOverWithout(lastWrites: () => Promise<unknown>): Promise<void>;
+}
+
+/** The servers that keep the lock, and how processes reach them. */
 export interface Topology {
   /** For the result. */
   readonly version: string;
   readonly servers: readonly LockServer[];
-  /** The server that trouble comes to. */
+  /** The server that trouble comes to: where there are replicas, the master. */
   readonly victim: LockServer;
-  /** A way of its own to each server for one process, which can be cut. */
-  ways(): Promise<readonly RedisProxy[]>;
+  /** For one process more. */
+  access(): Promise<Access>;
   /** Keys of locks and queues, on all servers. */
   leftovers(): Promise<readonly string[]>;
   close(): Promise<void>;

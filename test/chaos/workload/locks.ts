@@ -3,19 +3,19 @@ import type { RedisLockModuleOptions } from '../../../lib/redis-lock.options.js'
 import { quorum } from '../../../lib/stores/quorum/quorum.store.js';
 import { redisson } from '../../../lib/stores/redisson/redisson.store.js';
 import { timestamp } from '../../../lib/stores/timestamp/timestamp.store.js';
-import { PREFIX, type StoreName, type WorkerTask } from './orders.js';
+import { type LockPlace, PREFIX, type StoreName, type WorkerTask } from './orders.js';
 
 /** What makes each store of its servers. */
-const stores: Record<StoreName, (nodes: readonly string[]) => RedisLockModuleOptions> = {
+const stores: Record<StoreName, (places: readonly LockPlace[]) => RedisLockModuleOptions> = {
   token: ([redis]) => ({ redis }),
   timestamp: ([redis]) => ({ redis, store: timestamp({ unit: 'ms', retryDelayMs: 20 }) }),
   redisson: ([redis]) => ({ redis, store: redisson({ fencing: true }) }),
-  quorum: (nodes) => ({ store: quorum(nodes) }),
+  quorum: (places) => ({ store: quorum(places.map(String)) }),
 };
 
 /** One module instance, as an application would start it. */
-export function startLocks({ store, nodes, terms }: Pick<WorkerTask, 'store' | 'nodes' | 'terms'>): LockRuntime {
-  const runtime = LockRuntime.start({ prefix: PREFIX, shutdownGraceMs: 2_000, ...terms, ...stores[store](nodes) });
+export function startLocks({ store, places, terms }: Pick<WorkerTask, 'store' | 'places' | 'terms'>): LockRuntime {
+  const runtime = LockRuntime.start({ prefix: PREFIX, shutdownGraceMs: 2_000, ...terms, ...stores[store](places) });
   runtime.connect();
   return runtime;
 }

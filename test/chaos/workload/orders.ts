@@ -1,3 +1,5 @@
+import type { ReplicaOptions } from '../../../lib/stores/token/replica-link.js';
+import type { SentinelAddress } from '../../support/redis/replica-set.js';
 import type { DefenceName } from '../defences.js';
 import type { OpEvent } from '../history/events.js';
 
@@ -10,7 +12,12 @@ export interface LockTerms {
   readonly ttlMs: number;
   readonly waitMs: number;
   readonly requestTimeoutMs: number;
+  readonly replicas?: ReplicaOptions;
 }
+
+/** Where the lock's servers are: the URL of one, or what leads to the master. */
+export type LockPlace =
+  string | SentinelAddress | { readonly nodes: readonly { readonly host: string; readonly port: number }[] };
 
 /** What a worker is started with. */
 export interface WorkerTask {
@@ -18,7 +25,7 @@ export interface WorkerTask {
   readonly name: string;
   readonly store: StoreName;
   /** The lock's servers, as this process reaches them. */
-  readonly nodes: readonly string[];
+  readonly places: readonly LockPlace[];
   /** The server that keeps what the lock protects. It is never in trouble. */
   readonly resource: string;
   readonly terms: LockTerms;
@@ -34,9 +41,9 @@ export interface WorkerTask {
 
 /** What a worker is told while it runs. */
 export type Order =
-  /** Its next hold takes that long, half of it behind the last look at the lock; then blocked, if so. */
-  | { readonly kind: 'hold'; readonly ms: number; readonly block: boolean }
-  /** Its long hold ends now. */
+  /** Its next hold takes that long; the last look at the lock is in the middle of it, or so soon; then blocked, if so. */
+  | { readonly kind: 'hold'; readonly ms: number; readonly lookAfterMs?: number; readonly block?: boolean }
+  /** Its long hold ends now, or does not even begin. */
   | { readonly kind: 'end' }
   /** Nobody asks for the lock until told to go on. */
   | { readonly kind: 'rest' }

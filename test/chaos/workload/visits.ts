@@ -46,6 +46,7 @@ export class Visits {
   }
 
   endOrdered(): void {
+    this.ordered = undefined;
     this.ending?.abort();
   }
 
@@ -77,7 +78,8 @@ export class Visits {
     const { log, now } = this.tools;
     const { ordered } = this;
     this.ordered = undefined;
-    this.ending = ordered && new AbortController();
+    // Whoever comes when a long hold was lost does not end it.
+    if (ordered !== undefined) this.ending = new AbortController();
     const until = (): { at: number; expiresInMs: number } => ({ at: now(), expiresInMs: lock.expiresInMs });
     const extended = (event: unknown): void => {
       if ((event as { key: string }).key === lock.key) log({ kind: 'extended', op, ...until() });
@@ -99,13 +101,14 @@ export class Visits {
   private async work(op: string, lock: Lock, ordered: Hold | undefined): Promise<void> {
     const { log, now, resource, looked } = this.tools;
     const token = tokenOf(lock);
+    const { ms = 0, lookAfterMs = ms / 2 } = ordered ?? {};
     try {
       const seen = await resource.open(token);
-      await this.pause(ordered);
+      await this.pause(ordered, lookAfterMs);
       lock.assertHeld();
       if (ordered !== undefined) looked(op);
-      await this.pause(ordered);
-      if (ordered?.block === true) block(ordered.ms);
+      await this.pause(ordered, ms - lookAfterMs);
+      if (ordered?.block === true) block(ms);
       log({ kind: 'ok', op, at: now(), ...(await resource.write(op, token, seen)) });
     } catch (error) {
       if (error instanceof LockLostError) log({ kind: 'fail', op, at: now(), reason: 'lost' });
@@ -113,10 +116,10 @@ export class Visits {
     }
   }
 
-  private async pause(ordered: Hold | undefined): Promise<void> {
+  private async pause(ordered: Hold | undefined, ms: number): Promise<void> {
     const { random } = this.tools;
     if (ordered === undefined || ordered.block) return sleep((random() * LONGEST_PAUSE_MS) / 2);
-    await sleep(ordered.ms / 2, undefined, { signal: this.ending?.signal }).catch(() => undefined);
+    await sleep(ms, undefined, { signal: this.ending?.signal }).catch(() => undefined);
   }
 }
 

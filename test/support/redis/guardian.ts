@@ -11,6 +11,7 @@ const { join } = require('node:path');
 const folder = mkdtempSync(join(require('node:os').tmpdir(), 'redis-'));
 const [command, ...args] = process.argv.slice(1);
 const server = spawn(command, args, { cwd: folder, stdio: ['ignore', 'inherit', 'inherit'] });
+process.send?.(server.pid);
 const end = (code) => {
   rmSync(folder, { recursive: true, force: true });
   process.exit(code);
@@ -29,6 +30,7 @@ export class GuardedProcess {
   private readonly guardian: ChildProcess;
   private log = '';
   private exit = false;
+  private childPid: number | undefined;
   readonly exited: Promise<void>;
 
   constructor(command: string, args: readonly string[], env: NodeJS.ProcessEnv) {
@@ -36,8 +38,9 @@ export class GuardedProcess {
     this.guardian = spawn(process.execPath, ['-e', SCRIPT, '--', command, ...args], {
       env: { ...env, NODE_OPTIONS: '' },
       detached: true,
-      stdio: ['pipe', 'pipe', 'pipe'],
+      stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
     });
+    this.guardian.once('message', (pid: number) => (this.childPid = pid));
     const keep = (chunk: Buffer) => (this.log = (this.log + chunk.toString()).slice(-OUTPUT_KEPT));
     this.guardian.stdout?.on('data', keep);
     this.guardian.stderr?.on('data', keep);
@@ -57,6 +60,11 @@ export class GuardedProcess {
     return this.log.trim();
   }
 
+  /** Of the command itself; undefined until the guardian has told it. */
+  get pid(): number | undefined {
+    return this.childPid;
+  }
+
   get hasExited(): boolean {
     return this.exit;
   }
@@ -70,6 +78,7 @@ export class GuardedProcess {
   /** A forgotten server must not keep us alive: when we end, so does it. */
   private unref(): void {
     this.guardian.unref();
+    this.guardian.channel?.unref();
     for (const stream of [this.guardian.stdin, this.guardian.stdout, this.guardian.stderr]) {
       (stream as unknown as { unref(): void } | null)?.unref();
     }

@@ -125,15 +125,20 @@ class LocalServer implements RedisServer {
     process.kill(this.pid, name);
   }
 
+  /** Until the server that was started answers: on its port there may be a stranger. */
   private async ready(process: GuardedProcess): Promise<number> {
     const giveUpAt = performance.now() + START_TIMEOUT_MS;
+    let reason: unknown;
     while (!process.hasExited) {
       try {
-        return (await serverInfo(this.url)).pid;
+        const { pid } = await serverInfo(this.url);
+        if (pid === process.pid) return pid;
+        reason = new Error(`it is process ${pid} that answers, not ${process.pid}`);
       } catch (error) {
-        if (performance.now() > giveUpAt) throw new Error(`no answer on port ${this.port}`, { cause: error });
-        await sleep(20);
+        reason = error;
       }
+      if (performance.now() > giveUpAt) throw new Error(`no answer on port ${this.port}`, { cause: reason });
+      await sleep(20);
     }
     throw new Error(`${this.binary.path} ended at once: ${process.output}`);
   }

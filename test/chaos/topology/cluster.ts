@@ -1,0 +1,83 @@
+import { type ClusterMember, RedisCluster } from '../../support/redis/index.js';
+import { eventually } from '../../support/redis-locks.js';
+import { keyOf } from '../workload/key.js';
+import { caughtUp } from './caught-up.js';
+import { leftoversAt } from './leftovers.js';
+import type { Access, LockServer, Succession, Topology } from './topology.js';
+
+const TAKEN_OVER_MS = 30_000;
+
+/** Three masters with a replica each. The lock is on one of them. */
+export class ClusterTopology implements Topology, Succession {
+  private constructor(
+    private readonly cluster: RedisCluster,
+    private master: ClusterMember,
+  ) {}
+
+  static async start(): Promise<ClusterTopology> {
+    const cluster = await RedisCluster.start();
+    return new ClusterTopology(cluster, await cluster.ownerOf(keyOf()));
+  }
+
+  get version(): string {
+    return this.master.server.version;
+  }
+
+  get servers(): readonly LockServer[] {
+    return this.cluster.members.map(seen);
+  }
+
+  get victim(): LockServer {
+    return seen(this.master);
+  }
+
+  access(): Promise<Access> {
+    return Promise.resolve({ places: [{ nodes: this.cluster.nodes }], ways: [] });
+  }
+
+  /** The master gives its place to its replica, with all it knows, and is a replica itself. */
+  async resign(): Promise<void> {
+    const next = this.cluster.replicaOf(this.master);
+    await next.admin.cluster('FAILOVER');
+    await this.takenOver(next);
+  }
+
+  /** Kills the master when its replica knows all. */
+  async failOver(): Promise<void> {
+    await caughtUp(this.master.admin, 1);
+    await this.master.server.kill();
+    await this.takenOver(this.cluster.replicaOf(this.master));
+  }
+
+  async failOverWithout(lastWrites: () => Promise<unknown>): Promise<void> {
+    const { admin, server } = this.master;
+    const next = this.cluster.replicaOf(this.master);
+    await caughtUp(admin, 1);
+    next.server.pause();
+    // Otherwise it would lie in its socket, and be read when it goes on.
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'replica');
+    await lastWrites();
+    await server.kill();
+    next.server.resume();
+    await this.takenOver(next);
+  }
+
+  leftovers(): Promise<readonly string[]> {
+    return leftoversAt(this.master.admin);
+  }
+
+  async close(): Promise<void> {
+    for (const { server } of this.cluster.members) if (server.pid !== undefined) server.resume();
+    await this.cluster.close();
+  }
+
+  private async takenOver(next: ClusterMember): Promise<void> {
+    const byAll = async (): Promise<boolean> => (await this.cluster.ownerOf(keyOf()).catch(() => undefined)) === next;
+    await eventually('the replica has taken over', byAll, TAKEN_OVER_MS);
+    this.master = next;
+  }
+}
+
+function seen({ server, admin }: ClusterMember): LockServer {
+  return { server, admin, clock: undefined };
+}
