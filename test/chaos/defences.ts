@@ -6,7 +6,7 @@ import { Releaser } from '../../lib/core/releaser.js';
 import { Watchdog } from '../../lib/core/watchdog.js';
 import { luaScripts } from '../../lib/lua/index.js';
 import { RedisScript } from '../../lib/stores/redis/redis-script.js';
-import { ClusterRoutes } from '../../lib/stores/token/cluster-routes.js';
+import { ClusterRoutes } from '../../lib/stores/redis/cluster/cluster-routes.js';
 import { ReplicaAcks } from '../../lib/stores/token/replica-acks.js';
 
 const HANDING_OVER = ['tokenAsk', 'tokenRelease'] as const;
