@@ -1,7 +1,7 @@
 import { type ClusterMember, RedisCluster } from '../../support/redis/index.js';
 import { eventually } from '../../support/redis-locks.js';
 import { keyOf } from '../workload/key.js';
-import { caughtUp } from './caught-up.js';
+import { caughtUp } from '../../support/caught-up.js';
 import { leftoversAt } from './leftovers.js';
 import type { Access, LockServer, Succession, Topology } from './topology.js';
 
@@ -44,7 +44,7 @@ export class ClusterTopology implements Topology, Succession {
 
   /** Kills the master when its replica knows all. */
   async failOver(): Promise<void> {
-    await caughtUp(this.master.admin, 1);
+    await caughtUp(this.master.admin, 1, keyOf());
     await this.master.server.kill();
     await this.takenOver(this.cluster.replicaOf(this.master));
   }
@@ -52,7 +52,7 @@ export class ClusterTopology implements Topology, Succession {
   async failOverWithout(lastWrites: () => Promise<unknown>): Promise<void> {
     const { admin, server } = this.master;
     const next = this.cluster.replicaOf(this.master);
-    await caughtUp(admin, 1);
+    await caughtUp(admin, 1, keyOf());
     next.server.pause();
     // Otherwise it would lie in its socket, and be read when it goes on.
     await admin.call('CLIENT', 'KILL', 'TYPE', 'replica');

@@ -1,7 +1,8 @@
 import { RedisProxy } from '../../support/proxy.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
 import type { RedisServer } from '../../support/redis/index.js';
-import { caughtUp } from './caught-up.js';
+import { caughtUp } from '../../support/caught-up.js';
+import { keyOf } from '../workload/key.js';
 import { leftoversAt } from './leftovers.js';
 import type { Access, LockServer, Topology } from './topology.js';
 
@@ -43,7 +44,7 @@ export class PartitionTopology implements Topology {
   /** A replica becomes master, with the other one as its replica, for all but those on these ways: they stay with the old one. */
   async part(staying: readonly RedisProxy[]): Promise<void> {
     const [next, replica] = this.set.servers.filter((server) => server !== this.master);
-    await caughtUp(this.set.adminOf(this.master), 2);
+    await caughtUp(this.set.adminOf(this.master), 2, keyOf());
     await this.set.adminOf(next).replicaof('NO', 'ONE');
     await this.follow(replica, next);
     this.master = next;
@@ -54,7 +55,7 @@ export class PartitionTopology implements Topology {
   async rejoin(): Promise<void> {
     const others = this.set.servers.filter((server) => server !== this.master);
     for (const server of others) await this.follow(server, this.master);
-    await caughtUp(this.set.adminOf(this.master), others.length);
+    await caughtUp(this.set.adminOf(this.master), others.length, keyOf());
     this.lead(this.proxies);
   }
 

@@ -1,6 +1,7 @@
 import { ReplicaSet } from '../../support/redis/replica-set.js';
 import type { RedisServer } from '../../support/redis/index.js';
-import { caughtUp } from './caught-up.js';
+import { caughtUp } from '../../support/caught-up.js';
+import { keyOf } from '../workload/key.js';
 import { leftoversAt } from './leftovers.js';
 import type { Access, LockServer, Succession, Topology } from './topology.js';
 
@@ -33,7 +34,7 @@ export class SentinelTopology implements Topology, Succession {
   }
 
   async failOverWithout(lastWrites: () => Promise<unknown>): Promise<void> {
-    await caughtUp(this.set.adminOf(this.master), 2);
+    await caughtUp(this.set.adminOf(this.master), 2, keyOf());
     this.master = await this.set.failOverWithout(lastWrites);
   }
 

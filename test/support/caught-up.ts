@@ -1,12 +1,11 @@
 import type { Redis } from 'ioredis';
-import { eventually } from '../../support/redis-locks.js';
-import { keyOf } from '../workload/key.js';
+import { eventually } from './redis-locks.js';
 
 const WITHIN_MS = 20_000;
 
-/** Waits until so many replicas know all that their master was told. */
-export async function caughtUp(master: Redis, replicas: number): Promise<void> {
-  const written = `${keyOf()}|written`;
+/** Waits until so many replicas know all that their master was told; the key is one of that master's. */
+export async function caughtUp(master: Redis, replicas: number, key: string): Promise<void> {
+  const written = `${key}|written`;
   await eventually(
     `${replicas} replicas follow`,
     async () => {
