@@ -7,7 +7,8 @@ export {
 } from './redis-lock.module.js';
 export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
 export type { LockOptions, RedisClusterOptions, RedisLockModuleOptions } from './redis-lock.options.js';
-export { type LockInfo, LockService } from './lock.service.js';
+export type { LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
+export { LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './inject-lock-service.decorator.js';
 export { Locked, type LockedDecorator, type LockedOptions } from './locked.decorator.js';
 export { LockParam } from './lock-param.decorator.js';
@@ -45,12 +46,15 @@ export type {
   HandOffTerms,
   HolderInfo,
   LockMode,
+  LockModeKind,
   LockOwnership,
+  LockState,
   LockStore,
   ReleaseRequest,
   RetryPace,
   StoreCapabilities,
   StoreListener,
+  WaiterInfo,
 } from './core/lock-store.js';
 export type { Clock, Timer } from './core/clock.js';
 export type { RedisClient, RedisSubscriber } from './stores/redis/redis-client.js';

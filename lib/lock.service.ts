@@ -4,26 +4,9 @@ import type { Target } from './core/engine-terms.js';
 import type { LockEngine } from './core/lock-engine.js';
 import { runUnder } from './core/run-under.js';
 import type { KeyFactory } from './core/resource-key.js';
+import { infoOf, type LockInfo } from './lock-info.js';
 import type { LockOptions } from './redis-lock.options.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './resolve-options.js';
-
-/**
- * Who holds a lock, as Redis knows it.
- *
- * @publicApi
- */
-export interface LockInfo {
-  readonly resource: string;
-  readonly key: string;
-  /** The id of the module instance that holds it, random at each start; or what another system wrote into the key. */
-  readonly holder: string;
-  /** Whether that is this module instance. */
-  readonly isOwn: boolean;
-  /** Remaining life of the lease, in milliseconds; Infinity for a key without expiry, which another system wrote. */
-  readonly expiresInMs: number;
-  /** Undefined where the store gives none. */
-  readonly fencingToken: number | undefined;
-}
 
 type Work<T> = (lock: Lock) => T | Promise<T>;
 
@@ -93,17 +76,15 @@ export class LockService {
   }
 
   /**
-   * Looks at a lock without touching it. The answer may be old when it arrives.
+   * Looks at a lock without touching it: who holds it, who shares it, who waits. The answer may be old when it arrives.
    *
    * @returns null if nobody holds it.
    * @throws LockUnavailableError if Redis could not be asked.
    */
   async inspect(resource: string): Promise<LockInfo | null> {
     const { key } = this.targetOf(resource);
-    const info = await this.engine.inspect(key);
-    if (info === null) return null;
-    const { holder, remainingMs, token } = info;
-    return { resource, key, holder, isOwn: this.engine.isSelf(info), expiresInMs: remainingMs, fencingToken: token };
+    const state = await this.engine.inspect(key);
+    return state === null ? null : infoOf({ resource, key }, state, (id) => this.engine.isSelf(id));
   }
 
   /** The hold that the caller runs in: of that resource, or the innermost of all. Undefined outside `using` and `@Locked`. */

@@ -72,6 +72,23 @@ export interface LockOptions {
 
   /** Ends the waiting with its reason. Once the lock is held it has no effect. */
   readonly signal?: AbortSignal;
+
+  /**
+   * With whom the lock is shared. `exclusive`, for whoever writes: with nobody. `shared`, for whoever reads: with all others who
+   * ask for it shared. All wait in one line, in order of arrival: who comes behind a waiting writer reads after it, so that
+   * readers never starve one. Whoever holds the lock exclusively may take it shared inside, but not the other way round: two
+   * readers who both want to write would wait for each other, so that this is a `LockReentryError`.
+   *
+   * @default 'exclusive'
+   */
+  readonly mode?: 'exclusive' | 'shared';
+
+  /**
+   * Makes the lock a semaphore: so many may hold it at once, each with a lease and a fencing token of its own. All who lock a
+   * resource name the same number; another one than it is held with is a `LockConfigError` that names both. Who asks for the
+   * resource without `permits` waits until nobody holds it, and has it alone. Not together with `mode`.
+   */
+  readonly permits?: number;
 }
 
 /**
@@ -89,7 +106,7 @@ export interface RedisClusterOptions extends ClusterOptions {
  *
  * @publicApi
  */
-export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal'> {
+export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mode' | 'permits'> {
   /**
    * Where Redis is: a URL, options of ioredis, or a client of ioredis; for a cluster `{ nodes: [...] }` beside options of
    * ioredis' Cluster, or such a client. A client that is given stays the caller's: nothing is defined on it and it is never

@@ -1,8 +1,9 @@
 import { LockConfigError } from './core/errors.js';
+import type { LockMode } from './core/lock-store.js';
 import type { LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
 import type { ReplicaOptions } from './stores/token/replica-link.js';
 
-type LockDefaults = Required<Omit<LockOptions, 'signal'>>;
+type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits'>>;
 
 /** A module's options with every default filled in. */
 export interface ResolvedOptions
@@ -15,6 +16,7 @@ export interface ResolvedOptions
 
 /** A lock's options with the module's filled in. */
 export interface ResolvedLockOptions extends LockDefaults {
+  readonly mode: LockMode;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -54,6 +56,9 @@ const MAX_TTL_MS = 365 * 24 * 3600 * 1000;
 /** Every pass has a fencing token set aside; tokens are microseconds, and must not run ahead of the clock. */
 const MAX_LOCAL_PASSES = 256;
 
+/** More than that many holders of one resource are no semaphore any more. */
+const MAX_PERMITS = 1_000_000;
+
 const atLeast = (least: number): Rule => ({
   allowed: `a number of milliseconds from ${least} up, or Infinity`,
   fits: (value) => typeof value === 'number' && value >= least,
@@ -82,10 +87,15 @@ const LOCK_RULES: Record<keyof LockOptions, Rule> = {
     allowed: 'an AbortSignal',
     fits: (value) => typeof value === 'object' && value !== null && 'throwIfAborted' in value,
   },
+  mode: oneOf('exclusive', 'shared'),
+  permits: {
+    allowed: `a whole number from 1 to ${MAX_PERMITS}`,
+    fits: (value) => Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS,
+  },
 };
 
-// A signal ends one caller's waiting; the rest can be a module's default.
-const { signal: _signal, ...LOCK_DEFAULT_RULES } = LOCK_RULES;
+// A signal ends one caller's waiting, and how it is shared belongs to a resource; the rest can be a module's default.
+const { signal: _signal, mode: _mode, permits: _permits, ...LOCK_DEFAULT_RULES } = LOCK_RULES;
 
 /** What every option of a module may be. */
 export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
@@ -144,7 +154,11 @@ export function resolveLockOptions(given: LockOptions | undefined, defaults: Res
   if (given === undefined) return defaults;
   const known = withoutUndefined(given);
   check(known, LOCK_RULES, 'the options of a lock');
-  const resolved = { ...defaults, ...known };
+  const { mode, permits, ...rest } = known;
+  if (mode !== undefined && permits !== undefined) {
+    throw new LockConfigError(`A lock has mode ${shown(mode)} and permits ${permits}; allowed is one of both.`);
+  }
+  const resolved = { ...defaults, ...rest, mode: permits ?? mode ?? defaults.mode };
   checkTogether(resolved);
   return resolved;
 }
@@ -152,7 +166,7 @@ export function resolveLockOptions(given: LockOptions | undefined, defaults: Res
 /** The part of a module's options that is each lock's default. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
   const { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost } = options;
-  return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, signal: undefined };
+  return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, signal: undefined, mode: 'exclusive' };
 }
 
 /** @throws LockConfigError naming the option, what was given and what is allowed. */

@@ -1,6 +1,6 @@
 import type { Clock } from './clock.js';
 import type { StoreGrant } from './grant.js';
-import type { LockStore } from './lock-store.js';
+import type { LockMode, LockStore } from './lock-store.js';
 import type { LastWord } from './refusal.js';
 import type { Releaser } from './releaser.js';
 import type { StoreHealth } from './store-health.js';
@@ -19,6 +19,7 @@ export interface ContenderTools {
 export interface Principal {
   readonly resource: string;
   readonly key: string;
+  readonly mode: LockMode;
   /** Whether anybody would wait in the store's queue. */
   readonly patient: boolean;
   /** How many fencing tokens are wanted now. */

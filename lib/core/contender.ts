@@ -1,20 +1,10 @@
 import { Ask, handOffLease, pauseAfterSilence, startOf } from './ask.js';
-import type { Timer } from './clock.js';
+import type { ContenderState } from './contender-state.js';
 import type { ContenderTools, Principal } from './contender-terms.js';
 import { LockUnavailableError } from './errors.js';
 import { deadlineOf, type StoreGrant } from './grant.js';
 import type { AskReply, GrantedTokens, HandOff, Held } from './lock-store.js';
-import { failedBecause, heldUntil, type LastWord, unavailable } from './refusal.js';
-
-type State =
-  | { readonly kind: 'idle' }
-  /** The last ask was given up and is not answered yet: the next one has to wait for that. */
-  | { readonly kind: 'blocked' }
-  | { readonly kind: 'asking'; readonly ask: Ask; readonly timer: Timer }
-  /** Refused, in the store's queue or not: asks again when the timer fires. */
-  | { readonly kind: 'waiting'; readonly ask: Ask; readonly timer: Timer }
-  /** Given up without an answer: asks anew when the timer fires. */
-  | { readonly kind: 'recovering'; readonly timer: Timer };
+import { failedBecause, heldUntil, otherPermits, type LastWord, unavailable } from './refusal.js';
 
 /**
  * Asks the store for one key, for all who wait for it in one module instance, until the key is granted or nobody wants it
@@ -25,7 +15,7 @@ type State =
  * most one given-up ask is unanswered at a time.
  */
 export class Contender {
-  private state: State = { kind: 'idle' };
+  private state: ContenderState = { kind: 'idle' };
   private unanswered: Ask | undefined;
 
   constructor(
@@ -42,6 +32,11 @@ export class Contender {
   get answerDueMs(): number {
     if (this.state.kind === 'asking') return Infinity;
     return this.state.kind === 'blocked' ? this.tools.requestTimeoutMs : 0;
+  }
+
+  /** Whether that is the owner it asks with. */
+  asksAs(owner: string): boolean {
+    return 'ask' in this.state && this.state.ask.owner === owner;
   }
 
   /** Begins to ask. */
@@ -68,8 +63,8 @@ export class Contender {
   handedOver(handOff: HandOff): void {
     const { state } = this;
     const now = this.tools.clock.now();
-    const ask = state.kind === 'asking' || state.kind === 'waiting' ? state.ask : undefined;
-    if (ask?.owner !== handOff.owner) return this.releaseBehind(handOff);
+    if (!('ask' in state) || state.ask.owner !== handOff.owner) return this.releaseBehind(handOff);
+    const { ask } = state;
     const startedAt = startOf(handOff, now);
     if (startedAt !== undefined) {
       if (state.kind === 'asking') {
@@ -105,7 +100,7 @@ export class Contender {
     const answer = store.ask({
       keys: [this.principal.key],
       owner: ask.owner,
-      mode: 'exclusive',
+      mode: this.principal.mode,
       leaseMs: ask.leaseMs,
       queue: ask.forQueue,
       handOffMs: handOffLease(ask.leaseMs),
@@ -126,6 +121,7 @@ export class Contender {
     if (reply.status !== 'expired') this.tools.health.answered(this.principal.key);
     if (reply.status === 'granted') return this.grantedByReply(ask, reply);
     if (reply.status === 'held') return this.refused(ask, reply);
+    if (reply.status === 'differs') return this.wait(ask, ask.backoff(this.tools.clock), otherPermits(reply), 0);
     const failure = this.unavailable('the request could not be delivered in time');
     this.wait(ask, ask.backoff(this.tools.clock), failedBecause(failure));
   }
@@ -209,8 +205,8 @@ export class Contender {
   }
 
   private releaseBehind({ owner, leaseMs }: Pick<Ask, 'owner' | 'leaseMs'>): void {
-    const { resource, key } = this.principal;
-    this.tools.releaser.releaseBehind({ resource, key, owner, leaseMs, keepUntil: 0 });
+    const { resource, key, mode } = this.principal;
+    this.tools.releaser.releaseBehind({ resource, key, owner, mode, leaseMs, keepUntil: 0 });
   }
 
   private unavailable(why: string, cause?: unknown): LockUnavailableError {

@@ -4,7 +4,7 @@ import type {
   ExtendReply,
   ExtendRequest,
   HandOff,
-  HolderInfo,
+  LockState,
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
@@ -55,7 +55,7 @@ export class DelayedStore implements LockStore {
     return this.inner.extend(requests.map((request) => this.lengthened(request)));
   }
 
-  inspect(key: string): Promise<HolderInfo | null> {
+  inspect(key: string): Promise<LockState | null> {
     return this.inner.inspect(key);
   }
 

@@ -1,9 +1,9 @@
-import type { Timer } from './clock.js';
 import { Contender } from './contender.js';
 import type { ContenderTools, Principal } from './contender-terms.js';
 import type { LockError } from './errors.js';
+import type { GateState } from './gate-state.js';
 import { cutTo, Grant, type Lease, type StoreGrant } from './grant.js';
-import type { HandOff } from './lock-store.js';
+import type { HandOff, LockMode } from './lock-store.js';
 import { closed, heldUntil, type LastWord, refusal, SILENT } from './refusal.js';
 import type { Releaser } from './releaser.js';
 import { type PassingLimits, Tenure } from './tenure.js';
@@ -18,23 +18,15 @@ export interface GateKeeper extends ContenderTools {
   forget(gate: Gate): void;
 }
 
-/** What the gate is doing; each state carries only its own data. */
-type State =
-  | { readonly kind: 'empty' }
-  | { readonly kind: 'contending' }
-  | { readonly kind: 'holding'; readonly grant: Grant; readonly tenure: Tenure }
-  /** The hold has ended before its `minHoldMs`. */
-  | { readonly kind: 'resting'; readonly tenure: Tenure; readonly until: number; readonly timer: Timer };
-
-const EMPTY: State = { kind: 'empty' };
-const CONTENDING: State = { kind: 'contending' };
+const EMPTY: GateState = { kind: 'empty' };
+const CONTENDING: GateState = { kind: 'contending' };
 
 /**
- * Stands before one key of one module instance. Local callers wait in it, first in first out; the store sees one contender
- * per instance, however many callers wait.
+ * Stands before one key of one module instance. Local callers who want it alone wait in one, first in first out; the store
+ * sees one contender of theirs per instance, however many callers wait. Each who shares it stands before a gate of its own.
  */
 export class Gate implements Principal {
-  private state: State = EMPTY;
+  private state: GateState = EMPTY;
   private readonly line = new WaitingLine();
   private readonly contender: Contender;
   private lastWord: LastWord = SILENT;
@@ -43,6 +35,7 @@ export class Gate implements Principal {
 
   constructor(
     readonly key: string,
+    readonly mode: LockMode,
     private readonly keeper: GateKeeper,
   ) {
     this.contender = new Contender(this, keeper);
@@ -110,6 +103,11 @@ export class Gate implements Principal {
     return 'tenure' in this.state && this.state.tenure.owner === owner;
   }
 
+  /** Whether a hand-off to that owner is for somebody who stands here. */
+  expects(owner: string): boolean {
+    return this.holds(owner) || this.contender.asksAs(owner);
+  }
+
   get patient(): boolean {
     return this.line.patient;
   }
@@ -168,7 +166,8 @@ export class Gate implements Principal {
   private giveBack({ resource, owner, ttlMs, lease }: Grant, keepUntil: number): Promise<boolean> {
     // The last renewal may have run although its answer never came: the store may keep it longer than was believed here.
     const leaseMs = Math.max(ttlMs, lease.leaseMs);
-    return this.keeper.releaser.release({ resource, key: this.key, owner, leaseMs, keepUntil });
+    const { mode } = this;
+    return this.keeper.releaser.release({ resource, key: this.key, owner, mode, leaseMs, keepUntil });
   }
 
   private rest(grant: Grant, tenure: Tenure, restMs: number): void {
@@ -211,10 +210,10 @@ export class Gate implements Principal {
   }
 
   private refusalOf({ resource, enteredAt, terms: { waitMs } }: Waiter): LockError {
-    const { key, state } = this;
+    const { key, mode, state } = this;
     let { lastWord } = this;
     if (state.kind === 'holding') lastWord = heldUntil(state.grant.deadline);
     if (state.kind === 'resting') lastWord = heldUntil(state.until);
-    return refusal(lastWord, { resource, key, waitMs, enteredAt, now: this.keeper.clock.now() });
+    return refusal(lastWord, { resource, key, mode, waitMs, enteredAt, now: this.keeper.clock.now() });
   }
 }

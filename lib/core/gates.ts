@@ -1,60 +1,99 @@
+import type { Target } from './engine-terms.js';
 import { Gate, type GateKeeper } from './gate.js';
-import type { HandOff, KeyFilter, StoreListener } from './lock-store.js';
+import type { Grant } from './grant.js';
+import type { HandOff, KeyFilter, LockMode, StoreListener } from './lock-store.js';
+import type { AcquireTerms } from './waiter.js';
 
-const everyKey: KeyFilter = () => true;
+const NOBODY: ReadonlySet<Gate> = new Set();
 
-/** The gates of the keys that are in use in one module instance. */
+/**
+ * The gates of the keys that are in use in one module instance: one for all who want a key alone, and one for each who shares
+ * it, so that each of those is granted, and lost, by itself.
+ */
 export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'listening' | 'disconnected'> {
-  private readonly byKey = new Map<string, Gate>();
+  private readonly alone = new Map<string, Gate>();
+  private readonly shared = new Map<string, Set<Gate>>();
 
   constructor(private readonly keeper: GateKeeper) {}
 
-  /** The key's gate, made if need be. */
-  of(key: string): Gate {
-    const known = this.byKey.get(key);
-    if (known !== undefined) return known;
-    const gate = new Gate(key, this.keeper);
-    this.byKey.set(key, gate);
-    return gate;
+  /** Waits for the lock; see {@link Gate.enter}. */
+  enter({ resource, key }: Target, terms: AcquireTerms, now: number, nested: boolean): Promise<Grant> {
+    return this.open(key, terms.mode).enter(resource, terms, now, nested);
   }
 
-  /** The key's gate, if it is in use. */
-  find(key: string): Gate | undefined {
-    return this.byKey.get(key);
+  /** Ends a grant; see {@link Gate.end}. */
+  end(grant: Grant, closedUntil?: number): Promise<boolean> {
+    const { key, owner, mode } = grant;
+    const gate = this.expecting(key, mode, owner);
+    return gate === undefined ? Promise.resolve(false) : gate.end(grant, closedUntil);
   }
 
   forget(gate: Gate): void {
-    if (this.byKey.get(gate.key) === gate) this.byKey.delete(gate.key);
+    const { key, mode } = gate;
+    if (mode === 'exclusive') {
+      if (this.alone.get(key) === gate) this.alone.delete(key);
+      return;
+    }
+    const sharers = this.shared.get(key);
+    if (sharers?.delete(gate) && sharers.size === 0) this.shared.delete(key);
   }
 
   handedOver(handOff: HandOff): void {
+    const { owner, mode, leaseMs } = handOff;
     const [key] = handOff.keys;
-    const gate = this.byKey.get(key);
+    const gate = this.expecting(key, mode, owner);
     if (gate !== undefined) return gate.handedOver(handOff);
     // Whoever waited here has left: the lock must not stay with nobody.
-    const { owner, leaseMs } = handOff;
-    this.keeper.releaser.releaseBehind({ resource: key, key, owner, leaseMs, keepUntil: 0 });
+    this.keeper.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, keepUntil: 0 });
   }
 
   freed(key: string): void {
-    this.byKey.get(key)?.askAgain();
+    for (const gate of this.of(key)) gate.askAgain();
   }
 
-  listening(concerns: KeyFilter = everyKey): void {
-    for (const gate of this.byKey.values()) if (concerns(gate.key)) gate.askAgain();
+  listening(concerns?: KeyFilter): void {
+    for (const gate of this.all(concerns)) gate.askAgain();
   }
 
-  disconnected(concerns: KeyFilter = everyKey): void {
-    for (const gate of this.byKey.values()) if (concerns(gate.key)) gate.disconnected();
+  disconnected(concerns?: KeyFilter): void {
+    for (const gate of this.all(concerns)) gate.disconnected();
   }
 
   /** Refuses everybody who does not wait inside a hold of this instance. */
   refuseOutsiders(): void {
-    for (const gate of this.byKey.values()) gate.refuseOutsiders();
+    for (const gate of this.all()) gate.refuseOutsiders();
   }
 
   /** Refuses everybody, and sets no timer any more. */
   close(): void {
-    for (const gate of this.byKey.values()) gate.close();
+    for (const gate of this.all()) gate.close();
+  }
+
+  /** The key's gate for those who want it alone, or a new one for whoever shares it. */
+  private open(key: string, mode: LockMode): Gate {
+    const known = mode === 'exclusive' ? this.alone.get(key) : undefined;
+    if (known !== undefined) return known;
+    const gate = new Gate(key, mode, this.keeper);
+    if (mode === 'exclusive') this.alone.set(key, gate);
+    else this.shared.set(key, (this.shared.get(key) ?? new Set()).add(gate));
+    return gate;
+  }
+
+  /** Where that owner holds the lock, or waits for it. Whoever wants it alone has asked before, if it is not there any more. */
+  private expecting(key: string, mode: LockMode, owner: string): Gate | undefined {
+    if (mode === 'exclusive') return this.alone.get(key);
+    for (const gate of this.shared.get(key) ?? NOBODY) if (gate.expects(owner)) return gate;
+    return undefined;
+  }
+
+  private *of(key: string): Generator<Gate> {
+    const gate = this.alone.get(key);
+    if (gate !== undefined) yield gate;
+    yield* this.shared.get(key) ?? NOBODY;
+  }
+
+  private *all(concerns: KeyFilter = () => true): Generator<Gate> {
+    for (const [key, gate] of this.alone) if (concerns(key)) yield gate;
+    for (const [key, gates] of this.shared) if (concerns(key)) yield* gates;
   }
 }

@@ -1,9 +1,10 @@
 import { driftOf } from './clock.js';
 import { LockLostError } from './errors.js';
-import type { GrantedTokens } from './lock-store.js';
+import type { GrantedTokens, LockMode } from './lock-store.js';
 
 /** What a hold is kept by. */
 export interface HoldTerms {
+  readonly mode: LockMode;
   /** The lease that every renewal asks for. */
   readonly ttlMs: number;
   readonly renew: boolean;
@@ -84,6 +85,10 @@ export class Grant {
   /** What it is believed in by now. */
   get lease(): Lease {
     return { sentAt: this.leasedAt, leaseMs: this.leaseMs };
+  }
+
+  get mode(): LockMode {
+    return this.terms.mode;
   }
 
   /** How many holds share it. */

@@ -9,9 +9,10 @@ import { Gates } from './gates.js';
 import type { Grant } from './grant.js';
 import { heldAround, runOutside } from './held-locks.js';
 import { Lock, type LockKeeper } from './lock.js';
-import type { ExtendReply, HolderInfo, LockStore } from './lock-store.js';
+import { kindOf } from './lock-mode.js';
+import type { ExtendReply, LockState, LockStore } from './lock-store.js';
 import { PooledClock } from './pooled-clock.js';
-import { closed, notExtended, unavailable } from './refusal.js';
+import { closed, impossible, notCovered, notExtended, unavailable } from './refusal.js';
 import { Releaser } from './releaser.js';
 import { StoreHealth } from './store-health.js';
 import { StoreNews } from './store-news.js';
@@ -60,6 +61,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   /** Waits for the lock, or joins the hold that the caller runs in. */
   async acquire(target: Target, terms: EngineTerms): Promise<Lock> {
     terms.signal?.throwIfAborted();
+    if (terms.mode !== 'exclusive') this.checkMode(target, terms);
     const outer = heldAround((lock) => this.isOurs(lock) && lock.key === target.key);
     if (outer !== undefined) return this.nest(outer, terms);
     const nested = heldAround((lock) => this.isOurs(lock)) !== undefined;
@@ -67,7 +69,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     const askedAt = this.clock.now();
     this.events.asked(target);
     try {
-      const grant = await this.gates.of(target.key).enter(target.resource, terms, askedAt, nested);
+      const grant = await this.gates.enter(target, terms, askedAt, nested);
       this.events.granted(grant, grant.grantedAt - askedAt);
       return new Lock(grant, this);
     } catch (reason) {
@@ -76,15 +78,15 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     }
   }
 
-  inspect(key: string): Promise<HolderInfo | null> {
+  inspect(key: string): Promise<LockState | null> {
     return inTime(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
       throw unavailable(key, `no answer within ${this.requestTimeoutMs} ms`, { cause: this.health.outageOf(key) });
     });
   }
 
-  /** Whether the holder that `inspect` names is this instance. */
-  isSelf({ holder }: HolderInfo): boolean {
-    return holder === this.instanceId;
+  /** Whether that is the id of this instance, by which stores know it. */
+  isSelf(instanceId: string): boolean {
+    return instanceId === this.instanceId;
   }
 
   /** The innermost hold around the caller, of that key or of any. */
@@ -130,7 +132,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     grant.end();
     this.ended(grant);
     this.events.released(grant, this.clock);
-    return this.gates.find(grant.key)?.end(grant) ?? Promise.resolve(false);
+    return this.gates.end(grant);
   }
 
   async extend(grant: Grant, ttlMs: number): Promise<void> {
@@ -165,10 +167,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     if (error === undefined) return;
     this.ended(grant);
     // Whether it is still there or not: what nobody holds must not stay closed. A failure is repeated by the releaser.
-    void this.gates
-      .find(grant.key)
-      ?.end(grant, this.closedUntil(grant, now))
-      .catch(() => undefined);
+    this.gates.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
     this.parts.warn(error.message);
     this.events.lost(grant, this.clock);
   }
@@ -179,12 +178,19 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     return lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0;
   }
 
+  private checkMode({ resource }: Target, { mode }: EngineTerms): void {
+    const { modes } = this.store.capabilities;
+    if (!modes.includes(kindOf(mode))) throw impossible(resource, mode, modes);
+  }
+
   private isOurs(lock: Lock): boolean {
     return lock.isKeptBy(this);
   }
 
-  private nest(outer: Lock, { reentrant }: EngineTerms): Lock {
+  private nest(outer: Lock, { reentrant, mode }: EngineTerms): Lock {
     outer.assertHeld();
+    const held = outer.shared.mode;
+    if (held !== 'exclusive' && held !== mode) throw notCovered(outer.resource, held, mode);
     if (reentrant) return new Lock(outer.shared, this);
     const message = `${outer.resource} is held by the caller itself already, and reentrancy is off.`;
     throw new LockReentryError(message, { resource: outer.resource });

@@ -3,8 +3,9 @@
  * `LockUnavailableError` where it could not ask, and nothing else.
  */
 
-/** How a lock is shared. Shared and counted locks are asked for by the same request. */
-export type LockMode = 'exclusive';
+import type { LockMode, LockModeKind } from './lock-mode.js';
+
+export type { LockMode, LockModeKind };
 
 /** How often a lock that others hold is asked for again. */
 export interface RetryPace {
@@ -27,7 +28,7 @@ export interface StoreCapabilities {
   /** Waits for replicas where the module's `replicas` option asks for it; false by default. */
   readonly replicas?: boolean;
   /** The modes it can lock in. */
-  readonly modes: readonly LockMode[];
+  readonly modes: readonly LockModeKind[];
   /** The most keys it locks in one request. */
   readonly maxKeys: number;
   /** The coarseness of its leases in milliseconds: one is kept to a multiple of it, and up to two of it longer than asked for. */
@@ -40,6 +41,8 @@ export interface LockOwnership {
   readonly keys: readonly string[];
   /** `<instanceId>:<askId>`. The same ask keeps its owner, however often it is repeated; no owner ever occurs twice. */
   readonly owner: string;
+  /** The same in all requests of one owner. */
+  readonly mode: LockMode;
 }
 
 /** What whoever is next in the queue gets, where a request hands the lock on to it. */
@@ -52,7 +55,6 @@ export interface HandOffTerms {
 
 /** A request for a lock. */
 export interface AskRequest extends LockOwnership, HandOffTerms {
-  readonly mode: LockMode;
   /** How long the store keeps the lock without renewal. */
   readonly leaseMs: number;
   /**
@@ -89,7 +91,14 @@ export interface Expired {
   readonly status: 'expired';
 }
 
-export type AskReply = Granted | Held | Expired;
+/** One of another number of permits was asked for than the lock is held with: asking again does not help. */
+export interface PermitsDiffer {
+  readonly status: 'differs';
+  /** Of how many permits others hold one. */
+  readonly permits: number;
+}
+
+export type AskReply = Granted | Held | Expired | PermitsDiffer;
 
 /** The end of a lock, or of waiting for it in the queue. */
 export interface ReleaseRequest extends LockOwnership, HandOffTerms {
@@ -109,13 +118,30 @@ export interface ExtendRequest extends LockOwnership {
  */
 export type ExtendReply = 'renewed' | 'lost' | 'unknown' | 'unreplicated';
 
-/** What a store knows of a locked key. */
+/** What a store knows of one who holds a key. */
 export interface HolderInfo {
   /** The holder's instance id, or all that the key holds, where another system wrote it. */
   readonly holder: string;
   /** Remaining life of the lease in milliseconds; Infinity if it never expires by itself. */
   readonly remainingMs: number;
   readonly token: number | undefined;
+}
+
+/** One who stands in a store's queue. */
+export interface WaiterInfo {
+  /** Its instance id. */
+  readonly waiter: string;
+  readonly mode: LockMode;
+}
+
+/** What a store knows of a locked key: who holds it, or the first of those who do. */
+export interface LockState extends HolderInfo {
+  /** How it is held; exclusive if that is not said. */
+  readonly mode?: LockMode;
+  /** All others who share it; nobody if that is not said. */
+  readonly others?: readonly HolderInfo[];
+  /** Who waits in the store's queue, first come first; nobody if that is not said. */
+  readonly waiting?: readonly WaiterInfo[];
 }
 
 /** The lock was handed to one who waits in the queue. */
@@ -172,7 +198,7 @@ export interface LockStore {
   /** Renews a batch, an answer for each in the same order. Does not throw. */
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]>;
   /** Who holds the key, null if nobody does. Throws `LockUnavailableError`. */
-  inspect(key: string): Promise<HolderInfo | null>;
+  inspect(key: string): Promise<LockState | null>;
   /**
    * The server that keeps the key, where keys are on several: what one of them leaves unanswered says nothing of the others, and
    * nothing of theirs waits for it. Undefined where it is not known.

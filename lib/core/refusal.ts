@@ -1,11 +1,22 @@
-import { LockClosedError, LockReplicationError, LockTimeoutError, LockUnavailableError, messageOf } from './errors.js';
-import type { ExtendReply } from './lock-store.js';
+import {
+  LockClosedError,
+  LockConfigError,
+  type LockError,
+  LockReentryError,
+  LockReplicationError,
+  LockTimeoutError,
+  LockUnavailableError,
+  messageOf,
+} from './errors.js';
+import type { ExtendReply, LockMode, LockModeKind, PermitsDiffer } from './lock-store.js';
 
 /** What the store said last of a key. */
 export type LastWord =
   | { readonly kind: 'none' }
   /** Held by somebody, until then at the latest if it is not renewed. */
   | { readonly kind: 'held'; readonly until: number | undefined }
+  /** Held with another number of permits. */
+  | { readonly kind: 'differs'; readonly permits: number }
   | { readonly kind: 'failed'; readonly error: LockUnavailableError };
 
 export const SILENT: LastWord = { kind: 'none' };
@@ -18,24 +29,35 @@ export function failedBecause(error: LockUnavailableError): LastWord {
   return { kind: 'failed', error };
 }
 
+export function otherPermits({ permits }: PermitsDiffer): LastWord {
+  return { kind: 'differs', permits };
+}
+
 /** Who is refused, and when. */
 export interface Refused {
   readonly resource: string;
   readonly key: string;
+  readonly mode: LockMode;
   readonly waitMs: number;
   readonly enteredAt: number;
   readonly now: number;
 }
 
 /** Why a waiter gets no lock. Busy and unreachable are never the same error: what counts is what the store said last. */
-export function refusal(lastWord: LastWord, refused: Refused): LockTimeoutError | LockUnavailableError {
+export function refusal(lastWord: LastWord, refused: Refused): LockError {
   const { resource, now, enteredAt } = refused;
   const elapsedMs = now - enteredAt;
+  if (lastWord.kind === 'differs') return differing(lastWord.permits, refused);
   if (lastWord.kind === 'held') return timeout(lastWord.until, refused, elapsedMs);
   if (lastWord.kind === 'none') return unavailable(resource, 'no answer from the store yet', { elapsedMs });
   const { message, permanent, cause } = lastWord.error;
   const Kind = lastWord.error instanceof LockReplicationError ? LockReplicationError : LockUnavailableError;
   return new Kind(message, { resource, elapsedMs, permanent, cause });
+}
+
+function differing(permits: number, { resource, mode }: Refused): LockConfigError {
+  const message = `${resource} is held as one of ${permits} permits, and one of ${mode} was asked for: all have to name one number`;
+  return new LockConfigError(`${message}.`, { resource });
 }
 
 function timeout(until: number | undefined, refused: Refused, elapsedMs: number): LockTimeoutError {
@@ -54,6 +76,24 @@ export function unavailable(
 ): LockUnavailableError {
   const because = details.cause === undefined ? why : `${why} (${messageOf(details.cause)})`;
   return new LockUnavailableError(`${resource} could not be locked: ${because}.`, { resource, ...details });
+}
+
+/** Whoever shares a lock asks for more than that: it would wait for others, who may do the same, and so for itself. */
+export function notCovered(resource: string, held: LockMode, wanted: LockMode): LockReentryError {
+  const message = `${resource} is held by the caller itself already, ${shown(held)}, which does not cover ${shown(wanted)}`;
+  const advice = 'release it first, or take it so from the start';
+  return new LockReentryError(`${message}: ${advice}.`, { resource });
+}
+
+/** The store has no such mode. */
+export function impossible(resource: string, mode: LockMode, modes: readonly LockModeKind[]): LockConfigError {
+  const [option, wanted] = typeof mode === 'number' ? ['permits', 'with permits'] : ['mode', mode];
+  const message = `${option}: this store does not lock ${wanted}; allowed is ${modes.join(' or ')}.`;
+  return new LockConfigError(message, { resource });
+}
+
+function shown(mode: LockMode): string {
+  return typeof mode === 'number' ? `with one of ${mode} permits` : mode;
 }
 
 /** A new lease was asked for, and it is not certain that it was given. */

@@ -1,7 +1,7 @@
 import { handOffLease } from './ask.js';
 import { type Clock, inTime } from './clock.js';
 import { LockUnavailableError } from './errors.js';
-import type { LockStore } from './lock-store.js';
+import type { LockMode, LockStore } from './lock-store.js';
 import type { PassingLimits } from './tenure.js';
 
 /** A lock to give back. */
@@ -9,6 +9,7 @@ export interface Release {
   readonly resource: string;
   readonly key: string;
   readonly owner: string;
+  readonly mode: LockMode;
   /**
    * The longest lease that it may have. Whoever is next gets one that is not longer, to begin with; and when that much time
    * has passed, repeating makes no sense any more.
@@ -108,11 +109,11 @@ export class Releaser {
   }
 
   private send(release: Release): Promise<boolean> {
-    const { key, owner, leaseMs, keepUntil } = release;
+    const { key, owner, mode, leaseMs, keepUntil } = release;
     const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
     // The next one's callers may pass it on as far as ours: instances of one application are set alike.
     const tokens = this.passing.maxLocalPasses + 1;
-    return this.store.release({ keys: [key], owner, keepMs, handOffMs: handOffLease(leaseMs), tokens });
+    return this.store.release({ keys: [key], owner, mode, keepMs, handOffMs: handOffLease(leaseMs), tokens });
   }
 
   private pause(pauseMs: number): Promise<void> {

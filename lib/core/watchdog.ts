@@ -191,7 +191,7 @@ export class Watchdog {
     const request = Symbol('renewal');
     for (const grant of grants) this.inFlight.set(grant, request);
     const leases = grants.map((grant) => grant.nextLeaseMs(sentAt));
-    const requests = grants.map((grant, i) => ({ keys: [grant.key], owner: grant.owner, leaseMs: leases[i] }));
+    const requests = grants.map(({ key, owner, mode }, i) => ({ keys: [key], owner, mode, leaseMs: leases[i] }));
     // A store should not throw here; if one does, that is no answer, and no reason to end the process.
     const replies = await this.store.extend(requests).catch((): readonly ExtendReply[] => []);
     grants.forEach((grant, i) => {

@@ -1,6 +1,6 @@
 import { ok, strictEqual } from 'node:assert/strict';
 import type { Clock } from '../core/clock.js';
-import type { AskReply, HandOff, LockStore, StoreListener } from '../core/lock-store.js';
+import type { AskReply, HandOff, LockMode, LockStore, StoreListener } from '../core/lock-store.js';
 
 /**
  * A store in front of the contract.
@@ -37,6 +37,7 @@ export class StoreBench {
   /** What was told, in order. */
   readonly handOffs: HandOff[] = [];
   private readonly names: string[] = [];
+  private readonly modes = new Map<string, LockMode>();
   private readonly heard = new Set<() => void>();
   private readonly listening = new Set<() => void>();
   private queueing = false;
@@ -65,6 +66,11 @@ export class StoreBench {
     return this.under.pass(leaseMs + this.surplusMs + 50);
   }
 
+  /** These names ask for the lock in that mode; all others want it alone. */
+  sharing(mode: LockMode, ...names: readonly string[]): void {
+    for (const name of names) this.modes.set(name, mode);
+  }
+
   /** From now on all names listen: they are asks of one instance. Answers how to stop, as a process that dies does. */
   async listen(): Promise<() => void> {
     const listening = new Promise<void>((resolve) => this.listening.add(resolve));
@@ -90,7 +96,6 @@ export class StoreBench {
     return this.under.store.ask({
       ...this.of(owner, key),
       ...HAND_OFF,
-      mode: 'exclusive',
       leaseMs,
       queue,
       expiresAt,
@@ -143,9 +148,9 @@ export class StoreBench {
   }
 
   /** Whose lock a request is about. */
-  of(name: string, key: string = this.key) {
+  of(name: string, key: string = this.key, mode: LockMode = this.modes.get(name) ?? 'exclusive') {
     if (!this.names.includes(name)) this.names.push(name);
     const instanceId = name === DEAD ? `${this.instanceId}-${DEAD}` : this.instanceId;
-    return { keys: [key], owner: `${instanceId}:${this.names.indexOf(name)}` };
+    return { keys: [key], owner: `${instanceId}:${this.names.indexOf(name)}`, mode };
   }
 }

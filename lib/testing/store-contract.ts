@@ -1,5 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
 import { registerQueueContract } from './queue-contract.js';
+import { registerSharingContract } from './sharing-contract.js';
 import { registerTokenContract } from './token-contract.js';
 import { LONG_MS, StoreBench, type BenchTest, type StoreUnderTest, TIMEOUT_MS } from './store-bench.js';
 
@@ -177,4 +178,5 @@ export function registerStoreContract({ createStore, describe, it }: StoreContra
 
   registerTokenContract(test, describe);
   registerQueueContract(test, describe);
+  registerSharingContract(test, describe);
 }

@@ -39,8 +39,9 @@ const switches = {
   /** What is locked stays locked until it is released. */
   lease: () => {
     for (const script of ['tokenAsk', 'tokenRelease'] as const) edit(script, ", 'PX', lease)", ')');
-    for (const script of ['tokenAsk', 'tokenExtend'] as const)
-      edit(script, "redis.call('PEXPIRE', KEYS[1], ARGV[2])", '');
+    edit('tokenAsk', "redis.call('PEXPIRE', KEYS[1], ARGV[2])", '');
+    const renewal = "redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))";
+    edit('tokenExtend', renewal, '');
   },
   /** The lock is handed to whoever is first in the queue, alive or not. */
   'passing over the dead': () => {
@@ -53,8 +54,8 @@ const switches = {
   },
   /** A lock that was handed over is closed for a full lease before its new holder has said a word. */
   'short lease of hand-overs': () => {
-    edit('tokenAsk', 'handOver(ARGV[6]', `handOver('${LONG_LEASE_MS}'`);
-    edit('tokenRelease', 'handOver(ARGV[4]', `handOver('${LONG_LEASE_MS}'`);
+    edit('tokenAsk', 'handOver(sharers, ARGV[6]', `handOver(sharers, '${LONG_LEASE_MS}'`);
+    edit('tokenRelease', 'handOver(sharers, ARGV[4]', `handOver(sharers, '${LONG_LEASE_MS}'`);
   },
   /** An ask locks whenever it arrives. */
   'deadline of asks': () => edit('tokenAsk', 'if now > ARGV[3] then', 'if false then'),

@@ -7,7 +7,7 @@ import type { Variant } from './scenario.js';
 /** Ends whosever lock it is. */
 class CarelessTable extends LockTable {
   override release(request: ReleaseRequest): boolean {
-    const owner = this.living(request.keys[0])?.owner ?? request.owner;
+    const owner = this.living(request.keys[0]).at(0)?.owner ?? request.owner;
     return super.release({ ...request, owner });
   }
 }
@@ -15,7 +15,7 @@ class CarelessTable extends LockTable {
 /** Whose lock has not come yet keeps its place in the queue. */
 class RememberingTable extends LockTable {
   override release(request: ReleaseRequest): boolean {
-    return this.living(request.keys[0])?.owner === request.owner && super.release(request);
+    return this.living(request.keys[0]).at(0)?.owner === request.owner && super.release(request);
   }
 }
 

@@ -1,3 +1,4 @@
+import type { LockMode } from '../../lib/core/lock-store.js';
 import type { AcquireTerms } from '../../lib/core/waiter.js';
 
 /** As much of an AbortSignal as a gate uses, with a state that can be put back. */
@@ -7,7 +8,10 @@ export interface CallerSignal {
 }
 
 /** Somebody who wants the lock, for as long as it takes. */
-export function callerOf(leaseMs: number): { readonly signal: CallerSignal; readonly terms: AcquireTerms } {
+export function callerOf(
+  leaseMs: number,
+  mode: LockMode,
+): { readonly signal: CallerSignal; readonly terms: AcquireTerms } {
   const signal: CallerSignal = { leave: undefined };
   const abortSignal = {
     reason: 'gone home',
@@ -15,6 +19,7 @@ export function callerOf(leaseMs: number): { readonly signal: CallerSignal; read
     removeEventListener: () => (signal.leave = undefined),
   } as unknown as AbortSignal;
   const terms: AcquireTerms = {
+    mode,
     ttlMs: leaseMs,
     // Renewal is left out of the model, but for the lease of a hand-off, which is made up for at once.
     renew: false,

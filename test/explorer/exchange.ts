@@ -1,12 +1,18 @@
-import { instanceOf } from '../../lib/core/lock-store.js';
-import { type HandedOver, type Holder, type LockRow, type LockTable } from '../../lib/stores/memory/lock-table.js';
+import { instanceOf, type LockMode } from '../../lib/core/lock-store.js';
+import {
+  type Claim,
+  type HandedOver,
+  type Holder,
+  type LockRow,
+  type LockTable,
+} from '../../lib/stores/memory/lock-table.js';
 import type { ReplyBody, Request } from './network.js';
 import { KEY } from './scenario.js';
 
 /** What the server knows of the key. */
 export interface ServerState {
-  readonly holder: Holder | undefined;
-  readonly queue: readonly string[];
+  readonly holders: readonly Holder[];
+  readonly queue: readonly Claim[];
   readonly lastToken: number;
 }
 
@@ -22,7 +28,7 @@ export interface Exchange {
   readonly told: readonly HandedOver[];
 }
 
-const NO_ROW: LockRow = { holder: undefined, queue: [] };
+const NO_ROW: LockRow = { holders: [], queue: [] };
 
 /** The table's row of the key, without making one or looking at leases. */
 export function rowOf(table: LockTable): LockRow {
@@ -36,12 +42,15 @@ export function answerOf(table: LockTable, { verb, body }: Request): ReplyBody {
 }
 
 /** Owners and times as they are told in a {@link Sample}: `A1`, and milliseconds from now. */
-export interface SampleState {
-  readonly owner: string | null;
+export interface SampleHolder extends Claim {
   /** How far behind the last token the holder's is. */
   readonly tokenAge: number;
   readonly ttlMs: number;
-  readonly queue: readonly string[];
+}
+
+export interface SampleState {
+  readonly holders: readonly SampleHolder[];
+  readonly queue: readonly Claim[];
 }
 
 /** An exchange freed from the run in which it was seen, so that equal ones are one. */
@@ -50,6 +59,7 @@ export interface Sample {
   readonly listening: readonly string[];
   readonly verb: Request['verb'];
   readonly owner: string;
+  readonly mode: LockMode;
   readonly leaseMs: number;
   readonly keepMs: number;
   readonly handOffMs: number;
@@ -60,17 +70,17 @@ export interface Sample {
   readonly after: SampleState;
   /** How many tokens were given or set aside. */
   readonly tokensSpent: number;
-  readonly told: readonly { readonly owner: string; readonly tokens: number; readonly leaseMs: number }[];
+  readonly told: readonly (Claim & Pick<HandedOver, 'tokens' | 'leaseMs'> & { readonly tokenAge: number })[];
 }
 
 /** Frees an exchange from its run: names in order of appearance, times from now, tokens from the last one. */
 export function sampleOf({ now, before, listening, request, reply, after, told }: Exchange): Sample {
   const rename = renamer();
-  const state = ({ holder, queue, lastToken }: ServerState): SampleState => ({
-    owner: holder === undefined ? null : rename(holder.owner),
-    tokenAge: holder === undefined ? 0 : lastToken - holder.token,
-    ttlMs: holder === undefined ? 0 : holder.expiresAt - now,
-    queue: queue.map(rename),
+  const state = ({ holders, queue, lastToken }: ServerState): SampleState => ({
+    holders: holders.map(({ owner, mode, token, expiresAt }) => {
+      return { owner: rename(owner), mode, tokenAge: lastToken - token, ttlMs: expiresAt - now };
+    }),
+    queue: queue.map(({ owner, mode }) => ({ owner: rename(owner), mode })),
   });
   const body = { leaseMs: 0, keepMs: 0, handOffMs: 0, tokens: 0, queue: false, expiresAt: now, ...request.body };
   const relative =
@@ -80,6 +90,7 @@ export function sampleOf({ now, before, listening, request, reply, after, told }
     listening: listening.map(rename),
     verb: request.verb,
     owner: rename(body.owner),
+    mode: body.mode,
     leaseMs: body.leaseMs,
     keepMs: body.keepMs,
     handOffMs: body.handOffMs,
@@ -89,7 +100,9 @@ export function sampleOf({ now, before, listening, request, reply, after, told }
     reply: relative,
     after: state(after),
     tokensSpent: after.lastToken - before.lastToken,
-    told: told.map(({ owner, tokens, leaseMs }) => ({ owner: rename(owner), tokens, leaseMs })),
+    told: told.map(({ owner, mode, token, tokens, leaseMs }) => {
+      return { owner: rename(owner), mode, tokenAge: after.lastToken - token, tokens, leaseMs };
+    }),
   };
 }
 

@@ -53,6 +53,37 @@ const SCENARIOS: readonly Scenario[] = [
     leaves: 1,
     settlesWithinMs: 5_000,
   },
+  {
+    ...BASE,
+    name: '2 readers and a writer × 1; one lost message or connection, one crash',
+    processes: 3,
+    modes: ['shared', 'shared'],
+    acquisitions: 1,
+    losses: ['message', 'reset'],
+    crashes: 1,
+    settlesWithinMs: 35_000,
+  },
+  {
+    ...BASE,
+    name: '3 for 2 permits × 1; one lost message or connection, one crash',
+    processes: 3,
+    modes: [2, 2, 2],
+    acquisitions: 1,
+    losses: ['message', 'reset'],
+    crashes: 1,
+    settlesWithinMs: 35_000,
+  },
+  {
+    ...BASE,
+    name: 'a reader and a writer × 1; everything late once, one lost message, one caller who leaves',
+    processes: 2,
+    modes: ['shared'],
+    acquisitions: 1,
+    moves: 1,
+    losses: ['message'],
+    leaves: 1,
+    settlesWithinMs: 5_000,
+  },
 ];
 
 describe('every run of the waiting protocol', () => {

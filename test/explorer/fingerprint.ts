@@ -7,14 +7,14 @@ import type { World } from './world.js';
 const MOMENTS = new Set(['at', 'sentAt', 'deadline', 'leasedAt', 'expiresAt', 'leaseOverAt', 'startedAt', 'since']);
 /** Moments of which only counts whether they are still to come. */
 const BYGONE = new Set(['minHoldUntil', 'keepUntil']);
-const TOKENS = new Set(['token', 'lastToken', 'lastBegun']);
+const TOKENS = new Set(['token', 'lastToken', 'lastBegun', 'lastAlone']);
 /**
  * What no behaviour depends on within the model's bounds: what never changes, what is only told in error messages, and the
  * counter of asks, since owners are renamed. Everything else counts, also what is added to the library later.
  */
 const IGNORED = new Set([
   'keeper', 'tools', 'principal', 'scenario', 'passing', 'health', 'store', 'terms', 'time', 'listeners',
-  'asks', 'notes', 'process', 'instanceId', 'resource', 'key', 'keys', 'mode', 'lastWord', 'reason', 'enteredAt', 'grantedAt',
+  'asks', 'notes', 'process', 'instanceId', 'resource', 'key', 'keys', 'lastWord', 'reason', 'enteredAt', 'grantedAt',
 ]); // prettier-ignore
 
 // Looking a global up is slow in Jest's contexts, and this is done a million times.
@@ -105,8 +105,8 @@ interface Part {
  * @param bounded whether what may still go wrong counts.
  */
 export function fingerprint(world: World, bounded = true): string {
-  const { holder, time, left, lastBegun } = world;
-  const places = holder === undefined ? world.row.queue : [holder.owner, ...world.row.queue];
+  const { holders, time, left, lastBegun, lastAlone } = world;
+  const places = [...holders, ...world.queue].map(({ owner }) => owner);
   const rank = ({ instanceId }: Part): number => places.findIndex((owner) => instanceOf(owner) === instanceId);
   const parts = world.processes.map((process) => partOf(process, world));
   parts.sort((a, b) => {
@@ -115,7 +115,8 @@ export function fingerprint(world: World, bounded = true): string {
   });
   const server = new Script(time.now);
   if (bounded) server.write(left);
-  server.write({ lastToken: world.table.lastToken, lastBegun, at: holder?.expiresAt, token: holder?.token });
+  server.write({ lastToken: world.table.lastToken, lastBegun, lastAlone });
+  for (const { expiresAt, token } of holders) server.write({ at: expiresAt, token });
   server.write(places.map((owner) => nameIn(parts, owner, places)));
   server.write(places.map((owner) => world.strays.includes(owner)));
   return createHash('md5')

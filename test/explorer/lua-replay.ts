@@ -1,7 +1,8 @@
 import { Redis } from 'ioredis';
 import { fenceKey, helperKey } from '../../lib/core/resource-key.js';
 import { luaScripts } from '../../lib/lua/index.js';
-import type { Sample, SampleState } from './exchange.js';
+import type { Claim } from '../../lib/stores/memory/lock-table.js';
+import type { Sample } from './exchange.js';
 
 /** Far ahead of any server's clock in µs, so that the next token is the last one's successor, as in the model. */
 const LAST_TOKEN = 4e15;
@@ -113,37 +114,52 @@ class Case {
     const { before, verb } = this.sample;
     const [lock, fence, queue] = this.keys;
     const commands: [string, ...string[]][] = [['SET', fence, String(this.lastToken)]];
-    if (before.owner !== null)
-      commands.push(['SET', lock, this.valueOf(before, this.lastToken), 'PX', String(before.ttlMs * SCALE)]);
+    for (const holder of before.holders) {
+      const { mode, tokenAge, ttlMs } = holder;
+      const claim = this.claimOf(holder);
+      if (mode === 'exclusive')
+        commands.push(['SET', lock, `${claim} ${this.lastToken - tokenAge}`, 'PX', String(ttlMs * SCALE)]);
+      else commands.push(['ZADD', queue, String(-(Date.now() + ttlMs * SCALE)), claim]);
+    }
     if (before.queue.length > 0)
-      commands.push(['ZADD', queue, ...before.queue.flatMap((owner, i) => [String(i + 1), this.nameOf(owner)])]);
-    const keys = verb === 'extend' ? [lock] : this.keys;
+      commands.push(['ZADD', queue, ...before.queue.flatMap((claim, i) => [String(i + 1), this.claimOf(claim)])]);
+    const kept = this.sample.mode === 'exclusive' ? lock : queue;
+    const keys = verb === 'extend' ? [kept] : this.keys;
     commands.push(['EVALSHA', digests.get(verb) as string, String(keys.length), ...keys, ...this.args()]);
-    commands.push(['GET', lock], ['PTTL', lock], ['ZRANGE', queue, '0', '-1'], ['GET', fence], ['DEL', ...this.keys]);
+    commands.push(['GET', lock], ['PTTL', lock], ['ZRANGE', queue, '-inf', '(0', 'BYSCORE', 'WITHSCORES'], ['TIME']);
+    commands.push(['ZRANGE', queue, '(0', '+inf', 'BYSCORE'], ['GET', fence], ['DEL', ...this.keys]);
     return commands;
   }
 
   /** @param replies to all of the commands; @param messages by owner. */
   differences(replies: readonly unknown[], messages: ReadonlyMap<string, readonly string[]>): string[] {
-    const [reply, value, ttl, queue, fence] = replies.slice(-6) as [unknown, string | null, number, string[], string];
+    const [reply, value, ttl, sharers, [seconds, micros], queue, fence] = replies.slice(-8) as Found;
+    const now = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
     const { after, told } = this.sample;
     const last = this.lastTokenAfter(fence);
-    const owners = [...this.sample.before.queue, this.sample.owner, ...after.queue].map((owner) => this.nameOf(owner));
+    const owners = [...this.sample.before.queue, this.sample, ...after.queue].map(({ owner }) => this.nameOf(owner));
     const heard = [...new Set(owners)].flatMap((owner) => messages.get(owner) ?? []);
+    const alone = after.holders.find(({ mode }) => mode === 'exclusive');
+    const together = after.holders.filter((holder) => holder !== alone);
     const expected = {
       reply: this.expectedReply(last),
-      value: after.owner === null ? null : this.valueOf(after, last),
-      ttlMs: after.owner === null ? 0 : after.ttlMs,
-      queue: after.queue.map((owner) => this.nameOf(owner)),
+      value: alone === undefined ? null : `${this.nameOf(alone.owner)} ${last - alone.tokenAge}`,
+      ttlMs: alone === undefined ? 0 : alone.ttlMs,
+      sharers: together.map((holder) => `${this.claimOf(holder)} ${holder.ttlMs}`).toSorted(),
+      queue: after.queue.map((claim) => this.claimOf(claim)),
       fence: String(last),
-      told: told.map(
-        ({ owner, tokens, leaseMs }) => `${this.nameOf(owner)} ${last - tokens + 1} ${tokens} ${leaseMs * SCALE}`,
-      ),
+      told: told.map((one) => {
+        const [owner, mode = ''] = this.claimOf(one).split(' ');
+        return `${owner} ${last - one.tokenAge} ${one.tokens} ${one.leaseMs * SCALE} ${mode}`.trim();
+      }),
     };
     const found = {
       reply: this.decoded(reply),
       value,
       ttlMs: value === null ? 0 : modelMs(ttl),
+      sharers: pairs(sharers)
+        .map(([claim, ends]) => `${claim} ${modelMs(-Number(ends) - now)}`)
+        .toSorted(),
       queue,
       fence,
       // The moment of the grant is the server's own.
@@ -159,8 +175,8 @@ class Case {
   }
 
   private args(): string[] {
-    const { verb, owner, leaseMs, keepMs, handOffMs, tokens, queue, pastDeadline } = this.sample;
-    const name = this.nameOf(owner);
+    const { verb, leaseMs, keepMs, handOffMs, tokens, queue, pastDeadline } = this.sample;
+    const name = this.claimOf(this.sample);
     const [lease, keep, handOff] = [leaseMs, keepMs, handOffMs].map((ms) => String(ms * SCALE));
     if (verb === 'extend') return [name, lease];
     if (verb === 'release') return [name, keep, String(tokens), handOff];
@@ -170,7 +186,8 @@ class Case {
 
   /** As `token.store.ts` reads the scripts' replies, and in model time. */
   private decoded(reply: unknown): unknown {
-    const { verb, tokens } = this.sample;
+    const { verb, mode } = this.sample;
+    const tokens = mode === 'exclusive' ? this.sample.tokens : 1;
     if (verb === 'release') return reply === 1;
     if (verb === 'extend') return reply === 1 ? 'renewed' : 'lost';
     // A token that is the server's time is told once.
@@ -179,6 +196,7 @@ class Case {
     // The client gives large numbers as text.
     const [status, value] = reply.map(Number);
     if (status === -1) return { status: 'expired' };
+    if (status === -2) return { status: 'differs', permits: value };
     if (status === 1 || status === 2) return { status: 'granted', token: value, tokens: status === 1 ? tokens : 1 };
     return { status: 'held', queued: status === 3, remainingMs: modelMs(value) };
   }
@@ -198,8 +216,10 @@ class Case {
     return { ...reply, token: last - (reply.token as number) };
   }
 
-  private valueOf({ owner, tokenAge }: SampleState, last: number): string {
-    return `${this.nameOf(owner as string)} ${last - tokenAge}`;
+  /** As the scripts have it. */
+  private claimOf({ owner, mode }: Claim): string {
+    const name = this.nameOf(owner);
+    return mode === 'exclusive' ? name : `${name} ${mode === 'shared' ? '*' : mode}`;
   }
 
   /** `A:1` as this run's; whoever listens has another instance id than who does not. */
@@ -208,6 +228,14 @@ class Case {
     const ear = this.listening.has(instance) ? 'L' : 'D';
     return `${this.prefix}${instance}${ear}:${this.number * 100 + Number(ask)}`;
   }
+}
+
+type Found = [unknown, string | null, number, (string | string[])[], [string, string], string[], string, unknown];
+
+/** Flat in RESP2, nested in RESP3. */
+function pairs(list: readonly (string | readonly string[])[]): [string, string][] {
+  const flat = list.flat();
+  return flat.flatMap((item, i) => (i % 2 === 0 ? [[item, flat[i + 1]]] : []));
 }
 
 /** Back to the model's time, which knows halves of milliseconds; less than that has passed on the way. */

@@ -39,7 +39,7 @@ export class ModelHold {
     const { grant, clock, line } = this;
     const sentAt = clock.now();
     const renewal = { sentAt, leaseMs: grant.nextLeaseMs(sentAt) };
-    const body = { keys: [grant.key], owner: grant.owner, leaseMs: renewal.leaseMs };
+    const body = { keys: [grant.key], owner: grant.owner, mode: grant.terms.mode, leaseMs: renewal.leaseMs };
     this.renewal = renewal;
     line.requests.push({ verb: 'extend', body, answered: (reply) => this.extended(reply, renewal), asker: this });
   }

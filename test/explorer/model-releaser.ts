@@ -53,9 +53,9 @@ export class ModelReleaser implements Pick<Releaser, 'release' | 'releaseBehind'
   }
 
   private send(release: Pending): void {
-    const { key, owner, leaseMs, keepUntil } = release;
+    const { key, owner, mode, leaseMs, keepUntil } = release;
     const keepMs = Math.max(0, Math.ceil(keepUntil - this.clock.now()));
-    const body = { keys: [key], owner, keepMs, handOffMs: handOffLease(leaseMs), tokens: this.tokens };
+    const body = { keys: [key], owner, mode, keepMs, handOffMs: handOffLease(leaseMs), tokens: this.tokens };
     const answered = (): void => void (this.unanswered = without(this.unanswered, release));
     this.unanswered = [...this.unanswered, release];
     this.line.requests.push({ verb: 'release', body, answered, asker: release });

@@ -1,4 +1,11 @@
-import type { AskReply, AskRequest, ExtendReply, ExtendRequest, ReleaseRequest } from '../../lib/core/lock-store.js';
+import type {
+  AskReply,
+  AskRequest,
+  ExtendReply,
+  ExtendRequest,
+  LockMode,
+  ReleaseRequest,
+} from '../../lib/core/lock-store.js';
 
 interface Asked<Verb, Body, Answer> {
   readonly verb: Verb;
@@ -24,6 +31,7 @@ export interface Reply {
 
 /** A hand-off on its way to its process. */
 export interface Message {
+  readonly mode: LockMode;
   readonly owner: string;
   readonly token: number;
   readonly tokens: number;

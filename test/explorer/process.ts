@@ -2,7 +2,7 @@ import type { Contender } from '../../lib/core/contender.js';
 import type { Gate, GateKeeper } from '../../lib/core/gate.js';
 import { Gates } from '../../lib/core/gates.js';
 import type { Grant } from '../../lib/core/grant.js';
-import type { AskReply, AskRequest, LockStore } from '../../lib/core/lock-store.js';
+import type { AskReply, AskRequest, LockMode, LockStore } from '../../lib/core/lock-store.js';
 import { StoreHealth } from '../../lib/core/store-health.js';
 import type { PassingLimits } from '../../lib/core/tenure.js';
 import { callerOf, type CallerSignal } from './caller.js';
@@ -36,7 +36,7 @@ export class Process implements GateKeeper {
       queue: true,
       fencing: true,
       idempotentAsk: true,
-      modes: ['exclusive'],
+      modes: ['exclusive', 'shared', 'counted'],
       maxKeys: 1,
       resolutionMs: 1,
     },
@@ -44,6 +44,8 @@ export class Process implements GateKeeper {
   };
   readonly gates: Gates = new Gates(this);
 
+  readonly instanceId: string;
+  readonly mode: LockMode;
   alive = true;
   hold: ModelHold | undefined;
   /** How many callers have yet to come. */
@@ -56,11 +58,13 @@ export class Process implements GateKeeper {
   notes: ProcessNotes = NOTHING_NOTED;
 
   constructor(
-    readonly instanceId: string,
+    index: number,
     time: Time,
     private readonly scenario: Scenario,
-    private readonly begun: (token: number | undefined) => void,
+    private readonly begun: (grant: Grant) => void,
   ) {
+    this.instanceId = `p${index + 1}`;
+    this.mode = scenario.modes[index] ?? 'exclusive';
     this.clock = new ModelClock(time);
     this.passing = { maxLocalPasses: scenario.maxLocalPasses, maxLocalHoldMs: 50 };
     const { maxLocalPasses, variant } = scenario;
@@ -75,7 +79,9 @@ export class Process implements GateKeeper {
   }
 
   get gate(): Gate | undefined {
-    return this.gates.find(KEY);
+    const kept = this.mode === 'exclusive' ? 'alone' : 'shared';
+    const gates = (Reflect.get(this.gates, kept) as Map<string, Gate | Set<Gate>>).get(KEY);
+    return gates instanceof Set ? [...gates][0] : gates;
   }
 
   get contender(): Contender | undefined {
@@ -84,13 +90,10 @@ export class Process implements GateKeeper {
 
   /** A caller comes, and waits as long as it takes. */
   enter(): void {
-    const caller = callerOf(this.scenario.leaseMs);
+    const caller = callerOf(this.scenario.leaseMs, this.mode);
     this.callersLeft -= 1;
     this.callers.push(caller.signal);
-    this.gates
-      .of(KEY)
-      .enter(KEY, caller.terms, this.clock.now(), false)
-      .catch(() => undefined);
+    this.gates.enter({ resource: KEY, key: KEY }, caller.terms, this.clock.now(), false).catch(() => undefined);
   }
 
   /** The first of the callers that wait. */
@@ -153,7 +156,7 @@ export class Process implements GateKeeper {
   }
 
   granted(grant: Grant): void {
-    this.begun(grant.token);
+    this.begun(grant);
     this.hold = new ModelHold(grant, this.line, this.clock, (hold) => this.lost(hold));
   }
 

@@ -1,3 +1,4 @@
+import type { LockMode } from '../../lib/core/lock-store.js';
 import type { LockTable, TableWorld } from '../../lib/stores/memory/lock-table.js';
 import type { Process } from './process.js';
 
@@ -31,6 +32,8 @@ export interface Variant {
 export interface Scenario {
   readonly name: string;
   readonly processes: number;
+  /** How each process asks for the lock; those that are not named want it alone. One that shares it asks once. */
+  readonly modes: readonly LockMode[];
   /** How often each process asks for the lock; when, also while it waits or holds already, is a choice. */
   readonly acquisitions: number;
   readonly maxLocalPasses: number;
@@ -56,6 +59,7 @@ export const REQUEST_TIMEOUT_MS = 1_000;
 export const BASE = {
   maxLocalPasses: 1,
   leaseMs: 30_000,
+  modes: [],
   moves: 0,
   losses: [],
   crashes: 0,

@@ -60,7 +60,7 @@ function checkQuiet(world: World): void {
   if (waiting) return world.violate(`progress: nothing is left to happen, and ${waiting}`);
   for (const { instanceId, gate, hold, alive } of world.processes) {
     if (gate !== undefined || hold !== undefined) world.violate(`tidiness: ${instanceId} keeps a gate or a hold`);
-    const queued = world.row.queue.some((owner) => instanceOf(owner) === instanceId && !world.strays.includes(owner));
+    const queued = world.queue.some(({ owner }) => instanceOf(owner) === instanceId && !world.strays.includes(owner));
     if (alive && queued) world.violate(`tidiness: ${instanceId} stands in the queue, and waits no more`);
   }
 }

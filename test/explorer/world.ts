@@ -1,5 +1,7 @@
+import type { Grant } from '../../lib/core/grant.js';
 import { instanceOf } from '../../lib/core/lock-store.js';
 import {
+  type Claim,
   type HandedOver,
   type Holder,
   type LockRow,
@@ -22,8 +24,10 @@ export class World implements TableWorld {
   left: { moves: number; losses: number; crashes: number; leaves: number };
   /** Owners whose ask ran when nobody waited for its answer any more, as only their deadline can prevent. */
   strays: readonly string[] = [];
-  /** The token of the hold that began last. */
+  /** The highest token of those that have begun. */
   lastBegun = 0;
+  /** That of the last hold that shared the lock with nobody. */
+  lastAlone = 0;
   /** What must not happen and has. */
   violation: string | undefined;
   private told: HandedOver[] = [];
@@ -36,7 +40,7 @@ export class World implements TableWorld {
     this.left = { moves, losses: losses.length > 0 ? 1 : 0, crashes, leaves };
     this.table = variant?.table?.(this) ?? new LockTable(this);
     for (let i = 0; i < scenario.processes; i += 1) {
-      this.processes.push(new Process(`p${i + 1}`, this.time, scenario, (token) => this.begun(token)));
+      this.processes.push(new Process(i, this.time, scenario, (grant) => this.begun(grant)));
     }
   }
 
@@ -55,11 +59,11 @@ export class World implements TableWorld {
 
   tell(handedOver: HandedOver): void {
     this.told.push(handedOver);
-    const { owner, token, tokens, leaseMs } = handedOver;
+    const { owner, mode, token, tokens, leaseMs } = handedOver;
     const process = this.processOf(instanceOf(owner));
     if (process.alive && process.line.subscription === 'heard') {
       process.touch();
-      process.line.messages.push({ owner, token, tokens, leaseMs, since: this.time.now });
+      process.line.messages.push({ owner, mode, token, tokens, leaseMs, since: this.time.now });
     }
   }
 
@@ -67,10 +71,14 @@ export class World implements TableWorld {
     return rowOf(this.table);
   }
 
-  /** Who has the key on the server, if its lease is not over. */
-  get holder(): Holder | undefined {
-    const { holder } = this.row;
-    return holder !== undefined && holder.expiresAt > this.time.now ? holder : undefined;
+  /** Who has the key on the server, and a lease that is not over. */
+  get holders(): readonly Holder[] {
+    return this.row.holders.filter(({ expiresAt }) => expiresAt > this.time.now);
+  }
+
+  /** Who waits for the key on the server. */
+  get queue(): readonly Claim[] {
+    return this.row.queue;
   }
 
   /** The server runs the first request of a process. */
@@ -101,7 +109,7 @@ export class World implements TableWorld {
 
   /** Notes everything down; answers how to come back to it. */
   capture(): () => void {
-    const { processes, time, table, leftovers, strays, lastBegun, violation } = this;
+    const { processes, time, table, leftovers, strays, lastBegun, lastAlone, violation } = this;
     const left = { ...this.left };
     const { now } = time;
     const undoTable = capture([Reflect.get(table, 'rows') as object]);
@@ -123,6 +131,7 @@ export class World implements TableWorld {
       this.leftovers = leftovers;
       this.strays = strays;
       this.lastBegun = lastBegun;
+      this.lastAlone = lastAlone;
       this.violation = violation;
     };
   }
@@ -141,7 +150,7 @@ export class World implements TableWorld {
   moments(): number[] {
     const { now } = this.time;
     const moments = this.processes.flatMap(({ clock }) => clock.alarms.map(({ at }) => at));
-    if (this.holder !== undefined) moments.push(this.holder.expiresAt);
+    moments.push(...this.holders.map(({ expiresAt }) => expiresAt));
     const later = moments.filter((at) => at > now && at !== Infinity).toSorted((a, b) => a - b);
     return [...new Set(later)];
   }
@@ -158,27 +167,29 @@ export class World implements TableWorld {
 
   private execute(request: Request): ReplyBody {
     this.told = [];
-    const before = { row: this.row, lastToken: this.table.lastToken };
-    const holder = this.holder && { ...this.holder };
-    const queue = [...before.row.queue];
-    const listening = queue.filter((owner) => this.listens(instanceOf(owner)));
+    const { lastToken } = this.table;
+    const before = { holders: this.holders.map((holder) => ({ ...holder })), queue: [...this.queue], lastToken };
+    const listening = before.queue.map(({ owner }) => owner).filter((owner) => this.listens(instanceOf(owner)));
     const reply = answerOf(this.table, request);
     this.observe({
       now: this.time.now,
-      before: { holder, queue, lastToken: before.lastToken },
+      before,
       listening,
       request,
       reply,
-      after: { holder: this.holder, queue: this.row.queue, lastToken: this.table.lastToken },
+      after: { holders: this.holders, queue: this.queue, lastToken: this.table.lastToken },
       told: this.told,
     });
     return reply;
   }
 
-  private begun(token: number | undefined): void {
-    if (token === undefined || token <= this.lastBegun) {
-      this.violate(`rising tokens: a hold began with token ${token} after one with ${this.lastBegun}`);
-    } else this.lastBegun = token;
+  /** Those who share the lock may begin in any order; only what excludes one another has to rise. */
+  private begun({ token = 0, terms }: Grant): void {
+    const alone = terms.mode === 'exclusive';
+    const before = alone ? this.lastBegun : this.lastAlone;
+    if (token <= before) this.violate(`rising tokens: a hold began with token ${token} after one with ${before}`);
+    this.lastBegun = Math.max(this.lastBegun, token);
+    if (alone) this.lastAlone = token;
   }
 
   private processOf(instanceId: string): Process {

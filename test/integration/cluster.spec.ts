@@ -146,7 +146,8 @@ describe('a connection to a node that ends', () => {
 });
 
 describe('a node that hangs', () => {
-  const renewal = ({ key, shared: { owner } }: Lock) => ({ keys: [key], owner, leaseMs: 60_000 });
+  const renewal = ({ key, shared: { owner } }: Lock) =>
+    ({ keys: [key], owner, mode: 'exclusive', leaseMs: 60_000 }) as const;
   const everywhere = (coverage: 'yes' | 'no') =>
     Promise.all(
       here.cluster.masters.map(({ admin }) => admin.config('SET', 'cluster-require-full-coverage', coverage)),

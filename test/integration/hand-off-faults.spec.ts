@@ -309,5 +309,5 @@ describe('head of the queue unsubscribed', () => {
 });
 
 function gateOf(locks: LockService): object {
-  return Reflect.get(Reflect.get(locks.engine, 'gates'), 'byKey').get(here.key);
+  return Reflect.get(Reflect.get(locks.engine, 'gates'), 'alone').get(here.key);
 }

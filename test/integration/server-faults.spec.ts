@@ -51,8 +51,8 @@ describe('a Redis that fails', () => {
     );
     await Promise.all(asking);
     await expect(locks.inspect('goods:300')).rejects.toBeInstanceOf(LockUnavailableError);
-    // TIME, of which there is one at a time, and the look.
-    expect(Reflect.get(client, 'offlineQueue')).toHaveProperty('length', 2);
+    // TIME, of which there is one at a time, and the looks at the lock and at its queue.
+    expect(Reflect.get(client, 'offlineQueue')).toHaveProperty('length', 3);
     client.disconnect();
   });
 

@@ -84,7 +84,13 @@ export class Stranger {
   }
 
   async leave(key: string): Promise<boolean> {
-    return this.store.release({ keys: [key], owner: `stranger:${this.asks}`, keepMs: 0, ...HAND_OFF });
+    return this.store.release({
+      keys: [key],
+      owner: `stranger:${this.asks}`,
+      mode: 'exclusive',
+      keepMs: 0,
+      ...HAND_OFF,
+    });
   }
 
   /** Takes the key away from whoever has it, as a flush and a new lock would. */

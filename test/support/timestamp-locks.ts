@@ -89,11 +89,11 @@ export class TimestampLocks {
   }
 
   release(store: LockStore, owner: string, keepMs = 0): Promise<boolean> {
-    return store.release({ keys: [this.key], owner, keepMs, ...TERMS });
+    return store.release({ keys: [this.key], owner, mode: 'exclusive', keepMs, ...TERMS });
   }
 
   async extend(store: LockStore, owner: string, leaseMs = 10_000): Promise<string> {
-    return (await store.extend([{ keys: [this.key], owner, leaseMs }]))[0];
+    return (await store.extend([{ keys: [this.key], owner, mode: 'exclusive', leaseMs }]))[0];
   }
 
   value(): Promise<string | null> {

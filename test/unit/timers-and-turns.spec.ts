@@ -106,7 +106,14 @@ describe('timeouts that share a timer', () => {
     for (let i = 0; i < 100; i += 1) {
       outcome(locks.acquire(`goods:${i}`));
       outcome(locks.inspect(`goods:${i}`));
-      const release = { resource: 'goods', key: `goods:${i}`, owner: 'one:1', leaseMs: 1_000, keepUntil: 0 };
+      const release = {
+        resource: 'goods',
+        key: `goods:${i}`,
+        owner: 'one:1',
+        mode: 'exclusive',
+        leaseMs: 1_000,
+        keepUntil: 0,
+      } as const;
       locks.engine.releaser.releaseBehind(release);
     }
     expect(clock.scheduled).toEqual([{ delayMs: 1_000, background: true }]);

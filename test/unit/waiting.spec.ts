@@ -125,7 +125,7 @@ describe('waiting in one process', () => {
     await clock.advance(1_000);
     expect(waiting.error).toBeInstanceOf(LockTimeoutError);
     await clock.advance(60_000);
-    expect(Reflect.get(locks.engine, 'gates')).toHaveProperty('byKey.size', 0);
+    expect(Reflect.get(locks.engine, 'gates')).toHaveProperty('alone.size', 0);
     expect(clock.pending).toBe(0);
   });
 });

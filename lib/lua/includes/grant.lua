@@ -1,16 +1,15 @@
---[[ Locks for an owner and sets its tokens aside: they begin with the server's time, or behind the last token where the
-  clock did not move on. Answers the first.
-  KEYS[1] lock   KEYS[2] fence: the last token given under this hash tag ]]
-local function grant(owner, lease, tokens, now)
-  local token, last = now, now
-  if tokens ~= '1' then
-    last = string.format('%.0f', now + tokens - 1)
+--- @include next-token
+--- @include mode
+--- @include share
+--[[ Locks for a claim, with the tokens that it gets. Answers the first. Whoever shares the lock gets one, and passes it on to
+  nobody.
+  KEYS[1] lock   KEYS[3] queue, and before it those who share the lock ]]
+local function grant(claim, lease, tokens, now)
+  if modeOf(claim) then
+    share(claim, lease, now)
+    return nextToken('1', now)
   end
-  local before = redis.call('SET', KEYS[2], last, 'EX', '86400', 'GET')
-  if (tonumber(before or 0) or 0) >= tonumber(now) then
-    token = string.format('%.0f', before + 1)
-    redis.call('SET', KEYS[2], string.format('%.0f', before + tokens), 'EX', '86400')
-  end
-  redis.call('SET', KEYS[1], owner .. ' ' .. token, 'PX', lease)
+  local token = nextToken(tokens, now)
+  redis.call('SET', KEYS[1], claim .. ' ' .. token, 'PX', lease)
   return token
 end

@@ -1,33 +1,47 @@
 --- @include grant
---[[ Gives the lock to the first in the queue, and tells it; whose instance nobody listens for is dead, and passed over. The
-  receivers are counted before: if a message that was sent counted none, whoever got it would hold the lock beside the next
-  one. Stops in front of the asker, who is answered, not told.
+--- @include sharers
+--[[ Gives the lock to the first in the queue, and tells it; and so on with the next one, as long as they may share it. Whose
+  instance nobody listens for is dead, and passed over. The receivers are counted before: if a message that was sent counted
+  none, whoever got it would hold the lock beside the next one. Stops in front of the asker, who is answered, not told.
   `shard`, in a cluster, begins the channels with the lock's hash tag: only who listens at this node is counted and told.
-  Answers who is next; nil if nobody is, or if something is refused, which must not keep the lock closed.
+  Answers whether nobody waits (before the asker) any more; also if something is refused, which must not keep the lock closed.
   KEYS[1] lock   KEYS[2] fence   KEYS[3] queue ]]
-local function handOver(lease, tokens, now, asker, shard)
-  while true do
-    local owner = redis.pcall('ZPOPMIN', KEYS[3])[1]
-    if not owner or owner == asker then
-      return owner
+local function handOver(sharers, lease, tokens, now, asker, shard)
+  while not sharers.excluded do
+    local claim
+    if sharers.count == 0 then
+      claim = redis.pcall('ZPOPMIN', KEYS[3])[1]
+    else
+      -- Behind those who share the lock; where it gets it, too, it moves there by itself.
+      claim = redis.pcall('ZRANGE', KEYS[3], sharers.count, sharers.count)[1]
+      if claim and not admits(sharers, claim) then
+        return false
+      end
     end
-    local channel = (shard or 'nestjs-redis-lock:') .. string.match(owner, '^[^:]*')
+    if not claim or claim == asker then
+      return true
+    end
+    local channel = (shard or 'nestjs-redis-lock:') .. string.match(claim, '^[^:]*')
     local listeners = redis.pcall('PUBSUB', shard and 'SHARDNUMSUB' or 'NUMSUB', channel)
     if listeners.err then
-      return nil
+      return true
     end
     if listeners[2] > 0 then
-      local granted, token = pcall(grant, owner, lease, tokens, now)
+      local granted, token = pcall(grant, claim, lease, tokens, now)
       if not granted then
-        return nil
+        return true
       end
-      local message = table.concat({ owner, token, tokens, now, lease }, ' ')
+      admitted(sharers, claim)
+      local owner, mode = string.match(claim, '^(%S*)(.*)')
+      local message = table.concat({ owner, token, sharers.mode and '1' or tokens, now, lease }, ' ') .. mode
       if shard then
         redis.pcall('SPUBLISH', channel, message)
       else
         redis.pcall('PUBLISH', channel, message)
       end
-      return owner
+    elseif sharers.count > 0 then
+      redis.pcall('ZREM', KEYS[3], claim)
     end
   end
+  return false
 end

@@ -1,31 +1,37 @@
 import {
-  instanceOf,
   type AskReply,
   type AskRequest,
   type ExtendReply,
   type ExtendRequest,
   type HandOffTerms,
+  instanceOf,
+  type LockMode,
   type ReleaseRequest,
 } from '../../core/lock-store.js';
 
-/** Who holds a key, and until when. */
-export interface Holder {
+/** Who wants a lock, and how. */
+export interface Claim {
   readonly owner: string;
+  readonly mode: LockMode;
+}
+
+/** Who holds a key, and until when. */
+export interface Holder extends Claim {
   readonly token: number;
   expiresAt: number;
 }
 
 /** One key, as the token store keeps it in Redis. */
 export interface LockRow {
-  holder: Holder | undefined;
-  /** Owners, first come first. */
-  queue: string[];
+  /** One alone, or all who share it. */
+  holders: Holder[];
+  /** First come first. */
+  queue: Claim[];
 }
 
 /** A lock that was handed to the first in the queue. */
-export interface HandedOver {
+export interface HandedOver extends Claim {
   readonly key: string;
-  readonly owner: string;
   readonly token: number;
   readonly tokens: number;
   readonly leaseMs: number;
@@ -56,57 +62,74 @@ export class LockTable {
 
   /** The token store's `token-ask.lua`. */
   ask(request: AskRequest): AskReply {
-    const { keys, owner, leaseMs, queue, tokens } = request;
+    const { keys, owner, mode, leaseMs, queue, tokens } = request;
     const [key] = keys;
     const now = this.world.now();
     if (now > request.expiresAt) return { status: 'expired' };
     const row = this.rowOf(key);
-    const { holder } = row;
-    if (holder === undefined && row.queue.length === 0) return this.grant(row, owner, leaseMs, tokens);
-    if (holder?.owner === owner) {
+    const own = holderIn(row, owner);
+    if (own !== undefined) {
       leave(row, owner);
-      holder.expiresAt = Math.max(holder.expiresAt, now + leaseMs);
-      return { status: 'granted', token: holder.token, tokens: 1 };
+      own.expiresAt = Math.max(own.expiresAt, now + leaseMs);
+      return { status: 'granted', token: mode === 'exclusive' ? own.token : this.nextToken(1), tokens: 1 };
     }
-    if (queue && !row.queue.includes(owner)) row.queue.push(owner);
-    if (holder === undefined) {
-      const next = this.handOver(key, row, request, owner);
-      if (next === undefined || next === owner) return this.grant(row, owner, leaseMs, tokens);
+    const other = row.holders.at(0)?.mode;
+    if (typeof other === 'number' && typeof mode === 'number' && other !== mode) {
+      return { status: 'differs', permits: other };
     }
-    return { status: 'held', queued: queue, remainingMs: (row.holder?.expiresAt ?? now) - now };
+    if (queue && !row.queue.some((claim) => claim.owner === owner)) row.queue.push({ owner, mode });
+    if (this.handOver(key, row, request, owner) && admits(row, mode)) {
+      leave(row, owner);
+      const granted = this.grant(row, request, leaseMs, tokens);
+      this.handOver(key, row, request);
+      return granted;
+    }
+    const ends = row.holders.map(({ expiresAt }) => expiresAt);
+    // Whoever wants it alone waits for the last of them.
+    const end = mode === 'exclusive' ? Math.max(...ends) : Math.min(...ends);
+    return { status: 'held', queued: queue, remainingMs: end - now };
   }
 
   /** The token store's `token-release.lua`. */
   release(request: ReleaseRequest): boolean {
-    const [key] = request.keys;
+    const { keys, owner, keepMs } = request;
+    const [key] = keys;
     const row = this.rowOf(key);
-    const { holder } = row;
-    const ours = holder?.owner === request.owner;
-    if (!ours) {
-      leave(row, request.owner);
-      if (holder === undefined) this.handOver(key, row, request);
-    } else if (request.keepMs > 0) holder.expiresAt = this.world.now() + request.keepMs;
-    else if (this.handOver(key, row, request) === undefined) row.holder = undefined;
+    const own = holderIn(row, owner);
+    if (own?.mode !== 'exclusive') leave(row, owner);
+    if (own === undefined) this.handOver(key, row, request);
+    else if (keepMs > 0) own.expiresAt = this.world.now() + keepMs;
+    else {
+      row.holders = row.holders.filter((holder) => holder !== own);
+      this.handOver(key, row, request);
+    }
     this.tidy(key, row);
-    return ours;
+    return own !== undefined;
   }
 
   /** The token store's `token-extend.lua`. */
   extend({ keys: [key], owner, leaseMs }: ExtendRequest): ExtendReply {
-    const holder = this.living(key);
-    if (holder?.owner !== owner) return 'lost';
+    const holder = this.living(key).find((one) => one.owner === owner);
+    if (holder === undefined) return 'lost';
     holder.expiresAt = Math.max(holder.expiresAt, this.world.now() + leaseMs);
     return 'renewed';
   }
 
   /** Who holds the key now. */
-  living(key: string): Holder | undefined {
+  living(key: string): readonly Holder[] {
     const row = this.rows.get(key);
-    if (row?.holder !== undefined && row.holder.expiresAt <= this.world.now()) {
-      row.holder = undefined;
+    if (row === undefined) return [];
+    const now = this.world.now();
+    if (row.holders.some(({ expiresAt }) => expiresAt <= now)) {
+      row.holders = row.holders.filter(({ expiresAt }) => expiresAt > now);
       this.tidy(key, row);
     }
-    return row?.holder;
+    return row.holders;
+  }
+
+  /** Who waits for the key, first come first. */
+  waiting(key: string): readonly Claim[] {
+    return this.rows.get(key)?.queue ?? [];
   }
 
   /** Forgets a key, its queue included, as FLUSHALL and DEL would. */
@@ -122,35 +145,57 @@ export class LockTable {
   private rowOf(key: string): LockRow {
     this.living(key);
     let row = this.rows.get(key);
-    if (row === undefined) this.rows.set(key, (row = { holder: undefined, queue: [] }));
+    if (row === undefined) this.rows.set(key, (row = { holders: [], queue: [] }));
     return row;
   }
 
-  /** Gives the key to the first in the queue whose instance listens. */
-  private handOver(key: string, row: LockRow, { handOffMs, tokens }: HandOffTerms, asker?: string): string | undefined {
-    for (let owner = row.queue.shift(); owner !== undefined; owner = row.queue.shift()) {
-      if (owner === asker) return owner;
-      if (!this.world.listens(instanceOf(owner))) continue;
-      const { token } = this.grant(row, owner, handOffMs, tokens);
-      this.world.tell({ key, owner, token, tokens, leaseMs: handOffMs });
-      return owner;
+  /**
+   * Gives the key to the first in the queue whose instance listens, and to those behind it who may share it. Answers whether
+   * nobody waits (before the asker) any more.
+   */
+  private handOver(key: string, row: LockRow, { handOffMs, tokens }: HandOffTerms, asker?: string): boolean {
+    for (let first = row.queue.at(0); first !== undefined; first = row.queue.at(0)) {
+      if (!admits(row, first.mode)) return false;
+      row.queue.shift();
+      if (first.owner === asker) return true;
+      if (!this.world.listens(instanceOf(first.owner))) continue;
+      const { token, tokens: set } = this.grant(row, first, handOffMs, tokens);
+      this.world.tell({ key, ...first, token, tokens: set, leaseMs: handOffMs });
     }
-    return undefined;
+    return true;
   }
 
-  private grant(row: LockRow, owner: string, leaseMs: number, tokens: number) {
-    const token = Math.max(this.lastToken + 1, this.world.wallTime() * 1000);
-    this.lastToken = token + tokens - 1;
-    row.holder = { owner, token, expiresAt: this.world.now() + leaseMs };
+  /** Whoever shares the lock gets one token, and passes it on to nobody. */
+  private grant(row: LockRow, { owner, mode }: Claim, leaseMs: number, wanted: number) {
+    const tokens = mode === 'exclusive' ? wanted : 1;
+    const token = this.nextToken(tokens);
+    row.holders.push({ owner, mode, token, expiresAt: this.world.now() + leaseMs });
     return { status: 'granted', token, tokens } as const;
   }
 
+  private nextToken(tokens: number): number {
+    const token = Math.max(this.lastToken + 1, this.world.wallTime() * 1000);
+    this.lastToken = token + tokens - 1;
+    return token;
+  }
+
   private tidy(key: string, row: LockRow): void {
-    if (row.holder === undefined && row.queue.length === 0) this.rows.delete(key);
+    if (row.holders.length === 0 && row.queue.length === 0) this.rows.delete(key);
   }
 }
 
+function holderIn({ holders }: LockRow, owner: string): Holder | undefined {
+  return holders.find((holder) => holder.owner === owner);
+}
+
+/** Whether one in that mode may hold the lock beside those who do. */
+function admits({ holders }: LockRow, mode: LockMode): boolean {
+  const other = holders.at(0)?.mode;
+  if (other === undefined) return true;
+  return mode === other && mode !== 'exclusive' && (mode === 'shared' || holders.length < mode);
+}
+
 function leave(row: LockRow, owner: string): void {
-  const place = row.queue.indexOf(owner);
+  const place = row.queue.findIndex((claim) => claim.owner === owner);
   if (place !== -1) row.queue.splice(place, 1);
 }

@@ -5,7 +5,7 @@ import {
   type AskRequest,
   type ExtendReply,
   type ExtendRequest,
-  type HolderInfo,
+  type LockState,
   type LockStore,
   type ReleaseRequest,
   type StoreCapabilities,
@@ -34,7 +34,7 @@ export class MemoryStore implements LockStore {
     queue: true,
     fencing: true,
     idempotentAsk: true,
-    modes: ['exclusive'],
+    modes: ['exclusive', 'shared', 'counted'],
     maxKeys: 1,
     resolutionMs: 1,
   };
@@ -68,11 +68,14 @@ export class MemoryStore implements LockStore {
     return Promise.resolve(requests.map((request) => this.table.extend(request)));
   }
 
-  inspect(key: string): Promise<HolderInfo | null> {
-    const holder = this.table.living(key);
-    if (holder === undefined) return Promise.resolve(null);
-    const { owner, token, expiresAt } = holder;
-    return Promise.resolve({ holder: instanceOf(owner), remainingMs: expiresAt - this.clock.now(), token });
+  inspect(key: string): Promise<LockState | null> {
+    const holders = this.table.living(key);
+    if (holders.length === 0) return Promise.resolve(null);
+    const [first, ...others] = holders.map(({ owner, token, expiresAt }) => {
+      return { holder: instanceOf(owner), remainingMs: expiresAt - this.clock.now(), token };
+    });
+    const waiting = this.table.waiting(key).map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
+    return Promise.resolve({ ...first, mode: holders[0].mode, others, waiting });
   }
 
   close(): Promise<void> {

@@ -13,6 +13,8 @@ export interface Server {
 /** A script's arguments for one lock, by its key. */
 export interface Call {
   readonly key: string;
+  /** What the script is given of it, as it is sent. */
+  readonly keys: readonly string[];
   readonly args: readonly string[];
 }
 
@@ -26,7 +28,7 @@ export interface Servers {
   serverOf?(key: string): string | undefined;
   /** Runs it at the server that has the key. */
   run<T>(key: string, send: (server: Server) => Promise<T>): Promise<T>;
-  /** Runs a script of one key for many; an answer, or an error, for each. Does not reject. */
+  /** Runs a script of one lock for many; an answer, or an error, for each. Does not reject. */
   runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]>;
   /** Whether the owner's ask was called off by this, before it was sent. */
   callOff(owner: string): boolean;

@@ -30,10 +30,7 @@ export class SingleServer implements Servers, Server {
   }
 
   runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]> {
-    return script.runAll(
-      this.connection,
-      calls.map(({ key, args }) => ({ keys: [key], args })),
-    );
+    return script.runAll(this.connection, calls);
   }
 
   callOff(owner: string): boolean {

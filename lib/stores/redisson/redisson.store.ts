@@ -140,6 +140,7 @@ class RedissonStore implements LockStore {
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     const calls = requests.map(({ keys, owner, leaseMs }) => ({
       key: keys[0],
+      keys: [this.servers.keyOf(keys[0])],
       args: [this.owners.fieldOf(owner), wholeMs(leaseMs)],
     }));
     const replies = await this.servers.runAll(extendScript, calls);

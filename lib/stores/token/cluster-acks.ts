@@ -6,6 +6,7 @@ import { type ClusterNode, NODE_COPY } from '../redis/cluster/cluster-node.js';
 import type { ClusterServers } from '../redis/cluster/cluster-servers.js';
 import { type Acks, type Confirmed, ReplicaAcks } from './replica-acks.js';
 import type { ReplicaDemand } from './replica-link.js';
+import type { KeyPlaces } from './token-scripts.js';
 
 /** The acknowledgements of one node's replicas. */
 interface NodeAcks {
@@ -30,7 +31,7 @@ export class ClusterAcks implements Acks {
   private closed = false;
 
   constructor(
-    private readonly servers: ClusterServers,
+    private readonly servers: ClusterServers & KeyPlaces,
     private readonly demand: ReplicaDemand,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
@@ -70,8 +71,7 @@ export class ClusterAcks implements Acks {
 
   private async confirmAt(node: ClusterNode | undefined, requests: readonly ExtendRequest[]) {
     if (node === undefined || this.closed) return requests.map(() => unconnected());
-    const named = requests.map((request) => ({ ...request, keys: [this.servers.keyOf(keyOf(request))] }));
-    return this.acksOf(node).confirm(named);
+    return this.acksOf(node).confirm(requests);
   }
 
   /** What a lock was answered at the node to which it was sent on, once: after that its slot is on its way, and somebody tries again. */
@@ -88,7 +88,7 @@ export class ClusterAcks implements Acks {
     if (known !== undefined) return known.acks;
     const { clock, demand, requestTimeoutMs } = this;
     const link = new AskingLink(node.client.duplicate(LINK) as object as NodeLink);
-    const acks = new ReplicaAcks(link, demand, clock, requestTimeoutMs, (message) =>
+    const acks = new ReplicaAcks(link, this.servers, demand, clock, requestTimeoutMs, (message) =>
       this.warn(`${node.address}: ${message}`),
     );
     const close = (): void => {

@@ -1,15 +1,17 @@
 import type { Clock } from '../../core/clock.js';
-import type { KeyFilter } from '../../core/lock-store.js';
+import type { KeyFilter, LockMode } from '../../core/lock-store.js';
 import { helperKey } from '../../core/resource-key.js';
 import { luaScripts } from '../../lua/index.js';
 import { EchoedSubscriber, type SubscriberListener } from '../redis/echoed-subscriber.js';
 import type { RedisSubscriber } from '../redis/redis-client.js';
 import type { RedisConnection } from '../redis/redis-connection.js';
 import { RedisScript } from '../redis/redis-script.js';
+import { modeOf } from './claim.js';
 
 /** What an instance hears on its channel. */
 export interface HandOffMessage {
   readonly owner: string;
+  readonly mode: LockMode;
   readonly token: number;
   readonly tokens: number;
   /** In µs of the server's clock. */
@@ -98,9 +100,10 @@ export class HandOffChannel implements HandOffs, SubscriberListener {
 
 /** Reads what the scripts publish. */
 export function decode(message: string): HandOffMessage {
-  const [owner, token, tokens, grantedAt, leaseMs] = message.split(' ');
+  const [owner, token, tokens, grantedAt, leaseMs, ...mode] = message.split(' ');
   return {
     owner,
+    mode: modeOf([owner, ...mode].join(' ')),
     token: Number(token),
     tokens: Number(tokens),
     grantedAt: Number(grantedAt),

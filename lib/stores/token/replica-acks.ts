@@ -4,9 +4,9 @@ import { LockReplicationError, LockUnavailableError } from '../../core/errors.js
 import type { ExtendRequest } from '../../core/lock-store.js';
 import { luaScripts } from '../../lua/index.js';
 import { toError, unavailableBecause } from '../redis/redis-errors.js';
-import { wholeMs } from '../redis/redis-script.js';
 import { isOfReplica, refused, replicasOf, tooFew } from './replica-errors.js';
 import type { ReplicaDemand, ReplicaLink } from './replica-link.js';
+import { type KeyPlaces, renewalOf } from './token-scripts.js';
 
 /** `lost`: not the owner's (any more); an error: it may be the owner's, but the replicas do not know it. */
 export type Confirmed = 'renewed' | 'lost' | LockUnavailableError;
@@ -36,7 +36,7 @@ type Replies = readonly [error: Error | null, result: unknown][];
 /** A connection that has led to the wrong server for this long is tried anew: it may have been slow to follow. */
 const REOPEN_AFTER_MS = 1_000;
 
-const { keys: KEY_COUNT, lua: CONFIRM } = luaScripts.tokenConfirm;
+const { keys: KEY_COUNT, lua: EXTEND } = luaScripts.tokenExtend;
 
 /**
  * Makes sure that replicas know of locks: by a write of each lock's lease and a WAIT behind them, on a connection of its own, where
@@ -58,6 +58,7 @@ export class ReplicaAcks implements Acks {
 
   constructor(
     private readonly link: ReplicaLink,
+    private readonly places: KeyPlaces,
     private readonly demand: ReplicaDemand,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
@@ -163,8 +164,8 @@ export class ReplicaAcks implements Acks {
   private async exchange(requests: readonly ExtendRequest[]): Promise<Replies> {
     const { min, timeoutMs } = this.demand;
     const pipeline = this.link.pipeline();
-    for (const { keys, owner, leaseMs } of requests) {
-      pipeline.eval(CONFIRM, KEY_COUNT, keys[0], owner, wholeMs(leaseMs));
+    for (const { keys, args } of requests.map((request) => renewalOf(request, this.places))) {
+      pipeline.eval(EXTEND, KEY_COUNT, ...keys, ...args);
     }
     pipeline.wait(min, timeoutMs);
     const answer = new Promise<Replies | null>((resolve, reject) => {

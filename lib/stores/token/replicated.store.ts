@@ -6,7 +6,7 @@ import type {
   ExtendReply,
   ExtendRequest,
   HandOff,
-  HolderInfo,
+  LockState,
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
@@ -83,7 +83,7 @@ export class ReplicatedStore implements LockStore {
     return replies.map((reply, i) => (reply === 'renewed' ? this.renewalOf(confirmed[i]) : reply));
   }
 
-  inspect(key: string): Promise<HolderInfo | null> {
+  inspect(key: string): Promise<LockState | null> {
     return this.inner.inspect(key);
   }
 

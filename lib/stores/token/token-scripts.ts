@@ -1,13 +1,23 @@
-import type { ExtendReply, HolderInfo } from '../../core/lock-store.js';
+import {
+  type ExtendReply,
+  type ExtendRequest,
+  type HolderInfo,
+  instanceOf,
+  type LockMode,
+  type WaiterInfo,
+} from '../../core/lock-store.js';
 import { fenceKey, helperKey } from '../../core/resource-key.js';
 import { luaScripts } from '../../lua/index.js';
 import type { DatedReply } from '../redis/dated-asks.js';
-import { RedisScript } from '../redis/redis-script.js';
+import { RedisScript, wholeMs } from '../redis/redis-script.js';
+import type { Call } from '../redis/servers.js';
+import { claimOf, modeOf, ownerOf } from './claim.js';
 
 /** What the scripts answer to an ask. */
 export const GRANTED = 1;
 export const GRANTED_BEFORE = 2;
 export const QUEUED = 3;
+export const OTHER_PERMITS = -2;
 
 /** A client with `stringNumbers` answers strings. */
 export const askScript = new RedisScript(luaScripts.tokenAsk, (reply): DatedReply => {
@@ -19,15 +29,53 @@ export const releaseScript = new RedisScript(luaScripts.tokenRelease, (reply) =>
 export const extendScript = new RedisScript(luaScripts.tokenExtend, (reply): ExtendReply =>
   Number(reply) === 1 ? 'renewed' : 'lost',
 );
-export const inspectScript = new RedisScript(luaScripts.tokenInspect, (reply) => {
+export const inspectScript = new RedisScript(luaScripts.tokenInspect, (reply): HolderInfo | null => {
   if (reply === null) return null;
   const [value, ttl] = reply as [value: string, ttl: number | string];
   return holderOf(value, Number(ttl));
 });
+export const queueScript = new RedisScript(luaScripts.tokenInspectQueue, (reply) =>
+  lineOf(reply as (string | number)[]),
+);
 
-/** The lock, the last fencing token under its hash tag, and the queue for it. */
-export function keysOf(key: string): readonly string[] {
+/** The lock, the last fencing token under its hash tag, and the queue for it, before which those stand who share it. */
+export function keysOf(key: string): readonly [lock: string, fence: string, queue: string] {
   return [key, fenceKey(key), helperKey(key, 'queue')];
+}
+
+/** Names keys as they are sent. */
+export interface KeyPlaces {
+  keysOf(key: string): readonly string[];
+}
+
+/** What the extend script is given for one lock. */
+export function renewalOf(request: ExtendRequest, places: KeyPlaces): Call {
+  const [key] = request.keys;
+  const [lock, , queue] = places.keysOf(key);
+  return {
+    key,
+    keys: [request.mode === 'exclusive' ? lock : queue],
+    args: [claimOf(request), wholeMs(request.leaseMs)],
+  };
+}
+
+/** One who shares a lock. Tokens are not kept: nobody among the sharers has to come behind another. */
+interface Sharer extends HolderInfo {
+  readonly mode: LockMode;
+}
+
+/** Who shares a lock, and who waits for it. */
+function lineOf(list: readonly (string | number)[]): { sharers: readonly Sharer[]; waiting: readonly WaiterInfo[] } {
+  const sharers: Sharer[] = [];
+  const waiting: WaiterInfo[] = [];
+  for (let i = 0; i < list.length; i += 2) {
+    const claim = String(list[i]);
+    const remainingMs = Number(list[i + 1]);
+    const [id, mode] = [instanceOf(ownerOf(claim)), modeOf(claim)];
+    if (remainingMs > 0) sharers.push({ holder: id, mode, remainingMs, token: undefined });
+    else if (remainingMs === 0) waiting.push({ waiter: id, mode });
+  }
+  return { sharers, waiting };
 }
 
 /** Values of this store are `<instanceId>:<askId> <token>`; what another system wrote is shown as it is. */

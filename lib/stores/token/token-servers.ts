@@ -10,7 +10,7 @@ import { keysOf } from './token-scripts.js';
 
 /** Where the keys are, and how those who wait there are told of locks. */
 export interface TokenServers extends Servers {
-  /** The lock, the last fencing token under its hash tag, and the queue for it, as they are sent. */
+  /** The lock, the last fencing token under its hash tag, and the queue for it, before which those stand who share it, as they are sent. */
   keysOf(key: string): readonly string[];
   /** What a script that hands the key's lock over is told besides. */
   handOffArgs(key: string): readonly string[];

@@ -5,7 +5,7 @@ import type {
   AskRequest,
   ExtendReply,
   ExtendRequest,
-  HolderInfo,
+  LockState,
   KeyFilter,
   LockStore,
   ReleaseRequest,
@@ -15,11 +15,12 @@ import type {
 import { type DatedReply, PAST_DEADLINE } from '../redis/dated-asks.js';
 import type { RedisConnection } from '../redis/redis-connection.js';
 import { unavailableBecause } from '../redis/redis-errors.js';
-import { wholeMs } from '../redis/redis-script.js';
+import { type RedisScript, wholeMs } from '../redis/redis-script.js';
 import type { Server } from '../redis/servers.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { ClusterServers } from '../redis/cluster/cluster-servers.js';
 import { ClusterAcks } from './cluster-acks.js';
+import { claimOf } from './claim.js';
 import type { HandOffMessage, HandOffs } from './hand-off-channel.js';
 import { QueuedOwners } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replica-acks.js';
@@ -31,8 +32,11 @@ import {
   GRANTED,
   GRANTED_BEFORE,
   inspectScript,
+  OTHER_PERMITS,
+  queueScript,
   QUEUED,
   releaseScript,
+  renewalOf,
 } from './token-scripts.js';
 import { tokenServers, type TokenServers } from './token-servers.js';
 
@@ -59,7 +63,7 @@ class TokenStore implements LockStore {
     queue: true,
     fencing: true,
     idempotentAsk: true,
-    modes: ['exclusive'],
+    modes: ['exclusive', 'shared', 'counted'],
     maxKeys: 1,
     resolutionMs: 1,
   };
@@ -112,18 +116,26 @@ class TokenStore implements LockStore {
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    const calls = requests.map(({ keys, owner, leaseMs }) => ({ key: keys[0], args: [owner, wholeMs(leaseMs)] }));
+    const calls = requests.map((request) => renewalOf(request, this.servers));
     const replies = await this.servers.runAll(extendScript, calls);
     return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
   }
 
-  async inspect(key: string): Promise<HolderInfo | null> {
+  async inspect(key: string): Promise<LockState | null> {
     try {
-      const keys = [this.servers.keyOf(key)];
-      return await this.servers.run(key, ({ connection }) => inspectScript.run(connection, keys, []));
+      const [lock, , queue] = this.servers.keysOf(key);
+      const looks = [this.look(key, inspectScript, lock), this.look(key, queueScript, queue)] as const;
+      const [alone, { sharers, waiting }] = await Promise.all(looks);
+      const [first = alone, ...others] = sharers;
+      return first && { ...first, others, waiting };
     } catch (error) {
       throw unavailableBecause(error, 'a look at a lock');
     }
+  }
+
+  /** At one key: while a cluster moves a slot, others that are not there would put it off. */
+  private look<T>(key: string, script: RedisScript<T>, name: string): Promise<T> {
+    return this.servers.run(key, ({ connection }) => script.run(connection, [name], []));
   }
 
   close(): Promise<void> {
@@ -137,7 +149,7 @@ class TokenStore implements LockStore {
     const { owner, leaseMs, tokens, handOffMs, queue } = request;
     const [key] = request.keys;
     const waits = queue && this.mayQueue(owner, key, server) ? '1' : '0';
-    const args = [owner, wholeMs(leaseMs), deadline, String(tokens), waits, wholeMs(handOffMs)];
+    const args = [claimOf(request), wholeMs(leaseMs), deadline, String(tokens), waits, wholeMs(handOffMs)];
     args.push(...this.servers.handOffArgs(key));
     return askScript.run(server.connection, this.servers.keysOf(key), args);
   }
@@ -149,16 +161,18 @@ class TokenStore implements LockStore {
     if (!accepting) return Promise.reject(new Error('there is no connection'));
     // Where there is a queue, whoever still waits here asks anew in the same tick, and must not be late for its place.
     if (this.queued.has(owner)) connection.gather();
-    const args = [owner, String(keepMs), String(tokens), wholeMs(handOffMs)];
+    const args = [claimOf(request), String(keepMs), String(tokens), wholeMs(handOffMs)];
     args.push(...this.servers.handOffArgs(key));
     return releaseScript.run(connection, this.servers.keysOf(key), args);
   }
 
-  private answerOf({ keys, queue, tokens }: AskRequest, { status, value }: DatedReply): AskReply {
-    if (status === GRANTED) return { status: 'granted', token: value, tokens };
+  private answerOf({ keys, mode, queue, tokens }: AskRequest, { status, value }: DatedReply): AskReply {
+    // Who shares the lock passes it on to nobody.
+    if (status === GRANTED) return { status: 'granted', token: value, tokens: mode === 'exclusive' ? tokens : 1 };
     if (status === PAST_DEADLINE) return { status: 'expired' };
     // Nobody remembers how many were set aside with it.
     if (status === GRANTED_BEFORE) return { status: 'granted', token: value, tokens: 1 };
+    if (status === OTHER_PERMITS) return { status: 'differs', permits: value };
     // Others hold it: from now on it is worth while to be told.
     if (queue) this.channel?.open(keys[0]);
     return { status: 'held', queued: status === QUEUED, remainingMs: value === -1 ? Infinity : value };
@@ -172,12 +186,12 @@ class TokenStore implements LockStore {
   }
 
   private handedOver(message: HandOffMessage, from: RedisConnection, to: StoreListener): void {
-    const { owner, token: first, tokens, grantedAt, leaseMs } = message;
+    const { owner, mode, token: first, tokens, grantedAt, leaseMs } = message;
     const key = this.queued.keyOf(owner);
     // Told late: its release has been answered.
     if (key === undefined) return;
     const since = from.notAfter(grantedAt);
-    to.handedOver({ keys: [key], owner, token: first, tokens, grantedAt: since, leaseMs });
+    to.handedOver({ keys: [key], owner, mode, token: first, tokens, grantedAt: since, leaseMs });
   }
 }
 
@@ -190,7 +204,7 @@ function acksOf(
 ): Acks {
   if (servers instanceof ClusterServers) return new ClusterAcks(servers, demand, clock, requestTimeoutMs, warn);
   const link = demand.connect();
-  if (link !== undefined) return new ReplicaAcks(link, demand, clock, requestTimeoutMs, warn);
+  if (link !== undefined) return new ReplicaAcks(link, servers, demand, clock, requestTimeoutMs, warn);
   throw new LockConfigError(
     'replicas: it takes a second connection; allowed is a URL, options, or a client of ioredis or of its Cluster.',
   );

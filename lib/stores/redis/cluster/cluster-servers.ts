@@ -127,8 +127,6 @@ export class ClusterServers implements Servers {
     this.routes.refresh();
   }
 
-  private readonly named = ({ key, args }: Call) => ({ keys: [this.keyOf(key)], args });
-
   private slotOf(key: string): number {
     return slotOfTag(this.tagOf(key));
   }
@@ -142,7 +140,7 @@ export class ClusterServers implements Servers {
   }
 
   private answersOf<Reply>(node: ClusterNode, script: RedisScript<Reply>, calls: readonly Call[]) {
-    const answers = node.awaited(script.runAll(node.connection, calls.map(this.named)));
+    const answers = node.awaited(script.runAll(node.connection, calls));
     return this.inTime<(Reply | Error)[]>(answers, () => calls.map(unanswered));
   }
 
@@ -151,7 +149,7 @@ export class ClusterServers implements Servers {
     const final = answer !== undefined && redirectionIn(answer) === undefined;
     if (final && answer instanceof Error) this.routes.refresh();
     if (final) return answer;
-    const { keys, args } = this.named(call);
+    const { keys, args } = call;
     const elsewhere = this.run(call.key, ({ connection }) => script.run(connection, keys, args)).catch(toError);
     return this.inTime<Reply | Error>(elsewhere, unanswered);
   }

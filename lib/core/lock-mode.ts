@@ -1,0 +1,13 @@
+/**
+ * With whom a lock is shared: with nobody, with all who ask for it shared, or, a number, with all who ask for one of so many
+ * permits, of which nobody gets two.
+ */
+export type LockMode = 'exclusive' | 'shared' | number;
+
+/** What kinds of modes there are; a number of permits is `counted`. */
+export type LockModeKind = 'exclusive' | 'shared' | 'counted';
+
+/** The kind of a mode. */
+export function kindOf(mode: LockMode): LockModeKind {
+  return typeof mode === 'number' ? 'counted' : mode;
+}

@@ -1,0 +1,120 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { type Lock, LockConfigError, LockLostError, type LockService } from 'nestjs-redis-lock';
+import { helperKey } from '../../lib/core/resource-key.js';
+import { Contention } from '../support/contention.js';
+import { eventually } from '../support/redis-locks.js';
+
+let here: Contention;
+
+beforeAll(async () => {
+  here = await Contention.start();
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+const shared = { mode: 'shared' } as const;
+
+describe('readers and writers', () => {
+  it('readers of several instances get a released lock together, by message', async () => {
+    const writer = await here.holder();
+    const readers = [1, 2, 3].map(() => here.instance().acquire('goods:300', shared));
+    await here.queueOf(3);
+    await writer.release();
+    const locks = await Promise.all(readers);
+    const tokens = locks.map(({ fencingToken }) => fencingToken);
+    expect(new Set(tokens).size).toBe(3);
+    for (const token of tokens) expect(token).toBeGreaterThan(writer.fencingToken);
+    for (const lock of locks) await lock.extend();
+    expect(await Promise.all(locks.map((lock) => lock.release()))).toEqual([true, true, true]);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('work beside each other, and nothing that is read and written apart is lost', async () => {
+    const instances = Array.from({ length: 4 }, () => here.instance());
+    const [counter, token] = [`${here.key}|test-counter`, `${here.key}|test-token`];
+    let readersNow = 0;
+    let mostReaders = 0;
+    let writersNow = 0;
+    const write = (locks: LockService): Promise<void> =>
+      locks.using('goods:300', { waitMs: 60_000 }, async (lock: Lock) => {
+        writersNow += 1;
+        expect([writersNow, readersNow]).toEqual([1, 0]);
+        const count = Number(await here.admin.get(counter));
+        expect(lock.fencingToken).toBeGreaterThan(Number(await here.admin.get(token)));
+        await here.admin.mset(counter, count + 1, token, lock.fencingToken);
+        writersNow -= 1;
+      });
+    const read = (locks: LockService): Promise<void> =>
+      locks.using('goods:300', { ...shared, waitMs: 60_000 }, async () => {
+        readersNow += 1;
+        mostReaders = Math.max(mostReaders, readersNow);
+        expect(writersNow).toBe(0);
+        await here.admin.get(counter);
+        readersNow -= 1;
+      });
+    const visits = instances.flatMap((locks) =>
+      Array.from({ length: 60 }, (_, i) => (i % 10 === 0 ? write(locks) : read(locks))),
+    );
+    await Promise.all(visits);
+    expect(await here.admin.get(counter)).toBe('24');
+    expect(mostReaders).toBeGreaterThan(1);
+    await here.admin.del(counter, token);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('a reader whose lease is taken away is told, and no other one', async () => {
+    const locks = here.instance();
+    const [one, other] = [
+      await locks.acquire('goods:300', { ...shared, ttlMs: 600 }),
+      await locks.acquire('goods:300', { ...shared, ttlMs: 600 }),
+    ];
+    await here.admin.zrem(helperKey(here.key, 'queue'), `${one.shared.owner} *`);
+    await eventually('it is told', () => one.signal.aborted);
+    expect(one.signal.reason).toBeInstanceOf(LockLostError);
+    await eventually('the other one is renewed', () => other.expiresInMs > 400);
+    expect(await other.release()).toBe(true);
+    expect(await one.release()).toBe(false);
+  });
+
+  it('a writer gets the lock when the lease of a reader that died is over', async () => {
+    const locks = here.instance();
+    const dead = {
+      keys: [here.key],
+      owner: 'dead:1',
+      mode: 'shared',
+      handOffMs: 500,
+      tokens: 1,
+      queue: false,
+    } as const;
+    await locks.using('goods:301', () => undefined);
+    const expiresAt = locks.engine.clock.now() + 1_000;
+    expect((await locks.engine.store.ask({ ...dead, leaseMs: 500, expiresAt })).status).toBe('granted');
+    expect(await (await locks.acquire('goods:300')).release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('permits', () => {
+  it('are held by as many as there are, over several instances, and handed on by message', async () => {
+    const instances = Array.from({ length: 4 }, () => here.instance());
+    let inside = 0;
+    let most = 0;
+    const visit = (locks: LockService): Promise<void> =>
+      locks.using('goods:300', { permits: 3, waitMs: 60_000 }, async () => {
+        inside += 1;
+        most = Math.max(most, inside);
+        await here.admin.ping();
+        inside -= 1;
+      });
+    await Promise.all(instances.flatMap((locks) => Array.from({ length: 30 }, () => visit(locks))));
+    expect(most).toBe(3);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('of another number are refused where they are held', async () => {
+    const lock = await here.instance().acquire('goods:300', { permits: 3 });
+    await expect(here.instance().acquire('goods:300', { permits: 4 })).rejects.toThrow(LockConfigError);
+    expect(await here.instance().inspect('goods:300')).toMatchObject({ mode: 'shared', permits: 3, others: [] });
+    await lock.release();
+  });
+});
