@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
 import { MODULE_RULES, resolveOptions } from '../../lib/resolve-options.js';
+import { withLocks } from 'nestjs-redis-lock/testing';
 import { testRedisUrl } from '../support/shared-redis.js';
 
 const root = join(__dirname, '../..');
@@ -34,6 +35,16 @@ describe('the README', () => {
     expect(await byHand()).toBe(false);
   });
 
+  it('has shared locks and permits that work', async () => {
+    const { CatalogueService } = await import('./sharing.js');
+    const catalogue = withLocks(new CatalogueService());
+    expect(await Promise.all([catalogue.read('1'), catalogue.replace('1'), catalogue.order('2')])).toEqual([
+      'the goods of 1',
+      'the goods of 1',
+      'ordered from 2',
+    ]);
+  });
+
   it('has examples of cron jobs and lost locks that can be decorated', async () => {
     const { ReportService } = await import('./cron.js');
     const { InvoiceService } = await import('./lost.js');
@@ -42,10 +53,12 @@ describe('the README', () => {
   });
 
   it('lists every option of the module with its default', () => {
-    const row = /^\| `(\w+)`(?: •)? *\| `?([^|`]*?)`? *\|/gm;
+    const row = /^\| `(\w+)`(?: [•◦])? *\| `?([^|`]*?)`? *\|/gm;
     const rows = [...readme.matchAll(row)].map(([, option, value]) => [option, value]);
     const shown = Object.fromEntries(rows) as Record<string, string>;
-    expect(new Set(Object.keys(shown))).toEqual(new Set([...Object.keys(MODULE_RULES), 'name', 'isGlobal']));
+    expect(new Set(Object.keys(shown))).toEqual(
+      new Set([...Object.keys(MODULE_RULES), 'name', 'isGlobal', 'mode', 'permits']),
+    );
     const defaults = {
       name: 'default',
       isGlobal: true,
@@ -54,6 +67,8 @@ describe('the README', () => {
       ...resolveOptions(),
       replicas: 'none',
       maxHoldMs: 'Infinity',
+      mode: 'exclusive',
+      permits: 'none',
     };
     for (const [option, value] of Object.entries(defaults)) expect(shown[option]).toBe(asText(value));
   });

@@ -1,0 +1,20 @@
+import { Injectable } from '@nestjs/common';
+import { Locked } from 'nestjs-redis-lock';
+
+@Injectable()
+export class CatalogueService {
+  @Locked('catalogue:<shop>', { mode: 'shared' }) // beside other readers, in every process
+  async read(shop: string): Promise<string> {
+    return `the goods of ${shop}`;
+  }
+
+  @Locked('catalogue:<shop>') // alone
+  async replace(shop: string): Promise<string> {
+    return this.read(shop); // who may write may read
+  }
+
+  @Locked('supplier:<name>', { permits: 5 }) // five at a time
+  async order(name: string): Promise<string> {
+    return `ordered from ${name}`;
+  }
+}
