@@ -29,13 +29,21 @@ const isFree = (at: RedisServer): Promise<void> =>
   eventually('nothing is left locked', async () => (await servers.adminOf(at).exists(key, `${key}|queue`)) === 0);
 
 /** Waits until the server that is the master by now has renewed it. */
-function renewed(lock: Lock): Promise<void> {
+async function renewed(lock: Lock): Promise<void> {
+  let refusal: unknown;
   const answered = () =>
     lock.extend().then(
       () => true,
-      () => false,
+      (error: unknown) => {
+        refusal = error;
+        return false;
+      },
     );
-  return eventually('the lock is renewed', answered);
+  try {
+    await eventually('the lock is renewed', answered);
+  } catch (late) {
+    throw new Error(String(late), { cause: refusal });
+  }
 }
 
 /** Somebody who holds goods:300, and somebody who waits for it in the queue. */

@@ -1,38 +1,19 @@
 import { RedisProxy } from '../../support/proxy.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
 import type { RedisServer } from '../../support/redis/index.js';
-import { caughtUp } from '../../support/caught-up.js';
-import { keyOf } from '../workload/key.js';
-import { leftoversAt } from './leftovers.js';
-import type { Access, LockServer, Topology } from './topology.js';
+import { ReplicatedTopology } from './replicated.js';
+import type { Access, Topology } from './topology.js';
 
 /**
  * A master and two replicas, and one address that leads to the master, as a service's name or a load balancer does. When they
  * part, it leads some to the old master still, and the others to the next one.
  */
-export class PartitionTopology implements Topology {
+export class PartitionTopology extends ReplicatedTopology implements Topology {
   private readonly proxies: RedisProxy[] = [];
-
-  private constructor(
-    private readonly set: ReplicaSet,
-    private master: RedisServer,
-  ) {}
 
   static async start(): Promise<PartitionTopology> {
     const set = await ReplicaSet.start({ replicas: 2, sentinels: 0 });
     return new PartitionTopology(set, set.servers[0]);
-  }
-
-  get version(): string {
-    return this.master.version;
-  }
-
-  get servers(): readonly LockServer[] {
-    return this.set.servers.map((server) => this.seen(server));
-  }
-
-  get victim(): LockServer {
-    return this.seen(this.master);
   }
 
   async access(): Promise<Access> {
@@ -43,8 +24,8 @@ export class PartitionTopology implements Topology {
 
   /** A replica becomes master, with the other one as its replica, for all but those on these ways: they stay with the old one. */
   async part(staying: readonly RedisProxy[]): Promise<void> {
-    const [next, replica] = this.set.servers.filter((server) => server !== this.master);
-    await caughtUp(this.set.adminOf(this.master), 2, keyOf());
+    const [next, replica] = this.replicas;
+    await this.replicated();
     await this.set.adminOf(next).replicaof('NO', 'ONE');
     await this.follow(replica, next);
     this.master = next;
@@ -53,14 +34,9 @@ export class PartitionTopology implements Topology {
 
   /** The old master becomes a replica, and forgets what only it knew; whoever stayed with it is led to the next one. */
   async rejoin(): Promise<void> {
-    const others = this.set.servers.filter((server) => server !== this.master);
-    for (const server of others) await this.follow(server, this.master);
-    await caughtUp(this.set.adminOf(this.master), others.length, keyOf());
+    for (const server of this.replicas) await this.follow(server, this.master);
+    await this.replicated();
     this.lead(this.proxies);
-  }
-
-  leftovers(): Promise<readonly string[]> {
-    return leftoversAt(this.victim.admin);
   }
 
   async close(): Promise<void> {
@@ -75,9 +51,5 @@ export class PartitionTopology implements Topology {
 
   private async follow(server: RedisServer, master: RedisServer): Promise<void> {
     await this.set.adminOf(server).replicaof('127.0.0.1', master.port);
-  }
-
-  private seen(server: RedisServer): LockServer {
-    return { server, admin: this.set.adminOf(server), clock: undefined };
   }
 }

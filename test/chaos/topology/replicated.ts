@@ -1,0 +1,44 @@
+import type { ReplicaSet } from '../../support/redis/replica-set.js';
+import type { RedisServer } from '../../support/redis/index.js';
+import { caughtUp } from '../../support/caught-up.js';
+import { keyOf } from '../workload/key.js';
+import { leftoversAt } from './leftovers.js';
+import type { LockServer } from './topology.js';
+
+/** A master and its replicas, one of which takes its place. */
+export abstract class ReplicatedTopology {
+  protected constructor(
+    protected readonly set: ReplicaSet,
+    protected master: RedisServer,
+  ) {}
+
+  get version(): string {
+    return this.master.version;
+  }
+
+  get servers(): readonly LockServer[] {
+    return this.set.servers.map((server) => this.seen(server));
+  }
+
+  get victim(): LockServer {
+    return this.seen(this.master);
+  }
+
+  leftovers(): Promise<readonly string[]> {
+    return leftoversAt(this.victim.admin);
+  }
+
+  /** Those that are not the master now. */
+  protected get replicas(): readonly RedisServer[] {
+    return this.set.servers.filter((server) => server !== this.master);
+  }
+
+  /** Waits until the replicas know all that the master was told. */
+  protected replicated(): Promise<void> {
+    return caughtUp(this.set.adminOf(this.master), this.replicas.length, keyOf());
+  }
+
+  private seen(server: RedisServer): LockServer {
+    return { server, admin: this.set.adminOf(server), clock: undefined };
+  }
+}
