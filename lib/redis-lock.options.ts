@@ -76,7 +76,7 @@ export interface LockOptions {
   /**
    * With whom the lock is shared. `exclusive`, for whoever writes: with nobody. `shared`, for whoever reads: with all others who
    * ask for it shared. All wait in one line, in order of arrival: who comes behind a waiting writer reads after it, so that
-   * readers never starve one. Whoever holds the lock exclusively may take it shared inside, but not the other way round: two
+   * readers never starve one (where there is no queue, because hand-offs cannot be heard, they may). Whoever holds the lock exclusively may take it shared inside, but not the other way round: two
    * readers who both want to write would wait for each other, so that this is a `LockReentryError`.
    *
    * @default 'exclusive'
@@ -86,7 +86,8 @@ export interface LockOptions {
   /**
    * Makes the lock a semaphore: so many may hold it at once, each with a lease and a fencing token of its own. All who lock a
    * resource name the same number; another one than it is held with is a `LockConfigError` that names both. Who asks for the
-   * resource without `permits` waits until nobody holds it, and has it alone. Not together with `mode`.
+   * resource with neither `permits` nor `mode` waits until nobody holds it, and has it alone. Not together with `mode`. Tokens of
+   * those who hold a lock beside one another say nothing about each other: a fence is for locks that are held alone.
    */
   readonly permits?: number;
 }

@@ -153,11 +153,8 @@ export function resolveOptions(given: RedisLockModuleOptions = {}): ResolvedOpti
 export function resolveLockOptions(given: LockOptions | undefined, defaults: ResolvedLockOptions): ResolvedLockOptions {
   if (given === undefined) return defaults;
   const known = withoutUndefined(given);
-  check(known, LOCK_RULES, 'the options of a lock');
+  checkLockOptions(known, 'the options of a lock');
   const { mode, permits, ...rest } = known;
-  if (mode !== undefined && permits !== undefined) {
-    throw new LockConfigError(`A lock has mode ${shown(mode)} and permits ${permits}; allowed is one of both.`);
-  }
   const resolved = { ...defaults, ...rest, mode: permits ?? mode ?? defaults.mode };
   checkTogether(resolved);
   return resolved;
@@ -172,6 +169,8 @@ export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
 /** @throws LockConfigError naming the option, what was given and what is allowed. */
 export function checkLockOptions(given: LockOptions, place: string): void {
   check(withoutUndefined(given), LOCK_RULES, place);
+  if (given.mode === undefined || given.permits === undefined) return;
+  throw new LockConfigError(`${place}: there are mode and permits; allowed is one of both.`);
 }
 
 function check(given: object, rules: Record<string, Rule>, place: string): void {

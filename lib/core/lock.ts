@@ -16,7 +16,7 @@ export interface LockKeeper {
  *
  * What it promises: until `signal` aborts or `assertHeld()` throws, no other holder was given the lock by a Redis that
  * kept its data and its pace. What it cannot promise: that a process which was paused notices in time. Where a late write
- * would do harm, give `fencingToken` to the resource and let it refuse older ones.
+ * would do harm, give `fencingToken` to the resource and let it refuse older ones, if the lock is held alone.
  *
  * @publicApi
  */

@@ -18,7 +18,8 @@ if now > ARGV[3] then
 end
 
 --- @include grant
-if redis.call('EXISTS', KEYS[1], KEYS[3]) == 0 then
+local mode = modeOf(ARGV[1])
+if not mode and redis.call('EXISTS', KEYS[1], KEYS[3]) == 0 then
   local token = grant(ARGV[1], ARGV[2], ARGV[4], now)
   return token == now and now or { 1, token, now }
 end
@@ -34,8 +35,7 @@ if held and string.sub(held, 1, #ours) == ours then
 end
 
 --- @include sharers
-local sharers = held and { excluded = true } or sharersAt(now)
-local mode = modeOf(ARGV[1])
+local sharers = held and { excluded = true } or sharersAt(now, mode)
 if mode and not held then
   if tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0) < 0 then
     return { 2, grant(ARGV[1], ARGV[2], '1', now), now }

@@ -25,8 +25,9 @@ end
 --- @include hand-over
 local sharers, ended = { count = 0 }, 1
 if not alone then
-  sharers = sharersAt(now)
-  local shares = (tonumber(redis.pcall('ZSCORE', KEYS[3], ARGV[1])) or 0) < 0
+  local mode = modeOf(ARGV[1])
+  sharers = sharersAt(now, mode)
+  local shares = mode and tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0) < 0
   redis.pcall('ZREM', KEYS[3], ARGV[1])
   if shares and ARGV[2] ~= '0' then
     share(ARGV[1], ARGV[2], now)

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Lock, LockConfigError, LockLostError, type LockService } from 'nestjs-redis-lock';
+import { type Lock, LockConfigError, LockLostError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { helperKey } from '../../lib/core/resource-key.js';
 import { Contention } from '../support/contention.js';
 import { eventually } from '../support/redis-locks.js';
@@ -91,6 +91,39 @@ describe('readers and writers', () => {
     expect((await locks.engine.store.ask({ ...dead, leaseMs: 500, expiresAt })).status).toBe('granted');
     expect(await (await locks.acquire('goods:300')).release()).toBe(true);
     expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('where commands are refused', () => {
+  const without = async (...commands: string[]): Promise<string> => {
+    const rules = commands.map((command) => `-${command}`);
+    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'allchannels', '+@all', ...rules);
+    return here.server.url.replace('redis://', 'redis://guest:any@');
+  };
+
+  it.each(['zcount', 'zremrangebyscore', 'zrange'])('%s, a writer is refused, too, beside readers', async (command) => {
+    const readers = here.instance();
+    const reader = await readers.acquire('goods:300', shared);
+    const writer = here.instance({ redis: await without(command) });
+    await expect(writer.acquire('goods:300')).rejects.toThrow(LockUnavailableError);
+    await reader.extend();
+    expect(await reader.release()).toBe(true);
+    expect(await (await writer.acquire('goods:300')).release()).toBe(true);
+  });
+
+  it.each(['zcount', 'zremrangebyscore', 'zscore', 'zadd'])('%s, nobody shares', async (command) => {
+    const locks = here.instance({ redis: await without(command) });
+    await expect(locks.acquire('goods:300', { permits: 1 })).rejects.toThrow(LockUnavailableError);
+    expect(await (await here.holder()).release()).toBe(true);
+  });
+
+  it('those who share nothing need none of them', async () => {
+    const redis = await without('zscore', 'zcount', 'zremrangebyscore');
+    const [one, other] = [here.instance({ redis }), here.instance({ redis })];
+    const lock = await one.acquire('goods:300');
+    const { granted } = await here.enqueue(() => other.acquire('goods:300'));
+    await lock.release();
+    expect(await (await granted).release()).toBe(true);
   });
 });
 

@@ -139,8 +139,8 @@ describe('permits', () => {
   });
 
   it('have no mode beside them', async () => {
-    const both = faultyLocks().locks.acquire('goods:300', { permits: 2, mode: 'shared' });
-    await expect(both).rejects.toThrow(LockConfigError);
+    const both = { permits: 2, mode: 'shared' } as const;
+    await expect(faultyLocks().locks.acquire('goods:300', both)).rejects.toThrow(LockConfigError);
   });
 });
 

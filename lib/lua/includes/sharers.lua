@@ -1,16 +1,28 @@
 --- @include mode
---[[ Who shares the lock at this moment: how many, and in which mode. Those whose lease is over do so no more. They stand in line
-  before all who wait, by the ends of their leases in ms of the server's time, taken negative; whoever waits has a ticket, which is
-  positive. So one key tells of both: a cluster that is moving a slot puts off what asks for keys that are not there. Where these
-  commands are refused nobody can share anything, and others must not be kept from their locks.
+--[[ Those who share the lock stand in line before all who wait for it, by the ends of their leases in ms of the server's time,
+  taken negative; whoever waits has a ticket, which is positive. So one key tells of both: a cluster that is moving a slot puts off
+  what asks for keys that are not there.
   KEYS[3] queue, and before it those who share the lock ]]
-local function sharersAt(now)
-  redis.pcall('ZREMRANGEBYSCORE', KEYS[3], '-' .. string.sub(now, 1, -4), '(0')
-  local count = redis.pcall('ZCOUNT', KEYS[3], '-inf', '(0')
-  if type(count) ~= 'number' or count == 0 then
+local function nobodyShares()
+  if redis.call('EXISTS', KEYS[3]) == 0 then
+    return true
+  end
+  local first = redis.pcall('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')
+  if first.err then
+    return redis.call('ZCOUNT', KEYS[3], '-inf', '(0') == 0
+  end
+  return tonumber(first[2]) > 0
+end
+
+--[[ Who shares the lock at this moment: how many, and in which mode. Those whose lease is over do so no more. Who has a `mode`
+  tries all commands that this takes; who has none needs them only where somebody shares, and is refused with them, never let in. ]]
+local function sharersAt(now, mode)
+  if not mode and nobodyShares() then
     return { count = 0 }
   end
-  return { count = count, mode = modeOf(redis.call('ZRANGE', KEYS[3], 0, 0)[1]) }
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-' .. string.sub(now, 1, -4), '(0')
+  local count = redis.call('ZCOUNT', KEYS[3], '-inf', '(0')
+  return { count = count, mode = count > 0 and modeOf(redis.call('ZRANGE', KEYS[3], 0, 0)[1]) or nil }
 end
 
 --- Whether the claim may share the lock with those who do.
