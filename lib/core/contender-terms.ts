@@ -12,7 +12,8 @@ export interface ContenderTools {
   readonly releaser: Pick<Releaser, 'releaseBehind'>;
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
-  nextOwner(): string;
+  /** For one ask of that principal's. */
+  nextOwner(principal: Principal): string;
 }
 
 /** For whom a contender asks. */

@@ -34,15 +34,10 @@ export class Contender {
     return this.state.kind === 'blocked' ? this.tools.requestTimeoutMs : 0;
   }
 
-  /** Whether that is the owner it asks with. */
-  asksAs(owner: string): boolean {
-    return 'ask' in this.state && this.state.ask.owner === owner;
-  }
-
   /** Begins to ask. */
   start(): void {
     if (this.unanswered?.grantedAhead === false) this.state = { kind: 'blocked' };
-    else this.send(new Ask(this.tools.nextOwner()));
+    else this.send(new Ask(this.tools.nextOwner(this.principal)));
   }
 
   /** Nobody wants the key any more. */

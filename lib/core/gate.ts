@@ -103,11 +103,6 @@ export class Gate implements Principal {
     return 'tenure' in this.state && this.state.tenure.owner === owner;
   }
 
-  /** Whether a hand-off to that owner is for somebody who stands here. */
-  expects(owner: string): boolean {
-    return this.holds(owner) || this.contender.asksAs(owner);
-  }
-
   get patient(): boolean {
     return this.line.patient;
   }

@@ -13,6 +13,9 @@ const NOBODY: ReadonlySet<Gate> = new Set();
 export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'listening' | 'disconnected'> {
   private readonly alone = new Map<string, Gate>();
   private readonly shared = new Map<string, Set<Gate>>();
+  /** Of those who share: the owner that each has asked with last, and who that is. */
+  private readonly owners = new Map<Gate, string>();
+  private readonly byOwner = new Map<string, Gate>();
 
   constructor(private readonly keeper: GateKeeper) {}
 
@@ -24,8 +27,17 @@ export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'list
   /** Ends a grant; see {@link Gate.end}. */
   end(grant: Grant, closedUntil?: number): Promise<boolean> {
     const { key, owner, mode } = grant;
-    const gate = this.expecting(key, mode, owner);
+    const gate = this.of(key, mode, owner);
     return gate === undefined ? Promise.resolve(false) : gate.end(grant, closedUntil);
+  }
+
+  /** That owner is the gate's, and the one it had before no more. Answers it. */
+  asking(gate: Gate, owner: string): string {
+    if (gate.mode === 'exclusive') return owner;
+    this.disown(gate);
+    this.owners.set(gate, owner);
+    this.byOwner.set(owner, gate);
+    return owner;
   }
 
   forget(gate: Gate): void {
@@ -34,6 +46,7 @@ export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'list
       if (this.alone.get(key) === gate) this.alone.delete(key);
       return;
     }
+    this.disown(gate);
     const sharers = this.shared.get(key);
     if (sharers?.delete(gate) && sharers.size === 0) this.shared.delete(key);
   }
@@ -41,14 +54,14 @@ export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'list
   handedOver(handOff: HandOff): void {
     const { owner, mode, leaseMs } = handOff;
     const [key] = handOff.keys;
-    const gate = this.expecting(key, mode, owner);
+    const gate = this.of(key, mode, owner);
     if (gate !== undefined) return gate.handedOver(handOff);
     // Whoever waited here has left: the lock must not stay with nobody.
     this.keeper.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, keepUntil: 0 });
   }
 
   freed(key: string): void {
-    for (const gate of this.of(key)) gate.askAgain();
+    for (const gate of this.at(key)) gate.askAgain();
   }
 
   listening(concerns?: KeyFilter): void {
@@ -79,14 +92,19 @@ export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'list
     return gate;
   }
 
-  /** Where that owner holds the lock, or waits for it. Whoever wants it alone has asked before, if it is not there any more. */
-  private expecting(key: string, mode: LockMode, owner: string): Gate | undefined {
-    if (mode === 'exclusive') return this.alone.get(key);
-    for (const gate of this.shared.get(key) ?? NOBODY) if (gate.expects(owner)) return gate;
-    return undefined;
+  /** Where that owner holds the lock, or waits for it. All who want it alone stand before one gate, whichever owner it has. */
+  private of(key: string, mode: LockMode, owner: string): Gate | undefined {
+    return mode === 'exclusive' ? this.alone.get(key) : this.byOwner.get(owner);
   }
 
-  private *of(key: string): Generator<Gate> {
+  private disown(gate: Gate): void {
+    const owner = this.owners.get(gate);
+    if (owner === undefined) return;
+    this.owners.delete(gate);
+    this.byOwner.delete(owner);
+  }
+
+  private *at(key: string): Generator<Gate> {
     const gate = this.alone.get(key);
     if (gate !== undefined) yield gate;
     yield* this.shared.get(key) ?? NOBODY;

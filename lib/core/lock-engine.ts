@@ -115,9 +115,9 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     return this.clock.now();
   }
 
-  nextOwner(): string {
+  nextOwner(gate: Gate): string {
     this.asks += 1;
-    return `${this.instanceId}:${this.asks}`;
+    return this.gates.asking(gate, `${this.instanceId}:${this.asks}`);
   }
 
   granted(grant: Grant): void {

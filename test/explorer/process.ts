@@ -150,9 +150,9 @@ export class Process implements GateKeeper {
     return this.line.cut();
   }
 
-  nextOwner(): string {
+  nextOwner(gate: Gate): string {
     this.asks += 1;
-    return this.scenario.variant?.nextOwner?.(this) ?? `${this.instanceId}:${this.asks}`;
+    return this.gates.asking(gate, this.scenario.variant?.nextOwner?.(this) ?? `${this.instanceId}:${this.asks}`);
   }
 
   granted(grant: Grant): void {

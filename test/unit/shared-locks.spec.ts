@@ -67,6 +67,23 @@ describe('readers', () => {
     await writer.release();
     expect(await memory.inspect(LOCKED_KEY)).toBeNull();
   });
+
+  it('are handed the lock as whom they have asked last, and nothing is kept of them', async () => {
+    const { locks, store, stranger, clock } = faultyLocks();
+    await stranger.take(LOCKED_KEY);
+    store.fail('ask', new Error('out of order'));
+    const readers = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', shared)));
+    await clock.advance(0);
+    store.fail('ask');
+    await clock.advance(500);
+    const asks = store.asks.length;
+    await stranger.leave(LOCKED_KEY);
+    await clock.advance(0);
+    for (const { value } of readers) expect(await value?.release()).toBe(true);
+    expect(store.asks).toHaveLength(asks);
+    const gates: unknown = Reflect.get(locks.engine, 'gates');
+    for (const kept of ['shared', 'owners', 'byOwner']) expect(gates).toHaveProperty(`${kept}.size`, 0);
+  });
 });
 
 it('all who hold a lock, and all who wait, can be looked at', async () => {
