@@ -10,6 +10,8 @@ const PANELS = [
   { id: '4', longest: true, title: '4 Longest wait', unit: 'ms', better: 'less' },
   { id: '5', figure: 'perSecond', title: '5 100 waiters', unit: 'commands/s', better: 'less' },
   { id: '6', figure: 'ms', title: '6 Release → grant', unit: 'ms', better: 'less' },
+  { id: '10', figure: 'perSecond', title: '10 95 % readers, 4 processes × 10', unit: 'locks/s', better: 'more' },
+  { id: '11', figure: 'perSecond', title: '11 10 permits, 4 processes × 10', unit: 'locks/s', better: 'more' },
 ];
 
 const COLUMNS = 2;
@@ -17,7 +19,7 @@ const WIDTH = 960;
 const MARGIN = 16;
 const HEAD = 34;
 const ROW = 20;
-const LABEL = 150;
+const LABEL = 164;
 const VALUE = 62;
 
 const STYLE = `

@@ -10,9 +10,10 @@ import { commandsSent } from './commands.mjs';
  * @param {import('./entries/index.mjs').Opened} lock
  * @param {object} plan
  * @param {(handle: unknown) => Promise<void>} [plan.section] what is done with the lock; nothing by default
+ * @param {(task: number) => number} [plan.wayOf] in which of the ways that the entry knows the task locks next
  */
-export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, section }) {
-  const record = { task: [], began: [], granted: [], ended: [], token: [] };
+export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, section, wayOf = () => 0 }) {
+  const record = { task: [], way: [], began: [], granted: [], ended: [], token: [] };
   let commands;
   let acquisitions;
   const stop = () => {
@@ -30,14 +31,16 @@ export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, sect
     for (;;) {
       const began = now();
       if (began >= stopAt) return stop();
-      waiting.set(task, began);
-      const handle = await lock.acquire(key);
+      const way = wayOf(task);
+      waiting.set(task, { began, way });
+      const handle = await lock.acquire(key, way);
       const granted = now();
       if (over) return lock.release(handle);
       waiting.delete(task);
       if (section !== undefined) await section(handle);
       const ended = now();
       record.task.push(task);
+      record.way.push(way);
       record.began.push(began);
       record.granted.push(granted);
       record.ended.push(ended);
@@ -51,9 +54,10 @@ export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, sect
   running.catch(() => undefined);
   clearTimeout(timer);
   stop();
-  const stuck = Array.from(waiting.values(), (since) => now() - since);
+  const stuck = Array.from(waiting.values(), ({ began }) => now() - began);
+  const stuckWay = Array.from(waiting.values(), ({ way }) => way);
   const packed = Object.fromEntries(Object.entries(record).map(([name, values]) => [name, Float64Array.from(values)]));
-  return { ...packed, stuck, startedAt, commands, acquisitions };
+  return { ...packed, stuck, stuckWay, startedAt, commands, acquisitions };
 }
 
 /**
@@ -79,6 +83,13 @@ export function figuresOf(records, stopAt) {
 
 export const waitsOf = (records) =>
   records.flatMap(({ began, granted, stuck }) => [...Array.from(granted, (at, i) => at - began[i]), ...stuck]);
+
+/** The waits of those who locked in that way. */
+export const waitsIn = (records, wanted) =>
+  records.flatMap(({ way, began, granted, stuck, stuckWay }) => [
+    ...Array.from(granted, (at, i) => at - began[i]).filter((_, i) => way[i] === wanted),
+    ...stuck.filter((_, i) => stuckWay[i] === wanted),
+  ]);
 
 export const stuckIn = (records) => records.reduce((total, { stuck }) => total + stuck.length, 0);
 

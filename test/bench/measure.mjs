@@ -111,10 +111,13 @@ export function rowsOf(entries, measured, extra = () => ({})) {
       const perRound = rounds.map((each) => each[figure]);
       figures[figure] = { median: median(perRound), rounds: perRound };
     }
-    const tail =
-      waits.length === 0 ? {} : { p50: median(waits), p99: quantile(waits, 0.99), longest: quantile(waits, 1) };
-    return { ...row, figures, ...tail, ...(stuck > 0 ? { stuck } : {}), ...extra(entry) };
+    return { ...row, figures, ...tailOf(waits), ...(stuck > 0 ? { stuck } : {}), ...extra(entry) };
   });
+}
+
+/** What is told of many waits. */
+export function tailOf(waits) {
+  return waits.length === 0 ? {} : { p50: median(waits), p99: quantile(waits, 0.99), longest: quantile(waits, 1) };
 }
 
 /** A figure to reach. */

@@ -33,6 +33,7 @@ function section({ scenarios, ...rest }) {
     comparison(scenarios),
     'Medians of rounds; the polling libraries poll every 5 ms here, and at their defaults wait longer. p99, longest waits, overtakes, ' +
       `exclusion checks and how all of it was measured: [results](${RESULTS}/results.md).`,
+    ...sharing(scenarios),
     reached(scenarios),
   ].join('\n\n');
 }
@@ -71,6 +72,27 @@ function comparison(scenarios) {
   const cell = (row, show) => (row?.figures === undefined ? '' : show(row));
   const rows = names.map((name) => [name, ...columns.map(([, id, show]) => cell(rowIn(id, name), show))]);
   return table(['', ...columns.map(([title]) => title)], rows);
+}
+
+/** What readers, and those with permits, get out of sharing a lock. */
+function sharing(scenarios) {
+  const perSecond = ['locks/s', ({ figures }) => number(figures.perSecond.median, 0)];
+  const commands = ['commands a lock', ({ figures }) => number(figures.commands.median, 2)];
+  const p99 = (of, who) => [`p99 of ${who} wait, ms`, ({ waits }) => ms(waits[of].p99)];
+  const columnsOf = {
+    10: [perSecond, p99('readers', "a reader's"), p99('writers', "a writer's"), commands],
+    11: [perSecond, ['permits in use', ({ figures }) => number(figures.inside.median, 1)], p99('all', 'a'), commands],
+  };
+  return scenarios
+    .filter(({ id }) => id in columnsOf)
+    .map(({ id, title, rows }) => {
+      const columns = columnsOf[id];
+      const measured = rows.filter(({ figures }) => figures !== undefined);
+      return table(
+        [title, ...columns.map(([name]) => name)],
+        measured.map((row) => [row.name, ...columns.map(([, show]) => show(row))]),
+      );
+    });
 }
 
 function contended({ figures }) {

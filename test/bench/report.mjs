@@ -2,14 +2,14 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { chart } from './chart.mjs';
-import { entriesWithStrict } from './entries/index.mjs';
+import { allEntries } from './entries/index.mjs';
 import { machineLine, ms, number, pretty, significant, table } from './format.mjs';
 
 /** @returns {Promise<string[]>} the files written */
 export async function writeResults(folder, results) {
   const described = {
     ...results,
-    entries: entriesWithStrict.map(({ name, kind, waiting, defaults }) => ({ name, kind, waiting, defaults })),
+    entries: allEntries.map(({ name, kind, waiting, defaults }) => ({ name, kind, waiting, defaults })),
   };
   const files = {
     'results.json': JSON.stringify(described),
@@ -53,17 +53,20 @@ export function targetTable(scenarios) {
   return table(['scenario', 'figure', 'to reach', 'measured', 'reached'], rows, 2);
 }
 
-function scenarioSection({ id, title, method, rows, columns, tail, failed }) {
+function scenarioSection({ id, title, method, failed, ...shown }) {
   if (failed !== undefined) return `## ${id} ${title}\n\nFailed: ${failed}`;
-  return [`## ${id} ${title}`, method, rowTable({ rows, columns, tail }), ...stuckNote(rows)].join('\n\n');
+  return [`## ${id} ${title}`, method, rowTable(shown), ...stuckNote(shown.rows)].join('\n\n');
 }
 
 /** One row an entry. */
-export function rowTable({ rows, columns, tail }) {
+export function rowTable({ rows, columns, tail, tails = {}, excluded = 'two inside at once' }) {
   const has = (field) => rows.some((row) => row[field] !== undefined);
   const extra = [
     ...(tail === undefined ? [] : ['p50', 'p99', 'longest'].map((field) => tailColumn(tail, field))),
-    ...(has('exclusion') ? [['two inside at once', exclusionCell]] : []),
+    ...Object.entries(tails).flatMap(([of, what]) =>
+      ['p50', 'p99', 'longest'].map((field) => tailColumn(what, field, ({ waits }) => waits[of])),
+    ),
+    ...(has('exclusion') ? [[excluded, exclusionCell]] : []),
     ...(has('order') ? orderColumns : []),
     ...(has('overtakes') ? overtakeColumns : []),
   ];
@@ -80,10 +83,13 @@ export function rowTable({ rows, columns, tail }) {
   return table(head, body);
 }
 
-const tailColumn = (what, field) => [
+const tailColumn = (what, field, tailOf = (row) => row) => [
   field === 'p50' ? `p50 of ${what}, ms` : `${field}, ms`,
-  (row) => (row[field] === undefined ? '' : `${field === 'longest' && row.stuck > 0 ? '> ' : ''}${ms(row[field])}`),
+  (row) => tailCell(tailOf(row), field),
 ];
+
+const tailCell = (tail, field) =>
+  tail[field] === undefined ? '' : `${field === 'longest' && tail.stuck > 0 ? '> ' : ''}${ms(tail[field])}`;
 
 const exclusionCell = ({ exclusion }) => {
   if (exclusion === undefined) return '';

@@ -21,6 +21,8 @@ const SCENARIOS = new Map([
   ['7', '7-renewal.mjs'],
   ['8', '8-decorator.mjs'],
   ['9', '9-million-keys.mjs'],
+  ['10', '10-readers-writers.mjs'],
+  ['11', '11-permits.mjs'],
 ]);
 
 /** A scenario that takes longer hangs. */
@@ -28,7 +30,7 @@ const PATIENCE_MS = 600_000;
 
 const HELP = `node test/bench/run.mjs [options]
   --quick          shorter and fewer rounds: to see that it works, not to quote
-  --only 3,4       these scenarios alone (4b is part of 4)
+  --only 3,4       these scenarios alone (4b is part of 4, 10b of 10)
   --out <folder>   where the results go; test/bench/results for a full run, nowhere for any other
   --profile        tells where the time goes, in every process and on the server; it slows what is measured`;
 
@@ -91,7 +93,7 @@ async function runScenario(id, file) {
 function wantedScenarios(only) {
   const all = [...SCENARIOS.keys()];
   if (only === undefined) return all;
-  const ids = [...new Set(only.split(',').map((id) => (id === '4b' ? '4' : id)))];
+  const ids = [...new Set(only.split(',').map((id) => (['4b', '10b'].includes(id) ? id.slice(0, -1) : id)))];
   const unknown = ids.filter((id) => !all.includes(id));
   if (unknown.length > 0) throw new Error(`There is no scenario ${unknown.join(', ')}; there are ${all.join(', ')}.`);
   return all.filter((id) => ids.includes(id));

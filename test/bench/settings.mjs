@@ -6,6 +6,9 @@ export const TTL_MS = 30_000;
 /** How long those that poll pause between two tries: the same short time for all, without jitter. */
 export const POLL_MS = 5;
 
+/** How many hold a lock with permits at most. */
+export const PERMITS = 10;
+
 /** Rounds that count; one more goes before them and is dropped. */
 export const roundsOf = (quick) => (quick ? 2 : 5);
 

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { sleep } from '../clock.mjs';
 import { connect, luaScripts } from '../library.mjs';
-import { POLL_MS, TTL_MS } from '../settings.mjs';
+import { PERMITS, POLL_MS, TTL_MS } from '../settings.mjs';
 
 // The wire protocol, as the headers in lib/lua say it.
 const FAR_FUTURE_MICROS = '9000000000000000';
@@ -12,6 +12,8 @@ const HAND_OFF_LEASE_MS = '3000';
 const MAY_NOT_QUEUE = '0';
 const AT_ONCE = '0';
 const GRANTED = 1;
+/** How those who share a lock claim it, behind their owners; those with permits name their number. */
+const SHARED = ' *';
 
 const digestOf = ({ lua }) => createHash('sha1').update(lua).digest('hex');
 const ASK = digestOf(luaScripts.tokenAsk);
@@ -59,28 +61,43 @@ function tokenIn(reply) {
   return status === GRANTED ? Number(token) : undefined;
 }
 
+/** @param {readonly string[]} modes what a claim ends with, in each of the ways to lock */
+async function openBare(url, options, modes) {
+  const { client, ask, release } = await openScripts(url, options);
+  const id = randomBytes(12).toString('base64url');
+  let n = 0;
+  return {
+    async acquire(resource, way = 0) {
+      const key = keyOf(resource);
+      const claim = `${id}:${++n}${modes[way]}`;
+      for (;;) {
+        const token = tokenIn(await ask(key, claim));
+        if (token !== undefined) return { key, claim, token };
+        await sleep(POLL_MS);
+      }
+    },
+    release: ({ key, claim }) => release(key, claim),
+    tokenOf: ({ token }) => token,
+    close: () => client.disconnect(),
+  };
+}
+
 /** What the library adds is what ours takes more than this. */
 export const bare = {
   name: 'our scripts, bare',
   kind: 'floor',
   waiting: `polls every ${POLL_MS} ms`,
-  async open(url, options) {
-    const { client, ask, release } = await openScripts(url, options);
-    const id = randomBytes(12).toString('base64url');
-    let n = 0;
-    return {
-      async acquire(resource) {
-        const key = keyOf(resource);
-        const owner = `${id}:${++n}`;
-        for (;;) {
-          const token = tokenIn(await ask(key, owner));
-          if (token !== undefined) return { key, owner, token };
-          await sleep(POLL_MS);
-        }
-      },
-      release: ({ key, owner }) => release(key, owner),
-      tokenOf: ({ token }) => token,
-      close: () => client.disconnect(),
-    };
-  },
+  open: (url, options) => openBare(url, options, ['']),
+};
+
+export const bareShared = {
+  ...bare,
+  name: 'our scripts, bare, shared',
+  open: (url, options) => openBare(url, options, [SHARED, '']),
+};
+
+export const barePermits = {
+  ...bare,
+  name: 'our scripts, bare, permits',
+  open: (url, options) => openBare(url, options, [` ${PERMITS}`]),
 };

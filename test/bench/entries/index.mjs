@@ -1,9 +1,9 @@
 // Everything that is compared, in the order of the tables.
-import { bare } from './bare.mjs';
+import { bare, barePermits, bareShared } from './bare.mjs';
 import { ioredfour } from './ioredfour.mjs';
-import { ours, oursStrict } from './ours.mjs';
+import { ours, oursPermits, oursShared, oursStrict } from './ours.mjs';
 import { raw } from './raw.mjs';
-import { redisSemaphore } from './redis-semaphore.mjs';
+import { redisSemaphore, redisSemaphores } from './redis-semaphore.mjs';
 import { redlockUniversal } from './redlock-universal.mjs';
 import { redlock } from './redlock.mjs';
 import { verrou } from './verrou.mjs';
@@ -22,7 +22,8 @@ import { verrou } from './verrou.mjs';
  * @property {boolean} [autoPipelining]
  *
  * @typedef {object} Opened
- * @property {(key: string) => Promise<unknown>} acquire waits as long as it takes; answers a handle
+ * @property {(key: string, way?: number) => Promise<unknown>} acquire waits as long as it takes; answers a handle. Those with
+ *   several ways to lock are told which
  * @property {(handle: unknown) => Promise<unknown>} release
  * @property {(handle: unknown) => number} [tokenOf] the fencing token of a handle
  * @property {() => Promise<void> | void} close
@@ -34,9 +35,22 @@ export const entries = [raw, bare, redlock, redisSemaphore, redlockUniversal, ve
 /** @type {readonly Entry[]} */
 export const entriesWithStrict = [...entries, oursStrict];
 
+/**
+ * For readers (way 0) and writers (way 1). None of the others tells them apart: this is what readers cost who exclude one another.
+ *
+ * @type {readonly Entry[]}
+ */
+export const readWriteEntries = [raw, redisSemaphore, ours, bareShared, oursShared];
+
+/** @type {readonly Entry[]} */
+export const permitEntries = [barePermits, ...redisSemaphores, oursPermits];
+
+/** @type {readonly Entry[]} */
+export const allEntries = [...new Set([...entriesWithStrict, ...readWriteEntries, ...permitEntries])];
+
 /** Opens an entry, with its scripts loaded and its code warm. */
 export async function open(name, url, options = {}) {
-  const opened = await entriesWithStrict.find((entry) => entry.name === name).open(url, options);
+  const opened = await allEntries.find((entry) => entry.name === name).open(url, options);
   for (let i = 0; i < 20; i++) await opened.release(await opened.acquire(`warm-up:${process.pid}`));
   return opened;
 }

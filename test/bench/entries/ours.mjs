@@ -1,5 +1,5 @@
 import { connect, LockRuntime } from '../library.mjs';
-import { TTL_MS } from '../settings.mjs';
+import { PERMITS, TTL_MS } from '../settings.mjs';
 
 /** A module instance, as `RedisLockModule.forRoot()` starts it. */
 export function startInstance(redis, options = {}) {
@@ -8,11 +8,12 @@ export function startInstance(redis, options = {}) {
   return runtime;
 }
 
-async function openOurs(url, autoPipelining, options) {
+/** @param {readonly object[]} [ways] what is asked for, in each of the ways to lock */
+async function openOurs(url, autoPipelining, options, ways = [{}]) {
   const client = autoPipelining ? await connect(url, { enableAutoPipelining: true }) : undefined;
   const runtime = startInstance(client ?? url, options);
   return {
-    acquire: (resource) => runtime.service.acquire(resource),
+    acquire: (resource, way = 0) => runtime.service.acquire(resource, ways[way]),
     release: (lock) => lock.release(),
     tokenOf: (lock) => lock.fencingToken,
     async close() {
@@ -35,6 +36,21 @@ export const oursStrict = {
   kind: 'ours',
   waiting: 'queue and hand-off',
   open: (url, { autoPipelining = false } = {}) => openOurs(url, autoPipelining, { maxLocalPasses: 0 }),
+};
+
+/** Readers share the lock, writers do not. */
+export const oursShared = {
+  name: 'nestjs-redis-lock, shared',
+  kind: 'ours',
+  waiting: 'queue and hand-off',
+  open: (url, { autoPipelining = false } = {}) => openOurs(url, autoPipelining, {}, [{ mode: 'shared' }, {}]),
+};
+
+export const oursPermits = {
+  name: 'nestjs-redis-lock, permits',
+  kind: 'ours',
+  waiting: 'queue and hand-off',
+  open: (url, { autoPipelining = false } = {}) => openOurs(url, autoPipelining, {}, [{ permits: PERMITS }]),
 };
 
 /** Whether this build has local passing to switch off. */

@@ -1,23 +1,41 @@
 import { connect } from '../library.mjs';
-import { POLL_MS, TTL_MS } from '../settings.mjs';
+import { PERMITS, POLL_MS, TTL_MS } from '../settings.mjs';
+
+const DEFAULT_POLL_MS = 10;
+const DEFAULTS = `${DEFAULT_POLL_MS} ms, for 10 s`;
+
+async function openPeer(url, { autoPipelining = false } = {}, retryInterval, lockOf) {
+  const library = await import('redis-semaphore');
+  const client = await connect(url, { enableAutoPipelining: autoPipelining });
+  const options = { lockTimeout: TTL_MS, acquireTimeout: Infinity, retryInterval };
+  return {
+    async acquire(key) {
+      const lock = lockOf(library, client, key, options);
+      await lock.acquire();
+      return lock;
+    },
+    release: (lock) => lock.release(),
+    close: () => client.disconnect(),
+  };
+}
 
 export const redisSemaphore = {
   name: 'redis-semaphore',
   kind: 'peer',
   waiting: `polls every ${POLL_MS} ms`,
-  defaults: '10 ms, for 10 s',
-  async open(url, { autoPipelining = false } = {}) {
-    const { Mutex } = await import('redis-semaphore');
-    const client = await connect(url, { enableAutoPipelining: autoPipelining });
-    const options = { lockTimeout: TTL_MS, acquireTimeout: Infinity, retryInterval: POLL_MS };
-    return {
-      async acquire(key) {
-        const mutex = new Mutex(client, key, options);
-        await mutex.acquire();
-        return mutex;
-      },
-      release: (mutex) => mutex.release(),
-      close: () => client.disconnect(),
-    };
-  },
+  defaults: DEFAULTS,
+  open: (url, options) =>
+    openPeer(url, options, POLL_MS, ({ Mutex }, client, key, terms) => new Mutex(client, key, terms)),
 };
+
+const semaphore = (pollMs) => ({
+  name: `redis-semaphore, ${pollMs} ms`,
+  kind: 'peer',
+  waiting: `polls every ${pollMs} ms`,
+  defaults: DEFAULTS,
+  open: (url, options) =>
+    openPeer(url, options, pollMs, ({ Semaphore }, client, key, terms) => new Semaphore(client, key, PERMITS, terms)),
+});
+
+/** As it polls by default, as all others here do, and about as often as a permit comes free. */
+export const redisSemaphores = [DEFAULT_POLL_MS, POLL_MS, 1].map(semaphore);

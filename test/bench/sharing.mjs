@@ -1,0 +1,135 @@
+// Several processes, and several tasks in each, want one lock that some of them may share.
+import { now, sleep } from './clock.mjs';
+import { contend, figuresOf, stuckIn, waitsIn } from './contention.mjs';
+import { open } from './entries/index.mjs';
+import { interleaved, rowsOf, tailOf } from './measure.mjs';
+import { Worker } from './processes.mjs';
+import { startRedis } from './redis.mjs';
+import { drainMsOf, roundsOf } from './settings.mjs';
+
+export const PROCESSES = 4;
+export const TASKS = 10;
+
+const locks = new Map();
+
+/** What the forked processes do. */
+export const ops = {
+  async open(names, url) {
+    for (const name of names) locks.set(name, await open(name, url));
+  },
+  contend(name, { sectionMs, writersPercent, seed, ...plan }) {
+    const random = randomFrom(seed);
+    const wayOf = () => (random() * 100 < writersPercent ? 1 : 0);
+    const section = sectionMs > 0 ? () => sleep(sectionMs) : undefined;
+    return contend(locks.get(name), { ...plan, section, wayOf });
+  },
+};
+
+/** Opens the entries in forked processes. */
+export async function openShared(scenario, entries) {
+  const redis = await startRedis();
+  const workers = Array.from({ length: PROCESSES }, () => new Worker(scenario));
+  const names = entries.map(({ name }) => name);
+  await Promise.all(workers.map((worker) => worker.call('open', names, redis.url)));
+  const close = async () => {
+    await Promise.all(workers.map((worker) => worker.stop()));
+    await redis.stop();
+  };
+  return { workers, entries, close };
+}
+
+/**
+ * Measures the entries in turns.
+ *
+ * @param {Awaited<ReturnType<typeof openShared>>} opened
+ * @param {object} plan
+ * @param {number} plan.sectionMs how long each keeps the lock
+ * @param {number} plan.writersPercent how many of all lock in way 1
+ * @param {Record<string, number>} plan.ways whose waits are told, and their way
+ * @param {(way: number, inside: readonly number[]) => boolean} plan.admits whether one may be inside beside so many of each way
+ */
+export async function measureShared(
+  { workers, entries },
+  { quick, lengthMs, sectionMs, writersPercent, ways, admits },
+) {
+  const seen = new Map(entries.map(({ name }) => [name, []]));
+  const turn = async ({ name }, round) => {
+    const startAt = now() + 30;
+    const stopAt = startAt + lengthMs;
+    const key = `goods:${sectionMs}-${round}`;
+    const plan = { key, tasks: TASKS, startAt, stopAt, drainMs: drainMsOf(quick), sectionMs, writersPercent };
+    const seedOf = (process) => (round + 1) * PROCESSES + process + 1;
+    const records = await Promise.all(
+      workers.map((worker, process) => worker.call('contend', name, { ...plan, seed: seedOf(process) })),
+    );
+    if (round >= 0) seen.get(name).push(records);
+    const { msPerHandOff, commands } = figuresOf(records, stopAt);
+    const figures = { perSecond: 1000 / msPerHandOff, commands, inside: meanInside(records, stopAt) };
+    return { figures, stuck: stuckIn(records) };
+  };
+  const measured = await interleaved({ entries, rounds: roundsOf(quick), turn });
+  const extra = ({ name }) => {
+    const rounds = seen.get(name);
+    const told = Object.entries(ways).map(([of, way]) => [of, tailIn(rounds.flat(), way)]);
+    return { waits: Object.fromEntries(told), exclusion: exclusionIn(rounds, admits) };
+  };
+  return { measured, rows: rowsOf(entries, measured, extra) };
+}
+
+function tailIn(records, way) {
+  const stuck = records.reduce((total, { stuckWay }) => total + stuckWay.filter((one) => one === way).length, 0);
+  return { ...tailOf(waitsIn(records, way)), ...(stuck > 0 ? { stuck } : {}) };
+}
+
+/** How many were inside, on average. */
+function meanInside(records, stopAt) {
+  const from = Math.max(...records.map(({ startedAt }) => startedAt));
+  const total = records.reduce(
+    (sum, { granted, ended }) =>
+      sum + granted.reduce((own, at, i) => own + Math.max(0, Math.min(ended[i], stopAt) - Math.max(at, from)), 0),
+    0,
+  );
+  return total / (stopAt - from);
+}
+
+/**
+ * Who was inside beside somebody it may not be beside. All processes read one clock, after they were granted the lock and before
+ * they give it back: whoever is found inside was.
+ */
+export function exclusionIn(rounds, admits) {
+  let [violations, sections] = [0, 0];
+  for (const records of rounds) {
+    const inside = [0, 0];
+    for (const { way, enters } of eventsOf(records)) {
+      if (enters) {
+        sections += 1;
+        if (!admits(way, inside)) violations += 1;
+      }
+      inside[way] += enters ? 1 : -1;
+    }
+  }
+  return { violations, sections };
+}
+
+/** Who enters and who leaves, in order; at one moment leaving comes first. */
+function eventsOf(records) {
+  const events = records.flatMap(({ way, granted, ended }) =>
+    Array.from(way, (one, i) => [
+      { at: granted[i], way: one, enters: true },
+      { at: ended[i], way: one, enters: false },
+    ]).flat(),
+  );
+  // Whoever does nothing inside is not inside at all.
+  return events.toSorted((a, b) => a.at - b.at || a.enters - b.enters);
+}
+
+/** The same numbers for everyone, from 0 to 1 (mulberry32). */
+function randomFrom(seed) {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
