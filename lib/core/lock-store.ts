@@ -146,7 +146,7 @@ export interface LockState extends HolderInfo {
 
 /** The lock was handed to one who waits in the queue. */
 export interface HandOff extends LockOwnership, GrantedTokens {
-  /** The lease that it starts with, in milliseconds. */
+  /** The lease that it starts with, in milliseconds; 0 if it was not handed over after all, and its owner has to ask why. */
   readonly leaseMs: number;
   /**
    * A moment on the engine's clock that is not later than the grant; undefined if that is not known: then the owner has to

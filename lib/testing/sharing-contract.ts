@@ -198,5 +198,15 @@ export function registerSharingContract(
       await bench.release('ann');
       deepStrictEqual(await bench.handedTo(2), ['cid', 'dot']);
     });
+
+    testQueue('goes past one who waits for another number, and is told to ask', async (bench) => {
+      bench.sharing(2, 'bob', 'dot');
+      bench.sharing(3, 'cid');
+      for (const name of ['ann', 'bob', 'cid', 'dot']) await bench.ask(name);
+      await bench.release('ann');
+      deepStrictEqual(await bench.handedTo(3), ['bob', 'cid', 'dot']);
+      strictEqual(bench.handOffs[1].leaseMs, 0);
+      deepStrictEqual(await bench.ask('cid'), { status: 'differs', permits: 2 });
+    });
   });
 }

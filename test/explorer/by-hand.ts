@@ -30,6 +30,8 @@ const CLAIMS: readonly { readonly holders: readonly string[]; readonly queues: r
       'b:2 b:3*',
       'd:1 b:2*',
       'b:2/2 b:3/2',
+      'b:2/3 b:3/2',
+      'd:1/3 b:2/3 b:3 b:4/2',
       'a:1/2',
     ],
   },
@@ -115,6 +117,7 @@ function run(makeTable: MakeTable, held: readonly Claim[], queue: readonly Claim
   (Reflect.get(table, 'rows') as Map<string, unknown>).set(KEY, row);
   const reply = answerOf(table, request);
   const after = { ...rowOf(table), lastToken: table.lastToken };
-  const listening = queue.map(({ owner }) => owner).filter((owner) => listens(instanceOf(owner)));
+  const owners = [...queue, request.body].map(({ owner }) => owner);
+  const listening = owners.filter((owner) => listens(instanceOf(owner)));
   return { now: 0, before: { holders, queue, lastToken: LAST_TOKEN }, listening, request, reply, after, told };
 }

@@ -20,7 +20,7 @@ export interface ServerState {
 export interface Exchange {
   readonly now: number;
   readonly before: ServerState;
-  /** Those in the queue whose instance was subscribed. */
+  /** Those in the queue whose instance was subscribed, and the asker if its own was. */
   readonly listening: readonly string[];
   readonly request: Request;
   readonly reply: ReplyBody;

@@ -75,6 +75,15 @@ const SCENARIOS: readonly Scenario[] = [
   },
   {
     ...BASE,
+    name: 'one of 2 permits, one of 3 and a writer × 1; one lost message or connection',
+    processes: 3,
+    modes: [2, 3],
+    acquisitions: 1,
+    losses: ['message', 'reset'],
+    settlesWithinMs: 5_000,
+  },
+  {
+    ...BASE,
     name: 'a reader and a writer × 1; everything late once, one lost message, one caller who leaves',
     processes: 2,
     modes: ['shared'],

@@ -150,7 +150,8 @@ class Case {
       fence: String(last),
       told: told.map((one) => {
         const [owner, mode = ''] = this.claimOf(one).split(' ');
-        return `${owner} ${last - one.tokenAge} ${one.tokens} ${one.leaseMs * SCALE} ${mode}`.trim();
+        const token = one.leaseMs === 0 ? 0 : last - one.tokenAge;
+        return `${owner} ${token} ${one.tokens} ${one.leaseMs * SCALE} ${mode}`.trim();
       }),
     };
     const found = {

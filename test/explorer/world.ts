@@ -169,7 +169,8 @@ export class World implements TableWorld {
     this.told = [];
     const { lastToken } = this.table;
     const before = { holders: this.holders.map((holder) => ({ ...holder })), queue: [...this.queue], lastToken };
-    const listening = before.queue.map(({ owner }) => owner).filter((owner) => this.listens(instanceOf(owner)));
+    const owners = [...before.queue, request.body].map(({ owner }) => owner);
+    const listening = owners.filter((owner) => this.listens(instanceOf(owner)));
     const reply = answerOf(this.table, request);
     this.observe({
       now: this.time.now,

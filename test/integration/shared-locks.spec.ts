@@ -117,6 +117,13 @@ describe('where commands are refused', () => {
     expect(await (await here.holder()).release()).toBe(true);
   });
 
+  it('zrem, nobody looks at a dead waiter for ever', async () => {
+    await here.instance().acquire('goods:300', shared);
+    await here.admin.zadd(helperKey(here.key, 'queue'), 1, 'dead:1 *');
+    const locks = here.instance({ redis: await without('zrem') });
+    expect(await locks.acquire('goods:300', shared)).toBeDefined();
+  });
+
   it('those who share nothing need none of them', async () => {
     const redis = await without('zscore', 'zcount', 'zremrangebyscore');
     const [one, other] = [here.instance({ redis }), here.instance({ redis })];

@@ -151,6 +151,19 @@ describe('permits', () => {
     await expect(other).rejects.toThrow(/goods:300 is held as one of 3 permits, and one of 5 was asked for/);
   });
 
+  it('of another number are refused as soon as the queue comes to them, and keep nobody out', async () => {
+    const { locks, neighbour, clock } = faultyLocks();
+    const writer = await locks.acquire('goods:300');
+    const waiting = [3, 5, 3].map((permits) => outcome(neighbour().locks.acquire('goods:300', { permits })));
+    await clock.advance(0);
+    await writer.release();
+    await clock.advance(0);
+    const [one, other, behind] = waiting;
+    expect(other.error).toBeInstanceOf(LockConfigError);
+    for (const { value } of [one, behind]) expect(await value?.release()).toBe(true);
+    expect(await locks.inspect('goods:300')).toBeNull();
+  });
+
   it.each([0, 1.5, -1, Infinity, 2_000_000])('are a whole number: not %s', async (permits) => {
     await expect(faultyLocks().locks.acquire('goods:300', { permits })).rejects.toThrow(/permits is .*; allowed is/);
   });

@@ -29,7 +29,7 @@ export interface LockRow {
   queue: Claim[];
 }
 
-/** A lock that was handed to the first in the queue. */
+/** A lock that was handed to the first in the queue; without a lease if it was not, and the owner has to ask why. */
 export interface HandedOver extends Claim {
   readonly key: string;
   readonly token: number;
@@ -47,6 +47,8 @@ export interface TableWorld {
   /** Tells the owner's instance, if that is possible. */
   tell(handedOver: HandedOver): void;
 }
+
+const NO_GRANT = { token: 0, tokens: 1 };
 
 /**
  * What the token store's scripts do, step by step and in the same order, on a table in memory. `test/explorer` replays
@@ -73,10 +75,8 @@ export class LockTable {
       own.expiresAt = Math.max(own.expiresAt, now + leaseMs);
       return { status: 'granted', token: mode === 'exclusive' ? own.token : this.nextToken(1), tokens: 1 };
     }
-    const other = row.holders.at(0)?.mode;
-    if (typeof other === 'number' && typeof mode === 'number' && other !== mode) {
-      return { status: 'differs', permits: other };
-    }
+    const permits = otherPermits(row, mode);
+    if (permits !== undefined) return { status: 'differs', permits };
     if (queue && !row.queue.some((claim) => claim.owner === owner)) row.queue.push({ owner, mode });
     if (this.handOver(key, row, request, owner) && admits(row, mode)) {
       leave(row, owner);
@@ -150,17 +150,18 @@ export class LockTable {
   }
 
   /**
-   * Gives the key to the first in the queue whose instance listens, and to those behind it who may share it. Answers whether
-   * nobody waits (before the asker) any more.
+   * Gives the key to the first in the queue whose instance listens, and to those behind it who may share it. Whoever wants one of
+   * another number of permits loses its place, and is told to ask. Answers whether nobody waits (before the asker) any more.
    */
   private handOver(key: string, row: LockRow, { handOffMs, tokens }: HandOffTerms, asker?: string): boolean {
     for (let first = row.queue.at(0); first !== undefined; first = row.queue.at(0)) {
-      if (!admits(row, first.mode)) return false;
+      const fits = admits(row, first.mode);
+      if (!fits && otherPermits(row, first.mode) === undefined) return false;
       row.queue.shift();
-      if (first.owner === asker) return true;
+      if (fits && first.owner === asker) return true;
       if (!this.world.listens(instanceOf(first.owner))) continue;
-      const { token, tokens: set } = this.grant(row, first, handOffMs, tokens);
-      this.world.tell({ key, ...first, token, tokens: set, leaseMs: handOffMs });
+      const { token, tokens: set } = fits ? this.grant(row, first, handOffMs, tokens) : NO_GRANT;
+      this.world.tell({ key, ...first, token, tokens: set, leaseMs: fits ? handOffMs : 0 });
     }
     return true;
   }
@@ -193,6 +194,12 @@ function admits({ holders }: LockRow, mode: LockMode): boolean {
   const other = holders.at(0)?.mode;
   if (other === undefined) return true;
   return mode === other && mode !== 'exclusive' && (mode === 'shared' || holders.length < mode);
+}
+
+/** Of how many permits those who hold the lock have one, if one of another number is asked for. */
+function otherPermits({ holders }: LockRow, mode: LockMode): number | undefined {
+  const other = holders.at(0)?.mode;
+  return typeof other === 'number' && typeof mode === 'number' && other !== mode ? other : undefined;
 }
 
 function leave(row: LockRow, owner: string): void {
