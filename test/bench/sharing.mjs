@@ -1,4 +1,5 @@
 // Several processes, and several tasks in each, want one lock that some of them may share.
+import { deepStrictEqual } from 'node:assert';
 import { now, sleep } from './clock.mjs';
 import { contend, figuresOf, stuckIn, waitsIn } from './contention.mjs';
 import { open } from './entries/index.mjs';
@@ -27,6 +28,7 @@ export const ops = {
 
 /** Opens the entries in forked processes. */
 export async function openShared(scenario, entries) {
+  checkExclusion();
   const redis = await startRedis();
   const workers = Array.from({ length: PROCESSES }, () => new Worker(scenario));
   const names = entries.map(({ name }) => name);
@@ -96,7 +98,7 @@ function meanInside(records, stopAt) {
  * Who was inside beside somebody it may not be beside. All processes read one clock, after they were granted the lock and before
  * they give it back: whoever is found inside was.
  */
-export function exclusionIn(rounds, admits) {
+function exclusionIn(rounds, admits) {
   let [violations, sections] = [0, 0];
   for (const records of rounds) {
     const inside = [0, 0];
@@ -111,15 +113,31 @@ export function exclusionIn(rounds, admits) {
   return { violations, sections };
 }
 
+/** Proves that whoever is inside beside somebody it may not be beside is seen, in one process or in two. */
+function checkExclusion() {
+  const record = (...visits) => {
+    const [way, granted, ended] = [0, 1, 2].map((i) => Float64Array.from(visits, (visit) => visit[i]));
+    return { way, granted, ended };
+  };
+  const alone = (way, [readers, writers]) => writers === 0 && (way === 0 || readers === 0);
+  const atMostTwo = (_, [inside]) => inside < 2;
+  // A writer leaves at the moment at which a reader enters; then one comes in beside two readers, and a reader beside it.
+  const rounds = [[record([1, 0, 1], [0, 1, 4], [0, 5.5, 9]), record([0, 2, 8], [1, 3, 6], [1, 7, 7])]];
+  deepStrictEqual(exclusionIn(rounds, alone), { violations: 2, sections: 5 });
+  const three = [record([0, 0, 9], [0, 3, 5]), record([0, 1, 3], [0, 4, 6])];
+  deepStrictEqual(exclusionIn([three, three], atMostTwo), { violations: 2, sections: 8 });
+}
+
 /** Who enters and who leaves, in order; at one moment leaving comes first. */
 function eventsOf(records) {
   const events = records.flatMap(({ way, granted, ended }) =>
-    Array.from(way, (one, i) => [
-      { at: granted[i], way: one, enters: true },
-      { at: ended[i], way: one, enters: false },
-    ]).flat(),
+    Array.from(way, (one, i) => {
+      // In no time at all nobody is beside anybody.
+      if (granted[i] === ended[i]) return [];
+      const enters = { at: granted[i], way: one, enters: true };
+      return [enters, { at: ended[i], way: one, enters: false }];
+    }).flat(),
   );
-  // Whoever does nothing inside is not inside at all.
   return events.toSorted((a, b) => a.at - b.at || a.enters - b.enters);
 }
 
