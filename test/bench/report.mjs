@@ -131,6 +131,9 @@ function notes({ entries }) {
       'that clients send, counted in the client, one by one also where they are pipelined.',
     'A hand-off is from one acquisition to the next, whoever gets it. With nothing to do inside, a library without a queue mostly gives ' +
       'the lock straight back to the task that just released it, which is quick, while the others wait: see that column, p99 and the longest.',
+    'Whoever polls for a permit mostly takes the one that its own process has just given back, which is quick, while others poll in vain: see p50 ' +
+      'beside p99 and the longest. A permit that is handed to the first in the queue is idle until the process of that one has been told and ' +
+      'scheduled, which is slow with more processes than cores. Who shares a lock with us asks for itself: there is no passing on among those of one process.',
     "Overtakes by the server's order are exact. MONITOR shows who joins the queue and who is granted the lock, in the order in which the " +
       'server does it: a process waits from when it joins until it is granted the lock, and is overtaken by each grant meanwhile to one ' +
       'that joined later, or not at all. The acquisitions of other processes before it are counted by their fencing tokens, from the first ' +

@@ -51,7 +51,7 @@ function resultOf(id, sectionMs, lengthMs, { measured, rows }) {
     targets: [
       stated('locks/s ÷ redis-semaphore, whose readers exclude one another', ratio(own, peer, 'perSecond')),
       stated('locks/s ÷ our own exclusive mode', ratio(own, alone, 'perSecond')),
-      target('commands a lock', medianOf(own, 'commands'), '≤', 2.2),
+      target('commands a lock', medianOf(own, 'commands'), '≤', 2.5),
       tail('readers'),
       tail('writers'),
     ],
