@@ -19,7 +19,7 @@ const WIDTH = 960;
 const MARGIN = 16;
 const HEAD = 34;
 const ROW = 20;
-const LABEL = 164;
+const LABEL = 176;
 const VALUE = 62;
 
 const STYLE = `
