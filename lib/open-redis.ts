@@ -1,6 +1,7 @@
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { type Clock, inTime } from './core/clock.js';
 import type { RedisClusterOptions } from './redis-lock.options.js';
+import { sentinelConnector, SILENCE_MS } from './sentinel-connector.js';
 import { isCluster } from './stores/redis/redis-cluster.js';
 import type { RedisClient, RedisSubscriber } from './stores/redis/redis-client.js';
 import type { ReplicaLink } from './stores/token/replica-link.js';
@@ -90,7 +91,8 @@ const LONGEST_RETRY_MS = 500;
 function defaultsFor(redis: RedisOptions, clock: Clock): RedisOptions {
   if (redis.sentinels === undefined) return OURS;
   const retryStrategy = (times: number): number => Math.min(times * 50, LONGEST_RETRY_MS) * (0.5 + clock.random());
-  return { ...OURS, failoverDetector: true, retryStrategy };
+  const Connector = sentinelConnector(clock);
+  return { ...OURS, Connector, failoverDetector: true, sentinelCommandTimeout: SILENCE_MS, retryStrategy };
 }
 
 function isClient(redis: RedisOptions | RedisClient | string): redis is RedisClient {

@@ -5,6 +5,12 @@ import type { RedisServer } from './types.ts';
 const NAME = 'locks';
 const WITHIN_MS = 20_000;
 
+/**
+ * Sentinel connects to a server once a second at most, also when it has just made a master of it. With less than a second it takes
+ * a master that it has not connected to yet for dead, and replaces it again and again, even by one that came back empty.
+ */
+const DOWN_AFTER_MS = 2_000;
+
 interface Size {
   readonly replicas: number;
   /** 0: nobody fails over. */
@@ -153,7 +159,7 @@ export class ReplicaSet {
 function sentinelConfiguration(masterPort: number, quorum: number): string {
   return [
     `sentinel monitor ${NAME} 127.0.0.1 ${masterPort} ${quorum}`,
-    `sentinel down-after-milliseconds ${NAME} 500`,
+    `sentinel down-after-milliseconds ${NAME} ${DOWN_AFTER_MS}`,
     `sentinel failover-timeout ${NAME} 3000`,
     `sentinel parallel-syncs ${NAME} 2`,
     '',
