@@ -42,7 +42,7 @@ async function renewed(lock: Lock): Promise<void> {
   try {
     await eventually('the lock is renewed', answered);
   } catch (late) {
-    throw new Error(String(late), { cause: refusal });
+    throw new Error(`the lock is not renewed: ${String(refusal)}`, { cause: late });
   }
 }
 

@@ -131,6 +131,24 @@ describe('a subscription that leads to another server than the connection that a
     await first.release();
     await (await granted).release();
   });
+
+  it('does not stay with one that takes the connection and hangs', async () => {
+    const { proxy } = await here.way();
+    redirect(proxy, elsewhere.url);
+    elsewhere.pause();
+    try {
+      const locks = here.instance({ redis: here.client(here.server.url, proxy.url), requestTimeoutMs: 100 });
+      const first = await here.holder();
+      const granted = locks.acquire('goods:300');
+      await eventually('it is connected', () => proxy.connectionCount === 1);
+      redirect(proxy, here.server.url);
+      await here.queueOf(1);
+      await first.release();
+      await (await granted).release();
+    } finally {
+      elsewhere.resume();
+    }
+  });
 });
 
 describe('a module that was closed', () => {

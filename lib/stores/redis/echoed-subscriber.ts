@@ -140,22 +140,17 @@ export class EchoedSubscriber {
 
   private watch(subscriber: RedisSubscriber, sendEcho: () => Promise<unknown>): void {
     this.subscriber = subscriber;
-    const ours = (then: () => void) => (): void => {
-      if (this.subscriber === subscriber) then();
+    const on = (event: 'connect' | 'ready' | 'close' | 'end', then: () => void): void => {
+      subscriber.on(event, () => {
+        if (this.subscriber === subscriber) then();
+      });
     };
     subscriber.on('error', () => undefined);
-    subscriber.on(
-      'ready',
-      ours(() => void this.prove(subscriber, sendEcho)),
-    );
-    subscriber.on(
-      'close',
-      ours(() => this.lost()),
-    );
-    subscriber.on(
-      'end',
-      ours(() => this.givenUp()),
-    );
+    // A server that hangs takes connections, and never gets them ready: another one may have its place by now.
+    on('connect', () => this.doubtLater(subscriber));
+    on('ready', () => void this.prove(subscriber, sendEcho));
+    on('close', () => this.lost());
+    on('end', () => this.givenUp());
     subscriber.on('message', (channel, message) => this.heard(channel, message));
     subscriber.connect().catch(() => undefined);
   }
@@ -164,9 +159,7 @@ export class EchoedSubscriber {
   private async prove(subscriber: RedisSubscriber, sendEcho: () => Promise<unknown>): Promise<void> {
     if (this.echoChannel === undefined) return this.link();
     this.state = 'proving';
-    this.doubt?.cancel();
-    const delayMs = Math.min(this.patienceMs * 2 ** this.doubts, LONGEST_DOUBT_MS);
-    this.doubt = this.clock.schedule(delayMs, () => this.unheard(subscriber), true);
+    this.doubtLater(subscriber);
     try {
       await subscriber.subscribe(this.echoChannel);
       await sendEcho();
@@ -174,10 +167,17 @@ export class EchoedSubscriber {
       const { permanent, message } = unavailableBecause(error, 'pub/sub');
       // Anything else comes to an end by itself: the connection's, or the doubt's.
       if (!permanent || this.state !== 'proving') return;
-      this.doubt.cancel();
+      this.doubt?.cancel();
       this.state = 'refused';
       this.listener.refused(message);
     }
+  }
+
+  /** Later from time to time, until an echo is heard. */
+  private doubtLater(subscriber: RedisSubscriber): void {
+    this.doubt?.cancel();
+    const delayMs = Math.min(this.patienceMs * 2 ** this.doubts, LONGEST_DOUBT_MS);
+    this.doubt = this.clock.schedule(delayMs, () => this.unheard(subscriber), true);
   }
 
   private unheard(subscriber: RedisSubscriber): void {

@@ -33,7 +33,7 @@ export interface RedisSubscriber {
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
   ping(): Promise<unknown>;
-  on(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
+  on(event: 'connect' | 'ready' | 'close' | 'end', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'message', listener: (channel: string, message: string) => void): unknown;
   /** Cuts the connection; it comes back if `reconnect` is true. */

@@ -53,7 +53,7 @@ export interface ShardClient extends Omit<RedisSubscriber, 'on'> {
   ssubscribe(channel: string): Promise<unknown>;
   sunsubscribe(channel: string): Promise<unknown>;
   on(
-    event: 'ready' | 'close' | 'end' | 'error' | 'message' | 'smessage' | 'moved',
+    event: 'connect' | 'ready' | 'close' | 'end' | 'error' | 'message' | 'smessage' | 'moved',
     listener: (...args: never[]) => void,
   ): unknown;
 }
@@ -108,7 +108,10 @@ export class ShardSubscriber implements RedisSubscriber {
     return this.client.ping();
   }
 
-  on(event: 'ready' | 'close' | 'end' | 'error' | 'message', listener: (...args: never[]) => void): unknown {
+  on(
+    event: 'connect' | 'ready' | 'close' | 'end' | 'error' | 'message',
+    listener: (...args: never[]) => void,
+  ): unknown {
     if (event === 'message') this.client.on('smessage', listener);
     return this.client.on(event, listener);
   }
