@@ -22,11 +22,20 @@ afterEach(async () => {
 const instance = (options: RedisLockModuleOptions = {}): LockService =>
   running.start({ redis: servers.address, waitMs: 60_000, ...options });
 
+/** As `eventually`; tells how things stand where it does not happen. */
+async function seen(what: string, holds: () => boolean | Promise<boolean>, withinMs?: number): Promise<void> {
+  try {
+    await eventually(what, holds, withinMs);
+  } catch (late) {
+    throw new Error(`${String(late)}\n${await servers.picture()}`, { cause: late });
+  }
+}
+
 const queued = (at: RedisServer, count: number): Promise<void> =>
-  eventually(`${count} wait in the queue`, async () => (await servers.adminOf(at).zcard(`${key}|queue`)) === count);
+  seen(`${count} wait in the queue`, async () => (await servers.adminOf(at).zcard(`${key}|queue`)) === count);
 
 const isFree = (at: RedisServer): Promise<void> =>
-  eventually('nothing is left locked', async () => (await servers.adminOf(at).exists(key, `${key}|queue`)) === 0);
+  seen('nothing is left locked', async () => (await servers.adminOf(at).exists(key, `${key}|queue`)) === 0);
 
 /** Waits until the server that is the master by now has renewed it. */
 async function renewed(lock: Lock): Promise<void> {
@@ -40,9 +49,9 @@ async function renewed(lock: Lock): Promise<void> {
       },
     );
   try {
-    await eventually('the lock is renewed', answered);
+    await seen('the lock is renewed', answered);
   } catch (late) {
-    throw new Error(`the lock is not renewed: ${String(refusal)}`, { cause: late });
+    throw new Error(`${String(late)}\n${String(refusal)}`, { cause: late });
   }
 }
 
@@ -65,7 +74,7 @@ describe('with Sentinel', () => {
     await queued(master, 1);
     const heard = async (): Promise<boolean> =>
       ((await servers.adminOf(master).pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length === 1;
-    await eventually('the waiter listens there', heard);
+    await seen('the waiter listens there', heard);
     const from = performance.now();
     expect(await lock.release()).toBe(true);
     const next = await granted;
@@ -86,7 +95,7 @@ describe('with Sentinel', () => {
     const next = await instance().acquire('goods:300');
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
     expect(lock.fencingToken).toBeGreaterThan(before);
-    await eventually('its signal aborts', () => lock.signal.aborted);
+    await seen('its signal aborts', () => lock.signal.aborted);
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
     expect(await lock.release()).toBe(false);
     next.assertHeld();
@@ -134,7 +143,7 @@ describe('with Sentinel', () => {
     const master = await servers.failOver();
     await before.restart();
     // Sentinel waits for eight seconds, and for its next look, before it believes that.
-    await eventually(
+    await seen(
       'it is a replica',
       async () => (await servers.adminOf(before).info('replication')).includes('role:slave'),
       60_000,
@@ -186,10 +195,10 @@ describe('with Sentinel', () => {
       }
     };
     const working = both.flatMap((locks) => [work(locks), work(locks)]);
-    await eventually('they work', () => tokens.length > 50);
+    await seen('they work', () => tokens.length > 50);
     const master = await servers.failOver();
     const done = tokens.length;
-    await eventually('they go on', () => tokens.length > done + 50, 20_000);
+    await seen('they go on', () => tokens.length > done + 50, 20_000);
     ending.abort();
     await Promise.all(working);
     await isFree(master);

@@ -4,6 +4,8 @@ import type { RedisServer } from './types.ts';
 
 const NAME = 'locks';
 const WITHIN_MS = 20_000;
+/** Whoever is asked how things stand answers at once, or not at all. */
+const ANSWER_MS = 500;
 
 /**
  * Sentinel connects to a server once a second at most, also when it has just made a master of it. With less than a second it takes
@@ -118,6 +120,15 @@ export class ReplicaSet {
     return this.replicated(key);
   }
 
+  /** What each of them says by now, for whoever wonders why something did not happen. */
+  async picture(): Promise<string> {
+    const lines = [
+      ...this.servers.map((server) => this.said(server, serverPicture)),
+      ...this.sentinels.map((sentinel) => this.said(sentinel, sentinelPicture)),
+    ];
+    return (await Promise.all(lines)).join('\n');
+  }
+
   async close(): Promise<void> {
     for (const admin of this.admins.values()) admin.disconnect();
     for (const server of [...this.servers, ...this.sentinels]) if (server.pid !== undefined) server.resume();
@@ -146,6 +157,12 @@ export class ReplicaSet {
     }
   }
 
+  private async said(server: RedisServer, told: (admin: Redis) => Promise<string>): Promise<string> {
+    const silence = pause(ANSWER_MS).then(() => 'says nothing');
+    const answer = server.pid === undefined ? 'is dead' : await Promise.race([told(this.adminOf(server)), silence]);
+    return `${server.port}: ${answer}`;
+  }
+
   private replication(server: RedisServer): Promise<string> {
     return this.adminOf(server).info('replication');
   }
@@ -166,8 +183,25 @@ function sentinelConfiguration(masterPort: number, quorum: number): string {
   ].join('\n');
 }
 
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 20));
+async function serverPicture(admin: Redis): Promise<string> {
+  const [role, channels, clients] = await Promise.all([
+    admin.info('replication'),
+    admin.pubsub('CHANNELS', 'nestjs-redis-lock:*'),
+    admin.client('LIST'),
+  ]);
+  const [, is] = /^role:(\w+)/m.exec(role) ?? [];
+  const names = [...String(clients).matchAll(/ name=(nestjs-redis-lock\S*)/g)].map(([, name]) => name);
+  return `${is}; channels: ${String(channels)}; clients: ${names.join()}`;
+}
+
+async function sentinelPicture(admin: Redis): Promise<string> {
+  const master = (await admin.call('SENTINEL', 'MASTER', NAME)) as string[];
+  const [port, flags, epoch] = ['port', 'flags', 'config-epoch'].map((name) => master[master.indexOf(name) + 1]);
+  return `a Sentinel; master: ${port} (${flags}), epoch ${epoch}`;
+}
+
+function pause(ms = 20): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
