@@ -1,5 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Lock, LockService } from 'nestjs-redis-lock';
+import { SystemClock } from '../../lib/core/clock.js';
+import { sentinelConnector } from '../../lib/sentinel-connector.js';
 import { RedisProxy } from '../support/proxy.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
@@ -101,5 +103,27 @@ describe('a connection that Sentinels lead to the master', () => {
     await eventually('it is connected', () => mute.connectionCount === 1);
     delete natMap[`127.0.0.1:${master.port}`];
     await locks.using('goods:300', () => undefined);
+  });
+
+  it('puts away what listened for failovers once, not at each attempt to connect', async () => {
+    const [master] = servers.servers;
+    const natMap: Record<string, { host: string; port: number }> = {};
+    const connector = new (sentinelConnector(new SystemClock())!)({
+      ...servers.address,
+      natMap,
+      sentinelRetryStrategy: () => 10,
+    });
+    const putAway = jest.spyOn(connector, 'disconnect');
+    const attempt = async (event: 'connect' | 'close'): Promise<void> => {
+      const stream = await connector.connect(() => undefined);
+      stream.on('error', () => undefined);
+      await new Promise((resolve) => stream.once(event, resolve));
+      stream.destroy();
+    };
+    await attempt('connect');
+    // Nobody listens there.
+    natMap[`127.0.0.1:${master.port}`] = { host: '127.0.0.1', port: 1 };
+    for (let i = 0; i < 3; i++) await attempt('close');
+    expect(putAway).toHaveBeenCalledTimes(1);
   });
 });
