@@ -2,6 +2,7 @@ import { Logger } from '@nestjs/common';
 import { type Clock, SystemClock } from './core/clock.js';
 import { LockConfigError } from './core/errors.js';
 import { LockEngine } from './core/lock-engine.js';
+import { modesOf } from './core/lock-mode.js';
 import type { LockStore } from './core/lock-store.js';
 import { createKeyFactory } from './core/resource-key.js';
 import { LockService } from './lock.service.js';
@@ -92,7 +93,7 @@ function checkStore({ capabilities }: LockStore, { ttlMs, replicas }: ResolvedOp
   if (replicas !== undefined && !capabilities.replicas) {
     throw new LockConfigError('replicas: this store does not wait for them; allowed is the store token().');
   }
-  if (!capabilities.modes.includes('exclusive')) {
+  if (!modesOf(capabilities).includes('exclusive')) {
     throw new LockConfigError('store: it has no exclusive mode; allowed is a store that has.');
   }
   if (ttlMs < capabilities.resolutionMs || ttlMs % capabilities.resolutionMs !== 0) {

@@ -9,7 +9,7 @@ import { Gates } from './gates.js';
 import type { Grant } from './grant.js';
 import { heldAround, runOutside } from './held-locks.js';
 import { Lock, type LockKeeper } from './lock.js';
-import { kindOf } from './lock-mode.js';
+import { kindOf, modesOf } from './lock-mode.js';
 import type { ExtendReply, LockState, LockStore } from './lock-store.js';
 import { PooledClock } from './pooled-clock.js';
 import { closed, impossible, notCovered, notExtended, unavailable } from './refusal.js';
@@ -179,8 +179,8 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   }
 
   private checkMode({ resource }: Target, { mode }: EngineTerms): void {
-    const { modes } = this.store.capabilities;
-    if (!modes.includes(kindOf(mode))) throw impossible(resource, mode, modes);
+    const { capabilities } = this.store;
+    if (!modesOf(capabilities).includes(kindOf(mode))) throw impossible(resource, mode, capabilities);
   }
 
   private isOurs(lock: Lock): boolean {

@@ -7,6 +7,15 @@ export type LockMode = 'exclusive' | 'shared' | number;
 /** What kinds of modes there are; a number of permits is `counted`. */
 export type LockModeKind = 'exclusive' | 'shared' | 'counted';
 
+/** The modes that a store can lock in, by what it declares. */
+export function modesOf({
+  modes = ['exclusive'],
+}: {
+  readonly modes?: readonly LockModeKind[];
+}): readonly LockModeKind[] {
+  return modes;
+}
+
 /** The kind of a mode. */
 export function kindOf(mode: LockMode): LockModeKind {
   return typeof mode === 'number' ? 'counted' : mode;

@@ -17,6 +17,8 @@ export interface RetryPace {
 
 /** What a store can do. Asking for more is a `LockConfigError` at start, never ignored. */
 export interface StoreCapabilities {
+  /** What errors call it, `token()`; "this store" by default. */
+  readonly name?: string;
   /** Keeps waiters in order and hands a released lock to the next one; without it the engine asks again by itself. */
   readonly queue: boolean;
   /** How the engine asks again by itself, where that is given: 10 to 200 ms apart, as long as anybody waits, by default. */
@@ -27,8 +29,8 @@ export interface StoreCapabilities {
   readonly idempotentAsk: boolean;
   /** Waits for replicas where the module's `replicas` option asks for it; false by default. */
   readonly replicas?: boolean;
-  /** The modes it can lock in. */
-  readonly modes: readonly LockModeKind[];
+  /** The modes it can lock in; `exclusive` alone by default. */
+  readonly modes?: readonly LockModeKind[];
   /** The most keys it locks in one request. */
   readonly maxKeys: number;
   /** The coarseness of its leases in milliseconds: one is kept to a multiple of it, and up to two of it longer than asked for. */

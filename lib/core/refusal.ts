@@ -8,7 +8,8 @@ import {
   LockUnavailableError,
   messageOf,
 } from './errors.js';
-import type { ExtendReply, LockMode, LockModeKind, PermitsDiffer } from './lock-store.js';
+import { modesOf } from './lock-mode.js';
+import type { ExtendReply, LockMode, PermitsDiffer, StoreCapabilities } from './lock-store.js';
 
 /** What the store said last of a key. */
 export type LastWord =
@@ -86,10 +87,15 @@ export function notCovered(resource: string, held: LockMode, wanted: LockMode): 
 }
 
 /** The store has no such mode. */
-export function impossible(resource: string, mode: LockMode, modes: readonly LockModeKind[]): LockConfigError {
+export function impossible(resource: string, mode: LockMode, capabilities: StoreCapabilities): LockConfigError {
+  return new LockConfigError(`${lackOf(capabilities, mode)}.`, { resource });
+}
+
+/** What a store cannot do that is asked for by a mode it does not have, and what it can. */
+export function lackOf(capabilities: StoreCapabilities, mode: LockMode): string {
+  const { name = 'this store' } = capabilities;
   const [option, wanted] = typeof mode === 'number' ? ['permits', 'with permits'] : ['mode', mode];
-  const message = `${option}: this store does not lock ${wanted}; allowed is ${modes.join(' or ')}.`;
-  return new LockConfigError(message, { resource });
+  return `${option}: ${name} does not lock ${wanted}; allowed is ${modesOf(capabilities).join(' or ')}`;
 }
 
 function shown(mode: LockMode): string {

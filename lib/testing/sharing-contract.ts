@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import type { LockModeKind } from '../core/lock-store.js';
+import { type LockModeKind, modesOf } from '../core/lock-mode.js';
 import { type BenchTest, DEAD, LONG_MS } from './store-bench.js';
 
 /** The tests that every store has to pass for the modes it can lock in: others pass them by saying that they cannot. */
@@ -11,7 +11,7 @@ export function registerSharingContract(
     (kind: LockModeKind): BenchTest =>
     (name, body) =>
       register(name, async (bench) => {
-        if (bench.under.store.capabilities.modes.includes(kind)) await body(bench);
+        if (modesOf(bench.under.store.capabilities).includes(kind)) await body(bench);
       });
   const queued =
     (kind: LockModeKind): BenchTest =>

@@ -174,14 +174,27 @@ describe('permits', () => {
   });
 });
 
-it('a store that cannot lock so is not asked', async () => {
-  const { locks, store } = faultyLocks();
-  const plain = Object.create(store, {
-    capabilities: { value: { ...store.capabilities, modes: ['exclusive'] } },
-  }) as LockStore;
-  const without = createTestLocks({ clock: new ManualClock(), store: plain });
-  await expect(without.acquire('goods:300', shared)).rejects.toThrow(
-    new LockConfigError('mode: this store does not lock shared; allowed is exclusive.', { resource: 'goods:300' }),
-  );
-  expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
+describe('a store that cannot lock so', () => {
+  const locksOn = (declared: Partial<LockStore['capabilities']>) => {
+    const { locks, store } = faultyLocks();
+    const less = { ...store.capabilities, ...declared };
+    const plain = Object.create(store, { capabilities: { value: less } }) as LockStore;
+    return { locks, without: createTestLocks({ clock: new ManualClock(), store: plain }) };
+  };
+
+  it('is not asked, and the error names it', async () => {
+    const { locks, without } = locksOn({ name: 'plain()', modes: ['exclusive'] });
+    await expect(without.acquire('goods:300', shared)).rejects.toThrow(
+      new LockConfigError('mode: plain() does not lock shared; allowed is exclusive.', { resource: 'goods:300' }),
+    );
+    expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
+  });
+
+  it('need not say so: one that declares no modes locks exclusively', async () => {
+    const { without } = locksOn({ name: undefined, modes: undefined });
+    await expect(without.acquire('goods:300', { permits: 2 })).rejects.toThrow(
+      'permits: this store does not lock with permits; allowed is exclusive.',
+    );
+    expect(await without.tryAcquire('goods:300')).not.toBeNull();
+  });
 });

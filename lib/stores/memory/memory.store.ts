@@ -31,6 +31,7 @@ export function memory(): StoreFactory {
  */
 export class MemoryStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
+    name: 'memory()',
     queue: true,
     fencing: true,
     idempotentAsk: true,

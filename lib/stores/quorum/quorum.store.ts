@@ -59,6 +59,7 @@ export function quorum(nodes: readonly NodeAddress[], options: QuorumOptions = {
 
 class QuorumStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
+    name: 'quorum()',
     queue: false,
     fencing: true,
     idempotentAsk: true,

@@ -72,6 +72,7 @@ class RedissonStore implements LockStore {
     }
     this.courtesy = new Courtesy(context.clock, context.requestTimeoutMs);
     this.capabilities = {
+      name: 'redisson()',
       queue: false,
       fencing,
       idempotentAsk: true,

@@ -79,6 +79,7 @@ class TimestampStore implements LockStore {
       ? new TimestampScripts(this.connection, this.time, clock, requestTimeoutMs)
       : new TimestampPlain(this.connection, this.commands, this.time, clock, requestTimeoutMs);
     this.capabilities = {
+      name: 'timestamp()',
       queue: false,
       retry,
       fencing: false,

@@ -60,6 +60,7 @@ export function token(): StoreFactory {
 
 class TokenStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
+    name: 'token()',
     queue: true,
     fencing: true,
     idempotentAsk: true,
