@@ -30,9 +30,7 @@ if held then
   return { 2, token, now }
 end
 
-local last = tonumber(redis.call('GET', KEYS[2]) or '0')
-local first = math.max(last + 1, tonumber(now), tonumber(ARGV[6]))
-local token = string.format('%.0f', first)
-redis.call('SET', KEYS[2], string.format('%.0f', first + ARGV[5] - 1), 'EX', '86400')
+--- @include quorum-tokens
+local token = setAside(ARGV[5], ARGV[6], now)
 redis.call('SET', KEYS[1], ours .. ARGV[2] .. ' ' .. token, 'PX', ARGV[3])
 return { 1, token, now }

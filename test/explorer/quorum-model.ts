@@ -4,6 +4,7 @@ import { ManualClock } from 'nestjs-redis-lock/testing';
 import type { Clock, Timer } from '../../lib/core/clock.js';
 import { luaScripts } from '../../lib/lua/index.js';
 import type { RedisClient, RedisPipeline } from '../../lib/stores/redis/redis-client.js';
+import { SHARERS_TWINS } from './quorum-sharers.js';
 
 /** The time of the whole model, with chance from a seed. */
 export class RandomClock extends ManualClock {
@@ -63,7 +64,9 @@ interface Script {
   readonly keys: number;
   readonly lua: string;
 }
-type Twin = (node: ModelNode, keys: readonly string[], args: readonly string[]) => Reply;
+/** What a script does. */
+export type Twin = (node: ModelNode, keys: readonly string[], args: readonly string[]) => Reply;
+export type TwinOf = readonly [script: Script, twin: Twin];
 
 /** One master, with what its scripts need. */
 export class ModelNode {
@@ -80,6 +83,11 @@ export class ModelNode {
 
   get micros(): number {
     return Math.floor((this.world.wallTime() + this.aheadMs) * 1000);
+  }
+
+  /** What leases are measured by. */
+  get now(): number {
+    return this.world.now();
   }
 
   get(key: string): Entry | undefined {
@@ -113,12 +121,19 @@ export class ModelNode {
   raise(key: string, last: number): void {
     this.fences.set(key, Math.max(this.fence(key), last));
   }
+
+  /** Sets tokens aside; answers the first. */
+  setAside(key: string, tokens: number, proposed: number): number {
+    const first = Math.max(this.fence(key) + 1, this.micros, proposed);
+    this.raise(key, first + tokens - 1);
+    return first;
+  }
 }
 
 const isOf = ({ value }: Entry, owner: string): boolean => value.startsWith(`${owner} `);
 
 /** The scripts, step by step. */
-const TWINS: readonly (readonly [Script, Twin])[] = [
+const TWINS: readonly TwinOf[] = [
   [
     luaScripts.quorumAsk,
     (node, [key, fence], [owner, round, lease, deadline, tokens, proposed]) => {
@@ -132,8 +147,7 @@ const TWINS: readonly (readonly [Script, Twin])[] = [
         node.lengthen(key, `${owner} ${round} ${token}`, Number(lease));
         return [2, token, now];
       }
-      const first = Math.max(node.fence(fence) + 1, node.micros, Number(proposed));
-      node.raise(fence, first + Number(tokens) - 1);
+      const first = node.setAside(fence, Number(tokens), Number(proposed));
       node.set(key, `${owner} ${round} ${first}`, Number(lease));
       return [1, String(first), now];
     },
@@ -182,7 +196,7 @@ const TWINS: readonly (readonly [Script, Twin])[] = [
 
 const digestOf = (lua: string): string => createHash('sha1').update(lua).digest('hex');
 
-const twins = new Map(TWINS.map(([{ lua }, twin]) => [digestOf(lua), twin]));
+const twins = new Map([...TWINS, ...SHARERS_TWINS].map(([{ lua }, twin]) => [digestOf(lua), twin]));
 
 interface Command {
   readonly run: (node: ModelNode) => Reply;

@@ -4,6 +4,8 @@ import { LockRuntime } from '../../lib/lock-runtime.js';
 import { randomFrom } from '../support/random.js';
 import { ModelClient, ModelNode, ProcessClock, RandomClock } from './quorum-model.js';
 
+type Mode = 'exclusive' | 'shared';
+
 /** One module instance. */
 interface Process {
   readonly clock: ProcessClock;
@@ -14,14 +16,18 @@ interface Process {
 
 /** Some processes that contend for a lock on some masters, while whatever chance wants happens to them and between them. */
 export class QuorumRun {
-  /** What must not happen: two holders, a token that does not rise. */
+  /** What must not happen: one who has the lock alone beside anyone, a token that does not rise. */
   readonly violations: string[] = [];
   grants = 0;
+  /** How often the lock was shared. */
+  together = 0;
   private readonly world: RandomClock;
   private readonly nodes: readonly ModelNode[];
   private readonly processes: readonly Process[];
-  private readonly held = new Set<Lock>();
+  private readonly held = new Map<Lock, Mode>();
+  /** The highest of all, and of those who had the lock alone. */
   private lastToken = 0;
+  private lastTokenAlone = 0;
   private over = false;
 
   constructor(seed: number, nodes: number, processes: number) {
@@ -45,7 +51,7 @@ export class QuorumRun {
   /** Takes the lock once more in each process, where nothing stands in the way any more. */
   async visitAll(): Promise<void> {
     for (const { locks } of this.processes) {
-      const visit = locks.using('goods:300', { waitMs: 2_000 }, (lock) => this.entered(lock));
+      const visit = locks.using('goods:300', { waitMs: 2_000 }, (lock) => this.entered(lock, 'exclusive', 0));
       await this.world.advance(3_000);
       await visit;
     }
@@ -76,10 +82,12 @@ export class QuorumRun {
     const pause = (most: number): Promise<void> =>
       new Promise((resolve) => clock.schedule(this.world.upTo(most), resolve));
     while (!this.over) {
-      const terms = { ttlMs: this.pick([150, 400, 2_000]), waitMs: this.pick([0, 100, 1_000]) };
+      const mode = this.pick<Mode>(['exclusive', 'shared', 'shared']);
+      const terms = { mode, ttlMs: this.pick([150, 400, 2_000]), waitMs: this.pick([0, 100, 1_000]) };
+      const before = this.lastToken;
       const lock = await locks.acquire('goods:300', terms).catch(() => undefined);
       if (lock !== undefined) {
-        this.entered(lock);
+        this.entered(lock, mode, before);
         await pause(500);
         this.held.delete(lock);
         await lock.release().catch(() => false);
@@ -88,15 +96,22 @@ export class QuorumRun {
     }
   }
 
-  private entered(lock: Lock): void {
+  /** @param before the highest token when it was asked for. */
+  private entered(lock: Lock, mode: Mode, before: number): void {
+    const { fencingToken } = lock;
+    const sharing = mode === 'shared';
     this.grants += 1;
-    for (const { fencingToken, expiresInMs, signal } of this.held) {
-      if (expiresInMs > 0 && !signal.aborted)
-        this.violations.push(`${lock.fencingToken} enters, ${fencingToken} holds for another ${expiresInMs} ms`);
+    for (const [{ fencingToken: other, expiresInMs, signal }, held] of this.held) {
+      if (expiresInMs <= 0 || signal.aborted) continue;
+      if (sharing && held === 'shared') this.together += 1;
+      else this.violations.push(`${mode} ${fencingToken} enters, ${held} ${other} holds for another ${expiresInMs} ms`);
     }
-    if (lock.fencingToken <= this.lastToken) this.violations.push(`${lock.fencingToken} after ${this.lastToken}`);
-    this.lastToken = lock.fencingToken;
-    this.held.add(lock);
+    // Those who share it beside one another come in no order.
+    const last = sharing ? Math.max(before, this.lastTokenAlone) : this.lastToken;
+    if (fencingToken <= last) this.violations.push(`${mode} ${fencingToken} after ${last}`);
+    this.lastToken = Math.max(this.lastToken, fencingToken);
+    if (!sharing) this.lastTokenAlone = fencingToken;
+    this.held.set(lock, mode);
   }
 
   private fail(): void {

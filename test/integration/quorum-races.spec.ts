@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { luaScripts } from '../../lib/lua/index.js';
-import { healScript } from '../../lib/stores/quorum/quorum-scripts.js';
+import { scriptsFor } from '../../lib/stores/quorum/quorum-scripts.js';
 import { Masters } from '../support/masters.js';
 import { eventually } from '../support/redis-locks.js';
 
@@ -232,7 +232,7 @@ describe('a master that has lost a lock', () => {
     way.observer = (direction, chunk) => {
       if (direction !== 'requests') return;
       if (chunk.includes(luaScripts.quorumHeal.lua)) healedLate = true;
-      if (!chunk.includes(healScript.digest)) return;
+      if (!chunk.includes(scriptsFor('exclusive').heal.digest)) return;
       healing = true;
       way.hold('replies');
     };

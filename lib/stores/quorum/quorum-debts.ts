@@ -1,6 +1,9 @@
+import type { LockMode } from '../../core/lock-store.js';
+
 /** An end that a node has to hear of. */
 export interface NodeRelease {
   readonly key: string;
+  readonly mode: LockMode;
   /** The owner, alone or with the only round that is meant. */
   readonly owner: string;
   /** Keeps the lock closed until then; 0 ends it now. */

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.js';
 import { LockUnavailableError } from '../../core/errors.js';
-import type { LockOwnership } from '../../core/lock-store.js';
+import type { ExtendRequest, LockMode, LockOwnership } from '../../core/lock-store.js';
 import { fenceKey } from '../../core/resource-key.js';
 import type { RedisClient } from '../redis/redis-client.js';
 import { RedisConnection } from '../redis/redis-connection.js';
@@ -8,16 +8,12 @@ import { unavailableBecause } from '../redis/redis-errors.js';
 import { wholeMs } from '../redis/redis-script.js';
 import { Debts, type NodeRelease } from './quorum-debts.js';
 import {
-  askScript,
-  extendScript,
-  healScript,
   inspectScript,
   type NodeAnswer,
   type NodeLock,
   type NodeRenewal,
   type NodeVote,
-  releaseScript,
-  settleScript,
+  scriptsFor,
 } from './quorum-scripts.js';
 import { Unanswered } from './quorum-unanswered.js';
 
@@ -116,57 +112,60 @@ export class QuorumNode {
   }
 
   /** Writes a token back that others gave, and closes all up to `last`; false if the lock is not that round's any more. */
-  settle(key: string, round: string, token: number, last: number): Promise<boolean> {
-    return this.sent(settleScript.run(this.connection, [key, fenceKey(key)], [round, String(token), String(last)]));
+  settle({ keys: [key], mode }: NodeAsk, round: string, token: number, last: number): Promise<boolean> {
+    const args = [round, String(token), String(last)];
+    return this.sent(scriptsFor(mode).settle.run(this.connection, [key, fenceKey(key)], args));
   }
 
   /** Releases, at the latest when it is back. Rejects if it cannot be told now. */
   async release(release: NodeRelease): Promise<boolean> {
-    const { key, owner, keepUntil } = release;
+    const { key, mode, owner, keepUntil } = release;
     const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
     try {
       this.demandReady();
-      return await this.sent(releaseScript.run(this.connection, [key], [owner, String(keepMs)]));
+      return await this.sent(scriptsFor(mode).release.run(this.connection, [key], [owner, String(keepMs)]));
     } catch (error) {
       if (!(error as LockUnavailableError).permanent) this.debts.add(release);
       throw error;
     }
   }
 
-  /** Renews many in one pipeline; an answer, or an error, for each. */
-  async extend(
-    requests: readonly (LockOwnership & { readonly leaseMs: number })[],
-  ): Promise<readonly (NodeRenewal | Error)[]> {
+  /** Renews many, those of each mode in one pipeline; an answer, or an error, for each. */
+  async extend(requests: readonly ExtendRequest[]): Promise<readonly (NodeRenewal | Error)[]> {
     this.demandReady();
-    const calls = requests.map(({ keys: [key], owner, leaseMs }) => ({
-      keys: [key, fenceKey(key)],
-      args: [owner, wholeMs(leaseMs)],
-    }));
-    return this.sent(extendScript.runAll(this.connection, calls));
+    const renewed = new Map<LockMode, (NodeRenewal | Error)[]>();
+    const renew = async (mode: LockMode): Promise<void> => {
+      const calls = requests.filter((request) => request.mode === mode).map(callOf);
+      renewed.set(mode, await scriptsFor(mode).extend.runAll(this.connection, calls));
+    };
+    const modes = new Set(requests.map(({ mode }) => mode));
+    await this.sent(Promise.all([...modes].map(renew)));
+    return requests.map(({ mode }) => renewed.get(mode)?.shift() as NodeRenewal | Error);
   }
 
   /** Gives a lock back that it has lost; false if somebody has it, or `until` was over before that arrived. */
-  async heal(key: string, value: string, fence: number, leaseMs: number, until: number): Promise<boolean> {
+  async heal({ keys, mode, leaseMs }: ExtendRequest, value: string, fence: number, until: number): Promise<boolean> {
+    const [key] = keys;
     const deadline = this.microsAt(until);
     if (deadline === undefined) return false;
     const args = [value, String(fence), wholeMs(leaseMs), String(deadline)];
-    return this.sent(healScript.run(this.connection, [key, fenceKey(key)], args));
+    return this.sent(scriptsFor(mode).heal.run(this.connection, [key, fenceKey(key)], args));
   }
 
-  async inspect(key: string): Promise<NodeLock | null> {
+  async inspect(key: string): Promise<readonly NodeLock[]> {
     this.demandReady();
     return this.sent(inspectScript.run(this.connection, [key], []));
   }
 
   private async askOnce(ask: NodeAsk, leaves: () => boolean): Promise<NodeAnswer> {
-    const { keys, owner, round, leaseMs, tokens, proposedToken, expiresAt } = ask;
+    const { keys, mode, owner, round, leaseMs, tokens, proposedToken, expiresAt } = ask;
     const [key] = keys;
     const deadline = this.microsAt(expiresAt);
     const sentAt = this.clock.now();
     if (deadline === undefined || sentAt >= expiresAt || !leaves()) return { status: 'late', now: 0 };
     const terms = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposedToken)];
     const args = [owner, String(round), ...terms];
-    const answer = await this.sent(askScript.run(this.connection, [key, fenceKey(key)], args));
+    const answer = await this.sent(scriptsFor(mode).ask.run(this.connection, [key, fenceKey(key)], args));
     this.connection.heard(answer.now, sentAt);
     return answer;
   }
@@ -205,4 +204,8 @@ export class QuorumNode {
   failure(error: unknown): LockUnavailableError {
     return error instanceof LockUnavailableError ? error : unavailableBecause(error, `a request to ${this.name}`);
   }
+}
+
+function callOf({ keys: [key], owner, leaseMs }: ExtendRequest) {
+  return { keys: [key, fenceKey(key)], args: [owner, wholeMs(leaseMs)] };
 }

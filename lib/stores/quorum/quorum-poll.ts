@@ -1,4 +1,4 @@
-import type { HolderInfo } from '../../core/lock-store.js';
+import type { HolderInfo, LockState } from '../../core/lock-store.js';
 import type { QuorumNode } from './quorum-node.js';
 import { noMajority, type Outcome } from './quorum-refusal.js';
 import type { NodeLock } from './quorum-scripts.js';
@@ -42,20 +42,36 @@ export function poll<Answer, Result>(
   });
 }
 
-/** Who holds a lock that nodes were looked at for: whoever has a majority, or may have one among those that are silent. */
-export function holderOf(vote: Vote, locks: readonly (NodeLock | null)[]): HolderInfo | null | undefined {
+/**
+ * Who holds a lock that nodes were looked at for: whoever has a majority, or may have one among those that are silent. Of those
+ * who share it, all; that is told when nobody can join them any more.
+ */
+export function holderOf(vote: Vote, answers: readonly (readonly NodeLock[])[]): LockState | null | undefined {
+  const missing = vote.count(undefined);
+  const unheard = missing + vote.count('silent');
+  const possible = holdsIn(answers).filter(({ length }) => length + unheard >= vote.majority);
+  if (possible.length === 0) return vote.reached ? null : undefined;
+  const certain = possible.filter(({ length }) => length >= vote.majority);
+  const isAll = certain.length === possible.length || missing === 0 || certain[0]?.[0].mode === 'exclusive';
+  if (certain.length > 0 && isAll) return stateOf(certain, vote.majority);
+  return vote.complete && vote.reached ? stateOf(possible, vote.majority) : undefined;
+}
+
+/** What nodes have of each owner, who has the most of them first. */
+function holdsIn(answers: readonly (readonly NodeLock[])[]): readonly (readonly NodeLock[])[] {
   const perOwner = new Map<string, NodeLock[]>();
-  for (const lock of locks) if (lock !== null) perOwner.set(lock.owner, [...(perOwner.get(lock.owner) ?? []), lock]);
-  const [strongest = []] = [...perOwner.values()].toSorted((one, other) => other.length - one.length);
-  const silent = vote.count('silent');
-  if (strongest.length + silent + vote.count(undefined) < vote.majority) return vote.reached ? null : undefined;
-  const certain = strongest.length >= vote.majority;
-  return certain || (vote.complete && vote.reached) ? infoOf(strongest, vote.majority) : undefined;
+  for (const lock of answers.flat()) perOwner.set(lock.owner, [...(perOwner.get(lock.owner) ?? []), lock]);
+  return [...perOwner.values()].toSorted((one, other) => other.length - one.length);
+}
+
+function stateOf([first, ...rest]: readonly (readonly NodeLock[])[], majority: number): LockState {
+  const [{ mode }] = first;
+  const others = mode === 'shared' ? rest.filter(([other]) => other.mode === mode) : [];
+  return { ...infoOf(first, majority), mode, others: others.map((locks) => infoOf(locks, majority)) };
 }
 
 /** Its lease lasts as long as it has a majority. */
-function infoOf(locks: readonly NodeLock[], majority: number): HolderInfo | null {
-  if (locks.length === 0) return null;
+function infoOf(locks: readonly NodeLock[], majority: number): HolderInfo {
   const leases = locks.map(({ remainingMs }) => remainingMs).toSorted((one, other) => other - one);
   const tokens = locks.flatMap(({ token }) => token ?? []);
   return {

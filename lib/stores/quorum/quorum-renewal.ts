@@ -105,12 +105,12 @@ export class Renewal {
   }
 
   private async heal(node: QuorumNode, { request, value, fence }: Renewed): Promise<void> {
-    const { keys, owner, leaseMs } = request;
+    const { keys, mode, owner, leaseMs } = request;
     if (!this.holders.has(owner)) return;
-    const healed = await node.heal(keys[0], value, fence, leaseMs, this.until).catch(() => false);
+    const healed = await node.heal(request, value, fence, this.until).catch(() => false);
     // A script that the node had forgotten is sent again, behind the release.
     if (!healed || this.holders.has(owner)) return;
     const forgetAt = this.tools.clock.now() + leaseMs;
-    await node.release({ key: keys[0], owner, keepUntil: 0, forgetAt }).catch(() => false);
+    await node.release({ key: keys[0], mode, owner, keepUntil: 0, forgetAt }).catch(() => false);
   }
 }

@@ -1,5 +1,6 @@
 import { driftOf, type Timer } from '../../core/clock.js';
 import type { AskReply, AskRequest } from '../../core/lock-store.js';
+import type { NodeAsk } from './quorum-node.js';
 import type { QuorumTools } from './quorum-nodes.js';
 import { freeIn, isHeld, noMajority, type Outcome } from './quorum-refusal.js';
 import type { Given, NodeVote } from './quorum-scripts.js';
@@ -20,7 +21,9 @@ const AHEAD_MS = 50;
  * Why tokens rise: on a majority of the nodes whoever is granted the lock has the key, and a fence that is not before the last
  * of its tokens, because that node gave this token (or a higher one) itself, or had it written back while the key was still the
  * asker's. The next one's majority has a node in common with that one. There it got the key later, so that the token that it
- * got there is behind the fence, and so is the highest of its quorum. No clock takes part in this, only memory.
+ * got there is behind the fence, and so is the highest of its quorum. No clock takes part in this, only memory. The same holds for
+ * one who shares the lock and whoever was granted it before that one asked; of two who ask for it beside each other at the same
+ * time, neither is the next, and both may get the same token, each from another node.
  */
 export class AskRound {
   readonly reply: Promise<AskReply>;
@@ -33,6 +36,8 @@ export class AskRound {
   private readonly asked = new Set<number>();
   private readonly given = new Map<number, Given>();
   private readonly sentAt: number;
+  /** What all nodes are asked. */
+  private readonly ask: NodeAsk;
   /** The owner in this round. */
   private readonly asker: string;
   private timer: Timer;
@@ -60,11 +65,11 @@ export class AskRound {
       this.reject = reject;
     });
     const expiresAt = Math.min(request.expiresAt, this.sentAt + nodeTimeoutMs);
-    const ask = { ...request, round, proposedToken: this.proposal(), expiresAt };
+    this.ask = { ...request, round, proposedToken: this.proposal(), expiresAt };
     this.timer = this.waitFor(expiresAt - this.sentAt);
     const answers = nodes.map((node, i) =>
       node
-        .ask(ask, () => this.leaves(i))
+        .ask(this.ask, () => this.leaves(i))
         .then(
           (answer) => this.answered(i, answer),
           (error: Error) => this.failed(i, error),
@@ -128,8 +133,7 @@ export class AskRound {
     const behind = token < agreed;
     if (!behind) this.cast(node, 'yes');
     if (token === agreed) return;
-    const [key] = this.request.keys;
-    this.tools.nodes[node].settle(key, this.asker, agreed, agreed + this.tokens - 1).then(
+    this.tools.nodes[node].settle(this.ask, this.asker, agreed, agreed + this.tokens - 1).then(
       (ours) => behind && this.cast(node, ours ? 'yes' : 'no'),
       (error: Error) => behind && this.failed(node, error),
     );
@@ -181,9 +185,9 @@ export class AskRound {
 
   private giveBackAt(node: number): void {
     const { nodes, clock } = this.tools;
-    const [key] = this.request.keys;
+    const { keys, mode } = this.request;
     const forgetAt = clock.now() + this.tools.nodeTimeoutMs + this.request.leaseMs;
-    nodes[node].release({ key, owner: this.asker, keepUntil: 0, forgetAt }).catch(() => undefined);
+    nodes[node].release({ key: keys[0], mode, owner: this.asker, keepUntil: 0, forgetAt }).catch(() => undefined);
   }
 
   private waitFor(ms: number): Timer {

@@ -1,3 +1,4 @@
+import type { LockMode } from '../../core/lock-store.js';
 import { luaScripts } from '../../lua/index.js';
 import { RedisScript } from '../redis/redis-script.js';
 
@@ -27,53 +28,97 @@ export type NodeRenewal =
   | { readonly status: 'taken' }
   | { readonly status: 'gone' };
 
-/** What a node keeps of a lock. */
+/** What a node keeps of one who holds a lock. */
 export interface NodeLock {
   readonly owner: string;
+  readonly mode: LockMode;
   /** The holder's instance id, or all that the key holds, where another system wrote it. */
   readonly holder: string;
   readonly remainingMs: number;
   readonly token: number | undefined;
 }
 
-/** A client with `stringNumbers` answers strings. */
-export const askScript = new RedisScript(luaScripts.quorumAsk, (reply): NodeAnswer => {
-  const [status, value, now, held] = reply as [number | string, number | string, string, string];
-  const at = { now: Number(now) };
-  if (Number(status) === -1) return { status: 'late', ...at };
-  if (Number(status) !== 0) return { status: 'given', token: Number(value), before: Number(status) === 2, ...at };
-  return { status: 'held', remainingMs: remaining(value), holder: ownerOf(held), ...at };
-});
+/** What nodes are asked by those who want a lock alone, or by those who share it: both are given the same, and answered alike. */
+export interface LockScripts {
+  readonly ask: RedisScript<NodeAnswer>;
+  readonly settle: RedisScript<boolean>;
+  readonly release: RedisScript<boolean>;
+  readonly extend: RedisScript<NodeRenewal>;
+  readonly heal: RedisScript<boolean>;
+}
 
-export const settleScript = new RedisScript(luaScripts.quorumSettle, isOne);
-export const releaseScript = new RedisScript(luaScripts.quorumRelease, isOne);
-export const healScript = new RedisScript(luaScripts.quorumHeal, isOne);
+const ALONE: LockScripts = {
+  ask: new RedisScript(luaScripts.quorumAsk, voteOf),
+  settle: new RedisScript(luaScripts.quorumSettle, isOne),
+  release: new RedisScript(luaScripts.quorumRelease, isOne),
+  extend: new RedisScript(luaScripts.quorumExtend, renewalOf),
+  heal: new RedisScript(luaScripts.quorumHeal, isOne),
+};
 
-export const extendScript = new RedisScript(luaScripts.quorumExtend, (reply): NodeRenewal => {
-  if (!Array.isArray(reply)) return { status: Number(reply) === 0 ? 'taken' : 'gone' };
-  const [value, fence] = reply as [string, string];
-  return { status: 'renewed', value, fence: Number(fence) };
-});
+const SHARED: LockScripts = {
+  ask: new RedisScript(luaScripts.quorumShareAsk, voteOf),
+  settle: new RedisScript(luaScripts.quorumShareSettle, isOne),
+  release: new RedisScript(luaScripts.quorumShareRelease, isOne),
+  extend: new RedisScript(luaScripts.quorumShareExtend, renewalOf),
+  heal: new RedisScript(luaScripts.quorumShareHeal, isOne),
+};
 
-/** What a lock is looked at with is the token store's. */
-export const inspectScript = new RedisScript(luaScripts.tokenInspect, (reply): NodeLock | null => {
-  if (reply === null) return null;
+/** What nodes are asked by those who hold locks in that mode. */
+export function scriptsFor(mode: LockMode): LockScripts {
+  return mode === 'shared' ? SHARED : ALONE;
+}
+
+/** What a lock is looked at with is the token store's. Answers all who hold it. */
+export const inspectScript = new RedisScript(luaScripts.tokenInspect, (reply): readonly NodeLock[] => {
+  if (reply === null) return [];
   const [value, ttl] = reply as [string, number | string];
-  const ours = OURS.exec(value);
-  return {
-    owner: ownerOf(value),
-    holder: ours?.[1] ?? value,
-    remainingMs: remaining(ttl),
-    token: ours === null ? undefined : Number(ours[2]),
-  };
+  return isShared(value) ? sharersIn(value, Number(ttl)) : [lockOf(value, 'exclusive', remaining(ttl))];
 });
 
-/** Values of this store are `<instanceId>:<askId> <round> <token>`. */
+/** The value of a lock that is held alone, and what there is of each who shares one, is `<instanceId>:<askId> <round> <token>`. */
 const OURS = /^([\w-]+):\d+ \d+ (\d+)$/;
 
 /** The token in a value of this store. */
 export function tokenOf(value: string): number {
   return Number(OURS.exec(value)?.[2]);
+}
+
+/** A client with `stringNumbers` answers strings. */
+function voteOf(reply: unknown): NodeAnswer {
+  const [status, value, now, held] = reply as [number | string, number | string, string, string];
+  const at = { now: Number(now) };
+  if (Number(status) === -1) return { status: 'late', ...at };
+  if (Number(status) !== 0) return { status: 'given', token: Number(value), before: Number(status) === 2, ...at };
+  return { status: 'held', remainingMs: remaining(value), holder: isShared(held) ? SHARERS : ownerOf(held), ...at };
+}
+
+function renewalOf(reply: unknown): NodeRenewal {
+  if (!Array.isArray(reply)) return { status: Number(reply) === 0 ? 'taken' : 'gone' };
+  const [value, fence] = reply as [string, string];
+  return { status: 'renewed', value, fence: Number(fence) };
+}
+
+/** What the value of a shared lock begins with: `;` and all who share it follow. */
+const SHARERS = '*';
+
+function isShared(value: string): boolean {
+  return value.startsWith(`${SHARERS};`);
+}
+
+/** All who share a lock. Its key lives as long as the last of them, and their ends are told in the node's time. */
+function sharersIn(value: string, ttl: number): readonly NodeLock[] {
+  const sharers = value.split(';').slice(1, -1);
+  const ends = sharers.map((sharer) => Number(sharer.slice(sharer.lastIndexOf(' '))));
+  const last = Math.max(...ends);
+  return sharers
+    .map((sharer, i) => lockOf(sharer.slice(0, sharer.lastIndexOf(' ')), 'shared', ttl - last + ends[i]))
+    .filter(({ remainingMs }) => remainingMs > 0);
+}
+
+function lockOf(value: string, mode: LockMode, remainingMs: number): NodeLock {
+  const ours = OURS.exec(value);
+  const token = ours === null ? undefined : Number(ours[2]);
+  return { owner: ownerOf(value), mode, holder: ours?.[1] ?? value, remainingMs, token };
 }
 
 function ownerOf(value: string): string {

@@ -3,7 +3,7 @@ import type {
   AskRequest,
   ExtendReply,
   ExtendRequest,
-  HolderInfo,
+  LockState,
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
@@ -63,7 +63,7 @@ class QuorumStore implements LockStore {
     queue: false,
     fencing: true,
     idempotentAsk: true,
-    modes: ['exclusive'],
+    modes: ['exclusive', 'shared'],
     maxKeys: 1,
     resolutionMs: 1,
   };
@@ -108,7 +108,7 @@ class QuorumStore implements LockStore {
     return round.reply;
   }
 
-  release({ keys: [key], owner, keepMs }: ReleaseRequest): Promise<boolean> {
+  release({ keys: [key], mode, owner, keepMs }: ReleaseRequest): Promise<boolean> {
     this.unsent.delete(owner);
     this.rounds.get(owner)?.callOff();
     for (const renewal of this.renewals) renewal.released(owner);
@@ -116,7 +116,7 @@ class QuorumStore implements LockStore {
     const keepUntil = keepMs === 0 ? 0 : now + keepMs;
     const forgetAt = now + this.tools.requestTimeoutMs + this.longestLeaseMs;
     return poll(this.nodes, 'A release', {
-      ask: (node) => node.release({ key, owner, keepUntil, forgetAt }),
+      ask: (node) => node.release({ key, mode, owner, keepUntil, forgetAt }),
       ballotOf: (ended) => (ended ? 'yes' : 'no'),
       decide: (vote) => (vote.carried ? true : vote.defeated ? false : undefined),
     });
@@ -131,7 +131,7 @@ class QuorumStore implements LockStore {
     return renewal.replies;
   }
 
-  async inspect(key: string): Promise<HolderInfo | null> {
+  async inspect(key: string): Promise<LockState | null> {
     const until = this.tools.clock.now() + this.tools.requestTimeoutMs;
     if (!this.assembled) await this.meet(until);
     return poll(this.nodes, 'A look at a lock', {
