@@ -7,7 +7,8 @@ import {
   type NestInterceptor,
   type OnModuleInit,
 } from '@nestjs/common';
-import { APP_FILTER, ApplicationConfig } from '@nestjs/core';
+import { APP_FILTER, ApplicationConfig, ModulesContainer } from '@nestjs/core';
+import { checkLockedMethods } from './check-locked-methods.js';
 import { LockExceptionFilter } from './lock-exception.filter.js';
 import { LockRuntime } from './lock-runtime.js';
 import { LockedInterceptor } from './locked.interceptor.js';
@@ -50,6 +51,7 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
   constructor(
     @Inject(LockRuntime) private readonly runtime: LockRuntime,
     @Inject(ApplicationConfig) config: ApplicationConfig,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {
     super();
     standAtHead(config.getGlobalInterceptors());
@@ -67,6 +69,7 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
 
   /** @internal */
   onModuleInit(): void {
+    checkLockedMethods(this.runtime.service, this.modules);
     this.runtime.connect();
   }
 

@@ -1,5 +1,5 @@
 import { LockConfigError } from './core/errors.js';
-import type { LockMode } from './core/lock-store.js';
+import { type LockMode, modeOf } from './core/lock-mode.js';
 import type { LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
 import type { ReplicaOptions } from './stores/token/replica-link.js';
 
@@ -155,7 +155,7 @@ export function resolveLockOptions(given: LockOptions | undefined, defaults: Res
   const known = withoutUndefined(given);
   checkLockOptions(known, 'the options of a lock');
   const { mode, permits, ...rest } = known;
-  const resolved = { ...defaults, ...rest, mode: permits ?? mode ?? defaults.mode };
+  const resolved = { ...defaults, ...rest, mode: modeOf({ mode, permits }) };
   checkTogether(resolved);
   return resolved;
 }

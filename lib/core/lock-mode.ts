@@ -16,6 +16,11 @@ export function modesOf({
   return modes;
 }
 
+/** The mode that options ask for; alone, if they do not say. */
+export function modeOf(options: { readonly mode?: 'exclusive' | 'shared'; readonly permits?: number }): LockMode {
+  return options.permits ?? options.mode ?? 'exclusive';
+}
+
 /** The kind of a mode. */
 export function kindOf(mode: LockMode): LockModeKind {
   return typeof mode === 'number' ? 'counted' : mode;

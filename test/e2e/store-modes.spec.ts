@@ -1,0 +1,205 @@
+import { type CanActivate, Controller, Get, Injectable, Module, Param, Scope, UseGuards } from '@nestjs/common';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  Locked,
+  LockConfigError,
+  LockService,
+  memory,
+  quorum,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+  redisson,
+  timestamp,
+} from 'nestjs-redis-lock';
+import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
+import { Test } from '@nestjs/testing';
+import { Masters } from '../support/masters.js';
+import { testRedisUrl } from '../support/shared-redis.js';
+import { closeApps, startApp } from './support/app.js';
+
+@Injectable()
+class CatalogueService {
+  constructor(readonly locks: LockService) {}
+
+  @Locked('catalogue:<shop>', { mode: 'shared' })
+  async read(shop: string): Promise<string> {
+    return shop;
+  }
+
+  @Locked('catalogue:<shop>')
+  async replace(shop: string): Promise<string> {
+    return shop;
+  }
+}
+
+@Controller()
+class SupplierController {
+  @Get('order/:name')
+  @Locked('supplier:<name>', { permits: 5 })
+  order(@Param('name') name: string): string {
+    return name;
+  }
+}
+
+@Injectable()
+class Plain {
+  @Locked('catalogue:<shop>', { mode: 'exclusive' })
+  async replace(shop: string): Promise<string> {
+    return shop;
+  }
+}
+
+@Injectable({ scope: Scope.REQUEST })
+class PerRequest extends CatalogueService {}
+
+@Injectable({ scope: Scope.TRANSIENT })
+class Transient extends CatalogueService {}
+
+@Injectable()
+class Guard implements CanActivate {
+  @Locked('gate', { mode: 'shared' })
+  async canActivate(): Promise<boolean> {
+    return true;
+  }
+}
+
+@Controller()
+class GuardedController {
+  @Get('guarded')
+  @UseGuards(Guard)
+  guarded(): string {
+    return 'in';
+  }
+}
+
+let masters: Masters;
+
+beforeAll(async () => {
+  masters = await Masters.start({}, {}, {});
+});
+afterEach(closeApps);
+afterAll(() => masters.close());
+
+/** A store of somebody who has never heard of modes. */
+const undeclared: RedisLockModuleOptions['store'] = (context) => {
+  const store = memory()(context);
+  const { modes: _modes, name: _name, ...capabilities } = store.capabilities;
+  return Object.create(store, { capabilities: { value: capabilities } });
+};
+
+const refusalOf = (starting: Promise<unknown>): Promise<unknown> =>
+  starting.then(
+    () => 'it has started',
+    (error: unknown) => error,
+  );
+
+const START = { redis: testRedisUrl() };
+
+describe('an application does not start', () => {
+  it.each<[string, RedisLockModuleOptions, string]>([
+    ['timestamp()', { ...START, store: timestamp() }, 'timestamp()'],
+    ['redisson()', { ...START, store: redisson() }, 'redisson()'],
+    ['one that declares nothing', { store: undeclared }, 'this store'],
+    ['one that keeps lost locks closed', { ...START, store: redisson(), lockDelayMs: 10 }, 'redisson()'],
+  ])('with shared locks on a store that has none: %s', async (_store, locks, name) => {
+    const error = await refusalOf(startApp({ locks, providers: [CatalogueService] }));
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect((error as Error).message).toBe(
+      `@Locked of CatalogueService.read: mode: ${name} does not lock shared; allowed is exclusive.\n` +
+        'Leave the option out, or lock by a module instance whose store can do it, such as token().',
+    );
+  });
+
+  it('with permits on a quorum, which has shared locks', async () => {
+    const locks = { store: quorum(masters.urls) };
+    const setUp = { locks, providers: [CatalogueService], controllers: [SupplierController] };
+    const error = await refusalOf(startApp(setUp));
+    expect((error as Error).message).toMatch(
+      /^@Locked of SupplierController.order: permits: quorum\(\) does not lock with permits; allowed is exclusive or shared\.\n/,
+    );
+  });
+
+  it('and the error tells all methods, each once', async () => {
+    @Module({ providers: [CatalogueService] })
+    class Again {}
+    const providers = [CatalogueService];
+    const setUp = { locks: { store: undeclared }, providers, controllers: [SupplierController], imports: [Again] };
+    const error = await refusalOf(startApp(setUp));
+    const [...methods] = (error as Error).message.matchAll(/@Locked of (\S+):/g);
+    expect(methods.map(([, method]) => method).toSorted()).toEqual([
+      'CatalogueService.read',
+      'SupplierController.order',
+    ]);
+  });
+
+  it.each([
+    ['request-scoped', { providers: [PerRequest] }],
+    ['transient', { providers: [Transient] }],
+    ['a guard', { controllers: [GuardedController] }],
+  ])('whatever has the method: %s', async (_kind, setUp) => {
+    expect(await refusalOf(startApp({ locks: { store: undeclared }, ...setUp }))).toBeInstanceOf(LockConfigError);
+  });
+
+  it('by the instance that the method names', async () => {
+    class Reports {
+      @Locked('report', { name: 'plain', mode: 'shared' })
+      async read(): Promise<void> {}
+    }
+    const lockModules = () => [
+      RedisLockModule.forRoot({ store: memory() }),
+      RedisLockModule.forRoot({ name: 'plain', store: undeclared }),
+    ];
+    const error = await refusalOf(startApp({ lockModules, providers: [Reports, CatalogueService] }));
+    expect((error as Error).message).toMatch(/^@Locked of Reports.read: mode:[^\n]*\nLeave/);
+  });
+});
+
+describe('an application starts', () => {
+  it('where nobody asks for what the store does not have; a call that does is refused', async () => {
+    const app = await startApp({ locks: { ...START, store: redisson() }, providers: [Plain] });
+    expect(await app.nest.get(Plain).replace('books')).toBe('books');
+    await expect(app.locks.acquire('catalogue:books', { permits: 2 })).rejects.toThrow(
+      'permits: redisson() does not lock with permits; allowed is exclusive.',
+    );
+  });
+
+  it('with shared locks on a quorum', async () => {
+    const app = await startApp({ locks: { store: quorum(masters.urls) }, providers: [CatalogueService] });
+    expect(await app.nest.get(CatalogueService).read('books')).toBe('books');
+  });
+
+  it('where each method of a class asks its own instance for what that has', async () => {
+    class Reports {
+      @Locked('report', { mode: 'shared' })
+      async read(): Promise<void> {}
+
+      @Locked('report', { name: 'plain' })
+      async write(): Promise<void> {}
+    }
+    const lockModules = () => [
+      RedisLockModule.forRoot({ store: memory() }),
+      RedisLockModule.forRoot({ name: 'plain', store: undeclared }),
+    ];
+    const app = await startApp({ lockModules, providers: [Reports] });
+    await app.nest.get(Reports).read();
+  });
+
+  it('where a module of its own locks by a store that can', async () => {
+    const own = RedisLockModule.forRoot({ store: memory(), isGlobal: false });
+    @Module({ imports: [own], providers: [CatalogueService], exports: [CatalogueService] })
+    class CatalogueModule {}
+    const lockModules = () => [RedisLockModule.forRoot({ store: undeclared, isGlobal: false })];
+    const app = await startApp({ lockModules, imports: [CatalogueModule], providers: [Plain] });
+    expect(await app.nest.get(CatalogueService).read('books')).toBe('books');
+  });
+
+  it('in a test, on the store in memory', async () => {
+    const imports = [RedisLockTestingModule.forRoot({ store: undeclared })];
+    const failing = await Test.createTestingModule({ imports, providers: [CatalogueService] }).compile();
+    await expect(failing.init()).rejects.toThrow(LockConfigError);
+    const fine = { imports: [RedisLockTestingModule.forRoot()], providers: [CatalogueService] };
+    const started = await (await Test.createTestingModule(fine).compile()).init();
+    expect(await started.get(CatalogueService).read('books')).toBe('books');
+    await started.close();
+  });
+});
