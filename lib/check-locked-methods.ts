@@ -30,12 +30,12 @@ function* lockedMethodsOf(service: LockService, modules: ModulesContainer): Gene
   for (const { providers, controllers, injectables } of modules.values()) {
     for (const host of [...providers.values(), ...controllers.values(), ...injectables.values()]) {
       const properties: ReturnType<typeof host.getPropertiesMetadata> | undefined = host.getPropertiesMetadata();
-      const services = properties?.filter(({ wrapper }) => wrapper.instance === service).map(({ key }) => key);
-      if (services === undefined || services.length === 0) continue;
+      const injected = new Map(properties?.map(({ key, wrapper }) => [key, wrapper.instance as unknown]));
+      if (![...injected.values()].includes(service)) continue;
       const methods = host.metatype?.prototype as Record<string, object>;
       for (const name of scanner.getAllMethodNames(methods)) {
         const method = lockedHandlerOf(methods[name]);
-        if (method !== undefined && services.includes(method.service)) yield method;
+        if (method !== undefined && injected.get(method.service) === service) yield method;
       }
     }
   }
