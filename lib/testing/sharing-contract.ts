@@ -59,6 +59,16 @@ export function registerSharingContract(
       strictEqual(await bench.extend('ann', LONG_MS), 'lost');
     });
 
+    test('lasts as long as the last lease of those who have not released it, and no longer', async (bench) => {
+      bench.sharing('shared', 'ann', 'bob');
+      await bench.ask('bob');
+      await bench.ask('ann', bench.shortMs);
+      strictEqual(await bench.release('bob'), true);
+      strictEqual(await bench.statusOf('cid'), 'held');
+      await bench.outlast(bench.shortMs);
+      strictEqual(await bench.statusOf('cid'), 'granted');
+    });
+
     test('is renewed, and never for shorter', async (bench) => {
       bench.sharing('shared', 'ann');
       await bench.ask('ann', bench.shortMs);

@@ -282,6 +282,15 @@ describe('scripts that come late', () => {
     expect(await value()).toBeNull();
   });
 
+  it('clear away those whose leases are over', async () => {
+    await run(0, 'quorumShareAsk', ['dead:1', 1, 20, deadline, 1, 0]);
+    for (const owner of ['ann:1', 'bob:1']) await voteFor(owner, 1);
+    await eventually('its lease is over', async () => (await run(0, 'quorumShareExtend', ['dead:1', 1])) === -1);
+    expect(await value()).toContain('dead:1');
+    expect(await run(0, 'quorumShareRelease', ['ann:1', 0])).toBe(1);
+    expect(await value()).toMatch(/^\*;bob:1 1 \d+ \d+;$/);
+  });
+
   it('take one owner for no other', async () => {
     for (const owner of ['ann:1', 'ann:11', 'joann:1']) await voteFor(owner, 1);
     expect(await run(0, 'quorumShareRelease', ['ann:1', 0])).toBe(1);
