@@ -76,7 +76,7 @@ export interface LockOptions {
   /**
    * With whom the lock is shared. `exclusive`, for whoever writes: with nobody. `shared`, for whoever reads: with all others who
    * ask for it shared. All wait in one line, in order of arrival: who comes behind a waiting writer reads after it, so that
-   * readers never starve one (where there is no queue, because hand-offs cannot be heard, they may). Whoever holds the lock exclusively may take it shared inside, but not the other way round: two
+   * readers never starve one (where there is no queue, with `quorum()` or because hand-offs cannot be heard, they may). Whoever holds the lock exclusively may take it shared inside, but not the other way round: two
    * readers who both want to write would wait for each other, so that this is a `LockReentryError`.
    *
    * @default 'exclusive'
@@ -87,7 +87,8 @@ export interface LockOptions {
    * Makes the lock a semaphore: so many may hold it at once, each with a lease and a fencing token of its own. All who lock a
    * resource name the same number; another one than it is held with is a `LockConfigError` that names both. Who asks for the
    * resource with neither `permits` nor `mode` waits until nobody holds it, and has it alone. Not together with `mode`. Tokens of
-   * those who hold a lock beside one another say nothing about each other: a fence is for locks that are held alone.
+   * those who hold a lock beside one another say nothing about each other: a fence is for locks that are held alone. Like `mode`,
+   * it is refused where the store does not have it: by `@Locked` when the application starts, by a `LockService` at the call.
    */
   readonly permits?: number;
 }

@@ -45,7 +45,8 @@ export interface QuorumOptions {
  * These rise with every grant, whatever the nodes' clocks, as long as the majority that gave the last one keeps its data, and also
  * beyond that while the clocks agree.
  *
- * There is no queue: who waits asks again and again, 10 to 200 ms apart.
+ * There is no queue: who waits asks again and again, 10 to 200 ms apart. So readers (`mode: 'shared'`) who overlap all the time keep
+ * a writer waiting. There are no permits: majorities exclude, they do not count.
  *
  * @param nodes an odd number of URLs, options of ioredis, or clients, three at least, to servers that are not replicas of each
  * other. Clients that are given are never closed.
