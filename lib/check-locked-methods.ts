@@ -1,42 +1,57 @@
-import { MetadataScanner, type ModulesContainer } from '@nestjs/core';
+import { Inject } from '@nestjs/common';
+import { MetadataScanner, ModuleRef, type ModulesContainer } from '@nestjs/core';
 import { LockConfigError } from './core/errors.js';
 import { kindOf, modeOf, modesOf } from './core/lock-mode.js';
 import { lackOf } from './core/refusal.js';
+import { getLockServiceToken } from './inject-lock-service.decorator.js';
 import type { LockService } from './lock.service.js';
 import type { LockedMethod } from './locked-call.js';
+import { serviceProperty } from './locked.decorator.js';
 import { lockedHandlerOf } from './locked-method.js';
+
+type NestModule = ModulesContainer extends Map<string, infer M> ? M : never;
 
 const ADVICE = 'Leave the option out, or lock by a module instance whose store can do it, such as token()';
 
 /**
  * Looks at all `@Locked` methods that a service locks for, before the first of them is called.
  *
+ * @param name the service's instance name.
  * @throws LockConfigError if some of them ask for what its store cannot do; naming all of them.
  */
-export function checkLockedMethods(service: LockService, modules: ModulesContainer): void {
+export async function checkLockedMethods(service: LockService, name: string, modules: ModulesContainer): Promise<void> {
   const { capabilities } = service.engine.store;
   const refused = new Set<string>();
-  for (const { name, options } of lockedMethodsOf(service, modules)) {
-    const mode = modeOf(options);
-    if (!modesOf(capabilities).includes(kindOf(mode)))
-      refused.add(`@Locked of ${name}: ${lackOf(capabilities, mode)}.`);
+  for (const module of modules.values()) {
+    const methods = lockedMethodsOf(module).filter((method) => method.service === serviceProperty(name));
+    const lacking = methods.filter(({ options }) => !modesOf(capabilities).includes(kindOf(modeOf(options))));
+    if (lacking.length === 0 || (await serviceIn(module, name)) !== service) continue;
+    for (const method of lacking)
+      refused.add(`@Locked of ${method.name}: ${lackOf(capabilities, modeOf(method.options))}.`);
   }
   if (refused.size > 0) throw new LockConfigError(`${[...refused].join('\n')}\n${ADVICE}.`);
 }
 
-/** What Nest has resolved tells by which service a method locks, also where several have one name in different modules. */
-function* lockedMethodsOf(service: LockService, modules: ModulesContainer): Generator<LockedMethod> {
+function lockedMethodsOf({ providers, controllers, injectables }: NestModule): readonly LockedMethod[] {
   const scanner = new MetadataScanner();
-  for (const { providers, controllers, injectables } of modules.values()) {
-    for (const host of [...providers.values(), ...controllers.values(), ...injectables.values()]) {
-      const properties: ReturnType<typeof host.getPropertiesMetadata> | undefined = host.getPropertiesMetadata();
-      const injected = new Map(properties?.map(({ key, wrapper }) => [key, wrapper.instance as unknown]));
-      if (![...injected.values()].includes(service)) continue;
-      const methods = host.metatype?.prototype as Record<string, object>;
-      for (const name of scanner.getAllMethodNames(methods)) {
-        const method = lockedHandlerOf(methods[name]);
-        if (method !== undefined && injected.get(method.service) === service) yield method;
-      }
-    }
+  return [...providers.values(), ...controllers.values(), ...injectables.values()].flatMap(({ metatype }) => {
+    const methods = metatype?.prototype as Record<string, object> | undefined;
+    if (methods === undefined) return [];
+    return scanner.getAllMethodNames(methods).flatMap((method) => lockedHandlerOf(methods[method]) ?? []);
+  });
+}
+
+/**
+ * The lock service of that name which Nest gives to classes of a module: several may have one name. Nest is asked, and not what
+ * instances were given, because those that live for one request are not there yet.
+ */
+async function serviceIn(module: NestModule, name: string): Promise<LockService | undefined> {
+  class Probe {
+    readonly locks?: LockService;
   }
+  Inject(getLockServiceToken(name))(Probe.prototype, 'locks');
+  const moduleRef = module.getProviderByKey<ModuleRef>(ModuleRef).instance;
+  // Where there is none, Nest itself refuses whatever wants it.
+  const probe = await moduleRef.create(Probe).catch(() => undefined);
+  return probe?.locks;
 }

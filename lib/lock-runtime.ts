@@ -14,6 +14,8 @@ import { token } from './stores/token/token.store.js';
 /** One module instance at work: what was opened for it, and how it ends. */
 export class LockRuntime {
   private constructor(
+    /** Its name. */
+    readonly instance: string,
     readonly service: LockService,
     private readonly engine: LockEngine,
     private readonly opened: OpenedStore,
@@ -38,7 +40,7 @@ export class LockRuntime {
       warn: (message) => logger.warn(message),
     });
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options));
-    return new LockRuntime(service, engine, opened, options.shutdownGraceMs);
+    return new LockRuntime(instance, service, engine, opened, options.shutdownGraceMs);
   }
 
   /** Connects, in the background: an application starts without Redis. */

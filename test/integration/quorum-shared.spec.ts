@@ -276,7 +276,7 @@ describe('scripts that come late', () => {
     const [, token] = await voteFor('ann:1', 2);
     expect(await voteFor('ann:1', 1)).toEqual([-1, 0]);
     expect(await run(0, 'quorumShareRelease', ['ann:1 1', 0])).toBe(0);
-    expect(await value()).toContain(`;ann:1 2 ${token} `);
+    expect(await value()).toContain(`;ann:1 2 ${String(token)} `);
     expect(await voteFor('ann:1', 3)).toEqual([2, token]);
     expect(await run(0, 'quorumShareRelease', ['ann:1 3', 0])).toBe(1);
     expect(await value()).toBeNull();
