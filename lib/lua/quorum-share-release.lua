@@ -29,6 +29,6 @@ end
 if last == nowMs then
   redis.call('DEL', KEYS[1])
 else
-  redis.call('SET', KEYS[1], table.concat(living), 'PX', string.format('%.0f', last - nowMs))
+  redis.call('SET', KEYS[1], table.concat(living), 'PXAT', string.format('%.0f', last))
 end
 return ended and 1 or 0
