@@ -13,7 +13,7 @@ export interface LockHolder {
   readonly isOwn: boolean;
   /** Remaining life of the lease, in milliseconds; Infinity for a key without expiry, which another system wrote. */
   readonly expiresInMs: number;
-  /** Undefined where the store gives none, or keeps none: `token()` does not keep those of holders who share a lock. */
+  /** Undefined where the store gives none, or keeps none: those of holders who share a lock are not kept. */
   readonly fencingToken: number | undefined;
 }
 

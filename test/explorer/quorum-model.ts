@@ -122,9 +122,9 @@ export class ModelNode {
     this.fences.set(key, Math.max(this.fence(key), last));
   }
 
-  /** Sets tokens aside; answers the first. */
-  setAside(key: string, tokens: number, proposed: number): number {
-    const first = Math.max(this.fence(key) + 1, this.micros, proposed);
+  /** Sets tokens aside, from a multiple of the step on; answers the first. */
+  setAside(key: string, tokens: number, proposed: number, step = 1): number {
+    const first = Math.ceil(Math.max(this.fence(key) + 1, this.micros, proposed) / step) * step;
     this.raise(key, first + tokens - 1);
     return first;
   }

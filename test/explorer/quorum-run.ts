@@ -16,7 +16,7 @@ interface Process {
 
 /** Some processes that contend for a lock on some masters, while whatever chance wants happens to them and between them. */
 export class QuorumRun {
-  /** What must not happen: one who has the lock alone beside anyone, a token that does not rise. */
+  /** What must not happen: one who has the lock alone beside anyone, a token that does not rise, or comes twice. */
   readonly violations: string[] = [];
   grants = 0;
   /** How often the lock was shared. */
@@ -27,6 +27,7 @@ export class QuorumRun {
   private readonly held = new Map<Lock, Mode>();
   /** The highest of all, and of those who had the lock alone. */
   private lastToken = 0;
+  private readonly tokens = new Set<number>();
   private lastTokenAlone = 0;
   private over = false;
 
@@ -106,6 +107,8 @@ export class QuorumRun {
       if (sharing && held === 'shared') this.together += 1;
       else this.violations.push(`${mode} ${fencingToken} enters, ${held} ${other} holds for another ${expiresInMs} ms`);
     }
+    if (this.tokens.has(fencingToken)) this.violations.push(`${mode} ${fencingToken} twice`);
+    this.tokens.add(fencingToken);
     // Those who share it beside one another come in no order.
     const last = sharing ? Math.max(before, this.lastTokenAlone) : this.lastToken;
     if (fencingToken <= last) this.violations.push(`${mode} ${fencingToken} after ${last}`);

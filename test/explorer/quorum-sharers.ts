@@ -48,7 +48,8 @@ const ask: Twin = (node, [key, fence], [owner, round, lease, deadline, tokens, p
     keep(node, key, [...others, { ...mine, round, ends: Math.max(mine.ends, ends) }]);
     return [2, mine.token, now];
   }
-  const token = String(node.setAside(fence, Number(tokens), Number(proposed)));
+  const place = Number(proposed) % Number(tokens);
+  const token = String(node.setAside(fence, Number(tokens), Number(proposed) - place, Number(tokens)) + place);
   keep(node, key, [...others, { owner, round, token, ends }]);
   return [1, token, now];
 };

@@ -54,6 +54,8 @@ export class QuorumNode {
   constructor(
     /** Its address, without password. */
     readonly name: string,
+    /** Which one it is among all, by their names: to all who give them these the same, in whatever order. */
+    private readonly place: number,
     readonly client: RedisClient,
     private readonly clock: Clock,
     { requestTimeoutMs, nodeTimeoutMs }: NodeTimeouts,
@@ -163,7 +165,8 @@ export class QuorumNode {
     const deadline = this.microsAt(expiresAt);
     const sentAt = this.clock.now();
     if (deadline === undefined || sentAt >= expiresAt || !leaves()) return { status: 'late', now: 0 };
-    const terms = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposedToken)];
+    const proposed = mode === 'shared' ? proposedToken + this.place : proposedToken;
+    const terms = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposed)];
     const args = [owner, String(round), ...terms];
     const answer = await this.sent(scriptsFor(mode).ask.run(this.connection, [key, fenceKey(key)], args));
     this.connection.heard(answer.now, sentAt);

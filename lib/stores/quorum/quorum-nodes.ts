@@ -43,15 +43,22 @@ export function openNodes(
       throw refused(`node ${i + 1} is no URL, no options of ioredis and no client (a Cluster is none)`);
   }
   const clients = given.map((address) => context.open(address).client);
+  const names = clients.map((client, i) => nameOf(client) ?? `node ${i + 1}`);
+  const places = names.toSorted();
   const nodes = clients.map((client, i) => {
-    const name = nameOf(client) ?? `node ${i + 1}`;
-    return new QuorumNode(name, client, clock, { requestTimeoutMs, nodeTimeoutMs });
+    const name = names[i];
+    return new QuorumNode(name, places.indexOf(name), client, clock, { requestTimeoutMs, nodeTimeoutMs });
   });
   for (const [i, { name, client }] of nodes.entries()) {
     const first = nodes.findIndex((other) => other.client === client || other.name === name);
     if (first !== i) throw refused(`nodes ${first + 1} and ${i + 1} are the same, ${name}: one server has one vote`);
   }
   return nodes;
+}
+
+/** The latest of all clocks that are known, at a local moment, in µs; 0 if none is. */
+export function latestMicros(nodes: readonly QuorumNode[], at: number): number {
+  return Math.max(...nodes.map((node) => node.microsAt(at) ?? 0));
 }
 
 function isAddress(address: unknown): boolean {

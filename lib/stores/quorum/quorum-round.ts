@@ -1,7 +1,7 @@
 import { driftOf, type Timer } from '../../core/clock.js';
 import type { AskReply, AskRequest } from '../../core/lock-store.js';
 import type { NodeAsk } from './quorum-node.js';
-import type { QuorumTools } from './quorum-nodes.js';
+import { latestMicros, type QuorumTools } from './quorum-nodes.js';
 import { freeIn, isHeld, noMajority, type Outcome } from './quorum-refusal.js';
 import type { Given, NodeVote } from './quorum-scripts.js';
 import { TURN_MS } from './quorum-unanswered.js';
@@ -22,8 +22,8 @@ const AHEAD_MS = 50;
  * of its tokens, because that node gave this token (or a higher one) itself, or had it written back while the key was still the
  * asker's. The next one's majority has a node in common with that one. There it got the key later, so that the token that it
  * got there is behind the fence, and so is the highest of its quorum. No clock takes part in this, only memory. The same holds for
- * one who shares the lock and whoever was granted it before that one asked; of two who ask for it beside each other at the same
- * time, neither is the next, and both may get the same token, each from another node.
+ * one who shares the lock and whoever was granted it before that one asked. Of two who ask for it beside each other at the same
+ * time neither is the next: they get two tokens because no two nodes ever give the same one.
  */
 export class AskRound {
   readonly reply: Promise<AskReply>;
@@ -38,6 +38,8 @@ export class AskRound {
   private readonly sentAt: number;
   /** What all nodes are asked. */
   private readonly ask: NodeAsk;
+  /** Of so many tokens in a row each node gives one of its own to those who share the lock, and closes the others to all. */
+  private readonly block: number;
   /** The owner in this round. */
   private readonly asker: string;
   private timer: Timer;
@@ -65,7 +67,10 @@ export class AskRound {
       this.reject = reject;
     });
     const expiresAt = Math.min(request.expiresAt, this.sentAt + nodeTimeoutMs);
-    this.ask = { ...request, round, proposedToken: this.proposal(), expiresAt };
+    this.block = request.mode === 'shared' ? nodes.length : 1;
+    const tokens = request.mode === 'shared' ? this.block : request.tokens;
+    const proposedToken = Math.ceil(latestMicros(nodes, this.sentAt + AHEAD_MS) / this.block) * this.block;
+    this.ask = { ...request, round, tokens, proposedToken, expiresAt };
     this.timer = this.waitFor(expiresAt - this.sentAt);
     const answers = nodes.map((node, i) =>
       node
@@ -120,20 +125,21 @@ export class AskRound {
     const all = [...this.given.values()];
     this.token = Math.max(...all.map(({ token }) => token));
     // Nobody remembers how many were set aside with one that was given before.
-    if (!all.some(({ before }) => before)) this.tokens = this.request.tokens;
+    if (!all.some(({ before }) => before) && this.block === 1) this.tokens = this.request.tokens;
     for (const [node, answer] of this.given) this.agree(node, answer);
     if (this.decided) return;
     this.timer.cancel();
     this.timer = this.waitFor(this.tools.nodeTimeoutMs);
   }
 
-  /** A node that gave that token, or a higher one, gives none of this lock's any more; another has to be told. */
+  /** A node that gave that token, one beside it in its block, or a higher one, gives none of this lock's any more; another has to be told. */
   private agree(node: number, { token }: Given): void {
     const agreed = this.token as number;
-    const behind = token < agreed;
+    const behind = this.blockOf(token) < this.blockOf(agreed);
     if (!behind) this.cast(node, 'yes');
-    if (token === agreed) return;
-    this.tools.nodes[node].settle(this.ask, this.asker, agreed, agreed + this.tokens - 1).then(
+    if (token === agreed || (!behind && this.block > 1)) return;
+    const last = (this.blockOf(agreed) + 1) * this.block + this.tokens - 2;
+    this.tools.nodes[node].settle(this.ask, this.asker, agreed, last).then(
       (ours) => behind && this.cast(node, ours ? 'yes' : 'no'),
       (error: Error) => behind && this.failed(node, error),
     );
@@ -207,9 +213,7 @@ export class AskRound {
     this.decide();
   }
 
-  /** Later than all clocks that are known; 0 if none is. */
-  private proposal(): number {
-    const clocks = this.tools.nodes.map((node) => node.microsAt(this.sentAt + AHEAD_MS) ?? 0);
-    return Math.max(...clocks);
+  private blockOf(token: number): number {
+    return Math.floor(token / this.block);
   }
 }

@@ -115,9 +115,10 @@ function sharersIn(value: string, ttl: number): readonly NodeLock[] {
     .filter(({ remainingMs }) => remainingMs > 0);
 }
 
+/** Each node keeps a token of its own of those who share the lock: which of them counts is not known. */
 function lockOf(value: string, mode: LockMode, remainingMs: number): NodeLock {
   const ours = OURS.exec(value);
-  const token = ours === null ? undefined : Number(ours[2]);
+  const token = ours === null || mode === 'shared' ? undefined : Number(ours[2]);
   return { owner: ownerOf(value), mode, holder: ours?.[1] ?? value, remainingMs, token };
 }
 
