@@ -5,7 +5,7 @@ import { describeMethod } from './describe-method.js';
 const CURRENT_LOCK = 'nestjs-redis-lock:current-lock';
 
 /**
- * Marks the parameter of a `@Locked` method that gets the `Lock` it runs under: for its fencing token, its signal, or to
+ * Marks the parameter of a `@Locked` method that gets the `Lock` it runs under, a `MultiLock` if it locks several resources: for its fencing token, its signal, or to
  * extend it. Whatever the caller passes there is replaced. Nest's own parameter decorators beside it work as ever.
  *
  * @throws {LockConfigError} at decoration, on a constructor's parameter.

@@ -1,10 +1,10 @@
 import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
 import { runInside, type Surrounding, surroundings } from './core/held-locks.js';
-import type { Lock } from './core/lock.js';
+import type { Hold } from './core/lock.js';
 
 /** What a scope leaves to the wrapper that has filled it: how a hold ends. */
-export type HoldEnd = (lock: Lock, workError?: unknown) => Promise<void>;
+export type HoldEnd = (lock: Hold, workError?: unknown) => Promise<void>;
 
 /**
  * One call of a `@Locked` handler, from the first interceptor to the last: opened by the interceptor, filled with a lock by
@@ -12,7 +12,7 @@ export type HoldEnd = (lock: Lock, workError?: unknown) => Promise<void>;
  * still covers what other interceptors do afterwards.
  */
 export class HandlerScope implements Surrounding {
-  lock: Lock | undefined;
+  lock: Hold | undefined;
   /** Whoever listened to the call has let go of it, and has not tried again. */
   abandoned = false;
   private readonly departure = new AbortController();
@@ -67,7 +67,7 @@ export class HandlerScope implements Surrounding {
   }
 
   /** Keeps the lock until the end of the scope; false if it keeps one already. */
-  fill(lock: Lock, endHold: HoldEnd): boolean {
+  fill(lock: Hold, endHold: HoldEnd): boolean {
     if (this.signal.aborted) lock.abort(this.signal.reason);
     if (this.lock !== undefined) return false;
     this.lock = lock;
@@ -115,7 +115,7 @@ export class HandlerScope implements Surrounding {
 
 /** One call of a scope's handler. */
 export class HandlerTurn implements Surrounding {
-  lock: Lock | undefined;
+  lock: Hold | undefined;
 
   constructor(readonly scope: HandlerScope) {}
 }

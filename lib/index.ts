@@ -16,6 +16,7 @@ export { CurrentLock } from './current-lock.decorator.js';
 export { LockedInterceptor } from './locked.interceptor.js';
 export { LockExceptionFilter } from './lock-exception.filter.js';
 export { Lock } from './core/lock.js';
+export { MultiLock } from './core/multi-lock.js';
 export { type KeyValue, resource } from './core/key-template.js';
 export {
   LockClosedError,

@@ -1,7 +1,7 @@
 import { defer, from, isObservable, Observable, type Subscriber } from 'rxjs';
 import { LockConfigError, LockTimeoutError } from './core/errors.js';
 import { runInside, type Surrounding } from './core/held-locks.js';
-import type { Lock } from './core/lock.js';
+import type { Hold } from './core/lock.js';
 import { runUnder, settle } from './core/run-under.js';
 import { type HandlerScope, type HandlerTurn, scopeOf } from './handler-scope.js';
 import type { LockService } from './lock.service.js';
@@ -25,7 +25,7 @@ export interface LockedMethod {
   /** The parameters that get the lock. */
   readonly lockIndexes: readonly number[];
   readonly original: Method;
-  resourceOf(instance: unknown, args: readonly unknown[]): string;
+  resourceOf(instance: unknown, args: readonly unknown[]): string | readonly string[];
 }
 
 const nobodyListens = (): DOMException => new DOMException('Nobody listens to this Observable any more.', 'AbortError');
@@ -53,7 +53,7 @@ export class LockedCall {
   }
 
   private async invoke(turn?: HandlerTurn): Promise<unknown> {
-    let lock: Lock;
+    let lock: Hold;
     try {
       lock = await this.acquire(this.scope?.signal);
     } catch (error) {
@@ -82,7 +82,7 @@ export class LockedCall {
   }
 
   private stream(inside: Surrounding, subscriber: Subscriber<unknown>): void {
-    const lock = inside.lock as Lock;
+    const lock = inside.lock as Hold;
     if (this.scope !== undefined && this.fill(this.scope, lock)) {
       subscriber.add(runInside(inside, () => this.source(lock).subscribe(subscriber)));
       return;
@@ -110,7 +110,7 @@ export class LockedCall {
   }
 
   /** What the method answers, whatever it was declared to. */
-  private source(lock: Lock): Observable<unknown> {
+  private source(lock: Hold): Observable<unknown> {
     return defer(() => {
       const result = this.call(lock);
       return isObservable(result) ? result : from(Promise.resolve(result));
@@ -129,19 +129,23 @@ export class LockedCall {
   }
 
   /** The scope keeps the lock from here on, beyond the method. */
-  private fill(scope: HandlerScope, lock: Lock): boolean {
+  private fill(scope: HandlerScope, lock: Hold): boolean {
     return scope.fill(lock, (held, workError) => settle(held, this.terms.onLost, workError));
   }
 
-  private async acquire(departure: AbortSignal | undefined): Promise<Lock> {
+  private async acquire(departure: AbortSignal | undefined): Promise<Hold> {
     const signals = [departure, this.terms.signal].filter((signal) => signal !== undefined);
     const signal = signals.length > 1 ? AbortSignal.any(signals) : signals[0];
-    const target = this.service.targetOf(this.method.resourceOf(this.instance, this.args));
     // A handler that is tried again has the scope's lock: that is no nesting.
     const reentrant = this.terms.reentrant || this.scope?.lock !== undefined;
-    const lock = await this.service.engine.acquire(target, { ...this.terms, reentrant, signal });
+    const lock = await this.service.enter(this.method.resourceOf(this.instance, this.args), {
+      ...this.terms,
+      reentrant,
+      signal,
+    });
     if (departure?.aborted !== true) return lock;
     // Granted at the very moment at which everybody left: the method is not begun.
+    for (const each of lock.locks) each.waive();
     await lock.release().catch(() => undefined);
     throw departure.reason;
   }
@@ -152,7 +156,7 @@ export class LockedCall {
     return onBusy === 'skip' ? undefined : onBusy.apply(this.instance, [error, ...this.args] as never);
   }
 
-  private call(lock: Lock): unknown {
+  private call(lock: Hold): unknown {
     const { lockIndexes, original } = this.method;
     if (lockIndexes.length === 0) return original.apply(this.instance, this.args as unknown[]);
     const args = [...this.args];
@@ -161,7 +165,7 @@ export class LockedCall {
   }
 
   /** Without a scope the lock ends with the method: an Observable that it answers would run outside. */
-  private async callOnce(lock: Lock): Promise<unknown> {
+  private async callOnce(lock: Hold): Promise<unknown> {
     const result = await this.call(lock);
     if (!isObservable(result)) return result;
     const message = `${this.method.name} answers an Observable: declare \`Observable<…>\` as its return type, with Observable`;

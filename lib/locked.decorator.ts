@@ -9,6 +9,7 @@ import { LockExceptionFilter } from './lock-exception.filter.js';
 import type { LockedMethod, Method, OnBusy } from './locked-call.js';
 import { LockedInterceptor } from './locked.interceptor.js';
 import { lockedHandlerOf, wrapMethod } from './locked-method.js';
+import type { RenderResource } from './core/key-template.js';
 import { bindTemplate } from './parameter-names.js';
 import { DEFAULT_INSTANCE, type LockOptions } from './redis-lock.options.js';
 import { checkLockOptions } from './resolve-options.js';
@@ -60,14 +61,16 @@ export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod
  * ```
  *
  * A placeholder is filled from an argument, by `@LockParam('id')`, by the name in `@Param('id')` and its like, or by the
- * parameter's own name; `<dto.id>` goes on into the argument, `<0>` counts arguments. On handlers of controllers, gateways and
+ * parameter's own name; `<dto.id>` goes on into the argument, `<0>` counts arguments. Several templates, or a placeholder whose
+ * value is an array, lock several resources together, and `@CurrentLock()` is a `MultiLock` then. On handlers of controllers, gateways and
  * microservices the lock is taken after guards and pipes, and held until the answer is complete, interceptors included;
  * elsewhere it is held while the method runs. A method that is not declared to return an Observable returns a promise.
  *
  * At decoration it throws `LockKeyError` for a template whose names cannot be bound, and `LockConfigError` for options or
  * methods that cannot work (static ones, accessors, generators, a second `@Locked`).
  *
- * A call rejects as `LockService.using` does; `LockKeyError` also for an argument that makes no key (undefined, an object).
+ * A call rejects as `LockService.using` does; `LockKeyError` also for an argument that makes no key (undefined, an object, an
+ * empty array).
  *
  * @publicApi
  */
@@ -113,15 +116,16 @@ function resourceFunction(
   original: Method,
 ): LockedMethod['resourceOf'] {
   if (typeof resource === 'function') {
-    return (instance, args) => resource.apply(instance, args as unknown[]) as string;
+    return (instance, args) => resource.apply(instance, args as unknown[]) as string | readonly string[];
   }
-  if (typeof resource !== 'string') {
-    throw new LockConfigError(
-      `${where}: @Locked takes one resource; lock several one inside the other, in a fixed order.`,
-    );
+  const bind = (template: string): RenderResource => bindTemplate(template, target, propertyKey, original);
+  if (!Array.isArray(resource)) {
+    const render = bind(resource as string);
+    return (_instance, args) => render(args);
   }
-  const render = bindTemplate(resource, target, propertyKey, original);
-  return (_instance, args) => render(args);
+  if (resource.length === 0) throw new LockConfigError(`${where}: @Locked has an empty list: name what is locked.`);
+  const renders = resource.map(bind);
+  return (_instance, args) => renders.flatMap((render) => render(args));
 }
 
 function methodOf(where: string, target: object, descriptor: PropertyDescriptor | undefined): Method {

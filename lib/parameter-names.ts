@@ -9,6 +9,8 @@ import { functionParameters, methodParameters, type ParameterList } from './sour
 
 type AnyMethod = (...args: never[]) => unknown;
 
+const SCALARS: ReadonlySet<unknown> = new Set([String, Number, Boolean, BigInt]);
+
 /** One parameter per name; undefined where a name means several. */
 type Names = ReadonlyMap<string, number | undefined>;
 
@@ -38,7 +40,13 @@ export function bindTemplate(
     sources ??= namesOf(target, propertyKey, method);
     bindings.set(parameter, bind(parameter, sources, `${where}: ${text} in '${template}'`));
   }
-  return compileTemplate(parsed, bindings, where);
+  return compileTemplate(parsed, bindings, where, scalarsOf(target, propertyKey));
+}
+
+/** The parameters that TypeScript says are one string, number or boolean; none where it was not asked to say that. */
+function scalarsOf(target: object, propertyKey: string | symbol): ReadonlySet<number> {
+  const types = (Reflect.getMetadata('design:paramtypes', target, propertyKey) ?? []) as readonly unknown[];
+  return new Set(types.flatMap((type, index) => (SCALARS.has(type) ? [index] : [])));
 }
 
 function bind(name: string, sources: readonly Names[], placeholder: string): number {

@@ -13,7 +13,8 @@ export interface ContenderTools {
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
   /** For one ask of that principal's. */
-  nextOwner(principal: Principal): string;
+  /** @param principal who is known by it; nobody, if all of one ask is known by it. */
+  nextOwner(principal?: Principal): string;
 }
 
 /** For whom a contender asks. */

@@ -9,3 +9,6 @@ export type GateState =
   | { readonly kind: 'holding'; readonly grant: Grant; readonly tenure: Tenure }
   /** The hold has ended before its `minHoldMs`. */
   | { readonly kind: 'resting'; readonly tenure: Tenure; readonly until: number; readonly timer: Timer };
+
+export const EMPTY: GateState = { kind: 'empty' };
+export const CONTENDING: GateState = { kind: 'contending' };

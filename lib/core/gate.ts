@@ -1,8 +1,8 @@
 import { Contender } from './contender.js';
 import type { ContenderTools, Principal } from './contender-terms.js';
 import type { LockError } from './errors.js';
-import type { GateState } from './gate-state.js';
-import { cutTo, Grant, type Lease, type StoreGrant } from './grant.js';
+import { CONTENDING, EMPTY, type GateState } from './gate-state.js';
+import { cutTo, Grant, type GrantGiver, type Lease, type StoreGrant } from './grant.js';
 import type { HandOff, LockMode } from './lock-store.js';
 import { closed, heldUntil, type LastWord, refusal, SILENT } from './refusal.js';
 import type { Releaser } from './releaser.js';
@@ -18,14 +18,11 @@ export interface GateKeeper extends ContenderTools {
   forget(gate: Gate): void;
 }
 
-const EMPTY: GateState = { kind: 'empty' };
-const CONTENDING: GateState = { kind: 'contending' };
-
 /**
  * Stands before one key of one module instance. Local callers who want it alone wait in one, first in first out; the store
  * sees one contender of theirs per instance, however many callers wait. Each who shares it stands before a gate of its own.
  */
-export class Gate implements Principal {
+export class Gate implements Principal, GrantGiver {
   private state: GateState = EMPTY;
   private readonly line = new WaitingLine();
   private readonly contender: Contender;
@@ -71,6 +68,11 @@ export class Gate implements Principal {
     if (restMs > 0) this.rest(grant, tenure, restMs);
     else this.turnToNext();
     return released;
+  }
+
+  /** Takes in what was asked for elsewhere, for a caller who stands here alone. */
+  adopt(resource: string, terms: AcquireTerms, given: StoreGrant, now: number): Grant {
+    return this.hold(resource, terms, new Tenure(given, now), given, now);
   }
 
   handedOver(handOff: HandOff): void {
@@ -147,22 +149,24 @@ export class Gate implements Principal {
   private admit(tenure: Tenure, lease: Lease, now: number): void {
     const waiter = this.line.head as Waiter;
     this.line.remove(waiter);
-    const { resource, terms } = waiter;
-    const { owner, token } = tenure;
+    waiter.admit(this.hold(waiter.resource, waiter.terms, tenure, lease, now));
+  }
+
+  private hold(resource: string, terms: AcquireTerms, tenure: Tenure, lease: Lease, now: number): Grant {
     // Asked for by another one, it may be longer than this one wants to believe in.
     const cut = cutTo(lease, leaseOf(terms), now);
-    const grant = new Grant(resource, this.key, owner, token, terms, now, cut);
+    const grant = new Grant(resource, this.key, tenure.owner, tenure.token, terms, now, cut, this);
     this.state = { kind: 'holding', grant, tenure };
     this.lastWord = heldUntil(undefined);
     this.keeper.granted(grant);
-    waiter.admit(grant);
+    return grant;
   }
 
   private giveBack({ resource, owner, ttlMs, lease }: Grant, keepUntil: number): Promise<boolean> {
     // The last renewal may have run although its answer never came: the store may keep it longer than was believed here.
     const leaseMs = Math.max(ttlMs, lease.leaseMs);
-    const { mode } = this;
-    return this.keeper.releaser.release({ resource, key: this.key, owner, mode, leaseMs, keepUntil });
+    const { key, mode, keeper } = this;
+    return keeper.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil });
   }
 
   private rest(grant: Grant, tenure: Tenure, restMs: number): void {
@@ -190,8 +194,9 @@ export class Gate implements Principal {
   private startTimer(waiter: Waiter): void {
     // Nobody's time is up before the first answer is there: until then the lock is neither busy nor unreachable.
     if (this.lastWord === SILENT && this.contender.answerDueMs === Infinity) return;
-    // Even who does not wait for others waits for the store's answer, to learn whether it is busy or unreachable.
-    const delayMs = waiter.terms.waitMs === 0 ? this.contender.answerDueMs : waiter.patienceMs;
+    // Even who does not wait for others (any more) waits for the store's answer, to learn whether it is busy or unreachable.
+    const unheard = waiter.terms.waitMs === 0 || this.lastWord === SILENT;
+    const delayMs = unheard ? Math.max(waiter.patienceMs, this.contender.answerDueMs) : waiter.patienceMs;
     if (delayMs <= 0) this.refuse(waiter, this.refusalOf(waiter));
     else waiter.startTimer(delayMs, () => this.refuse(waiter, this.refusalOf(waiter)));
   }

@@ -1,7 +1,9 @@
 import type { Target } from './engine-terms.js';
+import { JointAsk, type Obstacle } from './joint-ask.js';
 import { Gate, type GateKeeper } from './gate.js';
 import type { Grant } from './grant.js';
 import type { HandOff, KeyFilter, LockMode, StoreListener } from './lock-store.js';
+import { closed } from './refusal.js';
 import type { AcquireTerms } from './waiter.js';
 
 const NOBODY: ReadonlySet<Gate> = new Set();
@@ -17,18 +19,15 @@ export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'list
   private readonly owners = new Map<Gate, string>();
   private readonly byOwner = new Map<string, Gate>();
 
+  /** Of what was asked for together: nobody waits there. */
+  private readonly adopted = new Set<Gate>();
+  private readonly asks = new Set<JointAsk>();
+
   constructor(private readonly keeper: GateKeeper) {}
 
   /** Waits for the lock; see {@link Gate.enter}. */
   enter({ resource, key }: Target, terms: AcquireTerms, now: number, nested: boolean): Promise<Grant> {
     return this.open(key, terms.mode).enter(resource, terms, now, nested);
-  }
-
-  /** Ends a grant; see {@link Gate.end}. */
-  end(grant: Grant, closedUntil?: number): Promise<boolean> {
-    const { key, owner, mode } = grant;
-    const gate = this.of(key, mode, owner);
-    return gate === undefined ? Promise.resolve(false) : gate.end(grant, closedUntil);
   }
 
   /** That owner is the gate's, and the one it had before no more. Answers it. */
@@ -40,7 +39,30 @@ export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'list
     return owner;
   }
 
+  /** Whether somebody here has one of the keys for itself, or wants that. */
+  wanted(targets: readonly Target[]): boolean {
+    return targets.some(({ key }) => this.alone.has(key));
+  }
+
+  /** Asks for all of them at once, without waiting for others; see {@link JointAsk.send}. */
+  async enterTogether(
+    targets: readonly Target[],
+    terms: AcquireTerms,
+    nested: boolean,
+  ): Promise<readonly Grant[] | Obstacle> {
+    const ask = new JointAsk(targets, terms, nested, this.keeper, (given, now) =>
+      targets.map(({ resource, key }) => this.adopt(key, terms.mode).adopt(resource, terms, given, now)),
+    );
+    this.asks.add(ask);
+    try {
+      return await ask.send();
+    } finally {
+      this.asks.delete(ask);
+    }
+  }
+
   forget(gate: Gate): void {
+    if (this.adopted.delete(gate)) return;
     const { key, mode } = gate;
     if (mode === 'exclusive') {
       if (this.alone.get(key) === gate) this.alone.delete(key);
@@ -70,16 +92,25 @@ export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'list
 
   disconnected(concerns?: KeyFilter): void {
     for (const gate of this.all(concerns)) gate.disconnected();
+    for (const ask of this.asks) if (concerns?.(ask.key) !== false) ask.disconnected();
   }
 
   /** Refuses everybody who does not wait inside a hold of this instance. */
   refuseOutsiders(): void {
     for (const gate of this.all()) gate.refuseOutsiders();
+    for (const ask of this.asks) if (!ask.nested) ask.refuse(closed(ask.resource));
   }
 
   /** Refuses everybody, and sets no timer any more. */
   close(): void {
-    for (const gate of this.all()) gate.close();
+    for (const gate of [...this.all(), ...this.adopted]) gate.close();
+    for (const ask of this.asks) ask.refuse(closed(ask.resource));
+  }
+
+  private adopt(key: string, mode: LockMode): Gate {
+    const gate = new Gate(key, mode, this.keeper);
+    this.adopted.add(gate);
+    return gate;
   }
 
   /** The key's gate for those who want it alone, or a new one for whoever shares it. */

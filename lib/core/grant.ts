@@ -30,6 +30,12 @@ export interface StoreGrant extends GrantedTokens, Lease {
   readonly owner: string;
 }
 
+/** Where a grant ends. */
+export interface GrantGiver {
+  /** Ends it, in good order or lost; answers the store's word. */
+  end(grant: Grant, closedUntil?: number): Promise<boolean>;
+}
+
 export type GrantState = 'held' | 'lost' | 'ended';
 
 const NOBODY: readonly LossListener[] = [];
@@ -42,7 +48,8 @@ const NOBODY: readonly LossListener[] = [];
  */
 export class Grant {
   readonly maxHoldUntil: number;
-  readonly minHoldUntil: number;
+  /** It stays closed until then, even if its work ends sooner. */
+  minHoldUntil: number;
   /** The lease that renewals ask for; `extend(ttlMs)` changes it. */
   ttlMs: number;
   deadline: number;
@@ -64,6 +71,7 @@ export class Grant {
     readonly terms: HoldTerms,
     readonly grantedAt: number,
     lease: Lease,
+    readonly giver: GrantGiver,
   ) {
     this.ttlMs = terms.ttlMs;
     this.maxHoldUntil = grantedAt + terms.maxHoldMs;
@@ -143,6 +151,11 @@ export class Grant {
     this.reason = new LockLostError(message, { resource: this.resource, elapsedMs, cause });
     for (const listener of this.listeners) listener.lost(this.reason);
     return this.reason;
+  }
+
+  /** No work will begin under it. */
+  waive(): void {
+    this.minHoldUntil = this.grantedAt;
   }
 
   /** Ends it in good order. */

@@ -1,9 +1,9 @@
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
-import type { Lock } from './lock.js';
+import type { Hold, Lock } from './lock.js';
 
 /** What can be around a caller: a hold that it runs in, or a scope, which gets its hold later. */
 export interface Surrounding {
-  readonly lock: Lock | undefined;
+  readonly lock: Hold | undefined;
 }
 
 interface Frame {
@@ -16,6 +16,8 @@ interface Frame {
  * told apart by the lock or the scope in it, never by where it stands.
  */
 const frames = new AsyncLocalStorage<Frame>();
+
+const NONE: readonly Lock[] = [];
 
 /** Runs `fn`, and all that it starts, inside a hold or a scope. */
 export function runInside<T>(inner: Surrounding, fn: () => T): T {
@@ -44,8 +46,7 @@ export function* surroundings(): Generator<Surrounding> {
  */
 export function heldAround(fits: (lock: Lock) => boolean): Lock | undefined {
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
-    const { lock } = frame.inner;
-    if (lock?.held && fits(lock)) return lock;
+    for (const lock of frame.inner.lock?.locks ?? NONE) if (lock.held && fits(lock)) return lock;
   }
   return undefined;
 }

@@ -21,8 +21,13 @@ export interface KeyTemplate {
   readonly placeholders: readonly Placeholder[];
 }
 
-/** Makes the resource from the arguments of one call; throws {@link LockKeyError} where a value makes no safe key. */
-export type RenderResource = (args: readonly unknown[]) => string;
+/**
+ * Makes the resource from the arguments of one call, or several where one value is a list; throws {@link LockKeyError} where a
+ * value makes no safe key.
+ */
+export type RenderResource = (args: readonly unknown[]) => string | readonly string[];
+
+const NONE: ReadonlySet<number> = new Set();
 
 const NAME = String.raw`[\p{ID_Start}$_][\p{ID_Continue}$-]*`;
 const INDEX = String.raw`(?:0|[1-9]\d*)`;
@@ -72,30 +77,61 @@ export function parseTemplate(template: string, where: string): KeyTemplate {
  *
  * @param bindings the index of the parameter that each name of the template means.
  * @param where names the method, `GoodsController.buy`, for errors.
+ * @param scalars parameters that are declared to be one value: a list there is a mistake, or somebody's trick.
  * @throws {LockKeyError} at once, for a name without a binding.
  */
 export function compileTemplate(
   template: KeyTemplate,
   bindings: ReadonlyMap<string, number>,
   where: string,
+  scalars: ReadonlySet<number> = NONE,
 ): RenderResource {
   const [start = '', ...literals] = template.literals;
-  const parts = template.placeholders.map((placeholder, index) => {
+  const parts = template.placeholders.map((placeholder, index): Part => {
     const { text, parameter, path } = placeholder;
     const from = typeof parameter === 'number' ? parameter : bindings.get(parameter);
     if (from === undefined)
       throw new LockKeyError(`${where}: ${text} in '${template.source}' is bound to no parameter.`);
     const describe = () => `${where}: ${text} in '${template.source}'`;
-    return { from, path, describe, literal: literals[index] ?? '' };
+    const mayBeList = path.length > 0 || !scalars.has(from);
+    return { from, path, describe, literal: literals[index] ?? '', mayBeList };
   });
-  return (args) => {
+  const render = (values: readonly unknown[]): string => {
     let text = start;
-    for (const { from, path, describe, literal } of parts) {
-      const value = path.length === 0 ? args[from] : follow(args[from], path, describe);
-      text += encodeValue(value, describe) + literal;
-    }
+    for (const [index, { describe, literal }] of parts.entries())
+      text += encodeValue(values[index], describe) + literal;
     return text;
   };
+  return (args) => {
+    const values = parts.map(({ from, path, describe }) =>
+      path.length === 0 ? args[from] : follow(args[from], path, describe),
+    );
+    const at = listAmong(values, parts);
+    if (at === -1) return render(values);
+    return Array.from(values[at] as readonly unknown[], (item) => render(values.with(at, item)));
+  };
+}
+
+/** Which value stands for several, -1 for none. */
+function listAmong(values: readonly unknown[], parts: readonly Part[]): number {
+  const isList = (value: unknown, index: number): boolean => parts[index].mayBeList && Array.isArray(value);
+  const at = values.findIndex(isList);
+  if (at === -1) return at;
+  const fail = (index: number, why: string): never => {
+    throw new LockKeyError(`${parts[index].describe()} is ${why}`);
+  };
+  if ((values[at] as readonly unknown[]).length === 0) fail(at, 'an empty array: there is nothing to lock.');
+  const last = values.findLastIndex(isList);
+  return last === at ? at : fail(last, 'an array, too: one in a template may be.');
+}
+
+/** A placeholder, with what it means, and the literal behind it. */
+interface Part {
+  readonly from: number;
+  readonly path: readonly string[];
+  readonly describe: () => string;
+  readonly literal: string;
+  readonly mayBeList: boolean;
 }
 
 type Fail = (problem: string) => never;

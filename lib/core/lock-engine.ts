@@ -1,25 +1,23 @@
 import { randomBytes } from 'node:crypto';
+import { Acquirer, type EngineState } from './acquirer.js';
 import { inTime } from './clock.js';
 import { DelayedStore } from './delayed-store.js';
 import { LockEvents } from './diagnostics.js';
 import type { EngineParts, EngineTerms, Target } from './engine-terms.js';
-import { LockReentryError } from './errors.js';
 import type { Gate, GateKeeper } from './gate.js';
 import { Gates } from './gates.js';
 import type { Grant } from './grant.js';
 import { heldAround, runOutside } from './held-locks.js';
 import { Lock, type LockKeeper } from './lock.js';
-import { kindOf, modesOf } from './lock-mode.js';
 import type { ExtendReply, LockState, LockStore } from './lock-store.js';
+import type { MultiLock } from './multi-lock.js';
 import { PooledClock } from './pooled-clock.js';
-import { closed, impossible, notCovered, notExtended, unavailable } from './refusal.js';
+import { closed, notExtended, unavailable } from './refusal.js';
 import { Releaser } from './releaser.js';
 import { StoreHealth } from './store-health.js';
 import { StoreNews } from './store-news.js';
 import type { PassingLimits } from './tenure.js';
 import { Watchdog, type WatchdogEvents } from './watchdog.js';
-
-type EngineState = 'open' | 'draining' | 'closed';
 
 /**
  * One module instance's locks: a gate for each key in use, one watchdog, one releaser, and the way a caller's request
@@ -37,10 +35,11 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   readonly instanceId = randomBytes(12).toString('base64url');
   private asks = 0;
   private readonly gates = new Gates(this);
+  private readonly acquirer: Acquirer;
   private readonly watchdog: Watchdog;
   private readonly events: LockEvents;
   private readonly stopListening: () => void;
-  private state: EngineState = 'open';
+  private phase: EngineState = 'open';
   private drained: (() => void) | undefined;
 
   constructor(private readonly parts: EngineParts) {
@@ -51,6 +50,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     const warn = (message: string): void => parts.warn(message);
     this.health = new StoreHealth(warn, (key) => this.store.serverOf?.(key));
     this.events = new LockEvents(parts.instance);
+    this.acquirer = new Acquirer(this, this.gates, this.events);
     this.releaser = new Releaser(this.store, this.clock, this.requestTimeoutMs, this.passing, parts.lockDelayMs);
     this.watchdog = new Watchdog(this.store, this.clock, this);
     this.stopListening = this.store.listen(
@@ -58,24 +58,14 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     );
   }
 
-  /** Waits for the lock, or joins the hold that the caller runs in. */
-  async acquire(target: Target, terms: EngineTerms): Promise<Lock> {
-    terms.signal?.throwIfAborted();
-    if (terms.mode !== 'exclusive') this.checkMode(target, terms);
-    const outer = heldAround((lock) => this.isOurs(lock) && lock.key === target.key);
-    if (outer !== undefined) return this.nest(outer, terms);
-    const nested = heldAround((lock) => this.isOurs(lock)) !== undefined;
-    if (this.state === 'closed' || (this.state === 'draining' && !nested)) throw closed(target.resource);
-    const askedAt = this.clock.now();
-    this.events.asked(target);
-    try {
-      const grant = await this.gates.enter(target, terms, askedAt, nested);
-      this.events.granted(grant, grant.grantedAt - askedAt);
-      return new Lock(grant, this);
-    } catch (reason) {
-      this.events.refused(target, this.clock.now() - askedAt, reason);
-      throw reason;
-    }
+  /** See {@link Acquirer.acquire}. */
+  acquire(target: Target, terms: EngineTerms): Promise<Lock> {
+    return this.acquirer.acquire(target, terms);
+  }
+
+  /** See {@link Acquirer.acquireAll}. */
+  acquireAll(targets: readonly Target[], terms: EngineTerms): Promise<MultiLock> {
+    return this.acquirer.acquireAll(targets, terms);
   }
 
   inspect(key: string): Promise<LockState | null> {
@@ -96,11 +86,11 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
 
   /** Lets running holds finish for at most `graceMs`, refuses everybody else, then ends what is still held. */
   async close(graceMs: number): Promise<void> {
-    if (this.state !== 'open') return;
-    this.state = 'draining';
+    if (this.phase !== 'open') return;
+    this.phase = 'draining';
     this.gates.refuseOutsiders();
     if (this.watchdog.size > 0) await this.grace(graceMs);
-    this.state = 'closed';
+    this.phase = 'closed';
     // Waiters first: the end of a grant must not let the next one in.
     this.gates.close();
     for (const grant of this.watchdog.grants()) this.abandon(grant);
@@ -111,13 +101,18 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     this.stopListening();
   }
 
+  get state(): EngineState {
+    return this.phase;
+  }
+
   now(): number {
     return this.clock.now();
   }
 
-  nextOwner(gate: Gate): string {
+  nextOwner(gate?: Gate): string {
     this.asks += 1;
-    return this.gates.asking(gate, `${this.instanceId}:${this.asks}`);
+    const owner = `${this.instanceId}:${this.asks}`;
+    return gate === undefined ? owner : this.gates.asking(gate, owner);
   }
 
   granted(grant: Grant): void {
@@ -132,7 +127,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     grant.end();
     this.ended(grant);
     this.events.released(grant, this.clock);
-    return this.gates.end(grant);
+    return grant.giver.end(grant);
   }
 
   async extend(grant: Grant, ttlMs: number): Promise<void> {
@@ -167,7 +162,7 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     if (error === undefined) return;
     this.ended(grant);
     // Whether it is still there or not: what nobody holds must not stay closed. A failure is repeated by the releaser.
-    this.gates.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
+    grant.giver.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
     this.parts.warn(error.message);
     this.events.lost(grant, this.clock);
   }
@@ -178,22 +173,8 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     return lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0;
   }
 
-  private checkMode({ resource }: Target, { mode }: EngineTerms): void {
-    const { capabilities } = this.store;
-    if (!modesOf(capabilities).includes(kindOf(mode))) throw impossible(resource, mode, capabilities);
-  }
-
   private isOurs(lock: Lock): boolean {
     return lock.isKeptBy(this);
-  }
-
-  private nest(outer: Lock, { reentrant, mode }: EngineTerms): Lock {
-    outer.assertHeld();
-    const held = outer.shared.mode;
-    if (held !== 'exclusive' && held !== mode) throw notCovered(outer.resource, held, mode);
-    if (reentrant) return new Lock(outer.shared, this);
-    const message = `${outer.resource} is held by the caller itself already, and reentrancy is off.`;
-    throw new LockReentryError(message, { resource: outer.resource });
   }
 
   private ended(grant: Grant): void {

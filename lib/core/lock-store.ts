@@ -31,15 +31,15 @@ export interface StoreCapabilities {
   readonly replicas?: boolean;
   /** The modes it can lock in; `exclusive` alone by default. */
   readonly modes?: readonly LockModeKind[];
-  /** The most keys it locks in one request. */
-  readonly maxKeys: number;
+  /** The most keys it locks in one ask, all or none; one by default. What is wanted together may take several asks. */
+  readonly maxKeys?: number;
   /** The coarseness of its leases in milliseconds: one is kept to a multiple of it, and up to two of it longer than asked for. */
   readonly resolutionMs: number;
 }
 
 /** Whose lock a request is about. */
 export interface LockOwnership {
-  /** The keys, all in one slot where the server is a cluster; one key for now. */
+  /** One key; in asks up to `maxKeys` of the store, all under one hash tag, and so in one slot of a cluster. */
   readonly keys: readonly string[];
   /** `<instanceId>:<askId>`. The same ask keeps its owner, however often it is repeated; no owner ever occurs twice. */
   readonly owner: string;
@@ -55,20 +55,20 @@ export interface HandOffTerms {
   readonly tokens: number;
 }
 
-/** A request for a lock. */
+/** A request for a lock; for several it is granted all of them, or none. */
 export interface AskRequest extends LockOwnership, HandOffTerms {
   /** How long the store keeps the lock without renewal. */
   readonly leaseMs: number;
   /**
-   * Whether to wait in the store's queue if the lock is not free; only for stores with `queue`. Asking again with the same
-   * owner keeps the place.
+   * Whether to wait in the store's queue if the lock is not free; only for stores with `queue`, and for one key. Asking again
+   * with the same owner keeps the place.
    */
   readonly queue: boolean;
   /** The moment, on the engine's clock, after which this ask must have no effect any more, wherever it may be delayed. */
   readonly expiresAt: number;
 }
 
-/** The fencing tokens of a grant: the first, and how many follow one another from there; undefined without fencing. */
+/** The fencing tokens of a grant: the first, and how many follow it; undefined without fencing. Several keys of one ask share one. */
 export interface GrantedTokens {
   readonly token: number | undefined;
   readonly tokens: number;
@@ -86,6 +86,8 @@ export interface Held {
   readonly queued: boolean;
   /** Remaining life of what stands in the way; undefined if unknown, Infinity if it never expires by itself. */
   readonly remainingMs: number | undefined;
+  /** Of several keys, the first that could not be had. */
+  readonly key?: string;
 }
 
 /** The ask could not be delivered before its `expiresAt`, and did nothing. */
@@ -98,6 +100,8 @@ export interface PermitsDiffer {
   readonly status: 'differs';
   /** Of how many permits others hold one. */
   readonly permits: number;
+  /** Of several keys, the one that it is about. */
+  readonly key?: string;
 }
 
 export type AskReply = Granted | Held | Expired | PermitsDiffer;

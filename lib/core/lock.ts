@@ -11,6 +11,18 @@ export interface LockKeeper {
   expire(grant: Grant): void;
 }
 
+/** What work runs under: one lock, or several that were taken together. */
+export interface Hold {
+  readonly locks: readonly Lock[];
+  /** Why it was lost, if it was. */
+  readonly loss: LockLostError | undefined;
+  /** Declares it lost if its deadline has passed unnoticed. */
+  noticeExpiry(): void;
+  /** Tells the work that nobody waits for it any more. */
+  abort(reason: unknown): void;
+  release(): Promise<boolean>;
+}
+
 /**
  * One hold of a lock: from the grant until `release()`, or until the lock is lost. Comes from `LockService`.
  *
@@ -20,7 +32,7 @@ export interface LockKeeper {
  *
  * @publicApi
  */
-export class Lock {
+export class Lock implements Hold {
   private controller: AbortController | undefined;
   private abortReason: unknown;
   private ending: Promise<boolean> | undefined;
@@ -72,6 +84,16 @@ export class Lock {
   /** How long this hold can still be believed in without a renewal, in milliseconds; 0 once it has ended. */
   get expiresInMs(): number {
     return this.held ? Math.max(0, this.grant.deadline - this.keeper.now()) : 0;
+  }
+
+  /** @internal */
+  get locks(): readonly Lock[] {
+    return [this];
+  }
+
+  /** No work will begin under it: `minHoldMs` is for work that did. @internal */
+  waive(): void {
+    if (this.grant.holds === 1) this.grant.waive();
   }
 
   /** Whether this hold is over, by `release()` or by loss. @internal */

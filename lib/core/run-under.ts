@@ -1,6 +1,6 @@
 import { LockLostError } from './errors.js';
 import { runInside } from './held-locks.js';
-import type { Lock } from './lock.js';
+import type { Hold } from './lock.js';
 
 /** What the caller gets when the lock was lost while the work ran. */
 export type OnLost = 'throw' | 'ignore';
@@ -9,7 +9,11 @@ export type OnLost = 'throw' | 'ignore';
  * Runs `fn` under a lock and releases it. The release never hides what `fn` answered or threw; a loss does, if `onLost`
  * says so.
  */
-export async function runUnder<T>(lock: Lock, onLost: OnLost, fn: (lock: Lock) => T | Promise<T>): Promise<T> {
+export async function runUnder<T, H extends Hold>(
+  lock: H,
+  onLost: OnLost,
+  fn: (lock: H) => T | Promise<T>,
+): Promise<T> {
   let result: T;
   try {
     result = await runInside({ lock }, () => fn(lock));
@@ -26,7 +30,7 @@ export async function runUnder<T>(lock: Lock, onLost: OnLost, fn: (lock: Lock) =
  *
  * @throws LockLostError if the work was not under the lock to its end, and `onLost` is `throw`.
  */
-export async function settle(lock: Lock, onLost: OnLost, workError?: unknown): Promise<void> {
+export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): Promise<void> {
   lock.noticeExpiry();
   const { loss } = lock;
   // A release that failed is repeated behind the caller's back.

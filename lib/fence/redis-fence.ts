@@ -99,7 +99,7 @@ export class RedisFence {
     checkToken(token, this.resource);
     const { lua, keys, args = [] } = isList(write) ? scriptOf(write) : write;
     try {
-      return await behindFence(lua, keys).run(
+      return await behindFence(lua).run(
         this.connection,
         [this.key, ...keys],
         [String(token), ...args.map((arg) => String(arg))],
@@ -111,9 +111,9 @@ export class RedisFence {
 }
 
 /** The check, and behind it the write, to which its own keys and arguments are all there is. */
-function behindFence(lua: string, keys: readonly string[]): RedisScript<unknown> {
+function behindFence(lua: string): RedisScript<unknown> {
   const text = `${luaScripts.fenceWrite.lua}\ntable.remove(KEYS, 1)\ntable.remove(ARGV, 1)\n${lua}`;
-  return new RedisScript({ keys: luaScripts.fenceWrite.keys + keys.length, lua: text }, (reply) => reply);
+  return new RedisScript({ lua: text }, (reply) => reply);
 }
 
 function connectionOf(client: FenceClient): ScriptConnection {

@@ -40,8 +40,12 @@ if mode and not held then
   if tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0) < 0 then
     return { 2, grant(ARGV[1], ARGV[2], '1', now), now }
   end
-  if tonumber(mode) and tonumber(sharers.mode) and mode ~= sharers.mode then
+  if differs(sharers, mode) then
     return { -2, sharers.mode, now }
+  end
+  -- It need not stand in the queue first.
+  if nobodyWaits() and admits(sharers, ARGV[1]) then
+    return { 1, grant(ARGV[1], ARGV[2], '1', now), now }
   end
 end
 
@@ -65,7 +69,4 @@ local status = ARGV[5] == '1' and 3 or 0
 if sharers.excluded then
   return { status, redis.call('PTTL', KEYS[1]), now }
 end
--- Whoever wants it alone waits for the last of them.
-local blocker = mode and sharers.count - 1 or 0
-local ends = -redis.call('ZRANGE', KEYS[3], blocker, blocker, 'WITHSCORES')[2]
-return { status, ends - string.sub(now, 1, -4), now }
+return { status, msUntilFree(sharers, mode, now), now }

@@ -30,6 +30,14 @@ export const DEAD = 'dead';
 
 const HAND_OFF = { handOffMs: 3_000, tokens: 4 };
 
+/** What an ask may be for, in place of the test's key. */
+interface AskDetails {
+  readonly key?: string;
+  /** All of them, or none. */
+  readonly keys?: readonly string[];
+  readonly queue?: boolean;
+}
+
 /** One test's view of the store: keys of its own, one owner for each name, which may listen for hand-offs. */
 export class StoreBench {
   readonly key: string;
@@ -90,12 +98,13 @@ export class StoreBench {
     owner: string,
     leaseMs: number = LONG_MS,
     expiresInMs: number = TIMEOUT_MS,
-    { key = this.key, queue = this.queueing }: { readonly key?: string; readonly queue?: boolean } = {},
+    { key = this.key, keys = [key], queue = this.queueing }: AskDetails = {},
   ): Promise<AskReply> {
     const expiresAt = this.under.clock.now() + expiresInMs;
     return this.under.store.ask({
       ...this.of(owner, key),
       ...HAND_OFF,
+      keys,
       leaseMs,
       queue,
       expiresAt,

@@ -1,4 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
+import { registerJointContract } from './joint-contract.js';
 import { registerQueueContract } from './queue-contract.js';
 import { registerSharingContract } from './sharing-contract.js';
 import { registerTokenContract } from './token-contract.js';
@@ -178,5 +179,6 @@ export function registerStoreContract({ createStore, describe, it }: StoreContra
 
   registerTokenContract(test, describe);
   registerQueueContract(test, describe);
+  registerJointContract(test, describe);
   registerSharingContract(test, describe);
 }

@@ -76,12 +76,12 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     },
   ],
   [
-    'a list of resources',
+    'a list of nothing',
     LockConfigError,
-    /^GoodsService\.swap: .*one resource/,
+    /^GoodsService\.swap: .*empty list/,
     () => {
       class GoodsService {
-        @Locked(['goods:<from>', 'goods:<to>'])
+        @Locked([])
         swap(from: number, to: number): number {
           return from + to;
         }

@@ -1,11 +1,6 @@
 import { instanceOf, type AskRequest, type ReleaseRequest } from '../../lib/core/lock-store.js';
-import {
-  type Claim,
-  type HandedOver,
-  type Holder,
-  LockTable,
-  type TableWorld,
-} from '../../lib/stores/memory/lock-table.js';
+import type { Claim, Holder } from '../../lib/stores/memory/lock-row.js';
+import { type HandedOver, LockTable, type TableWorld } from '../../lib/stores/memory/lock-table.js';
 import { answerOf, type Exchange, rowOf } from './exchange.js';
 import type { Request } from './network.js';
 import { KEY } from './scenario.js';

@@ -1,11 +1,6 @@
 import { instanceOf, type LockMode } from '../../lib/core/lock-store.js';
-import {
-  type Claim,
-  type HandedOver,
-  type Holder,
-  type LockRow,
-  type LockTable,
-} from '../../lib/stores/memory/lock-table.js';
+import type { Claim, Holder, LockRow } from '../../lib/stores/memory/lock-row.js';
+import type { HandedOver, LockTable } from '../../lib/stores/memory/lock-table.js';
 import type { ReplyBody, Request } from './network.js';
 import { KEY } from './scenario.js';
 

@@ -99,7 +99,7 @@ describe('every run of the waiting protocol', () => {
   it.each(SCENARIOS)(
     '$name: one owner, rising tokens, everybody gets the lock; the scripts do as the table',
     expectSound,
-    60_000,
+    180_000,
   );
 
   it('without a crash leaves no key closed that nobody holds, but for an ask that outruns its release', async () => {
@@ -112,7 +112,7 @@ describe('every run of the waiting protocol', () => {
       losses: ['reset'],
       settlesWithinMs: 5_000,
     });
-  }, 60_000);
+  }, 180_000);
 });
 
 describe('the table in memory', () => {

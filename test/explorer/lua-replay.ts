@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { fenceKey, helperKey } from '../../lib/core/resource-key.js';
 import { luaScripts } from '../../lib/lua/index.js';
-import type { Claim } from '../../lib/stores/memory/lock-table.js';
+import type { Claim } from '../../lib/stores/memory/lock-row.js';
 import type { Sample } from './exchange.js';
 
 /** Far ahead of any server's clock in µs, so that the next token is the last one's successor, as in the model. */

@@ -37,7 +37,6 @@ export class Process implements GateKeeper {
       fencing: true,
       idempotentAsk: true,
       modes: ['exclusive', 'shared', 'counted'],
-      maxKeys: 1,
       resolutionMs: 1,
     },
     ask: (request) => this.ask(request),

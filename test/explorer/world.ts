@@ -1,13 +1,7 @@
 import type { Grant } from '../../lib/core/grant.js';
 import { instanceOf } from '../../lib/core/lock-store.js';
-import {
-  type Claim,
-  type HandedOver,
-  type Holder,
-  type LockRow,
-  LockTable,
-  type TableWorld,
-} from '../../lib/stores/memory/lock-table.js';
+import type { Claim, Holder, LockRow } from '../../lib/stores/memory/lock-row.js';
+import { type HandedOver, LockTable, type TableWorld } from '../../lib/stores/memory/lock-table.js';
 import type { Time } from './model-clock.js';
 import type { Leftover, ReplyBody, Request } from './network.js';
 import { capture } from './memento.js';

@@ -8,8 +8,14 @@ const where = 'GoodsController.buy';
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 const encode = (value: unknown) => encodeValue(value, () => 'here');
 
-function render(template: string, names: Record<string, number>, ...args: unknown[]): string {
+function renderAll(template: string, names: Record<string, number>, ...args: unknown[]): string | readonly string[] {
   return compileTemplate(parseTemplate(template, where), new Map(Object.entries(names)), where)(args);
+}
+
+function render(template: string, names: Record<string, number>, ...args: unknown[]): string {
+  const one = renderAll(template, names, ...args);
+  if (typeof one === 'string') return one;
+  throw new Error(`several resources: ${one.join(', ')}`);
 }
 
 describe('encodeValue', () => {
@@ -142,6 +148,47 @@ describe('a template', () => {
     expect(() => render('<u.a>', { u: 0 }, null)).toThrow("cannot be read: what should have 'a' is null");
     expect(() => render('<u.id>', { u: 0 }, 'abc')).toThrow("<u.id> in '<u.id>' is undefined.");
     expect(() => render('goods:<id>', {}, 'a')).toThrow('bound to no parameter');
+  });
+});
+
+describe('a list in a template', () => {
+  it('stands for several resources', () => {
+    expect(renderAll('goods:<ids>:<size>', { ids: 0, size: 1 }, [3, 'a:b'], 'L')).toEqual([
+      'goods:3:L',
+      'goods:a%3Ab:L',
+    ]);
+    expect(renderAll('goods:<cart.ids>', { cart: 0 }, { ids: [1] })).toEqual(['goods:1']);
+    expect(renderAll('goods:<ids>', { ids: 0 }, [7])).toEqual(['goods:7']);
+  });
+
+  it('that holds what makes no key is refused, and so is one of nothing, and a second one', () => {
+    const refused = (template: string, ...args: unknown[]) => {
+      try {
+        return `taken as ${String(renderAll(template, { a: 0, b: 1 }, ...args))}`;
+      } catch (error) {
+        return error instanceof LockKeyError ? error.message : `no LockKeyError: ${String(error)}`;
+      }
+    };
+    expect(refused('x:<a>', [])).toBe(
+      "GoodsController.buy: <a> in 'x:<a>' is an empty array: there is nothing to lock.",
+    );
+    expect(refused('x:<a>:<b>', [1], [2])).toContain("<b> in 'x:<a>:<b>' is an array, too");
+    expect(refused('x:<a>', [1, undefined])).toContain('is undefined');
+    // eslint-disable-next-line no-sparse-arrays
+    expect(refused('x:<a>', [1, , 2])).toContain('is undefined');
+    expect(refused('x:<a>', [[1]])).toContain('is an array');
+    expect(refused('x:<a.id>', [{ id: 1 }])).toContain('is undefined');
+  });
+
+  it('is read once', () => {
+    let reads = 0;
+    const cart = {
+      get ids() {
+        reads += 1;
+        return reads === 1 ? [1, 2] : 'changed';
+      },
+    };
+    expect(renderAll('goods:<cart.ids>', { cart: 0 }, cart)).toEqual(['goods:1', 'goods:2']);
   });
 });
 

@@ -12,7 +12,7 @@ type Method = (...args: never[]) => unknown;
 /** Binds as `@Locked` does, and keeps what a call with the arguments would lock. */
 function Bound(template: string, calls: string[], ...args: unknown[]): MethodDecorator {
   return (target, propertyKey, descriptor) => {
-    calls.push(bindTemplate(template, target, propertyKey, descriptor.value as unknown as Method)(args));
+    calls.push(bindTemplate(template, target, propertyKey, descriptor.value as unknown as Method)(args) as string);
   };
 }
 
@@ -275,6 +275,27 @@ describe('@LockParam and @CurrentLock', () => {
     expect(currentLockIndexes(Goods.prototype, 'buy')).toEqual([2]);
     expect(currentLockIndexes(Goods, 'buy')).toEqual([0, 2]);
     expect(currentLockIndexes(Goods.prototype, 'other')).toEqual([]);
+  });
+
+  it('that are declared to be one value are never several, whatever the caller sends', () => {
+    const render: ((args: readonly unknown[]) => string | readonly string[])[] = [];
+    const Keep =
+      (template: string): MethodDecorator =>
+      (target, propertyKey, descriptor) =>
+        void render.push(bindTemplate(template, target, propertyKey, descriptor.value as unknown as Method));
+    class Goods {
+      @Keep('goods:<id>')
+      one(id: string) {
+        return id;
+      }
+      @Keep('goods:<ids>')
+      many(ids: string[]) {
+        return ids;
+      }
+    }
+    expect(Goods).toBeDefined();
+    expect(() => render[0]([['1', '2']])).toThrow("Goods.one: <id> in 'goods:<id>' is an array.");
+    expect(render[1]([['1', '2']])).toEqual(['goods:1', 'goods:2']);
   });
 
   it('leave what Nest knows of the parameters alone', () => {

@@ -20,8 +20,8 @@ local function handOver(sharers, lease, tokens, now, asker, shard)
     if not claim then
       return true
     end
-    local fits, permits = admits(sharers, claim), tonumber(modeOf(claim))
-    if not fits and not (permits and tonumber(sharers.mode) and permits ~= tonumber(sharers.mode)) then
+    local fits = admits(sharers, claim)
+    if not fits and not differs(sharers, modeOf(claim)) then
       return false
     end
     if fits and claim == asker then

@@ -25,6 +25,11 @@ local function sharersAt(now, mode)
   return { count = count, mode = count > 0 and modeOf(redis.call('ZRANGE', KEYS[3], 0, 0)[1]) or nil }
 end
 
+--- Whether nobody waits for the lock, be it shared or not.
+local function nobodyWaits()
+  return redis.call('ZCOUNT', KEYS[3], '(0', '+inf') == 0
+end
+
 --- Whether the claim may share the lock with those who do.
 local function admits(sharers, claim)
   if sharers.count == 0 then
@@ -39,4 +44,16 @@ local function admitted(sharers, claim)
   sharers.mode = modeOf(claim)
   sharers.count = sharers.count + 1
   sharers.excluded = not sharers.mode
+end
+
+--- Whether one of another number of permits is asked for than those who share the lock have.
+local function differs(sharers, mode)
+  return tonumber(mode) and tonumber(sharers.mode) and mode ~= sharers.mode
+end
+
+--- How long those who share the lock may keep a claim of that mode from it. Whoever wants it alone waits for the last of them.
+local function msUntilFree(sharers, mode, now)
+  local blocker = mode and sharers.count - 1 or 0
+  local ends = -redis.call('ZRANGE', KEYS[3], blocker, blocker, 'WITHSCORES')[2]
+  return ends - string.sub(now, 1, -4)
 end

@@ -4,30 +4,12 @@ import {
   type ExtendReply,
   type ExtendRequest,
   type HandOffTerms,
+  type Held,
   instanceOf,
-  type LockMode,
+  type PermitsDiffer,
   type ReleaseRequest,
 } from '../../core/lock-store.js';
-
-/** Who wants a lock, and how. */
-export interface Claim {
-  readonly owner: string;
-  readonly mode: LockMode;
-}
-
-/** Who holds a key, and until when. */
-export interface Holder extends Claim {
-  readonly token: number;
-  expiresAt: number;
-}
-
-/** One key, as the token store keeps it in Redis. */
-export interface LockRow {
-  /** One alone, or all who share it. */
-  holders: Holder[];
-  /** First come first. */
-  queue: Claim[];
-}
+import { admits, type Claim, freeAt, holderIn, type Holder, leave, type LockRow, otherPermits } from './lock-row.js';
 
 /** A lock that was handed to the first in the queue; without a lease if it was not, and the owner has to ask why. */
 export interface HandedOver extends Claim {
@@ -75,8 +57,8 @@ export class LockTable {
       own.expiresAt = Math.max(own.expiresAt, now + leaseMs);
       return { status: 'granted', token: mode === 'exclusive' ? own.token : this.nextToken(1), tokens: 1 };
     }
-    const permits = otherPermits(row, mode);
-    if (permits !== undefined) return { status: 'differs', permits };
+    const other = otherPermits(row, mode);
+    if (other !== undefined) return { status: 'differs', permits: other };
     if (queue && !row.queue.some((claim) => claim.owner === owner)) row.queue.push({ owner, mode });
     if (this.handOver(key, row, request, owner) && admits(row, mode)) {
       leave(row, owner);
@@ -84,10 +66,24 @@ export class LockTable {
       this.handOver(key, row, request);
       return granted;
     }
-    const ends = row.holders.map(({ expiresAt }) => expiresAt);
-    // Whoever wants it alone waits for the last of them.
-    const end = mode === 'exclusive' ? Math.max(...ends) : Math.min(...ends);
-    return { status: 'held', queued: queue, remainingMs: end - now };
+    return { status: 'held', queued: queue, remainingMs: freeAt(row, mode) - now };
+  }
+
+  /** The token store's `token-ask-all.lua`. */
+  askAll(request: AskRequest): AskReply {
+    const { keys, owner, mode, leaseMs } = request;
+    if (this.world.now() > request.expiresAt) return { status: 'expired' };
+    for (const key of keys) {
+      const obstacle = this.obstacle(key, request);
+      if (obstacle !== undefined) return { ...obstacle, key };
+    }
+    const token = this.nextToken(1);
+    for (const key of keys) {
+      const row = this.rowOf(key);
+      const expiresAt = Math.max(holderIn(row, owner)?.expiresAt ?? 0, this.world.now() + leaseMs);
+      row.holders = [...row.holders.filter((holder) => holder.owner !== owner), { owner, mode, token, expiresAt }];
+    }
+    return { status: 'granted', token, tokens: 1 };
   }
 
   /** The token store's `token-release.lua`. */
@@ -141,6 +137,18 @@ export class LockTable {
     this.rows.clear();
   }
 
+  /** What keeps the asker from the key. */
+  private obstacle(key: string, { owner, mode }: AskRequest): Held | PermitsDiffer | undefined {
+    const holders = this.living(key);
+    const row = this.rows.get(key);
+    if (row === undefined || holders.some((holder) => holder.owner === owner)) return undefined;
+    const other = otherPermits(row, mode);
+    if (other !== undefined) return { status: 'differs', permits: other };
+    const free = admits(row, mode);
+    if (free && row.queue.length === 0) return undefined;
+    return { status: 'held', queued: false, remainingMs: free ? undefined : freeAt(row, mode) - this.world.now() };
+  }
+
   /** The key's row, made if need be. */
   private rowOf(key: string): LockRow {
     this.living(key);
@@ -183,26 +191,4 @@ export class LockTable {
   private tidy(key: string, row: LockRow): void {
     if (row.holders.length === 0 && row.queue.length === 0) this.rows.delete(key);
   }
-}
-
-function holderIn({ holders }: LockRow, owner: string): Holder | undefined {
-  return holders.find((holder) => holder.owner === owner);
-}
-
-/** Whether one in that mode may hold the lock beside those who do. */
-function admits({ holders }: LockRow, mode: LockMode): boolean {
-  const other = holders.at(0)?.mode;
-  if (other === undefined) return true;
-  return mode === other && mode !== 'exclusive' && (mode === 'shared' || holders.length < mode);
-}
-
-/** Of how many permits those who hold the lock have one, if one of another number is asked for. */
-function otherPermits({ holders }: LockRow, mode: LockMode): number | undefined {
-  const other = holders.at(0)?.mode;
-  return typeof other === 'number' && typeof mode === 'number' && other !== mode ? other : undefined;
-}
-
-function leave(row: LockRow, owner: string): void {
-  const place = row.queue.findIndex((claim) => claim.owner === owner);
-  if (place !== -1) row.queue.splice(place, 1);
 }

@@ -24,6 +24,9 @@ export function memory(): StoreFactory {
   return ({ clock }) => new MemoryStore(clock);
 }
 
+/** As of the token store. */
+const MAX_KEYS = 256;
+
 /**
  * The store behind {@link memory}.
  *
@@ -36,7 +39,7 @@ export class MemoryStore implements LockStore {
     fencing: true,
     idempotentAsk: true,
     modes: ['exclusive', 'shared', 'counted'],
-    maxKeys: 1,
+    maxKeys: MAX_KEYS,
     resolutionMs: 1,
   };
 
@@ -58,7 +61,7 @@ export class MemoryStore implements LockStore {
   }
 
   ask(request: AskRequest): Promise<AskReply> {
-    return Promise.resolve(this.table.ask(request));
+    return Promise.resolve(request.keys.length > 1 ? this.table.askAll(request) : this.table.ask(request));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {

@@ -65,7 +65,6 @@ class QuorumStore implements LockStore {
     fencing: true,
     idempotentAsk: true,
     modes: ['exclusive', 'shared'],
-    maxKeys: 1,
     resolutionMs: 1,
   };
 

@@ -2,6 +2,7 @@ import type { Clock } from '../../core/clock.js';
 import type { AskRequest } from '../../core/lock-store.js';
 import type { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
+import { UnsentAsks } from './unsent-asks.js';
 
 /** What a script answers to an ask that carries its deadline in the server's time. */
 export interface DatedReply {
@@ -10,6 +11,8 @@ export interface DatedReply {
   readonly value: number;
   /** In µs of the server's clock. */
   readonly now: number;
+  /** Of several locks, which one the answer is about, counted from 1. */
+  readonly nth?: number;
 }
 
 /** The ask did nothing: it was too late, or called off. */
@@ -23,11 +26,11 @@ type Run = (deadline: string) => Promise<DatedReply>;
 
 /** Sends asks with their deadline in the server's time, so that one which is delayed does nothing. */
 export class DatedAsks {
-  /** @param unsent owners whose ask was not sent yet: a release behind one calls it off. */
+  /** @param unsent a release behind one of these calls it off. */
   constructor(
     private readonly connection: RedisConnection,
     private readonly clock: Clock,
-    private readonly unsent: Set<string> = new Set(),
+    private readonly unsent = new UnsentAsks(),
   ) {}
 
   /**
@@ -41,7 +44,7 @@ export class DatedAsks {
 
   /** Whether the owner's ask was called off by this, before it was sent. */
   callOff(owner: string): boolean {
-    return this.unsent.delete(owner);
+    return this.unsent.callOff(owner);
   }
 
   private async sendLater(request: AskRequest, run: Run, before: Promise<void> | undefined): Promise<DatedReply> {
@@ -54,7 +57,7 @@ export class DatedAsks {
     } catch (error) {
       throw askFailed(error);
     } finally {
-      wanted = this.unsent.delete(owner);
+      wanted = this.unsent.take(owner);
     }
     return wanted ? this.sendNow(request, run) : NOT_SENT;
   }

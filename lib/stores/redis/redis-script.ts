@@ -5,7 +5,6 @@ import { isEvalShaRefused, isScriptMissing, toError } from './redis-errors.js';
 
 /** A script as `lib/lua/embed.mjs` writes it into the index. */
 export interface EmbeddedScript {
-  readonly keys: number;
   readonly lua: string;
 }
 
@@ -36,7 +35,7 @@ export class RedisScript<Reply> {
   run(connection: ScriptConnection, keys: readonly string[], args: readonly string[]): Promise<Reply> {
     if (connection.evalOnly || !connection.sentScripts.has(this.digest)) return this.runWhole(connection, keys, args);
     return connection.client
-      .evalsha(this.digest, this.script.keys, ...keys, ...args)
+      .evalsha(this.digest, keys.length, ...keys, ...args)
       .then(this.decode, (error: unknown) => this.runAgain(error, connection, keys, args));
   }
 
@@ -50,7 +49,7 @@ export class RedisScript<Reply> {
       return Promise.all(calls.map(({ keys, args }) => this.run(connection, keys, args).catch(toError)));
     }
     const pipeline = connection.client.pipeline();
-    for (const { keys, args } of calls) pipeline.evalsha(this.digest, this.script.keys, ...keys, ...args);
+    for (const { keys, args } of calls) pipeline.evalsha(this.digest, keys.length, ...keys, ...args);
     const replies = (await pipeline.exec().catch(() => null)) ?? [];
     return Promise.all(
       calls.map(async ({ keys, args }, i) => {
@@ -77,9 +76,9 @@ export class RedisScript<Reply> {
     keys: readonly string[],
     args: readonly string[],
   ): Promise<Reply> {
-    const { lua, keys: keyCount } = this.script;
+    const { lua } = this.script;
     connection.sentScripts.add(this.digest);
-    return this.decode(await connection.client.eval(lua, keyCount, ...keys, ...args));
+    return this.decode(await connection.client.eval(lua, keys.length, ...keys, ...args));
   }
 }
 

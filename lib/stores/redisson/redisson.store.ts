@@ -77,7 +77,6 @@ class RedissonStore implements LockStore {
       fencing,
       idempotentAsk: true,
       modes: ['exclusive'],
-      maxKeys: 1,
       resolutionMs: 1,
     };
   }

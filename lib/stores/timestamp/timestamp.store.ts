@@ -85,7 +85,6 @@ class TimestampStore implements LockStore {
       fencing: false,
       idempotentAsk: false,
       modes: ['exclusive'],
-      maxKeys: 1,
       resolutionMs: this.time.unitMs,
     };
   }

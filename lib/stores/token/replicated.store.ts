@@ -96,8 +96,9 @@ export class ReplicatedStore implements LockStore {
     const sentAt = this.clock.now();
     const reply = await this.inner.ask(request);
     if (reply.status !== 'granted') return reply;
-    const [confirmed] = await this.acks.confirm([request]);
-    if (confirmed === 'renewed') return reply;
+    const each = await this.acks.confirm(request.keys.map((key) => ({ ...request, keys: [key] })));
+    const confirmed = each.find((word) => word !== 'renewed');
+    if (confirmed === undefined) return reply;
     if (confirmed !== 'lost') throw confirmed;
     // Its lease was over by then: an answer like any that comes too late to be believed in.
     if (this.clock.now() - sentAt >= request.leaseMs) return reply;

@@ -13,17 +13,15 @@ import { RedisScript, wholeMs } from '../redis/redis-script.js';
 import type { Call } from '../redis/servers.js';
 import { claimOf, modeOf, ownerOf } from './claim.js';
 
-/** What the scripts answer to an ask. */
-export const GRANTED = 1;
-export const GRANTED_BEFORE = 2;
-export const QUEUED = 3;
-export const OTHER_PERMITS = -2;
-
 /** A client with `stringNumbers` answers strings. */
 export const askScript = new RedisScript(luaScripts.tokenAsk, (reply): DatedReply => {
-  if (!Array.isArray(reply)) return { status: GRANTED, value: Number(reply), now: Number(reply) };
+  if (!Array.isArray(reply)) return { status: 1, value: Number(reply), now: Number(reply) };
   const [status, value, now] = reply.map(Number) as [number, number, number];
   return { status, value, now };
+});
+export const askAllScript = new RedisScript(luaScripts.tokenAskAll, (reply): DatedReply => {
+  const [status, value, now, nth] = (reply as unknown[]).map(Number);
+  return { status, value, now, nth };
 });
 export const releaseScript = new RedisScript(luaScripts.tokenRelease, (reply) => Number(reply) === 1);
 export const extendScript = new RedisScript(luaScripts.tokenExtend, (reply): ExtendReply =>
@@ -46,6 +44,13 @@ export function keysOf(key: string): readonly [lock: string, fence: string, queu
 /** Names keys as they are sent. */
 export interface KeyPlaces {
   keysOf(key: string): readonly string[];
+}
+
+/** Several locks under one hash tag: what they share, and then each. */
+export function keysOfAll(keys: readonly string[], places: KeyPlaces): readonly string[] {
+  const each = keys.map((key) => places.keysOf(key));
+  const [[, fence]] = each;
+  return [fence, ...each.flatMap(([lock, , queue]) => [lock, queue])];
 }
 
 /** What the extend script is given for one lock. */

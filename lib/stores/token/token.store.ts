@@ -12,7 +12,7 @@ import type {
   StoreCapabilities,
   StoreListener,
 } from '../../core/lock-store.js';
-import { type DatedReply, PAST_DEADLINE } from '../redis/dated-asks.js';
+import type { DatedReply } from '../redis/dated-asks.js';
 import type { RedisConnection } from '../redis/redis-connection.js';
 import { unavailableBecause } from '../redis/redis-errors.js';
 import { type RedisScript, wholeMs } from '../redis/redis-script.js';
@@ -20,6 +20,7 @@ import type { Server } from '../redis/servers.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { ClusterServers } from '../redis/cluster/cluster-servers.js';
 import { ClusterAcks } from './cluster-acks.js';
+import { askReplyOf } from './ask-reply.js';
 import { claimOf } from './claim.js';
 import type { HandOffMessage, HandOffs } from './hand-off-channel.js';
 import { QueuedOwners } from './queued-owners.js';
@@ -27,14 +28,12 @@ import { type Acks, ReplicaAcks } from './replica-acks.js';
 import type { ReplicaDemand } from './replica-link.js';
 import { ReplicatedStore } from './replicated.store.js';
 import {
+  askAllScript,
   askScript,
   extendScript,
-  GRANTED,
-  GRANTED_BEFORE,
   inspectScript,
-  OTHER_PERMITS,
+  keysOfAll,
   queueScript,
-  QUEUED,
   releaseScript,
   renewalOf,
 } from './token-scripts.js';
@@ -58,6 +57,9 @@ export function token(): StoreFactory {
   };
 }
 
+/** So that one script never keeps others waiting for long. */
+const MAX_KEYS = 256;
+
 class TokenStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
     name: 'token()',
@@ -65,7 +67,7 @@ class TokenStore implements LockStore {
     fencing: true,
     idempotentAsk: true,
     modes: ['exclusive', 'shared', 'counted'],
-    maxKeys: 1,
+    maxKeys: MAX_KEYS,
     resolutionMs: 1,
   };
 
@@ -99,7 +101,7 @@ class TokenStore implements LockStore {
   ask(request: AskRequest): Promise<AskReply> {
     const send = (server: Server): Promise<DatedReply> =>
       server.asks.send(request, (deadline) => this.run(request, server, deadline));
-    return this.servers.run(request.keys[0], send).then((reply) => this.answerOf(request, reply));
+    return this.servers.run(request.keys[0], send).then((reply) => this.answered(request, reply));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
@@ -148,11 +150,17 @@ class TokenStore implements LockStore {
 
   private run(request: AskRequest, server: Server, deadline: string): Promise<DatedReply> {
     const { owner, leaseMs, tokens, handOffMs, queue } = request;
-    const [key] = request.keys;
+    const [key, ...others] = request.keys;
+    if (others.length > 0) return this.runForAll(request, server, deadline);
     const waits = queue && this.mayQueue(owner, key, server) ? '1' : '0';
     const args = [claimOf(request), wholeMs(leaseMs), deadline, String(tokens), waits, wholeMs(handOffMs)];
     args.push(...this.servers.handOffArgs(key));
     return askScript.run(server.connection, this.servers.keysOf(key), args);
+  }
+
+  private runForAll(request: AskRequest, { connection }: Server, deadline: string): Promise<DatedReply> {
+    const args = [claimOf(request), wholeMs(request.leaseMs), deadline];
+    return askAllScript.run(connection, keysOfAll(request.keys, this.servers), args);
   }
 
   private releaseAt({ connection, accepting }: Server, request: ReleaseRequest): Promise<boolean> {
@@ -167,16 +175,11 @@ class TokenStore implements LockStore {
     return releaseScript.run(connection, this.servers.keysOf(key), args);
   }
 
-  private answerOf({ keys, mode, queue, tokens }: AskRequest, { status, value }: DatedReply): AskReply {
-    // Who shares the lock passes it on to nobody.
-    if (status === GRANTED) return { status: 'granted', token: value, tokens: mode === 'exclusive' ? tokens : 1 };
-    if (status === PAST_DEADLINE) return { status: 'expired' };
-    // Nobody remembers how many were set aside with it.
-    if (status === GRANTED_BEFORE) return { status: 'granted', token: value, tokens: 1 };
-    if (status === OTHER_PERMITS) return { status: 'differs', permits: value };
+  private answered(request: AskRequest, reply: DatedReply): AskReply {
+    const answer = askReplyOf(request, reply);
     // Others hold it: from now on it is worth while to be told.
-    if (queue) this.channel?.open(keys[0]);
-    return { status: 'held', queued: status === QUEUED, remainingMs: value === -1 ? Infinity : value };
+    if (answer.status === 'held' && request.queue) this.channel?.open(request.keys[0]);
+    return answer;
   }
 
   /** Who waits in the queue has to hear of the lock: without a subscription it is passed over as dead. */

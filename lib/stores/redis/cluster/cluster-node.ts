@@ -5,6 +5,7 @@ import type { RedisClient, RedisPipeline, RedisSubscriber } from '../redis-clien
 import { type ClusterNodeClient, ShardSubscriber } from '../redis-cluster.js';
 import { RedisConnection } from '../redis-connection.js';
 import type { Server } from '../servers.js';
+import type { UnsentAsks } from '../unsent-asks.js';
 
 /** What a node tells. */
 export interface NodeListener {
@@ -24,7 +25,7 @@ export interface NodeListener {
 export interface NodeTools {
   readonly clock: Clock;
   readonly patienceMs: number;
-  readonly unsent: Set<string>;
+  readonly unsent: UnsentAsks;
   readonly listener: NodeListener;
 }
 

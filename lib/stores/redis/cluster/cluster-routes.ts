@@ -5,6 +5,7 @@ import type { SubscriberListener } from '../echoed-subscriber.js';
 import type { ClusterNodeClient, RedisCluster } from '../redis-cluster.js';
 import { type Redirection, toError } from '../redis-errors.js';
 import type { Server } from '../servers.js';
+import { UnsentAsks } from '../unsent-asks.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
 import { addressOf, type Place, placeOf } from './place.js';
 
@@ -37,7 +38,7 @@ export class ClusterRoutes implements NodeListener {
   private readonly redirected = new Map<number, string>();
   /** Sockets and timers belong to no caller. */
   private readonly outside = new AsyncResource('nestjs-redis-lock');
-  private readonly unsent = new Set<string>();
+  private readonly unsent = new UnsentAsks();
   private listener: ConnectionListener | undefined;
   private shards: ShardListener | undefined;
   private check: Timer | undefined;
@@ -117,7 +118,7 @@ export class ClusterRoutes implements NodeListener {
 
   /** Whether the owner's ask was called off by this, before it was sent. */
   callOff(owner: string): boolean {
-    return this.unsent.delete(owner);
+    return this.unsent.callOff(owner);
   }
 
   /** Unless it comes back by itself, ioredis answers all that was asked over it, and it is asked again elsewhere. */
