@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
 import { MODULE_RULES, resolveOptions } from '../../lib/resolve-options.js';
-import { withLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { testRedisUrl } from '../support/shared-redis.js';
 
 const root = join(__dirname, '../..');
@@ -43,6 +43,17 @@ describe('the README', () => {
       'the goods of 1',
       'ordered from 2',
     ]);
+  });
+
+  it('has several locks at once that work', async () => {
+    const { AccountsService } = await import('./several.js');
+    const accounts = withLocks(new AccountsService(createTestLocks()));
+    const there = Array.from({ length: 5 }, () => accounts.transfer(1, 2, 10));
+    const back = Array.from({ length: 3 }, () => accounts.transfer(2, 1, 10));
+    await Promise.all([...there, ...back]);
+    expect(await accounts.total([2, 3])).toBe(20);
+    expect(await accounts.closeAll([1, 2])).toEqual([expect.any(Number), expect.any(Number)]);
+    expect(await accounts.total([1, 2])).toBe(0);
   });
 
   it('has examples of cron jobs and lost locks that can be decorated', async () => {

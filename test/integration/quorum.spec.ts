@@ -34,6 +34,22 @@ describe('five masters', () => {
     expect(told()).toBe(count);
   });
 
+  it('several locks are taken one after the other, all or none, and lists that cross end', async () => {
+    const [one, other] = [here.instance(), here.instance()];
+    const lists = [
+      ['goods:300', 'order:7'],
+      ['order:7', 'goods:300'],
+    ];
+    let turns = 0;
+    const turn = (_: unknown, i: number) => [one, other][i % 2].using(lists[i % 2], () => void (turns += 1));
+    await Promise.all(Array.from({ length: 10 }, turn));
+    expect(turns).toBe(10);
+    const lock = await one.acquire('order:7');
+    expect(await other.tryAcquire(lists[0])).toBeNull();
+    await eventually('none is kept', async () => (await one.inspect('goods:300')) === null);
+    await lock.release();
+  });
+
   it('one of them down at start: locks work, also without waiting', async () => {
     await here.servers[2].kill();
     const lock = await here.instance().tryAcquire('goods:300');

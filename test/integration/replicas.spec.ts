@@ -106,6 +106,23 @@ describe('replicas: { min: 1 }', () => {
     await (await waiting).release();
   });
 
+  it('several of which the replica does not know are none, and none of them stays locked', async () => {
+    const locks = instance();
+    const several = ['goods:300', 'goods:301', 'order:7'];
+    const there = () => admin.exists(...several.map((one) => running.keyOf(...(one.split(':') as [string, string]))));
+    await locks.using(several, async (all) => {
+      expect(await onReplica()).toContain(` ${all.of('goods:300').fencingToken}`);
+      expect(await there()).toBe(3);
+    });
+    replica.pause();
+    await expect(locks.tryAcquire(several)).rejects.toThrow(LockReplicationError);
+    await eventually('nothing is left locked', async () => (await there()) === 0);
+    const waiting = locks.acquire(several);
+    replica.resume();
+    expect(await (await waiting).release()).toBe(true);
+    await nothingLeft();
+  });
+
   it('who waits in the queue is handed the lock only when the replica knows of it, and never without', async () => {
     const [one, other] = [instance({ ttlMs: 3_000 }), instance({ ttlMs: 3_000 })];
     const lock = await one.acquire('goods:300');

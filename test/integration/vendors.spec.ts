@@ -42,6 +42,10 @@ async function useAll(options: RedisLockModuleOptions): Promise<void> {
     expect(await (await granted).release()).toBe(true);
   }
   expect(await one.inspect('goods:300')).toBeNull();
+  await one.using(['goods:1', 'goods:2'], async (both) => {
+    expect(both.resources).toEqual(['goods:1', 'goods:2']);
+    expect(await other.tryAcquire(['goods:3', 'goods:2'])).toBeNull();
+  });
 }
 
 const STORES: [name: string, options: RedisLockModuleOptions][] = [

@@ -29,7 +29,13 @@ export class Contention {
   }
 
   get key(): string {
-    return this.running.keyOf('goods', '300');
+    return this.keyOf('goods:300');
+  }
+
+  /** The key of a resource of two segments. */
+  keyOf(resource: string): string {
+    const [family, id] = resource.split(':');
+    return this.running.keyOf(family, id);
   }
 
   /** One more module instance. */
