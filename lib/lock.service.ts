@@ -38,6 +38,8 @@ export class LockService {
    * step. Otherwise they are waited for one after the other, in an order that is the same everywhere, so that calls whose lists
    * cross never wait for each other. A resource that is named twice is locked once.
    *
+   * Each one's lease, `maxHoldMs` and `minHoldMs` count from its own grant, also while others are waited for.
+   *
    * Work that holds locks and asks for others inside has its own order: where two do so crosswise, both wait until `waitMs` is over.
    * Take all at once instead.
    *

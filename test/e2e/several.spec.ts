@@ -1,6 +1,17 @@
-import { Body, Controller, Injectable, Param, ParseIntPipe, Post } from '@nestjs/common';
+import {
+  Body,
+  type CallHandler,
+  Controller,
+  type ExecutionContext,
+  Injectable,
+  type NestInterceptor,
+  Param,
+  ParseIntPipe,
+  Post,
+  UseInterceptors,
+} from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { from as after, map, Observable } from 'rxjs';
+import { from as after, map, Observable, retry } from 'rxjs';
 import { CurrentLock, Locked, LockKeyError, LockService, MultiLock, resource } from 'nestjs-redis-lock';
 import { withLocks } from 'nestjs-redis-lock/testing';
 import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
@@ -18,6 +29,13 @@ class TransferService {
   @Locked(['account:<from>', 'account:<to>'], { waitMs: 0, onBusy: 'skip' })
   async quick(from: number, to: number, @CurrentLock() locks?: MultiLock): Promise<string | undefined> {
     return this.room.stay(locks?.resources.join() ?? `${from}, ${to}`);
+  }
+}
+
+@Injectable()
+class Again implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(retry(1));
   }
 }
 
@@ -53,6 +71,14 @@ class TransferController {
   @Locked(['account:<from>', 'account:<to>'])
   stream(@Param('from') from: string, @Param('to') to: string, @CurrentLock() locks: MultiLock): Observable<string> {
     return after(this.room.stay(`${from} to ${to}`)).pipe(map(() => locks.resources.join()));
+  }
+
+  @Post('again/:from/:to')
+  @UseInterceptors(Again)
+  @Locked(['account:<from>', 'account:<to>'], { reentrant: false })
+  async again(@Param('from') from: string, @Param('to') to: string, @CurrentLock() locks: MultiLock): Promise<string> {
+    await this.room.stay(`${from} to ${to}`);
+    return locks.resources.join();
   }
 
   @Post('skip/:from/:to')
@@ -124,6 +150,17 @@ describe.each(PLATFORMS)('several locks on %s', (platform) => {
     expect(await areLocked(['account:1', 'account:2'])).toEqual([false, false]);
   });
 
+  it('are kept by a handler that is tried again', async () => {
+    const answer = post('/again/2/1');
+    (await app.room.next()).fail(new Error('not now'));
+    const visit = await app.room.next();
+    expect(await areLocked(['account:1', 'account:2'])).toEqual([true, true]);
+    visit.leave();
+    expect((await answer).text).toBe('account:2,account:1');
+    expect(app.log.count('granted account:1')).toBe(1);
+    expect(await areLocked(['account:1', 'account:2'])).toEqual([false, false]);
+  });
+
   it('of one and the same are one', async () => {
     const answer = post('/transfer/1/1');
     (await app.room.next()).leave();
@@ -172,7 +209,7 @@ describe.each(PLATFORMS)('several locks on %s', (platform) => {
     ['a list in a list', 'cart', { ids: [[1]] }, 'is an array'],
     ['what makes no key', 'cart', { ids: [1, null] }, 'is null'],
     ['too many', 'cart', { ids: Array.from({ length: 1_001 }, (_, i) => i) }, 'There are 1001 resources'],
-    ['two lists', 'shops', { ids: [1], shops: ['a'] }, '<cart.ids> in'],
+    ['two lists', 'shops', { ids: [1], shops: ['a'] }, 'one in a template may be'],
   ])('%s is an error that says so, and nothing is locked', async (_, path, body, message) => {
     expect((await post(`/${path}`, body)).status).toBe(500);
     expect(app.logged.join('\n')).toContain(message);

@@ -92,6 +92,17 @@ describe('replicas in a cluster', () => {
     await locks.using('goods:300', () => undefined);
   });
 
+  it('several locks count when the replicas of all their nodes know of them, and none is kept if one does not', async () => {
+    const locks = instance();
+    const several = FAMILIES.flatMap((family) => [`${family}:300`, `${family}:301`]);
+    await locks.using(several, async (all) => {
+      for (const one of all.locks) expect((await onReplica(one))?.endsWith(` ${one.fencingToken}`)).toBe(true);
+    });
+    replica.server.pause();
+    await expect(locks.tryAcquire(several)).rejects.toBeInstanceOf(LockReplicationError);
+    await eventually('nothing is left', async () => (await here.leftovers()).length === 0);
+  });
+
   it('a renewal that the replica does not know of is none', async () => {
     const lock = await instance({ ttlMs: 900 }).acquire('goods:300');
     replica.server.pause();

@@ -368,10 +368,14 @@ describe('faults while several are asked for at once', () => {
 
   it('a request that is late does nothing', async () => {
     const { proxy, locks } = await faulty();
+    await locks.using('order:7', () => undefined);
+    const before = await contents();
     proxy.hold('requests');
     await expect(locks.tryAcquire(ACCOUNTS)).rejects.toThrow(LockUnavailableError);
     proxy.resume('requests');
-    await nothingLeft();
+    await eventually('it has come', async () => (await locks.inspect('account:1')) === null);
+    // No token was given either.
+    expect(await contents()).toEqual(before);
     await (await locks.acquire(ACCOUNTS)).release();
   });
 

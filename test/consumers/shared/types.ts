@@ -1,6 +1,13 @@
 // Compiled in every consumer and never run: what the types allow, and what they refuse.
 import type { Cluster, Redis } from 'ioredis';
-import { CurrentLock, Locked, type Lock, type LockService, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import {
+  CurrentLock,
+  Locked,
+  type Lock,
+  type LockService,
+  type MultiLock,
+  type RedisLockModuleOptions,
+} from 'nestjs-redis-lock';
 import { RedisFence, SqlFence } from 'nestjs-redis-lock/fence';
 import type { TestingOptions } from 'nestjs-redis-lock/testing';
 
@@ -35,6 +42,16 @@ export class Orders {
   @Locked(() => 'orders')
   noParameters(id: number): number {
     return id;
+  }
+
+  @Locked(['order:<id>', 'shop:<0>'])
+  several(id: string, @CurrentLock() locks?: MultiLock): unknown {
+    return locks?.of(`order:${id}`).fencingToken;
+  }
+
+  @Locked((dto: OrderDto, others: readonly string[]) => [`order:${dto.id}`, ...others])
+  listFunction(dto: OrderDto, others: string[]): unknown {
+    return [dto, others];
   }
 
   // @ts-expect-error: the key function takes a number, the method a string
@@ -92,7 +109,14 @@ export async function service(locks: LockService): Promise<unknown[]> {
   // @ts-expect-error: it answers what the function does
   const wrong: string = await locks.using('order:1', () => 1);
   await using disposable = await locks.acquire('order:1', { signal: AbortSignal.timeout(10) });
-  return [lock, answer, other, wrong, disposable];
+  const several: MultiLock | null = await locks.tryAcquire(['order:1', 'order:2'] as const);
+  const tokens: number[] = await locks.using(['order:1', 'order:2'], { waitMs: 1 }, (all) =>
+    all.locks.map(({ fencingToken }) => fencingToken),
+  );
+  // @ts-expect-error: several are no Lock
+  const one: Lock = await locks.acquire(['order:1']);
+  await using both = await locks.acquire(['order:1', 'order:2']);
+  return [lock, answer, other, wrong, disposable, several, tokens, one, both];
 }
 
 export async function fences(redis: Redis, cluster: Cluster, lock: Lock): Promise<unknown[]> {
