@@ -192,13 +192,14 @@ export class Gate implements Principal, GrantGiver {
   }
 
   private startTimer(waiter: Waiter): void {
+    const unheard = this.lastWord === SILENT;
     // Nobody's time is up before the first answer is there: until then the lock is neither busy nor unreachable.
-    if (this.lastWord === SILENT && this.contender.answerDueMs === Infinity) return;
-    // Even who does not wait for others (any more) waits for the store's answer, to learn whether it is busy or unreachable.
-    const unheard = waiter.terms.waitMs === 0 || this.lastWord === SILENT;
-    const delayMs = unheard ? Math.max(waiter.patienceMs, this.contender.answerDueMs) : waiter.patienceMs;
-    if (delayMs <= 0) this.refuse(waiter, this.refusalOf(waiter));
-    else waiter.startTimer(delayMs, () => this.refuse(waiter, this.refusalOf(waiter)));
+    if (unheard && this.contender.answerDueMs === Infinity) return;
+    // Even who does not wait for others (any longer) waits for the store's answer, to learn which of both it is.
+    const last = waiter.terms.waitMs === 0 || (unheard && waiter.patienceMs <= 0);
+    const delayMs = last ? this.contender.answerDueMs : waiter.patienceMs;
+    const over = (): void => this.refuse(waiter, this.refusalOf(waiter));
+    waiter.startTimer(delayMs, () => (last || this.lastWord !== SILENT ? over() : this.startTimer(waiter)));
   }
 
   private refuse(waiter: Waiter, reason: unknown): void {

@@ -59,9 +59,14 @@ export class Waiter {
     this.stopListening = () => signal.removeEventListener('abort', listener);
   }
 
-  /** Calls back in `delayMs`, unless the waiting has ended or a timer runs already. */
+  /** Calls back in `delayMs`, unless the waiting has ended or a timer runs already; at once if no time is left. */
   startTimer(delayMs: number, whenOver: () => void): void {
-    if (this.timer === undefined && delayMs !== Infinity) this.timer = this.clock.schedule(delayMs, whenOver);
+    if (delayMs <= 0) return whenOver();
+    if (this.timer !== undefined || delayMs === Infinity) return;
+    this.timer = this.clock.schedule(delayMs, () => {
+      this.timer = undefined;
+      whenOver();
+    });
   }
 
   admit(grant: Grant): void {

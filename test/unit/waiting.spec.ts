@@ -320,3 +320,46 @@ describe('waiting while the application shuts down', () => {
     expect(clock.pending).toBe(0);
   });
 });
+
+describe('behind an ask that nobody waits for any more', () => {
+  it.each([0, 5])('a time of %i ms is not up before there is an answer', async (waitMs) => {
+    const { locks, store, clock } = faultyLocks();
+    const stop = new AbortController();
+    store.hold('ask');
+    outcome(locks.acquire('goods:300', { signal: stop.signal }));
+    stop.abort();
+    const next = outcome(locks.acquire('goods:300', { waitMs }));
+    await clock.advance(100);
+    expect(next).toEqual({});
+    store.deliver('ask');
+    await clock.advance(0);
+    expect(next.value).toBeDefined();
+  });
+
+  it.each([0, 5])('whoever waits %i ms learns that others hold the lock, as soon as that is known', async (waitMs) => {
+    const { locks, store, clock, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    const stop = new AbortController();
+    store.hold('ask');
+    outcome(locks.acquire('goods:300', { signal: stop.signal }));
+    stop.abort();
+    const next = outcome(locks.acquire('goods:300', { waitMs }));
+    await clock.advance(100);
+    store.deliver('ask');
+    await clock.advance(0);
+    expect(next.error).toBeInstanceOf(LockTimeoutError);
+  });
+
+  it.each([0, 5])('whoever waits %i ms waits for a store that is silent as long as for one request', async (waitMs) => {
+    const { locks, store, clock } = faultyLocks();
+    const stop = new AbortController();
+    store.hold('ask');
+    outcome(locks.acquire('goods:300', { signal: stop.signal }));
+    stop.abort();
+    const next = outcome(locks.acquire('goods:300', { waitMs }));
+    await clock.advance(999);
+    expect(next).toEqual({});
+    await clock.advance(waitMs + 1);
+    expect(next.error).toBeInstanceOf(LockUnavailableError);
+  });
+});
