@@ -14,11 +14,12 @@ const LIMIT_MS = 600_000;
 const MARK = '<!-- npm run test:servers -->';
 const PAGE = new URL('../../docs/topologies.md', import.meta.url).pathname;
 
-/** The contract, waiting and handing over, faults, refusals, and replicas. */
+/** The contract, waiting and handing over, sharing, several at once, faults, refusals, and replicas. */
 /** @type {[name: string, args: string[]][]} */
 const SUITES = [
   ['contract', ['test/contract/stores.spec.ts', '-t', '^token store']],
   ['hand-off', ['hand-off', 'hand-off-faults'].map((name) => `test/integration/${name}.spec.ts`)],
+  ['modes', ['shared-locks', 'several-locks'].map((name) => `test/integration/${name}.spec.ts`)],
   ['faults', ['server-faults', 'refused-commands'].map((name) => `test/integration/${name}.spec.ts`)],
   ['replicas', ['test/integration/replicas.spec.ts']],
 ];
