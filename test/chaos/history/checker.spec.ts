@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { LockMode } from '../../../lib/core/lock-mode.js';
 import { check, type CheckTerms, type Findings } from './checker.js';
 import type { Event, History, OpEvent, Write } from './events.js';
 import { breachesOf } from './promises.js';
@@ -40,6 +41,22 @@ const visit = (op: string, from: number, to: number, token = from): OpEvent[] =>
   left(op, to),
 ];
 
+/** The same, of one who shares the lock. */
+const sharing = (mode: LockMode, op: string, from: number, to: number, token = from): OpEvent[] => [
+  invoke(op, from - 1),
+  { kind: 'entered', op, at: from, mode, token, expiresInMs: 100 },
+  left(op, to),
+];
+const reader = (op: string, from: number, to: number, token = from): OpEvent[] =>
+  sharing('shared', op, from, to, token);
+const read = (op: string, at: number, first: string, second: string): OpEvent => ({
+  kind: 'read',
+  op,
+  at,
+  first,
+  second,
+});
+
 function found(events: readonly Event[], more: Partial<History> = {}, terms: Partial<CheckTerms> = {}): Findings {
   const set = events.filter(({ kind }) => kind === 'ok').map((event) => (event as EventOf<'ok'>).op);
   const history: History = { events, register: [], fenced: [], set, leftovers: [], ...more };
@@ -56,10 +73,13 @@ describe('a history in good order', () => {
     const findings = found(events, { register, fenced: register });
     expect(findings).toEqual({
       acquisitions: 3,
+      shared: 0,
+      mostAtOnce: 1,
       overlaps: [],
       fallenTokens: [],
       lostUpdates: [],
       lostBehindFence: [],
+      tornReads: [],
       lostElements: [],
       longWaits: [],
       longestWaitMs: 1,
@@ -132,6 +152,77 @@ describe('overlaps', () => {
   });
 });
 
+describe('those who share a lock', () => {
+  const company = (...events: readonly (readonly Event[])[]) => {
+    const sorted = events.flat().toSorted((one, other) => one.at - other.at);
+    const { overlaps, mostAtOnce, shared } = found(sorted);
+    return { pairs: overlaps.map(({ first, second, ms }) => [first, second, ms]), mostAtOnce, shared };
+  };
+
+  it('are many at once, where they are readers', () => {
+    const found = company(reader('a', 10, 40), reader('b', 20, 30), reader('c', 25, 50));
+    expect(found).toEqual({ pairs: [], mostAtOnce: 3, shared: 3 });
+  });
+
+  it('never have a writer beside them, whoever was first', () => {
+    expect(company(reader('a', 10, 30), visit('b', 25, 40)).pairs).toEqual([['a', 'b', 5]]);
+    expect(company(visit('a', 10, 30), reader('b', 25, 40)).pairs).toEqual([['a', 'b', 5]]);
+    expect(company(reader('a', 10, 25), visit('b', 25, 40)).pairs).toEqual([]);
+  });
+
+  it('are each beside a writer: all of them are found, and the writer is once', () => {
+    const twice = company(visit('w', 10, 50), reader('a', 20, 60), reader('b', 30, 60));
+    expect(twice.pairs).toEqual([
+      ['w', 'a', 30],
+      ['w', 'b', 20],
+    ]);
+    // Of those that he came upon the one who stayed longest.
+    expect(company(reader('a', 10, 40), reader('b', 20, 60), visit('w', 30, 50)).pairs).toEqual([['b', 'w', 20]]);
+  });
+
+  it('may be as many as there are permits, and no more', () => {
+    const [a, b] = [sharing(2, 'a', 10, 40), sharing(2, 'b', 20, 60)];
+    expect(company(a, b, sharing(2, 'c', 40, 50))).toEqual({ pairs: [], mostAtOnce: 2, shared: 3 });
+    expect(company(a, b, sharing(2, 'c', 35, 70))).toEqual({ pairs: [['a', 'c', 5]], mostAtOnce: 3, shared: 3 });
+    expect(company(a, b, sharing(2, 'c', 30, 70), sharing(2, 'd', 35, 70)).pairs).toEqual([
+      ['a', 'c', 10],
+      ['b', 'd', 25],
+    ]);
+  });
+
+  it('stop counting when their permits are over, wherever they are', () => {
+    const stopped = [
+      invoke('a', 0),
+      { kind: 'entered', op: 'a', at: 10, mode: 2, token: 1, expiresInMs: 20 } as const,
+      left('a', 500),
+    ];
+    expect(company(stopped, sharing(2, 'b', 20, 60), sharing(2, 'c', 30, 50)).pairs).toEqual([]);
+    expect(company(stopped, sharing(2, 'b', 20, 60), sharing(2, 'c', 29, 50)).pairs).toEqual([['a', 'c', 1]]);
+  });
+
+  it('are not beside those of another number, nor of another kind', () => {
+    expect(company(sharing(2, 'a', 10, 30), sharing(3, 'b', 20, 40)).pairs).toEqual([['a', 'b', 10]]);
+    expect(company(sharing(2, 'a', 10, 30), reader('b', 20, 40)).pairs).toEqual([['a', 'b', 10]]);
+    expect(company(sharing(2, 'a', 10, 30), visit('b', 20, 40)).pairs).toEqual([['a', 'b', 10]]);
+  });
+});
+
+describe('readings', () => {
+  const torn = (...events: readonly Event[]) => found(events).tornReads;
+  const [asked, inside] = [invoke('a', 0), reader('a', 10, 20)[1]];
+
+  it('are torn where the value changed between them', () => {
+    expect(torn(asked, inside, read('a', 15, 'x', 'x'), left('a', 20))).toEqual([]);
+    expect(torn(asked, inside, read('a', 15, 'x', 'y'), left('a', 20))).toEqual([{ op: 'a', believed: true }]);
+  });
+
+  it('are told from those of a reader who could have known: past its lease, or told that it was lost', () => {
+    const late = { op: 'a', believed: false };
+    expect(torn(asked, inside, read('a', 111, 'x', 'y'), left('a', 120))).toEqual([late]);
+    expect(torn(asked, inside, lost('a', 12), read('a', 15, 'x', 'y'), left('a', 20))).toEqual([late]);
+  });
+});
+
 describe('tokens', () => {
   const fallen = (events: readonly Event[], tokens: CheckTerms['tokens'] = 'clock') =>
     found(events, {}, { tokens }).fallenTokens.map(({ earlier, later, excused }) => [earlier, later, excused]);
@@ -165,6 +256,20 @@ describe('tokens', () => {
     const around = [...visit('a', 10, 20, 5), ...visit('b', 30, 40, 4)];
     expect(fallen([dataLost(25), ...around], 'counter')).toEqual([['a', 'b', true]]);
     expect(fallen(around, 'counter')).toEqual([['a', 'b', false]]);
+  });
+
+  it('of a writer are above those of all before him, and of readers above those of the writers before them', () => {
+    expect(fallen([...reader('a', 10, 20, 5), ...visit('b', 20, 30, 4)])).toEqual([['a', 'b', false]]);
+    expect(fallen([...visit('a', 10, 20, 5), ...reader('b', 20, 30, 5)])).toEqual([['a', 'b', false]]);
+    expect(fallen([...visit('a', 10, 20, 5), ...reader('b', 20, 30, 6), ...visit('c', 30, 40, 7)])).toEqual([]);
+  });
+
+  it('of those who share a lock are in no order, unless one had it when the other asked', () => {
+    // Asked before, and heard of it later.
+    const behind = [invoke('b', 5), ...reader('a', 10, 40, 6), ...reader('b', 20, 40, 5).slice(1)];
+    expect(fallen(behind)).toEqual([]);
+    expect(fallen([...reader('a', 10, 40, 6), ...reader('b', 20, 40, 5)])).toEqual([['a', 'b', false]]);
+    expect(fallen([...sharing(2, 'a', 10, 15, 6), ...sharing(2, 'b', 20, 40, 6)])).toEqual([['a', 'b', false]]);
   });
 
   it('of stores without any are not looked at', () => {
@@ -254,6 +359,10 @@ describe('promises', () => {
     expect(breaches([...visit('a', 10, 30), ...visit('b', 25, 40)])).toEqual(['overlap']);
     expect(breaches([...visit('a', 10, 20, 5), ...visit('b', 20, 30, 4)])).toEqual(['token']);
     expect(breaches([], { fenced: chain(['a', 'b']) })).toEqual(['fenced update lost']);
+    const [asked, inside] = reader('a', 10, 20);
+    expect(breaches([asked, inside, read('a', 15, 'x', 'y'), left('a', 20)])).toEqual(['torn read']);
+    expect(breaches([...reader('b', 5, 9), ...reader('a', 10, 30), ...visit('c', 25, 40)])).toEqual(['overlap']);
+    expect(breaches([1, 2, 3].flatMap((i) => sharing(2, `${i}`, 10 + i, 30)))).toEqual(['overlap']);
     expect(breaches([invoke('a', 0), fail('a', 2_000, 'busy')])).toEqual(['wait']);
     expect(breaches([invoke('a', 0), entered('a', 1), lost('a', 2), left('a', 3)])).toEqual(['hold lost']);
     expect(breaches([invoke('a', 0), fail('a', 1, 'unavailable')])).toEqual(['refusal']);
@@ -270,6 +379,16 @@ describe('promises', () => {
       [],
     );
     expect(breaches([invoke('a', 0), fail('a', 1, 'unavailable')], {}, { refuses: true })).toEqual([]);
+  });
+
+  it('say nothing of readings that are torn behind the last look, or where the lock may be violated, unless it has to keep them whole', () => {
+    const [asked, inside] = reader('a', 10, 200);
+    const late = [asked, inside, read('a', 150, 'x', 'y'), left('a', 200)];
+    expect(breaches(late)).toEqual([]);
+    expect(breaches(late, {}, { keepsUpdates: true })).toEqual(['torn read']);
+    const beside = [asked, inside, read('a', 15, 'x', 'y'), left('a', 20)];
+    expect(breaches(beside, {}, { overlapMs: 5 })).toEqual([]);
+    expect(breaches(beside, {}, { overlapMs: 5, keepsUpdates: true })).toEqual(['torn read']);
   });
 
   it('say nothing of updates that are lost without a fence, which are counted, unless the lock alone has to keep them', () => {

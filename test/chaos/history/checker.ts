@@ -1,22 +1,22 @@
 import type { Event, History, Write } from './events.js';
 import { type Hold, holdsOf, type Operation, operationsOf } from './holds.js';
-
-/** Two who believed in the lock at the same time. */
-export interface Overlap {
-  readonly first: string;
-  readonly second: string;
-  readonly ms: number;
-}
+import { companyOf, type Overlap } from './overlaps.js';
+import { type FallenToken, fallenTokensOf, type TokenKind } from './tokens.js';
 
 /** What a run has shown. None of it is good or bad by itself: that is for the fault's promises to say. */
 export interface Findings {
   readonly acquisitions: number;
+  /** How many of them shared the lock. */
+  readonly shared: number;
+  readonly mostAtOnce: number;
   readonly overlaps: readonly Overlap[];
-  /** Grants whose token was not above those of all grants before: `later` gave the same or less than `earlier`. */
-  readonly fallenTokens: readonly { readonly earlier: string; readonly later: string; readonly excused: boolean }[];
+  /** Grants whose token was not above those of all grants that they came behind: `later` gave the same or less than `earlier`. */
+  readonly fallenTokens: readonly FallenToken[];
   /** Writes that overwrote one which their writer had not read. */
   readonly lostUpdates: readonly Write[];
   readonly lostBehindFence: readonly Write[];
+  /** Readers who read another value the second time; `believed`: while they believed in the lock. */
+  readonly tornReads: readonly { readonly op: string; readonly believed: boolean }[];
   /** Elements that were acknowledged, and are missing in the set. */
   readonly lostElements: readonly string[];
   /** How long each waited for the lock, or for being refused, who waited for longer than `longWaitMs`. */
@@ -36,8 +36,7 @@ export interface Findings {
 /** What the checker has to know beside the history. */
 export interface CheckTerms {
   readonly longWaitMs: number;
-  /** Tokens are made of the server's clock (`clock`), or counted by the server (`counter`), which forgets its count with its data. */
-  readonly tokens: 'clock' | 'counter';
+  readonly tokens: TokenKind;
 }
 
 /** Reads a history; changes nothing. */
@@ -48,10 +47,12 @@ export function check(history: History, terms: CheckTerms): Findings {
   const waits = operations.flatMap((one) => waitOf(one, absences, history.until));
   return {
     acquisitions: holds.length,
-    overlaps: overlapsOf(holds),
+    shared: holds.filter(({ mode }) => mode !== 'exclusive').length,
+    ...companyOf(holds),
     fallenTokens: fallenTokensOf(holds, history.events, terms.tokens),
     lostUpdates: lostUpdatesOf(history.register),
     lostBehindFence: lostUpdatesOf(history.fenced),
+    tornReads: holds.flatMap(tornReadOf),
     lostElements: lostElementsOf(operations, history.set),
     longWaits: waits.filter(({ ms }) => ms > terms.longWaitMs),
     longestWaitMs: Math.max(0, ...waits.map(({ ms }) => ms)),
@@ -63,57 +64,13 @@ export function check(history: History, terms: CheckTerms): Findings {
   };
 }
 
-/** Each hold against the one before it that was believed in for longest: enough to find every hold that overlaps with any. */
-function overlapsOf(holds: readonly Hold[]): readonly Overlap[] {
-  const overlaps: Overlap[] = [];
-  let last: Hold | undefined;
-  for (const hold of holds) {
-    if (last !== undefined && hold.enteredAt < last.believedUntil && hold.enteredAt < hold.believedUntil) {
-      const ms = Math.min(last.believedUntil, hold.believedUntil) - hold.enteredAt;
-      overlaps.push({ first: last.op, second: hold.op, ms });
-    }
-    if (last === undefined || hold.believedUntil > last.believedUntil) last = hold;
-  }
-  return overlaps;
-}
-
-/**
- * Grants in the order in which they were heard of, which may differ from that in which they were given only where two were
- * given at nearly the same time: who believed in its grant no more when it was heard of does not count.
- */
-function fallenTokensOf(holds: readonly Hold[], events: readonly Event[], tokens: CheckTerms['tokens']) {
-  const fallen: { earlier: string; later: string; excused: boolean }[] = [];
-  let highest: (Hold & { token: number }) | undefined;
-  for (const hold of holds) {
-    if (hold.token === undefined || hold.believedUntil <= hold.enteredAt) continue;
-    const tokened = hold as Hold & { token: number };
-    if (highest !== undefined && hold.token <= highest.token) {
-      const excused = excuses(events, highest.enteredAt, hold.enteredAt, tokens);
-      fallen.push({ earlier: highest.op, later: hold.op, excused });
-    }
-    if (highest === undefined || hold.token > highest.token) highest = tokened;
-  }
-  return fallen;
-}
-
-/** Whether tokens could not but fall: the data was lost, and the clock that would make up for it was set back before. */
-function excuses(events: readonly Event[], from: number, to: number, tokens: CheckTerms['tokens']): boolean {
-  const lost = events.some((event) => event.kind === 'dataLost' && event.to >= from && event.at <= to);
-  if (!lost) return false;
-  return tokens === 'counter' || wentBack(events.filter((event) => event.kind === 'clock' && event.at <= to));
-}
-
-/** A server's clock that falls behind the machine's went back; by less than this it was only read late. */
-const READING_MS = 1_000;
-
-function wentBack(readings: readonly Event[]): boolean {
-  const ahead = readings.map((reading) => (reading.kind === 'clock' ? reading.server - reading.at : 0));
-  return ahead.some((one, i) => ahead.slice(0, i).some((earlier) => one < earlier - READING_MS));
-}
-
 /** Every write is based on the one before it, or overwrote what it had not read. */
 function lostUpdatesOf(writes: readonly Write[]): readonly Write[] {
   return writes.filter(({ basedOn }, i) => basedOn !== (writes[i - 1]?.op ?? ''));
+}
+
+function tornReadOf({ op, tornAt, believedUntil }: Hold): Findings['tornReads'] {
+  return tornAt === undefined ? [] : [{ op, believed: tornAt <= believedUntil }];
 }
 
 function lostElementsOf(operations: readonly Operation[], set: readonly string[]): readonly string[] {

@@ -1,3 +1,5 @@
+import type { LockMode } from '../../../lib/core/lock-mode.js';
+
 /**
  * What happened in a run. Every `at` is a moment of the machine's monotonic clock in milliseconds, which all processes of it
  * read alike; `server` is a moment of a server's own clock.
@@ -8,11 +10,12 @@ export type Event = OpEvent | HarnessEvent;
 export type OpEvent =
   /** It asks for the lock. */
   | { readonly kind: 'invoke'; readonly op: string; readonly process: string; readonly at: number }
-  /** It has the lock, and may believe in it for that long; null: for ever. */
+  /** It has the lock, and may believe in it for that long; null: for ever. `mode`: with whom it shares it; left out: with nobody. */
   | {
       readonly kind: 'entered';
       readonly op: string;
       readonly at: number;
+      readonly mode?: LockMode;
       readonly token: number | null;
       readonly expiresInMs: number | null;
     }
@@ -30,6 +33,8 @@ export type OpEvent =
       readonly server: number;
       readonly fencedWrite: boolean;
     }
+  /** It has read what the lock protects, twice, with a pause in between; the second time was over at `at`. */
+  | { readonly kind: 'read'; readonly op: string; readonly at: number; readonly first: string; readonly second: string }
   /** It wrote nothing, and why. */
   | { readonly kind: 'fail'; readonly op: string; readonly at: number; readonly reason: FailReason }
   /** It may have written. */

@@ -1,3 +1,4 @@
+import type { LockMode } from '../../../lib/core/lock-mode.js';
 import type { Event, FailReason } from './events.js';
 
 /** One operation, from asking for the lock to its end. */
@@ -7,12 +8,16 @@ export interface Operation {
   readonly invokedAt: number;
   /** When it got the lock; undefined if it did not. */
   readonly enteredAt: number | undefined;
+  /** With whom it shared the lock, if it got it. */
+  readonly mode: LockMode;
   readonly token: number | undefined;
   /** Until when it could believe in the lock: signal not aborted, local deadline not over, not given back, alive. */
   readonly believedUntil: number;
   readonly lost: boolean;
   readonly failed: FailReason | undefined;
   readonly acknowledged: boolean;
+  /** When it had read another value than before; undefined if it did not. */
+  readonly tornAt: number | undefined;
   /** Undefined if it never ended. */
   readonly endedAt: number | undefined;
 }
@@ -21,6 +26,11 @@ export interface Operation {
 export type Hold = Operation & { readonly enteredAt: number };
 
 type Open = { -readonly [Name in keyof Operation]: Operation[Name] };
+
+/** Whether two who lock in these modes may hold the lock at the same time; of those who take permits, if there are enough. */
+export function goTogether(one: LockMode, other: LockMode): boolean {
+  return one === other && one !== 'exclusive';
+}
 
 /** Puts the events of each operation together. */
 export function operationsOf(events: readonly Event[]): readonly Operation[] {
@@ -55,11 +65,13 @@ function begun(op: string, process: string, invokedAt: number): Open {
     process,
     invokedAt,
     enteredAt: undefined,
+    mode: 'exclusive',
     token: undefined,
     believedUntil: -Infinity,
     lost: false,
     failed: undefined,
     acknowledged: false,
+    tornAt: undefined,
     endedAt: undefined,
   };
 }
@@ -68,6 +80,7 @@ function takeIn(one: Open, event: Exclude<Event, { kind: 'invoke' }> & { readonl
   const { kind, at } = event;
   if (kind === 'entered') {
     one.enteredAt = at;
+    one.mode = event.mode ?? 'exclusive';
     one.token = event.token ?? undefined;
     one.believedUntil = at + (event.expiresInMs ?? Infinity);
   } else if (kind === 'extended') {
@@ -77,6 +90,8 @@ function takeIn(one: Open, event: Exclude<Event, { kind: 'invoke' }> & { readonl
     one.believedUntil = Math.min(one.believedUntil, at);
     if (kind === 'lost') one.lost = true;
     else one.endedAt = at;
+  } else if (kind === 'read') {
+    if (event.first !== event.second) one.tornAt = at;
   } else {
     one.acknowledged = kind === 'ok';
     if (kind === 'fail') one.failed = event.reason;

@@ -6,6 +6,7 @@ export type Breach =
   | 'token'
   | 'update lost'
   | 'fenced update lost'
+  | 'torn read'
   | 'wait'
   | 'hold lost'
   | 'refusal'
@@ -18,7 +19,7 @@ export interface Promises {
   readonly waitMs: number;
   /** The lock itself may be violated, for at most that long at a time: its server has forgotten it. */
   readonly overlapMs?: number;
-  /** No update is lost without a fence either: the lock alone keeps what it protects. */
+  /** No update is lost without a fence either, and no reading is torn: the lock alone keeps what it protects. */
   readonly keepsUpdates?: true;
   /** Holds may be lost: the fault takes them away. */
   readonly losesHolds?: true;
@@ -40,6 +41,8 @@ export function breachesOf(findings: Findings, promises: Promises): ReadonlyMap<
   const { keepsUpdates = false } = promises;
   note('update lost', keepsUpdates && findings.lostUpdates.length > 0, () => listed(findings.lostUpdates));
   note('fenced update lost', findings.lostBehindFence.length > 0, () => listed(findings.lostBehindFence));
+  const torn = findings.tornReads.filter(({ believed }) => keepsUpdates || (believed && overlapMs === 0));
+  note('torn read', torn.length > 0, () => listed(torn));
   note('wait', findings.longWaits.length > 0, () => `longer than ${promises.waitMs} ms: ${listed(findings.longWaits)}`);
   note('hold lost', !promises.losesHolds && findings.lostHolds.length > 0, () => listed(findings.lostHolds));
   note('refusal', !promises.refuses && findings.unavailable.length > 0, () => listed(findings.unavailable));
