@@ -160,8 +160,8 @@ describe('those who share a lock', () => {
   };
 
   it('are many at once, where they are readers', () => {
-    const found = company(reader('a', 10, 40), reader('b', 20, 30), reader('c', 25, 50));
-    expect(found).toEqual({ pairs: [], mostAtOnce: 3, shared: 3 });
+    const readers = company(reader('a', 10, 40), reader('b', 20, 30), reader('c', 25, 50));
+    expect(readers).toEqual({ pairs: [], mostAtOnce: 3, shared: 3 });
   });
 
   it('never have a writer beside them, whoever was first', () => {
