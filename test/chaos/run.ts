@@ -63,6 +63,7 @@ export async function run(order: RunOrder): Promise<RunResult> {
   try {
     const fleet = await Fleet.start(topology, {
       store,
+      workload: fault.workload ?? 'alone',
       resource: resource.url,
       terms: fault.terms,
       off: order.control ? fault.defence : undefined,

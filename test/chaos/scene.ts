@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { machineMs } from '../support/random.js';
 import type { Fleet } from './fleet/fleet.js';
+import type { Member } from './fleet/member.js';
 import type { HarnessEvent } from './history/events.js';
 import type { LockServer, Topology } from './topology/index.js';
 
@@ -56,8 +57,12 @@ export class Scene {
     this.events.push({ kind: 'clock', at: machineMs(), server: seconds * 1_000 + micros / 1_000 });
   }
 
-  /** Until everybody has had the lock again, and no hold of before lasts any longer. That it takes too long is for the checker to find. */
-  async settle(): Promise<void> {
+  /**
+   * Until everybody has had the lock again, and no hold of before lasts any longer: those of these members end now. That it
+   * takes too long is for the checker to find.
+   */
+  async settle(...ending: readonly Member[]): Promise<void> {
+    for (const member of ending) member.tell({ kind: 'end' });
     await this.fleet.everybodyEnters(this.settlesWithinMs);
     await this.fleet.longHoldsEnd();
   }

@@ -1,7 +1,6 @@
 import type { DefenceName } from '../defences.js';
-import type { Member } from '../fleet/member.js';
+import type { HoldDetails } from '../fleet/fleet.js';
 import type { Breach } from '../history/promises.js';
-import type { Scene } from '../scene.js';
 import {
   ClusterTopology,
   PartitionTopology,
@@ -9,6 +8,7 @@ import {
   type Succession,
   type Topology,
 } from '../topology/index.js';
+import type { LockTerms } from '../workload/orders.js';
 import { type Fault, leases } from './fault.js';
 
 /**
@@ -23,6 +23,7 @@ const TRIALS: readonly { readonly lost: string; readonly defence: DefenceName; r
 ];
 
 const NO_END_MS = 60_000;
+const ASKED = 'Sentinel failover, replicas: { min: 1 }';
 const REPLICAS = { min: 1, timeoutMs: 100 };
 
 const SUCCESSIONS: Record<'sentinel' | 'cluster', { readonly name: string; readonly kind: Kind }> = {
@@ -57,41 +58,47 @@ function lastGrantLost(on: keyof typeof SUCCESSIONS): readonly Fault[] {
       scene.injected(this.name);
       await scene.dataLost(() => scene.on(kind).failOverWithout(lastGrant));
       scene.healed(this.name);
-      await written(scene, holder);
-      holder.tell({ kind: 'end' });
-      await scene.settle();
+      await fleet.written(holder);
+      await scene.settle(holder);
     },
   }));
 }
 
-const replicasAsked: Fault = {
-  name: 'Sentinel failover, replicas: { min: 1 }',
-  what: 'the same, but what no replica has got is no grant: nothing can be lost with the master',
-  defence: 'acknowledgement of replicas',
-  breaks: 'update lost',
-  terms: leases(3_000, { requestTimeoutMs: 500, waitMs: 20_000, replicas: REPLICAS }),
-  promises: { waitMs: 12_000, refuses: true, keepsUpdates: true },
-  stores: { token: {} },
-  on: 'sentinel',
-  async inject(scene) {
-    const { fleet, random } = scene;
-    await fleet.rest();
-    const asker = fleet.other(random);
-    const lastGrant = async (): Promise<void> => {
-      asker.tell({ kind: 'hold', ms: NO_END_MS, lookAfterMs: 50 });
-      fleet.go([asker]);
-      await scene.sleep(1_000);
-      fleet.go();
-      await scene.sleep(200);
-    };
-    scene.injected(this.name);
-    await scene.on(SentinelTopology).failOverWithout(lastGrant);
-    scene.healed(this.name);
-    if (asker.busy) await written(scene, asker);
-    asker.tell({ kind: 'end' });
-    await scene.settle();
-  },
-};
+/** What no replica has got is no grant. */
+const acknowledged = (ttlMs: number, more: Partial<LockTerms> = {}) =>
+  ({
+    defence: 'acknowledgement of replicas',
+    terms: leases(ttlMs, { requestTimeoutMs: 500, replicas: REPLICAS, ...more }),
+    stores: { token: {} },
+  }) as const;
+
+/** @param more what is different where readers take part. */
+function replicasAsked(more: Pick<Fault, 'name' | 'breaks' | 'workload'>, how: HoldDetails = {}): Fault {
+  return {
+    what: 'the same, but what no replica has got is no grant: nothing can be lost with the master',
+    ...acknowledged(3_000, { waitMs: 20_000 }),
+    promises: { waitMs: 12_000, refuses: true, keepsUpdates: true },
+    on: 'sentinel',
+    ...more,
+    async inject(scene) {
+      const { fleet, random } = scene;
+      await fleet.rest();
+      const asker = fleet.other(random);
+      const lastGrant = async (): Promise<void> => {
+        asker.tell({ kind: 'hold', ms: NO_END_MS, lookAfterMs: 50, ...how });
+        fleet.go([asker]);
+        await scene.sleep(1_000);
+        fleet.go();
+        await scene.sleep(200);
+      };
+      scene.injected(this.name);
+      await scene.on(SentinelTopology).failOverWithout(lastGrant);
+      scene.healed(this.name);
+      if (asker.busy) await fleet.written(asker);
+      await scene.settle(asker);
+    },
+  };
+}
 
 /** The replica that takes the master's place knows the lock and the queue: the holder keeps the one, and whoever waits gets it. */
 function keptThrough(
@@ -142,7 +149,7 @@ const oldMasterWritable: Fault = {
     scene.injected(this.name);
     await scene.dataLost(async () => {
       await servers.part(holder.ways);
-      await written(scene, holder);
+      await fleet.written(holder);
       // Its hold outlasts the partition, and is too long to be passed on without its master (`maxLocalHoldMs`): so tokens are
       // given by one master at a time, and can be compared. Those of two at a time are in no order.
       await fleet.longHold(next, NO_END_MS);
@@ -153,19 +160,16 @@ const oldMasterWritable: Fault = {
       await servers.rejoin();
     });
     scene.healed(this.name);
-    next.tell({ kind: 'end' });
-    await scene.settle();
+    await scene.settle(next);
   },
 };
 
 const partitionSeen: Fault = {
   name: 'partition, replicas: { min: 1 }',
   what: 'the same, but the old master gives and renews no lock that no replica acknowledges',
-  defence: 'acknowledgement of replicas',
   breaks: 'overlap',
-  terms: leases(900, { requestTimeoutMs: 500, replicas: REPLICAS }),
+  ...acknowledged(900),
   promises: { waitMs: 8_000, refuses: true, losesHolds: true, keepsUpdates: true },
-  stores: { token: {} },
   on: 'partition',
   async inject(scene) {
     const { fleet, random } = scene;
@@ -175,7 +179,7 @@ const partitionSeen: Fault = {
     await fleet.longHold(holder, 4_000);
     scene.injected(this.name);
     await servers.part(holder.ways);
-    await written(scene, holder);
+    await fleet.written(holder);
     await fleet.longHoldsEnd();
     await scene.sleep(300);
     await servers.rejoin();
@@ -186,7 +190,7 @@ const partitionSeen: Fault = {
 
 export const failoverFaults = [
   ...lastGrantLost('sentinel'),
-  replicasAsked,
+  replicasAsked({ name: ASKED, breaks: 'update lost' }),
   ...lastGrantLost('cluster'),
   keptThrough(
     'cluster master killed',
@@ -204,8 +208,8 @@ export const failoverFaults = [
   partitionSeen,
 ] as const;
 
-/** Waits until somebody else has had the lock, and written: the next one gets it behind that. */
-async function written({ fleet }: Scene, but: Member): Promise<void> {
-  await fleet.entry((member) => member !== but);
-  await fleet.entry((member) => member !== but);
-}
+/** One reader asks, and is no reader; writers come when the master is another one. */
+export const readersAskReplicas = replicasAsked(
+  { name: `${ASKED}, readers and writers`, breaks: 'torn read', workload: 'readers' },
+  { reader: true },
+);

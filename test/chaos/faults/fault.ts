@@ -2,6 +2,7 @@ import type { DefenceName } from '../defences.js';
 import type { Breach, Promises } from '../history/promises.js';
 import type { Scene } from '../scene.js';
 import type { ReplicatedTopologyName } from '../topology/index.js';
+import type { WorkloadName } from '../workload/kinds.js';
 import type { LockTerms, StoreName } from '../workload/orders.js';
 
 /** A kind of trouble, and what is promised under it. */
@@ -12,6 +13,8 @@ export interface Fault {
   /** The one defence that it puts to the test. Without it the same run has to break that promise. */
   readonly defence: DefenceName;
   readonly breaks: Breach;
+  /** How the lock is taken; each time alone, if it does not say. */
+  readonly workload?: WorkloadName;
   readonly terms: LockTerms;
   readonly promises: Promises;
   /** The stores that it applies to, and what they promise otherwise. */

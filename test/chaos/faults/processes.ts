@@ -133,7 +133,7 @@ export const processFaults = [
 ] as const;
 
 /** Kills them, sees the others through it, and puts new ones in their places. */
-async function killed(scene: Scene, name: string, ...victims: readonly Member[]): Promise<void> {
+export async function killed(scene: Scene, name: string, ...victims: readonly Member[]): Promise<void> {
   scene.injected(name);
   await Promise.all(victims.map((victim) => victim.kill()));
   scene.healed(name);
@@ -141,14 +141,15 @@ async function killed(scene: Scene, name: string, ...victims: readonly Member[])
   await Promise.all(victims.map(() => scene.fleet.join()));
 }
 
-/** The first in the queue, when all but the holder stand in it. */
+/** The first process in the queue beside the holder's, when all others stand in it. */
 async function headOf({ fleet, victim }: Scene, holder: Member): Promise<Member> {
   const queue = `${keyOf()}|queue`;
-  const others = fleet.members.length - 1;
+  const others = fleet.places - 1;
   await eventually('all others are in the queue', async () => (await victim.admin.zcard(queue)) === others);
-  const [owner] = await victim.admin.zrange(queue, '0', '0');
-  const head = fleet.members.find(({ instance }) => owner.startsWith(`${instance}:`));
-  if (head === undefined || head === holder) throw new Error(`${owner} is nobody's place`);
+  const claims = await victim.admin.zrange(queue, '0', '-1');
+  const members = claims.map((claim) => fleet.members.find(({ instance }) => claim.startsWith(`${instance}:`)));
+  const head = members.find((member) => member !== holder);
+  if (head === undefined) throw new Error(`${claims.join()}: somebody's place is nobody's`);
   return head;
 }
 

@@ -2,14 +2,16 @@ import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
 import type { DefenceName } from '../defences.js';
 import type { Topology } from '../topology/index.js';
+import { placesOf, type WorkloadName } from '../workload/kinds.js';
 import type { LockTerms, Order, Report, StoreName } from '../workload/orders.js';
 import { Member } from './member.js';
 
-type HoldDetails = Omit<Extract<Order, { kind: 'hold' }>, 'kind' | 'ms'>;
+export type HoldDetails = Omit<Extract<Order, { kind: 'hold' }>, 'kind' | 'ms'>;
 
 /** What all members have in common. */
 export interface FleetOptions {
   readonly store: StoreName;
+  readonly workload: WorkloadName;
   readonly resource: string;
   readonly terms: LockTerms;
   readonly off: DefenceName | undefined;
@@ -21,7 +23,6 @@ export interface FleetOptions {
 }
 
 const MEMBERS = 4;
-const CALLERS = 2;
 /** Where there is no order between processes, one that comes back at once would keep all others out. */
 const THINK_MS: Record<StoreName, number> = { token: 8, timestamp: 80, redisson: 80, quorum: 80 };
 /** Starting takes a while on a machine that has other things to do. */
@@ -56,13 +57,18 @@ export class Fleet {
     return this.all.filter(({ alive }) => alive);
   }
 
+  /** How many places in the queue they have, when all callers wait. */
+  get places(): number {
+    return this.members.length * placesOf(this.options.workload);
+  }
+
   fileOf(member: Member): string {
     return `${this.options.folder}/${member.name}.jsonl`;
   }
 
   /** One more. */
   async join(): Promise<Member> {
-    const { store, resource, terms, off, folder, clocks } = this.options;
+    const { store, workload, resource, terms, off, folder, clocks } = this.options;
     // Before anything is waited for, so that each has its own.
     const name = `p${(this.joined += 1)}`;
     const seed = Math.floor(this.seeds() * 2 ** 31);
@@ -73,7 +79,7 @@ export class Fleet {
       places,
       resource,
       terms,
-      callers: CALLERS,
+      workload,
       thinkMs: THINK_MS[store],
       seed,
       off,
@@ -98,6 +104,11 @@ export class Fleet {
     await held;
   }
 
+  /** Lets several hold the lock for that long at the same time; answers when they do. */
+  async longHolds(members: readonly Member[], ms: number, more: HoldDetails = {}): Promise<void> {
+    await Promise.all(members.map((member) => this.longHold(member, ms, more)));
+  }
+
   /** Waits until a member's long hold looks at its lock no more. */
   async looked(member: Member): Promise<void> {
     await eventually('it has looked at its lock', () => member.looked, STEP_MS);
@@ -111,6 +122,14 @@ export class Fleet {
   /** Waits until somebody that fits gets the lock. */
   async entry(fits: (member: Member) => boolean = () => true): Promise<Member> {
     return this.next((member, report) => report.kind === 'entered' && fits(member));
+  }
+
+  /** Waits until somebody else has had the lock alone, and written: the next one gets it behind that. */
+  async written(but: Member): Promise<void> {
+    const fits = (member: Member, report: Report): boolean =>
+      report.kind === 'entered' && report.mode === 'exclusive' && member !== but;
+    await this.next(fits);
+    await this.next(fits);
   }
 
   /** Waits until all but these wait for the lock. */
@@ -147,8 +166,9 @@ export class Fleet {
     await eventually('all rest', () => this.members.every(({ idle }) => idle), STEP_MS);
   }
 
-  go(members: readonly Member[] = this.members): void {
-    for (const member of members) member.tell({ kind: 'go' });
+  /** @param readers only those. */
+  go(members: readonly Member[] = this.members, readers = false): void {
+    for (const member of members) member.tell({ kind: 'go', readers });
   }
 
   /** All leave, one after the others, so that the last one clears up behind the dead; answers who did not. */

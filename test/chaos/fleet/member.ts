@@ -18,9 +18,9 @@ export class Member {
   private readonly child: ChildProcess;
   private stoppedAt: number | undefined;
   private dead = false;
-  /** Operations that wait for the lock, and the one that has it. */
+  /** Operations that wait for the lock, and those that have it. */
   private readonly waiting = new Set<string>();
-  private holding: string | undefined;
+  private readonly holding = new Set<string>();
   /** The hold that was ordered, while it lasts, and whether it has looked at the lock for the last time. */
   private ordered: string | undefined;
   private hasLooked = false;
@@ -55,7 +55,7 @@ export class Member {
   }
 
   get holds(): boolean {
-    return this.holding !== undefined;
+    return this.holding.size > 0;
   }
 
   /** A long hold of its is under way. */
@@ -121,7 +121,7 @@ export class Member {
     else if (report.kind === 'invoke') this.waiting.add(report.op);
     else if (report.kind === 'entered') {
       this.waiting.delete(report.op);
-      this.holding = report.op;
+      this.holding.add(report.op);
       if (report.ordered === true) this.begins(report.op);
     } else if (report.kind === 'fail') this.waiting.delete(report.op);
     else if (report.kind === 'looked') this.hasLooked = true;
@@ -134,7 +134,7 @@ export class Member {
   }
 
   private ends(op: string): void {
-    if (this.holding === op) this.holding = undefined;
+    this.holding.delete(op);
     if (this.ordered === op) this.ordered = undefined;
   }
 }

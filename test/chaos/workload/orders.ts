@@ -2,6 +2,7 @@ import type { ReplicaOptions } from '../../../lib/stores/token/replica-link.js';
 import type { SentinelAddress } from '../../support/redis/replica-set.js';
 import type { DefenceName } from '../defences.js';
 import type { OpEvent } from '../history/events.js';
+import type { WorkloadName } from './kinds.js';
 
 /** The stores that are put to the test: the columns of the result. */
 export const STORES = ['token', 'timestamp', 'redisson', 'quorum'] as const;
@@ -29,7 +30,7 @@ export interface WorkerTask {
   /** The server that keeps what the lock protects. It is never in trouble. */
   readonly resource: string;
   readonly terms: LockTerms;
-  readonly callers: number;
+  readonly workload: WorkloadName;
   /** The longest pause between two visits of a caller. */
   readonly thinkMs: number;
   readonly seed: number;
@@ -41,13 +42,23 @@ export interface WorkerTask {
 
 /** What a worker is told while it runs. */
 export type Order =
-  /** Its next hold takes that long; the last look at the lock is in the middle of it, or so soon; then blocked, if so. */
-  | { readonly kind: 'hold'; readonly ms: number; readonly lookAfterMs?: number; readonly block?: boolean }
+  /**
+   * Its next hold, of a reader if so, takes that long; the last look at the lock is in the middle of it, or so soon; then
+   * blocked, if so.
+   */
+  | {
+      readonly kind: 'hold';
+      readonly ms: number;
+      readonly reader?: boolean;
+      readonly lookAfterMs?: number;
+      readonly block?: boolean;
+    }
   /** Its long hold ends now, or does not even begin. */
   | { readonly kind: 'end' }
   /** Nobody asks for the lock until told to go on. */
   | { readonly kind: 'rest' }
-  | { readonly kind: 'go' }
+  /** All, or the readers only. */
+  | { readonly kind: 'go'; readonly readers?: boolean }
   /** It ends what it does, and itself. */
   | { readonly kind: 'leave' };
 

@@ -63,6 +63,11 @@ export class Resource {
     return { fencedWrite: fencedWrite === 1, server: seconds * 1_000 + micros / 1_000 };
   }
 
+  /** What anybody may read. */
+  async read(): Promise<string> {
+    return (await this.redis.get('register')) ?? '';
+  }
+
   /** All that was written in the end. */
   async contents(): Promise<{ register: readonly Write[]; fenced: readonly Write[]; set: readonly string[] }> {
     const log = async (key: string): Promise<readonly Write[]> =>

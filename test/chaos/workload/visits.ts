@@ -1,11 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lockChannels } from '../../../lib/core/diagnostics.js';
 import { LockLostError, LockTimeoutError, LockUnavailableError } from '../../../lib/core/errors.js';
+import type { LockMode } from '../../../lib/core/lock-mode.js';
 import type { Lock } from '../../../lib/core/lock.js';
+import type { LockOptions } from '../../../lib/redis-lock.options.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import type { FailReason, OpEvent } from '../history/events.js';
 import { type Order, RESOURCE } from './orders.js';
 import type { Resource } from './resource.js';
+import { Rest } from './rest.js';
+import { begin } from './uses.js';
 
 /** What visits need. */
 export interface VisitTools {
@@ -27,16 +31,14 @@ const LONGEST_PAUSE_MS = 8;
 const NOTED_EVERY_MS = 50;
 
 /**
- * Each visit reads the registers under the lock, pauses, looks whether the lock is still held, pauses again, and writes: the
- * second pause is the one that no lock can help with.
+ * Each visit reads the registers under the lock, pauses, looks whether the lock is still held, pauses again, and writes, or
+ * reads again if it is a reader's: the second pause is the one that no lock can help with.
  */
 export class Visits {
   private visits = 0;
   private ordered: Hold | undefined;
   private ending: AbortController | undefined;
-  private resting = false;
-  private wake: (() => void) | undefined;
-  private whenRested: Promise<void> = Promise.resolve();
+  private readonly rests = { readers: new Rest(), others: new Rest() };
 
   constructor(private readonly tools: VisitTools) {}
 
@@ -50,34 +52,35 @@ export class Visits {
     this.ending?.abort();
   }
 
-  rest(resting: boolean): void {
-    if (resting === this.resting) return;
-    this.resting = resting;
-    if (resting) this.whenRested = new Promise((resolve) => (this.wake = resolve));
-    else this.wake?.();
+  rest(): void {
+    for (const rest of Object.values(this.rests)) rest.begin();
   }
 
-  /** Waits until nobody rests. */
-  rested(): Promise<void> {
-    return this.whenRested;
+  go(readersOnly = false): void {
+    this.rests.readers.end();
+    if (!readersOnly) this.rests.others.end();
   }
 
-  async once(): Promise<void> {
+  /** Waits until a caller of that mode does not rest. */
+  rested(mode: LockMode): Promise<void> {
+    return this.rests[isReader(mode) ? 'readers' : 'others'].over();
+  }
+
+  async once(mode: LockMode): Promise<void> {
     const { name, locks, log, now, leaving } = this.tools;
     const op = `${name}.${(this.visits += 1)}`;
     log({ kind: 'invoke', op, process: name, at: now() });
     try {
-      const lock = await locks.acquire(RESOURCE, { signal: leaving });
-      await this.hold(op, lock);
+      const lock = await locks.acquire(RESOURCE, { signal: leaving, ...optionsFor(mode) });
+      await this.hold(op, lock, mode);
     } catch (error) {
       log({ kind: 'fail', op, at: now(), reason: reasonOf(error) });
     }
   }
 
-  private async hold(op: string, lock: Lock): Promise<void> {
+  private async hold(op: string, lock: Lock, mode: LockMode): Promise<void> {
     const { log, now } = this.tools;
-    const { ordered } = this;
-    this.ordered = undefined;
+    const ordered = this.orderFor(mode);
     // Whoever comes when a long hold was lost does not end it.
     if (ordered !== undefined) this.ending = new AbortController();
     const until = (): { at: number; expiresInMs: number } => ({ at: now(), expiresInMs: lock.expiresInMs });
@@ -87,9 +90,9 @@ export class Visits {
     lock.signal.addEventListener('abort', () => log({ kind: 'lost', op, at: now() }));
     lockChannels.extended.subscribe(extended);
     const noting = ordered && setInterval(() => log({ kind: 'extended', op, ...until() }), NOTED_EVERY_MS);
-    log({ kind: 'entered', op, token: tokenOf(lock) ?? null, ...until() }, ordered !== undefined);
+    log({ kind: 'entered', op, mode, token: tokenOf(lock) ?? null, ...until() }, ordered !== undefined);
     try {
-      await this.work(op, lock, ordered);
+      await this.work(op, lock, mode, ordered);
     } finally {
       lockChannels.extended.unsubscribe(extended);
       clearInterval(noting);
@@ -98,18 +101,26 @@ export class Visits {
     }
   }
 
-  private async work(op: string, lock: Lock, ordered: Hold | undefined): Promise<void> {
+  /** The hold that was ordered, if a caller of that mode takes it. */
+  private orderFor(mode: LockMode): Hold | undefined {
+    const { ordered } = this;
+    if (ordered === undefined || (ordered.reader === true) !== isReader(mode)) return undefined;
+    this.ordered = undefined;
+    return ordered;
+  }
+
+  private async work(op: string, lock: Lock, mode: LockMode, ordered: Hold | undefined): Promise<void> {
     const { log, now, resource, looked } = this.tools;
-    const token = tokenOf(lock);
     const { ms = 0, lookAfterMs = ms / 2 } = ordered ?? {};
     try {
-      const seen = await resource.open(token);
+      const finish = await begin(mode, { op, token: tokenOf(lock), resource, now });
       await this.pause(ordered, lookAfterMs);
       lock.assertHeld();
       if (ordered !== undefined) looked(op);
       await this.pause(ordered, ms - lookAfterMs);
       if (ordered?.block === true) block(ms);
-      log({ kind: 'ok', op, at: now(), ...(await resource.write(op, token, seen)) });
+      const done = await finish();
+      if (done !== undefined) log(done);
     } catch (error) {
       if (error instanceof LockLostError) log({ kind: 'fail', op, at: now(), reason: 'lost' });
       else log({ kind: 'unknown', op, at: now(), reason: String(error) });
@@ -126,6 +137,14 @@ export class Visits {
 /** The event loop stands still, without keeping a processor busy. */
 function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+function isReader(mode: LockMode): boolean {
+  return mode === 'shared';
+}
+
+function optionsFor(mode: LockMode): LockOptions {
+  return typeof mode === 'number' ? { permits: mode } : { mode };
 }
 
 function tokenOf(lock: Lock): number | undefined {

@@ -6,6 +6,8 @@ import { switchOff } from '../defences.js';
 import type { OpEvent } from '../history/events.js';
 import { write } from './history-file.js';
 import type { Order, Report, WorkerTask } from './orders.js';
+import type { LockMode } from '../../../lib/core/lock-mode.js';
+import { WORKLOADS } from './kinds.js';
 import { Resource } from './resource.js';
 
 const task = JSON.parse(process.argv[2]) as WorkerTask;
@@ -43,20 +45,20 @@ const tools = {
 };
 const visits = new Visits(tools);
 
-async function call(): Promise<void> {
+async function call(mode: LockMode): Promise<void> {
   while (!leaving.signal.aborted) {
-    await visits.rested();
+    await visits.rested(mode);
     if (leaving.signal.aborted) return;
-    await visits.once();
+    await visits.once(mode);
     await sleep(random() * task.thinkMs);
   }
 }
 
-const done = Promise.all(Array.from({ length: task.callers }, call));
+const done = Promise.all(WORKLOADS[task.workload].callers.map(call));
 
 async function leave(): Promise<void> {
   leaving.abort();
-  visits.rest(false);
+  visits.go();
   await done;
   await locks.close();
   resource.close();
@@ -67,6 +69,7 @@ process.on('message', (order: Order) => {
   if (order.kind === 'hold') visits.order(order);
   else if (order.kind === 'end') visits.endOrdered();
   else if (order.kind === 'leave') leave().catch(crash);
-  else visits.rest(order.kind === 'rest');
+  else if (order.kind === 'go') visits.go(order.readers);
+  else visits.rest();
 });
 process.send?.({ kind: 'ready', instance: service.engine.instanceId } satisfies Report);
