@@ -20,10 +20,20 @@ const LONG_LEASE_MS = 20_000;
  * unnoticed.
  */
 const switches = {
-  /** Ends whosever lock it is. */
+  /** Ends whosever lock it is, or whosever share of it. */
   'owner check of releases': () => {
     const any = "local ours = held and string.match(held, '^[^ ]+ ') or ARGV[1] .. ' '";
     edit('tokenRelease', "local ours = ARGV[1] .. ' '", any);
+    const own = "redis.pcall('ZREM', KEYS[3], ARGV[1])\nif shares and";
+    const first = "redis.call('ZRANGE', KEYS[3], 0, 0)[1]";
+    edit(
+      'tokenRelease',
+      own,
+      `if mode and sharers.count > 0 and not shares then
+      shares = redis.call('ZREM', KEYS[3], ${first})
+    end
+    ${own}`,
+    );
   },
   /** A key that is gone or somebody else's is told to be renewed. */
   'owner check of renewals': () => edit('tokenExtend', 'return 0', 'return 1'),
@@ -42,6 +52,27 @@ const switches = {
     edit('tokenAsk', "redis.call('PEXPIRE', KEYS[1], ARGV[2])", '');
     const renewal = "redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))";
     edit('tokenExtend', renewal, '');
+  },
+  /** Who shares the lock shares it until it is given back. */
+  'leases of sharers': () => {
+    for (const script of HANDING_OVER)
+      edit(script, "redis.call('ZREMRANGEBYSCORE', KEYS[3], '-' .. string.sub(now, 1, -4), '(0')", '');
+  },
+  /** Whoever wants the lock alone does not wait for those who share it. */
+  'readers keep writers out': () => {
+    for (const script of HANDING_OVER) edit(script, 'return mode == sharers.mode and', 'return not mode or');
+  },
+  /** There is always a permit left. */
+  'number of permits': () => {
+    for (const script of HANDING_OVER) edit(script, "(mode == '*' or sharers.count < tonumber(mode))", 'true');
+  },
+  /** Whoever may share the lock does, whoever waits for it. */
+  'one line for all': () => {
+    edit(
+      'tokenAsk',
+      'if claim and not admits(sharers, claim) then\nreturn false',
+      'if claim and not admits(sharers, claim) then\nreturn true',
+    );
   },
   /** The lock is handed to whoever is first in the queue, alive or not. */
   'passing over the dead': () => {

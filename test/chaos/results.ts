@@ -1,5 +1,6 @@
 import type { Campaign, Control } from './campaign.js';
 import type { RunResult } from './run.js';
+import { WORKLOADS } from './workload/kinds.js';
 
 /** What the results were made with. */
 export interface ResultsHead {
@@ -35,10 +36,29 @@ export const RUN_COLUMNS = [
   'longest time to recover, ms',
 ] as const;
 
+/** Of runs in which the lock was shared. */
+export const SHARING_COLUMNS = [
+  'fault',
+  'lock',
+  'runs',
+  'acquisitions, shared',
+  'acquisitions, alone',
+  'most at once',
+  'overlaps',
+  'torn readings',
+  'lost updates without fence',
+  'lost updates with fence',
+  'holds lost',
+  'longest wait, ms',
+  'longest time to recover, ms',
+] as const;
+
 export const CONTROL_COLUMNS = ['fault', 'what happens', 'defence', 'without it'] as const;
 
 /** `test/chaos/RESULTS.md`, of nothing but what was run. */
 export function resultsOf({ runs, controls }: Campaign, head: ResultsHead): string {
+  const sharing = runs.filter(isSharing);
+  const alone = runs.filter((result) => !isSharing(result));
   return `# What breaks, and what does not
 
 Written by \`${head.command}\`; not edited by hand. ${head.date}; seed ${head.seed}; ${head.versions}.
@@ -49,7 +69,15 @@ because its lock was gone meanwhile; _with fence_: at a resource that refuses ol
 the set that were added since it was read. _Time to recover_: from when the fault was over and nobody held the lock to the next grant.
 [How it is done](README.md).
 
-${table(RUN_COLUMNS, runs.map(runRow))}
+${table(RUN_COLUMNS, alone.map(runRow))}
+
+## Shared locks and permits
+
+On the \`token\` store, which alone of these has them. _Overlaps_: a writer beside anybody, or somebody beside as many others as there are
+permits, each in good faith as above. _Torn readings_: a reader read twice, and a writer had written meanwhile, because the reader's lock was
+gone.
+
+${table(SHARING_COLUMNS, sharing.map(sharingRow))}
 
 ## Controls
 
@@ -67,6 +95,21 @@ function runRow({ order, findings }: RunResult): readonly string[] {
   const { longestWaitMs, recoveryMs = 0 } = findings;
   const rest = [lostElements.length, lostHolds.length, longestWaitMs, recoveryMs].map(whole);
   return [fault.name, store, ...counts, fenced, ...rest];
+}
+
+function isSharing({ order }: RunResult): boolean {
+  return order.fault.workload !== undefined;
+}
+
+function sharingRow({ order, findings }: RunResult): readonly string[] {
+  const { fault, times } = order;
+  const { workload = 'alone' } = fault;
+  const { acquisitions, shared, mostAtOnce, overlaps, lostHolds, longestWaitMs, recoveryMs = 0 } = findings;
+  const { tornReads, lostUpdates, lostBehindFence } = findings;
+  const counts = [times, shared, acquisitions - shared, mostAtOnce, overlaps.length].map(whole);
+  const kept = [tornReads, lostUpdates, lostBehindFence].map(({ length }) => whole(length));
+  const rest = [lostHolds.length, longestWaitMs, recoveryMs].map(whole);
+  return [fault.name, WORKLOADS[workload].told, ...counts, ...kept, ...rest];
 }
 
 function controlRow({ result: { order, breaches } }: Control): readonly string[] {

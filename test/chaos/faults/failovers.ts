@@ -23,7 +23,6 @@ const TRIALS: readonly { readonly lost: string; readonly defence: DefenceName; r
 ];
 
 const NO_END_MS = 60_000;
-const ASKED = 'Sentinel failover, replicas: { min: 1 }';
 const REPLICAS = { min: 1, timeoutMs: 100 };
 
 const SUCCESSIONS: Record<'sentinel' | 'cluster', { readonly name: string; readonly kind: Kind }> = {
@@ -72,14 +71,14 @@ const acknowledged = (ttlMs: number, more: Partial<LockTerms> = {}) =>
     stores: { token: {} },
   }) as const;
 
-/** @param more what is different where readers take part. */
-function replicasAsked(more: Pick<Fault, 'name' | 'breaks' | 'workload'>, how: HoldDetails = {}): Fault {
+export function replicasAsked(how: HoldDetails = {}): Fault {
   return {
+    name: 'Sentinel failover, replicas: { min: 1 }',
     what: 'the same, but what no replica has got is no grant: nothing can be lost with the master',
+    breaks: 'update lost',
     ...acknowledged(3_000, { waitMs: 20_000 }),
     promises: { waitMs: 12_000, refuses: true, keepsUpdates: true },
     on: 'sentinel',
-    ...more,
     async inject(scene) {
       const { fleet, random } = scene;
       await fleet.rest();
@@ -190,7 +189,7 @@ const partitionSeen: Fault = {
 
 export const failoverFaults = [
   ...lastGrantLost('sentinel'),
-  replicasAsked({ name: ASKED, breaks: 'update lost' }),
+  replicasAsked(),
   ...lastGrantLost('cluster'),
   keptThrough(
     'cluster master killed',
@@ -207,9 +206,3 @@ export const failoverFaults = [
   oldMasterWritable,
   partitionSeen,
 ] as const;
-
-/** One reader asks, and is no reader; writers come when the master is another one. */
-export const readersAskReplicas = replicasAsked(
-  { name: `${ASKED}, readers and writers`, breaks: 'torn read', workload: 'readers' },
-  { reader: true },
-);

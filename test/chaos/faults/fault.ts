@@ -2,7 +2,7 @@ import type { DefenceName } from '../defences.js';
 import type { Breach, Promises } from '../history/promises.js';
 import type { Scene } from '../scene.js';
 import type { ReplicatedTopologyName } from '../topology/index.js';
-import type { WorkloadName } from '../workload/kinds.js';
+import { type WorkloadName, WORKLOADS } from '../workload/kinds.js';
 import type { LockTerms, StoreName } from '../workload/orders.js';
 
 /** A kind of trouble, and what is promised under it. */
@@ -36,4 +36,9 @@ export const ALL_STORES = { token: {}, timestamp: {}, redisson: {}, quorum: {} }
 /** Terms with that lease; callers wait much longer than anything promised. */
 export function leases(ttlMs: number, more: Partial<LockTerms> = {}): LockTerms {
   return { ttlMs, waitMs: 8_000, requestTimeoutMs: 1_000, ...more };
+}
+
+/** The same trouble where the lock is shared, on the only store of these that lets it be. */
+export function among(workload: Exclude<WorkloadName, 'alone'>, fault: Fault, more: Partial<Fault> = {}): Fault {
+  return { ...fault, name: `${fault.name}, ${WORKLOADS[workload].told}`, workload, stores: { token: {} }, ...more };
 }

@@ -3,7 +3,9 @@ import { failoverFaults } from './failovers.js';
 import type { Fault } from './fault.js';
 import { mixtures } from './mixed.js';
 import { networkFaults } from './network.js';
+import { permitFaults } from './permits.js';
 import { processFaults } from './processes.js';
+import { readerFaults } from './readers.js';
 import { serverFaults } from './servers.js';
 
 /** All faults: the rows of the result. */
@@ -14,6 +16,9 @@ export const FAULTS: readonly Fault[] = [
   ...clockFaults,
   ...failoverFaults,
   ...mixtures,
+  // Behind all others: these keep the seeds that they had.
+  ...readerFaults,
+  ...permitFaults,
 ];
 
 export type { Fault } from './fault.js';

@@ -39,7 +39,7 @@ function ended(name: string, what: string, lost: Direction, end: (way: RedisProx
   };
 }
 
-const repliesDropped: Fault = {
+export const repliesDropped: Fault = {
   name: 'half-open: replies lost',
   what: 'an asker gets no answers any more, and its requests go on being served; then the connection is reset',
   defence: 'compensation',
@@ -112,7 +112,7 @@ const repliesHeld: Fault = {
   },
 };
 
-const subscribersCut: Fault = {
+export const subscribersCut: Fault = {
   name: 'subscribers cut',
   what: 'CLIENT KILL of all connections that hear of hand-offs, just before the lock is released',
   defence: 'safety net',

@@ -1,7 +1,7 @@
 import { eventually } from '../../support/redis-locks.js';
 import type { Member } from '../fleet/member.js';
 import type { Scene } from '../scene.js';
-import { keyOf } from '../workload/key.js';
+import { keyOf, queueOf } from '../workload/key.js';
 import { ALL_STORES, type Fault, leases } from './fault.js';
 
 /** Faults of the processes that take locks. */
@@ -86,7 +86,7 @@ const waiterKilled: Fault = {
   },
 };
 
-const queueHeadKilled: Fault = {
+export const queueHeadKilled: Fault = {
   name: 'queue head killed',
   what: 'kill -9 of the holder and of the first in the queue: nobody is left to hand the lock on',
   defence: 'safety net',
@@ -143,7 +143,7 @@ export async function killed(scene: Scene, name: string, ...victims: readonly Me
 
 /** The first process in the queue beside the holder's, when all others stand in it. */
 async function headOf({ fleet, victim }: Scene, holder: Member): Promise<Member> {
-  const queue = `${keyOf()}|queue`;
+  const queue = queueOf();
   const others = fleet.places - 1;
   await eventually('all others are in the queue', async () => (await victim.admin.zcard(queue)) === others);
   const claims = await victim.admin.zrange(queue, '0', '-1');

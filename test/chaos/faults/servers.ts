@@ -1,3 +1,4 @@
+import type { HoldDetails } from '../fleet/fleet.js';
 import { keyOf } from '../workload/key.js';
 import { ALL_STORES, type Fault, leases } from './fault.js';
 
@@ -73,7 +74,7 @@ const restartedEmpty: Fault = {
   },
 };
 
-const flushed: Fault = {
+export const flushed: Fault = {
   name: 'FLUSHALL',
   what: 'all data is flushed while the lock is held, behind the last look at it',
   defence: 'fence',
@@ -94,28 +95,31 @@ const flushed: Fault = {
   },
 };
 
-const keyDeleted: Fault = {
-  name: 'key deleted by hand',
-  what: "DEL of the lock's key while it is held; the next one holds it for long",
-  defence: 'owner check of renewals',
-  breaks: 'overlap',
-  terms: leases(900),
-  // Until the next renewal, a third of the lease away.
-  promises: { waitMs: 6_000, losesHolds: true, overlapMs: 700 },
-  // The timestamp protocol has no owner in its values: a renewal takes what another one wrote meanwhile for its own.
-  stores: { ...ALL_STORES, timestamp: { overlapMs: Infinity } },
-  async inject(scene) {
-    const { fleet, random } = scene;
-    const holder = fleet.other(random);
-    const next = fleet.other(random, holder);
-    await fleet.longHold(holder, 3_500);
-    scene.injected(this.name);
-    await Promise.all(scene.topology.servers.map(({ admin }) => admin.del(keyOf())));
-    scene.healed(this.name);
-    await fleet.longHold(next, 1_800);
-    await scene.settle();
-  },
-};
+/** @param keys the lock's, and those that are deleted with it. */
+export function keyDeleted(holders = 1, how: HoldDetails = {}, keys: readonly string[] = [keyOf()]): Fault {
+  return {
+    name: 'key deleted by hand',
+    what: "DEL of the lock's key while it is held; the next one holds it for long",
+    defence: 'owner check of renewals',
+    breaks: 'overlap',
+    terms: leases(900),
+    // Until the next renewal, a third of the lease away.
+    promises: { waitMs: 6_000, losesHolds: true, overlapMs: 700 },
+    // The timestamp protocol has no owner in its values: a renewal takes what another one wrote meanwhile for its own.
+    stores: { ...ALL_STORES, timestamp: { overlapMs: Infinity } },
+    async inject(scene) {
+      const { fleet, random } = scene;
+      const members = fleet.some(holders, random);
+      const next = fleet.other(random, ...members);
+      await fleet.longHolds(members, 3_500, how);
+      scene.injected(this.name);
+      await Promise.all(scene.topology.servers.map(({ admin }) => admin.del(...keys)));
+      scene.healed(this.name);
+      await fleet.longHold(next, 1_800);
+      await scene.settle();
+    },
+  };
+}
 
 const scriptsFlushed: Fault = {
   name: 'SCRIPT FLUSH',
@@ -136,4 +140,11 @@ const scriptsFlushed: Fault = {
   },
 };
 
-export const serverFaults = [serverStopped, serverKilled, restartedEmpty, flushed, keyDeleted, scriptsFlushed] as const;
+export const serverFaults = [
+  serverStopped,
+  serverKilled,
+  restartedEmpty,
+  flushed,
+  keyDeleted(),
+  scriptsFlushed,
+] as const;

@@ -97,6 +97,13 @@ export class Fleet {
     return others[Math.floor(random() * others.length)];
   }
 
+  /** So many, no two alike. */
+  some(count: number, random: () => number): readonly Member[] {
+    const some: Member[] = [];
+    while (some.length < count) some.push(this.other(random, ...some));
+    return some;
+  }
+
   /** Lets a member hold the lock for that long; answers as soon as it does. */
   async longHold(member: Member, ms: number, more: HoldDetails = {}): Promise<void> {
     const held = this.next((who, report) => who === member && report.kind === 'entered' && report.ordered === true);
@@ -104,9 +111,14 @@ export class Fleet {
     await held;
   }
 
-  /** Lets several hold the lock for that long at the same time; answers when they do. */
+  /** Lets several hold the lock for that long at the same time; answers when they do. Readers come before any writer waits. */
   async longHolds(members: readonly Member[], ms: number, more: HoldDetails = {}): Promise<void> {
-    await Promise.all(members.map((member) => this.longHold(member, ms, more)));
+    const { reader = false } = more;
+    if (reader) await this.rest();
+    const held = Promise.all(members.map((member) => this.longHold(member, ms, more)));
+    if (reader) this.go(members, true);
+    await held;
+    if (reader) this.go();
   }
 
   /** Waits until a member's long hold looks at its lock no more. */

@@ -62,6 +62,16 @@ export class ClusterTopology implements Topology, Succession {
     await this.takenOver(next);
   }
 
+  /** Moves the lock's slot to another master. Its keys are there already during `halfway`, but not the slot. */
+  async moveSlot(halfway: () => Promise<unknown>): Promise<void> {
+    const next = await this.cluster.otherThan(keyOf());
+    const { moveKeys, finish } = await this.cluster.migration(keyOf(), next);
+    await moveKeys();
+    await halfway();
+    await finish();
+    this.master = next;
+  }
+
   leftovers(): Promise<readonly string[]> {
     return leftoversAt(this.master.admin);
   }

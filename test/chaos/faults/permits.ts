@@ -1,0 +1,68 @@
+import { queueOf } from '../workload/key.js';
+import { PERMITS } from '../workload/kinds.js';
+import { among, type Fault, leases } from './fault.js';
+import { repliesDropped } from './network.js';
+import { killed } from './processes.js';
+import { keyDeleted } from './servers.js';
+import { rush, slotMoved } from './sharing.js';
+
+/** Faults of a lock that so many may hold at once. */
+
+const AMONG_PERMITS = { stores: { token: {} }, workload: 'permits' } as const;
+
+const permitHolderStopped: Fault = {
+  name: 'permit holder stopped',
+  what: 'SIGSTOP past its lease, behind its last look at its permit; SIGCONT while others hold all permits',
+  defence: 'owner check of releases',
+  breaks: 'overlap',
+  terms: leases(600),
+  promises: { waitMs: 5_000, losesHolds: true },
+  ...AMONG_PERMITS,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const holder = fleet.other(random);
+    await fleet.longHold(holder, 500);
+    await fleet.looked(holder);
+    scene.injected(this.name);
+    holder.stop();
+    await scene.sleep(600);
+    await fleet.longHolds(
+      fleet.members.filter((member) => member !== holder),
+      800,
+    );
+    await scene.sleep(100);
+    holder.goOn();
+    scene.healed(this.name);
+    await scene.settle();
+  },
+};
+
+const permitHoldersKilled: Fault = {
+  name: 'permit holders killed',
+  what: 'kill -9 of all who hold permits',
+  defence: 'leases of sharers',
+  breaks: 'wait',
+  terms: leases(1_000),
+  promises: { waitMs: 5_000 },
+  ...AMONG_PERMITS,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const holders = fleet.some(PERMITS, random);
+    await fleet.longHolds(holders, 20_000);
+    await fleet.allWait(...holders);
+    await killed(scene, this.name, ...holders);
+  },
+};
+
+export const permitFaults = [
+  rush('permits', 'number of permits'),
+  permitHolderStopped,
+  permitHoldersKilled,
+  among('permits', keyDeleted(PERMITS, {}, [queueOf()]), {
+    what: 'DEL of the key of all who hold permits, and of the queue; the next one holds a permit for long',
+    // Whoever has lost its place asks again when it would have anyway.
+    promises: { waitMs: 8_000, losesHolds: true, overlapMs: 700 },
+  }),
+  among('permits', repliesDropped),
+  slotMoved('permits', PERMITS),
+] as const;

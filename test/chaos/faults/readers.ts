@@ -1,0 +1,130 @@
+import { eventually } from '../../support/redis-locks.js';
+import type { Scene } from '../scene.js';
+import { queueOf } from '../workload/key.js';
+import { replicasAsked } from './failovers.js';
+import { among, type Fault, leases } from './fault.js';
+import { repliesDropped, subscribersCut } from './network.js';
+import { killed, queueHeadKilled } from './processes.js';
+import { flushed, keyDeleted } from './servers.js';
+import { rush, slotMoved } from './sharing.js';
+
+/** Faults of a lock that readers share, and that writers hold alone. */
+
+const READER = { reader: true } as const;
+const AMONG_READERS = { stores: { token: {} }, workload: 'readers' } as const;
+
+const readerStopped: Fault = {
+  name: 'reader stopped',
+  what: 'SIGSTOP of a reader past its lease, behind its last look at the lock; SIGCONT while the second writer after it holds the lock',
+  defence: 'owner check of releases',
+  breaks: 'overlap',
+  terms: leases(600),
+  promises: { waitMs: 5_000, losesHolds: true },
+  ...AMONG_READERS,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const [reader, first, second] = fleet.some(3, random);
+    await fleet.longHold(reader, 500, READER);
+    await fleet.looked(reader);
+    scene.injected(this.name);
+    reader.stop();
+    await fleet.longHold(first, 50);
+    await fleet.longHold(second, 800);
+    await scene.sleep(100);
+    reader.goOn();
+    scene.healed(this.name);
+    await scene.settle();
+  },
+};
+
+const readersKilled: Fault = {
+  name: 'readers killed',
+  what: 'kill -9 of two readers, for whom everybody else waits',
+  defence: 'leases of sharers',
+  breaks: 'wait',
+  terms: leases(1_000),
+  promises: { waitMs: 5_000 },
+  ...AMONG_READERS,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const readers = fleet.some(2, random);
+    await fleet.longHolds(readers, 20_000, READER);
+    await fleet.allWait(...readers);
+    await killed(scene, this.name, ...readers);
+  },
+};
+
+const READ_MS = 700;
+
+const readersWithoutEnd: Fault = {
+  name: 'readers without end',
+  what: 'each reader reads for long, and before it is done the next one comes, while writers wait',
+  defence: 'one line for all',
+  breaks: 'wait',
+  terms: leases(1_000),
+  promises: { waitMs: 4_000, keepsUpdates: true },
+  ...AMONG_READERS,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    scene.injected(this.name);
+    let last = fleet.other(random);
+    for (const until = scene.now() + 5_000; scene.now() < until;) {
+      await fleet.longHold(last, READ_MS, READER);
+      await scene.sleep(READ_MS / 3);
+      last = fleet.other(random, ...fleet.members.filter(({ busy }) => busy));
+    }
+    scene.healed(this.name);
+    await scene.settle();
+  },
+};
+
+const freshReadersKilled: Fault = {
+  name: 'fresh readers killed',
+  what: 'a writer hands the lock to all readers at once; two processes of theirs are stopped, and killed before they have heard of it',
+  defence: 'short lease of hand-overs',
+  breaks: 'wait',
+  terms: leases(12_000, { waitMs: 14_000 }),
+  promises: { waitMs: 7_000 },
+  ...AMONG_READERS,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    await fleet.rest();
+    const [holder, ...victims] = fleet.some(3, random);
+    const held = fleet.longHold(holder, 20_000);
+    fleet.go([holder]);
+    await held;
+    fleet.go(victims, true);
+    const { admin } = scene.victim;
+    await eventually('all readers are in the queue', async () => (await admin.zcard(queueOf())) === 6);
+    for (const victim of victims) victim.stop();
+    holder.tell({ kind: 'end' });
+    await eventually('the lock is theirs', async () => (await readersAt(scene, victims)) === 4);
+    fleet.go();
+    await killed(scene, this.name, ...victims);
+  },
+};
+
+export const readerFaults = [
+  rush('readers', 'readers keep writers out'),
+  readerStopped,
+  readersKilled,
+  readersWithoutEnd,
+  freshReadersKilled,
+  among('readers', queueHeadKilled),
+  among('readers', flushed),
+  among('readers', keyDeleted(2, READER, [queueOf()]), {
+    what: 'DEL of the key of two readers, and of the queue; a writer holds the lock for long',
+    // Whoever has lost its place asks again when it would have anyway.
+    promises: { waitMs: 8_000, losesHolds: true, overlapMs: 700 },
+  }),
+  among('readers', repliesDropped),
+  among('readers', subscribersCut),
+  among('readers', replicasAsked(READER), { breaks: 'torn read' }),
+  slotMoved('readers', 2, READER),
+] as const;
+
+/** How many shares of the lock these processes have, as the server sees it. */
+async function readersAt({ victim }: Scene, members: readonly { readonly instance: string }[]): Promise<number> {
+  const claims = await victim.admin.zrangebyscore(queueOf(), '-inf', '(0');
+  return claims.filter((claim) => members.some(({ instance }) => claim.startsWith(`${instance}:`))).length;
+}

@@ -1,0 +1,55 @@
+import type { DefenceName } from '../defences.js';
+import type { HoldDetails } from '../fleet/fleet.js';
+import { ClusterTopology } from '../topology/index.js';
+import { WORKLOADS, type WorkloadName } from '../workload/kinds.js';
+import { type Fault, leases } from './fault.js';
+
+/** Faults of locks that are shared, by readers or by those who take permits alike. */
+
+/** What keeps those apart who come at the same time. */
+export function rush(workload: WorkloadName, defence: DefenceName): Fault {
+  return {
+    name: `rush, ${WORKLOADS[workload].told}`,
+    what: 'nobody holds the lock or asks for it, and then all ask at once',
+    defence,
+    breaks: 'overlap',
+    terms: leases(1_000),
+    promises: { waitMs: 2_500, keepsUpdates: true },
+    stores: { token: {} },
+    workload,
+    async inject(scene) {
+      const { fleet } = scene;
+      scene.injected(this.name);
+      await fleet.rest();
+      fleet.go();
+      scene.healed(this.name);
+      await scene.settle();
+    },
+  };
+}
+
+/** @param holders so many that all others wait. */
+export function slotMoved(workload: WorkloadName, holders: number, how: HoldDetails = {}): Fault {
+  return {
+    name: `cluster slot moved, ${WORKLOADS[workload].told}`,
+    what: "the lock's keys, and then its slot, go to another node while the lock is held and waited for",
+    defence: 'following slots',
+    breaks: 'hold lost',
+    terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 20_000 }),
+    promises: { waitMs: 10_000, refuses: true, keepsUpdates: true },
+    stores: { token: {} },
+    workload,
+    on: 'cluster',
+    async inject(scene) {
+      const { fleet, random } = scene;
+      const members = fleet.some(holders, random);
+      // They live on renewals that the next node answers.
+      await fleet.longHolds(members, 5_000, how);
+      await fleet.allWait(...members);
+      scene.injected(this.name);
+      await scene.on(ClusterTopology).moveSlot(() => scene.sleep(1_000));
+      scene.healed(this.name);
+      await scene.settle();
+    },
+  };
+}
