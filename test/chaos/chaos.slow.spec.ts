@@ -1,8 +1,9 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { type Campaign, carryOut } from './campaign.js';
 import { planOf } from './plan.js';
+import { PERMITS } from './workload/kinds.js';
 
-/** One for each thing that can break, the fence's, and masters that are replaced. */
+/** One for each thing that can break, the fence's, masters that are replaced, and locks that are shared. */
 const SHORT = [
   'holder stopped',
   'event loop blocked',
@@ -14,6 +15,8 @@ const SHORT = [
   'Sentinel failover, replicas: { min: 1 }',
   'CLUSTER FAILOVER',
   'partition, old master writable',
+  'reader stopped',
+  'permit holder stopped',
 ];
 
 /** A short set of `npm run chaos`; its choices are always the same. */
@@ -44,5 +47,12 @@ describe('a few faults, with the defence that each one tests and without it', ()
       campaign.runs.reduce((sum, { findings }) => sum + findings[pick].length, 0);
     expect(lost('lostBehindFence')).toBe(0);
     expect(lost('lostUpdates')).toBeGreaterThan(0);
+  });
+
+  it('tear what a reader reads who was away for longer than its lease, and leave readers and permits beside each other', () => {
+    const of = (name: string) => campaign.runs.find(({ order }) => order.fault.name === name)?.findings;
+    expect(of('reader stopped')?.tornReads).toEqual([expect.objectContaining({ believed: false })]);
+    expect(of('reader stopped')?.mostAtOnce).toBeGreaterThan(1);
+    expect(of('permit holder stopped')?.mostAtOnce).toBe(PERMITS);
   });
 });

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
 import { LockError } from '../../../lib/core/errors.js';
 import { LockService } from '../../../lib/lock.service.js';
+import type { LockOptions } from '../../../lib/redis-lock.options.js';
 import { RedisLockModule } from '../../../lib/redis-lock.module.js';
 import { randomFrom } from '../../support/random.js';
 import type { Sample } from './growth.js';
@@ -43,11 +44,17 @@ let taken = 0;
 // Once: Nest sends the signal again when it has shut down, to end the process.
 process.once('SIGTERM', () => leaving.abort());
 
+/** Of some resources most callers are readers, of some there are permits, and of most only one may hold the lock. */
+function termsOf(place: number): LockOptions {
+  if (place % 5 === 3) return { mode: random() < 0.8 ? 'shared' : 'exclusive' };
+  return place % 5 === 4 ? { permits: 4 } : {};
+}
+
 async function call(): Promise<void> {
   while (!leaving.signal.aborted) {
-    const resource = task.resources[Math.floor(random() * task.resources.length)];
+    const place = Math.floor(random() * task.resources.length);
     try {
-      await locks.using(resource, async () => {
+      await locks.using(task.resources[place], termsOf(place), async () => {
         taken += 1;
         if (random() < 0.2) await sleep(random() * 5);
       });
