@@ -49,16 +49,16 @@ function strip(source) {
   return lean.join('').trim();
 }
 
-/** Replaces each `--- @include name` line by includes/name.lua, once a script. */
+/** Replaces each `--- @include name` line by includes/name.lua, once a script; `at KEYS[n]` puts another key in the place of its only one. */
 function expand(file, stack = [], seen = new Set()) {
   const name = basename(file, '.lua');
   if (stack.includes(name)) throw new Error(`include cycle: ${[...stack, name].join(' > ')}`);
   if (!existsSync(file)) throw new Error(`no such include: ${name}`);
-  return readFileSync(file, 'utf8').replace(/^--- @include (\S+)[ \t]*$/gm, (_, include) => {
+  return readFileSync(file, 'utf8').replace(/^--- @include (\S+)(?: at (KEYS\[\d+\]))?[ \t]*$/gm, (_, include, key) => {
     const path = join(dirname(file), stack.length ? '' : 'includes', `${include}.lua`);
     const text = seen.has(include) && ![...stack, name].includes(include) ? '' : expand(path, [...stack, name], seen);
     seen.add(include);
-    return text;
+    return key === undefined ? text : text.replaceAll(/KEYS\[\d+\]/g, key);
   });
 }
 

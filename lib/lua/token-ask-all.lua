@@ -29,7 +29,7 @@ local function obstacle()
     end
     return 0, redis.call('PTTL', KEYS[1])
   end
-  local sharers = sharersAt(now, mode)
+  local sharers = sharersNow(mode)
   if sharers.count > 0 and tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0) < 0 then
     return
   end
@@ -37,7 +37,7 @@ local function obstacle()
     return -2, sharers.mode
   end
   if not admits(sharers, ARGV[1]) then
-    return 0, msUntilFree(sharers, mode, now)
+    return 0, msUntilFree(sharers, mode)
   end
   if not nobodyWaits() then
     return 0, -2
@@ -56,6 +56,6 @@ local token = nextToken('1', now)
 for nth = 1, count do
   turnTo(nth)
   -- The asker's own lease, where the ask was made before, never gets shorter.
-  lock(ARGV[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])), token, now)
+  lock(ARGV[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])), token)
 end
 return { 1, token, now }

@@ -35,7 +35,7 @@ if held and string.sub(held, 1, #ours) == ours then
 end
 
 --- @include sharers
-local sharers = held and { excluded = true } or sharersAt(now, mode)
+local sharers = held and { excluded = true } or sharersNow(mode)
 if mode and not held then
   if tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0) < 0 then
     return { 2, grant(ARGV[1], ARGV[2], '1', now), now }
@@ -53,7 +53,11 @@ end
 if ARGV[5] == '1' then
   local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')[2] or 0
   redis.call('ZADD', KEYS[3], 'NX', math.max(last, 0) + 1, ARGV[1])
-  redis.call('PEXPIRE', KEYS[3], math.max(sharers.count and redis.call('PTTL', KEYS[3]) or 0, 60000))
+  if (sharers.count or 0) > 0 then
+    outlast(60000)
+  else
+    redis.call('PEXPIRE', KEYS[3], 60000)
+  end
 end
 
 --- @include hand-over
@@ -69,4 +73,4 @@ local status = ARGV[5] == '1' and 3 or 0
 if sharers.excluded then
   return { status, redis.call('PTTL', KEYS[1]), now }
 end
-return { status, msUntilFree(sharers, mode, now), now }
+return { status, msUntilFree(sharers, mode), now }

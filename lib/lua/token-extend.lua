@@ -6,19 +6,17 @@
   returns 1 renewed | 0 not the claim's ]]
 --- @include mode
 if modeOf(ARGV[1]) then
---- @include now
-  local nowMs = tonumber(string.sub(now, 1, -4))
-  local ends = -tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
-  if ends <= nowMs then
+--- @include share at KEYS[1]
+  if -(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0) <= shareTime() then
     return 0
   end
-  redis.call('ZADD', KEYS[1], 'XX', 'LT', -(nowMs + ARGV[2]), ARGV[1])
-else
-  local held = redis.call('GET', KEYS[1])
-  local ours = ARGV[1] .. ' '
-  if not held or string.sub(held, 1, #ours) ~= ours then
-    return 0
-  end
+  share(ARGV[1], ARGV[2])
+  return 1
+end
+local held = redis.call('GET', KEYS[1])
+local ours = ARGV[1] .. ' '
+if not held or string.sub(held, 1, #ours) ~= ours then
+  return 0
 end
 redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))
 return 1

@@ -26,11 +26,11 @@ end
 local sharers, ended = { count = 0 }, 1
 if not alone then
   local mode = modeOf(ARGV[1])
-  sharers = sharersAt(now, mode)
+  sharers = sharersNow(mode)
   local shares = mode and tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0) < 0
   redis.pcall('ZREM', KEYS[3], ARGV[1])
   if shares and ARGV[2] ~= '0' then
-    share(ARGV[1], ARGV[2], now)
+    share(ARGV[1], ARGV[2])
     return 1
   end
   sharers.count = sharers.count - (shares and 1 or 0)

@@ -56,7 +56,7 @@ const switches = {
   /** Who shares the lock shares it until it is given back. */
   'leases of sharers': () => {
     for (const script of HANDING_OVER)
-      edit(script, "redis.call('ZREMRANGEBYSCORE', KEYS[3], '-' .. string.sub(now, 1, -4), '(0')", '');
+      edit(script, "redis.call('ZREMRANGEBYSCORE', KEYS[3], -shareTime(), '(0')", '');
   },
   /** Whoever wants the lock alone does not wait for those who share it. */
   'readers keep writers out': () => {

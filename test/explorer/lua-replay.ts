@@ -10,6 +10,9 @@ const LAST_TOKEN = 4e15;
 const OLD_TOKEN = 1.2e15;
 /** A millisecond of the model lasts ten seconds here: what the replay itself takes does not matter then. */
 const SCALE = 10_000;
+/** Of a key that shares are in, and of any: see `share-time.lua`. */
+const KEY_LIFE_MS = 1e9;
+const LONGEST_LIFE_MS = 1e13;
 const BATCH = 500;
 const AN_HOUR_OF_MICROS = 3.6e9;
 const SCRIPTS = { ask: luaScripts.tokenAsk, release: luaScripts.tokenRelease, extend: luaScripts.tokenExtend };
@@ -119,22 +122,28 @@ class Case {
       const claim = this.claimOf(holder);
       if (mode === 'exclusive')
         commands.push(['SET', lock, `${claim} ${this.lastToken - tokenAge}`, 'PX', String(ttlMs * SCALE)]);
-      else commands.push(['ZADD', queue, String(-(Date.now() + ttlMs * SCALE)), claim]);
+      else commands.push(['ZADD', queue, String(-(LONGEST_LIFE_MS - KEY_LIFE_MS + ttlMs * SCALE)), claim]);
     }
     if (before.queue.length > 0)
       commands.push(['ZADD', queue, ...before.queue.flatMap((claim, i) => [String(i + 1), this.claimOf(claim)])]);
+    // Those who share end by what is left of the key's life.
+    if (before.holders.some(({ mode }) => mode !== 'exclusive')) commands.push(['PEXPIRE', queue, String(KEY_LIFE_MS)]);
     const kept = this.sample.mode === 'exclusive' ? lock : queue;
     const keys = verb === 'extend' ? [kept] : this.keys;
     commands.push(['EVALSHA', digests.get(verb) as string, String(keys.length), ...keys, ...this.args()]);
-    commands.push(['GET', lock], ['PTTL', lock], ['ZRANGE', queue, '-inf', '(0', 'BYSCORE', 'WITHSCORES'], ['TIME']);
+    commands.push(
+      ['GET', lock],
+      ['PTTL', lock],
+      ['ZRANGE', queue, '-inf', '(0', 'BYSCORE', 'WITHSCORES'],
+      ['PTTL', queue],
+    );
     commands.push(['ZRANGE', queue, '(0', '+inf', 'BYSCORE'], ['GET', fence], ['DEL', ...this.keys]);
     return commands;
   }
 
   /** @param replies to all of the commands; @param messages by owner. */
   differences(replies: readonly unknown[], messages: ReadonlyMap<string, readonly string[]>): string[] {
-    const [reply, value, ttl, sharers, [seconds, micros], queue, fence] = replies.slice(-8) as Found;
-    const now = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+    const [reply, value, ttl, sharers, left, queue, fence] = replies.slice(-8) as Found;
     const { after, told } = this.sample;
     const last = this.lastTokenAfter(fence);
     const owners = [...this.sample.before.queue, this.sample, ...after.queue].map(({ owner }) => this.nameOf(owner));
@@ -159,7 +168,7 @@ class Case {
       value,
       ttlMs: value === null ? 0 : modelMs(ttl),
       sharers: pairs(sharers)
-        .map(([claim, ends]) => `${claim} ${modelMs(-Number(ends) - now)}`)
+        .map(([claim, ends]) => `${claim} ${modelMs(-Number(ends) - (LONGEST_LIFE_MS - left))}`)
         .toSorted(),
       queue,
       fence,
@@ -231,7 +240,7 @@ class Case {
   }
 }
 
-type Found = [unknown, string | null, number, (string | string[])[], [string, string], string[], string, unknown];
+type Found = [unknown, string | null, number, (string | string[])[], number, string[], string, unknown];
 
 /** Flat in RESP2, nested in RESP3. */
 function pairs(list: readonly (string | readonly string[])[]): [string, string][] {

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Lock, LockService } from 'nestjs-redis-lock';
+import type { Lock, LockMode, LockService } from 'nestjs-redis-lock';
 import { caughtUp } from '../support/caught-up.js';
+import { clocksAhead } from '../support/clock-ahead.js';
 import { ClusterContention } from '../support/cluster-contention.js';
 import type { ClusterMember } from '../support/redis/index.js';
 import { eventually } from '../support/redis-locks.js';
@@ -13,8 +14,8 @@ const PAST_LEASE_MS = 2_000;
 const READER = { mode: 'shared', ttlMs: LEASE_MS } as const;
 const PERMIT = { permits: 2, ttlMs: LEASE_MS } as const;
 const MODES = [
-  ['readers', READER],
-  ['permits', PERMIT],
+  ['readers', READER, 'shared'],
+  ['permits', PERMIT, 2],
 ] as const;
 
 let here: ClusterContention;
@@ -32,6 +33,14 @@ async function waits(locks: LockService, options: object, places: number): Promi
   return { granted };
 }
 
+/** Somebody gets the lock, and never gives it back. */
+async function dies(mode: LockMode): Promise<void> {
+  const { engine } = here.instance();
+  const dead = { keys: [here.key], owner: 'dead:1', mode, handOffMs: 500, tokens: 1, queue: false } as const;
+  const asked = { ...dead, leaseMs: LEASE_MS, expiresAt: engine.clock.now() + 1_000 };
+  expect((await engine.store.ask(asked)).status).toBe('granted');
+}
+
 /** All of it is told by tokens: who came behind whom. */
 function expectBehind(next: Lock, before: readonly Lock[]): void {
   expect(next.fencingToken).toBeGreaterThan(Math.max(...before.map(({ fencingToken }) => fencingToken)));
@@ -41,7 +50,7 @@ async function released(locks: readonly Lock[]): Promise<void> {
   expect(await Promise.all(locks.map((lock) => lock.release()))).toEqual(locks.map(() => true));
 }
 
-describe.each(MODES)('%s, while the slot moves', (_, options) => {
+describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
   let back: ClusterMember;
   let to: ClusterMember;
 
@@ -65,7 +74,9 @@ describe.each(MODES)('%s, while the slot moves', (_, options) => {
     for (const lock of held) lock.assertHeld();
     const other = here.instance();
     expect(await other.tryAcquire('goods:300')).toBeNull();
-    if ('permits' in options) expect(await other.tryAcquire('goods:300', options)).toBeNull();
+    const third = await other.tryAcquire('goods:300', options);
+    expect(third !== null).toBe(options === READER);
+    await third?.release();
     expect(await other.inspect('goods:300')).toMatchObject({ others: [{}] });
     await released(held);
     const next = await other.acquire('goods:300');
@@ -148,7 +159,7 @@ describe.each(MODES)('%s, while the slot moves', (_, options) => {
   });
 });
 
-describe.each(MODES)('%s, when the master gives its place up', (_, options) => {
+describe.each(MODES)('%s, when the master gives its place up', (_, options, __) => {
   beforeEach(async () => {
     here = await ClusterContention.start();
   }, 60_000);
@@ -186,4 +197,52 @@ describe.each(MODES)('%s, when the master gives its place up', (_, options) => {
     const left = await replica.admin.keys(`*${here.prefix}*`);
     expect(left.filter((key) => !key.endsWith('|fence'))).toEqual([]);
   });
+});
+
+describe.each(MODES)('%s, on nodes whose clocks are minutes apart, while the slot moves', (_, options, mode) => {
+  beforeAll(async () => {
+    const ahead = await clocksAhead();
+    const environments = [ahead(0), ahead(300), ahead(-300)];
+    here = await ClusterContention.start({ environments, replicas: false });
+  }, 60_000);
+  afterEach(() => here.clear());
+  afterAll(() => here.close(), 60_000);
+
+  const DIRECTIONS = [
+    ['ahead', 0, 1],
+    ['behind', 1, 2],
+  ] as const;
+
+  /** Moves the slot to that master, if it is not there. */
+  async function moveTo(place: number): Promise<void> {
+    const master = here.cluster.masters[place];
+    if ((await here.cluster.ownerOf(here.key)) !== master) await here.cluster.migrate(here.key, master);
+  }
+
+  it.each(DIRECTIONS)('go on holding where the clock is %s, and nobody is let in beside them', async (__, from, to) => {
+    await moveTo(from);
+    const held = await together(options);
+    const other = here.instance();
+    const letIn = async (): Promise<boolean> => (await other.tryAcquire('goods:300')) !== null;
+    await moveTo(to);
+    expect(await letIn()).toBe(false);
+    await sleep(PAST_LEASE_MS);
+    for (const lock of held) lock.assertHeld();
+    expect(await letIn()).toBe(false);
+    await released(held);
+    expect(await letIn()).toBe(true);
+  });
+
+  it.each(DIRECTIONS)(
+    'keep others out where the clock is %s until their lease is over, if they are dead',
+    async (__, from, to) => {
+      await moveTo(from);
+      await dies(mode);
+      await moveTo(to);
+      const since = performance.now();
+      await (await here.instance().acquire('goods:300', { waitMs: 4 * LEASE_MS })).release();
+      expect(performance.now() - since).toBeGreaterThan(LEASE_MS / 2);
+      expect(await here.leftovers()).toEqual([]);
+    },
+  );
 });

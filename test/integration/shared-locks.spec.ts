@@ -14,6 +14,14 @@ afterAll(() => here.close());
 
 const shared = { mode: 'shared' } as const;
 
+/** A reader gets the lock, and never gives it back. */
+async function dies(locks: LockService, leaseMs: number): Promise<void> {
+  const dead = { keys: [here.key], owner: 'dead:1', mode: 'shared', handOffMs: 500, tokens: 1, queue: false } as const;
+  await locks.using('goods:301', () => undefined);
+  const expiresAt = locks.engine.clock.now() + 1_000;
+  expect((await locks.engine.store.ask({ ...dead, leaseMs, expiresAt })).status).toBe('granted');
+}
+
 describe('readers and writers', () => {
   it('readers of several instances get a released lock together, by message', async () => {
     const writer = await here.holder();
@@ -76,19 +84,32 @@ describe('readers and writers', () => {
     expect(await one.release()).toBe(false);
   });
 
+  // Longer than what is left of the key that all of them are in.
+  it.each<[string, (locks: LockService) => Promise<Lock>]>([
+    ['comes', (locks) => locks.acquire('goods:300', { ...shared, ttlMs: 300_000 })],
+    [
+      'extends its own',
+      async (locks) => {
+        const lock = await locks.acquire('goods:300', { ...shared, ttlMs: 1_000 });
+        await lock.extend(300_000);
+        return lock;
+      },
+    ],
+  ])('a reader with a very long lease that %s leaves the other leases as they are', async (_, longOne) => {
+    const locks = here.instance();
+    await dies(locks, 700);
+    const long = await longOne(locks);
+    const others = async (): Promise<number | undefined> => (await locks.inspect('goods:300'))?.others.length;
+    expect(await others()).toBe(1);
+    await eventually('one is left', async () => (await others()) === 0, 3_000);
+    expect((await locks.inspect('goods:300'))?.expiresInMs).toBeGreaterThan(290_000);
+    expect(await long.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
   it('a writer gets the lock when the lease of a reader that died is over', async () => {
     const locks = here.instance();
-    const dead = {
-      keys: [here.key],
-      owner: 'dead:1',
-      mode: 'shared',
-      handOffMs: 500,
-      tokens: 1,
-      queue: false,
-    } as const;
-    await locks.using('goods:301', () => undefined);
-    const expiresAt = locks.engine.clock.now() + 1_000;
-    expect((await locks.engine.store.ask({ ...dead, leaseMs: 500, expiresAt })).status).toBe('granted');
+    await dies(locks, 500);
     expect(await (await locks.acquire('goods:300')).release()).toBe(true);
     expect(await here.leftovers()).toEqual([]);
   });

@@ -80,6 +80,18 @@ describe('lib/lua/embed.mjs', () => {
     );
   });
 
+  it('puts another key in the place of an include’s, where it is told to', async () => {
+    const path = folder({
+      'a.lua': `${HEADER}--- @include life at KEYS[1]\n${BODY}`,
+      'includes/life.lua': "--- @include left\nlocal life = left() - redis.call('PTTL', KEYS[3])\n",
+      'includes/left.lua': "local function left() return redis.call('PTTL', KEYS[3]) end\n",
+    });
+    expect(await embed(path)).toEqual({ code: 0, stderr: '' });
+    expect(scripts(path).a.lua).toContain(
+      "local function left() return redis.call('PTTL', KEYS[1]) end\nlocal life = left() - redis.call('PTTL', KEYS[1])\n",
+    );
+  });
+
   it('refuses includes in a cycle, and those that are not there', async () => {
     const cycle = folder({
       'x.lua': `${HEADER}--- @include a\n${BODY}`,

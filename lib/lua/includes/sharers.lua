@@ -1,5 +1,6 @@
 --- @include mode
---[[ Those who share the lock stand in line before all who wait for it, by the ends of their leases in ms of the server's time,
+--- @include share-time
+--[[ Those who share the lock stand in line before all who wait for it, by the ends of their leases in ms of the key's time,
   taken negative; whoever waits has a ticket, which is positive. So one key tells of both: a cluster that is moving a slot puts off
   what asks for keys that are not there.
   KEYS[3] queue, and before it those who share the lock ]]
@@ -16,11 +17,11 @@ end
 
 --[[ Who shares the lock at this moment: how many, and in which mode. Those whose lease is over do so no more. Who has a `mode`
   tries all commands that this takes; who has none needs them only where somebody shares, and is refused with them, never let in. ]]
-local function sharersAt(now, mode)
+local function sharersNow(mode)
   if not mode and nobodyShares() then
     return { count = 0 }
   end
-  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-' .. string.sub(now, 1, -4), '(0')
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], -shareTime(), '(0')
   local count = redis.call('ZCOUNT', KEYS[3], '-inf', '(0')
   return { count = count, mode = count > 0 and modeOf(redis.call('ZRANGE', KEYS[3], 0, 0)[1]) or nil }
 end
@@ -52,8 +53,8 @@ local function differs(sharers, mode)
 end
 
 --- How long those who share the lock may keep a claim of that mode from it. Whoever wants it alone waits for the last of them.
-local function msUntilFree(sharers, mode, now)
+local function msUntilFree(sharers, mode)
   local blocker = mode and sharers.count - 1 or 0
   local ends = -redis.call('ZRANGE', KEYS[3], blocker, blocker, 'WITHSCORES')[2]
-  return ends - string.sub(now, 1, -4)
+  return ends - shareTime()
 end
