@@ -262,6 +262,9 @@ describe('tokens', () => {
     expect(fallen([...reader('a', 10, 20, 5), ...visit('b', 20, 30, 4)])).toEqual([['a', 'b', false]]);
     expect(fallen([...visit('a', 10, 20, 5), ...reader('b', 20, 30, 5)])).toEqual([['a', 'b', false]]);
     expect(fallen([...visit('a', 10, 20, 5), ...reader('b', 20, 30, 6), ...visit('c', 30, 40, 7)])).toEqual([]);
+    // Whenever he asked.
+    const waited = [invoke('b', 5), ...reader('a', 10, 20, 5), ...visit('b', 20, 30, 4).slice(1)];
+    expect(fallen(waited)).toEqual([['a', 'b', false]]);
   });
 
   it('of those who share a lock are in no order, unless one had it when the other asked', () => {
