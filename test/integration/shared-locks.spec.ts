@@ -107,6 +107,20 @@ describe('readers and writers', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
+  it('are renewed by a write, also where the lease is no longer for it: otherwise WAIT would not cover what was there', async () => {
+    const locks = here.instance();
+    const lock = await locks.acquire('goods:300', shared);
+    const { store } = locks.engine;
+    const { owner } = lock.shared;
+    const writes = async (): Promise<number> =>
+      Number(/rdb_changes_since_last_save:(\d+)/.exec(await here.admin.info('persistence'))?.[1]);
+    const before = await writes();
+    expect(await store.extend([{ keys: [lock.key], owner, mode: 'shared', leaseMs: 100 }])).toEqual(['renewed']);
+    expect(await writes()).toBe(before + 1);
+    expect((await locks.inspect('goods:300'))?.expiresInMs).toBeGreaterThan(20_000);
+    await lock.release();
+  });
+
   it('a writer gets the lock when the lease of a reader that died is over', async () => {
     const locks = here.instance();
     await dies(locks, 500);
