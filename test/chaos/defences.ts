@@ -55,8 +55,7 @@ const switches = {
   },
   /** Who shares the lock shares it until it is given back. */
   'leases of sharers': () => {
-    for (const script of HANDING_OVER)
-      edit(script, "redis.call('ZREMRANGEBYSCORE', KEYS[3], -shareTime(), '(0')", '');
+    for (const script of HANDING_OVER) edit(script, "redis.call('ZREMRANGEBYSCORE', KEYS[3], -shareTime(), '(0')", '');
   },
   /** Whoever wants the lock alone does not wait for those who share it. */
   'readers keep writers out': () => {

@@ -2,13 +2,10 @@ import { queueOf } from '../workload/key.js';
 import { PERMITS } from '../workload/kinds.js';
 import { among, type Fault, leases } from './fault.js';
 import { repliesDropped } from './network.js';
-import { killed } from './processes.js';
 import { keyDeleted } from './servers.js';
-import { rush, slotMoved } from './sharing.js';
+import { rush, sharersKilled, slotMoved } from './sharing.js';
 
 /** Faults of a lock that so many may hold at once. */
-
-const AMONG_PERMITS = { stores: { token: {} }, workload: 'permits' } as const;
 
 const permitHolderStopped: Fault = {
   name: 'permit holder stopped',
@@ -17,7 +14,8 @@ const permitHolderStopped: Fault = {
   breaks: 'overlap',
   terms: leases(600),
   promises: { waitMs: 5_000, losesHolds: true },
-  ...AMONG_PERMITS,
+  stores: { token: {} },
+  workload: 'permits',
   async inject(scene) {
     const { fleet, random } = scene;
     const holder = fleet.other(random);
@@ -37,22 +35,10 @@ const permitHolderStopped: Fault = {
   },
 };
 
-const permitHoldersKilled: Fault = {
-  name: 'permit holders killed',
-  what: 'kill -9 of all who hold permits',
-  defence: 'leases of sharers',
-  breaks: 'wait',
-  terms: leases(1_000),
-  promises: { waitMs: 5_000 },
-  ...AMONG_PERMITS,
-  async inject(scene) {
-    const { fleet, random } = scene;
-    const holders = fleet.some(PERMITS, random);
-    await fleet.longHolds(holders, 20_000);
-    await fleet.allWait(...holders);
-    await killed(scene, this.name, ...holders);
-  },
-};
+const permitHoldersKilled = sharersKilled(
+  { name: 'permit holders killed', what: 'kill -9 of all who hold permits', workload: 'permits' },
+  PERMITS,
+);
 
 export const permitFaults = [
   rush('permits', 'number of permits'),

@@ -6,7 +6,7 @@ import { among, type Fault, leases } from './fault.js';
 import { repliesDropped, subscribersCut } from './network.js';
 import { killed, queueHeadKilled } from './processes.js';
 import { flushed, keyDeleted } from './servers.js';
-import { rush, slotMoved } from './sharing.js';
+import { rush, sharersKilled, slotMoved } from './sharing.js';
 
 /** Faults of a lock that readers share, and that writers hold alone. */
 
@@ -37,22 +37,11 @@ const readerStopped: Fault = {
   },
 };
 
-const readersKilled: Fault = {
-  name: 'readers killed',
-  what: 'kill -9 of two readers, for whom everybody else waits',
-  defence: 'leases of sharers',
-  breaks: 'wait',
-  terms: leases(1_000),
-  promises: { waitMs: 5_000 },
-  ...AMONG_READERS,
-  async inject(scene) {
-    const { fleet, random } = scene;
-    const readers = fleet.some(2, random);
-    await fleet.longHolds(readers, 20_000, READER);
-    await fleet.allWait(...readers);
-    await killed(scene, this.name, ...readers);
-  },
-};
+const readersKilled = sharersKilled(
+  { name: 'readers killed', what: 'kill -9 of two readers, for whom everybody else waits', workload: 'readers' },
+  2,
+  READER,
+);
 
 const READ_MS = 700;
 

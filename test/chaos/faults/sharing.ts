@@ -3,6 +3,7 @@ import type { HoldDetails } from '../fleet/fleet.js';
 import { ClusterTopology } from '../topology/index.js';
 import { WORKLOADS, type WorkloadName } from '../workload/kinds.js';
 import { type Fault, leases } from './fault.js';
+import { killed } from './processes.js';
 
 /** Faults of locks that are shared, by readers or by those who take permits alike. */
 
@@ -24,6 +25,29 @@ export function rush(workload: WorkloadName, defence: DefenceName): Fault {
       fleet.go();
       scene.healed(this.name);
       await scene.settle();
+    },
+  };
+}
+
+/** @param holders so many that all others wait. */
+export function sharersKilled(
+  told: Pick<Fault, 'name' | 'what' | 'workload'>,
+  holders: number,
+  how: HoldDetails = {},
+): Fault {
+  return {
+    ...told,
+    defence: 'leases of sharers',
+    breaks: 'wait',
+    terms: leases(1_000),
+    promises: { waitMs: 5_000 },
+    stores: { token: {} },
+    async inject(scene) {
+      const { fleet, random } = scene;
+      const victims = fleet.some(holders, random);
+      await fleet.longHolds(victims, 20_000, how);
+      await fleet.allWait(...victims);
+      await killed(scene, this.name, ...victims);
     },
   };
 }
