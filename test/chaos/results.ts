@@ -73,7 +73,7 @@ ${table(RUN_COLUMNS, alone.map(runRow))}
 
 ## Shared locks and permits
 
-On the \`token\` store, which alone of these has them. _Overlaps_: a writer beside anybody, or somebody beside as many others as there are
+On the \`token\` store. _Overlaps_: a writer beside anybody, or somebody beside as many others as there are
 permits, each in good faith as above. _Torn readings_: a reader read twice, and a writer had written meanwhile, because the reader's lock was
 gone.
 

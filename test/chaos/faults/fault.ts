@@ -38,7 +38,7 @@ export function leases(ttlMs: number, more: Partial<LockTerms> = {}): LockTerms 
   return { ttlMs, waitMs: 8_000, requestTimeoutMs: 1_000, ...more };
 }
 
-/** The same trouble where the lock is shared, on the only store of these that lets it be. */
+/** The same trouble where the lock is shared, on the default store. */
 export function among(workload: Exclude<WorkloadName, 'alone'>, fault: Fault, more: Partial<Fault> = {}): Fault {
   return { ...fault, name: `${fault.name}, ${WORKLOADS[workload].told}`, workload, stores: { token: {} }, ...more };
 }
