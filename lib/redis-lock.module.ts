@@ -68,8 +68,8 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
   }
 
   /** @internal */
-  async onModuleInit(): Promise<void> {
-    await checkLockedMethods(this.runtime.service, this.runtime.instance, this.modules);
+  onModuleInit(): void {
+    checkLockedMethods(this.runtime.service, this.modules);
     this.runtime.connect();
   }
 

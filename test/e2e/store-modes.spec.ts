@@ -184,14 +184,17 @@ describe('an application starts', () => {
     await app.nest.get(Reports).read();
   });
 
-  it('where a module of its own locks by a store that can', async () => {
-    const own = RedisLockModule.forRoot({ store: memory(), isGlobal: false });
-    @Module({ imports: [own], providers: [CatalogueService], exports: [CatalogueService] })
-    class CatalogueModule {}
-    const lockModules = () => [RedisLockModule.forRoot({ store: undeclared, isGlobal: false })];
-    const app = await startApp({ lockModules, imports: [CatalogueModule], providers: [Plain] });
-    expect(await app.nest.get(CatalogueService).read('books')).toBe('books');
-  });
+  it.each([true, false])(
+    'where a module of its own locks by a store that can, beside a global one: %p',
+    async (isGlobal) => {
+      const own = RedisLockModule.forRoot({ store: memory(), isGlobal: false });
+      @Module({ imports: [own], providers: [CatalogueService], exports: [CatalogueService] })
+      class CatalogueModule {}
+      const lockModules = () => [RedisLockModule.forRoot({ store: undeclared, isGlobal })];
+      const app = await startApp({ lockModules, imports: [CatalogueModule], providers: [Plain] });
+      expect(await app.nest.get(CatalogueService).read('books')).toBe('books');
+    },
+  );
 
   it('in a test, on the store in memory', async () => {
     const imports = [RedisLockTestingModule.forRoot({ store: undeclared })];

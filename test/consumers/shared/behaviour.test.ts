@@ -44,7 +44,10 @@ import {
   lockChannels,
   Locked,
   LockService,
+  type LockStore,
+  memory,
   RedisLockModule,
+  type StoreFactory,
 } from 'nestjs-redis-lock';
 import { concatMap, lastValueFrom, Observable, throwError, timeout, timer } from 'rxjs';
 import { io } from 'socket.io-client';
@@ -559,5 +562,37 @@ describe('shutting down', () => {
     const resources = ['shutdown:1', 'shutdown:2', 'shutdown:3'];
     expect(await Promise.all(resources.map(isFree))).toEqual([true, true, true]);
     expect(client.status).toBe('ready');
+  });
+});
+
+describe('a class whose module has a store of its own, beside a global one', () => {
+  const exclusiveOnly: StoreFactory = (context) => {
+    const store = memory()(context);
+    return Object.create(store, { capabilities: { value: { ...store.capabilities, modes: undefined } } }) as LockStore;
+  };
+
+  @Injectable()
+  class Reports {
+    @Locked('report:<id>', { mode: 'shared' })
+    async read(id: number): Promise<number> {
+      return id;
+    }
+  }
+
+  const startWith = async (own: StoreFactory, global: StoreFactory): Promise<INestApplication> => {
+    @Module({ imports: [RedisLockModule.forRoot({ store: own, isGlobal: false })], providers: [Reports] })
+    class ReportsModule {}
+    const imports = [RedisLockModule.forRoot({ store: global }), ReportsModule];
+    return (await Test.createTestingModule({ imports }).compile()).createNestApplication().init();
+  };
+
+  it('starts if its own store has the mode', async () => {
+    const started = await startWith(memory(), exclusiveOnly);
+    expect(await started.get(Reports, { strict: false }).read(300)).toBe(300);
+    await started.close();
+  });
+
+  it('does not start if it has not, whatever the global one has', async () => {
+    await expect(startWith(exclusiveOnly, memory())).rejects.toThrow('Reports.read');
   });
 });
