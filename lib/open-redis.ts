@@ -89,7 +89,8 @@ const LONGEST_RETRY_MS = 500;
  * soon after: leases go on meanwhile, and ioredis' own pauses grow to 5 s.
  */
 function defaultsFor(redis: RedisOptions, clock: Clock): RedisOptions {
-  if (redis.sentinels === undefined) return OURS;
+  // Options that are read from a client have null there.
+  if (!redis.sentinels) return OURS;
   const retryStrategy = (times: number): number => Math.min(times * 50, LONGEST_RETRY_MS) * (0.5 + clock.random());
   const Connector = sentinelConnector(clock);
   return { ...OURS, Connector, failoverDetector: true, sentinelCommandTimeout: SILENCE_MS, retryStrategy };
@@ -100,7 +101,7 @@ function isClient(redis: RedisOptions | RedisClient | string): redis is RedisCli
 }
 
 async function closeClient(client: Redis | Cluster, clock: Clock): Promise<void> {
-  if (client.status === 'end') return;
+  if (client instanceof Cluster && client.status === 'end') return;
   if (client.status !== 'ready') return client.disconnect();
   await inTime<unknown>(clock, QUIT_TIMEOUT_MS, client.quit(), () => undefined).catch(() => undefined);
   client.disconnect();

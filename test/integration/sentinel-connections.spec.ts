@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Redis } from 'ioredis';
 import type { Lock, LockService } from 'nestjs-redis-lock';
 import { SystemClock } from '../../lib/core/clock.js';
+import { ManualClock } from 'nestjs-redis-lock/testing';
 import { sentinelConnector } from '../../lib/sentinel-connector.js';
 import { RedisProxy } from '../support/proxy.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
@@ -103,6 +105,56 @@ describe('a connection that Sentinels lead to the master', () => {
     await eventually('it is connected', () => mute.connectionCount === 1);
     delete natMap[`127.0.0.1:${master.port}`];
     await locks.using('goods:300', () => undefined);
+  });
+
+  it('listens to no Sentinel any more, called off while it came about', async () => {
+    const Ours = sentinelConnector(new SystemClock())!;
+    class CalledOff extends Ours {
+      override async connect(...args: Parameters<InstanceType<typeof Ours>['connect']>) {
+        const stream = await (Ours.prototype as InstanceType<typeof Ours>).connect.apply(this, args);
+        process.nextTick(() => client.disconnect());
+        return stream;
+      }
+    }
+    const client: Redis = new Redis({
+      ...servers.address,
+      Connector: CalledOff,
+      failoverDetector: true,
+      disconnectTimeout: 50,
+      lazyConnect: true,
+    });
+    const ended = new Promise((resolve) => client.once('end', resolve));
+    await client.connect().catch(() => undefined);
+    await ended;
+    // Whoever listened would have begun by then.
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(String(await servers.adminOf(servers.sentinels[0]).client('LIST'))).not.toContain(' sub=1 ');
+  });
+
+  it('takes options that were read from a client of one server', async () => {
+    const [{ port }] = servers.servers;
+    const { options } = new Redis({ port, lazyConnect: true });
+    await running.start({ redis: { ...options, sentinels: null as never } }).using('goods:300', () => undefined);
+  });
+
+  it('gives a slow way more and more time', async () => {
+    const [master] = servers.servers;
+    const mute = await wayTo(master.url);
+    mute.hold('replies');
+    const clock = new ManualClock();
+    const natMap = { [`127.0.0.1:${master.port}`]: { host: '127.0.0.1', port: mute.port } };
+    const sentinelRetryStrategy = () => 10;
+    const connector = new (sentinelConnector(clock)!)({ ...servers.address, natMap, sentinelRetryStrategy });
+    const cutAfter = async (ms: number): Promise<void> => {
+      const stream = await connector.connect(() => undefined);
+      const closed = new Promise((resolve) => stream.once('close', resolve));
+      stream.on('error', () => undefined);
+      await clock.advance(ms - 1);
+      expect(stream.destroyed).toBe(false);
+      await clock.advance(1);
+      await closed;
+    };
+    for (const ms of [2_000, 4_000, 8_000, 10_000, 10_000]) await cutAfter(ms);
   });
 
   it('puts away what listened for failovers once, not at each attempt to connect', async () => {
