@@ -152,11 +152,11 @@ export interface LockState extends HolderInfo {
 
 /** The lock was handed to one who waits in the queue. */
 export interface HandOff extends LockOwnership, GrantedTokens {
-  /** The lease that it starts with, in milliseconds; 0 if it was not handed over after all, and its owner has to ask why. */
+  /** The lease that it starts with, in milliseconds. */
   readonly leaseMs: number;
   /**
    * A moment on the engine's clock that is not later than the grant; undefined if that is not known: then the owner has to
-   * ask whether the lock is still its own.
+   * ask whether the lock is its own (still).
    */
   readonly grantedAt: number | undefined;
 }

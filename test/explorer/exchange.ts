@@ -65,7 +65,8 @@ export interface Sample {
   readonly after: SampleState;
   /** How many tokens were given or set aside. */
   readonly tokensSpent: number;
-  readonly told: readonly (Claim & Pick<HandedOver, 'tokens' | 'leaseMs'> & { readonly tokenAge: number })[];
+  readonly told: readonly (Claim &
+    Pick<HandedOver, 'tokens' | 'leaseMs' | 'granted'> & { readonly tokenAge: number })[];
 }
 
 /** Frees an exchange from its run: names in order of appearance, times from now, tokens from the last one. */
@@ -95,8 +96,8 @@ export function sampleOf({ now, before, listening, request, reply, after, told }
     reply: relative,
     after: state(after),
     tokensSpent: after.lastToken - before.lastToken,
-    told: told.map(({ owner, mode, token, tokens, leaseMs }) => {
-      return { owner: rename(owner), mode, tokenAge: after.lastToken - token, tokens, leaseMs };
+    told: told.map(({ owner, mode, token, tokens, leaseMs, granted }) => {
+      return { owner: rename(owner), mode, tokenAge: after.lastToken - token, tokens, leaseMs, granted };
     }),
   };
 }

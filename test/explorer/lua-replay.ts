@@ -159,8 +159,8 @@ class Case {
       fence: String(last),
       told: told.map((one) => {
         const [owner, mode = ''] = this.claimOf(one).split(' ');
-        const token = one.leaseMs === 0 ? 0 : last - one.tokenAge;
-        return `${owner} ${token} ${one.tokens} ${one.leaseMs * SCALE} ${mode}`.trim();
+        const [token, date] = one.granted ? [last - one.tokenAge, ''] : [0, '0 '];
+        return `${owner} ${token} ${one.tokens} ${date}${one.leaseMs * SCALE} ${mode}`.trim();
       }),
     };
     const found = {
@@ -176,7 +176,7 @@ class Case {
       told: heard.map((message) =>
         message
           .split(' ')
-          .filter((_, i) => i !== 3)
+          .filter((word, i) => i !== 3 || word === '0')
           .join(' '),
       ),
     };

@@ -36,6 +36,7 @@ export interface Message {
   readonly token: number;
   readonly tokens: number;
   readonly leaseMs: number;
+  readonly granted: boolean;
   /** When it was granted. */
   readonly since: number;
 }

@@ -114,10 +114,14 @@ export class Process implements GateKeeper {
 
   /** Hears the first message and leaves it where it was. */
   hearAgain(): void {
-    const [{ since, ...handOff }] = this.line.messages;
+    const [{ since, granted, ...handOff }] = this.line.messages;
     const now = this.clock.now();
     const grantedAt = this.scenario.variant?.grantedAt?.(since, now) ?? since;
-    this.gates.handedOver({ keys: [KEY], ...handOff, grantedAt: this.knowsServerTime ? grantedAt : undefined });
+    this.gates.handedOver({
+      keys: [KEY],
+      ...handOff,
+      grantedAt: this.knowsServerTime && granted ? grantedAt : undefined,
+    });
   }
 
   subscribe(): void {

@@ -53,11 +53,11 @@ export class World implements TableWorld {
 
   tell(handedOver: HandedOver): void {
     this.told.push(handedOver);
-    const { owner, mode, token, tokens, leaseMs } = handedOver;
+    const { owner, mode, token, tokens, leaseMs, granted } = handedOver;
     const process = this.processOf(instanceOf(owner));
     if (process.alive && process.line.subscription === 'heard') {
       process.touch();
-      process.line.messages.push({ owner, mode, token, tokens, leaseMs, since: this.time.now });
+      process.line.messages.push({ owner, mode, token, tokens, leaseMs, granted, since: this.time.now });
     }
   }
 

@@ -4,7 +4,7 @@
   instance nobody listens for is dead, and passed over. The receivers are counted before: if a message that was sent counted
   none, whoever got it would hold the lock beside the next one. Stops in front of the asker, who is answered, not told.
   Whoever wants one of another number of permits, be it the asker, loses its place, where it would keep out all behind it: it is
-  told of a grant without a lease, cannot believe in that, asks, and hears why.
+  told of a grant that is long over, cannot believe in that, asks, and hears why.
   `shard`, in a cluster, begins the channels with the lock's hash tag: only who listens at this node is counted and told.
   Answers whether nobody waits (before the asker) any more; also if something is refused, which must not keep the lock closed.
   KEYS[1] lock   KEYS[2] fence   KEYS[3] queue ]]
@@ -45,7 +45,7 @@ local function handOver(sharers, lease, tokens, now, asker, shard)
     end
     if heard then
       local owner, mode = string.match(claim, '^(%S*)(.*)')
-      local terms = { owner, token, sharers.mode and '1' or tokens, now, fits and lease or '0' }
+      local terms = { owner, token, sharers.mode and '1' or tokens, fits and now or '0', lease }
       local message = table.concat(terms, ' ') .. mode
       if shard then
         redis.pcall('SPUBLISH', channel, message)

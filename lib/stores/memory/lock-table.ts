@@ -11,12 +11,14 @@ import {
 } from '../../core/lock-store.js';
 import { admits, type Claim, freeAt, holderIn, type Holder, leave, type LockRow, otherPermits } from './lock-row.js';
 
-/** A lock that was handed to the first in the queue; without a lease if it was not, and the owner has to ask why. */
+/** A lock that was handed to the first in the queue. */
 export interface HandedOver extends Claim {
   readonly key: string;
   readonly token: number;
   readonly tokens: number;
   readonly leaseMs: number;
+  /** False if it was not handed over after all, and its owner has to ask why. */
+  readonly granted: boolean;
 }
 
 /** What the table needs to know of the world, at the moment of a request. */
@@ -169,7 +171,7 @@ export class LockTable {
       if (fits && first.owner === asker) return true;
       if (!this.world.listens(instanceOf(first.owner))) continue;
       const { token, tokens: set } = fits ? this.grant(row, first, handOffMs, tokens) : NO_GRANT;
-      this.world.tell({ key, ...first, token, tokens: set, leaseMs: fits ? handOffMs : 0 });
+      this.world.tell({ key, ...first, token, tokens: set, leaseMs: handOffMs, granted: fits });
     }
     return true;
   }

@@ -88,8 +88,8 @@ export class MemoryStore implements LockStore {
   }
 
   /** As from Redis, news comes after the request that made it is done. */
-  private tell({ key, owner, ...grant }: HandedOver): void {
-    const grantedAt = this.clock.now();
+  private tell({ key, owner, granted, ...grant }: HandedOver): void {
+    const grantedAt = granted ? this.clock.now() : undefined;
     queueMicrotask(() =>
       this.listeners.get(instanceOf(owner))?.handedOver({ keys: [key], owner, ...grant, grantedAt }),
     );

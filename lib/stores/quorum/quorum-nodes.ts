@@ -78,7 +78,7 @@ interface Address {
 function nameOf(client: RedisClient): string | undefined {
   const { options } = client as { readonly options?: Address };
   if (options === undefined) return undefined;
-  if (options.sentinels) return `${options.name} of ${options.sentinels.map(addressOf).join(', ')}`;
+  if (options.sentinels) return `${options.name} of ${options.sentinels.map(addressOf).toSorted().join(', ')}`;
   return options.path ?? addressOf(options);
 }
 
