@@ -67,15 +67,12 @@ const switches = {
   },
   /** Whoever may share the lock does, whoever waits for it. */
   'one line for all': () => {
-    edit(
-      'tokenAsk',
-      'if claim and not admits(sharers, claim) then\nreturn false',
-      'if claim and not admits(sharers, claim) then\nreturn true',
-    );
+    const barred = 'if not fits and not differs(sharers, modeOf(claim)) then\n';
+    edit('tokenAsk', `${barred}return false`, `${barred}return true`);
   },
   /** The lock is handed to whoever is first in the queue, alive or not. */
   'passing over the dead': () => {
-    for (const script of HANDING_OVER) edit(script, 'if listeners[2] > 0 then', 'if true then');
+    for (const script of HANDING_OVER) edit(script, 'heard, token = listeners[2] > 0,', 'heard, token = true,');
   },
   /** Who is in the queue relies on being told. */
   'safety net': () => {
@@ -138,6 +135,8 @@ const switches = {
 
 /** What keeps a fault from doing harm. */
 export type DefenceName = keyof typeof switches;
+
+export const DEFENCES = Object.keys(switches) as DefenceName[];
 
 export function switchOff(defence: DefenceName): void {
   switches[defence]();
