@@ -1,5 +1,5 @@
 // Puts the performance section into the README, made from the results alone: node test/bench/readme.mjs [--check]
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { machineLine, ms, number, pretty, table } from './format.mjs';
 
@@ -8,11 +8,7 @@ const END = '<!-- bench:end -->';
 const README = resolve(import.meta.dirname, '../../README.md');
 const RESULTS = 'test/bench/results';
 
-const results = JSON.parse(readFileSync(join(import.meta.dirname, 'results/results.json'), 'utf8'));
-if (results.quick) throw new Error('The results are those of a quick run: npm run bench.');
-const failed = results.scenarios.filter((scenario) => scenario.failed !== undefined);
-if (failed.length > 0)
-  throw new Error(`The results are not complete: ${failed.map(({ id }) => id).join(', ')} failed.`);
+const results = resultsIn('results');
 const text = readFileSync(README, 'utf8');
 const [start, end] = [text.indexOf(START), text.indexOf(END)];
 if (start === -1 || end < start) throw new Error(`README.md has no ${START} … ${END}.`);
@@ -25,6 +21,15 @@ if (!process.argv.includes('--check')) {
   process.exitCode = 1;
 }
 
+function resultsIn(folder) {
+  const found = JSON.parse(readFileSync(join(import.meta.dirname, folder, 'results.json'), 'utf8'));
+  if (found.quick) throw new Error('The results are those of a quick run: npm run bench.');
+  const failed = found.scenarios.filter((scenario) => scenario.failed !== undefined);
+  if (failed.length > 0)
+    throw new Error(`The results are not complete: ${failed.map(({ id }) => id).join(', ')} failed.`);
+  return found;
+}
+
 function section({ scenarios, ...rest }) {
   return [
     `Measured by \`npm run bench\` on: ${machineLine(rest)} Figures of different runs or machines are not comparable: what counts ` +
@@ -33,8 +38,8 @@ function section({ scenarios, ...rest }) {
     comparison(scenarios),
     'Medians of rounds; the polling libraries poll every 5 ms here, and at their defaults wait longer. p99, longest waits, overtakes, ' +
       `exclusion checks and how all of it was measured: [results](${RESULTS}/results.md).`,
-    ...sharing(scenarios),
     reached(scenarios),
+    ...(scenarios.some(({ id }) => id === '10') ? sharing(scenarios) : sharingAlone()),
   ].join('\n\n');
 }
 
@@ -97,6 +102,15 @@ function sharing(scenarios) {
     'Readers who share a lock, and permits, beside redis-semaphore, which polls for permits and has no lock that readers share: with its mutex, as with ' +
     'the raw pair and with our exclusive mode, readers exclude one another.';
   return [told, ...tables];
+}
+
+/** Of a run of these scenarios alone: `npm run bench -- --only 10,11 --out test/bench/results/sharing`. */
+function sharingAlone() {
+  const folder = 'results/sharing';
+  if (!existsSync(join(import.meta.dirname, folder))) return [];
+  const { scenarios, ...rest } = resultsIn(folder);
+  const link = `[All of it](${RESULTS}/sharing/results.md)`;
+  return [...sharing(scenarios), `Measured in a run of its own, on: ${machineLine(rest)} ${link}, with every wait.`];
 }
 
 function contended({ figures }) {
