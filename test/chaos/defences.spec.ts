@@ -1,13 +1,26 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, it, jest } from '@jest/globals';
 import { DEFENCES } from './defences.js';
 
 describe('each defence', () => {
+  // It is switched off for good where it is loaded.
   it.each(DEFENCES)('can be switched off: what is replaced is there: %s', async (defence) => {
     expect.hasAssertions();
-    // It is switched off for good where it is loaded.
     await jest.isolateModulesAsync(async () => {
       const { switchOff } = await import('./defences.js');
-      expect(() => switchOff(defence)).not.toThrow();
+      await expect(switchOff(defence)).resolves.toBeUndefined();
+    });
+  });
+
+  it('is switched off before the scripts are read: they go by the digests of what they are then', async () => {
+    expect.hasAssertions();
+    await jest.isolateModulesAsync(async () => {
+      const { switchOff } = await import('./defences.js');
+      await switchOff('deadline of asks');
+      const { askScript } = await import('../../lib/stores/token/token-scripts.js');
+      const { luaScripts } = await import('../../lib/lua/index.js');
+      expect(luaScripts.tokenAsk.lua).toContain('if false then');
+      expect(askScript.digest).toBe(createHash('sha1').update(luaScripts.tokenAsk.lua).digest('hex'));
     });
   });
 });

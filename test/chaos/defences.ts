@@ -7,7 +7,6 @@ import { Watchdog } from '../../lib/core/watchdog.js';
 import { luaScripts } from '../../lib/lua/index.js';
 import { RedisScript } from '../../lib/stores/redis/redis-script.js';
 import { ClusterRoutes } from '../../lib/stores/redis/cluster/cluster-routes.js';
-import { ReplicaAcks } from '../../lib/stores/token/replica-acks.js';
 
 const HANDING_OVER = ['tokenAsk', 'tokenRelease'] as const;
 /** Finite: the library compares with Infinity where there is no bound. */
@@ -123,7 +122,11 @@ const switches = {
   /** A server that has forgotten a script is not sent it again. */
   'scripts sent again': () => replace(RedisScript, 'runAgain', (_, [error]) => Promise.reject(error)),
   /** Replicas are asked, but their answers count for nothing. */
-  'acknowledgement of replicas': () => replace(ReplicaAcks, 'doubt', () => Promise.resolve()),
+  'acknowledgement of replicas': async () => {
+    // It brings the scripts along, whose digests are taken then: not before another defence has edited them.
+    const { ReplicaAcks } = await import('../../lib/stores/token/replica-acks.js');
+    replace(ReplicaAcks, 'doubt', () => Promise.resolve());
+  },
   /** A slot is where it was at the start. */
   'following slots': () => {
     replace(ClusterRoutes, 'follow', () => undefined);
@@ -131,15 +134,15 @@ const switches = {
   },
   /** The resource takes any token: the workload's own business. */
   fence: () => undefined,
-} satisfies Record<string, () => void>;
+} satisfies Record<string, () => void | Promise<void>>;
 
 /** What keeps a fault from doing harm. */
 export type DefenceName = keyof typeof switches;
 
 export const DEFENCES = Object.keys(switches) as DefenceName[];
 
-export function switchOff(defence: DefenceName): void {
-  switches[defence]();
+export async function switchOff(defence: DefenceName): Promise<void> {
+  await switches[defence]();
 }
 
 type Method = (...args: unknown[]) => unknown;

@@ -19,7 +19,7 @@ const crash = (error: unknown): void => {
 process.on('uncaughtException', crash).on('unhandledRejection', crash);
 
 // Before the library is loaded: its scripts are read then.
-if (task.off !== undefined) switchOff(task.off);
+if (task.off !== undefined) await switchOff(task.off);
 const { startLocks } = await import('./locks.js');
 const { Visits } = await import('./visits.js');
 
