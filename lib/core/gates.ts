@@ -1,7 +1,7 @@
 import type { Target } from './engine-terms.js';
-import { JointAsk, type Obstacle } from './joint-ask.js';
 import { Gate, type GateKeeper } from './gate.js';
 import type { Grant } from './grant.js';
+import { JointAsk, type Obstacle } from './joint-ask.js';
 import type { HandOff, KeyFilter, LockMode, StoreListener } from './lock-store.js';
 import { closed } from './refusal.js';
 import type { AcquireTerms } from './waiter.js';
@@ -10,7 +10,7 @@ const NOBODY: ReadonlySet<Gate> = new Set();
 
 /**
  * The gates of the keys that are in use in one module instance: one for all who want a key alone, and one for each who shares
- * it, so that each of those is granted, and lost, by itself.
+ * it, or has it together with other keys, so that each of those is granted, and lost, by itself.
  */
 export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'listening' | 'disconnected'> {
   private readonly alone = new Map<string, Gate>();
@@ -18,7 +18,6 @@ export class Gates implements Pick<StoreListener, 'handedOver' | 'freed' | 'list
   /** Of those who share: the owner that each has asked with last, and who that is. */
   private readonly owners = new Map<Gate, string>();
   private readonly byOwner = new Map<string, Gate>();
-
   /** Of what was asked for together: nobody waits there. */
   private readonly adopted = new Set<Gate>();
   private readonly asks = new Set<JointAsk>();

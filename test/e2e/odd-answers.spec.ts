@@ -11,7 +11,7 @@ import {
   UseInterceptors,
 } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { CurrentLock, Lock, Locked } from 'nestjs-redis-lock';
+import { CurrentLock, Lock, lockChannels, Locked } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { lastValueFrom, Observable, retry, timeout } from 'rxjs';
 import { closeApps, startApp, type TestApp } from './support/app.js';
@@ -121,5 +121,25 @@ describe('a provider', () => {
     await signal.promise;
     subscription.unsubscribe();
     expect((await signal.promise).reason).toHaveProperty('name', 'AbortError');
+  });
+
+  it('that is granted its lock when nobody listens any more does not begin, nor keep it closed', async () => {
+    let began = 0;
+    class Slow {
+      @Locked('goods:<_id>', { minHoldMs: 60_000 })
+      watch(_id: string): Observable<number> {
+        began += 1;
+        return new Observable();
+      }
+    }
+    const locks = createTestLocks();
+    const subscription = withLocks(new Slow(), locks).watch('1').subscribe();
+    const released = new Promise((resolve) => lockChannels.released.subscribe(resolve));
+    const leave = (): void => subscription.unsubscribe();
+    lockChannels.granted.subscribe(leave);
+    await released;
+    lockChannels.granted.unsubscribe(leave);
+    expect(await locks.inspect('goods:1')).toBeNull();
+    expect(began).toBe(0);
   });
 });

@@ -1,22 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Lock, LockError, type LockService } from 'nestjs-redis-lock';
 import { RedisProxy } from '../support/proxy.js';
+import { randomFrom } from '../support/random.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
 const KEYS = 3;
 const RUN_MS = 20_000;
-
-/** Repeatable from its seed (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 /** Watches over every section that is entered under a lock. */
 class Referee {

@@ -322,13 +322,18 @@ describe('waiting while the application shuts down', () => {
 });
 
 describe('behind an ask that nobody waits for any more', () => {
-  it.each([0, 5])('a time of %i ms is not up before there is an answer', async (waitMs) => {
-    const { locks, store, clock } = faultyLocks();
+  const behind = async (waitMs: number, held = false) => {
+    const all = faultyLocks();
+    if (held) await all.stranger.take(KEY);
     const stop = new AbortController();
-    store.hold('ask');
-    outcome(locks.acquire('goods:300', { signal: stop.signal }));
+    all.store.hold('ask');
+    outcome(all.locks.acquire('goods:300', { signal: stop.signal }));
     stop.abort();
-    const next = outcome(locks.acquire('goods:300', { waitMs }));
+    return { ...all, next: outcome(all.locks.acquire('goods:300', { waitMs })) };
+  };
+
+  it.each([0, 5])('a time of %i ms is not up before there is an answer', async (waitMs) => {
+    const { next, store, clock } = await behind(waitMs);
     await clock.advance(100);
     expect(next).toEqual({});
     store.deliver('ask');
@@ -337,13 +342,7 @@ describe('behind an ask that nobody waits for any more', () => {
   });
 
   it.each([0, 5])('whoever waits %i ms learns that others hold the lock, as soon as that is known', async (waitMs) => {
-    const { locks, store, clock, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    const stop = new AbortController();
-    store.hold('ask');
-    outcome(locks.acquire('goods:300', { signal: stop.signal }));
-    stop.abort();
-    const next = outcome(locks.acquire('goods:300', { waitMs }));
+    const { next, store, clock } = await behind(waitMs, true);
     await clock.advance(100);
     store.deliver('ask');
     await clock.advance(0);
@@ -351,12 +350,7 @@ describe('behind an ask that nobody waits for any more', () => {
   });
 
   it.each([0, 5])('whoever waits %i ms waits for a store that is silent as long as for one request', async (waitMs) => {
-    const { locks, store, clock } = faultyLocks();
-    const stop = new AbortController();
-    store.hold('ask');
-    outcome(locks.acquire('goods:300', { signal: stop.signal }));
-    stop.abort();
-    const next = outcome(locks.acquire('goods:300', { waitMs }));
+    const { next, clock } = await behind(waitMs);
     await clock.advance(999);
     expect(next).toEqual({});
     await clock.advance(waitMs + 1);
