@@ -116,23 +116,27 @@ describe('grant for a gate that has left', () => {
   });
 
   it('never comes to who left while its ask’s script was forgotten by the server', async () => {
-    const { proxy } = await here.way();
+    const { proxy, log } = await here.way();
     const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 5_000 });
     const other = await here.instance().acquire('goods:1');
     const listening = locks.acquire('goods:1');
     await eventually('it listens', async () => (await here.admin.zcard(here.key.replace('300', '1|queue'))) === 1);
     const first = await here.holder();
     await here.admin.script('FLUSH');
+    log.clear();
     proxy.hold('replies');
     const abort = new AbortController();
     const leaving = locks.acquire('goods:300', { signal: abort.signal });
     leaving.catch(() => undefined);
-    await locks.engine.releaser.drain();
+    await eventually('the ask is sent by its digest', () => log.count('tokenAsk') === 1);
     abort.abort(new Error('gone home'));
     await expect(leaving).rejects.toThrow('gone home');
     proxy.resume('replies');
     await other.release();
     await (await listening).release();
+    const releases = (): number => log.requestsOf('tokenRelease').filter((words) => words.includes(here.key)).length;
+    await eventually('the ask is sent whole, and a release behind its late reply', () => releases() === 2);
+    expect(log.count('tokenAsk')).toBe(2);
     await here.queueOf(0);
     await first.release();
     expect(await here.leftovers()).toEqual([]);
