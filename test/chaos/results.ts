@@ -1,3 +1,4 @@
+import { markdownTable } from '../support/markdown-table.js';
 import type { Campaign, Control } from './campaign.js';
 import type { RunResult } from './run.js';
 import { WORKLOADS } from './workload/kinds.js';
@@ -69,7 +70,7 @@ because its lock was gone meanwhile; _with fence_: at a resource that refuses ol
 the set that were added since it was read. _Time to recover_: from when the fault was over and nobody held the lock to the next grant.
 [How it is done](README.md).
 
-${table(RUN_COLUMNS, alone.map(runRow))}
+${markdownTable(RUN_COLUMNS, alone.map(runRow))}
 
 ## Shared locks and permits
 
@@ -77,13 +78,13 @@ On the \`token\` store. _Overlaps_: a writer beside anybody, or somebody beside 
 permits, each in good faith as above. _Torn readings_: a reader read twice, and a writer had written meanwhile, because the reader's lock was
 gone.
 
-${table(SHARING_COLUMNS, sharing.map(sharingRow))}
+${markdownTable(SHARING_COLUMNS, sharing.map(sharingRow))}
 
 ## Controls
 
 The same runs, on the \`token\` store, with one defence switched off: each has to break.
 
-${table(CONTROL_COLUMNS, controls.map(controlRow))}
+${markdownTable(CONTROL_COLUMNS, controls.map(controlRow))}
 `;
 }
 
@@ -129,10 +130,4 @@ function summaryOf(what: string): string {
 
 function whole(count: number): string {
   return Number.isFinite(count) ? Math.round(count).toLocaleString('en') : 'never';
-}
-
-function table(columns: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
-  return [line(columns), line(columns.map(() => '---')), ...rows.map(line)].join('\n');
 }

@@ -18,16 +18,25 @@ export interface Exploration {
   readonly violation: Violation | undefined;
 }
 
+/** How far an exploration has come. */
+export type Progress = Pick<Exploration, 'states' | 'transitions'>;
+
 /**
  * Goes through all states that a scenario can come to, depth first, each state once. Nothing is left out silently: an
  * exploration ends when there is nothing new, or with the first violation.
+ *
+ * @param onProgress is called now and then.
  */
-export function explore(scenario: Scenario, observe?: (exchange: Exchange) => void): Exploration {
+export function explore(
+  scenario: Scenario,
+  observe?: (exchange: Exchange) => void,
+  onProgress?: (progress: Progress) => void,
+): Exploration {
   const { stackTraceLimit } = Error;
   // Leases are lost a hundred thousand times here, and nobody reads where.
   Error.stackTraceLimit = 0;
   try {
-    const explorer = new Explorer(scenario, observe);
+    const explorer = new Explorer(scenario, observe, onProgress);
     explorer.visit();
     return explorer;
   } finally {
@@ -36,6 +45,7 @@ export function explore(scenario: Scenario, observe?: (exchange: Exchange) => vo
 }
 
 const DOUBT_EVERY = 101;
+const PROGRESS_EVERY = 1_000;
 
 class Explorer implements Exploration {
   transitions = 0;
@@ -52,7 +62,11 @@ class Explorer implements Exploration {
   /** States from which a run without mishaps comes to a good end, and how long that takes. */
   private readonly good = new Map<string, number>();
 
-  constructor(scenario: Scenario, observe?: (exchange: Exchange) => void) {
+  constructor(
+    scenario: Scenario,
+    observe?: (exchange: Exchange) => void,
+    private readonly onProgress?: (progress: Progress) => void,
+  ) {
     this.world = new World(scenario, observe);
   }
 
@@ -82,6 +96,7 @@ class Explorer implements Exploration {
     const state = fingerprint(this.world);
     if (this.visited.has(state)) return this.compare(state);
     this.visited.add(state);
+    if (this.states % PROGRESS_EVERY === 0) this.onProgress?.(this);
     if (this.states % DOUBT_EVERY === 0) this.doubt(state);
     if (this.violation === undefined) this.visit();
   }

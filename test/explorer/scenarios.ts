@@ -1,0 +1,257 @@
+import { BASE, type Scenario } from './scenario.js';
+
+/** Settles when a crashed holder's lease is over, and somewhat later. */
+const WITH_A_CRASH = { crashes: 1, settlesWithinMs: 35_000 } as const;
+const WITHOUT_A_CRASH = { settlesWithinMs: 5_000 } as const;
+const TWO = { ...BASE, processes: 2 } as const;
+const THREE = { ...BASE, processes: 3 } as const;
+
+/** What `npm test` explores. All of it together takes less than a minute and a half on a slow machine. */
+export const QUICK: readonly Scenario[] = [
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 processes × 2 acquisitions, passing on locally; one lost message, one crash',
+    acquisitions: 2,
+    losses: ['message'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 × 2 without passing; one lost message',
+    acquisitions: 2,
+    maxLocalPasses: 0,
+    losses: ['message'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 × 1; every kind of loss, one crash',
+    acquisitions: 1,
+    losses: ['message', 'duplicate', 'reset', 'subscription', 'half-open'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 × 1; everything late once, one lost message, one crash',
+    acquisitions: 1,
+    moves: 1,
+    losses: ['message'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 × 1; everything late once, one lost message, one caller who leaves',
+    acquisitions: 1,
+    moves: 1,
+    losses: ['message'],
+    leaves: 1,
+  },
+  {
+    ...THREE,
+    ...WITH_A_CRASH,
+    name: '3 × 1; one lost message, one crash',
+    acquisitions: 1,
+    losses: ['message'],
+  },
+  {
+    ...THREE,
+    ...WITHOUT_A_CRASH,
+    name: '3 × 1; one lost connection',
+    acquisitions: 1,
+    losses: ['reset'],
+  },
+  {
+    ...THREE,
+    ...WITH_A_CRASH,
+    name: '2 readers and a writer × 1; one lost message, one crash',
+    modes: ['shared', 'shared'],
+    acquisitions: 1,
+    losses: ['message'],
+  },
+  {
+    ...THREE,
+    ...WITHOUT_A_CRASH,
+    name: '2 readers and a writer × 1; one lost connection',
+    modes: ['shared', 'shared'],
+    acquisitions: 1,
+    losses: ['reset'],
+  },
+  {
+    ...THREE,
+    ...WITH_A_CRASH,
+    name: '3 for 2 permits × 1; one lost message or connection, one crash',
+    modes: [2, 2, 2],
+    acquisitions: 1,
+    losses: ['message', 'reset'],
+  },
+  {
+    ...THREE,
+    ...WITHOUT_A_CRASH,
+    name: 'one of 2 permits, one of 3 and a writer × 1; one lost message',
+    modes: [2, 3],
+    acquisitions: 1,
+    losses: ['message'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: 'a reader and a writer × 1; everything late once, one lost message',
+    modes: ['shared'],
+    acquisitions: 1,
+    moves: 1,
+    losses: ['message'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: 'a reader and a writer × 1; one lost message, one caller who leaves',
+    modes: ['shared'],
+    acquisitions: 1,
+    losses: ['message'],
+    leaves: 1,
+  },
+  {
+    ...BASE,
+    ...WITH_A_CRASH,
+    name: '1 × 3, passing on locally; everything late twice, one lost message, one crash',
+    processes: 1,
+    acquisitions: 3,
+    moves: 2,
+    losses: ['message'],
+  },
+];
+
+/** What `npm run test:full` explores besides. Each takes less than a minute on a slow machine. */
+export const FULL: readonly Scenario[] = [
+  {
+    ...THREE,
+    ...WITH_A_CRASH,
+    name: '3 × 1; one lost message or connection, one crash',
+    acquisitions: 1,
+    losses: ['message', 'reset'],
+  },
+  {
+    ...THREE,
+    ...WITHOUT_A_CRASH,
+    name: 'one of 2 permits, one of 3 and a writer × 1; one lost message or connection',
+    modes: [2, 3],
+    acquisitions: 1,
+    losses: ['message', 'reset'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: 'a reader and a writer × 1; everything late once, one lost message, one caller who leaves',
+    modes: ['shared'],
+    acquisitions: 1,
+    moves: 1,
+    losses: ['message'],
+    leaves: 1,
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    // Without a crash no key stays closed that nobody holds. The one exception is an ask that outruns its release.
+    name: '2 × 1; everything late once, one lost connection',
+    acquisitions: 1,
+    moves: 1,
+    losses: ['reset'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 × 1; everything late once, one lost subscription',
+    acquisitions: 1,
+    moves: 1,
+    losses: ['subscription'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 × 1; everything late once, one message that arrives twice, one crash',
+    acquisitions: 1,
+    moves: 1,
+    losses: ['duplicate'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 × 1; everything late once, one half-open subscription, one crash',
+    acquisitions: 1,
+    moves: 1,
+    losses: ['half-open'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 × 2, passing on locally; one lost connection',
+    acquisitions: 2,
+    losses: ['reset'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 readers × 1; everything late twice',
+    modes: ['shared', 'shared'],
+    acquisitions: 1,
+    moves: 2,
+  },
+  {
+    ...THREE,
+    ...WITHOUT_A_CRASH,
+    name: '3 readers × 1; everything late once',
+    modes: ['shared', 'shared', 'shared'],
+    acquisitions: 1,
+    moves: 1,
+  },
+];
+
+/** What only `npm run model` explores. Each has smaller siblings above. */
+export const LARGE: readonly Scenario[] = [
+  {
+    ...THREE,
+    ...WITH_A_CRASH,
+    name: '2 readers and a writer × 1; one lost message or connection, one crash',
+    modes: ['shared', 'shared'],
+    acquisitions: 1,
+    losses: ['message', 'reset'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 processes × 2 acquisitions, passing on locally; one lost message or connection, one crash',
+    acquisitions: 2,
+    losses: ['message', 'reset'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 × 1; everything late once, every kind of loss, one crash',
+    acquisitions: 1,
+    moves: 1,
+    losses: ['message', 'duplicate', 'reset', 'subscription', 'half-open'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 × 1; everything late twice',
+    acquisitions: 1,
+    moves: 2,
+  },
+  {
+    ...THREE,
+    ...WITHOUT_A_CRASH,
+    name: '3 × 1; everything late once',
+    acquisitions: 1,
+    moves: 1,
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 × 2, passing on locally; everything late once, one lost message, one crash',
+    acquisitions: 2,
+    moves: 1,
+    losses: ['message'],
+  },
+];
