@@ -33,5 +33,7 @@ module.exports = {
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   reporters: ['default', '<rootDir>/test/support/no-skips.reporter.cjs'],
   maxWorkers: 2,
+  // Concurrent tests wait for leases of whole seconds and use no processor meanwhile.
+  maxConcurrency: 20,
   testTimeout: 15_000,
 };

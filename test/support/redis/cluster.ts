@@ -1,6 +1,7 @@
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Redis } from 'ioredis';
+import { withinMs } from '../within-ms.ts';
 import { startRedis } from './resolve.ts';
 import type { RedisServer } from './types.ts';
 
@@ -193,8 +194,7 @@ async function infoOf(admin: Redis): Promise<string> {
 }
 
 async function ownerAsToldBy({ admin }: ClusterMember, slot: number): Promise<number> {
-  const silent = sleep(500).then(() => []);
-  const ranges = (await Promise.race([admin.call('CLUSTER', 'SLOTS'), silent])) as [number, number, [string, number]][];
+  const ranges = (await withinMs(500, admin.call('CLUSTER', 'SLOTS'), [])) as [number, number, [string, number]][];
   return ranges.find(([from, to]) => slot >= from && slot <= to)?.[2][1] ?? 0;
 }
 

@@ -1,4 +1,5 @@
 import { Redis } from 'ioredis';
+import { withinMs } from '../within-ms.ts';
 import { startRedis } from './resolve.ts';
 import type { RedisServer } from './types.ts';
 
@@ -158,8 +159,8 @@ export class ReplicaSet {
   }
 
   private async said(server: RedisServer, told: (admin: Redis) => Promise<string>): Promise<string> {
-    const silence = pause(ANSWER_MS).then(() => 'says nothing');
-    const answer = server.pid === undefined ? 'is dead' : await Promise.race([told(this.adminOf(server)), silence]);
+    const answer =
+      server.pid === undefined ? 'is dead' : await withinMs(ANSWER_MS, told(this.adminOf(server)), 'says nothing');
     return `${server.port}: ${answer}`;
   }
 
