@@ -86,6 +86,19 @@ function inMemory(): Promise<StoreUnderTest> {
   return Promise.resolve({ store, clock, pass: (ms) => clock.advance(ms), close: () => store.close() });
 }
 
+/** Registers all tests of a contract in one block: Jest runs concurrent tests side by side within a block only. */
+function sideBySide() {
+  const titles: string[] = [];
+  return {
+    describe: (name: string, body: () => void): void => {
+      titles.push(name);
+      body();
+      titles.pop();
+    },
+    it: (name: string, body: () => Promise<void>): void => it.concurrent([...titles, name].join(' '), body),
+  };
+}
+
 describe('token store', () => {
   registerStoreContract({ createStore: () => onRedis(token()), describe, it });
 });
@@ -145,7 +158,7 @@ describe.each([true, false])('timestamp store, scripts: %s', (scripts) => {
   describe('in seconds', () => {
     // Its leases take seconds: side by side.
     const createStore = () => onRedis(timestamp({ unit: 's', scripts }));
-    registerStoreContract({ createStore, describe, it: it.concurrent });
+    registerStoreContract({ createStore, ...sideBySide() });
   });
 });
 
