@@ -95,7 +95,7 @@ function sideBySide() {
       body();
       titles.pop();
     },
-    it: (name: string, body: () => Promise<void>): void => it.concurrent([...titles, name].join(' '), body),
+    it: (name: string, body: () => Promise<void>): void => it.concurrent(`${titles.join(' ')} ${name}`, body),
   };
 }
 
