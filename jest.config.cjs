@@ -25,6 +25,10 @@ module.exports = {
   transformIgnorePatterns: ['/node_modules/(?!@nestjs/)'],
   moduleNameMapper: {
     '^nestjs-redis-lock$': '<rootDir>/lib/index.ts',
+    '^nestjs-redis-lock/timestamp$': '<rootDir>/lib/stores/timestamp/index.ts',
+    '^nestjs-redis-lock/redisson$': '<rootDir>/lib/stores/redisson/index.ts',
+    '^nestjs-redis-lock/quorum$': '<rootDir>/lib/stores/quorum/index.ts',
+    '^nestjs-redis-lock/store$': '<rootDir>/lib/stores/index.ts',
     '^nestjs-redis-lock/fence$': '<rootDir>/lib/fence/index.ts',
     '^nestjs-redis-lock/testing$': '<rootDir>/lib/testing/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',

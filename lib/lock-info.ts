@@ -1,5 +1,5 @@
-import type { Target } from './core/engine-terms.js';
-import type { HolderInfo, LockMode, LockState } from './core/lock-store.js';
+import type { Target } from './core/acquire/acquire-options.js';
+import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';
 
 /**
  * One who holds a lock, as Redis knows it.

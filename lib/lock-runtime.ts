@@ -1,14 +1,14 @@
 import { Logger } from '@nestjs/common';
-import { type Clock, SystemClock } from './core/clock.js';
+import { type Clock, SystemClock } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
 import { LockEngine } from './core/lock-engine.js';
-import { modesOf } from './core/lock-mode.js';
-import type { LockStore } from './core/lock-store.js';
-import { createKeyFactory } from './core/resource-key.js';
+import { modesOf } from './core/store/lock-mode.js';
+import type { LockStore } from './core/store/lock-store.js';
+import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
-import { type OpenedRedis, openRedis } from './open-redis.js';
-import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './redis-lock.options.js';
-import { checkLockOptions, lockDefaultsOf, type ResolvedOptions, resolveOptions } from './resolve-options.js';
+import { type OpenedRedis, openRedis } from './redis/open-redis.js';
+import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
+import { checkLockOptions, lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
 import { token } from './stores/token/token.store.js';
 
 /** One module instance at work: what was opened for it, and how it ends. */

@@ -1,14 +1,14 @@
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
-import type { Hold, Lock } from './core/lock.js';
-import type { MultiLock } from './core/multi-lock.js';
-import type { Target } from './core/engine-terms.js';
+import type { Hold, Lock } from './core/hold/lock.js';
+import type { MultiLock } from './core/hold/multi-lock.js';
+import type { Target } from './core/acquire/acquire-options.js';
 import type { LockEngine } from './core/lock-engine.js';
-import { runUnder } from './core/run-under.js';
-import { kindOf } from './core/key-values.js';
-import type { KeyFactory } from './core/resource-key.js';
+import { runUnder } from './core/hold/run-under.js';
+import { kindOf } from './core/keys/key-values.js';
+import type { KeyFactory } from './core/keys/resource-key.js';
 import { infoOf, type LockInfo } from './lock-info.js';
-import type { LockOptions } from './redis-lock.options.js';
-import { type ResolvedLockOptions, resolveLockOptions } from './resolve-options.js';
+import type { LockOptions } from './options/redis-lock.options.js';
+import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
 
 type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;

@@ -1,7 +1,7 @@
 import { ConfigurableModuleBuilder, type DynamicModule, type Provider } from '@nestjs/common';
-import { getLockServiceToken } from './inject-lock-service.decorator.js';
+import { getLockServiceToken } from './decorators/inject-lock-service.decorator.js';
 import { LockRuntime } from './lock-runtime.js';
-import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './redis-lock.options.js';
+import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 
 /**
  * What `forRoot` takes beside the options, and `forRootAsync` outside its factory.

@@ -8,12 +8,12 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import { APP_FILTER, ApplicationConfig, ModulesContainer } from '@nestjs/core';
-import { checkLockedMethods } from './check-locked-methods.js';
-import { LockExceptionFilter } from './lock-exception.filter.js';
+import { checkLockedMethods } from './locked/check-locked-methods.js';
+import { LockExceptionFilter } from './locked/lock-exception.filter.js';
 import { LockRuntime } from './lock-runtime.js';
-import { LockedInterceptor } from './locked.interceptor.js';
+import { LockedInterceptor } from './locked/locked.interceptor.js';
 import { ConfigurableModuleClass, type RedisLockModuleExtras } from './redis-lock.module-definition.js';
-import type { RedisLockModuleOptions } from './redis-lock.options.js';
+import type { RedisLockModuleOptions } from './options/redis-lock.options.js';
 
 /**
  * What makes the options of a module that is configured by a class.
@@ -54,7 +54,7 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {
     super();
-    standAtHead(config.getGlobalInterceptors());
+    prependInterceptor(config.getGlobalInterceptors());
   }
 
   /** Locks with these options; without any, on `redis://127.0.0.1:6379`. */
@@ -83,7 +83,7 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
  * Ours stands before those of the user, so that what they do after the handler, a commit for example, is still done under the
  * lock. When modules are made, none of the user's is registered yet; later a hybrid microservice may have read the order.
  */
-function standAtHead(interceptors: NestInterceptor[]): void {
+function prependInterceptor(interceptors: NestInterceptor[]): void {
   const there = interceptors.some((interceptor) => interceptor instanceof LockedInterceptor);
   if (!there) interceptors.unshift(new LockedInterceptor());
 }

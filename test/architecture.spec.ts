@@ -6,7 +6,7 @@ import { SourceFile, type Import } from './support/source-file.js';
 const root = resolve(__dirname, '..');
 const MAX_LINES = 220;
 const GENERATED = 'lib/lua/index.ts';
-const CLOCK = 'lib/core/clock.ts';
+const CLOCK = 'lib/core/time/clock.ts';
 const AMBIENT =
   /^(?:Date\.now|new Date\(\)|performance\.now|Math\.random|AbortSignal\.timeout|set(?:Timeout|Interval))$/;
 const CORE_FOR_STORES = ['lock-store', 'errors', 'clock', 'resource-key'].map((name) => `lib/core/${name}.ts`);
@@ -68,11 +68,11 @@ describe('architecture', () => {
   });
 
   it('a fence knows the scripts, how to run them, and the errors: no store, no Nest', () => {
-    const allowed = ['lib/core/errors.ts', 'lib/core/resource-key.ts', 'lib/stores/redis/redis-script.ts'];
+    const allowed = ['lib/core/errors.ts', 'lib/core/keys/resource-key.ts', 'lib/redis/redis-script.ts'];
     const isAllowed = ({ from, typeOnly }: Import) =>
       /^lib\/(?:lua|fence)\//.test(from) ||
       allowed.includes(from) ||
-      (from === 'lib/stores/redis/redis-client.ts' && typeOnly);
+      (from === 'lib/redis/redis-client.ts' && typeOnly);
     expect(inFolder('lib/fence/')).not.toHaveLength(0);
     expect(offences(inFolder('lib/fence/'), isAllowed)).toEqual([]);
   });

@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
-import type { Clock } from './clock.js';
-import type { Grant } from './grant.js';
+import type { Clock } from './time/clock.js';
+import type { Grant } from './lease/grant.js';
 
 /** What every event of a lock carries. Owners are never published: who knows one could release the lock. */
 export interface LockEvent {

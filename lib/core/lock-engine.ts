@@ -1,31 +1,31 @@
 import { randomBytes } from 'node:crypto';
-import { Acquirer, type EngineState } from './acquirer.js';
-import { inTime } from './clock.js';
-import { DelayedStore } from './delayed-store.js';
+import { Acquirer, type EngineState } from './acquire/acquirer.js';
+import { withTimeout } from './time/clock.js';
+import { DelayedStore } from './store/delayed-store.js';
 import { LockEvents } from './diagnostics.js';
-import type { EngineParts, EngineTerms, Target } from './engine-terms.js';
-import type { Gate, GateKeeper } from './gate.js';
-import { Gates } from './gates.js';
-import type { Grant } from './grant.js';
-import { heldAround, runOutside } from './held-locks.js';
-import { Lock, type LockKeeper } from './lock.js';
-import type { ExtendReply, LockState, LockStore } from './lock-store.js';
-import type { MultiLock } from './multi-lock.js';
-import { PooledClock } from './pooled-clock.js';
-import { closed, notExtended, unavailable } from './refusal.js';
-import { Releaser } from './releaser.js';
-import { StoreHealth } from './store-health.js';
+import type { EngineDeps, AcquireOptions, Target } from './acquire/acquire-options.js';
+import type { LocalLock, LocalLockDeps } from './acquire/local-lock.js';
+import { LocalLocks } from './acquire/local-locks.js';
+import type { Grant } from './lease/grant.js';
+import { heldAround, runOutside } from './hold/held-locks.js';
+import { Lock, type LockKeeper } from './hold/lock.js';
+import type { ExtendReply, LockState, LockStore } from './store/lock-store.js';
+import type { MultiLock } from './hold/multi-lock.js';
+import { TimeoutPool } from './time/timeout-pool.js';
+import { closed, notExtended, unavailable } from './acquire/acquire-errors.js';
+import { Releaser } from './lease/releaser.js';
+import { StoreHealth } from './store/store-health.js';
 import { StoreNews } from './store-news.js';
-import type { PassingLimits } from './tenure.js';
-import { Watchdog, type WatchdogEvents } from './watchdog.js';
+import type { PassingLimits } from './acquire/local-handoff.js';
+import { Watchdog, type WatchdogEvents } from './lease/watchdog.js';
 
 /**
  * One module instance's locks: a gate for each key in use, one watchdog, one releaser, and the way a caller's request
  * takes through them. There is no other way to a lock.
  */
-export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
+export class LockEngine implements LocalLockDeps, LockKeeper, WatchdogEvents {
   readonly store: LockStore;
-  readonly clock: PooledClock;
+  readonly clock: TimeoutPool;
   readonly releaser: Releaser;
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
@@ -33,8 +33,8 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
 
   /** Random, so that no two instances and no two starts of one ever share an owner. */
   readonly instanceId = randomBytes(12).toString('base64url');
-  private asks = 0;
-  private readonly gates = new Gates(this);
+  private attempts = 0;
+  private readonly localLocks = new LocalLocks(this);
   private readonly acquirer: Acquirer;
   private readonly watchdog: Watchdog;
   private readonly events: LockEvents;
@@ -42,34 +42,34 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   private phase: EngineState = 'open';
   private drained: (() => void) | undefined;
 
-  constructor(private readonly parts: EngineParts) {
-    this.store = parts.lockDelayMs > 0 ? new DelayedStore(parts.store, parts.lockDelayMs) : parts.store;
-    this.clock = new PooledClock(parts.clock, parts.requestTimeoutMs);
-    this.requestTimeoutMs = parts.requestTimeoutMs;
-    this.passing = parts.passing;
-    const warn = (message: string): void => parts.warn(message);
+  constructor(private readonly deps: EngineDeps) {
+    this.store = deps.lockDelayMs > 0 ? new DelayedStore(deps.store, deps.lockDelayMs) : deps.store;
+    this.clock = new TimeoutPool(deps.clock, deps.requestTimeoutMs);
+    this.requestTimeoutMs = deps.requestTimeoutMs;
+    this.passing = deps.passing;
+    const warn = (message: string): void => deps.warn(message);
     this.health = new StoreHealth(warn, (key) => this.store.serverOf?.(key));
-    this.events = new LockEvents(parts.instance);
-    this.acquirer = new Acquirer(this, this.gates, this.events);
-    this.releaser = new Releaser(this.store, this.clock, this.requestTimeoutMs, this.passing, parts.lockDelayMs);
+    this.events = new LockEvents(deps.instance);
+    this.acquirer = new Acquirer(this, this.localLocks, this.events);
+    this.releaser = new Releaser(this.store, this.clock, this.requestTimeoutMs, this.passing, deps.lockDelayMs);
     this.watchdog = new Watchdog(this.store, this.clock, this);
     this.stopListening = this.store.listen(
-      new StoreNews(this.instanceId, this.gates, this.watchdog, this.health, warn),
+      new StoreNews(this.instanceId, this.localLocks, this.watchdog, this.health, warn),
     );
   }
 
   /** See {@link Acquirer.acquire}. */
-  acquire(target: Target, terms: EngineTerms): Promise<Lock> {
+  acquire(target: Target, terms: AcquireOptions): Promise<Lock> {
     return this.acquirer.acquire(target, terms);
   }
 
   /** See {@link Acquirer.acquireAll}. */
-  acquireAll(targets: readonly Target[], terms: EngineTerms): Promise<MultiLock> {
+  acquireAll(targets: readonly Target[], terms: AcquireOptions): Promise<MultiLock> {
     return this.acquirer.acquireAll(targets, terms);
   }
 
   inspect(key: string): Promise<LockState | null> {
-    return inTime(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
+    return withTimeout(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
       throw unavailable(key, `no answer within ${this.requestTimeoutMs} ms`, { cause: this.health.outageOf(key) });
     });
   }
@@ -88,11 +88,11 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
   async close(graceMs: number): Promise<void> {
     if (this.phase !== 'open') return;
     this.phase = 'draining';
-    this.gates.refuseOutsiders();
+    this.localLocks.refuseOutsiders();
     if (this.watchdog.size > 0) await this.grace(graceMs);
     this.phase = 'closed';
     // Waiters first: the end of a grant must not let the next one in.
-    this.gates.close();
+    this.localLocks.close();
     for (const grant of this.watchdog.grants()) this.abandon(grant);
     await this.releaser.drain();
     this.watchdog.close();
@@ -109,31 +109,31 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     return this.clock.now();
   }
 
-  nextOwner(gate?: Gate): string {
-    this.asks += 1;
-    const owner = `${this.instanceId}:${this.asks}`;
-    return gate === undefined ? owner : this.gates.asking(gate, owner);
+  nextOwner(gate?: LocalLock): string {
+    this.attempts += 1;
+    const owner = `${this.instanceId}:${this.attempts}`;
+    return gate === undefined ? owner : this.localLocks.register(gate, owner);
   }
 
   granted(grant: Grant): void {
     this.watchdog.watch(grant);
   }
 
-  forget(gate: Gate): void {
-    this.gates.forget(gate);
+  forget(gate: LocalLock): void {
+    this.localLocks.forget(gate);
   }
 
   release(grant: Grant): Promise<boolean> {
     grant.end();
     this.ended(grant);
     this.events.released(grant, this.clock);
-    return grant.giver.end(grant);
+    return grant.ender.end(grant);
   }
 
   async extend(grant: Grant, ttlMs: number): Promise<void> {
-    this.parts.checkTtl(ttlMs);
+    this.deps.checkTtl(ttlMs);
     grant.ttlMs = ttlMs;
-    const reply = await inTime(
+    const reply = await withTimeout(
       this.clock,
       this.requestTimeoutMs,
       this.watchdog.renew(grant),
@@ -162,14 +162,14 @@ export class LockEngine implements GateKeeper, LockKeeper, WatchdogEvents {
     if (error === undefined) return;
     this.ended(grant);
     // Whether it is still there or not: what nobody holds must not stay closed. A failure is repeated by the releaser.
-    grant.giver.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
-    this.parts.warn(error.message);
+    grant.ender.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
+    this.deps.warn(error.message);
     this.events.lost(grant, this.clock);
   }
 
   /** Its work may still be under way: counted from when it had to end. */
   private closedUntil({ deadline }: Grant, now: number): number {
-    const { lockDelayMs } = this.parts;
+    const { lockDelayMs } = this.deps;
     return lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0;
   }
 

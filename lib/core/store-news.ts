@@ -1,44 +1,44 @@
-import type { Gates } from './gates.js';
-import type { HandOff, KeyFilter, StoreListener } from './lock-store.js';
-import type { StoreHealth } from './store-health.js';
-import type { Watchdog } from './watchdog.js';
+import type { LocalLocks } from './acquire/local-locks.js';
+import type { Handoff, KeyFilter, StoreListener } from './store/lock-store.js';
+import type { StoreHealth } from './store/store-health.js';
+import type { Watchdog } from './lease/watchdog.js';
 
 /** Passes on what the store tells to whom it concerns. */
 export class StoreNews implements StoreListener {
   constructor(
     readonly instanceId: string,
-    private readonly gates: Gates,
+    private readonly gates: LocalLocks,
     private readonly watchdog: Watchdog,
     private readonly health: StoreHealth,
     private readonly warn: (message: string) => void,
   ) {}
 
-  handedOver(handOff: HandOff): void {
-    this.gates.handedOver(handOff);
+  onHandoff(handoff: Handoff): void {
+    this.gates.onHandoff(handoff);
   }
 
-  freed(key: string): void {
-    this.gates.freed(key);
+  onReleased(key: string): void {
+    this.gates.onReleased(key);
   }
 
-  listening(concerns?: KeyFilter): void {
-    this.gates.listening(concerns);
+  onSubscribed(concerns?: KeyFilter): void {
+    this.gates.onSubscribed(concerns);
   }
 
-  disconnected(concerns?: KeyFilter): void {
-    this.gates.disconnected(concerns);
-    this.watchdog.disconnected(concerns);
+  onDisconnected(concerns?: KeyFilter): void {
+    this.gates.onDisconnected(concerns);
+    this.watchdog.onDisconnected(concerns);
   }
 
-  degraded(message: string): void {
+  onDegraded(message: string): void {
     this.warn(message);
   }
 
-  unreachable(error: Error, server?: string): void {
-    this.health.unreachable(error, server);
+  onUnreachable(error: Error, server?: string): void {
+    this.health.onUnreachable(error, server);
   }
 
-  reachable(server?: string): void {
-    this.health.reachable(server);
+  onReachable(server?: string): void {
+    this.health.onReachable(server);
   }
 }

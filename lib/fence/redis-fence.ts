@@ -1,8 +1,8 @@
 import { LockConfigError, messageOf } from '../core/errors.js';
-import { checkResource, helperKey } from '../core/resource-key.js';
+import { checkResource, helperKey } from '../core/keys/resource-key.js';
 import { luaScripts } from '../lua/index.js';
-import type { RedisClient } from '../stores/redis/redis-client.js';
-import { RedisScript, type ScriptConnection } from '../stores/redis/redis-script.js';
+import type { RedisClient } from '../redis/redis-client.js';
+import { RedisScript, type ScriptConnection } from '../redis/redis-script.js';
 import { checkToken, opensTooLate, writesTooLate } from './check-token.js';
 import { type FencedCommand, type FencedScript, scriptOf } from './fenced-commands.js';
 

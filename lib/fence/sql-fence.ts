@@ -1,5 +1,5 @@
 import { LockConfigError } from '../core/errors.js';
-import { checkResource } from '../core/resource-key.js';
+import { checkResource } from '../core/keys/resource-key.js';
 import { checkToken, opensTooLate, writesTooLate } from './check-token.js';
 import { DIALECTS, type SqlDialect, type SqlStatements } from './sql-statements.js';
 

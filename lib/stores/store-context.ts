@@ -1,7 +1,7 @@
-import type { Clock } from '../core/clock.js';
-import type { LockStore } from '../core/lock-store.js';
-import type { RedisClient, RedisSubscriber } from './redis/redis-client.js';
-import type { ReplicaDemand } from './token/replica-link.js';
+import type { Clock } from '../core/time/clock.js';
+import type { LockStore } from '../core/store/lock-store.js';
+import type { RedisClient, RedisSubscriber } from '../redis/redis-client.js';
+import type { ReplicaDemand } from './token/replication/replica-options.js';
 
 /** A Redis, as a store uses it. */
 export interface RedisEndpoint {

@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { Clock, Timer } from '../core/clock.js';
+import type { Clock, Timer } from '../core/time/clock.js';
 
 interface Alarm {
   readonly at: number;

@@ -1,11 +1,11 @@
 import type { DynamicModule } from '@nestjs/common';
-import { type Clock, SystemClock } from '../core/clock.js';
+import { type Clock, SystemClock } from '../core/time/clock.js';
 import type { LockService } from '../lock.service.js';
 import { LockRuntime } from '../lock-runtime.js';
-import { serviceProperty } from '../locked.decorator.js';
+import { serviceProperty } from '../decorators/locked.decorator.js';
 import { RedisLockModule } from '../redis-lock.module.js';
 import type { RedisLockModuleExtras } from '../redis-lock.module-definition.js';
-import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../redis-lock.options.js';
+import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { memory } from '../stores/memory/memory.store.js';
 
 /**

@@ -67,7 +67,7 @@ export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, sect
  */
 export function figuresOf(records, stopAt) {
   const from = Math.max(...records.map(({ startedAt }) => startedAt));
-  const handOffs = records.reduce((n, { granted }) => n + granted.filter((at) => at >= from && at <= stopAt).length, 0);
+  const handoffs = records.reduce((n, { granted }) => n + granted.filter((at) => at >= from && at <= stopAt).length, 0);
   const order = records.flatMap(({ task, granted }, process) =>
     Array.from(granted, (at, i) => ({ at, who: process * 1_000 + task[i] })).filter(({ at }) => at <= stopAt),
   );
@@ -75,7 +75,7 @@ export function figuresOf(records, stopAt) {
   const back = order.filter(({ who }, i) => i > 0 && who === order[i - 1].who).length;
   const sum = (field) => records.reduce((total, record) => total + record[field], 0);
   return {
-    msPerHandOff: (stopAt - from) / handOffs,
+    msPerHandoff: (stopAt - from) / handoffs,
     commands: sum('commands') / sum('acquisitions'),
     backPercent: (back / (order.length - 1)) * 100,
   };

@@ -29,11 +29,11 @@ export const median = (values) => quantile(values, 0.5);
  * @param {readonly { name: string, kind: string }[]} plan.entries
  * @param {number} plan.rounds
  * @param {number} [plan.slices] divides a round into so many, for short turns: what disturbs the machine then meets all alike
- * @param {number} [plan.patienceMs] an entry that takes longer for its turn has failed
+ * @param {number} [plan.requestTimeoutMs] an entry that takes longer for its turn has failed
  * @param {(entry: object, round: number) => Promise<Turn>} plan.turn
  * @returns {Promise<Map<string, Measured>>}
  */
-export async function interleaved({ entries, rounds, turn, slices = 1, patienceMs = 60_000 }) {
+export async function interleaved({ entries, rounds, turn, slices = 1, requestTimeoutMs = 60_000 }) {
   /** @type {Map<string, Measured>} */
   const measured = new Map(entries.map(({ name }) => [name, { rounds: [], waits: [], stuck: 0 }]));
   for (let round = -1; round < rounds; round++) {
@@ -44,7 +44,7 @@ export async function interleaved({ entries, rounds, turn, slices = 1, patienceM
         if (all.failed !== undefined) continue;
         if (slices === 1) globalThis.gc?.();
         try {
-          turns.get(entry.name).push(await within(patienceMs, turn(entry, round)));
+          turns.get(entry.name).push(await within(requestTimeoutMs, turn(entry, round)));
         } catch (error) {
           if (entry.kind !== 'peer') throw error;
           all.failed = error.message;

@@ -114,5 +114,5 @@ function sharingAlone() {
 }
 
 function contended({ figures }) {
-  return `${number(figures.msPerHandOff.median, 3)} · ${number(figures.commands.median, 2)} commands`;
+  return `${number(figures.msPerHandoff.median, 3)} · ${number(figures.commands.median, 2)} commands`;
 }

@@ -65,8 +65,8 @@ export async function measureShared(
       workers.map((worker, process) => worker.call('contend', name, { ...plan, seed: seedOf(process) })),
     );
     if (round >= 0) seen.get(name).push(records);
-    const { msPerHandOff, commands } = figuresOf(records, stopAt);
-    const figures = { perSecond: 1000 / msPerHandOff, commands, inside: meanInside(records, stopAt) };
+    const { msPerHandoff, commands } = figuresOf(records, stopAt);
+    const figures = { perSecond: 1000 / msPerHandoff, commands, inside: meanInside(records, stopAt) };
     return { figures, stuck: stuckIn(records) };
   };
   const measured = await interleaved({ entries, rounds: roundsOf(quick), turn });

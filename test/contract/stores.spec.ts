@@ -1,9 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
-import { memory, quorum, redisson, type StoreFactory, timestamp, token } from 'nestjs-redis-lock';
+import { memory, token } from 'nestjs-redis-lock';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import type { StoreFactory } from 'nestjs-redis-lock/store';
+import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { ManualClock, registerStoreContract, type StoreUnderTest } from 'nestjs-redis-lock/testing';
-import { SystemClock } from '../../lib/core/clock.js';
+import { SystemClock } from '../../lib/core/time/clock.js';
 import { RedisCluster, type RedisServer, startRedis } from '../support/redis/index.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
 

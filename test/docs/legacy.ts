@@ -1,5 +1,6 @@
 import { Injectable, Module } from '@nestjs/common';
-import { InjectLockService, LockService, RedisLockModule, timestamp } from 'nestjs-redis-lock';
+import { InjectLockService, LockService, RedisLockModule } from 'nestjs-redis-lock';
+import { timestamp } from 'nestjs-redis-lock/timestamp';
 
 export const legacyLocks = RedisLockModule.forRoot({
   name: 'legacy',

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
-import { MODULE_RULES, resolveOptions } from '../../lib/resolve-options.js';
+import { MODULE_RULES, resolveOptions } from '../../lib/options/resolve-options.js';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { testRedisUrl } from '../support/shared-redis.js';
 
@@ -36,7 +36,7 @@ describe('the README', () => {
   });
 
   it('has shared locks and permits that work', async () => {
-    const { CatalogueService } = await import('./sharing.js');
+    const { CatalogueService } = await import('./shared-mode.js');
     const catalogue = withLocks(new CatalogueService());
     expect(await Promise.all([catalogue.read('1'), catalogue.replace('1'), catalogue.order('2')])).toEqual([
       'the goods of 1',
@@ -46,7 +46,7 @@ describe('the README', () => {
   });
 
   it('has several locks at once that work', async () => {
-    const { AccountsService } = await import('./several.js');
+    const { AccountsService } = await import('./multi-lock.js');
     const accounts = withLocks(new AccountsService(createTestLocks()));
     const there = Array.from({ length: 5 }, () => accounts.transfer(1, 2, 10));
     const back = Array.from({ length: 3 }, () => accounts.transfer(2, 1, 10));

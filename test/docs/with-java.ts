@@ -1,4 +1,5 @@
-import { RedisLockModule, redisson } from 'nestjs-redis-lock';
+import { RedisLockModule } from 'nestjs-redis-lock';
+import { redisson } from 'nestjs-redis-lock/redisson';
 
 export const sharedWithJava = RedisLockModule.forRoot({
   redis: process.env['REDIS_URL'],

@@ -5,12 +5,12 @@ import {
   LockConfigError,
   LockService,
   memory,
-  quorum,
   RedisLockModule,
   type RedisLockModuleOptions,
-  redisson,
-  timestamp,
 } from 'nestjs-redis-lock';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { Test } from '@nestjs/testing';
 import { Masters } from '../support/masters.js';

@@ -2,7 +2,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { timestamp, type TimestampOptions, type TimestampOutcomeEvent, timestampOutcomes } from 'nestjs-redis-lock';
+import {
+  timestamp,
+  type TimestampOptions,
+  type TimestampOutcomeEvent,
+  timestampOutcomes,
+} from 'nestjs-redis-lock/timestamp';
 import { RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { pythonWithRedis, runClient } from './client-process.js';

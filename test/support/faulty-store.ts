@@ -1,6 +1,6 @@
 import type {
-  AskReply,
-  AskRequest,
+  AcquireReply,
+  AcquireRequest,
   ExtendReply,
   ExtendRequest,
   HolderInfo,
@@ -8,15 +8,15 @@ import type {
   ReleaseRequest,
   StoreCapabilities,
   StoreListener,
-} from 'nestjs-redis-lock';
+} from 'nestjs-redis-lock/store';
 
 /** The news that a lock was handed to this instance. */
-export type HandOff = Parameters<StoreListener['handedOver']>[0];
+export type Handoff = Parameters<StoreListener['onHandoff']>[0];
 
-type Verb = 'ask' | 'release' | 'extend' | 'inspect';
+type Verb = 'acquire' | 'release' | 'extend' | 'inspect';
 
 /** What comes back from the store: answers, and the news of hand-offs. */
-type News = Verb | 'handOff';
+type News = Verb | 'handoff';
 
 interface Held<Kind> {
   readonly of: Kind;
@@ -28,11 +28,11 @@ interface Held<Kind> {
  * store behind it: what goes wrong is the way back, which is the case that hurts. Only what is delayed runs later.
  */
 export class FaultyStore implements LockStore {
-  readonly asks: AskRequest[] = [];
+  readonly asks: AcquireRequest[] = [];
   readonly releases: ReleaseRequest[] = [];
   readonly extendBatches: (readonly ExtendRequest[])[] = [];
   /** The hand-offs that this instance was told of, or will be. */
-  readonly handOffs: HandOff[] = [];
+  readonly handoffs: Handoff[] = [];
   private readonly holding = new Set<News>();
   private readonly failing = new Map<Verb, Error>();
   private readonly delaying = new Set<Verb>();
@@ -55,12 +55,12 @@ export class FaultyStore implements LockStore {
 
   listen(listener: StoreListener): () => void {
     this.listener = listener;
-    const handedOver = (handOff: HandOff): void => {
-      this.handOffs.push(handOff);
-      if (this.holding.has('handOff')) this.heldBack.push({ of: 'handOff', deliver: () => this.tell(handOff) });
-      else this.tell(handOff);
+    const onHandoff = (handoff: Handoff): void => {
+      this.handoffs.push(handoff);
+      if (this.holding.has('handoff')) this.heldBack.push({ of: 'handoff', deliver: () => this.tell(handoff) });
+      else this.tell(handoff);
     };
-    return this.behind.listen({ ...NOTHING, instanceId: listener.instanceId, handedOver });
+    return this.behind.listen({ ...NOTHING, instanceId: listener.instanceId, onHandoff });
   }
 
   /** From now on answers to this verb, or hand-offs, are held back. */
@@ -96,18 +96,18 @@ export class FaultyStore implements LockStore {
   }
 
   /** Tells of a hand-off: once more, or one that nobody made. */
-  tell(handOff: HandOff): void {
-    this.listener?.handedOver(handOff);
+  tell(handoff: Handoff): void {
+    this.listener?.onHandoff(handoff);
   }
 
   /** Tells that a key may be free. */
   tellFreed(key: string): void {
-    this.listener?.freed(key);
+    this.listener?.onReleased(key);
   }
 
   /** Hand-offs can be heard again, of all keys or of these. */
   relisten(concerns?: (key: string) => boolean): void {
-    this.listener?.listening(concerns);
+    this.listener?.onSubscribed(concerns);
   }
 
   /** From now on this verb runs, and its answer is that error; without one it is answered again. */
@@ -118,12 +118,12 @@ export class FaultyStore implements LockStore {
 
   /** A connection ended, of all keys or of these. */
   disconnect(concerns?: (key: string) => boolean): void {
-    this.listener?.disconnected(concerns);
+    this.listener?.onDisconnected(concerns);
   }
 
-  ask(request: AskRequest): Promise<AskReply> {
+  acquire(request: AcquireRequest): Promise<AcquireReply> {
     this.asks.push(request);
-    return this.request('ask', () => this.behind.ask(request));
+    return this.request('acquire', () => this.behind.acquire(request));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
@@ -165,10 +165,10 @@ const nothing = (): void => undefined;
 
 /** A listener that hears nothing: what is not taken in here does not come from a store in memory. */
 const NOTHING = {
-  freed: nothing,
-  listening: nothing,
-  degraded: nothing,
-  disconnected: nothing,
-  unreachable: nothing,
-  reachable: nothing,
+  onReleased: nothing,
+  onSubscribed: nothing,
+  onDegraded: nothing,
+  onDisconnected: nothing,
+  onUnreachable: nothing,
+  onReachable: nothing,
 };

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { LockError } from '../../lib/core/errors.js';
-import type { Lock } from '../../lib/core/lock.js';
+import type { Lock } from '../../lib/core/hold/lock.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import type { RedisLockModuleOptions } from '../../lib/redis-lock.options.js';
+import type { RedisLockModuleOptions } from '../../lib/options/redis-lock.options.js';
 import { machineMs, randomFrom } from './random.js';
 import type { Report } from './referee.js';
 

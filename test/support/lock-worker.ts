@@ -1,10 +1,10 @@
 // The main of a forked process: one module instance, told what to do by its parent, and gone with it.
 import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
-import type { Lock } from '../../lib/core/lock.js';
+import type { Lock } from '../../lib/core/hold/lock.js';
 import { RedisFence } from '../../lib/fence/index.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import type { LockOptions, RedisLockModuleOptions } from '../../lib/redis-lock.options.js';
+import type { LockOptions, RedisLockModuleOptions } from '../../lib/options/redis-lock.options.js';
 
 Logger.overrideLogger(false);
 const given = JSON.parse(process.argv[2]) as RedisLockModuleOptions & { redis: string };

@@ -56,7 +56,7 @@ export async function queuedLocks(options: LockOptions = {}, strangersLeaseMs?: 
   };
 }
 
-const HAND_OFF = { handOffMs: 3_000, tokens: 17 };
+const HAND_OFF = { handoffMs: 3_000, tokens: 17 };
 
 /** Somebody else's process, as the store sees it. */
 export class Stranger {
@@ -80,7 +80,7 @@ export class Stranger {
       expiresAt,
       ...HAND_OFF,
     } as const;
-    return (await this.store.ask(request)).status === 'granted';
+    return (await this.store.acquire(request)).status === 'granted';
   }
 
   async leave(key: string): Promise<boolean> {

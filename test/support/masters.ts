@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
-import { type LockService, quorum, type QuorumOptions, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { quorum, type QuorumOptions } from 'nestjs-redis-lock/quorum';
 import { RedisProxy } from './proxy.js';
 import { type RedisServer, startRedis } from './redis/index.js';
 import { eventually, RedisLocks } from './redis-locks.js';

@@ -3,7 +3,7 @@ import { dirname, join, relative } from 'node:path';
 import * as ts from 'typescript';
 
 export interface Import {
-  /** A file of the repository as `lib/core/lock.ts`, else the module's name. */
+  /** A file of the repository as `lib/core/hold/lock.ts`, else the module's name. */
   readonly from: string;
   readonly typeOnly: boolean;
   readonly dynamic: boolean;

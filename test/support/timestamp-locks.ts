@@ -1,14 +1,12 @@
 import { Redis } from 'ioredis';
+import type { AcquireReply, Clock, LockStore } from 'nestjs-redis-lock/store';
 import {
-  type AskReply,
-  type Clock,
-  type LockStore,
   timestamp,
   type TimestampOptions,
   type TimestampOutcomeEvent,
   timestampOutcomes,
-} from 'nestjs-redis-lock';
-import { SystemClock } from '../../lib/core/clock.js';
+} from 'nestjs-redis-lock/timestamp';
+import { SystemClock } from '../../lib/core/time/clock.js';
 import { testRedisUrl, uniquePrefix } from './shared-redis.js';
 
 /** A clock whose wall time stands still until it is set. */
@@ -20,7 +18,7 @@ class WallClock extends SystemClock {
   }
 }
 
-const TERMS = { handOffMs: 3_000, tokens: 1 };
+const TERMS = { handoffMs: 3_000, tokens: 1 };
 
 /** Timestamp stores on one key, with wall clocks that stand still, and somebody else's commands in between. */
 export class TimestampLocks {
@@ -79,9 +77,9 @@ export class TimestampLocks {
     return `instance:${this.owners}`;
   }
 
-  ask(store: LockStore, owner: string, leaseMs = 10_000): Promise<AskReply> {
+  ask(store: LockStore, owner: string, leaseMs = 10_000): Promise<AcquireReply> {
     const expiresAt = this.clock.now() + 1_000;
-    return store.ask({ keys: [this.key], owner, mode: 'exclusive', leaseMs, queue: false, expiresAt, ...TERMS });
+    return store.acquire({ keys: [this.key], owner, mode: 'exclusive', leaseMs, queue: false, expiresAt, ...TERMS });
   }
 
   async status(store: LockStore, owner: string, leaseMs?: number): Promise<string> {

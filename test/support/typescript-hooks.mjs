@@ -15,11 +15,21 @@ const jsc = {
 if (isMainThread) register(import.meta.url);
 
 const lib = new URL('../../lib/', import.meta.url);
+/** Where the entry points of the package are, if not in a folder of their own name. */
+const ENTRIES = {
+  store: 'stores',
+  timestamp: 'stores/timestamp',
+  redisson: 'stores/redisson',
+  quorum: 'stores/quorum',
+};
 
 /** Relative imports are written as of the compiled files, and the package is imported as its users do. */
 export function resolve(specifier, context, next) {
-  const own = /^nestjs-redis-lock(\/\w+)?$/.exec(specifier);
-  if (own) return next(new URL(`.${own[1] ?? ''}/index.ts`, lib).href, context);
+  const own = /^nestjs-redis-lock(?:\/(\w+))?$/.exec(specifier);
+  if (own) {
+    const folder = own[1] === undefined ? '.' : (ENTRIES[own[1]] ?? own[1]);
+    return next(new URL(`${folder}/index.ts`, lib).href, context);
+  }
   if (!/^\.{1,2}\/.*\.js$/.test(specifier)) return next(specifier, context);
   const source = new URL(specifier.replace(/\.js$/, '.ts'), context.parentURL);
   return next(existsSync(source) ? source.href : specifier, context);

@@ -1,13 +1,13 @@
-import type { LockMode } from '../../core/lock-store.js';
+import type { LockMode } from '../../core/store/lock-store.js';
 
 /** Who wants a lock, and how. */
-export interface Claim {
+export interface QueueEntry {
   readonly owner: string;
   readonly mode: LockMode;
 }
 
 /** Who holds a key, and until when. */
-export interface Holder extends Claim {
+export interface Holder extends QueueEntry {
   readonly token: number;
   expiresAt: number;
 }
@@ -17,7 +17,7 @@ export interface LockRow {
   /** One alone, or all who share it. */
   holders: Holder[];
   /** First come first. */
-  queue: Claim[];
+  queue: QueueEntry[];
 }
 
 /** The owner's hold. */

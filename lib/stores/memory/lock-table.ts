@@ -1,18 +1,27 @@
 import {
-  type AskReply,
-  type AskRequest,
+  type AcquireReply,
+  type AcquireRequest,
   type ExtendReply,
   type ExtendRequest,
-  type HandOffTerms,
+  type HandoffOptions,
   type Held,
   instanceOf,
-  type PermitsDiffer,
+  type PermitsMismatch,
   type ReleaseRequest,
-} from '../../core/lock-store.js';
-import { admits, type Claim, freeAt, holderIn, type Holder, leave, type LockRow, otherPermits } from './lock-row.js';
+} from '../../core/store/lock-store.js';
+import {
+  admits,
+  type QueueEntry,
+  freeAt,
+  holderIn,
+  type Holder,
+  leave,
+  type LockRow,
+  otherPermits,
+} from './lock-row.js';
 
 /** A lock that was handed to the first in the queue. */
-export interface HandedOver extends Claim {
+export interface TableHandoff extends QueueEntry {
   readonly key: string;
   readonly token: number;
   readonly tokens: number;
@@ -29,13 +38,13 @@ export interface TableWorld {
   /** Whether anybody listens for hand-offs to that instance. */
   listens(instanceId: string): boolean;
   /** Tells the owner's instance, if that is possible. */
-  tell(handedOver: HandedOver): void;
+  tell(handedOver: TableHandoff): void;
 }
 
 const NO_GRANT = { token: 0, tokens: 1 };
 
 /**
- * What the token store's scripts do, step by step and in the same order, on a table in memory. `test/explorer` replays
+ * What the token store's scripts do, step by step and in the same order, on a table in memory. `test/model-checker` replays
  * what it answers against the scripts on a real Redis.
  */
 export class LockTable {
@@ -47,7 +56,7 @@ export class LockTable {
   ) {}
 
   /** The token store's `token-ask.lua`. */
-  ask(request: AskRequest): AskReply {
+  acquire(request: AcquireRequest): AcquireReply {
     const { keys, owner, mode, leaseMs, queue, tokens } = request;
     const [key] = keys;
     const now = this.world.now();
@@ -60,19 +69,19 @@ export class LockTable {
       return { status: 'granted', token: mode === 'exclusive' ? own.token : this.nextToken(1), tokens: 1 };
     }
     const other = otherPermits(row, mode);
-    if (other !== undefined) return { status: 'differs', permits: other };
+    if (other !== undefined) return { status: 'permits-mismatch', permits: other };
     if (queue && !row.queue.some((claim) => claim.owner === owner)) row.queue.push({ owner, mode });
-    if (this.handOver(key, row, request, owner) && admits(row, mode)) {
+    if (this.handoff(key, row, request, owner) && admits(row, mode)) {
       leave(row, owner);
       const granted = this.grant(row, request, leaseMs, tokens);
-      this.handOver(key, row, request);
+      this.handoff(key, row, request);
       return granted;
     }
     return { status: 'held', queued: queue, remainingMs: freeAt(row, mode) - now };
   }
 
   /** The token store's `token-ask-all.lua`. */
-  askAll(request: AskRequest): AskReply {
+  acquireAll(request: AcquireRequest): AcquireReply {
     const { keys, owner, mode, leaseMs } = request;
     if (this.world.now() > request.expiresAt) return { status: 'expired' };
     for (const key of keys) {
@@ -95,11 +104,11 @@ export class LockTable {
     const row = this.rowOf(key);
     const own = holderIn(row, owner);
     if (own?.mode !== 'exclusive') leave(row, owner);
-    if (own === undefined) this.handOver(key, row, request);
+    if (own === undefined) this.handoff(key, row, request);
     else if (keepMs > 0) own.expiresAt = this.world.now() + keepMs;
     else {
       row.holders = row.holders.filter((holder) => holder !== own);
-      this.handOver(key, row, request);
+      this.handoff(key, row, request);
     }
     this.tidy(key, row);
     return own !== undefined;
@@ -126,7 +135,7 @@ export class LockTable {
   }
 
   /** Who waits for the key, first come first. */
-  waiting(key: string): readonly Claim[] {
+  waiting(key: string): readonly QueueEntry[] {
     return this.rows.get(key)?.queue ?? [];
   }
 
@@ -140,12 +149,12 @@ export class LockTable {
   }
 
   /** What keeps the asker from the key. */
-  private obstacle(key: string, { owner, mode }: AskRequest): Held | PermitsDiffer | undefined {
+  private obstacle(key: string, { owner, mode }: AcquireRequest): Held | PermitsMismatch | undefined {
     const holders = this.living(key);
     const row = this.rows.get(key);
     if (row === undefined || holders.some((holder) => holder.owner === owner)) return undefined;
     const other = otherPermits(row, mode);
-    if (other !== undefined) return { status: 'differs', permits: other };
+    if (other !== undefined) return { status: 'permits-mismatch', permits: other };
     const free = admits(row, mode);
     if (free && row.queue.length === 0) return undefined;
     return { status: 'held', queued: false, remainingMs: free ? undefined : freeAt(row, mode) - this.world.now() };
@@ -163,21 +172,21 @@ export class LockTable {
    * Gives the key to the first in the queue whose instance listens, and to those behind it who may share it. Whoever wants one of
    * another number of permits loses its place, and is told to ask. Answers whether nobody waits (before the asker) any more.
    */
-  private handOver(key: string, row: LockRow, { handOffMs, tokens }: HandOffTerms, asker?: string): boolean {
+  private handoff(key: string, row: LockRow, { handoffMs, tokens }: HandoffOptions, asker?: string): boolean {
     for (let first = row.queue.at(0); first !== undefined; first = row.queue.at(0)) {
       const fits = admits(row, first.mode);
       if (!fits && otherPermits(row, first.mode) === undefined) return false;
       row.queue.shift();
       if (fits && first.owner === asker) return true;
       if (!this.world.listens(instanceOf(first.owner))) continue;
-      const { token, tokens: set } = fits ? this.grant(row, first, handOffMs, tokens) : NO_GRANT;
-      this.world.tell({ key, ...first, token, tokens: set, leaseMs: handOffMs, granted: fits });
+      const { token, tokens: set } = fits ? this.grant(row, first, handoffMs, tokens) : NO_GRANT;
+      this.world.tell({ key, ...first, token, tokens: set, leaseMs: handoffMs, granted: fits });
     }
     return true;
   }
 
   /** Whoever shares the lock gets one token, and passes it on to nobody. */
-  private grant(row: LockRow, { owner, mode }: Claim, leaseMs: number, wanted: number) {
+  private grant(row: LockRow, { owner, mode }: QueueEntry, leaseMs: number, wanted: number) {
     const tokens = mode === 'exclusive' ? wanted : 1;
     const token = this.nextToken(tokens);
     row.holders.push({ owner, mode, token, expiresAt: this.world.now() + leaseMs });

@@ -1,8 +1,8 @@
-import type { Clock } from '../../core/clock.js';
+import type { Clock } from '../../core/time/clock.js';
 import {
   instanceOf,
-  type AskReply,
-  type AskRequest,
+  type AcquireReply,
+  type AcquireRequest,
   type ExtendReply,
   type ExtendRequest,
   type LockState,
@@ -10,9 +10,9 @@ import {
   type ReleaseRequest,
   type StoreCapabilities,
   type StoreListener,
-} from '../../core/lock-store.js';
+} from '../../core/store/lock-store.js';
 import type { StoreFactory } from '../store-context.js';
-import { type HandedOver, LockTable } from './lock-table.js';
+import { type TableHandoff, LockTable } from './lock-table.js';
 
 /**
  * Keeps locks in this process, by the same contract as the token store: for tests and for development without Redis. It
@@ -37,8 +37,8 @@ export class MemoryStore implements LockStore {
     name: 'memory()',
     queue: true,
     fencing: true,
-    idempotentAsk: true,
-    modes: ['exclusive', 'shared', 'counted'],
+    idempotentAcquire: true,
+    modes: ['exclusive', 'shared', 'permits'],
     maxKeys: MAX_KEYS,
     resolutionMs: 1,
   };
@@ -60,8 +60,8 @@ export class MemoryStore implements LockStore {
     return () => this.listeners.delete(listener.instanceId);
   }
 
-  ask(request: AskRequest): Promise<AskReply> {
-    return Promise.resolve(request.keys.length > 1 ? this.table.askAll(request) : this.table.ask(request));
+  acquire(request: AcquireRequest): Promise<AcquireReply> {
+    return Promise.resolve(request.keys.length > 1 ? this.table.acquireAll(request) : this.table.acquire(request));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
@@ -88,10 +88,8 @@ export class MemoryStore implements LockStore {
   }
 
   /** As from Redis, news comes after the request that made it is done. */
-  private tell({ key, owner, granted, ...grant }: HandedOver): void {
+  private tell({ key, owner, granted, ...grant }: TableHandoff): void {
     const grantedAt = granted ? this.clock.now() : undefined;
-    queueMicrotask(() =>
-      this.listeners.get(instanceOf(owner))?.handedOver({ keys: [key], owner, ...grant, grantedAt }),
-    );
+    queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onHandoff({ keys: [key], owner, ...grant, grantedAt }));
   }
 }

@@ -1,7 +1,7 @@
 import { messageOf } from '../../core/errors.js';
-import type { StoreListener } from '../../core/lock-store.js';
+import type { StoreListener } from '../../core/store/lock-store.js';
 import type { NodeListener, QuorumNode } from './quorum-node.js';
-import { noMajority } from './quorum-refusal.js';
+import { noMajority } from './quorum-errors.js';
 
 /** Tells the engine of a majority that is gone and comes back; of a single node only that the others do without it. */
 export class QuorumHealth implements NodeListener {
@@ -10,7 +10,7 @@ export class QuorumHealth implements NodeListener {
 
   constructor(
     private readonly nodes: readonly QuorumNode[],
-    private readonly listener: Pick<StoreListener, 'degraded' | 'unreachable' | 'reachable'>,
+    private readonly listener: Pick<StoreListener, 'onDegraded' | 'onUnreachable' | 'onReachable'>,
   ) {}
 
   down(): void {
@@ -18,14 +18,14 @@ export class QuorumHealth implements NodeListener {
     const down = outages.filter((outage) => outage !== undefined);
     if (down.length * 2 < this.nodes.length) return this.tellOfSome();
     this.wasReachable = false;
-    this.listener.unreachable(noMajority('No majority of the nodes can be reached', this.nodes, outages));
+    this.listener.onUnreachable(noMajority('No majority of the nodes can be reached', this.nodes, outages));
   }
 
   up(node: QuorumNode): void {
     this.toldOf.delete(node);
     const down = this.nodes.filter(({ outage }) => outage !== undefined);
     if (down.length * 2 > this.nodes.length) return;
-    if (!this.wasReachable) this.listener.reachable();
+    if (!this.wasReachable) this.listener.onReachable();
     this.wasReachable = true;
     this.tellOfSome();
   }
@@ -39,7 +39,7 @@ export class QuorumHealth implements NodeListener {
       if (outage === undefined || this.toldOf.has(node)) continue;
       this.toldOf.add(node);
       const others = `${serving} of ${this.nodes.length} nodes`;
-      this.listener.degraded(`${name} cannot be reached, locks go on with ${others}: ${messageOf(outage)}`);
+      this.listener.onDegraded(`${name} cannot be reached, locks go on with ${others}: ${messageOf(outage)}`);
     }
   }
 }

@@ -1,12 +1,12 @@
-import type { Clock } from '../../core/clock.js';
+import type { Clock } from '../../core/time/clock.js';
 import { LockUnavailableError } from '../../core/errors.js';
-import type { ExtendRequest, LockMode, LockOwnership } from '../../core/lock-store.js';
-import { fenceKey } from '../../core/resource-key.js';
-import type { RedisClient } from '../redis/redis-client.js';
-import { RedisConnection } from '../redis/redis-connection.js';
-import { unavailableBecause } from '../redis/redis-errors.js';
-import { wholeMs } from '../redis/redis-script.js';
-import { Debts, type NodeRelease } from './quorum-debts.js';
+import type { ExtendRequest, LockMode, LockOwnership } from '../../core/store/lock-store.js';
+import { fenceKey } from '../../core/keys/resource-key.js';
+import type { RedisClient } from '../../redis/redis-client.js';
+import { RedisConnection } from '../../redis/redis-connection.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
+import { wholeMs } from '../../redis/redis-script.js';
+import { PendingReleases, type NodeRelease } from './pending-releases.js';
 import {
   inspectScript,
   type NodeAnswer,
@@ -15,10 +15,10 @@ import {
   type NodeVote,
   scriptsFor,
 } from './quorum-scripts.js';
-import { Unanswered } from './quorum-unanswered.js';
+import { InFlight } from './in-flight.js';
 
 /** An ask, as all nodes get it. */
-export interface NodeAsk extends LockOwnership {
+export interface NodeAcquire extends LockOwnership {
   readonly round: number;
   readonly leaseMs: number;
   readonly tokens: number;
@@ -46,10 +46,10 @@ export class QuorumNode {
   /** Why it cannot be reached; undefined while it can, as far as is known. */
   outage: Error | undefined;
   private readonly connection: RedisConnection;
-  private readonly unanswered: Unanswered;
+  private readonly inFlight: InFlight;
   private listener: NodeListener | undefined;
   /** Releases that could not be sent, to follow as soon as it can. */
-  private readonly debts = new Debts();
+  private readonly pendingReleases = new PendingReleases();
 
   constructor(
     /** Its address, without password. */
@@ -61,7 +61,7 @@ export class QuorumNode {
     { requestTimeoutMs, nodeTimeoutMs }: NodeTimeouts,
   ) {
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
-    this.unanswered = new Unanswered(clock, nodeTimeoutMs, {
+    this.inFlight = new InFlight(clock, nodeTimeoutMs, {
       overdue: () => this.down(new Error(`no answer within ${nodeTimeoutMs} ms`)),
       recovered: () => this.up(),
     });
@@ -71,12 +71,12 @@ export class QuorumNode {
     this.listener = listener;
     return this.connection.listen({
       // One node's end is not the store's: what was asked has a timeout, and others answer.
-      disconnected: () => {
-        this.unanswered.forget();
+      onDisconnected: () => {
+        this.inFlight.forget();
         this.outage ??= new Error('the connection has ended');
       },
-      unreachable: (error) => this.down(error),
-      reachable: () => this.up(),
+      onUnreachable: (error) => this.down(error),
+      onReachable: () => this.up(),
     });
   }
 
@@ -102,21 +102,21 @@ export class QuorumNode {
    * Asks for its vote. Rejects with a `LockUnavailableError` that names it.
    * @param leaves asked right before the request leaves: whether it still shall.
    */
-  async ask(ask: NodeAsk, leaves: () => boolean): Promise<NodeVote> {
+  async acquire(ask: NodeAcquire, leaves: () => boolean): Promise<NodeVote> {
     // One that nothing is known of yet is just being connected.
     if (this.known || this.outage !== undefined) this.demandReady();
     if (!this.known) await this.synchronise(ask.expiresAt);
-    let answer = await this.askOnce(ask, leaves);
+    let answer = await this.acquireOnce(ask, leaves);
     // Its clock may have been set forward since it was last heard: its answer has told, so ask once more.
-    if (answer.status === 'late') answer = await this.askOnce(ask, leaves);
+    if (answer.status === 'late') answer = await this.acquireOnce(ask, leaves);
     if (answer.status !== 'late') return answer;
     throw this.failure(new Error('the request could not be delivered in time'));
   }
 
   /** Writes a token back that others gave, and closes all up to `last`; false if the lock is not that round's any more. */
-  settle({ keys: [key], mode }: NodeAsk, round: string, token: number, last: number): Promise<boolean> {
+  writeBack({ keys: [key], mode }: NodeAcquire, round: string, token: number, last: number): Promise<boolean> {
     const args = [round, String(token), String(last)];
-    return this.sent(scriptsFor(mode).settle.run(this.connection, [key, fenceKey(key)], args));
+    return this.sent(scriptsFor(mode).writeBack.run(this.connection, [key, fenceKey(key)], args));
   }
 
   /** Releases, at the latest when it is back. Rejects if it cannot be told now. */
@@ -127,7 +127,7 @@ export class QuorumNode {
       this.demandReady();
       return await this.sent(scriptsFor(mode).release.run(this.connection, [key], [owner, String(keepMs)]));
     } catch (error) {
-      if (!(error as LockUnavailableError).permanent) this.debts.add(release);
+      if (!(error as LockUnavailableError).permanent) this.pendingReleases.add(release);
       throw error;
     }
   }
@@ -146,12 +146,12 @@ export class QuorumNode {
   }
 
   /** Gives a lock back that it has lost; false if somebody has it, or `until` was over before that arrived. */
-  async heal({ keys, mode, leaseMs }: ExtendRequest, value: string, fence: number, until: number): Promise<boolean> {
+  async restore({ keys, mode, leaseMs }: ExtendRequest, value: string, fence: number, until: number): Promise<boolean> {
     const [key] = keys;
     const deadline = this.microsAt(until);
     if (deadline === undefined) return false;
     const args = [value, String(fence), wholeMs(leaseMs), String(deadline)];
-    return this.sent(scriptsFor(mode).heal.run(this.connection, [key, fenceKey(key)], args));
+    return this.sent(scriptsFor(mode).restore.run(this.connection, [key, fenceKey(key)], args));
   }
 
   async inspect(key: string): Promise<readonly NodeLock[]> {
@@ -159,7 +159,7 @@ export class QuorumNode {
     return this.sent(inspectScript.run(this.connection, [key], []));
   }
 
-  private async askOnce(ask: NodeAsk, leaves: () => boolean): Promise<NodeAnswer> {
+  private async acquireOnce(ask: NodeAcquire, leaves: () => boolean): Promise<NodeAnswer> {
     const { keys, mode, owner, round, leaseMs, tokens, proposedToken, expiresAt } = ask;
     const [key] = keys;
     const deadline = this.microsAt(expiresAt);
@@ -168,7 +168,7 @@ export class QuorumNode {
     const proposed = mode === 'shared' ? proposedToken + this.place : proposedToken;
     const terms = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposed)];
     const args = [owner, String(round), ...terms];
-    const answer = await this.sent(scriptsFor(mode).ask.run(this.connection, [key, fenceKey(key)], args));
+    const answer = await this.sent(scriptsFor(mode).acquire.run(this.connection, [key, fenceKey(key)], args));
     this.connection.heard(answer.now, sentAt);
     return answer;
   }
@@ -182,12 +182,12 @@ export class QuorumNode {
     const wasDown = this.outage !== undefined;
     this.outage = undefined;
     if (wasDown) this.listener?.up(this);
-    for (const release of this.debts.take(this.clock.now())) this.release(release).catch(() => undefined);
+    for (const release of this.pendingReleases.take(this.clock.now())) this.release(release).catch(() => undefined);
   }
 
   /** Throws the reason why nothing can be sent now, if there is one. */
   private demandReady(): void {
-    if (this.unanswered.overdue) throw this.failure(new Error('it has not answered an earlier request yet'));
+    if (this.inFlight.overdue) throw this.failure(new Error('it has not answered an earlier request yet'));
     if (!this.connection.ready) throw this.noConnection();
   }
 
@@ -197,7 +197,7 @@ export class QuorumNode {
 
   private async sent<T>(answer: Promise<T>): Promise<T> {
     try {
-      return await this.unanswered.track(answer);
+      return await this.inFlight.track(answer);
     } catch (error) {
       throw this.failure(error);
     }

@@ -1,16 +1,16 @@
 import type { RedisOptions } from 'ioredis';
-import type { Clock } from '../../core/clock.js';
+import type { Clock } from '../../core/time/clock.js';
 import { LockConfigError } from '../../core/errors.js';
-import type { RedisClient } from '../redis/redis-client.js';
-import { isCluster } from '../redis/redis-cluster.js';
+import type { RedisClient } from '../../redis/redis-client.js';
+import { isCluster } from '../../redis/cluster/cluster-client.js';
 import type { StoreContext } from '../store-context.js';
 import { type NodeTimeouts, QuorumNode } from './quorum-node.js';
 
 /** Where a node is: a URL, options of ioredis, or a client, which is never closed. */
-export type NodeAddress = string | RedisOptions | RedisClient;
+export type QuorumNodeAddress = string | RedisOptions | RedisClient;
 
 /** What the parts of a quorum store share. */
-export interface QuorumTools extends NodeTimeouts {
+export interface QuorumDeps extends NodeTimeouts {
   readonly nodes: readonly QuorumNode[];
   readonly clock: Clock;
 }
@@ -28,7 +28,7 @@ export function nodeTimeoutOf(given: number | undefined, requestTimeoutMs: numbe
 
 /** @throws LockConfigError for a number of nodes that makes no quorum, and for nodes that are not several. */
 export function openNodes(
-  given: readonly NodeAddress[],
+  given: readonly QuorumNodeAddress[],
   context: StoreContext,
   nodeTimeoutMs: number,
 ): readonly QuorumNode[] {

@@ -1,6 +1,6 @@
-import type { LockMode } from '../../core/lock-store.js';
+import type { LockMode } from '../../core/store/lock-store.js';
 import { luaScripts } from '../../lua/index.js';
-import { RedisScript } from '../redis/redis-script.js';
+import { RedisScript } from '../../redis/redis-script.js';
 
 /** The lock is the asker's on one node. */
 export interface Given {
@@ -40,27 +40,27 @@ export interface NodeLock {
 
 /** What nodes are asked by those who want a lock alone, or by those who share it: both are given the same, and answered alike. */
 export interface LockScripts {
-  readonly ask: RedisScript<NodeAnswer>;
-  readonly settle: RedisScript<boolean>;
+  readonly acquire: RedisScript<NodeAnswer>;
+  readonly writeBack: RedisScript<boolean>;
   readonly release: RedisScript<boolean>;
   readonly extend: RedisScript<NodeRenewal>;
-  readonly heal: RedisScript<boolean>;
+  readonly restore: RedisScript<boolean>;
 }
 
 const ALONE: LockScripts = {
-  ask: new RedisScript(luaScripts.quorumAsk, voteOf),
-  settle: new RedisScript(luaScripts.quorumSettle, isOne),
+  acquire: new RedisScript(luaScripts.quorumAsk, voteOf),
+  writeBack: new RedisScript(luaScripts.quorumSettle, isOne),
   release: new RedisScript(luaScripts.quorumRelease, isOne),
   extend: new RedisScript(luaScripts.quorumExtend, renewalOf),
-  heal: new RedisScript(luaScripts.quorumHeal, isOne),
+  restore: new RedisScript(luaScripts.quorumHeal, isOne),
 };
 
 const SHARED: LockScripts = {
-  ask: new RedisScript(luaScripts.quorumShareAsk, voteOf),
-  settle: new RedisScript(luaScripts.quorumShareSettle, isOne),
+  acquire: new RedisScript(luaScripts.quorumShareAsk, voteOf),
+  writeBack: new RedisScript(luaScripts.quorumShareSettle, isOne),
   release: new RedisScript(luaScripts.quorumShareRelease, isOne),
   extend: new RedisScript(luaScripts.quorumShareExtend, renewalOf),
-  heal: new RedisScript(luaScripts.quorumShareHeal, isOne),
+  restore: new RedisScript(luaScripts.quorumShareHeal, isOne),
 };
 
 /** What nodes are asked by those who hold locks in that mode. */

@@ -1,6 +1,6 @@
 import type {
-  AskReply,
-  AskRequest,
+  AcquireReply,
+  AcquireRequest,
   ExtendReply,
   ExtendRequest,
   LockState,
@@ -8,14 +8,14 @@ import type {
   ReleaseRequest,
   StoreCapabilities,
   StoreListener,
-} from '../../core/lock-store.js';
+} from '../../core/store/lock-store.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { QuorumHealth } from './quorum-health.js';
 import type { QuorumNode } from './quorum-node.js';
-import { type NodeAddress, nodeTimeoutOf, openNodes, type QuorumTools } from './quorum-nodes.js';
-import { holderOf, poll } from './quorum-poll.js';
-import { Renewal } from './quorum-renewal.js';
-import { AskRound } from './quorum-round.js';
+import { type QuorumNodeAddress, nodeTimeoutOf, openNodes, type QuorumDeps } from './quorum-nodes.js';
+import { holderOf, queryNodes } from './quorum-query.js';
+import { QuorumExtend } from './quorum-extend.js';
+import { QuorumAcquire } from './quorum-acquire.js';
 
 /**
  * The options of {@link quorum}.
@@ -54,7 +54,7 @@ export interface QuorumOptions {
  *
  * @publicApi
  */
-export function quorum(nodes: readonly NodeAddress[], options: QuorumOptions = {}): StoreFactory {
+export function quorum(nodes: readonly QuorumNodeAddress[], options: QuorumOptions = {}): StoreFactory {
   return (context) => new QuorumStore(nodes, options, context);
 }
 
@@ -63,24 +63,24 @@ class QuorumStore implements LockStore {
     name: 'quorum()',
     queue: false,
     fencing: true,
-    idempotentAsk: true,
+    idempotentAcquire: true,
     modes: ['exclusive', 'shared'],
     resolutionMs: 1,
   };
 
   private readonly nodes: readonly QuorumNode[];
-  private readonly tools: QuorumTools;
+  private readonly tools: QuorumDeps;
   /** The last round of each owner, until all nodes have answered. */
-  private readonly rounds = new Map<string, AskRound>();
+  private readonly rounds = new Map<string, QuorumAcquire>();
   private roundCount = 0;
   /** Asks that wait for a majority to be there, by their owners. */
   private readonly unsent = new Set<string>();
   /** Those that not all nodes have answered yet. */
-  private readonly renewals = new Set<Renewal>();
+  private readonly renewals = new Set<QuorumExtend>();
   /** The longest lease that was ever asked for: nothing that is to be released lives longer. */
   private longestLeaseMs = 0;
 
-  constructor(nodes: readonly NodeAddress[], { nodeTimeoutMs }: QuorumOptions, context: StoreContext) {
+  constructor(nodes: readonly QuorumNodeAddress[], { nodeTimeoutMs }: QuorumOptions, context: StoreContext) {
     const { clock, requestTimeoutMs } = context;
     const timeoutMs = nodeTimeoutOf(nodeTimeoutMs, requestTimeoutMs);
     this.nodes = openNodes(nodes, context, timeoutMs);
@@ -95,14 +95,14 @@ class QuorumStore implements LockStore {
     };
   }
 
-  async ask(request: AskRequest): Promise<AskReply> {
+  async acquire(request: AcquireRequest): Promise<AcquireReply> {
     const { owner, expiresAt, leaseMs } = request;
     this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
     if (this.isPast(expiresAt)) return { status: 'expired' };
     if (!this.assembled && !(await this.assemble(owner, expiresAt))) return { status: 'expired' };
     if (this.isPast(expiresAt)) return { status: 'expired' };
     this.roundCount += 1;
-    const round = new AskRound(this.tools, request, this.roundCount);
+    const round = new QuorumAcquire(this.tools, request, this.roundCount);
     this.rounds.set(owner, round);
     void round.over.then(() => this.rounds.get(owner) === round && this.rounds.delete(owner));
     return round.reply;
@@ -115,7 +115,7 @@ class QuorumStore implements LockStore {
     const now = this.tools.clock.now();
     const keepUntil = keepMs === 0 ? 0 : now + keepMs;
     const forgetAt = now + this.tools.requestTimeoutMs + this.longestLeaseMs;
-    return poll(this.nodes, 'A release', {
+    return queryNodes(this.nodes, 'A release', {
       ask: (node) => node.release({ key, mode, owner, keepUntil, forgetAt }),
       ballotOf: (ended) => (ended ? 'yes' : 'no'),
       decide: (vote) => (vote.carried ? true : vote.defeated ? false : undefined),
@@ -125,7 +125,7 @@ class QuorumStore implements LockStore {
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     if (requests.length === 0) return [];
     for (const { leaseMs } of requests) this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
-    const renewal = new Renewal(this.tools, requests);
+    const renewal = new QuorumExtend(this.tools, requests);
     this.renewals.add(renewal);
     void renewal.over.then(() => this.renewals.delete(renewal));
     return renewal.replies;
@@ -134,7 +134,7 @@ class QuorumStore implements LockStore {
   async inspect(key: string): Promise<LockState | null> {
     const until = this.tools.clock.now() + this.tools.requestTimeoutMs;
     if (!this.assembled) await this.meet(until);
-    return poll(this.nodes, 'A look at a lock', {
+    return queryNodes(this.nodes, 'A look at a lock', {
       ask: (node) => node.inspect(key),
       ballotOf: () => 'yes',
       decide: holderOf,
@@ -170,7 +170,7 @@ class QuorumStore implements LockStore {
   /** One that is known to be down is not waited for as long as one that nothing is known of yet. */
   private meet(until: number): Promise<true> {
     const soon = Math.min(until, this.tools.clock.now() + this.tools.nodeTimeoutMs);
-    return poll(this.nodes, 'A lock', {
+    return queryNodes(this.nodes, 'A lock', {
       ask: (node) => node.synchronise(node.outage === undefined ? until : soon),
       ballotOf: () => 'yes',
       decide: (vote) => vote.carried || undefined,

@@ -1,7 +1,7 @@
-import type { ExtendReply, HolderInfo } from '../../core/lock-store.js';
+import type { ExtendReply, HolderInfo } from '../../core/store/lock-store.js';
 import { luaScripts } from '../../lua/index.js';
-import type { DatedReply } from '../redis/dated-asks.js';
-import { RedisScript } from '../redis/redis-script.js';
+import type { DeadlineReply } from '../../redis/deadline-requests.js';
+import { RedisScript } from '../../redis/redis-script.js';
 
 /** What the scripts answer to an ask. */
 export const GRANTED = 1;
@@ -10,7 +10,7 @@ export const GRANTED = 1;
 export const NOT_TOLD = -1;
 export const NOT_OURS = -2;
 
-const toDatedReply = (reply: unknown): DatedReply => {
+const toDatedReply = (reply: unknown): DeadlineReply => {
   const [status, value, now] = (reply as unknown[]).map(Number) as [number, number, number];
   return { status, value, now };
 };

@@ -1,7 +1,7 @@
 import { LockConfigError, type LockUnavailableError } from '../../core/errors.js';
 import type {
-  AskReply,
-  AskRequest,
+  AcquireReply,
+  AcquireRequest,
   ExtendReply,
   ExtendRequest,
   HolderInfo,
@@ -9,13 +9,13 @@ import type {
   ReleaseRequest,
   StoreCapabilities,
   StoreListener,
-} from '../../core/lock-store.js';
-import { type DatedReply, PAST_DEADLINE } from '../redis/dated-asks.js';
-import { unavailableBecause } from '../redis/redis-errors.js';
-import { wholeMs } from '../redis/redis-script.js';
-import type { Server } from '../redis/servers.js';
+} from '../../core/store/lock-store.js';
+import { type DeadlineReply, PAST_DEADLINE } from '../../redis/deadline-requests.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
+import { wholeMs } from '../../redis/redis-script.js';
+import type { RedisNode } from '../../redis/topology.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
-import { Courtesy } from './courtesy.js';
+import { Yield } from './yield.js';
 import { fencingOf, type RedissonStoreOptions } from './redisson-options.js';
 import { RedissonOwners } from './redisson-owners.js';
 import {
@@ -29,8 +29,8 @@ import {
   releaseScript,
   tokenKeyOf,
 } from './redisson-scripts.js';
-import { redissonServers, type RedissonServers } from './redisson-servers.js';
-import type { UnlockMessages } from './unlock-messages.js';
+import { redissonTopology, type RedissonTopology } from './redisson-topology.js';
+import type { LockPubSub } from './lock-pubsub.js';
 
 /**
  * Locks that are shared with applications in Java which use Redisson 4 (`RLock`, or `RFencedLock` by `fencing: true`), on one
@@ -52,17 +52,17 @@ class RedissonStore implements LockStore {
   readonly capabilities: StoreCapabilities;
 
   readonly serverOf: LockStore['serverOf'];
-  private readonly servers: RedissonServers;
+  private readonly servers: RedissonTopology;
   private readonly owners = new RedissonOwners();
-  private readonly courtesy: Courtesy;
-  private messages: UnlockMessages | undefined;
+  private readonly yielding: Yield;
+  private messages: LockPubSub | undefined;
   private refused: (why: string) => void = () => undefined;
 
   constructor(
     private readonly fencing: boolean,
     context: StoreContext,
   ) {
-    this.servers = redissonServers(context);
+    this.servers = redissonTopology(context);
     this.serverOf = this.servers.serverOf?.bind(this.servers);
     if (fencing && this.servers.prefix !== '') {
       const advice = 'a client without it, and a `key` function that gives the whole name';
@@ -70,12 +70,12 @@ class RedissonStore implements LockStore {
         `redisson: fencing and a client with keyPrefix exclude each other; allowed is ${advice}.`,
       );
     }
-    this.courtesy = new Courtesy(context.clock, context.requestTimeoutMs);
+    this.yielding = new Yield(context.clock, context.requestTimeoutMs);
     this.capabilities = {
       name: 'redisson()',
       queue: false,
       fencing,
-      idempotentAsk: true,
+      idempotentAcquire: true,
       modes: ['exclusive'],
       resolutionMs: 1,
     };
@@ -84,25 +84,25 @@ class RedissonStore implements LockStore {
   listen(listener: StoreListener): () => void {
     let warned = false;
     this.refused = (why) => {
-      if (!warned) listener.degraded(`Waiting for locks costs more requests, because releases are not told: ${why}`);
+      if (!warned) listener.onDegraded(`Waiting for locks costs more requests, because releases are not told: ${why}`);
       warned = true;
     };
-    const events = { freed: (key: string) => listener.freed(key), refused: (why: string) => this.refused(why) };
+    const events = { freed: (key: string) => listener.onReleased(key), refused: (why: string) => this.refused(why) };
     const heard = this.servers.listen(listener, events);
     this.messages = heard.messages;
     return () => heard.stop();
   }
 
-  async ask(request: AskRequest): Promise<AskReply> {
+  async acquire(request: AcquireRequest): Promise<AcquireReply> {
     const { keys, owner } = request;
     const [key] = keys;
     let news: number | undefined;
-    const send = (server: Server): Promise<DatedReply> => {
+    const send = (server: RedisNode): Promise<DeadlineReply> => {
       const run = (deadline: string) => {
         news = this.messages?.newsOf(key);
         return this.run(request, server, deadline);
       };
-      return server.asks.send(request, run, this.courtesy.before(key));
+      return server.deadlineRequests.send(request, run, this.yielding.before(key));
     };
     const { status, value } = await this.servers.run(key, send);
     if (status === PAST_DEADLINE) return { status: 'expired' };
@@ -118,11 +118,11 @@ class RedissonStore implements LockStore {
     const { keys, owner } = request;
     const [key] = keys;
     this.messages?.left(key, owner);
-    if (this.servers.callOff(owner)) return Promise.resolve(false);
+    if (this.servers.cancel(owner)) return Promise.resolve(false);
     const answer = this.servers.run(key, (server) => this.releaseAt(server, request));
     // One of those who were told may have been ourselves.
     const ourselves = this.messages?.newsOf(key) === undefined ? 0 : 1;
-    this.courtesy.after(
+    this.yielding.after(
       key,
       answer.then((told) => told > ourselves),
     );
@@ -149,7 +149,7 @@ class RedissonStore implements LockStore {
 
   async inspect(key: string): Promise<HolderInfo | null> {
     try {
-      const look = ({ connection }: Server) => this.scripts.inspect.run(connection, this.keysOf(key), []);
+      const look = ({ connection }: RedisNode) => this.scripts.inspect.run(connection, this.keysOf(key), []);
       const info = await this.servers.run(key, look);
       return info === null ? null : { ...info, holder: this.owners.holderOf(info.holder) };
     } catch (error) {
@@ -162,12 +162,16 @@ class RedissonStore implements LockStore {
     return Promise.resolve();
   }
 
-  private run({ keys, owner, leaseMs }: AskRequest, { connection }: Server, deadline: string): Promise<DatedReply> {
+  private run(
+    { keys, owner, leaseMs }: AcquireRequest,
+    { connection }: RedisNode,
+    deadline: string,
+  ): Promise<DeadlineReply> {
     const args = [this.owners.fieldOf(owner), wholeMs(leaseMs), deadline];
     return this.scripts.ask.run(connection, this.keysOf(keys[0]), args);
   }
 
-  private releaseAt({ connection, accepting }: Server, { keys, owner, keepMs }: ReleaseRequest): Promise<number> {
+  private releaseAt({ connection, accepting }: RedisNode, { keys, owner, keepMs }: ReleaseRequest): Promise<number> {
     const [key] = keys;
     // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
     if (!accepting) return Promise.reject(new Error('there is no connection'));

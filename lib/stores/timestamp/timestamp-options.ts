@@ -1,5 +1,5 @@
 import { LockConfigError } from '../../core/errors.js';
-import type { RetryPace } from '../../core/lock-store.js';
+import type { RetryPolicy } from '../../core/store/lock-store.js';
 
 /** What the times in a timestamp lock's value count. */
 export type TimestampUnit = 's' | 'ms';
@@ -52,7 +52,7 @@ export interface TimestampOptions {
 export interface ResolvedTimestampOptions {
   readonly unit: TimestampUnit;
   readonly scripts: boolean;
-  readonly retry: RetryPace;
+  readonly retry: RetryPolicy;
 }
 
 const DEFAULTS: Required<TimestampOptions> = { unit: 's', scripts: true, retryCount: Infinity, retryDelayMs: 100 };

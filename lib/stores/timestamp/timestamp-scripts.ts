@@ -1,13 +1,13 @@
-import type { Clock } from '../../core/clock.js';
-import type { ExtendReply } from '../../core/lock-store.js';
-import { helperKey } from '../../core/resource-key.js';
+import type { Clock } from '../../core/time/clock.js';
+import type { ExtendReply } from '../../core/store/lock-store.js';
+import { helperKey } from '../../core/keys/resource-key.js';
 import { luaScripts } from '../../lua/index.js';
-import type { RedisConnection } from '../redis/redis-connection.js';
-import { RedisScript } from '../redis/redis-script.js';
-import type { OwnLease, Stamp } from './own-leases.js';
+import type { RedisConnection } from '../../redis/redis-connection.js';
+import { RedisScript } from '../../redis/redis-script.js';
+import type { HeldLease, Expiry } from './held-leases.js';
 import { tellOutcome } from './timestamp-outcomes.js';
-import type { ProtocolTime } from './timestamp-time.js';
-import type { Renewal, Take, Taken, TimestampWire } from './timestamp-wire.js';
+import type { ExpiryClock } from './expiry-clock.js';
+import type { Renewal, Take, Taken, TimestampProtocol } from './timestamp-protocol.js';
 
 const ACQUIRED = 1;
 const TAKEN_OVER = 2;
@@ -26,10 +26,10 @@ const releaseScript = new RedisScript(luaScripts.timestampRelease, (reply) => Nu
  * when a connection ended, a second key tells which of us has got the lock: a release that has run already must not delete
  * the lock of whoever came behind it, although the values may be equal. Other clients know nothing of that key.
  */
-export class TimestampScripts implements TimestampWire {
+export class TimestampScripts implements TimestampProtocol {
   constructor(
     private readonly connection: RedisConnection,
-    private readonly time: ProtocolTime,
+    private readonly time: ExpiryClock,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
   ) {}
@@ -68,11 +68,11 @@ export class TimestampScripts implements TimestampWire {
     }
   }
 
-  async end(lease: OwnLease): Promise<boolean> {
+  async end(lease: HeldLease): Promise<boolean> {
     return releaseScript.run(this.connection, keysOf(lease.key), this.proofOf(lease));
   }
 
-  async keep(lease: OwnLease, stamp: Stamp): Promise<boolean> {
+  async keep(lease: HeldLease, stamp: Expiry): Promise<boolean> {
     const args = this.extendArgs(lease, stamp);
     lease.writing(stamp);
     return extendScript.run(this.connection, keysOf(lease.key), args);
@@ -84,7 +84,7 @@ export class TimestampScripts implements TimestampWire {
     const sentAt = clock.now();
     if (deadline === undefined || sentAt >= expiresAt || !isWanted()) return { status: 'expired' };
     const now = time.now();
-    const stamp = time.stamp(leaseMs);
+    const stamp = time.expiryAfter(leaseMs);
     const args = [owner, String(now), String(stamp.value), this.ttlMs(stamp), time.unit, String(deadline)];
     const reply = await askScript.run(connection, keysOf(key), args);
     connection.heard(reply.now, sentAt);
@@ -97,16 +97,16 @@ export class TimestampScripts implements TimestampWire {
     return { status: 'held', held: reply.held };
   }
 
-  private extendArgs(lease: OwnLease, stamp: Stamp): string[] {
+  private extendArgs(lease: HeldLease, stamp: Expiry): string[] {
     return [...this.proofOf(lease), String(stamp.value), this.ttlMs(stamp)];
   }
 
   /** By what a script knows that the lock is ours still. */
-  private proofOf({ owner, range: [lowest, highest], overAt }: OwnLease): string[] {
+  private proofOf({ owner, range: [lowest, highest], overAt }: HeldLease): string[] {
     return [owner, String(lowest), String(highest), this.micros(overAt)];
   }
 
-  private ttlMs({ ttl }: Stamp): string {
+  private ttlMs({ ttl }: Expiry): string {
     return String(ttl * this.time.unitMs);
   }
 

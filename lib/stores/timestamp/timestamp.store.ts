@@ -1,7 +1,7 @@
 import {
   instanceOf,
-  type AskReply,
-  type AskRequest,
+  type AcquireReply,
+  type AcquireRequest,
   type ExtendReply,
   type ExtendRequest,
   type HolderInfo,
@@ -9,17 +9,17 @@ import {
   type ReleaseRequest,
   type StoreCapabilities,
   type StoreListener,
-} from '../../core/lock-store.js';
-import { refuseCluster } from '../redis/redis-cluster.js';
-import { RedisConnection } from '../redis/redis-connection.js';
-import { unavailableBecause } from '../redis/redis-errors.js';
+} from '../../core/store/lock-store.js';
+import { refuseCluster } from '../../redis/cluster/cluster-client.js';
+import { RedisConnection } from '../../redis/redis-connection.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
-import { OwnLease, OwnLeases } from './own-leases.js';
+import { HeldLease, HeldLeases } from './held-leases.js';
 import { type ResolvedTimestampOptions, resolveTimestampOptions, type TimestampOptions } from './timestamp-options.js';
-import { type PlainCommands, TimestampPlain } from './timestamp-plain.js';
+import { type PlainCommands, TimestampCommands } from './timestamp-commands.js';
 import { TimestampScripts } from './timestamp-scripts.js';
-import { ProtocolTime } from './timestamp-time.js';
-import type { Renewal, Taken, TimestampWire } from './timestamp-wire.js';
+import { ExpiryClock } from './expiry-clock.js';
+import type { Renewal, Taken, TimestampProtocol } from './timestamp-protocol.js';
 
 /**
  * Locks whose value is the time of their expiry, by the algorithm of the classic SETNX/GETSET articles: to share locks with
@@ -62,10 +62,10 @@ class TimestampStore implements LockStore {
 
   private readonly connection: RedisConnection;
   private readonly commands: PlainCommands;
-  private readonly time: ProtocolTime;
-  private readonly wire: TimestampWire;
+  private readonly time: ExpiryClock;
+  private readonly wire: TimestampProtocol;
   private readonly asking = new Map<string, Asking>();
-  private readonly leases: OwnLeases;
+  private readonly leases: HeldLeases;
 
   constructor(context: StoreContext, { unit, scripts, retry }: ResolvedTimestampOptions) {
     const { clock, requestTimeoutMs } = context;
@@ -73,17 +73,17 @@ class TimestampStore implements LockStore {
     refuseCluster(client, 'timestamp()');
     this.commands = client as unknown as PlainCommands;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, scripts);
-    this.time = new ProtocolTime(clock, unit);
-    this.leases = new OwnLeases((lease) => this.time.isOver(lease));
+    this.time = new ExpiryClock(clock, unit);
+    this.leases = new HeldLeases((lease) => this.time.isOver(lease));
     this.wire = scripts
       ? new TimestampScripts(this.connection, this.time, clock, requestTimeoutMs)
-      : new TimestampPlain(this.connection, this.commands, this.time, clock, requestTimeoutMs);
+      : new TimestampCommands(this.connection, this.commands, this.time, clock, requestTimeoutMs);
     this.capabilities = {
       name: 'timestamp()',
       queue: false,
       retry,
       fencing: false,
-      idempotentAsk: false,
+      idempotentAcquire: false,
       modes: ['exclusive'],
       resolutionMs: this.time.unitMs,
     };
@@ -93,7 +93,7 @@ class TimestampStore implements LockStore {
     return this.connection.listen(listener);
   }
 
-  ask(request: AskRequest): Promise<AskReply> {
+  acquire(request: AcquireRequest): Promise<AcquireReply> {
     const { owner } = request;
     let end!: () => void;
     const ended = new Promise<void>((resolve) => (end = resolve));
@@ -160,31 +160,31 @@ class TimestampStore implements LockStore {
   }
 
   private async askAs(
-    { keys: [key], owner, leaseMs, expiresAt, tokens }: AskRequest,
+    { keys: [key], owner, leaseMs, expiresAt, tokens }: AcquireRequest,
     asking: Asking,
-  ): Promise<AskReply> {
+  ): Promise<AcquireReply> {
     if (!this.wire.ready) await this.wire.prepare(key, expiresAt);
     if (!this.wire.ready) return { status: 'expired' };
     const taken = await this.wire.take({ key, owner, leaseMs, expiresAt, isWanted: () => asking.wanted });
     if (taken.status !== 'granted') return this.refusalOf(taken);
-    this.leases.add(new OwnLease(owner, key, taken.stamp, this.time.beside));
+    this.leases.add(new HeldLease(owner, key, taken.stamp, this.time.beside));
     return { status: 'granted', token: undefined, tokens };
   }
 
-  private refusalOf(taken: Exclude<Taken, { readonly status: 'granted' }>): AskReply {
+  private refusalOf(taken: Exclude<Taken, { readonly status: 'granted' }>): AcquireReply {
     if (taken.status === 'expired') return taken;
     const { held } = taken;
     return { status: 'held', queued: false, remainingMs: held === undefined ? undefined : this.time.expiresInMs(held) };
   }
 
-  private async end(lease: OwnLease): Promise<boolean> {
+  private async end(lease: HeldLease): Promise<boolean> {
     const ended = await this.wire.end(lease);
     this.leases.forget(lease.owner);
     return ended;
   }
 
-  private async keepClosed(lease: OwnLease, keepMs: number): Promise<boolean> {
-    const stamp = this.time.nextStamp(lease, keepMs);
+  private async keepClosed(lease: HeldLease, keepMs: number): Promise<boolean> {
+    const stamp = this.time.nextExpiry(lease, keepMs);
     const kept = await this.wire.keep(lease, stamp);
     if (kept) lease.wrote(stamp);
     else this.leases.forget(lease.owner);
@@ -193,7 +193,7 @@ class TimestampStore implements LockStore {
 
   private renewalOf({ owner, leaseMs }: ExtendRequest): Renewal | undefined {
     const lease = this.leases.of(owner);
-    return lease && { lease, stamp: this.time.laterStamp(lease, leaseMs) };
+    return lease && { lease, stamp: this.time.laterExpiry(lease, leaseMs) };
   }
 
   private async remainingMs(key: string, held: string): Promise<number> {

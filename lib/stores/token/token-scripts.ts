@@ -5,21 +5,21 @@ import {
   instanceOf,
   type LockMode,
   type WaiterInfo,
-} from '../../core/lock-store.js';
-import { fenceKey, helperKey } from '../../core/resource-key.js';
+} from '../../core/store/lock-store.js';
+import { fenceKey, helperKey } from '../../core/keys/resource-key.js';
 import { luaScripts } from '../../lua/index.js';
-import type { DatedReply } from '../redis/dated-asks.js';
-import { RedisScript, wholeMs } from '../redis/redis-script.js';
-import type { Call } from '../redis/servers.js';
-import { claimOf, modeOf, ownerOf } from './claim.js';
+import type { DeadlineReply } from '../../redis/deadline-requests.js';
+import { RedisScript, wholeMs } from '../../redis/redis-script.js';
+import type { Call } from '../../redis/topology.js';
+import { encodeEntry, modeOf, ownerOf } from './queue-entry.js';
 
 /** A client with `stringNumbers` answers strings. */
-export const askScript = new RedisScript(luaScripts.tokenAsk, (reply): DatedReply => {
+export const acquireScript = new RedisScript(luaScripts.tokenAsk, (reply): DeadlineReply => {
   if (!Array.isArray(reply)) return { status: 1, value: Number(reply), now: Number(reply) };
   const [status, value, now] = reply.map(Number) as [number, number, number];
   return { status, value, now };
 });
-export const askAllScript = new RedisScript(luaScripts.tokenAskAll, (reply): DatedReply => {
+export const acquireManyScript = new RedisScript(luaScripts.tokenAskAll, (reply): DeadlineReply => {
   const [status, value, now, nth] = (reply as unknown[]).map(Number);
   return { status, value, now, nth };
 });
@@ -60,7 +60,7 @@ export function renewalOf(request: ExtendRequest, places: KeyPlaces): Call {
   return {
     key,
     keys: [request.mode === 'exclusive' ? lock : queue],
-    args: [claimOf(request), wholeMs(request.leaseMs)],
+    args: [encodeEntry(request), wholeMs(request.leaseMs)],
   };
 }
 

@@ -1,8 +1,8 @@
-import type { Clock } from '../../core/clock.js';
+import type { Clock } from '../../core/time/clock.js';
 import { LockConfigError, type LockUnavailableError } from '../../core/errors.js';
 import type {
-  AskReply,
-  AskRequest,
+  AcquireReply,
+  AcquireRequest,
   ExtendReply,
   ExtendRequest,
   LockState,
@@ -11,25 +11,25 @@ import type {
   ReleaseRequest,
   StoreCapabilities,
   StoreListener,
-} from '../../core/lock-store.js';
-import type { DatedReply } from '../redis/dated-asks.js';
-import type { RedisConnection } from '../redis/redis-connection.js';
-import { unavailableBecause } from '../redis/redis-errors.js';
-import { type RedisScript, wholeMs } from '../redis/redis-script.js';
-import type { Server } from '../redis/servers.js';
+} from '../../core/store/lock-store.js';
+import type { DeadlineReply } from '../../redis/deadline-requests.js';
+import type { RedisConnection } from '../../redis/redis-connection.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
+import { type RedisScript, wholeMs } from '../../redis/redis-script.js';
+import type { RedisNode } from '../../redis/topology.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
-import { ClusterServers } from '../redis/cluster/cluster-servers.js';
-import { ClusterAcks } from './cluster-acks.js';
-import { askReplyOf } from './ask-reply.js';
-import { claimOf } from './claim.js';
-import type { HandOffMessage, HandOffs } from './hand-off-channel.js';
+import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
+import { ClusterAcks } from './replication/cluster-acks.js';
+import { decodeAcquireReply } from './acquire-reply.js';
+import { encodeEntry } from './queue-entry.js';
+import type { HandoffMessage, HandoffChannels } from './handoff/handoff-channel.js';
 import { QueuedOwners } from './queued-owners.js';
-import { type Acks, ReplicaAcks } from './replica-acks.js';
-import type { ReplicaDemand } from './replica-link.js';
-import { ReplicatedStore } from './replicated.store.js';
+import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
+import type { ReplicaDemand } from './replication/replica-options.js';
+import { ReplicatedStore } from './replication/replicated.store.js';
 import {
-  askAllScript,
-  askScript,
+  acquireManyScript,
+  acquireScript,
   extendScript,
   inspectScript,
   keysOfAll,
@@ -37,7 +37,7 @@ import {
   releaseScript,
   renewalOf,
 } from './token-scripts.js';
-import { tokenServers, type TokenServers } from './token-servers.js';
+import { tokenTopology, type TokenTopology } from './token-topology.js';
 
 /**
  * The default store: one key with its owner and its fencing token, on one Redis (or Valkey) from 6.2 on, or on the node of a
@@ -65,48 +65,48 @@ class TokenStore implements LockStore {
     name: 'token()',
     queue: true,
     fencing: true,
-    idempotentAsk: true,
-    modes: ['exclusive', 'shared', 'counted'],
+    idempotentAcquire: true,
+    modes: ['exclusive', 'shared', 'permits'],
     maxKeys: MAX_KEYS,
     resolutionMs: 1,
   };
 
   readonly serverOf: LockStore['serverOf'];
-  readonly servers: TokenServers;
+  readonly servers: TokenTopology;
   private readonly clock: Clock;
   private readonly queued = new QueuedOwners();
-  private channel: HandOffs | undefined;
+  private channel: HandoffChannels | undefined;
 
   constructor(context: StoreContext) {
     this.clock = context.clock;
-    this.servers = tokenServers(context);
+    this.servers = tokenTopology(context);
     this.serverOf = this.servers.serverOf?.bind(this.servers);
   }
 
   listen(listener: StoreListener): () => void {
     let warned = false;
-    const refused = (why: string): void => {
+    const onRefused = (why: string): void => {
       if (!warned)
-        listener.degraded(`Waiting for locks costs more requests, because nobody can be told of them: ${why}`);
+        listener.onDegraded(`Waiting for locks costs more requests, because nobody can be told of them: ${why}`);
       warned = true;
     };
-    const handedOver = (message: HandOffMessage, from: RedisConnection): void =>
+    const onHandoff = (message: HandoffMessage, from: RedisConnection): void =>
       this.handedOver(message, from, listener);
-    const listening = (concerns?: KeyFilter): void => listener.listening(concerns);
-    const heard = this.servers.listen(listener, { handedOver, listening, refused });
-    this.channel = heard.handOffs;
+    const onSubscribed = (concerns?: KeyFilter): void => listener.onSubscribed(concerns);
+    const heard = this.servers.listen(listener, { onHandoff, onSubscribed, onRefused });
+    this.channel = heard.handoffs;
     return () => heard.stop();
   }
 
-  ask(request: AskRequest): Promise<AskReply> {
-    const send = (server: Server): Promise<DatedReply> =>
-      server.asks.send(request, (deadline) => this.run(request, server, deadline));
+  acquire(request: AcquireRequest): Promise<AcquireReply> {
+    const send = (server: RedisNode): Promise<DeadlineReply> =>
+      server.deadlineRequests.send(request, (deadline) => this.run(request, server, deadline));
     return this.servers.run(request.keys[0], send).then((reply) => this.answered(request, reply));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
     const { keys, owner } = request;
-    const unsent = this.servers.callOff(owner);
+    const unsent = this.servers.cancel(owner);
     if (unsent && !this.queued.has(owner)) return Promise.resolve(false);
     const answered = (wasHeld: boolean): boolean => {
       this.queued.delete(owner);
@@ -148,65 +148,65 @@ class TokenStore implements LockStore {
     return Promise.resolve();
   }
 
-  private run(request: AskRequest, server: Server, deadline: string): Promise<DatedReply> {
-    const { owner, leaseMs, tokens, handOffMs, queue } = request;
+  private run(request: AcquireRequest, server: RedisNode, deadline: string): Promise<DeadlineReply> {
+    const { owner, leaseMs, tokens, handoffMs, queue } = request;
     const [key, ...others] = request.keys;
     if (others.length > 0) return this.runForAll(request, server, deadline);
     const waits = queue && this.mayQueue(owner, key, server) ? '1' : '0';
-    const args = [claimOf(request), wholeMs(leaseMs), deadline, String(tokens), waits, wholeMs(handOffMs)];
-    args.push(...this.servers.handOffArgs(key));
-    return askScript.run(server.connection, this.servers.keysOf(key), args);
+    const args = [encodeEntry(request), wholeMs(leaseMs), deadline, String(tokens), waits, wholeMs(handoffMs)];
+    args.push(...this.servers.handoffArgs(key));
+    return acquireScript.run(server.connection, this.servers.keysOf(key), args);
   }
 
-  private runForAll(request: AskRequest, { connection }: Server, deadline: string): Promise<DatedReply> {
-    const args = [claimOf(request), wholeMs(request.leaseMs), deadline];
-    return askAllScript.run(connection, keysOfAll(request.keys, this.servers), args);
+  private runForAll(request: AcquireRequest, { connection }: RedisNode, deadline: string): Promise<DeadlineReply> {
+    const args = [encodeEntry(request), wholeMs(request.leaseMs), deadline];
+    return acquireManyScript.run(connection, keysOfAll(request.keys, this.servers), args);
   }
 
-  private releaseAt({ connection, accepting }: Server, request: ReleaseRequest): Promise<boolean> {
-    const { keys, owner, keepMs, tokens, handOffMs } = request;
+  private releaseAt({ connection, accepting }: RedisNode, request: ReleaseRequest): Promise<boolean> {
+    const { keys, owner, keepMs, tokens, handoffMs } = request;
     const [key] = keys;
     // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
     if (!accepting) return Promise.reject(new Error('there is no connection'));
     // Where there is a queue, whoever still waits here asks anew in the same tick, and must not be late for its place.
     if (this.queued.has(owner)) connection.gather();
-    const args = [claimOf(request), String(keepMs), String(tokens), wholeMs(handOffMs)];
-    args.push(...this.servers.handOffArgs(key));
+    const args = [encodeEntry(request), String(keepMs), String(tokens), wholeMs(handoffMs)];
+    args.push(...this.servers.handoffArgs(key));
     return releaseScript.run(connection, this.servers.keysOf(key), args);
   }
 
-  private answered(request: AskRequest, reply: DatedReply): AskReply {
-    const answer = askReplyOf(request, reply);
+  private answered(request: AcquireRequest, reply: DeadlineReply): AcquireReply {
+    const answer = decodeAcquireReply(request, reply);
     // Others hold it: from now on it is worth while to be told.
     if (answer.status === 'held' && request.queue) this.channel?.open(request.keys[0]);
     return answer;
   }
 
   /** Who waits in the queue has to hear of the lock: without a subscription it is passed over as dead. */
-  private mayQueue(owner: string, key: string, server: Server): boolean {
+  private mayQueue(owner: string, key: string, server: RedisNode): boolean {
     if (!this.channel?.hears(key, server)) return false;
     this.queued.add(owner, key, this.clock.now());
     return true;
   }
 
-  private handedOver(message: HandOffMessage, from: RedisConnection, to: StoreListener): void {
+  private handedOver(message: HandoffMessage, from: RedisConnection, to: StoreListener): void {
     const { owner, mode, token: first, tokens, grantedAt, leaseMs } = message;
     const key = this.queued.keyOf(owner);
     // Told late: its release has been answered.
     if (key === undefined) return;
-    const since = from.notAfter(grantedAt);
-    to.handedOver({ keys: [key], owner, mode, token: first, tokens, grantedAt: since, leaseMs });
+    const since = from.localLowerBound(grantedAt);
+    to.onHandoff({ keys: [key], owner, mode, token: first, tokens, grantedAt: since, leaseMs });
   }
 }
 
 /** @throws LockConfigError where there can be no second connection. */
 function acksOf(
-  servers: TokenServers,
+  servers: TokenTopology,
   demand: ReplicaDemand,
   { clock, requestTimeoutMs }: StoreContext,
   warn: (message: string) => void,
 ): Acks {
-  if (servers instanceof ClusterServers) return new ClusterAcks(servers, demand, clock, requestTimeoutMs, warn);
+  if (servers instanceof ClusterTopology) return new ClusterAcks(servers, demand, clock, requestTimeoutMs, warn);
   const link = demand.connect();
   if (link !== undefined) return new ReplicaAcks(link, servers, demand, clock, requestTimeoutMs, warn);
   throw new LockConfigError(

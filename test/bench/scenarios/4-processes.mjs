@@ -92,7 +92,7 @@ export async function run({ quick }) {
     title,
     method: `${lengthMs} ms a round over an empty section; exclusion, and the order in the server's queue, in passes of their own.`,
     columns: [
-      { figure: 'msPerHandOff', title: 'ms a hand-off', digits: 4 },
+      { figure: 'msPerHandoff', title: 'ms a hand-off', digits: 4 },
       { figure: 'commands', title: 'commands an acquisition', digits: 2 },
       { figure: 'backPercent', title: '% straight back to the task that gave it', digits: 0 },
     ],
@@ -100,8 +100,8 @@ export async function run({ quick }) {
     rows: rows.filter(({ name, kind }) => kind !== 'ours' || name === own),
     targets,
   });
-  const best = bestPeer(compared, measured, 'msPerHandOff');
-  const against = (own) => ratio(measured.get(own), measured.get(best.name), 'msPerHandOff');
+  const best = bestPeer(compared, measured, 'msPerHandoff');
+  const against = (own) => ratio(measured.get(own), measured.get(best.name), 'msPerHandoff');
   const byClocks = (own) => {
     const { process, task } = together(overtaken.get(own));
     return [

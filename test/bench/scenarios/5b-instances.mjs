@@ -86,7 +86,7 @@ export async function run({ quick }) {
   };
 
   /** So many wait; some hand-offs are counted, over the calls of the server. */
-  const handOffs = async (count, round) => {
+  const handoffs = async (count, round) => {
     const before = await holder.service.acquire(KEY);
     await all('wait', count / PROCESSES);
     await sleep(quick ? 300 : 1_000);
@@ -110,7 +110,7 @@ export async function run({ quick }) {
   const figures = new Map(sizes.map((size) => [size, []]));
   for (let round = -1; round < rounds; round++) {
     for (const size of sizes) {
-      const figure = await handOffs(size, round);
+      const figure = await handoffs(size, round);
       if (round >= 0) figures.get(size).push(figure);
     }
   }

@@ -1,4 +1,4 @@
-import type { DefenceName } from '../defences.js';
+import type { DefenceName } from '../ablations.js';
 import type { HoldDetails } from '../fleet/fleet.js';
 import type { Breach } from '../history/promises.js';
 import {

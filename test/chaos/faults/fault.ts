@@ -1,4 +1,4 @@
-import type { DefenceName } from '../defences.js';
+import type { DefenceName } from '../ablations.js';
 import type { Breach, Promises } from '../history/promises.js';
 import type { Scene } from '../scene.js';
 import type { ReplicatedTopologyName } from '../topology/index.js';

@@ -1,4 +1,4 @@
-import type { DefenceName } from '../defences.js';
+import type { DefenceName } from '../ablations.js';
 import type { HoldDetails } from '../fleet/fleet.js';
 import { ClusterTopology } from '../topology/index.js';
 import { WORKLOADS, type WorkloadName } from '../workload/kinds.js';

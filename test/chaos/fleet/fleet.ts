@@ -1,6 +1,6 @@
 import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
-import type { DefenceName } from '../defences.js';
+import type { DefenceName } from '../ablations.js';
 import type { Topology } from '../topology/index.js';
 import { placesOf, type WorkloadName } from '../workload/kinds.js';
 import type { LockTerms, Order, Report, StoreName } from '../workload/orders.js';

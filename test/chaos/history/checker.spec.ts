@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { LockMode } from '../../../lib/core/lock-mode.js';
+import type { LockMode } from '../../../lib/core/store/lock-mode.js';
 import { check, type CheckTerms, type Findings } from './checker.js';
 import type { Event, History, OpEvent, Write } from './events.js';
 import { breachesOf } from './promises.js';

@@ -1,4 +1,4 @@
-import type { LockMode } from '../../../lib/core/lock-mode.js';
+import type { LockMode } from '../../../lib/core/store/lock-mode.js';
 
 /**
  * What happened in a run. Every `at` is a moment of the machine's monotonic clock in milliseconds, which all processes of it

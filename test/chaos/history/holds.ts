@@ -1,4 +1,4 @@
-import type { LockMode } from '../../../lib/core/lock-mode.js';
+import type { LockMode } from '../../../lib/core/store/lock-mode.js';
 import type { Event, FailReason } from './events.js';
 
 /** One operation, from asking for the lock to its end. */

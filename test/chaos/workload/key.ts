@@ -1,4 +1,4 @@
-import { createKeyFactory, helperKey } from '../../../lib/core/resource-key.js';
+import { createKeyFactory, helperKey } from '../../../lib/core/keys/resource-key.js';
 import { PREFIX, RESOURCE } from './orders.js';
 
 /** The key in which those stand who share the lock, and those who wait for it. */

@@ -1,4 +1,4 @@
-import { kindOf, type LockMode } from '../../../lib/core/lock-mode.js';
+import { kindOf, type LockMode } from '../../../lib/core/store/lock-mode.js';
 
 /** How the lock is taken in a run. */
 export interface WorkloadKind {

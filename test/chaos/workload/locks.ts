@@ -1,5 +1,5 @@
 import { LockRuntime } from '../../../lib/lock-runtime.js';
-import type { RedisLockModuleOptions } from '../../../lib/redis-lock.options.js';
+import type { RedisLockModuleOptions } from '../../../lib/options/redis-lock.options.js';
 import { quorum } from '../../../lib/stores/quorum/quorum.store.js';
 import { redisson } from '../../../lib/stores/redisson/redisson.store.js';
 import { timestamp } from '../../../lib/stores/timestamp/timestamp.store.js';

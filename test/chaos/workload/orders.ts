@@ -1,6 +1,6 @@
-import type { ReplicaOptions } from '../../../lib/stores/token/replica-link.js';
+import type { ReplicaOptions } from '../../../lib/stores/token/replication/replica-options.js';
 import type { SentinelAddress } from '../../support/redis/replica-set.js';
-import type { DefenceName } from '../defences.js';
+import type { DefenceName } from '../ablations.js';
 import type { OpEvent } from '../history/events.js';
 import type { WorkloadName } from './kinds.js';
 

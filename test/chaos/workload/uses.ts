@@ -1,4 +1,4 @@
-import { kindOf, type LockMode, type LockModeKind } from '../../../lib/core/lock-mode.js';
+import { kindOf, type LockMode, type LockModeKind } from '../../../lib/core/store/lock-mode.js';
 import type { OpEvent } from '../history/events.js';
 import type { Resource } from './resource.js';
 
@@ -31,7 +31,7 @@ const nothing = (): Promise<Finish> => Promise.resolve(() => Promise.resolve(und
 const uses: Record<LockModeKind, (use: Use) => Promise<Finish>> = {
   exclusive: write,
   shared: readTwice,
-  counted: nothing,
+  permits: nothing,
 };
 
 /** Does what comes before the pauses. */

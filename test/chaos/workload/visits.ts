@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lockChannels } from '../../../lib/core/diagnostics.js';
 import { LockLostError, LockTimeoutError, LockUnavailableError } from '../../../lib/core/errors.js';
-import type { LockMode } from '../../../lib/core/lock-mode.js';
-import type { Lock } from '../../../lib/core/lock.js';
-import type { LockOptions } from '../../../lib/redis-lock.options.js';
+import type { LockMode } from '../../../lib/core/store/lock-mode.js';
+import type { Lock } from '../../../lib/core/hold/lock.js';
+import type { LockOptions } from '../../../lib/options/redis-lock.options.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import type { FailReason, OpEvent } from '../history/events.js';
 import { type Order, RESOURCE } from './orders.js';

@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { machineMs, randomFrom } from '../../support/random.js';
-import { switchOff } from '../defences.js';
+import { switchOff } from '../ablations.js';
 import type { OpEvent } from '../history/events.js';
 import { write } from './history-file.js';
 import type { Order, Report, WorkerTask } from './orders.js';
-import type { LockMode } from '../../../lib/core/lock-mode.js';
+import type { LockMode } from '../../../lib/core/store/lock-mode.js';
 import { WORKLOADS } from './kinds.js';
 import { Resource } from './resource.js';
 

@@ -1,0 +1,181 @@
+import { LockKeyError } from '../errors.js';
+import { ambiguity, encodeValue, kindOf, separates } from './key-values.js';
+import { braceProblem } from './resource-key.js';
+
+export { encodeValue, resource, type KeyValue } from './key-values.js';
+
+/** One `<…>` of a template. */
+export interface Placeholder {
+  /** As written, with its angle brackets: `<user.id>`. */
+  readonly text: string;
+  /** The parameter: its name, or its index where the template gives a number. */
+  readonly parameter: string | number;
+  /** The properties to follow from there, often none. */
+  readonly path: readonly string[];
+}
+
+/** A template, taken apart. There is one literal more than placeholders: before, between and after them. */
+export interface KeyTemplate {
+  readonly source: string;
+  readonly literals: readonly string[];
+  readonly placeholders: readonly Placeholder[];
+}
+
+/**
+ * Makes the resource from the arguments of one call, or several where one value is a list; throws {@link LockKeyError} where a
+ * value makes no safe key.
+ */
+export type RenderResource = (args: readonly unknown[]) => string | readonly string[];
+
+const NONE: ReadonlySet<number> = new Set();
+
+const NAME = String.raw`[\p{ID_Start}$_][\p{ID_Continue}$-]*`;
+const INDEX = String.raw`(?:0|[1-9]\d*)`;
+const PARAMETER_NAME = new RegExp(`^${NAME}$`, 'u');
+const PATH = new RegExp(`^(?:${NAME}|${INDEX})(?:\\.(?:${NAME}|${INDEX}))*$`, 'u');
+
+/** Whether a placeholder can name a parameter so. */
+export function isParameterName(name: unknown): name is string {
+  return typeof name === 'string' && PARAMETER_NAME.test(name);
+}
+
+/**
+ * Takes a template apart: `goods:<id>`, `<user.id>`, `<0>`, `<1.path>`. Braces are Redis hash tags and stay as they are.
+ *
+ * @param where names the method, `GoodsController.buy`, for errors.
+ * @throws {LockKeyError} that says what is wrong, where in the template, and how to write it.
+ */
+export function parseTemplate(template: string, where: string): KeyTemplate {
+  const fail = (problem: string): never => {
+    throw new LockKeyError(`${where}: template '${template}' ${problem}`);
+  };
+  if (typeof template !== 'string')
+    throw new LockKeyError(`${where}: a template is a string, not ${kindOf(template)}.`);
+  if (template === '') fail(`is empty. Name what is locked: 'goods:<id>'.`);
+  // The group keeps what is between the angle brackets, so that literals and placeholders alternate.
+  const pieces = template.split(/<([^<>]*)>/);
+  const literals = pieces.filter((_, index) => index % 2 === 0);
+  const placeholders: Placeholder[] = [];
+  let position = 0;
+  for (const [index, piece] of pieces.entries()) {
+    if (index % 2 === 0) {
+      checkLiteral(piece, position, fail);
+      position += piece.length;
+    } else {
+      placeholders.push(parsePlaceholder(piece, position, fail));
+      position += piece.length + 2;
+    }
+  }
+  const braces = braceProblem(literals.join('…'));
+  if (braces) fail(`has ${braces}. Braces are Redis hash tags, one pair at most; a placeholder is written <id>.`);
+  checkSeparators(literals, placeholders, fail);
+  return { source: template, literals, placeholders };
+}
+
+/**
+ * Prepares a template for many calls.
+ *
+ * @param bindings the index of the parameter that each name of the template means.
+ * @param where names the method, `GoodsController.buy`, for errors.
+ * @param scalars parameters that are declared to be one value: a list there is a mistake, or somebody's trick.
+ * @throws {LockKeyError} at once, for a name without a binding.
+ */
+export function compileTemplate(
+  template: KeyTemplate,
+  bindings: ReadonlyMap<string, number>,
+  where: string,
+  scalars: ReadonlySet<number> = NONE,
+): RenderResource {
+  const [start = '', ...literals] = template.literals;
+  const parts = template.placeholders.map((placeholder, index): Part => {
+    const { text, parameter, path } = placeholder;
+    const from = typeof parameter === 'number' ? parameter : bindings.get(parameter);
+    if (from === undefined)
+      throw new LockKeyError(`${where}: ${text} in '${template.source}' is bound to no parameter.`);
+    const describe = () => `${where}: ${text} in '${template.source}'`;
+    const mayBeList = path.length > 0 || !scalars.has(from);
+    return { from, path, describe, literal: literals[index] ?? '', mayBeList };
+  });
+  const render = (values: readonly unknown[]): string => {
+    let text = start;
+    for (const [index, { describe, literal }] of parts.entries())
+      text += encodeValue(values[index], describe) + literal;
+    return text;
+  };
+  return (args) => {
+    const values = parts.map(({ from, path, describe }) =>
+      path.length === 0 ? args[from] : follow(args[from], path, describe),
+    );
+    const at = listAmong(values, parts);
+    if (at === -1) return render(values);
+    return Array.from(values[at] as readonly unknown[], (item) => render(values.with(at, item)));
+  };
+}
+
+/** Which value stands for several, -1 for none. */
+function listAmong(values: readonly unknown[], parts: readonly Part[]): number {
+  const isList = (value: unknown, index: number): boolean => parts[index].mayBeList && Array.isArray(value);
+  const at = values.findIndex(isList);
+  if (at === -1) return at;
+  const fail = (index: number, why: string): never => {
+    throw new LockKeyError(`${parts[index].describe()} is ${why}`);
+  };
+  if ((values[at] as readonly unknown[]).length === 0) fail(at, 'an empty array: there is nothing to lock.');
+  const last = values.findLastIndex(isList);
+  return last === at ? at : fail(last, 'an array, too: one in a template may be.');
+}
+
+/** A placeholder, with what it means, and the literal behind it. */
+interface Part {
+  readonly from: number;
+  readonly path: readonly string[];
+  readonly describe: () => string;
+  readonly literal: string;
+  readonly mayBeList: boolean;
+}
+
+type Fail = (problem: string) => never;
+
+function checkLiteral(literal: string, position: number, fail: Fail): void {
+  const match = /[<>|\s\p{Cc}\p{Cs}]|\$\{/u.exec(literal);
+  if (!match) return;
+  const at = `at position ${position + match.index}`;
+  const found = match[0];
+  if (found === '<') fail(`has a '<' ${at} that is never closed. A placeholder is written <id>.`);
+  if (found === '>') fail(`has a '>' ${at} without a '<' before it. A placeholder is written <id>.`);
+  if (found === '|') fail(`has a '|' ${at}, which ends the lock's own helper keys. Separate with ':'.`);
+  if (found === '${') fail(`has '\${' ${at}, which nothing fills in. A placeholder is written <id>.`);
+  fail(`has ${JSON.stringify(found)} ${at}: no whitespace or control characters. Separate with ':'.`);
+}
+
+function parsePlaceholder(text: string, position: number, fail: Fail): Placeholder {
+  if (text === '') fail(`has an empty '<>' at position ${position}. Name a parameter, <id>, or give its index, <0>.`);
+  if (!PATH.test(text)) {
+    fail(
+      `has '<${text}>' at position ${position}, which is no path. Write a parameter's name or index, ` +
+        `then properties after dots, without spaces: <id>, <0>, <user.id>, <items.0.id>.`,
+    );
+  }
+  const [parameter = '', ...path] = text.split('.');
+  return { text: `<${text}>`, parameter: isParameterName(parameter) ? parameter : Number(parameter), path };
+}
+
+/** `<a><b>` would give one resource for ('1', '23') and ('12', '3'), and so would `<a>-<b>` for ('1-2', '3') and ('1', '2-3'). */
+function checkSeparators(literals: readonly string[], placeholders: readonly Placeholder[], fail: Fail): void {
+  for (const [index, right] of placeholders.entries()) {
+    const left = placeholders[index - 1];
+    const literal = literals[index] ?? '';
+    if (left && !separates(literal)) fail(`has ${left.text} and ${right.text} with ${ambiguity(literal)}`);
+  }
+}
+
+function follow(start: unknown, path: readonly string[], describe: () => string): unknown {
+  let value = start;
+  for (const property of path) {
+    if (value === undefined || value === null) {
+      throw new LockKeyError(`${describe()} cannot be read: what should have '${property}' is ${kindOf(value)}.`);
+    }
+    value = (value as Record<string, unknown>)[property];
+  }
+  return value;
+}

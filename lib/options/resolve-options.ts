@@ -1,0 +1,218 @@
+import { LockConfigError } from '../core/errors.js';
+import { type LockMode, modeOf } from '../core/store/lock-mode.js';
+import type { LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
+import type { ReplicaOptions } from '../stores/token/replication/replica-options.js';
+
+type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits'>>;
+
+/** A module's options with every default filled in. */
+export interface ResolvedOptions
+  extends
+    LockDefaults,
+    Required<Omit<RedisLockModuleOptions, keyof LockOptions | 'key' | 'replicas' | 'store'>>,
+    Pick<RedisLockModuleOptions, 'key' | 'store'> {
+  readonly replicas?: Required<ReplicaOptions> | undefined;
+}
+
+/** A lock's options with the module's filled in. */
+export interface ResolvedLockOptions extends LockDefaults {
+  readonly mode: LockMode;
+  readonly signal: AbortSignal | undefined;
+}
+
+const LOCK_DEFAULTS: LockDefaults = {
+  ttlMs: 30_000,
+  waitMs: 5_000,
+  renew: true,
+  maxHoldMs: Infinity,
+  minHoldMs: 0,
+  reentrant: true,
+  onLost: 'throw',
+};
+
+const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'replicas' | 'store'> = {
+  ...LOCK_DEFAULTS,
+  redis: 'redis://127.0.0.1:6379',
+  prefix: 'lock_',
+  hashTag: 'family',
+  maxLocalPasses: 16,
+  maxLocalHoldMs: 50,
+  lockDelayMs: 0,
+  requestTimeoutMs: 1_000,
+  shutdownGraceMs: 5_000,
+};
+
+interface Rule {
+  readonly allowed: string;
+  readonly fits: (value: unknown) => boolean;
+}
+
+const REPLICA_TIMEOUT_MS = 50;
+
+const MIN_TTL_MS = 50;
+/** Redis keeps expiries as 64-bit milliseconds since 1970; a year is more than any lease needs. */
+const MAX_TTL_MS = 365 * 24 * 3600 * 1000;
+
+/** Every pass has a fencing token set aside; tokens are microseconds, and must not run ahead of the clock. */
+const MAX_LOCAL_PASSES = 256;
+
+/** More than that many holders of one resource are no semaphore any more. */
+const MAX_PERMITS = 1_000_000;
+
+const atLeast = (least: number): Rule => ({
+  allowed: `a number of milliseconds from ${least} up, or Infinity`,
+  fits: (value) => typeof value === 'number' && value >= least,
+});
+const between = (least: number, most: number): Rule => ({
+  allowed: `a number of milliseconds from ${least} to ${most}`,
+  fits: (value) => typeof value === 'number' && value >= least && value <= most,
+});
+const oneOf = (...values: readonly unknown[]): Rule => ({
+  allowed: values.map((value) => JSON.stringify(value)).join(' or '),
+  fits: (value) => values.includes(value),
+});
+
+/** A Cluster has `nodes`, too: to ask for them. */
+const areNodes = (value: unknown): boolean => typeof value === 'function' || (Array.isArray(value) && value.length > 0);
+
+const LOCK_RULES: Record<keyof LockOptions, Rule> = {
+  ttlMs: between(MIN_TTL_MS, MAX_TTL_MS),
+  waitMs: atLeast(0),
+  renew: oneOf(true, false),
+  maxHoldMs: atLeast(1),
+  minHoldMs: between(0, MAX_TTL_MS),
+  reentrant: oneOf(true, false),
+  onLost: oneOf('throw', 'ignore'),
+  signal: {
+    allowed: 'an AbortSignal',
+    fits: (value) => typeof value === 'object' && value !== null && 'throwIfAborted' in value,
+  },
+  mode: oneOf('exclusive', 'shared'),
+  permits: {
+    allowed: `a whole number from 1 to ${MAX_PERMITS}`,
+    fits: (value) => Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS,
+  },
+};
+
+// A signal ends one caller's waiting, and how it is shared belongs to a resource; the rest can be a module's default.
+const { signal: _signal, mode: _mode, permits: _permits, ...LOCK_DEFAULT_RULES } = LOCK_RULES;
+
+/** What every option of a module may be. */
+export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
+  ...LOCK_DEFAULT_RULES,
+  redis: {
+    allowed: 'a redis:// or rediss:// URL, options or a client of ioredis; for a cluster { nodes: [...] } or a Cluster',
+    fits: (value) =>
+      typeof value === 'string'
+        ? /^rediss?:\/\/|^unix:\/\/|^\//.test(value)
+        : typeof value === 'object' && value !== null && !('nodes' in value && !areNodes(value.nodes)),
+  },
+  prefix: {
+    allowed: 'a string without braces, |, white space and control characters; it may be empty',
+    fits: (value) => typeof value === 'string' && !/[{}|\s\p{Cc}]/u.test(value),
+  },
+  hashTag: oneOf('family', 'resource'),
+  key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
+  maxLocalPasses: {
+    allowed: `a whole number from 0 to ${MAX_LOCAL_PASSES}`,
+    fits: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MAX_LOCAL_PASSES,
+  },
+  maxLocalHoldMs: between(0, 2 ** 31 - 1),
+  lockDelayMs: between(0, MAX_TTL_MS),
+  requestTimeoutMs: between(10, 2 ** 31 - 1),
+  replicas: { allowed: 'like { min: 1, timeoutMs: 50 }, with whole numbers from 1 up', fits: isReplicaOptions },
+  shutdownGraceMs: between(0, 2 ** 31 - 1),
+  store: {
+    allowed: 'what token(), timestamp(), redisson(), quorum() or memory() answers, or a LockStore',
+    fits: (value) =>
+      typeof value === 'function' ||
+      (typeof value === 'object' && value !== null && 'acquire' in value && 'extend' in value),
+  },
+};
+
+/**
+ * Fills in the defaults of a module's options.
+ *
+ * @throws LockConfigError naming the option, what was given and what is allowed.
+ */
+export function resolveOptions(given: RedisLockModuleOptions = {}): ResolvedOptions {
+  const known = withoutUndefined(given);
+  check(known, MODULE_RULES, 'the options of RedisLockModule');
+  const replicas = known.replicas && { ...known.replicas, timeoutMs: known.replicas.timeoutMs ?? REPLICA_TIMEOUT_MS };
+  const resolved: ResolvedOptions = { ...MODULE_DEFAULTS, ...known, replicas };
+  checkTogether(resolved);
+  checkReplicas(resolved);
+  return resolved;
+}
+
+/**
+ * Fills in a lock's options from its module's.
+ *
+ * @throws LockConfigError naming the option, what was given and what is allowed.
+ */
+export function resolveLockOptions(given: LockOptions | undefined, defaults: ResolvedLockOptions): ResolvedLockOptions {
+  if (given === undefined) return defaults;
+  const known = withoutUndefined(given);
+  checkLockOptions(known, 'the options of a lock');
+  const { mode, permits, ...rest } = known;
+  const resolved = { ...defaults, ...rest, mode: modeOf({ mode, permits }) };
+  checkTogether(resolved);
+  return resolved;
+}
+
+/** The part of a module's options that is each lock's default. */
+export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
+  const { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost } = options;
+  return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, signal: undefined, mode: 'exclusive' };
+}
+
+/** @throws LockConfigError naming the option, what was given and what is allowed. */
+export function checkLockOptions(given: LockOptions, place: string): void {
+  check(withoutUndefined(given), LOCK_RULES, place);
+  if (given.mode === undefined || given.permits === undefined) return;
+  throw new LockConfigError(`${place}: there are mode and permits; allowed is one of both.`);
+}
+
+function check(given: object, rules: Record<string, Rule>, place: string): void {
+  for (const [option, value] of Object.entries(given)) {
+    const rule = rules[option];
+    if (rule === undefined) {
+      throw new LockConfigError(`${place}: there is no option ${option}; there are ${Object.keys(rules).join(', ')}.`);
+    }
+    if (!rule.fits(value)) {
+      throw new LockConfigError(`${place}: ${option} is ${format(value)}; allowed is ${rule.allowed}.`);
+    }
+  }
+}
+
+function checkTogether({ minHoldMs, maxHoldMs }: LockDefaults): void {
+  if (minHoldMs <= maxHoldMs) return;
+  throw new LockConfigError(`minHoldMs is ${minHoldMs}; allowed is up to maxHoldMs, which is ${maxHoldMs}.`);
+}
+
+/** A lock may come just behind others that are waited for. */
+function checkReplicas({ replicas, requestTimeoutMs }: ResolvedOptions): void {
+  if (replicas === undefined || replicas.timeoutMs * 2 <= requestTimeoutMs) return;
+  const allowed = `up to half of requestTimeoutMs, which is ${requestTimeoutMs}`;
+  throw new LockConfigError(`replicas.timeoutMs is ${replicas.timeoutMs}; allowed is ${allowed}.`);
+}
+
+function isReplicaOptions(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const entries = Object.entries(withoutUndefined(value));
+  const fits = ([name, number]: [string, unknown]): boolean =>
+    ['min', 'timeoutMs'].includes(name) && Number.isInteger(number) && Number(number) >= 1;
+  return entries.some(([name]) => name === 'min') && entries.every(fits);
+}
+
+function withoutUndefined<T extends object>(given: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {
+  const known = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(known) as { [K in keyof T]-?: Exclude<T[K], undefined> };
+}
+
+/** A URL may hold a password: errors name what is wrong, never the whole of it. */
+function format(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.replace(/\/\/[^@/]*@/, '//***@'));
+  if (typeof value === 'object' && value !== null) return `an object of class ${value.constructor?.name ?? 'Object'}`;
+  return String(value);
+}

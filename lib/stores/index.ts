@@ -1,0 +1,24 @@
+export type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  GrantedTokens,
+  Handoff,
+  HandoffOptions,
+  HolderInfo,
+  LockMode,
+  LockModeKind,
+  LockOwnership,
+  LockState,
+  LockStore,
+  ReleaseRequest,
+  RetryPolicy,
+  StoreCapabilities,
+  StoreListener,
+  WaiterInfo,
+} from '../core/store/lock-store.js';
+export type { Clock, Timer } from '../core/time/clock.js';
+export type { RedisClient, RedisSubscriber } from '../redis/redis-client.js';
+export type { ReplicaConnection, ReplicaDemand } from './token/replication/replica-options.js';
+export type { RedisEndpoint, StoreContext, StoreFactory } from './store-context.js';

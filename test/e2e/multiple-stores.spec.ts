@@ -1,0 +1,95 @@
+import { Injectable } from '@nestjs/common';
+import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { InjectLockService, Locked, LockService, LockTimeoutError, RedisLockModule } from 'nestjs-redis-lock';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import { timestamp } from 'nestjs-redis-lock/timestamp';
+import { Masters } from '../support/masters.js';
+import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
+import { closeApps, startApp, type TestApp } from './support/app.js';
+
+const KINDS = ['locks', 'php', 'java', 'masters'] as const;
+
+@Injectable()
+class Accounts {
+  constructor(
+    @InjectLockService() readonly locks: LockService,
+    @InjectLockService('php') readonly php: LockService,
+    @InjectLockService('java') readonly java: LockService,
+    @InjectLockService('masters') readonly masters: LockService,
+  ) {}
+
+  @Locked('account:<id>', { name: 'php' })
+  async pay(id: number, work: () => Promise<void> = () => Promise.resolve()): Promise<readonly (string | undefined)[]> {
+    const resource = `account:${id}`;
+    return this.java.using(resource, () =>
+      this.masters.using(resource, () =>
+        this.locks.using(resource, async () => {
+          await work();
+          return [this.locks, this.php, this.java, this.masters].map((locks) => locks.current()?.key);
+        }),
+      ),
+    );
+  }
+}
+
+let masters: Masters;
+let redis: Redis;
+
+beforeAll(async () => {
+  masters = await Masters.start({}, {}, {});
+  redis = new Redis(testRedisUrl());
+});
+afterEach(closeApps);
+afterAll(async () => {
+  await redis.quit();
+  await masters.close();
+});
+
+const start = (prefix = uniquePrefix()): Promise<TestApp> =>
+  startApp({
+    prefix,
+    lockModules: () => {
+      const shared = { redis: testRedisUrl(), prefix, waitMs: 0 };
+      return [
+        RedisLockModule.forRoot(shared),
+        RedisLockModule.forRoot({
+          ...shared,
+          name: 'php',
+          store: timestamp(),
+          key: (resource) => `${prefix}${resource}_lock`,
+        }),
+        RedisLockModule.forRoot({ ...shared, name: 'java', store: redisson(), key: (resource) => prefix + resource }),
+        RedisLockModule.forRoot({ ...shared, name: 'masters', store: quorum(masters.urls) }),
+      ];
+    },
+    providers: [Accounts],
+  });
+
+it('one application has locks of every kind, side by side: each keeps its own, in its own way', async () => {
+  const app = await start();
+  const accounts = app.nest.get(Accounts);
+  const own = `{${app.prefix}account}:1`;
+  const [php, java] = [`${app.prefix}account:1_lock`, `${app.prefix}account:1`];
+  const types = async (client: Redis, keys: string[]) => Promise.all(keys.map((key) => client.type(key)));
+  const keys = await accounts.pay(1, async () => {
+    expect(await types(redis, [own, php, java])).toEqual(['string', 'string', 'hash']);
+    expect(Number(await redis.get(php))).toBeGreaterThan(Date.now() / 1_000 + 29);
+    for (const admin of masters.admins)
+      expect(await types(admin, [own, php, java])).toEqual(['string', 'none', 'none']);
+  });
+  expect(keys).toEqual([own, php, java, own]);
+  expect(await redis.exists(own, php, java)).toBe(0);
+});
+
+it.each(KINDS)('whoever holds one of them (%s) keeps the others out, and nothing stays locked', async (kind) => {
+  const [holder, app] = [await start('both_'), await start('both_')];
+  const held = await holder.nest.get(Accounts)[kind].acquire('account:1');
+  const accounts = app.nest.get(Accounts);
+  await expect(accounts.pay(1)).rejects.toThrow(LockTimeoutError);
+  expect(await held.release()).toBe(true);
+  await accounts.pay(1);
+  expect(await redis.keys('*both_account*:1*')).toEqual([]);
+  for (const admin of masters.admins) expect(await admin.keys('*:1')).toEqual([]);
+});

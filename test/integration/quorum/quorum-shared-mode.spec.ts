@@ -1,0 +1,356 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { type Lock, LockConfigError, type LockService, LockTimeoutError } from 'nestjs-redis-lock';
+import { luaScripts } from '../../../lib/lua/index.js';
+import { Masters } from '../../support/masters.js';
+import { eventually } from '../../support/redis-locks.js';
+
+let here: Masters;
+
+beforeAll(async () => {
+  here = await Masters.start({}, {}, {});
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+const shared = { mode: 'shared' } as const;
+const LONG = { ...shared, ttlMs: 60_000 } as const;
+
+/** A value of goods:300 that is nobody's who shares it. */
+const occupy = (master: number) => here.admins[master].set(here.key, 'somebody else', 'PX', 60_000);
+
+/** How many share goods:300 on each master. */
+async function sharers(): Promise<number[]> {
+  const values = await Promise.all(here.admins.map((admin) => admin.get(here.key)));
+  return values.map((value) => (value?.startsWith('*;') ? value.split(';').length - 2 : 0));
+}
+
+const sharedBy = (...counts: readonly number[]): Promise<void> =>
+  eventually(`${counts.join(', ')} share it`, async () => String(await sharers()) === String(counts));
+
+const remaining = (master: number): Promise<number> => here.admins[master].pttl(here.key);
+
+/** What a master is asked by a script, whoever sends it, and however late. */
+function run(master: number, script: keyof typeof luaScripts, args: readonly (string | number)[]): Promise<unknown> {
+  const { lua, keys } = luaScripts[script];
+  return here.admins[master].eval(lua, keys, ...[here.key, here.fence].slice(0, keys), ...args);
+}
+
+describe('readers and writers on a quorum', () => {
+  it('readers of several instances are beside one another, and nobody alone beside them', async () => {
+    const [one, other, writer] = [here.instance(), here.instance(), here.instance()];
+    const readers = [await one.acquire('goods:300', shared), await other.acquire('goods:300', shared)];
+    await expect(writer.acquire('goods:300', { waitMs: 50 })).rejects.toThrow(LockTimeoutError);
+    await sharedBy(2, 2, 2);
+    for (const reader of readers) expect(await reader.release()).toBe(true);
+    const alone = await writer.acquire('goods:300');
+    expect(await one.tryAcquire('goods:300', shared)).toBeNull();
+    expect(await alone.release()).toBe(true);
+    await here.lockedOn(0);
+  });
+
+  it('lose nothing that is read and written apart, and tokens of those who are alone rise over all', async () => {
+    const instances = Array.from({ length: 4 }, () => here.instance({ waitMs: 60_000 }));
+    let [readersNow, writersNow, mostReaders, last, count] = [0, 0, 0, 0, 0];
+    const write = (locks: LockService): Promise<void> =>
+      locks.using('goods:300', async ({ fencingToken }) => {
+        expect([(writersNow += 1), readersNow]).toEqual([1, 0]);
+        expect(fencingToken).toBeGreaterThan(last);
+        const before = count;
+        await here.admins[0].ping();
+        [count, last] = [before + 1, Math.max(last, fencingToken)];
+        writersNow -= 1;
+      });
+    const read = (locks: LockService): Promise<void> =>
+      locks.using('goods:300', shared, async ({ fencingToken }) => {
+        mostReaders = Math.max(mostReaders, (readersNow += 1));
+        expect(writersNow).toBe(0);
+        await here.admins[0].ping();
+        last = Math.max(last, fencingToken);
+        readersNow -= 1;
+      });
+    const visits = instances.flatMap((locks) =>
+      Array.from({ length: 20 }, (_, i) => (i % 5 === 0 ? write(locks) : read(locks))),
+    );
+    await Promise.all(visits);
+    expect(count).toBe(16);
+    expect(mostReaders).toBeGreaterThan(1);
+    await here.lockedOn(0);
+  });
+
+  it('each reader has a token that rises over those before it', async () => {
+    const locks = here.instance();
+    const tokens: number[] = [];
+    for (let i = 0; i < 5; i++) tokens.push((await locks.acquire('goods:300', shared)).fencingToken);
+    expect(tokens).toEqual([...new Set(tokens)].toSorted((one, other) => one - other));
+  });
+
+  it('the highest token is written back where masters disagree: whoever comes next is behind it', async () => {
+    const [seconds] = (await here.admins[2].time()) as unknown as [string | number];
+    await here.admins[2].set(here.fence, String((Number(seconds) + 600) * 1e6));
+    // A majority without the one that was ahead must know of the token, too.
+    const reader = await here
+      .instance({}, { nodes: ['redis://127.0.0.9:1', ...here.urls.slice(1)] })
+      .acquire('goods:300', shared);
+    // And of those beside it: the last of three is that node's by its address, which cannot be reached.
+    expect(Number(await here.admins[1].get(here.fence)) % 3).toBe(2);
+    expect(await reader.release()).toBe(true);
+    await here.lockedOn(0);
+    const others = here.instance({}, { nodes: [...here.urls.slice(0, 2), 'redis://127.0.0.1:1'] });
+    expect((await others.acquire('goods:300')).fencingToken).toBeGreaterThan(reader.fencingToken);
+  });
+
+  it('a node’s lock lives as long as the last lease, and no longer', async () => {
+    const locks = here.instance();
+    const [brief, long] = [
+      await locks.acquire('goods:300', { ...shared, ttlMs: 20_000 }),
+      await locks.acquire('goods:300', LONG),
+    ];
+    await sharedBy(2, 2, 2);
+    expect(await remaining(0)).toBeGreaterThan(50_000);
+    await long.release();
+    await sharedBy(1, 1, 1);
+    expect(await remaining(0)).toBeLessThanOrEqual(20_000);
+    expect(await remaining(0)).toBeGreaterThan(10_000);
+    await brief.release();
+    await here.lockedOn(0);
+  });
+
+  it('permits are refused: a quorum cannot count', async () => {
+    await expect(here.instance().acquire('goods:300', { permits: 2 })).rejects.toThrow(LockConfigError);
+  });
+
+  it('all who hold it are told, with what is left of their leases', async () => {
+    const [locks, elsewhere] = [here.instance(), here.instance()];
+    await locks.acquire('goods:300', LONG);
+    await elsewhere.acquire('goods:300', { ...shared, ttlMs: 20_000 });
+    await sharedBy(2, 2, 2);
+    const info = await locks.inspect('goods:300');
+    const holders = [info, ...(info?.others ?? [])].toSorted((one, two) => Number(two?.isOwn) - Number(one?.isOwn));
+    expect(info).toMatchObject({ mode: 'shared', permits: undefined, waiting: [] });
+    expect(holders).toMatchObject([
+      { isOwn: true, fencingToken: undefined },
+      { isOwn: false, fencingToken: undefined },
+    ]);
+    const [mine, theirs] = holders.map((holder) => holder?.expiresInMs ?? 0);
+    expect(mine).toBeGreaterThan(50_000);
+    expect(theirs).toBeGreaterThan(10_000);
+    expect(theirs).toBeLessThanOrEqual(20_000);
+  });
+});
+
+describe('a master that has lost a reader', () => {
+  /** Of two readers on all masters, one that is renewed by hand. */
+  async function twoReaders(): Promise<readonly [Lock, Lock]> {
+    const [one, other] = [here.instance(), here.instance()];
+    const readers = [await one.acquire('goods:300', LONG), await other.acquire('goods:300', LONG)] as const;
+    await sharedBy(2, 2, 2);
+    return readers;
+  }
+
+  it('gets it back, beside those who came since, with the tokens that were given', async () => {
+    const [reader, second] = await twoReaders();
+    await Promise.all([here.admins[2].del(here.key), here.admins[2].del(here.fence)]);
+    await reader.extend();
+    await sharedBy(2, 2, 1);
+    expect(Number(await here.admins[2].get(here.fence))).toBeGreaterThanOrEqual(reader.fencingToken);
+    await second.extend();
+    await sharedBy(2, 2, 2);
+    await second.extend();
+    expect(await sharers()).toEqual([2, 2, 2]);
+    for (const lock of [reader, second]) expect(await lock.release()).toBe(true);
+    await here.lockedOn(0);
+  });
+
+  it('does not get it back beside one who has the lock alone', async () => {
+    const [reader] = await twoReaders();
+    await occupy(2);
+    await reader.extend();
+    await reader.extend();
+    expect(await here.admins[2].get(here.key)).toBe('somebody else');
+    expect(await reader.release()).toBe(true);
+    expect(await here.admins[2].get(here.key)).toBe('somebody else');
+  });
+
+  it('does not get one back who has the lock alone beside readers', async () => {
+    const lock = await here.instance().acquire('goods:300', { ttlMs: 60_000 });
+    await here.lockedOn(3);
+    const strangers = `*;stranger:1 1 1 ${Date.now() + 60_000};`;
+    await here.admins[2].set(here.key, strangers, 'PX', 60_000);
+    await lock.extend();
+    await lock.extend();
+    expect(await here.admins[2].get(here.key)).toBe(strangers);
+    await lock.release();
+    expect(await here.admins[2].get(here.key)).toBe(strangers);
+  });
+
+  it('on a majority: it is lost, and the other reader is not', async () => {
+    const [reader, other] = await twoReaders();
+    for (const master of [0, 1]) {
+      const value = String(await here.admins[master].get(here.key));
+      const without = value
+        .split(';')
+        .filter((sharer) => !sharer.startsWith(reader.shared.owner))
+        .join(';');
+      await here.admins[master].set(here.key, without, 'KEEPTTL');
+    }
+    await expect(reader.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' });
+    await other.extend();
+    await sharedBy(1, 1, 1);
+  });
+});
+
+describe('what a reader leaves behind', () => {
+  it('a master that was cut off when it was released hears of it, and of it alone', async () => {
+    const way = await here.way(0);
+    const locks = here.instance({}, { nodes: [way.url, ...here.urls.slice(1)] });
+    const [lock] = [await locks.acquire('goods:300', LONG), await here.instance().acquire('goods:300', LONG)];
+    await sharedBy(2, 2, 2);
+    await way.refuseConnections();
+    way.reset();
+    await eventually('it is noticed', () => here.warnings.length > 0);
+    expect(await lock.release()).toBe(true);
+    await sharedBy(2, 1, 1);
+    await way.acceptConnections();
+    await sharedBy(1, 1, 1);
+  });
+
+  it.each(['requests', 'replies'] as const)(
+    'a vote that comes late, because %s are held up, is given back',
+    async (direction) => {
+      const way = await here.way(2);
+      const locks = here.instance({}, { nodes: [...here.urls.slice(0, 2), way.url] });
+      await locks.using('goods:300', shared, () => sharedBy(1, 1, 1));
+      const stays = await here
+        .instance({}, { nodes: ['redis://127.0.0.1:1', ...here.urls.slice(1)] })
+        .acquire('goods:300', LONG);
+      await sharedBy(0, 1, 1);
+      await Promise.all([occupy(0), occupy(1)]);
+      way.hold(direction);
+      expect(await locks.tryAcquire('goods:300', shared)).toBeNull();
+      way.resume(direction);
+      await eventually('it is given back', async () => (await sharers())[2] === 1);
+      expect(await here.admins[2].get(here.key)).toContain(stays.shared.owner);
+    },
+  );
+
+  it('a dead reader’s lease ends by itself beside those who live on', async () => {
+    const locks = here.instance();
+    const dead = await locks.acquire('goods:300', { ...shared, ttlMs: 300, renew: false });
+    const reader = await here.instance().acquire('goods:300', LONG);
+    await sharedBy(2, 2, 2);
+    await eventually('its lease is over', () => dead.signal.aborted);
+    const next = await here.instance().acquire('goods:300', LONG);
+    expect(await reader.release()).toBe(true);
+    await sharedBy(1, 1, 1);
+    expect(await next.release()).toBe(true);
+    await here.lockedOn(0);
+  });
+});
+
+describe('scripts that come late', () => {
+  const deadline = (Date.now() + 600_000) * 1_000;
+  const value = (): Promise<string | null> => here.admins[0].get(here.key);
+  const voteFor = async (owner: string, round: number, until = deadline): Promise<unknown[]> => {
+    const vote = (await run(0, 'quorumShareAsk', [owner, round, 60_000, until, 1, 0])) as unknown[];
+    return vote.slice(0, 2);
+  };
+
+  it('let nobody in again beside one who has come in between, and has the lock alone', async () => {
+    await occupy(0);
+    expect(await run(0, 'quorumShareHeal', ['ann:1 1 5', 5, 60_000, deadline])).toBe(0);
+    expect(await run(0, 'quorumShareSettle', ['ann:1 1', 5, 5])).toBe(0);
+    expect(await run(0, 'quorumShareExtend', ['ann:1', 60_000])).toBe(0);
+    expect(await value()).toBe('somebody else');
+  });
+
+  it('let nobody in again twice, nor past the deadline', async () => {
+    expect(await run(0, 'quorumShareHeal', ['ann:1 1 5', 5, 60_000, 1])).toBe(0);
+    expect(await value()).toBeNull();
+    expect(await run(0, 'quorumShareHeal', ['ann:1 1 5', 5, 60_000, deadline])).toBe(1);
+    const once = await value();
+    expect(await run(0, 'quorumShareHeal', ['ann:1 1 5', 5, 60_000, deadline])).toBe(0);
+    expect(await value()).toBe(once);
+  });
+
+  it('ask past the deadline, or in a round that is over, for nothing', async () => {
+    expect(await voteFor('ann:1', 1, 1)).toEqual([-1, 0]);
+    expect(await value()).toBeNull();
+    const [, token] = await voteFor('ann:1', 2);
+    expect(await voteFor('ann:1', 1)).toEqual([-1, 0]);
+    expect(await run(0, 'quorumShareRelease', ['ann:1 1', 0])).toBe(0);
+    expect(await value()).toContain(`;ann:1 2 ${String(token)} `);
+    expect(await voteFor('ann:1', 3)).toEqual([2, token]);
+    expect(await run(0, 'quorumShareRelease', ['ann:1 3', 0])).toBe(1);
+    expect(await value()).toBeNull();
+  });
+
+  it('clear away those whose leases are over', async () => {
+    await run(0, 'quorumShareAsk', ['dead:1', 1, 20, deadline, 1, 0]);
+    for (const owner of ['ann:1', 'bob:1']) await voteFor(owner, 1);
+    await eventually('its lease is over', async () => (await run(0, 'quorumShareExtend', ['dead:1', 1])) === -1);
+    expect(await value()).toContain('dead:1');
+    expect(await run(0, 'quorumShareRelease', ['ann:1', 0])).toBe(1);
+    expect(await value()).toMatch(/^\*;bob:1 1 \d+ \d+;$/);
+  });
+
+  it('take one owner for no other', async () => {
+    for (const owner of ['ann:1', 'ann:11', 'joann:1']) await voteFor(owner, 1);
+    expect(await run(0, 'quorumShareRelease', ['ann:1', 0])).toBe(1);
+    expect(await run(0, 'quorumShareRelease', ['ann:1', 0])).toBe(0);
+    expect(await value()).toMatch(/^\*;ann:11 1 \d+ \d+;joann:1 1 \d+ \d+;$/);
+  });
+
+  it('give tokens that no other node gives, and close them to all', async () => {
+    const nodes = 3;
+    for (const place of [0, 1, 2]) {
+      const proposed = 3e15 + place;
+      const [, token] = (await run(0, 'quorumShareAsk', [
+        `ann:${place}`,
+        1,
+        60_000,
+        deadline,
+        nodes,
+        proposed,
+      ])) as string[];
+      expect(Number(token)).toBe(3e15 + 3 * place + place);
+      expect(Number(await here.admins[0].get(here.fence))).toBe(3e15 + 3 * place + 2);
+    }
+  });
+
+  it('write a token to whom it belongs, and close it to all', async () => {
+    for (const owner of ['ann:1', 'bob:1']) await voteFor(owner, 1);
+    const token = (Date.now() + 60_000) * 1_000;
+    const ttl = await remaining(0);
+    expect(await run(0, 'quorumShareSettle', ['ann:1 1', token, token])).toBe(1);
+    expect(await value()).toContain(`;ann:1 1 ${token} `);
+    expect(await remaining(0)).toBeLessThanOrEqual(ttl);
+    expect(await voteFor('cid:1', 1)).toEqual([1, String(token + 1)]);
+  });
+});
+
+describe('older versions beside readers', () => {
+  it('are refused until the last reader’s lease is over, and change nothing', async () => {
+    const reader = await here.instance().acquire('goods:300', LONG);
+    await sharedBy(1, 1, 1);
+    const value = await here.admins[0].get(here.key);
+    const deadline = (Date.now() + 60_000) * 1_000;
+    const [status, remainingMs] = (await run(0, 'quorumAsk', ['old:1', 1, 1_000, deadline, 1, 0])) as number[];
+    expect(status).toBe(0);
+    expect(remainingMs).toBeGreaterThan(50_000);
+    expect(await run(0, 'quorumExtend', ['old:1', 1_000])).toBe(0);
+    expect(await run(0, 'quorumHeal', ['old:1 1 5', 5, 1_000, deadline])).toBe(0);
+    expect(await run(0, 'quorumSettle', ['old:1 1', 5, 5])).toBe(0);
+    expect(await run(0, 'quorumRelease', ['old:1', 0])).toBe(0);
+    expect(await here.admins[0].get(here.key)).toBe(value);
+    expect(await reader.release()).toBe(true);
+  });
+
+  it('keep readers out', async () => {
+    const deadline = (Date.now() + 60_000) * 1_000;
+    for (const master of [0, 1]) await run(master, 'quorumAsk', ['old:1', 1, 60_000, deadline, 1, 0]);
+    const locks = here.instance();
+    await expect(locks.acquire('goods:300', { ...shared, waitMs: 50 })).rejects.toThrow(LockTimeoutError);
+    for (const master of [0, 1]) expect(await here.admins[master].get(here.key)).toMatch(/^old:1 1 \d+$/);
+    expect(await here.admins[2].exists(here.key)).toBe(0);
+  });
+});

@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { LockService } from 'nestjs-redis-lock';
+import { Masters } from '../../support/masters.js';
+
+let here: Masters;
+
+beforeAll(async () => {
+  here = await Masters.start({}, {}, {});
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+const MINUTE_MICROS = 60e6;
+
+/** From now on the master gives tokens as one does whose clock is ahead: its fence stands where its time would. */
+async function setAhead(master: number, minutes: number): Promise<void> {
+  const [seconds] = (await here.admins[master].time()) as unknown as [string | number];
+  await here.admins[master].set(here.fence, String(Number(seconds) * 1e6 + minutes * MINUTE_MICROS));
+}
+
+/** An instance that cannot reach one of the masters. */
+function without(missing: number, maxLocalPasses = 0): LockService {
+  const nodes = here.urls.map((url, i) => (i === missing ? 'redis://127.0.0.1:1' : url));
+  return here.instance({ maxLocalPasses }, { nodes });
+}
+
+const tokenOf = (locks: LockService): Promise<number> => locks.using('goods:300', (lock) => lock.fencingToken);
+
+const isRising = (tokens: readonly number[]): boolean => tokens.every((token, i) => i === 0 || token > tokens[i - 1]);
+
+describe('fencing tokens of a quorum', () => {
+  it('rise whichever majority gives them, with masters that are minutes apart', async () => {
+    await Promise.all([setAhead(0, 5), setAhead(1, 0), setAhead(2, 2)]);
+    const majorities = [without(2), without(0), without(1)];
+    const tokens: number[] = [];
+    for (let i = 0; i < 12; i++) tokens.push(await tokenOf(majorities[i % 3]));
+    expect(isRising(tokens)).toBe(true);
+  });
+
+  it('rise when the master that was ahead restarts empty: the others were told', async () => {
+    await setAhead(0, 2);
+    const locks = here.instance();
+    const before = await locks.using('goods:300', async (lock) => {
+      await here.lockedOn(3);
+      return lock.fencingToken;
+    });
+    await here.servers[0].restart();
+    expect(isRising([before, await tokenOf(without(2)), await tokenOf(without(1))])).toBe(true);
+  });
+
+  it('that are set aside for local passing are nobody else’s, on no majority', async () => {
+    await setAhead(0, 2);
+    const passing = without(2, 16);
+    await passing.using('other:1', () => undefined);
+    const block = await Promise.all([1, 2, 3, 4, 5].map(() => tokenOf(passing)));
+    expect(new Set(block.slice(1).map((token, i) => token - block[i]))).toContain(1);
+    expect(isRising([...block, await tokenOf(without(0))])).toBe(true);
+  });
+
+  it('are the same on all masters that have the lock', async () => {
+    await setAhead(1, 2);
+    const lock = await here.instance().acquire('goods:300');
+    await here.lockedOn(3);
+    await sleep(20);
+    const values = await Promise.all(here.admins.map((admin) => admin.get(here.key)));
+    expect(new Set(values).size).toBe(1);
+    expect(values[0]).toContain(` ${lock.fencingToken}`);
+    expect(await here.instance().inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken });
+  });
+
+  it('rise through the loss of all data, where the clocks agree', async () => {
+    const before = await tokenOf(here.instance());
+    await Promise.all(here.servers.map((server) => server.restart()));
+    expect(await tokenOf(here.instance())).toBeGreaterThan(before);
+  });
+
+  it('cost no second request where the clocks agree', async () => {
+    const locks = here.instance();
+    await tokenOf(locks);
+    await sleep(50);
+    await Promise.all(here.admins.map((admin) => admin.config('RESETSTAT')));
+    for (let i = 0; i < 50; i++) await tokenOf(locks);
+    for (const admin of here.admins) {
+      const stats = await admin.info('commandstats');
+      const calls = Number(/cmdstat_set:calls=(\d+)/.exec(stats)?.[1]);
+      // The lock and the fence each; writing back would be a third.
+      expect(calls).toBeLessThan(125);
+    }
+  });
+});

@@ -1,0 +1,75 @@
+import { once } from 'node:events';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { canSetClocksAhead, clocksAhead } from '../../support/clock-ahead.js';
+import { forkSource } from '../../support/lock-process.js';
+import { Masters } from '../../support/masters.js';
+import { eventually } from '../../support/redis-locks.js';
+import { testRedisUrl } from '../../support/shared-redis.js';
+import { Redis } from 'ioredis';
+
+const running: Masters[] = [];
+
+afterEach(() => Promise.all(running.splice(0).map((masters) => masters.close())));
+
+async function start(...environments: readonly NodeJS.ProcessEnv[]): Promise<Masters> {
+  const masters = await Masters.start(...environments);
+  running.push(masters);
+  return masters;
+}
+
+const isRising = (tokens: readonly number[]): boolean => tokens.every((token, i) => i === 0 || token > tokens[i - 1]);
+
+describe('20 processes on five masters', () => {
+  it('contend: nothing that is read and written apart is lost, and tokens rise, whatever happens to two masters', async () => {
+    const here = await start({}, {}, {}, {}, {});
+    const ledger = new Redis(testRedisUrl());
+    const { prefix, servers } = here;
+    const orders = { nodes: here.urls, ledger: testRedisUrl(), prefix, visits: 10 };
+    const workers = Array.from({ length: 20 }, () => forkSource('quorum-worker.ts', orders));
+    const errors: unknown[] = [];
+    for (const worker of workers) worker.on('message', (error) => errors.push(error));
+    const ended = Promise.all(workers.map((worker) => once(worker, 'exit')));
+    const counted = async (least: number) => Number(await ledger.get(`${prefix}count`)) >= least;
+    await eventually('they have begun', () => counted(20), 60_000);
+    servers[0].pause();
+    await eventually('they go on', () => counted(60), 60_000);
+    servers[0].resume();
+    await servers[1].kill();
+    await eventually('they go on', () => counted(100), 60_000);
+    await ended;
+    expect(errors).toEqual([]);
+    expect(await ledger.get(`${prefix}count`)).toBe('200');
+    const tokens = (await ledger.lrange(`${prefix}tokens`, 0, -1)).map(Number);
+    expect(tokens).toHaveLength(200);
+    expect(isRising(tokens)).toBe(true);
+    await ledger.del(`${prefix}count`, `${prefix}tokens`);
+    await ledger.quit();
+  }, 120_000);
+});
+
+describe('masters whose clocks differ by minutes', () => {
+  it('keep a lease as long as others do, and give rising tokens, whichever majority gives them', async () => {
+    if (!canSetClocksAhead()) return;
+    const ahead = await clocksAhead();
+    const here = await start(ahead(120), {}, ahead(-180));
+    const [[first], [second]] = await Promise.all(here.admins.map((admin) => admin.time()));
+    expect(first - second).toBeGreaterThan(100);
+    const without = (missing: number) => {
+      const nodes = here.urls.map((url, i) => (i === missing ? 'redis://127.0.0.1:1' : url));
+      return here.instance({ maxLocalPasses: 0, ttlMs: 500 }, { nodes });
+    };
+    const majorities = [without(2), without(0), without(1)];
+    const tokens: number[] = [];
+    for (let i = 0; i < 12; i++) tokens.push(await majorities[i % 3].using('goods:300', (lock) => lock.fencingToken));
+    expect(isRising(tokens)).toBe(true);
+    const lock = await here.instance({ ttlMs: 500 }).acquire('goods:300');
+    await eventually('it is renewed', () => lock.expiresInMs < 370);
+    await eventually('it is renewed', () => lock.expiresInMs > 400);
+    expect(await majorities[0].tryAcquire('goods:300')).toBeNull();
+    expect(await lock.release()).toBe(true);
+    // The one that was ahead comes back empty.
+    await here.servers[0].restart();
+    tokens.push(lock.fencingToken, await majorities[0].using('goods:300', ({ fencingToken }) => fencingToken));
+    expect(isRising(tokens)).toBe(true);
+  });
+});

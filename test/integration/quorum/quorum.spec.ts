@@ -1,0 +1,224 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { Masters } from '../../support/masters.js';
+import { eventually } from '../../support/redis-locks.js';
+
+let here: Masters;
+
+beforeAll(async () => {
+  here = await Masters.start({}, {}, {}, {}, {});
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+const errorOf = (promise: Promise<unknown>): Promise<Error> =>
+  promise.then(
+    () => new Error('it did not fail'),
+    (error: Error) => error,
+  );
+
+describe('five masters', () => {
+  it.each([1, 2])('%i of them down: locks go on, and it is said once for each', async (count) => {
+    const locks = here.instance();
+    await locks.using('goods:300', () => undefined);
+    for (const server of here.servers.slice(0, count)) await server.kill();
+    for (let i = 0; i < 20; i++) await locks.using('goods:300', () => undefined);
+    const lock = await locks.acquire('goods:300', { ttlMs: 600 });
+    await eventually('it is renewed', () => lock.expiresInMs < 450);
+    await eventually('it is renewed', () => lock.expiresInMs > 500);
+    expect(await lock.release()).toBe(true);
+    const told = (): number => here.warnings.filter((warning) => warning.includes('locks go on with')).length;
+    await eventually('each is told of', () => told() >= count);
+    await locks.using('goods:300', () => undefined);
+    expect(told()).toBe(count);
+  });
+
+  it('several locks are taken one after the other, all or none, and lists that cross end', async () => {
+    const [one, other] = [here.instance(), here.instance()];
+    const lists = [
+      ['goods:300', 'order:7'],
+      ['order:7', 'goods:300'],
+    ];
+    let turns = 0;
+    const turn = (_: unknown, i: number) => [one, other][i % 2].using(lists[i % 2], () => void (turns += 1));
+    await Promise.all(Array.from({ length: 10 }, turn));
+    expect(turns).toBe(10);
+    const lock = await one.acquire('order:7');
+    expect(await other.tryAcquire(lists[0])).toBeNull();
+    await eventually('none is kept', async () => (await one.inspect('goods:300')) === null);
+    await lock.release();
+  });
+
+  it('one of them down at start: locks work, also without waiting', async () => {
+    await here.servers[2].kill();
+    const lock = await here.instance().tryAcquire('goods:300');
+    expect(await lock?.release()).toBe(true);
+  });
+
+  it('three of them down: unavailable, not busy, with what each has answered; and back they serve', async () => {
+    const locks = here.instance({ requestTimeoutMs: 400 });
+    await locks.using('goods:300', () => undefined);
+    for (const server of here.servers.slice(0, 3)) await server.kill();
+    const error = await errorOf(locks.acquire('goods:300', { waitMs: 0 }));
+    expect(error).toBeInstanceOf(LockUnavailableError);
+    expect(error).toHaveProperty('permanent', false);
+    const { errors } = error.cause as AggregateError;
+    expect(errors).toHaveLength(5);
+    for (const [i, { port }] of here.servers.entries()) expect(String(errors[i])).toContain(`127.0.0.1:${port}`);
+    for (const server of here.servers.slice(0, 3)) await server.restart();
+    await locks.using('goods:300', () => undefined);
+  });
+
+  it('two of them slow by 2 s: nobody waits for those', async () => {
+    const ways = await Promise.all([here.way(0), here.way(1)]);
+    const nodes = [...ways.map(({ url }) => url), ...here.urls.slice(2)];
+    const locks = here.instance({}, { nodes });
+    await locks.using('goods:300', () => undefined);
+    await sleep(50);
+    const order: string[] = [];
+    for (const way of ways) {
+      way.delay('requests', 2_000);
+      way.observer = (direction) => direction === 'replies' && order.push('a slow one has answered');
+    }
+    await locks.using('goods:300', () => order.push('granted'));
+    await locks.using('goods:301', () => order.push('granted'));
+    order.push('released');
+    for (const way of ways) way.delay('requests', 0);
+    expect(order).toEqual(['granted', 'granted', 'released']);
+  });
+
+  it('one of them restarted empty within a lease: nobody else gets in, and it gets the lock back', async () => {
+    const lock = await here.instance({ ttlMs: 900 }).acquire('goods:300');
+    await here.lockedOn(5);
+    await here.servers[0].restart();
+    expect(await here.locked()).toBe(4);
+    expect(await here.instance().tryAcquire('goods:300')).toBeNull();
+    await here.lockedOn(5);
+    expect(new Set(await here.holders()).size).toBe(1);
+    // With the tokens that were given so far.
+    expect(Number(await here.admins[0].get(here.fence))).toBeGreaterThanOrEqual(lock.fencingToken);
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+    await here.lockedOn(0);
+  });
+
+  it('never gives a lock back over another’s', async () => {
+    const lock = await here.instance({ ttlMs: 600 }).acquire('goods:300');
+    await here.lockedOn(5);
+    await here.admins[0].set(here.key, 'mine');
+    await eventually('a renewal is due', () => lock.expiresInMs < 450);
+    await eventually('it is renewed', () => lock.expiresInMs > 500);
+    expect(await here.admins[0].get(here.key)).toBe('mine');
+    await lock.release();
+    expect(await here.admins[0].get(here.key)).toBe('mine');
+  });
+
+  it('three of them restarted empty: the holder is told at the next renewal', async () => {
+    const lock = await here.instance({ ttlMs: 900 }).acquire('goods:300');
+    await here.lockedOn(5);
+    await Promise.all(here.servers.slice(0, 3).map((server) => server.restart()));
+    await eventually('it is lost', () => lock.signal.aborted);
+    await here.lockedOn(0);
+  });
+
+  it('a node that was cut off when the lock was released hears of it when it is back', async () => {
+    const way = await here.way(0);
+    const locks = here.instance({}, { nodes: [way.url, ...here.urls.slice(1)] });
+    const lock = await locks.acquire('goods:300', { ttlMs: 60_000 });
+    await here.lockedOn(5);
+    await way.refuseConnections();
+    way.reset();
+    await eventually('it is noticed', () => here.warnings.length > 0);
+    expect(await lock.release()).toBe(true);
+    await here.lockedOn(1);
+    await way.acceptConnections();
+    await here.lockedOn(0);
+  });
+
+  it('a release that too few remember is not known to have been in time, with what each has said', async () => {
+    const lock = await here.instance().acquire('goods:300');
+    await here.lockedOn(5);
+    await Promise.all([0, 1].map((i) => here.admins[i].del(here.key)));
+    await here.servers[2].kill();
+    const error = await errorOf(lock.release());
+    expect(error).toBeInstanceOf(LockUnavailableError);
+    expect((error.cause as Error).message).toMatch(/answers of which no 3 agree: 4 of 5 nodes have answered;/);
+    await here.servers[2].restart();
+    await here.lockedOn(0);
+  });
+
+  it('a hanging node is waited for once at most, and nothing piles up before it', async () => {
+    const [first] = here.servers;
+    const locks = here.instance({}, { nodeTimeoutMs: 50 });
+    await locks.using('goods:300', () => undefined);
+    first.pause();
+    await sleep(10);
+    for (let i = 0; i < 5; i++) await locks.using(`goods:${i}`, () => sleep(20));
+    first.resume();
+    const { key } = here;
+    await eventually('it answers', async () => (await here.admins[0].get(key)) === null);
+    await locks.using('goods:300', () => here.lockedOn(5));
+  });
+
+  it('tells who holds the lock, as long as a majority knows', async () => {
+    const locks = here.instance();
+    const lock = await locks.acquire('goods:300');
+    await here.lockedOn(5);
+    await Promise.all(here.servers.slice(0, 2).map((server) => server.kill()));
+    expect(await locks.inspect('goods:300')).toMatchObject({ isOwn: true, fencingToken: lock.fencingToken });
+    await lock.release();
+    expect(await locks.inspect('goods:300')).toBeNull();
+  });
+
+  it('20 instances contend: one at a time, with rising tokens', async () => {
+    const tokens: number[] = [];
+    let inside = 0;
+    const visit = async (locks: ReturnType<Masters['instance']>): Promise<void> => {
+      for (let i = 0; i < 3; i++) {
+        await locks.using('goods:300', async ({ fencingToken }) => {
+          inside += 1;
+          expect(inside).toBe(1);
+          tokens.push(fencingToken);
+          await sleep(1);
+          inside -= 1;
+        });
+      }
+    };
+    await Promise.all(Array.from({ length: 20 }, () => visit(here.instance())));
+    expect(tokens).toHaveLength(60);
+    expect(tokens).toEqual([...new Set(tokens)].toSorted((one, other) => one - other));
+  });
+});
+
+describe('a majority that refuses', () => {
+  it('for good is not asked again, and says what to change', async () => {
+    for (const admin of here.admins.slice(0, 3)) await admin.hset(here.key, 'stock', '5');
+    const error = await errorOf(here.instance().acquire('goods:300'));
+    expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
+    expect(error.message).toContain('another type');
+    for (const admin of here.admins.slice(3)) expect(await admin.exists(here.key)).toBe(0);
+  });
+
+  it('is none if it is a minority', async () => {
+    for (const admin of here.admins.slice(0, 2)) await admin.hset(here.key, 'stock', '5');
+    expect(await here.instance().using('goods:300', () => 'sold')).toBe('sold');
+  });
+});
+
+describe('a lock that others hold', () => {
+  it('is busy, not unavailable, and tells when enough masters are free at the latest', async () => {
+    // However long a busy machine's masters take to answer.
+    const bob = here.instance({ requestTimeoutMs: 10_000 }, { nodeTimeoutMs: 5_000 });
+    const lock = await here.instance().acquire('goods:300', { ttlMs: 10_000 });
+    await here.lockedOn(5);
+    await bob.using('other:1', () => undefined);
+    await Promise.all(here.servers.slice(0, 2).map((server) => server.kill()));
+    const error = await errorOf(bob.acquire('goods:300', { waitMs: 50 }));
+    expect(error).toBeInstanceOf(LockTimeoutError);
+    const { remainingMs = 0 } = error as LockTimeoutError;
+    expect(remainingMs).toBeGreaterThan(5_000);
+    expect(remainingMs).toBeLessThanOrEqual(10_000);
+    await lock.release();
+  });
+});

@@ -1,0 +1,67 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import { ClusterContention } from '../../support/cluster-contention.js';
+import type { ClusterMember } from '../../support/redis/index.js';
+import { eventually } from '../../support/redis-locks.js';
+
+const NAME = 'account-1';
+const CHANNEL = 'redisson_lock__channel:{account-1}';
+
+let here: ClusterContention;
+let master: ClusterMember;
+let replica: ClusterMember;
+
+beforeEach(async () => {
+  here = await ClusterContention.start();
+  master = await here.cluster.ownerOf(NAME);
+  replica = here.cluster.replicaOf(master);
+}, 60_000);
+afterEach(async () => {
+  if (master.server.pid !== undefined) master.server.resume();
+  await here.close();
+}, 60_000);
+
+const WAYS: Record<string, () => Promise<void>> = {
+  'gives its place up': async () => {
+    await replica.admin.cluster('FAILOVER');
+  },
+  'is killed': () => master.server.kill(),
+  'is stopped, with its connections': () => Promise.resolve(master.server.pause()),
+};
+
+async function listeners({ admin }: ClusterMember): Promise<number> {
+  const [, count] = (await admin.call('PUBSUB', 'SHARDNUMSUB', CHANNEL)) as [string, number];
+  return count;
+}
+
+describe('a lock of Redisson whose master', () => {
+  it.each(Object.keys(WAYS))('%s keeps owner and count at the replica, where its release is heard', async (way) => {
+    const [holder, waiter] = [1, 2].map(() =>
+      here.instance({ store: redisson(), key: (resource) => resource, ttlMs: 20_000, waitMs: 60_000 }),
+    );
+    const lock = await holder.acquire(NAME);
+    const fields = await master.admin.hgetall(NAME);
+    expect(Object.values(fields)).toEqual(['1']);
+    const granted = waiter.acquire(NAME);
+    await eventually('it listens', async () => (await listeners(master)) === 1);
+    expect(await master.admin.wait(1, 5_000)).toBe(1);
+    await WAYS[way]();
+    const takenOver = async () => (await here.cluster.ownerOf(NAME).catch(() => undefined)) === replica;
+    await eventually('the replica has taken over', takenOver, 60_000);
+    await eventually('it listens there', async () => (await listeners(replica)) === 1, 20_000);
+    const renewed = (): Promise<boolean> =>
+      lock.extend().then(
+        () => true,
+        () => false,
+      );
+    await eventually('it is renewed there', renewed, 20_000);
+    lock.assertHeld();
+    expect(await replica.admin.hgetall(NAME)).toEqual(fields);
+    expect(await lock.release()).toBe(true);
+    const releasedAt = performance.now();
+    await (await granted).release();
+    // By message: who waits asks again after 1.5 s at the earliest.
+    expect(performance.now() - releasedAt).toBeLessThan(1_000);
+    expect(await replica.admin.exists(NAME)).toBe(0);
+  });
+});

@@ -1,0 +1,383 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Lock, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import { ClusterContention } from '../../support/cluster-contention.js';
+import type { ClusterMember } from '../../support/redis/index.js';
+import { redissonCommands } from '../../support/redisson-commands.js';
+import { eventually } from '../../support/redis-locks.js';
+
+const NAME = 'account-1';
+
+/** Spread over all nodes; one with braces of its own. */
+const NAMES = [...Array.from({ length: 8 }, (_, i) => `account-${i}`), '{accounts}:1'];
+
+/** Whoever waits asks by itself after 1.5 s at the earliest. */
+const BY_MESSAGE_MS = 1_000;
+
+/** As Redisson names it. */
+function channelOf(name: string): string {
+  return name.includes('{') ? `redisson_lock__channel:${name}` : `redisson_lock__channel:{${name}}`;
+}
+
+/** What these tests do with a cluster, of Redis 7 or as of one before. */
+class Accounts {
+  private constructor(
+    readonly here: ClusterContention,
+    private readonly sharded: boolean,
+  ) {}
+
+  static async start(sharded: boolean, args: readonly string[] = []): Promise<Accounts> {
+    return new Accounts(await ClusterContention.start({ replicas: false, args }), sharded);
+  }
+
+  instance(options: RedisLockModuleOptions = {}): LockService {
+    return this.here.instance({ store: redisson(), key: (resource) => resource, ...options });
+  }
+
+  /** How many listen for the name's lock at that node. */
+  async listeners({ admin }: ClusterMember, name: string): Promise<number> {
+    const kind = this.sharded ? 'SHARDNUMSUB' : 'NUMSUB';
+    const [, count] = (await admin.call('PUBSUB', kind, channelOf(name))) as [string, number];
+    return count;
+  }
+
+  /** Begins to wait; answers when a release would be heard, and nobody asks any more. */
+  async wait(locks: LockService, name = NAME) {
+    const owner = await this.here.cluster.ownerOf(name);
+    const before = await this.listeners(owner, name);
+    const granted = locks.acquire(name);
+    granted.catch(() => undefined);
+    await eventually('somebody listens', async () => (await this.listeners(owner, name)) === before + 1);
+    await this.quiet();
+    return { granted };
+  }
+
+  /** Lets two wait for locks on one node; whoever goes leaves the other's subscription alone. */
+  async waitForTwo(): Promise<void> {
+    const names = ['{accounts}:1', '{accounts}:2'];
+    const locks = this.instance();
+    for (const name of names) await this.holdAsRedisson(name);
+    const owner = await this.here.cluster.ownerOf(names[0]);
+    const leaving = new AbortController();
+    const left = locks.acquire(names[0], { signal: leaving.signal }).catch(() => 'left');
+    const { granted: stays } = await this.wait(locks, names[1]);
+    const listening = () => Promise.all(names.map((name) => this.listeners(owner, name)));
+    await eventually('both listen', async () => (await listening()).join() === '1,1');
+    leaving.abort();
+    await left;
+    await eventually('one is left', async () => (await listening()).join() === '0,1');
+    await owner.admin.del(...names);
+    await (await stays).release();
+  }
+
+  /** Nobody asks for a lock, for a moment. */
+  async quiet(): Promise<void> {
+    for (let asked = -1; asked !== (await this.asked()); await sleep(250)) asked = await this.asked();
+  }
+
+  /** Asks that found a lock held, renewals and releases, at all nodes. */
+  async asked(): Promise<number> {
+    const infos = await Promise.all(this.here.cluster.masters.map(({ admin }) => admin.info('commandstats')));
+    return infos.reduce((sum, info) => sum + Number(/cmdstat_hexists:calls=(\d+)/.exec(info)?.[1] ?? 0), 0);
+  }
+
+  /** Holds the lock as a thread of Redisson does. */
+  async holdAsRedisson(name = NAME): Promise<ClusterMember> {
+    const owner = await this.here.cluster.ownerOf(name);
+    await owner.admin.hincrby(name, '0f0e0d0c-0b0a-4908-8706-050403020100:41', 1);
+    await owner.admin.pexpire(name, 30_000);
+    return owner;
+  }
+
+  /** What is told of the lock, as Redisson hears it: at the node that has the name's slot, unless another is given. */
+  async listenAsRedisson(name: string, at?: ClusterMember): Promise<readonly string[]> {
+    const { admin } = at ?? (await this.here.cluster.ownerOf(name));
+    const client = admin.duplicate();
+    this.closing.push(() => client.disconnect());
+    const heard: string[] = [];
+    client.on(this.sharded ? 'smessage' : 'message', (_: string, message: string) => heard.push(message));
+    if (this.sharded) await client.ssubscribe(channelOf(name));
+    else await client.subscribe(channelOf(name));
+    return heard;
+  }
+
+  async clear(): Promise<void> {
+    for (const close of this.closing.splice(0)) close();
+    await this.here.clear();
+  }
+
+  private readonly closing: (() => void)[] = [];
+}
+
+/** Gives the lock back; answers who gets it, having waited no longer than a message takes. */
+async function handedOver(lock: Lock, granted: Promise<Lock>): Promise<Lock> {
+  const from = performance.now();
+  expect(await lock.release()).toBe(true);
+  const next = await granted;
+  expect(performance.now() - from).toBeLessThan(BY_MESSAGE_MS);
+  return next;
+}
+
+describe('locks of Redisson in a cluster', () => {
+  let accounts: Accounts;
+  let here: ClusterContention;
+
+  beforeAll(async () => {
+    accounts = await Accounts.start(true);
+    here = accounts.here;
+  }, 30_000);
+  afterEach(() => accounts.clear());
+  afterAll(() => here.close());
+
+  it('are on all nodes, are renewed there, and are hashes of one owner each', async () => {
+    const [locks, other] = [accounts.instance(), accounts.instance()];
+    const held = await Promise.all(NAMES.map((name) => locks.acquire(name, { ttlMs: 1_000 })));
+    const owners = await Promise.all(NAMES.map((name) => here.cluster.ownerOf(name)));
+    expect(new Set(owners).size).toBe(3);
+    await sleep(1_500);
+    for (const [i, name] of NAMES.entries()) {
+      held[i].assertHeld();
+      expect(await owners[i].admin.hvals(name)).toEqual(['1']);
+      expect(await other.tryAcquire(name)).toBeNull();
+      expect(await other.inspect(name)).toMatchObject({ isOwn: false });
+    }
+    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
+    expect(await here.leftovers()).toEqual([]);
+    expect(here.warnings).toEqual([]);
+  });
+
+  it('count their tokens where Redisson does', async () => {
+    const locks = accounts.instance({ store: redisson({ fencing: true }) });
+    for (const name of NAMES) {
+      const { admin } = await here.cluster.ownerOf(name);
+      const tokenKey = channelOf(name).replace('_lock__channel', '_lock_token');
+      await admin.set(tokenKey, 41);
+      await locks.using(name, (lock) => expect(lock.fencingToken).toBe(42));
+      expect(await admin.get(tokenKey)).toBe('42');
+    }
+  });
+
+  it('are told of on sharded channels alone when they end', async () => {
+    const locks = accounts.instance();
+    for (const name of NAMES) {
+      const sharded = await accounts.listenAsRedisson(name);
+      const { admin } = await here.cluster.ownerOf(name);
+      const before = await admin.info('commandstats');
+      await locks.using(name, () => undefined);
+      await eventually('it is told', () => sharded.length === 1);
+      expect(sharded).toEqual(['0']);
+      const plain = /cmdstat_publish:\S+/;
+      expect(plain.exec(await admin.info('commandstats'))?.[0]).toBe(plain.exec(before)?.[0]);
+    }
+  });
+
+  it.each(['0', '1'])(
+    'wake who waits for them by the message %s, and are not asked for until then',
+    async (message) => {
+      for (const name of NAMES.slice(-3)) {
+        const { admin } = await accounts.holdAsRedisson(name);
+        const { granted } = await accounts.wait(accounts.instance(), name);
+        const asked = await accounts.asked();
+        await sleep(300);
+        expect(await accounts.asked()).toBe(asked);
+        await admin.del(name);
+        const freedAt = performance.now();
+        await admin.spublish(channelOf(name), message);
+        const lock = await granted;
+        expect(performance.now() - freedAt).toBeLessThan(BY_MESSAGE_MS);
+        await lock.release();
+      }
+      expect(here.warnings).toEqual([]);
+    },
+  );
+
+  it('are handed over by message among instances of ours, on every node', async () => {
+    const both = [accounts.instance(), accounts.instance()];
+    for (const name of NAMES.slice(0, 5)) {
+      let lock = await both[0].acquire(name);
+      for (const waiter of both.toReversed()) {
+        const { granted } = await accounts.wait(waiter, name);
+        lock = await handedOver(lock, granted);
+      }
+      await lock.release();
+    }
+    expect(await here.leftovers()).toEqual([]);
+    expect(here.warnings).toEqual([]);
+  });
+
+  it('are listened for one by one', () => accounts.waitForTwo());
+
+  it('leave neither a subscription nor a connection behind', async () => {
+    const name = 'nestjs-redis-lock:hand-offs';
+    const lock = await accounts.instance().acquire(NAME);
+    const { granted } = await accounts.wait(accounts.instance());
+    expect(await here.connections(name)).toBe(1);
+    const next = await handedOver(lock, granted);
+    await eventually('nobody listens', async () => (await here.connections(name)) === 0);
+    const { granted: never } = await accounts.wait(accounts.instance());
+    await here.end();
+    await expect(never).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
+    await eventually('all are gone', async () => (await here.connections('nestjs-redis-lock[^ ]*')) === 0);
+    await next.release().catch(() => undefined);
+  });
+
+  it('need no other permissions than the documentation lists', async () => {
+    const { masters } = here.cluster;
+    for (const { admin } of masters) {
+      const keys = [`~${NAME}`, `~redisson_lock_token:*`, '&redisson_lock__channel:*'];
+      await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', ...keys, '+info', ...redissonCommands());
+      await admin.acl('LOG', 'RESET');
+    }
+    for (const store of [redisson(), redisson({ fencing: true })]) {
+      const [one, other] = [1, 2].map(() =>
+        accounts.instance({
+          store,
+          redis: { nodes: here.cluster.nodes, redisOptions: { username: 'guest', password: 'any' } },
+        }),
+      );
+      const lock = await one.acquire(NAME);
+      const { granted } = await accounts.wait(other);
+      await lock.extend();
+      expect(await one.inspect(NAME)).toMatchObject({ isOwn: true });
+      await (await handedOver(lock, granted)).release();
+      const owner = await here.cluster.ownerOf(NAME);
+      await eventually('nobody listens', async () => (await accounts.listeners(owner, NAME)) === 0);
+    }
+    const logs = await Promise.all(masters.map(({ admin }) => admin.acl('LOG', '100')));
+    const refused = (logs.flat() as readonly (readonly string[])[]).map((entry) => entry[entry.indexOf('object') + 1]);
+    // Besides what ioredis says of itself.
+    expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
+    expect(here.warnings).toEqual([]);
+    for (const { admin } of masters) await admin.acl('DELUSER', 'guest');
+  });
+
+  it.each([{ keyPrefix: 'app:' }, { redisOptions: { keyPrefix: 'app:' } }])(
+    'have the prefix of a client %p in their names, there too',
+    async (options) => {
+      const [locks, other] = [1, 2].map(() => accounts.instance({ redis: here.client(options) }));
+      const lock = await locks.acquire(NAME);
+      expect(await here.leftovers()).toEqual(['app:account-1']);
+      const owner = await here.cluster.ownerOf('app:account-1');
+      const granted = other.acquire(NAME);
+      await eventually('it listens', async () => (await accounts.listeners(owner, 'app:account-1')) === 1);
+      await accounts.quiet();
+      await (await handedOver(lock, granted)).release();
+      const store = redisson({ fencing: true });
+      expect(() => accounts.instance({ redis: here.client(options), store })).toThrow(/keyPrefix/);
+    },
+  );
+
+  describe('whose slot moves', () => {
+    let from: ClusterMember;
+    let to: ClusterMember;
+
+    beforeAll(async () => {
+      from = await here.cluster.ownerOf(NAME);
+      to = await here.cluster.otherThan(NAME);
+    });
+    afterEach(async () => {
+      if ((await here.cluster.ownerOf(NAME)) === to) await here.cluster.migrate(NAME, from);
+    });
+
+    it('keep owner and count, and are given back there', async () => {
+      const lock = await accounts.instance().acquire(NAME);
+      const fields = await from.admin.hgetall(NAME);
+      await here.cluster.migrate(NAME, to);
+      await lock.extend();
+      expect(await to.admin.hgetall(NAME)).toEqual(fields);
+      expect(Object.values(fields)).toEqual(['1']);
+      expect(await lock.release()).toBe(true);
+      expect(await here.leftovers()).toEqual([]);
+    });
+
+    it('are listened for where they are then, and told of there', async () => {
+      const lock = await accounts.instance().acquire(NAME);
+      const { granted } = await accounts.wait(accounts.instance());
+      await here.cluster.migrate(NAME, to);
+      await eventually('it listens there', async () => (await accounts.listeners(to, NAME)) === 1, BY_MESSAGE_MS);
+      await accounts.quiet();
+      await (await handedOver(lock, granted)).release();
+      expect(here.warnings).toEqual([]);
+    });
+
+    it('are listened for there at once, although the client knows of no move', async () => {
+      const client = here.client();
+      await client.ping();
+      // Its table stays as it was.
+      client.refreshSlotsCache = (done) => done?.();
+      const lock = await accounts.instance().acquire(NAME);
+      const { granted } = await accounts.wait(accounts.instance({ redis: client }));
+      await here.cluster.migrate(NAME, to);
+      await eventually('it listens there', async () => (await accounts.listeners(to, NAME)) === 1, BY_MESSAGE_MS);
+      await accounts.quiet();
+      await (await handedOver(lock, granted)).release();
+      expect(here.warnings).toEqual([]);
+    });
+
+    it('and move back are listened for where they were', async () => {
+      const lock = await accounts.instance().acquire(NAME);
+      const { granted } = await accounts.wait(accounts.instance());
+      await here.cluster.migrate(NAME, to);
+      await here.cluster.migrate(NAME, from);
+      await eventually('it listens again', async () => (await accounts.listeners(from, NAME)) === 1);
+      await accounts.quiet();
+      await (await handedOver(lock, granted)).release();
+    });
+
+    it('without their message are got by asking now and then', async () => {
+      const lock = await accounts.instance().acquire(NAME);
+      const { granted } = await accounts.wait(accounts.instance());
+      const { moveKeys, finish } = await here.cluster.migration(NAME, to);
+      await moveKeys();
+      // Told where nobody may listen yet.
+      expect(await lock.release()).toBe(true);
+      const releasedAt = performance.now();
+      await (await granted).release();
+      expect(performance.now() - releasedAt).toBeLessThan(5_000);
+      await finish();
+      expect(here.warnings).toEqual([]);
+    });
+  });
+});
+
+describe('locks of Redisson in a cluster before Redis 7', () => {
+  let accounts: Accounts;
+  let here: ClusterContention;
+
+  beforeAll(async () => {
+    const unknown = ['SPUBLISH', 'SSUBSCRIBE', 'SUNSUBSCRIBE'].flatMap((name) => ['--rename-command', name, '']);
+    accounts = await Accounts.start(false, unknown);
+    here = accounts.here;
+  }, 30_000);
+  afterEach(() => accounts.clear());
+  afterAll(() => here.close());
+
+  it('are told of on plain channels, which are heard at every node', async () => {
+    const locks = accounts.instance();
+    const heard = await Promise.all(here.cluster.masters.map((member) => accounts.listenAsRedisson(NAME, member)));
+    await locks.using(NAME, () => undefined);
+    await eventually('all are told', () => heard.every(({ length }) => length === 1));
+    expect(heard).toEqual([['0'], ['0'], ['0']]);
+    expect(here.warnings).toEqual([]);
+  });
+
+  it('are listened for one by one', () => accounts.waitForTwo());
+
+  it('wake who waits for them, wherever they are told of', async () => {
+    const { admin } = await accounts.holdAsRedisson();
+    const { granted } = await accounts.wait(accounts.instance());
+    await admin.del(NAME);
+    const freedAt = performance.now();
+    await (await here.cluster.otherThan(NAME)).admin.publish(channelOf(NAME), '0');
+    const lock = await granted;
+    expect(performance.now() - freedAt).toBeLessThan(BY_MESSAGE_MS);
+    const again = (await accounts.wait(accounts.instance())).granted;
+    await (await handedOver(lock, again)).release();
+    await eventually(
+      'nobody listens',
+      async () => (await accounts.listeners(await here.cluster.ownerOf(NAME), NAME)) === 0,
+    );
+    expect(here.warnings).toEqual([]);
+  });
+});

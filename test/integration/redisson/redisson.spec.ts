@@ -1,0 +1,540 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { LockConfigError, type LockService, type RedisLockModuleOptions, token } from 'nestjs-redis-lock';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import { RedisProxy } from '../../support/proxy.js';
+import { startRedis, type RedisServer } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { redissonCommands } from '../../support/redisson-commands.js';
+import { RequestLog } from '../../support/request-log.js';
+import { twoWays } from '../../support/two-ways.js';
+
+const NAME = 'account-1';
+const CHANNEL = 'redisson_lock__channel:{account-1}';
+const FIELD = /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}:\d+$/;
+
+let server: RedisServer;
+let admin: Redis;
+let running: RedisLocks;
+const clients: Redis[] = [];
+const proxies: RedisProxy[] = [];
+
+beforeAll(async () => {
+  server = await startRedis({ local: true });
+  admin = new Redis(server.url);
+});
+beforeEach(() => {
+  running = new RedisLocks();
+});
+afterEach(async () => {
+  await running.close();
+  for (const client of clients.splice(0)) client.disconnect();
+  await Promise.all(proxies.splice(0).map((proxy) => proxy.close()));
+  await admin.flushall();
+  await admin.acl('DELUSER', 'guest');
+});
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+
+function instance(options: RedisLockModuleOptions = {}): LockService {
+  return running.start({
+    redis: server.url,
+    store: redisson(),
+    key: (resource) => resource,
+    waitMs: 30_000,
+    ...options,
+  });
+}
+
+async function way(): Promise<{ proxy: RedisProxy; log: RequestLog }> {
+  const proxy = await RedisProxy.start(server.url);
+  proxies.push(proxy);
+  return { proxy, log: new RequestLog(proxy) };
+}
+
+/** What is told on a channel. */
+async function listenTo(channel: string): Promise<readonly string[]> {
+  const client = new Redis(server.url);
+  clients.push(client);
+  const heard: string[] = [];
+  client.on('message', (_, message) => heard.push(message));
+  await client.subscribe(channel);
+  return heard;
+}
+
+async function listeners(channel = CHANNEL): Promise<number> {
+  return ((await admin.pubsub('NUMSUB', channel)) as [string, number])[1];
+}
+
+/** Holds the lock as a thread of Redisson does. */
+async function holdAsRedisson(name: string, leaseMs = 30_000): Promise<void> {
+  await admin.hincrby(name, '0f0e0d0c-0b0a-4908-8706-050403020100:41', 1);
+  await admin.pexpire(name, leaseMs);
+}
+
+async function releaseAsRedisson(name: string, channel: string): Promise<void> {
+  await admin.del(name);
+  await admin.publish(channel, '0');
+}
+
+/** Begins to wait; answers when a release would be heard. */
+async function wait(locks: LockService, name = NAME, channel = CHANNEL) {
+  const before = await listeners(channel);
+  const granted = locks.acquire(name);
+  granted.catch(() => undefined);
+  await eventually('somebody listens', async () => (await listeners(channel)) === before + 1);
+  return { granted };
+}
+
+/** Somebody listens, and has stopped asking; answers how often that was. */
+async function waiting(log: RequestLog): Promise<number> {
+  await eventually('it listens', async () => (await listeners()) > 0);
+  for (let asked = 0; ; await sleep(250)) {
+    if (asked === log.count('redissonAsk')) return asked;
+    asked = log.count('redissonAsk');
+  }
+}
+
+describe('what Redis sees of a lock', () => {
+  it("is Redisson's: a hash of the owner's count, and a TTL", async () => {
+    const lock = await instance().acquire(NAME);
+    expect(await admin.keys('*')).toEqual([NAME]);
+    const fields = await admin.hgetall(NAME);
+    expect(Object.keys(fields)).toEqual([expect.stringMatching(FIELD)]);
+    expect(Object.values(fields)).toEqual(['1']);
+    const ttl = await admin.pttl(NAME);
+    expect(ttl).toBeGreaterThan(29_000);
+    expect(ttl).toBeLessThanOrEqual(30_000);
+    expect(await lock.release()).toBe(true);
+    expect(await admin.keys('*')).toEqual([]);
+  });
+
+  it('has a UUID for each instance, and a number for each ask', async () => {
+    const [one, other] = [instance(), instance()];
+    const fields: string[] = [];
+    const note = async () => void fields.push(...(await admin.hkeys(NAME)));
+    for (const locks of [one, one, other]) await locks.using(NAME, note);
+    const [first, second, third] = fields.map((field) => field.split(':'));
+    expect(first[0]).toBe(second[0]);
+    expect(third[0]).not.toBe(first[0]);
+    expect(Number(second[1])).toBeGreaterThan(Number(first[1]));
+  });
+
+  it('is a message on the channel when it ends, with and without braces in the name', async () => {
+    const locks = instance();
+    const plain = await listenTo(CHANNEL);
+    const braced = await listenTo('redisson_lock__channel:{accounts}:1');
+    await locks.using(NAME, () => undefined);
+    await locks.using('{accounts}:1', () => undefined);
+    await eventually('both are told', () => plain.length + braced.length === 2);
+    expect([plain, braced]).toEqual([['0'], ['0']]);
+  });
+
+  it('holds the real name also behind a keyPrefix', async () => {
+    const client = new Redis(server.url, { keyPrefix: 'app:' });
+    clients.push(client);
+    const heard = await listenTo('redisson_lock__channel:{app:account-1}');
+    const locks = instance({ redis: client });
+    await locks.using(NAME, async () => expect(await admin.keys('*')).toEqual(['app:account-1']));
+    await eventually('it is told', () => heard.length === 1);
+  });
+
+  it('keeps the count at 1, however deep it is nested and however often it is asked for', async () => {
+    const { proxy, log } = await way();
+    const locks = instance({ redis: proxy.url });
+    const lock = await locks.acquire(NAME);
+    await locks.using('other', () =>
+      locks.using('other', async () => expect(await admin.hvals('other')).toEqual(['1'])),
+    );
+    expect(log.count('redissonAsk')).toBe(2);
+    const [ask] = log.requestsOf('redissonAsk');
+    const again = async () => (await admin.call(ask[0], ...ask.slice(1, -1), inAMinute())) as unknown[];
+    expect((await again()).slice(0, 2)).toEqual([1, 0]);
+    await admin.pexpire(NAME, 1_000);
+    expect((await again()).slice(0, 2)).toEqual([1, 0]);
+    expect(await admin.hvals(NAME)).toEqual(['1']);
+    expect(await admin.pttl(NAME)).toBeGreaterThan(29_000);
+    await lock.release();
+    expect(await admin.exists(NAME)).toBe(0);
+  });
+
+  it('is renewed while it is held, and lost if somebody took it', async () => {
+    const lock = await instance({ ttlMs: 300 }).acquire(NAME);
+    await sleep(500);
+    expect(await admin.exists(NAME)).toBe(1);
+    await admin.del(NAME);
+    await holdAsRedisson(NAME);
+    await eventually('it is lost', () => lock.signal.aborted);
+    expect(await lock.release()).toBe(false);
+    expect(await admin.hkeys(NAME)).toEqual(['0f0e0d0c-0b0a-4908-8706-050403020100:41']);
+  });
+
+  it('tells who holds it: one of us, or a client of Redisson', async () => {
+    const [one, other] = [instance(), instance()];
+    const lock = await one.acquire(NAME);
+    expect(await one.inspect(NAME)).toMatchObject({ isOwn: true, fencingToken: undefined });
+    expect(await other.inspect(NAME)).toMatchObject({ isOwn: false });
+    await lock.release();
+    await holdAsRedisson(NAME);
+    expect(await one.inspect(NAME)).toMatchObject({ holder: '0f0e0d0c-0b0a-4908-8706-050403020100', isOwn: false });
+  });
+});
+
+/** A deadline as the script takes it, in µs. */
+function inAMinute(): string {
+  return String((Date.now() + 60_000) * 1_000);
+}
+
+describe('fencing', () => {
+  it.each([
+    [NAME, 'redisson_lock_token:{account-1}'],
+    ['{accounts}:1', 'redisson_lock_token:{accounts}:1'],
+  ])('counts the token of %s on with every grant, in %s', async (name, tokenKey) => {
+    const locks = instance({ store: redisson({ fencing: true }) });
+    await admin.set(tokenKey, 41);
+    const tokens: number[] = [];
+    const callers = [1, 2, 3].map(() => locks.using(name, (lock) => tokens.push(lock.fencingToken)));
+    await Promise.all(callers);
+    expect(tokens).toEqual([42, 43, 44]);
+    expect(await admin.get(tokenKey)).toBe('44');
+    expect(await admin.pttl(tokenKey)).toBe(-1);
+    await locks.using(name, async () => {
+      expect(await locks.inspect(name)).toMatchObject({ isOwn: true, fencingToken: 45 });
+    });
+  });
+
+  it('is refused at start for a client whose prefix keeps the token out of reach', () => {
+    const client = new Redis(server.url, { keyPrefix: 'app:' });
+    clients.push(client);
+    expect(() => instance({ redis: client, store: redisson({ fencing: true }) })).toThrow(/keyPrefix/);
+  });
+
+  it('is what the error for a missing token advises', async () => {
+    const lock = await instance().acquire(NAME);
+    expect(() => lock.fencingToken).toThrow(LockConfigError);
+    expect(() => lock.fencingToken).toThrow(/redisson\(\{ fencing: true \}\)/);
+  });
+
+  it('is the only option', () => {
+    expect(() => redisson({ fancing: true } as object)).toThrow('there is no option fancing');
+    expect(() => redisson({ fencing: 1 } as object)).toThrow('fencing is not a boolean');
+    for (const mistaken of [true, null, 'fencing']) {
+      expect(() => redisson(mistaken as never)).toThrow(/redisson: (?:true|null|fencing) is no object of options/);
+    }
+  });
+});
+
+describe('who waits', () => {
+  it.each(['0', '1'])('is woken by the message %s, and asks for nothing until then', async (message) => {
+    const { proxy, log } = await way();
+    await holdAsRedisson(NAME);
+    const { granted } = await wait(instance({ redis: proxy.url }));
+    await sleep(100);
+    log.clear();
+    await sleep(500);
+    expect(log.count('redissonAsk')).toBe(0);
+    await admin.del(NAME);
+    const freedAt = performance.now();
+    await admin.publish(CHANNEL, message);
+    await granted;
+    expect(performance.now() - freedAt).toBeLessThan(200);
+    expect(log.count('redissonAsk')).toBe(1);
+  });
+
+  it('is woken where the name has braces, and behind a keyPrefix', async () => {
+    const client = new Redis(server.url, { keyPrefix: 'app:' });
+    clients.push(client);
+    for (const [locks, name] of [
+      [instance(), '{accounts}:1'],
+      [instance({ redis: client }), 'app:account-1'],
+    ] as const) {
+      const channel = name.includes('{') ? `redisson_lock__channel:${name}` : `redisson_lock__channel:{${name}}`;
+      await holdAsRedisson(name);
+      const { granted } = await wait(locks, name.replace('app:', ''), channel);
+      await sleep(50);
+      const freedAt = performance.now();
+      await releaseAsRedisson(name, channel);
+      await granted;
+      expect(performance.now() - freedAt).toBeLessThan(200);
+    }
+  });
+
+  it('hears of a release that came between the answer to its ask and the news of that', async () => {
+    const { proxy } = await way();
+    const client = twoWays(proxy.url, server.url);
+    clients.push(client);
+    await holdAsRedisson(NAME);
+    const { granted } = await wait(instance({ redis: client, requestTimeoutMs: 5_000 }));
+    await sleep(50);
+    // Not once, but until asking again by itself would have become slow.
+    for (let round = 1; round <= 7; round += 1) {
+      proxy.hold('replies');
+      const asked = await asks();
+      await admin.publish(CHANNEL, '0');
+      await eventually('it is refused', async () => (await asks()) > asked);
+      if (round < 7) await admin.publish(CHANNEL, '0');
+      else await releaseAsRedisson(NAME, CHANNEL);
+      await sleep(250);
+      proxy.resume('replies');
+    }
+    const answeredAt = performance.now();
+    await granted;
+    expect(performance.now() - answeredAt).toBeLessThan(90);
+  });
+
+  it('does not ask for one who has left, although a message came beside the answer', async () => {
+    const { proxy, log } = await way();
+    const client = twoWays(proxy.url, server.url);
+    clients.push(client);
+    await holdAsRedisson(NAME);
+    const locks = instance({ redis: client });
+    const leaving = new AbortController();
+    const refused = locks.acquire(NAME, { signal: leaving.signal }).catch(() => 'left');
+    const before = await waiting(log);
+    proxy.hold('replies');
+    const asked = await asks();
+    await admin.publish(CHANNEL, '0');
+    await eventually('it is refused', async () => (await asks()) > asked);
+    await releaseAsRedisson(NAME, CHANNEL);
+    await sleep(50);
+    leaving.abort();
+    expect(await refused).toBe('left');
+    await eventually('its release is sent', () => log.count('redissonRelease') > 0);
+    proxy.resume('replies');
+    await sleep(100);
+    expect(log.count('redissonAsk')).toBe(before + 1);
+  });
+
+  it('gets the lock behind a release that its client never answers', async () => {
+    const { proxy } = await way();
+    const client = new Redis(proxy.url, { autoResendUnfulfilledCommands: false });
+    clients.push(client);
+    client.on('error', () => undefined);
+    const locks = instance({ redis: client, requestTimeoutMs: 300 });
+    const lock = await locks.acquire(NAME);
+    proxy.drop('replies');
+    const released = lock.release();
+    await eventually('it is released', async () => (await admin.exists(NAME)) === 0);
+    proxy.reset();
+    proxy.resume('replies');
+    await expect(released).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    await (await locks.acquire(NAME, { waitMs: 5_000 })).release();
+  });
+
+  it('opens the connection it listens on anew when that has gone dumb', async () => {
+    const { proxy } = await way();
+    const client = twoWays(server.url, proxy.url);
+    clients.push(client);
+    await holdAsRedisson(NAME);
+    const { granted } = await wait(instance({ redis: client, requestTimeoutMs: 200 }));
+    const before = await subscriberId();
+    proxy.drop('replies');
+    await eventually('it is cut', async () => (await subscriberId()) !== before);
+    proxy.resume('replies');
+    await eventually('it listens again', async () => (await listeners()) === 1);
+    await sleep(100);
+    await releaseAsRedisson(NAME, CHANNEL);
+    const freedAt = performance.now();
+    await granted;
+    expect(performance.now() - freedAt).toBeLessThan(200);
+  });
+
+  it('gets the lock although the message was lost, by asking now and then', async () => {
+    await holdAsRedisson(NAME);
+    const { granted } = await wait(instance());
+    await sleep(100);
+    await admin.del(NAME);
+    const freedAt = performance.now();
+    await granted;
+    expect(performance.now() - freedAt).toBeLessThan(3_200);
+  });
+
+  it('gets the lock when a lease is over that nobody ends', async () => {
+    await holdAsRedisson(NAME, 500);
+    const asked = performance.now();
+    await instance().acquire(NAME);
+    expect(performance.now() - asked).toBeLessThan(700);
+  });
+
+  it('misses nothing while the connection it listens on is down', async () => {
+    const { proxy } = await way();
+    await holdAsRedisson(NAME);
+    const client = twoWays(server.url, proxy.url);
+    clients.push(client);
+    const { granted } = await wait(instance({ redis: client }));
+    await sleep(500);
+    proxy.reset();
+    await releaseAsRedisson(NAME, CHANNEL);
+    const freedAt = performance.now();
+    await granted;
+    expect(performance.now() - freedAt).toBeLessThan(1_000);
+  });
+
+  it('asks now and then where nobody may listen, and says so once', async () => {
+    const { proxy } = await way();
+    proxy.refuseCommands(['SUBSCRIBE'], 'NOPERM this user has no permissions to access one of the channels');
+    await holdAsRedisson(NAME);
+    const granted = instance({ redis: proxy.url }).acquire(NAME);
+    await sleep(300);
+    await admin.del(NAME);
+    await granted;
+    expect(running.warnings).toEqual([expect.stringContaining('releases are not told')]);
+  });
+
+  it('listens again when it may, and its connection is a new one', async () => {
+    await guest('&redisson_lock__channel:{nestjs-redis-lock:*', '+@all');
+    await holdAsRedisson(NAME);
+    const granted = instance({ redis: asGuest() }).acquire(NAME);
+    await eventually('it may not listen', () => running.warnings.length === 1);
+    await admin.acl('SETUSER', 'guest', 'resetchannels', '&redisson_lock__channel:*');
+    await admin.client('KILL', 'TYPE', 'PUBSUB');
+    await eventually('it listens', async () => (await listeners()) === 1);
+    await releaseAsRedisson(NAME, CHANNEL);
+    await granted;
+  });
+
+  it('leaves no subscription behind: neither when it has the lock nor when it gives up', async () => {
+    await holdAsRedisson(NAME);
+    const locks = instance();
+    const { granted } = await wait(locks);
+    await releaseAsRedisson(NAME, CHANNEL);
+    const lock = await granted;
+    await eventually('nobody listens', async () => (await listeners()) === 0, 5_000);
+    await expect(instance({ waitMs: 300 }).acquire(NAME)).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    await eventually('nobody listens', async () => (await listeners()) === 0, 5_000);
+    await lock.release();
+  });
+
+  it('costs no subscription if it tries but once', async () => {
+    await holdAsRedisson(NAME);
+    const { proxy } = await way();
+    expect(await instance({ redis: proxy.url }).tryAcquire(NAME)).toBeNull();
+    await sleep(100);
+    expect(proxy.connectionCount).toBe(1);
+  });
+
+  it('leaves nothing after the close', async () => {
+    const before = await connections();
+    await holdAsRedisson(NAME);
+    const { granted } = await wait(instance());
+    await running.close();
+    await expect(granted).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
+    await eventually('all connections are closed', async () => (await connections()) === before);
+    expect(await admin.pubsub('CHANNELS', '*')).toEqual([]);
+  });
+
+  it('gets its turn beside an instance whose callers never cease', async () => {
+    const stop = new AbortController();
+    const [busy, other] = [instance(), instance()];
+    const caller = async (): Promise<void> => {
+      while (!stop.signal.aborted) await busy.using(NAME, () => sleep(1));
+    };
+    const callers = [caller(), caller(), caller()];
+    await sleep(50);
+    let turns = 0;
+    const end = performance.now() + 2_000;
+    while (performance.now() < end) await other.using(NAME, () => (turns += 1));
+    stop.abort();
+    await Promise.all(callers);
+    expect(turns).toBeGreaterThan(10);
+  });
+});
+
+/** How many asks found the lock held, or releases their own. */
+async function asks(): Promise<number> {
+  return Number(/cmdstat_hexists:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? 0);
+}
+
+/** The connection that is subscribed, if there is one. */
+async function subscriberId(): Promise<string | undefined> {
+  return /^id=(\d+) .* sub=[1-9]/m.exec((await admin.client('LIST')) as string)?.[1];
+}
+
+async function connections(): Promise<number> {
+  return ((await admin.client('LIST')) as string).trim().split('\n').length;
+}
+
+/** Makes the user `guest`, with these rights. */
+async function guest(...rules: string[]): Promise<void> {
+  await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...rules);
+}
+
+function asGuest(): string {
+  return server.url.replace('redis://', 'redis://guest:any@');
+}
+
+describe('a user with an ACL', () => {
+  const listed = redissonCommands();
+
+  it('may do all with what the documentation lists', async () => {
+    expect(listed).toContain('+hexists');
+    await guest('resetkeys', `~${NAME}`, `~redisson_lock_token:*`, '&redisson_lock__channel:*', '+info', ...listed);
+    await admin.acl('LOG', 'RESET');
+    for (const store of [redisson(), redisson({ fencing: true })]) {
+      const [one, other] = [1, 2].map(() => instance({ redis: asGuest(), store, ttlMs: 300 }));
+      const lock = await one.acquire(NAME, { minHoldMs: 100 });
+      const { granted } = await wait(other);
+      await sleep(200);
+      expect(await one.inspect(NAME)).toMatchObject({ isOwn: true });
+      await lock.release();
+      await (await granted).release();
+      await eventually('nobody listens', async () => (await listeners()) === 0);
+    }
+    const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];
+    const refused = log.map((entry) => entry[entry.indexOf('object') + 1]);
+    // Besides what ioredis says of itself.
+    expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
+    expect(running.warnings).toEqual([]);
+  });
+
+  it('is told where to read what it lacks', async () => {
+    await guest('&redisson_lock__channel:*', '+@all', '-time');
+    await expect(instance({ redis: asGuest(), waitMs: 500 }).acquire(NAME)).rejects.toThrow(/docs\/algorithms\.md/);
+  });
+});
+
+describe('beside another store', () => {
+  it('locks in one application, each with its own', async () => {
+    const [shared, own] = [instance(), instance({ store: token() })];
+    await shared.using('java:1', () => own.using('node:1', async () => expect(await admin.dbsize()).toBe(3)));
+  });
+
+  it('a key of another kind is an error, not a wait', async () => {
+    await admin.set(NAME, 'text');
+    await expect(instance().acquire(NAME)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+  });
+
+  it('a lock that cannot be told of is freed nevertheless', async () => {
+    await guest('resetchannels', '+@all');
+    const lock = await instance({ redis: asGuest() }).acquire(NAME);
+    expect(await lock.release()).toBe(true);
+    expect(await admin.exists(NAME)).toBe(0);
+    expect(running.warnings).toEqual([expect.stringContaining('releases are not told')]);
+  });
+});
+
+describe('a minimum hold', () => {
+  it('keeps the lock closed for those who wait for longer', async () => {
+    const { proxy, log } = await way();
+    const lock = await instance().acquire(NAME, { minHoldMs: 1_500 });
+    const grantedAt = performance.now();
+    const { granted } = await wait(instance({ redis: proxy.url }));
+    await waiting(log);
+    await lock.release();
+    expect(await admin.pttl(NAME)).toBeLessThanOrEqual(1_500);
+    await granted;
+    expect(performance.now() - grantedAt).toBeGreaterThan(1_400);
+  });
+
+  it('is told to all who wait, and to a thread of Java that was refused and does not wait yet', async () => {
+    const heard = await listenTo(CHANNEL);
+    const lock = await instance().acquire(NAME, { minHoldMs: 20_000 });
+    await lock.release();
+    await eventually('it is told', () => heard.length === 2);
+    expect(heard).toEqual(['1', '0']);
+    expect(await admin.pttl(NAME)).toBeGreaterThan(10_000);
+  });
+});

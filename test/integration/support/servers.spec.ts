@@ -1,0 +1,263 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { steeredClock } from '../../support/clock-ahead.js';
+import { RedisProxy } from '../../support/proxy.js';
+import { GuardedProcess } from '../../support/redis/guardian.js';
+import { RedisNotFoundError, resolveRedis, startRedis, type RedisServer } from '../../support/redis/index.js';
+import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
+
+const once1 = { maxRetriesPerRequest: 0, retryStrategy: () => null, protocol: 2 } as const;
+
+function open(url: string): Redis {
+  return new Redis(url, once1).on('error', () => undefined);
+}
+
+/** `disconnect` of a client that has ended would leave ioredis' timer of 2 s behind. */
+function shut(client: Redis): void {
+  if (client.status !== 'end') client.disconnect();
+}
+
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+};
+
+async function until(condition: () => boolean, ms = 5_000): Promise<void> {
+  for (const end = performance.now() + ms; !condition(); await sleep(10)) {
+    if (performance.now() > end) throw new Error(`not within ${ms} ms: ${condition.toString()}`);
+  }
+}
+
+describe('the resolver', () => {
+  it('never takes another server where the named one does not answer', async () => {
+    const env = { ...process.env, REDIS_URL: 'redis://127.0.0.1:1' };
+    await expect(resolveRedis({ env })).rejects.toThrow(/REDIS_URL: .*ECONNREFUSED[\s\S]*apt-get install redis-server/);
+    await expect(resolveRedis({ local: true, env: { ...process.env, REDIS_SERVER_BIN: '/none' } })).rejects.toThrow(
+      /REDIS_SERVER_BIN: .*ENOENT/,
+    );
+  });
+
+  it('uses the server that REDIS_URL names, and neither stops nor kills it', async () => {
+    const server = await startRedis({ env: { REDIS_URL: testRedisUrl() } });
+    expect(server.description).toContain('REDIS_URL');
+    await expect(server.kill()).rejects.toThrow('local: true');
+    await server.stop();
+    const client = open(testRedisUrl());
+    await expect(client.ping()).resolves.toBe('PONG');
+    shut(client);
+  });
+
+  it('tells everything it tried', async () => {
+    const env = { DOCKER_HOST: 'tcp://127.0.0.1:1', PATH: '', XDG_CACHE_HOME: '/dev/null', HOME: '/dev/null' };
+    const error: Error = await resolveRedis({ env: { ...env, REDIS_SERVER_BIN: '/none' } }).then(
+      () => new Error('found one'),
+      (reason) => reason,
+    );
+    expect(error).toBeInstanceOf(RedisNotFoundError);
+    expect(error.message).toMatch(/Docker: no engine answers \(127\.0\.0\.1:1: [\s\S]*REDIS_SERVER_BIN: /);
+  });
+});
+
+describe('a local server', () => {
+  let server: RedisServer;
+  beforeAll(async () => void (server = await startRedis({ local: true })));
+  afterAll(() => server.stop());
+
+  it('stops answering while paused, and goes on after that', async () => {
+    const client = open(server.url);
+    await client.ping();
+    server.pause();
+    const answer = client.ping();
+    await expect(Promise.race([answer, sleep(100, 'silence')])).resolves.toBe('silence');
+    server.resume();
+    await expect(answer).resolves.toBe('PONG');
+    shut(client);
+  });
+
+  it('comes back empty on the same port after a kill', async () => {
+    const { port } = server;
+    const before = open(server.url);
+    await before.set('a', '1');
+    await server.kill();
+    await expect(before.ping()).rejects.toThrow(/closed|ECONN/i);
+    await server.restart();
+    expect(server.port).toBe(port);
+    const after = open(server.url);
+    await expect(after.exists('a')).resolves.toBe(0);
+    shut(after);
+  });
+
+  it('is never a stranger that answers on its port', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'redis-impostor-'));
+    const binary = join(folder, 'redis-server');
+    // It never listens, and is there long enough for somebody else to answer.
+    await writeFile(binary, '#!/bin/sh\n[ "$1" = --version ] && echo v=7.0.0 && exit\nexec sleep 0.3\n', {
+      mode: 0o755,
+    });
+    const env = { ...process.env, REDIS_SERVER_BIN: binary };
+    await expect(startRedis({ local: true, env, port: server.port })).rejects.toThrow(/ended at once/);
+    await rm(folder, { recursive: true });
+  });
+
+  it('dies with a runner that is killed by SIGKILL', async () => {
+    // The guardian is what must notice; the runner here is any process that holds its pipe and is killed.
+    const script = `
+      const { spawn } = require('node:child_process');
+      const [guardian, command, ...args] = JSON.parse(process.argv[1]);
+      const child = spawn(process.execPath, ['-e', guardian, '--', command, ...args],
+        { detached: true, stdio: ['pipe', 'inherit', 'inherit'] });
+      setInterval(() => child.pid, 1000);`;
+    const command = ['/bin/sh', '-c', 'echo $$; exec sleep 60'];
+    const runner = spawn(process.execPath, ['-e', script, JSON.stringify([GuardedProcess.script, ...command])]);
+    const [first] = await once(runner.stdout, 'data');
+    const pid = Number(String(first).trim());
+    expect(isAlive(pid)).toBe(true);
+    runner.kill('SIGKILL');
+    await until(() => !isAlive(pid));
+  });
+});
+
+describe('a steered clock', () => {
+  it('is set while its server runs, forward and back, and keys expire by it', async () => {
+    const clock = await steeredClock();
+    const server = await startRedis({ local: true, env: { ...process.env, ...clock.env } });
+    const client = open(server.url);
+    const aheadS = async (): Promise<number> => Math.round((await client.time())[0] - Date.now() / 1_000);
+    expect(Math.abs(await aheadS())).toBeLessThan(60);
+    await client.set('a', '1', 'PX', 60_000);
+    clock.set(120);
+    expect(await aheadS()).toBeGreaterThan(60);
+    await expect(client.exists('a')).resolves.toBe(0);
+    clock.set(-120);
+    expect(await aheadS()).toBeLessThan(-60);
+    shut(client);
+    await server.stop();
+  });
+});
+
+describe('the proxy', () => {
+  let proxy: RedisProxy;
+  let client: Redis;
+  let key: string;
+  beforeEach(async () => {
+    key = uniquePrefix();
+    proxy = await RedisProxy.start(testRedisUrl());
+    client = open(proxy.url);
+    await client.ping();
+  });
+  afterEach(async () => {
+    shut(client);
+    await proxy.close();
+  });
+
+  const silence = (answer: Promise<unknown>) =>
+    expect(Promise.race([answer, sleep(60, 'silence')])).resolves.toBe('silence');
+
+  it.each(['requests', 'replies'] as const)('holds and resumes %s', async (direction) => {
+    proxy.hold(direction);
+    const answers = Promise.all([client.incr(key), client.incr(key)]);
+    await silence(answers);
+    const direct = open(testRedisUrl());
+    await expect(direct.get(key)).resolves.toBe(direction === 'requests' ? null : '2');
+    proxy.resume(direction);
+    await expect(answers).resolves.toEqual([1, 2]);
+    await direct.del(key);
+    shut(direct);
+  });
+
+  it('drops replies, so that only Redis knows what was done', async () => {
+    proxy.drop('replies');
+    const answer = client.set(key, '1', 'PX', 1_000).catch((error: Error) => error);
+    await silence(answer);
+    proxy.reset();
+    await expect(answer).resolves.toBeInstanceOf(Error);
+    const direct = open(testRedisUrl());
+    await expect(direct.get(key)).resolves.toBe('1');
+    shut(direct);
+  });
+
+  it('delays one direction', async () => {
+    proxy.delay('requests', 80);
+    const start = performance.now();
+    await client.ping();
+    expect(performance.now() - start).toBeGreaterThan(75);
+  });
+
+  it('refuses new connections and keeps the old', async () => {
+    await proxy.refuseConnections();
+    const socket = connect(proxy.port, '127.0.0.1');
+    const [error] = await once(socket, 'error');
+    expect(error.code).toBe('ECONNREFUSED');
+    await expect(client.ping()).resolves.toBe('PONG');
+    await proxy.acceptConnections();
+    const late = open(proxy.url);
+    await expect(late.ping()).resolves.toBe('PONG');
+    shut(late);
+  });
+
+  it('leads to another server, and cuts off who is connected to the one before; not if it leads there already', async () => {
+    const other = await startRedis({ local: true });
+    const direct = open(other.url);
+    await direct.set(key, 'there');
+    proxy.leadTo(testRedisUrl());
+    await expect(client.get(key)).resolves.toBeNull();
+    proxy.leadTo(other.url);
+    await until(() => client.status === 'end');
+    const led = open(proxy.url);
+    await expect(led.get(key)).resolves.toBe('there');
+    for (const one of [led, direct]) shut(one);
+    await other.stop();
+  });
+
+  it('closes one half of a connection', async () => {
+    const socket = connect({ port: proxy.port, host: '127.0.0.1', allowHalfOpen: true });
+    await once(socket, 'connect');
+    await until(() => proxy.connectionCount === 2);
+    socket.resume();
+    const ended = once(socket, 'end');
+    proxy.halfClose('client');
+    await ended;
+    expect(socket.writable).toBe(true);
+    socket.destroy();
+  });
+
+  it('answers refused commands with the error chosen, in their place in a pipeline', async () => {
+    proxy.refuseCommands(['EVALSHA', 'script'], "-ERR unknown command 'EVALSHA'");
+    const results = await client.pipeline().incr(key).evalsha('0'.repeat(40), 0).del(key).exec();
+    expect(results?.map(([error, value]) => error?.message ?? value)).toEqual([
+      1,
+      expect.stringContaining("ERR unknown command 'EVALSHA'"),
+      1,
+    ]);
+    await expect(client.script('LOAD', 'return 1')).rejects.toThrow('ERR unknown command');
+  });
+
+  it('reads requests that arrive in pieces', async () => {
+    const socket = connect(proxy.port, '127.0.0.1');
+    for (const piece of ['*2\r\n$4\r\nEC', 'HO\r\n$2\r\nh', 'i\r\n*1\r\n$4\r\nPI', 'NG\r\n']) {
+      socket.write(piece);
+      await sleep(10);
+    }
+    let reply = '';
+    socket.on('data', (chunk: Buffer) => (reply += chunk.toString()));
+    await until(() => reply === '$2\r\nhi\r\n+PONG\r\n');
+    socket.destroy();
+  });
+
+  it('shows each chunk to the observer', async () => {
+    const seen: string[] = [];
+    proxy.observer = (direction, chunk) => seen.push(`${direction} ${chunk.toString().split('\r\n').at(-2)}`);
+    await client.echo('hello');
+    expect(seen).toEqual(['requests hello', 'replies hello']);
+  });
+});

@@ -1,0 +1,211 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import {
+  LockClosedError,
+  LockConfigError,
+  LockLostError,
+  LockTimeoutError,
+  LockUnavailableError,
+} from 'nestjs-redis-lock';
+import { timestamp } from 'nestjs-redis-lock/timestamp';
+import { RedisProxy } from '../../support/proxy.js';
+import { startRedis } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { testRedisUrl } from '../../support/shared-redis.js';
+
+let running: RedisLocks;
+let redis: Redis;
+
+beforeEach(() => {
+  running = new RedisLocks();
+  redis = new Redis(testRedisUrl());
+});
+afterEach(async () => {
+  await running.close();
+  await redis.quit();
+});
+
+describe.each([true, false])('a lock service on timestamps, scripts: %s', (scripts) => {
+  const keyOf = (resource: string): string => `${running.prefix}${resource}_lock`;
+  const start = (unit: 's' | 'ms', ttlMs: number, more: object = {}) =>
+    running.start({ redis: testRedisUrl(), store: timestamp({ unit, scripts }), ttlMs, key: keyOf, ...more });
+
+  it('renews for as long as the hold lasts, under the very key', async () => {
+    const locks = start('ms', 900);
+    const others = start('ms', 900);
+    const lock = await locks.acquire('account:1');
+    expect(lock.key).toBe(`${running.prefix}account:1_lock`);
+    await sleep(2_000);
+    lock.assertHeld();
+    expect(await others.tryAcquire('account:1')).toBeNull();
+    expect(await locks.inspect('account:1')).toMatchObject({ isOwn: true, fencingToken: undefined });
+    const seen = await others.inspect('account:1');
+    expect(seen).toMatchObject({ isOwn: false, holder: await redis.get(lock.key) });
+    expect(await lock.release()).toBe(true);
+    expect(await redis.exists(lock.key)).toBe(0);
+  });
+
+  it('has no fencing tokens, and says so by its name', async () => {
+    const lock = await start('s', 2_000).acquire('account:1');
+    expect(() => lock.fencingToken).toThrow(LockConfigError);
+    expect(() => lock.fencingToken).toThrow('gives no fencing tokens');
+    await lock.release();
+  });
+
+  it('notices that another has the key, and leaves it to that one', async () => {
+    const lock = await start('ms', 300).acquire('account:1');
+    const theirs = String(Date.now() + 60_000);
+    await redis.set(lock.key, theirs);
+    await eventually('it is lost', () => lock.signal.aborted);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+    expect(await lock.release()).toBe(false);
+    expect(await redis.get(lock.key)).toBe(theirs);
+    await redis.del(lock.key);
+  });
+
+  it('keeps to its retry count, and waits for an expiry', async () => {
+    const key = keyOf('account:1');
+    await redis.set(key, Math.floor(Date.now() / 1000) + 60);
+    const store = timestamp({ scripts, retryCount: 2, retryDelayMs: 20 });
+    const few = running.start({ redis: testRedisUrl(), store, ttlMs: 1_000, key: keyOf });
+    const from = performance.now();
+    await expect(few.acquire('account:1')).rejects.toThrow(LockTimeoutError);
+    expect(performance.now() - from).toBeLessThan(500);
+    await redis.set(key, Math.floor(Date.now() / 1000));
+    const lock = await start('s', 1_000).acquire('account:1');
+    expect(performance.now() - from).toBeLessThan(3_000);
+    await lock.release();
+  });
+
+  it('holds for minHoldMs, whoever asks', async () => {
+    const locks = start('ms', 5_000);
+    await locks.using('job', { minHoldMs: 200 }, () => undefined);
+    expect(await locks.tryAcquire('job')).toBeNull();
+    expect(await redis.exists(keyOf('job'))).toBe(1);
+    await eventually('it is free', async () => (await redis.exists(keyOf('job'))) === 0, 1_000);
+  });
+
+  it('lets one caller in at a time', async () => {
+    const locks = start('ms', 1_000);
+    let inside = 0;
+    let most = 0;
+    const work = async (): Promise<void> => {
+      inside += 1;
+      most = Math.max(most, inside);
+      await sleep(1);
+      inside -= 1;
+    };
+    await Promise.all(Array.from({ length: 30 }, () => locks.using('account:1', work)));
+    expect(most).toBe(1);
+  });
+
+  it('gives back what an answer that came too late had granted', async () => {
+    const proxy = await RedisProxy.start(testRedisUrl());
+    const store = timestamp({ unit: 'ms', scripts });
+    const locks = running.start({ redis: proxy.url, store, ttlMs: 60_000, key: keyOf, requestTimeoutMs: 150 });
+    await locks.using('account:1', () => undefined);
+    proxy.hold('replies');
+    await expect(locks.acquire('account:2', { waitMs: 100 })).rejects.toThrow(LockUnavailableError);
+    await eventually('it stands in Redis', async () => (await redis.exists(keyOf('account:2'))) === 1);
+    proxy.resume('replies');
+    await eventually('it is given back', async () => (await redis.exists(keyOf('account:2'))) === 0);
+    await proxy.close();
+  });
+
+  it('goes on after the connection was lost, also with the key prefix of a client', async () => {
+    const proxy = await RedisProxy.start(testRedisUrl());
+    const client = new Redis(proxy.url, { keyPrefix: 'app:', maxRetriesPerRequest: null, stringNumbers: true });
+    client.on('error', () => undefined);
+    const locks = running.start({ redis: client, store: timestamp({ unit: 'ms', scripts }), ttlMs: 5_000, key: keyOf });
+    const lock = await locks.acquire('account:1');
+    expect(await redis.exists(`app:${lock.key}`)).toBe(1);
+    proxy.reset();
+    expect(await locks.using('account:2', () => 'done')).toBe('done');
+    await eventually('it is released', async () => {
+      await lock.release().catch(() => undefined);
+      return (await redis.exists(`app:${lock.key}`)) === 0;
+    });
+    await client.quit();
+    await proxy.close();
+  });
+});
+
+it('plain commands do without scripts and TIME', async () => {
+  const proxy = await RedisProxy.start(testRedisUrl());
+  proxy.refuseCommands(['EVALSHA', 'EVAL', 'SCRIPT', 'TIME'], "ERR unknown command 'EVAL'");
+  const locks = running.start({ redis: proxy.url, store: timestamp({ scripts: false }), ttlMs: 1_000 });
+  const lock = await locks.acquire('account:1');
+  await lock.extend(2_000);
+  expect(await lock.release()).toBe(true);
+  expect(running.warnings).toEqual([]);
+  await proxy.close();
+});
+
+it.each([
+  ['EVAL', { scripts: true }, 'this server has no scripts, which only timestamp({ scripts: false }) can do without'],
+  ['SETNX', { scripts: false }, 'Redis refused the command'],
+])('a server without %s is told of for what it is', async (command, options, why) => {
+  const proxy = await RedisProxy.start(testRedisUrl());
+  proxy.refuseCommands([command, `${command}SHA`], `ERR unknown command '${command}', with args beginning with: 'x'`);
+  const locks = running.start({ redis: proxy.url, store: timestamp(options), ttlMs: 1_000 });
+  const refused = expect.objectContaining({ permanent: true, message: expect.stringContaining(why) });
+  await expect(locks.acquire('account:1')).rejects.toEqual(refused);
+  await proxy.close();
+});
+
+it('an ask that is under way when the module closes leaves nothing behind', async () => {
+  const proxy = await RedisProxy.start(testRedisUrl());
+  const locks = running.start({ redis: proxy.url, store: timestamp(), ttlMs: 10_000 });
+  await locks.using('account:1', () => undefined);
+  proxy.delay('replies', 100);
+  const asked = locks.acquire('account:2').catch((error: unknown) => error);
+  await eventually('it stands in Redis', async () => (await redis.exists(running.keyOf('account', '2'))) === 1);
+  await running.close();
+  expect(await asked).toBeInstanceOf(LockClosedError);
+  expect(await redis.keys(`*${running.prefix}*`)).toEqual([]);
+  await proxy.close();
+});
+
+describe('the commands that the page of algorithms lists for a user with an ACL', () => {
+  const page = readFileSync(join(__dirname, '../../../docs/algorithms.md'), 'utf8');
+  const wants = /Where Redis users have ACLs, it needs ([\s\S]*?)\n\n/.exec(page)?.[1] ?? '';
+  const [forScripts, forPlain] = wants
+    .split('`scripts: false`')
+    .map((list) => [...list.matchAll(/`([A-Z]+)`/g)].map(([, command]) => command.toLowerCase()));
+
+  it.each([
+    { scripts: true, listed: forScripts, helpers: ['~{*_lock}|holder'] },
+    { scripts: false, listed: forPlain, helpers: [] },
+  ])('are enough for all of it, scripts: $scripts', async ({ scripts, listed, helpers }) => {
+    const server = await startRedis({ local: true });
+    const admin = new Redis(server.url);
+    const may = ['info', ...listed].map((command) => `+${command}`);
+    await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*_lock', ...helpers, ...may);
+    const locks = running.start({
+      redis: server.url.replace('redis://', 'redis://guest:any@'),
+      store: timestamp({ scripts, unit: 'ms' }),
+      ttlMs: 300,
+      key: (resource) => `${resource}_lock`,
+    });
+    const lock = await locks.acquire('account:1');
+    await sleep(400);
+    lock.assertHeld();
+    expect(await locks.tryAcquire('account:1')).toBeNull();
+    expect(await locks.inspect('account:1')).toMatchObject({ isOwn: true });
+    expect(await lock.release()).toBe(true);
+    await locks.using('account:1', { minHoldMs: 20 }, () => undefined);
+    await admin.set('account:2_lock', Date.now() - 1);
+    await locks.using('account:2', () => undefined);
+    await admin.set('account:3_lock', 'somebody');
+    expect(await locks.inspect('account:3')).toMatchObject({ holder: 'somebody' });
+    const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];
+    const refused = log.map((entry) => entry[entry.indexOf('object') + 1]);
+    // But for what ioredis says of itself.
+    expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
+    admin.disconnect();
+    await server.stop();
+  });
+});

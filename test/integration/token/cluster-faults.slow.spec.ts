@@ -1,0 +1,249 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  type Lock,
+  LockLostError,
+  LockReplicationError,
+  type LockService,
+  LockUnavailableError,
+} from 'nestjs-redis-lock';
+import { caughtUp } from '../../support/caught-up.js';
+import { ClusterContention } from '../../support/cluster-contention.js';
+import { type ClusterMember, clusterPort, RedisCluster } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+let here: ClusterContention;
+let master: ClusterMember;
+let replica: ClusterMember;
+
+beforeEach(async () => {
+  here = await ClusterContention.start();
+  master = await here.cluster.ownerOf(here.key);
+  replica = here.cluster.replicaOf(master);
+}, 60_000);
+afterEach(() => here.close(), 60_000);
+
+/** The replica is the slot's master, and all others know. */
+async function takenOver(): Promise<void> {
+  await eventually(
+    'the replica has taken over',
+    async () => (await here.cluster.ownerOf(here.key).catch(() => undefined)) === replica,
+    60_000,
+  );
+}
+
+/** What was written is on the replica, too. */
+function replicated(): Promise<void> {
+  return caughtUp(master.admin, 1, here.key);
+}
+
+const WAYS: Record<string, () => Promise<void>> = {
+  'that gives its place up': async () => {
+    await replica.admin.cluster('FAILOVER');
+  },
+  'that is killed': async () => {
+    await replicated();
+    await master.server.kill();
+  },
+  'that is stopped, with its connections': async () => {
+    await replicated();
+    master.server.pause();
+  },
+};
+
+describe.each(Object.keys(WAYS))('a master %s', (way) => {
+  afterEach(() => {
+    if (master.server.pid !== undefined) master.server.resume();
+  });
+
+  it('and whose replica takes over: the holder goes on, whoever waits is served, tokens rise', async () => {
+    const [locks, ...others] = [1, 2, 3].map(() => here.instance({ waitMs: 60_000 }));
+    const lock = await locks.acquire('goods:300', { ttlMs: 20_000 });
+    const waiting: Promise<Lock>[] = [];
+    for (const other of others) waiting.push((await here.enqueue(other)).granted);
+    await WAYS[way]();
+    await takenOver();
+    await eventually(
+      'the holder renews it there',
+      () =>
+        lock.extend().then(
+          () => true,
+          () => false,
+        ),
+      20_000,
+    );
+    lock.assertHeld();
+    await eventually('both listen there', async () => (await here.listening(replica)) === 2, 20_000);
+    await here.queueOf(2);
+    // Whoever does not know yet who has it now may have asked the one that is stopped.
+    expect(await others[0].inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken, isOwn: false });
+    const tokens = [lock.fencingToken];
+    const from = performance.now();
+    expect(await lock.release()).toBe(true);
+    // Either may be first: who has asked anew has lost its place.
+    const served = waiting.map(async (granted) => {
+      const next = await granted;
+      tokens.push(next.fencingToken);
+      await next.release();
+    });
+    await Promise.all(served);
+    expect(tokens).toEqual(tokens.toSorted((a, b) => a - b));
+    expect(new Set(tokens).size).toBe(3);
+    expect(performance.now() - from).toBeLessThan(5_000);
+    expect(await keysAt(replica)).toEqual([]);
+  }, 60_000);
+
+  it('and whose replica has lost the lock: the holder is told, and its token is below the next', async () => {
+    const [locks, other] = [1, 2].map(() => here.instance({ waitMs: 60_000 }));
+    const lock = await locks.acquire('goods:300', { ttlMs: 3_000 });
+    await WAYS[way]();
+    await takenOver();
+    await replica.admin.del(lock.key);
+    const next = await other.acquire('goods:300');
+    await eventually('it is told', () => lock.signal.aborted, 10_000);
+    expect(() => lock.assertHeld()).toThrow(LockLostError);
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    expect(await lock.release()).toBe(false);
+    expect(await next.release()).toBe(true);
+  }, 60_000);
+
+  it('costs nobody a lock on other nodes, and is told of once at most', async () => {
+    const locks = here.instance({ waitMs: 60_000 });
+    const elsewhere = here.cluster.masters.find((member) => member !== master) as ClusterMember;
+    const resource = `${await here.familyAt(elsewhere)}:1`;
+    await locks.using('goods:300', () => undefined);
+    // Longer than the takeover: a cluster that misses slots refuses the others, too (cluster-require-full-coverage).
+    const lock = await locks.acquire(resource, { ttlMs: 20_000 });
+    await WAYS[way]();
+    let lost = false;
+    lock.signal.addEventListener('abort', () => (lost = true));
+    const goods = locks.using('goods:300', () => 'done');
+    const other = here.instance();
+    await takenOver();
+    expect(await goods).toBe('done');
+    expect(lost).toBe(false);
+    await eventually('it is renewed', () =>
+      lock.extend().then(
+        () => true,
+        () => false,
+      ),
+    );
+    const granted = other.acquire(resource);
+    expect(await lock.release()).toBe(true);
+    await (await granted).release();
+    expect(here.warnings.filter((line) => line.includes('cannot be reached')).length).toBeLessThanOrEqual(1);
+  }, 60_000);
+});
+
+async function keysAt({ admin }: ClusterMember): Promise<readonly string[]> {
+  return (await admin.keys(`*${here.prefix}*`)).filter((key) => !key.endsWith('|fence'));
+}
+
+describe('contention over many hash tags', () => {
+  const families = Array.from({ length: 9 }, (_, i) => `family${i}`);
+
+  /** Adds one to a counter under the lock, and sees whether anybody else is inside. */
+  class Counters {
+    readonly counts = new Map<string, number>();
+    readonly inside = new Map<string, Lock>();
+    readonly tokens = new Map<string, number>();
+    overlaps = 0;
+    fallen = 0;
+
+    async add(lock: Lock): Promise<void> {
+      const { resource } = lock;
+      if (this.inside.has(resource)) this.overlaps += 1;
+      this.inside.set(resource, lock);
+      const before = this.counts.get(resource) ?? 0;
+      await sleep(1);
+      this.counts.set(resource, before + 1);
+      this.inside.delete(resource);
+      if (lock.fencingToken <= (this.tokens.get(resource) ?? 0)) this.fallen += 1;
+      this.tokens.set(resource, lock.fencingToken);
+    }
+  }
+
+  async function work(locks: LockService, counters: Counters, rounds: number): Promise<void> {
+    for (let round = 0; round < rounds; round++) {
+      const each = families.map((family) => locks.using(`${family}:1`, (lock) => counters.add(lock)));
+      await Promise.all(each);
+    }
+  }
+
+  it('while slots move to and fro, and masters give up their places: nobody overlaps, nothing is left behind', async () => {
+    const counters = new Counters();
+    const instances = [1, 2, 3, 4].map(() => here.instance({ waitMs: 120_000, maxLocalPasses: 2 }));
+    const working = Promise.all(instances.map((locks) => work(locks, counters, 60)));
+    working.catch(() => undefined);
+    const { cluster } = here;
+    const [first, second] = [0, 1].map((i) => `{${here.prefix}family${i}}:1`);
+    for (let moves = 0; moves < 6; moves++) {
+      for (const key of [first, second]) await cluster.migrate(key, await cluster.otherThan(key));
+      await sleep(100);
+    }
+    const [, , third] = cluster.masters;
+    await cluster.replicaOf(third).admin.cluster('FAILOVER');
+    await working;
+    expect([counters.overlaps, counters.fallen]).toEqual([0, 0]);
+    expect([...counters.counts.values()]).toEqual(families.map(() => 240));
+    await eventually('nothing is left', async () => {
+      const keys = await Promise.all(cluster.masters.map(keysAt));
+      return keys.flat().length === 0;
+    });
+  }, 60_000);
+});
+
+describe('a cluster that is not there when the application starts', () => {
+  it('makes locks unavailable, is told of once, and works when it is up', async () => {
+    const ports = await Promise.all([1, 2, 3].map(() => clusterPort()));
+    const running = new RedisLocks();
+    const locks = running.start({ redis: { nodes: ports }, requestTimeoutMs: 300 });
+    const error = await locks.acquire('goods:300', { waitMs: 0 }).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockUnavailableError);
+    await eventually('it is said', () => running.warnings.length > 0);
+    const waiting = locks.using('goods:300', { waitMs: 60_000 }, () => 'done');
+    await sleep(1_500);
+    expect(running.warnings).toEqual([expect.stringContaining('Redis cannot be reached')]);
+    const late = await RedisCluster.start({ replicas: false, ports });
+    try {
+      expect(await waiting).toBe('done');
+    } finally {
+      await running.close();
+      await late.close();
+    }
+  }, 60_000);
+});
+
+describe('replicas', () => {
+  it('a lock that only the lost master would know of is none, where replicas have to know of it; one that they know of goes on', async () => {
+    const replicas = { min: 1, timeoutMs: 200 };
+    const locks = here.instance({ replicas, ttlMs: 60_000, waitMs: 60_000 });
+    const held = await locks.acquire('goods:300');
+    replica.server.pause();
+    // Otherwise it would lie in its socket, and be read when it goes on.
+    await master.admin.call('CLIENT', 'KILL', 'TYPE', 'replica');
+    await expect(locks.tryAcquire('goods:301')).rejects.toBeInstanceOf(LockReplicationError);
+    await master.server.kill();
+    replica.server.resume();
+    await takenOver();
+    expect(await replica.admin.get(held.key)).toContain(` ${held.fencingToken}`);
+    const extension = (): Promise<unknown> => held.extend().catch((error: unknown) => error);
+    await eventually('it has no replica', async () => (await extension()) instanceof LockReplicationError, 20_000);
+    held.assertHeld();
+    // It comes back with nothing, and as nobody's.
+    await master.server.restart();
+    await master.admin.call('CLUSTER', 'MEET', '127.0.0.1', replica.server.port);
+    const id = await replica.admin.cluster('MYID');
+    await eventually('it is the replica now', () =>
+      master.admin.call('CLUSTER', 'REPLICATE', id).then(
+        () => true,
+        () => false,
+      ),
+    );
+    await eventually('it is renewed', async () => (await extension()) === undefined, 60_000);
+    expect(await held.release()).toBe(true);
+    await locks.using('goods:301', () => undefined);
+    // The connection to the node that left was closed with it.
+    expect(String(await master.admin.client('LIST'))).not.toContain('name=nestjs-redis-lock:replicas');
+  }, 120_000);
+});

@@ -1,0 +1,186 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { LockService } from 'nestjs-redis-lock';
+import { ClusterContention } from '../../support/cluster-contention.js';
+import { crossTasks } from '../../support/crossing.js';
+import type { ClusterMember } from '../../support/redis/index.js';
+import { eventually } from '../../support/redis-locks.js';
+
+let here: ClusterContention;
+
+beforeAll(async () => {
+  here = await ClusterContention.start({ replicas: false });
+}, 30_000);
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+/** Families that are spread over all nodes. */
+const FAMILIES = Array.from({ length: 12 }, (_, i) => `family${i}`);
+const GOODS = ['goods:300', 'goods:301', 'goods:302'];
+const NOTES = ['relation:1', 'relation:2'];
+
+/** Five families, two of each, over all nodes. */
+const TEN = FAMILIES.slice(0, 5).flatMap((family) => [`${family}:1`, `${family}:2`]);
+
+const ping = (): Promise<unknown> => here.cluster.masters[0].admin.ping();
+
+const nothingLeft = (): Promise<void> =>
+  eventually('nothing is left', async () => (await here.leftovers()).length === 0);
+
+/** Scripts that an instance runs meanwhile, at any node. */
+async function scriptsOf(locks: LockService, work: () => Promise<unknown>): Promise<number> {
+  let scripts = 0;
+  const monitors = await Promise.all(here.cluster.masters.map(({ admin }) => admin.monitor()));
+  const marks = monitors.map(
+    (monitor, i) =>
+      new Promise<void>((resolve) => {
+        monitor.on('monitor', (_at: string, words: string[]) => {
+          if (/^eval(sha)?$/i.test(words[0]) && words.some((word) => word.startsWith(locks.engine.instanceId)))
+            scripts += 1;
+          if (words[0].toLowerCase() === 'echo' && words[1] === `end ${i}`) resolve();
+        });
+      }),
+  );
+  await work();
+  await Promise.all(here.cluster.masters.map(({ admin }, i) => admin.echo(`end ${i}`)));
+  await Promise.all(marks);
+  for (const monitor of monitors) monitor.disconnect();
+  return scripts;
+}
+
+describe('several locks in a cluster', () => {
+  it('cost one request for each slot, wherever that is', async () => {
+    const locks = here.instance();
+    const all = FAMILIES.flatMap((family) => [`${family}:1`, `${family}:2`, `${family}:3`]);
+    await locks.using(all, () => undefined);
+    let held = await locks.acquire(all);
+    await held.release();
+    const scripts = await scriptsOf(locks, async () => {
+      held = await locks.acquire(all);
+    });
+    expect(scripts).toBe(FAMILIES.length);
+    const owners = await Promise.all(held.locks.map(({ key }) => here.cluster.ownerOf(key)));
+    expect(new Set(owners).size).toBe(3);
+    for (const family of FAMILIES)
+      expect(held.of(`${family}:1`).fencingToken).toBe(held.of(`${family}:3`).fencingToken);
+    const other = here.instance();
+    const tried = await Promise.all(all.map((resource) => other.tryAcquire(resource)));
+    expect(tried.every((lock) => lock === null)).toBe(true);
+    expect(await held.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('of which one is held at some node are not kept at the others', async () => {
+    const holder = await here.instance().acquire('family7:2');
+    const other = here.instance();
+    const all = FAMILIES.flatMap((family) => [`${family}:1`, `${family}:2`]);
+    expect(await other.tryAcquire(all)).toBeNull();
+    await eventually('they are free', async () => (await here.leftovers()).join() === holder.key);
+    const waiting = other.acquire(all);
+    await eventually('it waits', async () => (await here.leftovers()).includes(`${holder.key}|queue`));
+    await holder.release();
+    expect(await (await waiting).release()).toBe(true);
+    await nothingLeft();
+  });
+
+  it('all end that cross: 50 tasks, 10 resources over all nodes, 4 instances', async () => {
+    const owners = await Promise.all(TEN.map((one) => here.cluster.ownerOf(`{${here.prefix}${one.split(':')[0]}}`)));
+    expect(new Set(owners).size).toBe(3);
+    const instances = Array.from({ length: 4 }, () => here.instance({ requestTimeoutMs: 10_000 }));
+    const { faults, nested, refusals } = await crossTasks(instances, TEN, ping);
+    expect(faults).toEqual([]);
+    expect(nested + refusals.length).toBe(17 * 3);
+    expect(refusals.filter((code) => code !== 'LOCK_TIMEOUT')).toEqual([]);
+    expect(here.warnings).toEqual([]);
+    await nothingLeft();
+  }, 90_000);
+
+  it('may be shared, and may have a keyPrefix', async () => {
+    const [one, other] = [1, 2].map(() => here.instance({ redis: here.client({ keyPrefix: 'app:' }) }));
+    const shared = { mode: 'shared' } as const;
+    const readers = [await one.acquire(GOODS, shared), await other.acquire([...GOODS, ...NOTES], shared)];
+    expect(await one.tryAcquire(['goods:302', 'goods:303'])).toBeNull();
+    for (const reader of readers) expect(await reader.release()).toBe(true);
+    await other.using([...GOODS, ...NOTES], async () => {
+      expect((await here.leftovers()).every((key) => key.startsWith('app:'))).toBe(true);
+      expect(await one.tryAcquire(['goods:302', 'goods:303'])).toBeNull();
+    });
+    await nothingLeft();
+  });
+
+  it('may have keys without braces, which are slots of their own', async () => {
+    const key = (resource: string): string => `${here.prefix}${resource}`;
+    const [one, other] = [here.instance({ key }), here.instance({ key })];
+    await one.using(GOODS, { waitMs: 0 }, async () => {
+      expect((await here.leftovers()).toSorted()).toEqual(GOODS.map(key));
+      expect(await other.tryAcquire(GOODS.toReversed())).toBeNull();
+    });
+    await nothingLeft();
+  });
+});
+
+describe('several locks in a slot that moves', () => {
+  let to: ClusterMember;
+  let back: ClusterMember;
+
+  async function ends(): Promise<void> {
+    back = await here.cluster.ownerOf(here.key);
+    to = await here.cluster.otherThan(here.key);
+  }
+
+  it('are held and released where they have gone, and taken there', async () => {
+    await ends();
+    const [locks, other] = [here.instance(), here.instance()];
+    const held = await locks.acquire([...GOODS, ...NOTES], { ttlMs: 1_500 });
+    await here.cluster.migrate(here.key, to);
+    await sleep(2_000);
+    held.assertHeld();
+    expect(await other.tryAcquire(GOODS)).toBeNull();
+    expect(await held.release()).toBe(true);
+    const next = await other.acquire(GOODS, { waitMs: 0 });
+    expect(next.of('goods:301').fencingToken).toBeGreaterThan(held.of('goods:301').fencingToken);
+    await next.release();
+    await here.cluster.migrate(here.key, back);
+    await nothingLeft();
+  });
+
+  it('are not taken while keys are on their way, and by halves never', async () => {
+    await ends();
+    const locks = here.instance();
+    await locks.using(GOODS, () => undefined);
+    // The fence is here, the rest nowhere: neither node can tell.
+    const { finish, moveKeys } = await here.cluster.migration(here.key, to);
+    let settled = false;
+    const granted = locks.acquire(GOODS, { waitMs: 0 }).finally(() => (settled = true));
+    await sleep(200);
+    expect(settled).toBe(false);
+    expect(await here.leftovers()).toEqual([]);
+    await moveKeys();
+    await finish();
+    expect(await (await granted).release()).toBe(true);
+    expect(here.warnings).toEqual([]);
+    await here.cluster.migrate(here.key, back);
+  });
+
+  it('to and fro while many tasks cross: all end', async () => {
+    await ends();
+    const instances = Array.from({ length: 3 }, () => here.instance());
+    const resources = [...GOODS, ...NOTES, 'family1:1', 'family1:2', 'family2:1'];
+    let moves = 0;
+    let over = false;
+    const moving = (async () => {
+      for (const target of [to, back, to, back]) {
+        await here.cluster.migrate(here.key, target);
+        // Until then nodes may tell each other what was before.
+        await eventually('it is agreed on', async () => (await here.cluster.ownerOf(here.key)) === target);
+        await sleep(500);
+        if (!over) moves += 1;
+      }
+    })();
+    const work = crossTasks(instances, resources, () => sleep(20), { tasks: 30, turns: 3 });
+    const [{ faults }] = await Promise.all([work.finally(() => (over = true)), moving]);
+    expect(moves).toBeGreaterThan(0);
+    expect(faults).toEqual([]);
+    await nothingLeft();
+  }, 90_000);
+});

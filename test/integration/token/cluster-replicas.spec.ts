@@ -1,0 +1,141 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { type Lock, LockLostError, LockReplicationError, type LockService } from 'nestjs-redis-lock';
+import { ClusterContention } from '../../support/cluster-contention.js';
+import type { ClusterMember } from '../../support/redis/index.js';
+import { eventually } from '../../support/redis-locks.js';
+
+const REPLICAS = { min: 1, timeoutMs: 200 };
+const FAMILIES = ['goods', 'orders', 'stock', 'seats', 'rooms', 'trips'];
+
+let here: ClusterContention;
+let master: ClusterMember;
+let replica: ClusterMember;
+
+beforeAll(async () => {
+  here = await ClusterContention.start();
+}, 60_000);
+beforeEach(async () => {
+  master = await here.cluster.ownerOf(here.key);
+  replica = here.cluster.replicaOf(master);
+});
+afterEach(async () => {
+  for (const { server } of here.cluster.replicas) server.resume();
+  await here.clear();
+});
+afterAll(() => here.close(), 60_000);
+
+const instance = (options = {}): LockService => here.instance({ replicas: REPLICAS, ...options });
+
+/** What the replica of the lock's master has. */
+async function onReplica({ key }: Pick<Lock, 'key'>): Promise<string | null> {
+  const { admin } = here.cluster.replicaOf(await here.cluster.ownerOf(key));
+  await admin.readonly();
+  return admin.get(key);
+}
+
+const nothingLeft = (): Promise<void> =>
+  eventually('nothing is left locked', async () => (await master.admin.exists(here.key)) === 0);
+
+/** The connections that wait for replicas. */
+async function links(): Promise<number> {
+  const lists = await Promise.all(here.cluster.members.map(({ admin }) => admin.client('LIST')));
+  return lists.join().split('name=nestjs-redis-lock:replicas').length - 1;
+}
+
+async function elsewhere(): Promise<string> {
+  for (const family of FAMILIES) {
+    if ((await here.cluster.ownerOf(here.key.replace('goods', family))) !== master) return `${family}:300`;
+  }
+  throw new Error('all families are on one node');
+}
+
+const extended = (lock: Lock): Promise<boolean> =>
+  lock.extend().then(
+    () => true,
+    () => false,
+  );
+
+describe('replicas in a cluster', () => {
+  it('each grant and hand-off is known to the replica of the node that has the lock; connections are opened when needed', async () => {
+    // A client of one's own goes on after the module's end.
+    const [locks, other] = [instance(), instance({ redis: here.client() })];
+    expect(await links()).toBe(0);
+    const lock = await locks.acquire('goods:300');
+    expect(await links()).toBe(1);
+    expect((await onReplica(lock))?.endsWith(` ${lock.fencingToken}`)).toBe(true);
+    const { granted } = await here.enqueue(other);
+    expect(await lock.release()).toBe(true);
+    const next = await granted;
+    expect((await onReplica(next))?.endsWith(` ${next.fencingToken}`)).toBe(true);
+    expect(await next.release()).toBe(true);
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:300`)));
+    for (const one of held) expect((await onReplica(one))?.endsWith(` ${one.fencingToken}`)).toBe(true);
+    await Promise.all(held.map((one) => one.extend()));
+    await Promise.all(held.map((one) => one.release()));
+    expect(here.warnings).toEqual([]);
+    await here.end();
+    await eventually('all are closed', async () => (await links()) === 0);
+  });
+
+  it('where the replica does not know of it there is no lock, and nothing is left; other nodes give theirs', async () => {
+    const locks = instance();
+    await locks.using('goods:300', () => undefined);
+    replica.server.pause();
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({
+      code: 'LOCK_REPLICATION',
+      message: expect.stringContaining('0 of 1 (replicas.min) within 200 ms'),
+    });
+    await nothingLeft();
+    await locks.using(await elsewhere(), () => undefined);
+    expect(here.warnings).toEqual([expect.stringMatching(/^127\.0\.0\.1:\d+: Too few replicas/)]);
+    replica.server.resume();
+    await locks.using('goods:300', () => undefined);
+  });
+
+  it('several locks count when the replicas of all their nodes know of them, and none is kept if one does not', async () => {
+    const locks = instance();
+    const several = FAMILIES.flatMap((family) => [`${family}:300`, `${family}:301`]);
+    await locks.using(several, async (all) => {
+      for (const one of all.locks) expect((await onReplica(one))?.endsWith(` ${one.fencingToken}`)).toBe(true);
+    });
+    replica.server.pause();
+    await expect(locks.tryAcquire(several)).rejects.toBeInstanceOf(LockReplicationError);
+    await eventually('nothing is left', async () => (await here.leftovers()).length === 0);
+  });
+
+  it('a renewal that the replica does not know of is none', async () => {
+    const lock = await instance({ ttlMs: 900 }).acquire('goods:300');
+    replica.server.pause();
+    await expect(lock.extend()).rejects.toBeInstanceOf(LockReplicationError);
+    lock.assertHeld();
+    await eventually('it is lost', () => lock.signal.aborted);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+    await nothingLeft();
+  });
+
+  it('while a slot moves, and afterwards, its locks are waited for where they are', async () => {
+    const locks = instance({ ttlMs: 20_000 });
+    const lock = await locks.acquire('goods:300');
+    const to = await here.cluster.otherThan(here.key);
+    const { from, moveKeys, finish } = await here.cluster.migration(here.key, to);
+    await moveKeys();
+    // The node that has its key has not got the slot yet.
+    await lock.extend();
+    await finish();
+    await eventually('it is renewed there', () => extended(lock));
+    expect((await onReplica(lock))?.endsWith(` ${lock.fencingToken}`)).toBe(true);
+    expect(await lock.release()).toBe(true);
+    await here.cluster.migrate(here.key, from);
+    await locks.using('goods:300', () => undefined);
+  });
+
+  it('keys may have a prefix of the client’s', async () => {
+    for (const options of [{ keyPrefix: 'app:' }, { redisOptions: { keyPrefix: 'app:' } }]) {
+      const locks = instance({ redis: here.client(options) });
+      const lock = await locks.acquire('goods:300');
+      expect(await onReplica({ key: `app:${lock.key}` })).toContain(` ${lock.fencingToken}`);
+      await lock.extend();
+      await lock.release();
+    }
+  });
+});

@@ -1,0 +1,249 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Lock, LockService } from 'nestjs-redis-lock';
+import type { LockMode } from 'nestjs-redis-lock/store';
+import { caughtUp } from '../../support/caught-up.js';
+import { clocksAhead } from '../../support/clock-ahead.js';
+import { ClusterContention } from '../../support/cluster-contention.js';
+import type { ClusterMember } from '../../support/redis/index.js';
+import { eventually } from '../../support/redis-locks.js';
+
+/** Longer than a lease: who is not renewed is lost. */
+const LEASE_MS = 1_500;
+const PAST_LEASE_MS = 2_000;
+
+const READER = { mode: 'shared', ttlMs: LEASE_MS } as const;
+const PERMIT = { permits: 2, ttlMs: LEASE_MS } as const;
+const MODES = [
+  ['readers', READER, 'shared'],
+  ['permits', PERMIT, 2],
+] as const;
+
+let here: ClusterContention;
+
+/** Two who hold the lock together, each from an instance of its own. */
+function together(options: typeof READER | typeof PERMIT, ttlMs: number = LEASE_MS): Promise<Lock[]> {
+  return Promise.all([1, 2].map(() => here.instance().acquire('goods:300', { ...options, ttlMs })));
+}
+
+/** Begins to wait; answers when so many are in the key of those who share the lock and of those who wait. */
+async function waits(locks: LockService, options: object, places: number): Promise<{ granted: Promise<Lock> }> {
+  const granted = locks.acquire('goods:300', options);
+  granted.catch(() => undefined);
+  await here.queueOf(places);
+  return { granted };
+}
+
+/** Somebody gets the lock, and never gives it back. */
+async function dies(mode: LockMode): Promise<void> {
+  const { engine } = here.instance();
+  const dead = { keys: [here.key], owner: 'dead:1', mode, handoffMs: 500, tokens: 1, queue: false } as const;
+  const asked = { ...dead, leaseMs: LEASE_MS, expiresAt: engine.clock.now() + 1_000 };
+  expect((await engine.store.acquire(asked)).status).toBe('granted');
+}
+
+/** All of it is told by tokens: who came behind whom. */
+function expectBehind(next: Lock, before: readonly Lock[]): void {
+  expect(next.fencingToken).toBeGreaterThan(Math.max(...before.map(({ fencingToken }) => fencingToken)));
+}
+
+async function released(locks: readonly Lock[]): Promise<void> {
+  expect(await Promise.all(locks.map((lock) => lock.release()))).toEqual(locks.map(() => true));
+}
+
+describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
+  let back: ClusterMember;
+  let to: ClusterMember;
+
+  beforeAll(async () => {
+    here = await ClusterContention.start({ replicas: false });
+  }, 60_000);
+  beforeEach(async () => {
+    back = await here.cluster.ownerOf(here.key);
+    to = await here.cluster.otherThan(here.key);
+  });
+  afterEach(async () => {
+    if ((await here.cluster.ownerOf(here.key)) !== back) await here.cluster.migrate(here.key, back);
+    await here.clear();
+  });
+  afterAll(() => here.close(), 60_000);
+
+  it('go on holding, are renewed there, and keep those out that they kept out before', async () => {
+    const held = await together(options);
+    await here.cluster.migrate(here.key, to);
+    await sleep(PAST_LEASE_MS);
+    for (const lock of held) lock.assertHeld();
+    const other = here.instance();
+    expect(await other.tryAcquire('goods:300')).toBeNull();
+    const third = await other.tryAcquire('goods:300', options);
+    expect(third !== null).toBe(options === READER);
+    await third?.release();
+    expect(await other.inspect('goods:300')).toMatchObject({ others: [{}] });
+    await released(held);
+    const next = await other.acquire('goods:300');
+    expectBehind(next, held);
+    await next.release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('are waited for still, in the same order, and hand the lock on there', async () => {
+    const held = await together(options);
+    const writer = await waits(here.instance(), {}, 3);
+    const behind = await waits(here.instance(), options, 4);
+    await here.cluster.migrate(here.key, to);
+    await eventually('both listen there', async () => (await here.listening(to)) === 2);
+    await here.queueOf(4);
+    const since = performance.now();
+    await released(held);
+    const next = await writer.granted;
+    expectBehind(next, held);
+    expect(await here.instance().tryAcquire('goods:300', options)).toBeNull();
+    await next.release();
+    const last = await behind.granted;
+    // By message: who waits in the queue asks again after 1.5 s at the earliest.
+    expect(performance.now() - since).toBeLessThan(1_250);
+    expectBehind(last, [next]);
+    await last.release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('whose keys are there, but not the slot, are renewed and looked at by ASK; their release waits for the slot', async () => {
+    const held = await together(options);
+    const { granted } = await waits(here.instance(), {}, 3);
+    const { moveKeys, finish } = await here.cluster.migration(here.key, to);
+    await moveKeys();
+    await to.admin.script('FLUSH');
+    await sleep(PAST_LEASE_MS);
+    for (const lock of held) {
+      lock.assertHeld();
+      await lock.extend();
+    }
+    expect(await here.instance().inspect('goods:300')).toMatchObject({ others: [{}], waiting: [{}] });
+    // The key of who has it alone is nowhere: no node can tell of all (TRYAGAIN).
+    const answers = held.map((lock) => lock.release());
+    await sleep(200);
+    await finish();
+    expect(await Promise.all(answers)).toEqual([true, true]);
+    const next = await granted;
+    expectBehind(next, held);
+    await next.release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('ask in vain as long as their keys are on their way, and get the lock as soon as they are there', async () => {
+    const locks = here.instance();
+    await locks.using('goods:300', options, () => undefined);
+    // The fence is here, the rest nowhere: neither node can tell.
+    const { moveKeys, finish } = await here.cluster.migration(here.key, to);
+    let settled = 0;
+    const asked = [1, 2].map(() => locks.acquire('goods:300', { ...options, waitMs: 0 }).finally(() => (settled += 1)));
+    await sleep(200);
+    expect(settled).toBe(0);
+    await moveKeys();
+    await finish();
+    await released(await Promise.all(asked));
+    expect(here.warnings).toEqual([]);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('for longer than a request may take: releases that failed are repeated', async () => {
+    // Only their releases end them in time.
+    const held = await together(options, 60_000);
+    const { granted } = await waits(here.instance(), {}, 3);
+    const { moveKeys, finish } = await here.cluster.migration(here.key, to);
+    await moveKeys();
+    const answers = held.map((lock) => lock.release().catch((error: Error) => error.name));
+    expect(await Promise.all(answers)).toEqual(['LockUnavailableError', 'LockUnavailableError']);
+    await finish();
+    await (await granted).release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe.each(MODES)('%s, when the master gives its place up', (_, options, __) => {
+  beforeEach(async () => {
+    here = await ClusterContention.start();
+  }, 60_000);
+  afterEach(() => here.close(), 60_000);
+
+  it('go on holding at the next one, are waited for there, and hand the lock on', async () => {
+    const from = await here.cluster.ownerOf(here.key);
+    const held = await together(options, 10_000);
+    const { granted } = await waits(here.instance({ waitMs: 60_000 }), {}, 3);
+    const replica = here.cluster.replicaOf(from);
+    await caughtUp(from.admin, 1, here.key);
+    await replica.admin.cluster('FAILOVER');
+    await eventually(
+      'the replica has taken over',
+      async () => (await here.cluster.ownerOf(here.key).catch(() => undefined)) === replica,
+      60_000,
+    );
+    for (const lock of held) {
+      await eventually('it is renewed there', () =>
+        lock.extend().then(
+          () => true,
+          () => false,
+        ),
+      );
+      lock.assertHeld();
+    }
+    await eventually('who waits listens there', async () => (await here.listening(replica)) === 1, 20_000);
+    await here.queueOf(3);
+    await held[0].release();
+    expect(await here.instance().tryAcquire('goods:300')).toBeNull();
+    await held[1].release();
+    const next = await granted;
+    expectBehind(next, held);
+    await next.release();
+    const left = await replica.admin.keys(`*${here.prefix}*`);
+    expect(left.filter((key) => !key.endsWith('|fence'))).toEqual([]);
+  });
+});
+
+describe.each(MODES)('%s, on nodes whose clocks are minutes apart, while the slot moves', (_, options, mode) => {
+  beforeAll(async () => {
+    const ahead = await clocksAhead();
+    const environments = [ahead(0), ahead(300), ahead(-300)];
+    here = await ClusterContention.start({ environments, replicas: false });
+  }, 60_000);
+  afterEach(() => here.clear());
+  afterAll(() => here.close(), 60_000);
+
+  const DIRECTIONS = [
+    ['ahead', 0, 1],
+    ['behind', 1, 2],
+  ] as const;
+
+  /** Moves the slot to that master, if it is not there. */
+  async function moveTo(place: number): Promise<void> {
+    const master = here.cluster.masters[place];
+    if ((await here.cluster.ownerOf(here.key)) !== master) await here.cluster.migrate(here.key, master);
+  }
+
+  it.each(DIRECTIONS)('go on holding where the clock is %s, and nobody is let in beside them', async (__, from, to) => {
+    await moveTo(from);
+    const held = await together(options);
+    const other = here.instance();
+    const letIn = async (): Promise<boolean> => (await other.tryAcquire('goods:300')) !== null;
+    await moveTo(to);
+    expect(await letIn()).toBe(false);
+    await sleep(PAST_LEASE_MS);
+    for (const lock of held) lock.assertHeld();
+    expect(await letIn()).toBe(false);
+    await released(held);
+    expect(await letIn()).toBe(true);
+  });
+
+  it.each(DIRECTIONS)(
+    'keep others out where the clock is %s until their lease is over, if they are dead',
+    async (__, from, to) => {
+      await moveTo(from);
+      await dies(mode);
+      await moveTo(to);
+      const since = performance.now();
+      await (await here.instance().acquire('goods:300', { waitMs: 4 * LEASE_MS })).release();
+      expect(performance.now() - since).toBeGreaterThan(LEASE_MS / 2);
+      expect(await here.leftovers()).toEqual([]);
+    },
+  );
+});

@@ -1,0 +1,632 @@
+import type { EventEmitter } from 'node:events';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { type ClusterOptions } from 'ioredis';
+import { type Lock, LockConfigError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { timestamp } from 'nestjs-redis-lock/timestamp';
+import { clocksAhead } from '../../support/clock-ahead.js';
+import { ClusterContention } from '../../support/cluster-contention.js';
+import { exitTimeOf } from '../../support/exit-time.js';
+import type { ClusterMember } from '../../support/redis/index.js';
+import { eventually } from '../../support/redis-locks.js';
+
+let here: ClusterContention;
+
+// The nodes' clocks are minutes apart, all through this file.
+beforeAll(async () => {
+  const ahead = await clocksAhead();
+  here = await ClusterContention.start({ environments: [ahead(0), ahead(300), ahead(-300)], replicas: false });
+}, 30_000);
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+/** Families that are spread over all nodes. */
+const FAMILIES = Array.from({ length: 12 }, (_, i) => `family${i}`);
+
+/** Lets each instance be told of the lock once, so that all listen. */
+async function bothHeard(both: readonly LockService[]): Promise<void> {
+  for (const [holder, waiter] of [both, both.toReversed()]) {
+    const lock = await holder.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    await lock.release();
+    await (await granted).release();
+  }
+}
+
+/** Gives the lock back; answers who gets it, having waited no longer than a message takes. */
+async function handedOver(lock: Lock, granted: Promise<Lock>): Promise<Lock> {
+  const from = performance.now();
+  expect(await lock.release()).toBe(true);
+  const next = await granted;
+  // By message: who waits in the queue asks again after 1.5 s at the earliest.
+  expect(performance.now() - from).toBeLessThan(1_000);
+  expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+  return next;
+}
+
+describe('locks in a cluster', () => {
+  it('are on all nodes, are renewed together, and rise their tokens wherever they are', async () => {
+    const [locks, other] = [here.instance(), here.instance()];
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
+    const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
+    expect(new Set(owners).size).toBe(3);
+    const tried = await Promise.all(held.map(({ resource }) => other.tryAcquire(resource)));
+    expect(tried.every((lock) => lock === null)).toBe(true);
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    for (const lock of held) lock.assertHeld();
+    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
+    for (const { resource, fencingToken } of held) {
+      const next = await other.acquire(resource);
+      expect(next.fencingToken).toBeGreaterThan(fencingToken);
+      await next.release();
+    }
+    expect(await here.leftovers()).toEqual([]);
+    expect(here.warnings).toEqual([]);
+  });
+
+  it('are asked for with a deadline by the clock of their node', async () => {
+    const locks = here.instance();
+    await Promise.all(FAMILIES.map((family) => locks.using(`${family}:1`, () => undefined)));
+    for (const { admin } of here.cluster.masters) {
+      const monitor = await admin.monitor();
+      const asks: { at: number; deadline: number }[] = [];
+      monitor.on('monitor', (at: string, [command, , , , , , owner, , deadline]: string[]) => {
+        if (command === 'evalsha' && owner?.startsWith(locks.engine.instanceId) && deadline?.length === 16)
+          asks.push({ at: Number(at), deadline: Number(deadline) / 1e6 });
+      });
+      for (const family of FAMILIES) await locks.using(`${family}:1`, () => undefined);
+      await eventually('some were seen', () => asks.length > 0);
+      monitor.disconnect();
+      for (const { at, deadline } of asks) {
+        // requestTimeoutMs, less what the request took.
+        expect(deadline - at).toBeGreaterThan(0);
+        expect(deadline - at).toBeLessThanOrEqual(1);
+      }
+    }
+  });
+
+  it('survive SCRIPT FLUSH on one node', async () => {
+    const locks = here.instance();
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
+    await here.cluster.masters[1].admin.script('FLUSH');
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    await here.cluster.masters[1].admin.script('FLUSH');
+    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
+    for (const family of FAMILIES) await locks.using(`${family}:1`, () => undefined);
+  });
+
+  it('are handed over by message, in the order of asking, on every node', async () => {
+    const [locks, ...others] = [1, 2, 3].map(() => here.instance());
+    for (const family of FAMILIES.slice(0, 6)) {
+      const resource = `${family}:1`;
+      let lock = await locks.acquire(resource);
+      const { admin } = await here.cluster.ownerOf(lock.key);
+      const waiting: Promise<Lock>[] = [];
+      for (const [i, other] of others.entries()) {
+        waiting.push(other.acquire(resource));
+        await eventually('it queues', async () => (await admin.zcard(`${lock.key}|queue`)) === i + 1);
+      }
+      for (const granted of waiting) lock = await handedOver(lock, granted);
+      await lock.release();
+    }
+    expect(await here.leftovers()).toEqual([]);
+    expect(here.warnings).toEqual([]);
+  });
+
+  it('without a queue are told from an unreachable store, whatever else is asked for on other nodes', async () => {
+    const [locks, other] = [here.instance(), here.instance()];
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
+    const tries = held.map(({ resource }) =>
+      other.acquire(resource, { waitMs: 50 }).catch((error: Error) => error.name),
+    );
+    expect(await Promise.all(tries)).toEqual(held.map(() => 'LockTimeoutError'));
+  });
+});
+
+/** Ends the connections of that name. */
+async function cut({ admin }: ClusterMember): Promise<void> {
+  const clients = (await admin.client('LIST')) as string;
+  const ids = [...clients.matchAll(/^id=(\d+) .* name=cut /gm)].map(([, id]) => id);
+  expect(ids).not.toHaveLength(0);
+  for (const id of ids) await admin.call('CLIENT', 'KILL', 'ID', id);
+}
+
+describe('a connection to a node that ends', () => {
+  it('costs nobody a lock, nor an error: requests go over the next one', async () => {
+    const client = here.client({ redisOptions: { connectionName: 'cut' } });
+    const locks = here.instance({ redis: client });
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
+    await Promise.all(here.cluster.masters.map(cut));
+    const again = FAMILIES.map((family) => locks.acquire(`${family}:2`, { waitMs: 0 }));
+    const more = await Promise.all(again);
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    for (const lock of held) lock.assertHeld();
+    const released = await Promise.all([...held, ...more].map((lock) => lock.release()));
+    expect(released).toEqual([...held, ...more].map(() => true));
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('a node that hangs', () => {
+  const renewal = ({ key, shared: { owner } }: Lock) =>
+    ({ keys: [key], owner, mode: 'exclusive', leaseMs: 60_000 }) as const;
+  const everywhere = (coverage: 'yes' | 'no') =>
+    Promise.all(
+      here.cluster.masters.map(({ admin }) => admin.config('SET', 'cluster-require-full-coverage', coverage)),
+    );
+  let hung: ClusterMember;
+  beforeEach(async () => {
+    await everywhere('no');
+    hung = await here.cluster.ownerOf(here.key);
+  });
+  afterEach(async () => {
+    hung.server.resume();
+    await everywhere('yes');
+    await eventually('all are up', async () => {
+      const states = await Promise.all(here.cluster.masters.map(({ admin }) => admin.cluster('INFO')));
+      return states.every((info) => info.includes('cluster_state:ok') && info.includes('cluster_slots_fail:0'));
+    });
+  });
+
+  it('costs no lock on another one, whose renewals do not wait for it', async () => {
+    // As long as the lease: who waited for its answer would have lost the lock.
+    const locks = here.instance({ requestTimeoutMs: 1_500 });
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
+    const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
+    const stay = owners.map((owner) => owner !== hung);
+    expect(new Set(stay).size).toBe(2);
+    hung.server.pause();
+    await eventually('those that it has are lost', () => held.every(({ signal }, i) => stay[i] || signal.aborted));
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(held.map(({ signal }) => !signal.aborted)).toEqual(stay);
+  });
+
+  it('is waited for no longer than a request may take: what is not renewed then is unknown', async () => {
+    const locks = here.instance({ requestTimeoutMs: 300 });
+    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
+    const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
+    hung.server.pause();
+    const replies = await locks.engine.store.extend(held.map(renewal));
+    expect(replies).toEqual(owners.map((owner) => (owner === hung ? 'unknown' : 'renewed')));
+  });
+
+  it('is waited for no longer by those whose requests were sent on to it, nor by those that went with them', async () => {
+    const locks = here.instance({ requestTimeoutMs: 300 });
+    const elsewhere = await here.cluster.otherThan(here.key);
+    const all = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
+    const owners = await Promise.all(all.map(({ key }) => here.cluster.ownerOf(key)));
+    const held = all.filter((_, i) => owners[i] === elsewhere);
+    await here.cluster.migrate(held[0].key, hung);
+    hung.server.pause();
+    const replies = await locks.engine.store.extend(held.map(renewal));
+    expect(replies).toEqual(held.map((_, i) => (i === 0 ? 'unknown' : 'renewed')));
+  });
+
+  it('is told of once in its outage, whatever the others answer', async () => {
+    const locks = here.instance({ requestTimeoutMs: 300 });
+    const elsewhere = await here.cluster.otherThan(here.key);
+    const other = await here.familyAt(elsewhere);
+    const told = () => here.warnings.filter((line) => line.includes('cannot be reached'));
+    for (let outage = 1; outage <= 2; outage++) {
+      await eventually(
+        'it answers',
+        () =>
+          locks.tryAcquire('goods:300').then(
+            (lock) => lock?.release() ?? false,
+            () => false,
+          ),
+        20_000,
+      );
+      hung.server.pause();
+      for (let i = 0; i < 3; i++) {
+        await expect(locks.acquire('goods:300', { waitMs: 400 })).rejects.toThrow(LockUnavailableError);
+        await locks.using(`${other}:1`, () => undefined);
+      }
+      expect(told()).toHaveLength(outage);
+      expect(told().at(-1)).toContain(`127.0.0.1:${hung.server.port}`);
+      hung.server.resume();
+    }
+  });
+});
+
+function ears(locks: LockService): Map<string, object> {
+  return Reflect.get(Reflect.get(locks.engine.store, 'channel'), 'subscriptions');
+}
+
+/** The connection on which the first channel is subscribed. */
+function subscriberOf(locks: LockService): object {
+  const [ear] = ears(locks).values();
+  return Reflect.get(Reflect.get(Reflect.get(ear, 'node'), 'subscriber'), 'subscriber');
+}
+
+describe('a subscription in a cluster', () => {
+  it('is made at the node of the lock, for its hash tag, and dropped with its connection when nobody waits any more', async () => {
+    const both = [here.instance(), here.instance()];
+    await bothHeard(both);
+    const owner = await here.cluster.ownerOf(here.key);
+    const others = here.cluster.masters.filter((master) => master !== owner);
+    expect(await here.listening(owner)).toBe(2);
+    for (const other of others) expect(await here.listening(other)).toBe(0);
+    expect(await here.connections('nestjs-redis-lock:hand-offs')).toBe(2);
+    for (const locks of both) {
+      const channel = Reflect.get(locks.engine.store, 'channel');
+      for (const ear of ears(locks).values()) Reflect.set(ear, 'usedAt', -Infinity);
+      Reflect.get(channel, 'sweep').call(channel);
+    }
+    await eventually('they are dropped', async () => (await here.listening(owner)) === 0);
+    await eventually(
+      'so are their connections',
+      async () => (await here.connections('nestjs-redis-lock:hand-offs')) === 0,
+    );
+    await bothHeard(both);
+    expect(await here.listening(owner)).toBe(2);
+  });
+
+  it('of one tag is dropped alone, where another is in use', async () => {
+    const both = [here.instance(), here.instance()];
+    await bothHeard(both);
+    const [, locks] = both;
+    const channel = Reflect.get(locks.engine.store, 'channel');
+    const [first] = ears(locks).values();
+    const node = Reflect.get(first, 'node') as object;
+    const tag = await here.familyAt(await here.cluster.ownerOf(here.key));
+    const strangers = await both[0].acquire(`${tag}:1`);
+    const granted = locks.acquire(`${tag}:1`);
+    const { admin } = await here.cluster.ownerOf(strangers.key);
+    await eventually('it queues', async () => (await admin.zcard(`${strangers.key}|queue`)) === 1);
+    expect([...ears(locks).values()].map((ear) => Reflect.get(ear, 'node'))).toEqual([node, node]);
+    Reflect.set(first, 'usedAt', -Infinity);
+    Reflect.get(channel, 'sweep').call(channel);
+    await eventually('it is dropped', async () => (await here.listening({ admin })) === 1);
+    await (await handedOver(strangers, granted)).release();
+  });
+
+  it('that is cut comes back, and who waits keeps its place', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const owner = await here.cluster.ownerOf(here.key);
+    await owner.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    await eventually('it listens again', async () => (await here.listening(owner)) === 1);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  it('comes back with the connection that asks: who waits is back in the queue before it would ask again', async () => {
+    const redis = here.client({ redisOptions: { connectionName: 'cut' } });
+    const [locks, waiter] = [here.instance(), here.instance({ redis })];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const owner = await here.cluster.ownerOf(here.key);
+    const connections = async (): Promise<readonly string[]> =>
+      String(await owner.admin.call('CLIENT', 'LIST', 'TYPE', 'PUBSUB')).match(/\bid=\d+/g) ?? [];
+    const before = await connections();
+    const from = performance.now();
+    await cut(owner);
+    // It may be back before anybody has seen that it was gone.
+    const isAnother = async (): Promise<boolean> => !(await connections()).some((id) => before.includes(id));
+    await eventually('it does not listen as before', isAnother);
+    await eventually('it listens again', async () => (await here.listening(owner)) === 1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_000);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  it('that the node has taken away, without a word, is noticed by whoever waits, and made anew', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    await bothHeard([locks, waiter]);
+    const owner = await here.cluster.ownerOf(here.key);
+    const [ear] = ears(waiter).values();
+    await Reflect.get(subscriberOf(waiter), 'unsubscribe').call(subscriberOf(waiter), Reflect.get(ear, 'channel'));
+    expect(await here.listening(owner)).toBe(1);
+    // Nothing was heard on it for longer than 3 s.
+    Reflect.set(ear, 'heardAt', -Infinity);
+    const lock = await locks.acquire('goods:300');
+    const granted = waiter.acquire('goods:300');
+    await eventually('it listens again', async () => (await here.listening(owner)) === 2);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  it('that the node has taken away, and told so when the slot was back, is made anew at once', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
+    const owner = await here.cluster.ownerOf(here.key);
+    const client: EventEmitter & { sunsubscribe(): Promise<unknown> } = Reflect.get(subscriberOf(waiter), 'client');
+    await client.sunsubscribe();
+    expect(await here.listening(owner)).toBe(0);
+    client.emit('moved');
+    await eventually('it listens again', async () => (await here.listening(owner)) === 1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  it('that may not be made is told of once, and waiting goes on by asking', async () => {
+    for (const { admin } of here.cluster.masters) {
+      await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'allchannels', '+@all', '-ssubscribe');
+    }
+    const redis = { nodes: here.cluster.nodes, redisOptions: { username: 'guest', password: 'any' } };
+    const locks = here.instance({ redis });
+    const lock = await here.instance().acquire('goods:300');
+    const granted = locks.acquire('goods:300');
+    await eventually('it is said', () => here.warnings.length > 0);
+    expect(await here.queueLength()).toBe(0);
+    await lock.release();
+    await (await granted).release();
+    expect(here.warnings).toEqual([
+      expect.stringMatching(/nobody can be told of them: .*the Redis user may not do this/),
+    ]);
+  });
+});
+
+describe('a slot that moves to another node', () => {
+  let back: ClusterMember;
+  let to: ClusterMember;
+
+  async function ends(): Promise<void> {
+    back = await here.cluster.ownerOf(here.key);
+    to = await here.cluster.otherThan(here.key);
+  }
+  afterEach(async () => {
+    if ((await here.cluster.ownerOf(here.key)) !== back) await here.cluster.migrate(here.key, back);
+  });
+
+  it('while its lock is held: the holder keeps it, and releases it there', async () => {
+    await ends();
+    const [locks, other] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
+    await here.cluster.migrate(here.key, to);
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    lock.assertHeld();
+    expect(await other.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken, isOwn: false });
+    expect(await other.tryAcquire('goods:300')).toBeNull();
+    expect(await lock.release()).toBe(true);
+    const next = await other.acquire('goods:300');
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    await next.release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('while its lock is waited for: who waits keeps its place, listens there, and is told', async () => {
+    await ends();
+    const [locks, ...others] = [1, 2, 3].map(() => here.instance());
+    const lock = await locks.acquire('goods:300');
+    const waiting = [];
+    for (const other of others) waiting.push((await here.enqueue(other)).granted);
+    await here.cluster.migrate(here.key, to);
+    await eventually('both listen there', async () => (await here.listening(to)) === 2);
+    await here.queueOf(2);
+    const second = await handedOver(lock, waiting[0]);
+    await (await handedOver(second, waiting[1])).release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('and back again, so that the subscription is gone at a node that was never left: it is noticed', async () => {
+    await ends();
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
+    await here.cluster.migrate(here.key, to);
+    await here.cluster.migrate(here.key, back);
+    await eventually('it listens again', async () => (await here.listening(back)) === 1);
+    await here.queueOf(1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  it('and back again before anybody has looked where it is: who waits listens again, before it would ask again', async () => {
+    await ends();
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
+    const routes = Reflect.get(Reflect.get(waiter.engine.store, 'servers'), 'slotMap');
+    // As if it had just looked.
+    Reflect.set(routes, 'mayRefreshAt', waiter.engine.now() + 500);
+    const [ear] = ears(waiter).values();
+    await here.cluster.migrate(here.key, to);
+    await eventually('it has heard', () => Reflect.get(ear, 'state') === 'moved');
+    await here.cluster.migrate(here.key, back);
+    await eventually('it listens again', async () => (await here.listening(back)) === 1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  /** As if the nodes were known by other names here. */
+  const natMap = () =>
+    Object.fromEntries(here.cluster.nodes.map(({ host, port }) => [`${host}:${port}`, { host: 'localhost', port }]));
+
+  it.each<[string, () => ClusterOptions]>([
+    ['', () => ({})],
+    [', where a natMap says where that is', () => ({ natMap: natMap() })],
+    [', where a function does', () => ({ natMap: (address) => natMap()[address] ?? null })],
+  ])('to and fro at once%s: who waits listens where it ends, before it would ask again', async (_, options) => {
+    await ends();
+    const redis = { nodes: here.cluster.nodes, ...options() };
+    const [locks, waiter] = [1, 2].map(() => here.instance({ redis }));
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const from = performance.now();
+    const { finish, moveKeys } = await here.cluster.migration(here.key, to);
+    await moveKeys();
+    await lock.extend();
+    await finish();
+    await lock.extend();
+    await here.cluster.migrate(here.key, back);
+    await eventually('it listens again', async () => (await here.listening(back)) === 1);
+    await here.queueOf(1);
+    // 1.5 s after the last ask at the earliest, which was just now.
+    expect(performance.now() - from).toBeLessThan(1_250);
+    await (await handedOver(lock, granted)).release();
+  });
+
+  it('is not asked for while its keys are on their way; the ask goes on as soon as they are there', async () => {
+    await ends();
+    const locks = here.instance();
+    await locks.using('goods:300', () => undefined);
+    // The fence is here, the rest nowhere: neither node can tell.
+    const { finish, moveKeys } = await here.cluster.migration(here.key, to);
+    let settled = false;
+    const granted = locks.acquire('goods:300', { waitMs: 0 }).finally(() => (settled = true));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(settled).toBe(false);
+    await moveKeys();
+    await finish();
+    await (await granted).release();
+    expect(here.warnings).toEqual([]);
+  });
+
+  it('with its keys there already, but not the slot: the lock is renewed, looked at and released by ASK', async () => {
+    await ends();
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(waiter);
+    const { finish, moveKeys } = await here.cluster.migration(here.key, to);
+    await moveKeys();
+    await to.admin.script('FLUSH');
+    await lock.extend();
+    expect(await locks.inspect('goods:300')).toMatchObject({ isOwn: true, fencingToken: lock.fencingToken });
+    expect(await lock.release()).toBe(true);
+    await finish();
+    const next = await granted;
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    await next.release();
+  });
+});
+
+describe('a node that joins the cluster, and leaves it again', () => {
+  let newcomer: ClusterMember;
+  let back: ClusterMember;
+  beforeEach(async () => {
+    newcomer = await here.cluster.join();
+    back = await here.cluster.ownerOf(here.key);
+  });
+  afterEach(async () => {
+    if ((await here.cluster.ownerOf(here.key)) === newcomer) await here.cluster.migrate(here.key, back);
+    await here.cluster.leave(newcomer);
+  });
+
+  it('is asked for the first keys that it gets before anybody else knows that it has a slot', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
+    const { granted } = await here.enqueue(waiter);
+    const { finish, moveKeys } = await here.cluster.migration(here.key, newcomer);
+    await moveKeys();
+    // Longer than the lease: it is renewed there.
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    lock.assertHeld();
+    expect(await waiter.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken, isOwn: false });
+    expect(await lock.release()).toBe(true);
+    await finish();
+    await (await granted).release();
+    expect(here.warnings).toEqual([]);
+    await here.end();
+    const left = async () => ((await newcomer.admin.client('LIST')) as string).includes('name=nestjs-redis-lock');
+    await eventually('nothing is left of its connections', async () => !(await left()));
+  });
+
+  it('costs nobody a lock, nor a place, when it goes', async () => {
+    const [locks, waiter] = [here.instance(), here.instance()];
+    await here.cluster.migrate(here.key, newcomer);
+    const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
+    const { granted } = await here.enqueue(waiter);
+    await here.cluster.migrate(here.key, back);
+    await here.cluster.leave(newcomer);
+    newcomer = await here.cluster.join();
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    lock.assertHeld();
+    await eventually('it listens', async () => (await here.listening(back)) === 1);
+    await here.queueOf(1);
+    await (await handedOver(lock, granted)).release();
+  });
+});
+
+describe('a client of a cluster that was given', () => {
+  it('is neither changed nor closed', async () => {
+    const client = here.client({ enableAutoPipelining: true });
+    await client.get('anything');
+    const nodes = client.nodes('master');
+    await Promise.all(nodes.map((node) => node.ping()));
+    const listeners = () =>
+      [client, ...nodes].map((one) => one.eventNames().map((name) => [name, one.listenerCount(name)]));
+    const before = listeners();
+    const most = () => Math.max(...nodes.map((node) => node.listenerCount('end')));
+    const mostBefore = most();
+    const [locks, other] = [here.instance({ redis: client }), here.instance()];
+    const lock = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(other);
+    const next = await handedOver(lock, granted);
+    const again = (await here.enqueue(locks)).granted;
+    await (await handedOver(next, again)).release();
+    // Node warns of more than ten, and several modules may share a client.
+    expect(most() - mostBefore).toBe(1);
+    await here.end();
+    expect(await client.get('anything')).toBeNull();
+    expect(client.nodes('master')).toEqual(nodes);
+    expect(listeners()).toEqual(before);
+  });
+
+  it.each<[string, ClusterOptions]>([
+    ['on the cluster', { keyPrefix: 'app:' }],
+    ['on its nodes', { redisOptions: { keyPrefix: 'app:' } }],
+    ['with braces', { keyPrefix: '{app}:' }],
+  ])('may have a keyPrefix %s: keys, helper keys and channels have it', async (_, options) => {
+    const prefix = options.keyPrefix ?? options.redisOptions?.keyPrefix ?? '';
+    for (const key of [undefined, (resource: string) => `${here.prefix}${resource}`]) {
+      const [locks, other] = [1, 2].map(() => here.instance({ redis: here.client(options), ...(key && { key }) }));
+      const lock = await locks.acquire('goods:300');
+      const { admin } = await here.cluster.ownerOf(prefix + lock.key);
+      expect(await admin.exists(prefix + lock.key)).toBe(1);
+      const granted = other.acquire('goods:300');
+      const queued = async () => (await admin.keys('*|queue')).length === 1;
+      await eventually('it queues', queued);
+      expect((await admin.keys('*')).every((name) => name.startsWith(prefix))).toBe(true);
+      const held = await handedOver(lock, granted);
+      await held.extend();
+      expect(await locks.inspect('goods:300')).toMatchObject({ isOwn: false, fencingToken: held.fencingToken });
+      await held.release();
+      expect(await here.leftovers()).toEqual([]);
+      await here.cluster.flush();
+    }
+    expect(here.warnings).toEqual([]);
+  });
+
+  it('with two keyPrefixes is refused at start', () => {
+    const redis = here.client({ keyPrefix: 'app:', redisOptions: { keyPrefix: 'other:' } });
+    expect(() => here.instance({ redis })).toThrow(LockConfigError);
+  });
+
+  it('is refused by store timestamp(), which is named', () => {
+    expect(() => here.instance({ store: timestamp() })).toThrow('store timestamp() cannot use');
+  });
+});
+
+describe('a module on a cluster that is closed', () => {
+  it('leaves no connection, and lets the process end', async () => {
+    const both = [here.instance(), here.instance()];
+    await bothHeard(both);
+    expect(await here.connections('nestjs-redis-lock')).toBeGreaterThan(0);
+    await here.end();
+    await eventually('all are gone', async () => (await here.connections('nestjs-redis-lock[^ ]*')) === 0);
+    const script = `
+      const runtimes = [1, 2].map(() => LockRuntime.start({ redis: { nodes: ${JSON.stringify(here.cluster.nodes)} } }));
+      for (const runtime of runtimes) runtime.connect();
+      const [one, other] = runtimes.map(({ service }) => service);
+      const first = await one.acquire('goods:300');
+      const waiting = other.acquire('goods:300');
+      while (!(await one.inspect('goods:300')).isOwn) await new Promise((resolve) => setTimeout(resolve, 5));
+      setTimeout(() => void first.release(), 200);
+      await (await waiting).release();
+      await Promise.all(runtimes.map((runtime) => runtime.close()));
+    `;
+    expect(await exitTimeOf(script)).toBeLessThan(3_000);
+  });
+});

@@ -1,0 +1,317 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { LockService } from 'nestjs-redis-lock';
+import { Contention } from '../../support/contention.js';
+import { eventually } from '../../support/redis-locks.js';
+
+let here: Contention;
+
+beforeAll(async () => {
+  here = await Contention.start();
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+/** An instance that asks by one faulty way and hears of hand-offs by another; it listens already. */
+async function twoWays(options = {}) {
+  const [asking, listening] = [await here.way(), await here.way()];
+  const redis = here.client(asking.proxy.url, listening.proxy.url);
+  const locks = here.instance({ redis, requestTimeoutMs: 5_000, ...options });
+  const first = await here.holder();
+  const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+  await first.release();
+  await (await granted).release();
+  return { locks, asking, listening };
+}
+
+/** What is published to the instances, for telling it again. */
+async function overheard() {
+  const messages: (() => Promise<unknown>)[] = [];
+  const listener = here.admin.duplicate();
+  await listener.psubscribe('nestjs-redis-lock:*');
+  listener.on('pmessage', (_, channel, message) => {
+    if (message !== '') messages.push(() => here.admin.publish(channel, message));
+  });
+  return { messages, stop: () => listener.disconnect() };
+}
+
+const isHolder = async (locks: LockService): Promise<boolean> => (await here.holderId()) === locks.engine.instanceId;
+
+describe('grant before the ask’s reply', () => {
+  it('is held at once; the reply that comes later changes nothing', async () => {
+    const { locks, asking } = await twoWays();
+    const first = await here.holder();
+    asking.proxy.hold('replies');
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    await first.release();
+    const lock = await granted;
+    lock.assertHeld();
+    asking.proxy.resume('replies');
+    await locks.inspect('goods:300');
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+    await locks.using('goods:300', () => undefined);
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('grant for a gate that has left', () => {
+  it('goes to the next in the queue at once, and harms nobody when it is heard of', async () => {
+    const { locks, listening } = await twoWays();
+    const first = await here.holder();
+    const abort = new AbortController();
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300', { signal: abort.signal }));
+    const { granted: next } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    listening.proxy.hold('replies');
+    await first.release();
+    await eventually('it is handed over', () => isHolder(locks));
+    abort.abort(new Error('gone home'));
+    await expect(granted).rejects.toThrow('gone home');
+    const lock = await next;
+    listening.proxy.resume('replies');
+    await locks.inspect('goods:300');
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+  });
+
+  it('never comes to who left while its connection was down', async () => {
+    const { proxy } = await here.way();
+    const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 20_000 });
+    const first = await here.holder({ ttlMs: 400 });
+    const abort = new AbortController();
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300', { signal: abort.signal }));
+    const asking = (): boolean => Reflect.get(gateOf(locks), 'loop').answerDueMs === Infinity;
+    await proxy.refuseConnections();
+    await eventually('it is in the queue by its own knowledge, too', () => !asking());
+    proxy.reset();
+    await eventually(
+      'there is no connection',
+      () => !Reflect.get(Reflect.get(locks.engine.store, 'servers'), 'connection').ready,
+    );
+    await eventually('the safety net asks, which waits for the connection', asking);
+    abort.abort(new Error('gone home'));
+    await expect(granted).rejects.toThrow('gone home');
+    await proxy.acceptConnections();
+    await here.queueOf(0);
+    await first.release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('does not stay with nobody where who left could not say so for long', async () => {
+    const { proxy } = await here.way();
+    const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 100, ttlMs: 100 });
+    const first = await here.holder();
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300', { waitMs: 300 }));
+    const { granted: next } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    await proxy.refuseConnections();
+    proxy.reset();
+    await expect(granted).rejects.toThrow('goods:300');
+    // Longer than its lease: releases are not repeated any more.
+    await eventually('its releases are over', () => Reflect.get(locks.engine.releaser, 'unanswered') === 0);
+    await proxy.acceptConnections();
+    await eventually('it listens again', async () => (await here.subscribers()) === 2);
+    const from = performance.now();
+    await first.release();
+    await next;
+    expect(performance.now() - from).toBeLessThan(1_000);
+  });
+
+  it('never comes to who left while its ask’s script was forgotten by the server', async () => {
+    const { proxy, log } = await here.way();
+    const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 5_000 });
+    const other = await here.instance().acquire('goods:1');
+    const listening = locks.acquire('goods:1');
+    await eventually('it listens', async () => (await here.admin.zcard(here.key.replace('300', '1|queue'))) === 1);
+    const first = await here.holder();
+    await here.admin.script('FLUSH');
+    log.clear();
+    proxy.hold('replies');
+    const abort = new AbortController();
+    const leaving = locks.acquire('goods:300', { signal: abort.signal });
+    leaving.catch(() => undefined);
+    await eventually('the ask is sent by its digest', () => log.count('tokenAsk') === 1);
+    abort.abort(new Error('gone home'));
+    await expect(leaving).rejects.toThrow('gone home');
+    proxy.resume('replies');
+    await other.release();
+    await (await listening).release();
+    const releases = (): number => log.requestsOf('tokenRelease').filter((words) => words.includes(here.key)).length;
+    await eventually('the ask is sent whole, and a release behind its late reply', () => releases() === 2);
+    expect(log.count('tokenAsk')).toBe(2);
+    await here.queueOf(0);
+    await first.release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('late duplicate grant', () => {
+  it('is nothing during the hold, after it, and to who waits again', async () => {
+    const { locks } = await twoWays();
+    const { messages, stop } = await overheard();
+    const first = await here.holder();
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    await first.release();
+    const lock = await granted;
+    await eventually('it is overheard', () => messages.length === 1);
+    const tellAgain = async (): Promise<void> => {
+      expect(await messages[0]()).toBe(2);
+      await locks.inspect('goods:300');
+    };
+    await tellAgain();
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+    const second = await here.holder();
+    await tellAgain();
+    const { granted: again } = await here.enqueue(() => locks.acquire('goods:300'));
+    await tellAgain();
+    expect(await isHolder(locks)).toBe(false);
+    second.assertHeld();
+    expect(await second.release()).toBe(true);
+    const last = await again;
+    await tellAgain();
+    last.assertHeld();
+    expect(await isHolder(locks)).toBe(true);
+    stop();
+  });
+});
+
+describe('grant delayed past its lease', () => {
+  it('is not used: who has the lock by then keeps it, and the ask keeps waiting', async () => {
+    const { locks, asking, listening } = await twoWays({ ttlMs: 300 });
+    const first = await here.holder({ ttlMs: 300 });
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    let got = false;
+    void granted.then(() => (got = true));
+    listening.proxy.hold('replies');
+    asking.proxy.hold('requests');
+    await first.release();
+    await eventually('it is handed over', () => isHolder(locks));
+    const second = await here.holder();
+    listening.proxy.resume('replies');
+    asking.proxy.resume('requests');
+    await here.queueOf(1);
+    expect(got).toBe(false);
+    second.assertHeld();
+    expect(await second.release()).toBe(true);
+    expect((await granted).fencingToken).toBeGreaterThan(second.fencingToken);
+  });
+});
+
+describe('release whose reply was lost', () => {
+  it('and which is sent again when the next holder has the lock, harms neither it nor those behind', async () => {
+    const { proxy, log } = await here.way();
+    const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 5_000 });
+    const first = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    const { granted: last } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    proxy.drop('replies');
+    const released = first.release();
+    const lock = await granted;
+    log.clear();
+    proxy.resume('replies');
+    proxy.reset();
+    // Whatever the second answer says, it is the caller's: the first one is lost.
+    expect(typeof (await released)).toBe('boolean');
+    expect(log.count('tokenRelease')).toBeGreaterThan(0);
+    lock.assertHeld();
+    expect(await here.queueLength()).toBe(1);
+    expect(await lock.release()).toBe(true);
+    await (await last).release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('subscriber connection', () => {
+  it('killed while waiting: everybody gets the lock, in the order of the queue', async () => {
+    const first = await here.holder();
+    const order: number[] = [];
+    const waiting: Promise<number>[] = [];
+    for (const i of [1, 2, 3]) {
+      const locks = here.instance();
+      waiting.push((await here.enqueue(() => locks.using('goods:300', () => order.push(i)))).granted);
+    }
+    await here.cutSubscribers();
+    await eventually('all of them listen again', async () => (await here.subscribers()) === 3);
+    await eventually('and count', async () => (await here.listening()) === 3);
+    await first.release();
+    await Promise.all(waiting);
+    expect(order).toEqual([1, 2, 3]);
+  });
+
+  it('half open while waiting: the safety net finds the grant, and the connection is made anew', async () => {
+    const { locks, listening } = await twoWays({ requestTimeoutMs: 300, ttlMs: 500 });
+    listening.proxy.hold('replies');
+    const first = await here.holder({ ttlMs: 500 });
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    await first.release();
+    const lock = await granted;
+    lock.assertHeld();
+    await lock.release();
+    listening.log.clear();
+    const second = await here.holder({ ttlMs: 500 });
+    const { granted: again } = await here.enqueue(() => locks.acquire('goods:300'));
+    await eventually('it connects anew', () => listening.log.names.includes('client'));
+    listening.proxy.resume('replies');
+    await second.release();
+    await (await again).release();
+  });
+});
+
+describe('a server that forgets', () => {
+  it('everything, while three wait (FLUSHALL): all get the lock, one at a time, with rising tokens', async () => {
+    await here.holder({ ttlMs: 600, renew: false });
+    const tokens: number[] = [];
+    let inside = 0;
+    const waiting = [1, 2, 3].map(() => {
+      const locks = here.instance();
+      return locks.using('goods:300', async (lock) => {
+        inside += 1;
+        expect(inside).toBe(1);
+        await locks.inspect('goods:300');
+        tokens.push(lock.fencingToken);
+        inside -= 1;
+      });
+    });
+    await here.queueOf(3);
+    await here.admin.flushall();
+    await Promise.all(waiting);
+    expect(tokens).toEqual([...new Set(tokens)].toSorted((a, b) => a - b));
+    expect(tokens).toHaveLength(3);
+  });
+
+  it('its scripts, while two wait (SCRIPT FLUSH): hand-over goes on by message', async () => {
+    const { proxy, log } = await here.way();
+    const first = await here.holder();
+    const { granted } = await here.enqueue(() => here.instance({ redis: proxy.url }).acquire('goods:300'));
+    const { granted: last } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    log.clear();
+    await here.admin.script('FLUSH');
+    await first.release();
+    const lock = await granted;
+    expect(log.count('tokenAsk')).toBe(0);
+    await here.admin.script('FLUSH');
+    expect(await lock.release()).toBe(true);
+    await (await last).release();
+  });
+});
+
+describe('head of the queue unsubscribed', () => {
+  it('is passed over, and served when it listens again', async () => {
+    const { locks, listening } = await twoWays();
+    const first = await here.holder();
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    const { granted: next } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    await listening.proxy.refuseConnections();
+    listening.proxy.reset();
+    await eventually('nobody listens for it', async () => (await here.listening()) === 1);
+    await first.release();
+    const second = await next;
+    await listening.proxy.acceptConnections();
+    await here.queueOf(1);
+    await second.release();
+    await (await granted).release();
+  });
+});
+
+function gateOf(locks: LockService): object {
+  return Reflect.get(Reflect.get(locks.engine, 'gates'), 'alone').get(here.key);
+}

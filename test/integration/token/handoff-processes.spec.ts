@@ -1,0 +1,60 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Contention } from '../../support/contention.js';
+import { eventually } from '../../support/redis-locks.js';
+
+let here: Contention;
+
+beforeAll(async () => {
+  here = await Contention.start();
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+describe('processes that end or stop', () => {
+  it('head of the queue dead: it is passed over at once', async () => {
+    const head = await here.process();
+    const first = await here.holder();
+    await here.enqueue(() => head.call('acquire', 'goods:300'));
+    const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    await head.kill();
+    await eventually('nobody listens for it', async () => (await here.listening()) === 1);
+    const from = performance.now();
+    await first.release();
+    await granted;
+    expect(performance.now() - from).toBeLessThan(1_000);
+  });
+
+  it('head of the queue stopped: the lock moves on after one hand-off lease, and is not believed in later', async () => {
+    const options = { ttlMs: 400 };
+    const head = await here.process(options);
+    const first = await here.holder(options);
+    const { granted: late } = await here.enqueue(() => head.call('acquire', 'goods:300'));
+    const { granted } = await here.enqueue(() => here.instance(options).acquire('goods:300'));
+    head.pause();
+    await first.release();
+    const second = await granted;
+    head.resume();
+    await here.queueOf(1);
+    second.assertHeld();
+    expect(await second.release()).toBe(true);
+    expect(await late).toBeGreaterThan(second.fencingToken);
+    expect(await head.call('release', 'goods:300')).toBe(true);
+  });
+
+  it('holder killed with waiters behind: the first of them gets the lock within the lease', async () => {
+    const options = { ttlMs: 400 };
+    const holder = await here.process(options);
+    await holder.call('acquire', 'goods:300');
+    const order: number[] = [];
+    const waiting: Promise<number>[] = [];
+    for (const i of [1, 2]) {
+      const locks = here.instance(options);
+      waiting.push((await here.enqueue(() => locks.using('goods:300', () => order.push(i)))).granted);
+    }
+    await holder.kill();
+    const from = performance.now();
+    await Promise.all(waiting);
+    expect(performance.now() - from).toBeLessThan(1_500);
+    expect(order).toEqual([1, 2]);
+  });
+});

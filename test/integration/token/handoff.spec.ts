@@ -1,0 +1,248 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { LockTimeoutError } from 'nestjs-redis-lock';
+import { Contention } from '../../support/contention.js';
+import { eventually } from '../../support/redis-locks.js';
+
+let here: Contention;
+
+beforeAll(async () => {
+  here = await Contention.start();
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+describe('an uncontended lock', () => {
+  it('costs one round trip to acquire and one to release', async () => {
+    const { proxy, log } = await here.way();
+    const locks = here.instance({ redis: proxy.url });
+    await locks.using('goods:300', () => undefined);
+    log.clear();
+    await locks.using('goods:300', () => undefined);
+    expect(log.names).toEqual(['tokenAsk', 'tokenRelease']);
+  });
+
+  it('costs the server four calls to acquire and three to release', async () => {
+    const locks = here.instance();
+    await locks.using('goods:300', () => undefined);
+    await here.admin.config('RESETSTAT');
+    for (let i = 0; i < 10; i += 1) await locks.using('goods:300', () => undefined);
+    const stats = await here.admin.info('commandstats');
+    const calls = [...stats.matchAll(/cmdstat_(\w+):calls=(\d+)/g)].map(([, name, count]) => [
+      name,
+      Number(count) / 10,
+    ]);
+    const { config: _config, ...ours } = Object.fromEntries(calls) as Record<string, number>;
+    expect(ours).toEqual({ evalsha: 2, time: 1, exists: 2, set: 2, get: 1, del: 1 });
+  });
+
+  it('opens no connection to listen on, nor does one that nobody waits for', async () => {
+    const { proxy } = await here.way();
+    const [one, other] = [here.instance(), here.instance({ redis: proxy.url })];
+    await one.using('goods:300', async () => {
+      expect(await other.tryAcquire('goods:300')).toBeNull();
+    });
+    for (let i = 0; i < 10; i += 1) await other.using('goods:300', () => undefined);
+    expect(proxy.connectionCount).toBe(1);
+    expect(await here.subscribers()).toBe(0);
+  });
+});
+
+describe('a lock that others wait for', () => {
+  it('goes from instance to instance in the order in which they came, with rising tokens', async () => {
+    const first = await here.holder();
+    const order: number[] = [];
+    const tokens = [first.fencingToken];
+    const waiting: Promise<void>[] = [];
+    for (const i of [1, 2, 3, 4]) {
+      const locks = here.instance();
+      const work = (lock: { fencingToken: number }): void => {
+        order.push(i);
+        tokens.push(lock.fencingToken);
+      };
+      const { granted } = await here.enqueue(() => locks.using('goods:300', work));
+      waiting.push(granted);
+    }
+    await first.release();
+    await Promise.all(waiting);
+    expect(order).toEqual([1, 2, 3, 4]);
+    expect(tokens).toEqual([...new Set(tokens)].toSorted((a, b) => a - b));
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('is handed over by a message: nobody asks for it meanwhile', async () => {
+    const { proxy, log } = await here.way();
+    const first = await here.holder();
+    const locks = here.instance({ redis: proxy.url });
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    log.clear();
+    await first.release();
+    const lock = await granted;
+    await eventually('its full lease is there', () => lock.expiresInMs > 20_000);
+    expect(log.names).toEqual(['tokenExtend']);
+    log.clear();
+    await lock.release();
+    expect(log.names).toEqual(['tokenRelease']);
+  });
+
+  it('is passed on among the callers of an instance without the server', async () => {
+    const { proxy, log } = await here.way();
+    // The server's clock stands still, as far as tokens are concerned: it was set back by a minute.
+    await here.admin.set(`${here.key.split(':')[0]}|fence`, String((Date.now() + 60_000) * 1_000));
+    const first = await here.holder();
+    const locks = here.instance({ redis: proxy.url });
+    const tokens: number[] = [];
+    const callers = [1, 2, 3, 4].map(() => () => locks.using('goods:300', (lock) => tokens.push(lock.fencingToken)));
+    const { granted } = await here.enqueue(callers[0]);
+    const others = callers.slice(1).map((call) => call());
+    log.clear();
+    await first.release();
+    await Promise.all([granted, ...others]);
+    expect(log.count('tokenAsk')).toBe(0);
+    expect(log.count('tokenRelease')).toBe(1);
+    expect(tokens).toEqual([0, 1, 2, 3].map((n) => tokens[0] + n));
+    expect(await locks.using('goods:300', (lock) => lock.fencingToken)).toBeGreaterThan(tokens[3]);
+  });
+
+  it('goes to others after 16 passes, though many wait here', async () => {
+    const first = await here.holder();
+    const [locks, other] = [here.instance({ maxLocalHoldMs: 60_000 }), here.instance()];
+    const order: string[] = [];
+    const { granted } = await here.enqueue(() => locks.using('goods:300', () => order.push('here')));
+    const more = Array.from({ length: 29 }, () => locks.using('goods:300', () => order.push('here')));
+    const { granted: there } = await here.enqueue(() => other.using('goods:300', () => order.push('there')));
+    await first.release();
+    await Promise.all([granted, there, ...more]);
+    expect(order.indexOf('there')).toBe(17);
+    expect(order).toHaveLength(31);
+  });
+
+  it('is left by who does not wait any longer', async () => {
+    const first = await here.holder();
+    const locks = here.instance();
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300', { waitMs: 300 }));
+    await expect(granted).rejects.toBeInstanceOf(LockTimeoutError);
+    await here.queueOf(0);
+    await first.release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('minHoldMs and maxHoldMs', () => {
+  it('keep the lock from those who queue until minHoldMs is over, and then hand it over at once', async () => {
+    const { proxy } = await here.way();
+    const first = await here.holder({ redis: proxy.url, minHoldMs: 300 });
+    const from = performance.now();
+    const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    await first.release();
+    // What the holder says at the end comes when the key has expired: its timer was late, or its network is slow.
+    proxy.delay('requests', 50);
+    await granted;
+    const afterMs = performance.now() - from;
+    // The way of the first grant's answer is not measured.
+    expect(afterMs).toBeGreaterThan(250);
+    expect(afterMs).toBeLessThan(1_300);
+  });
+
+  it('end a lock that was handed over maxHoldMs later, and the next one gets it', async () => {
+    const first = await here.holder();
+    const [locks, other] = [here.instance({ maxHoldMs: 300, ttlMs: 1_000 }), here.instance()];
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    const { granted: next } = await here.enqueue(() => other.acquire('goods:300'));
+    await first.release();
+    const { signal } = await granted;
+    await (await next).release();
+    expect(String(signal.reason)).toContain('maxHoldMs (300) is over');
+  });
+});
+
+describe('the subscription', () => {
+  it('is one for each module instance, there before the first ask queues, and closed with it', async () => {
+    const { proxy, log } = await here.way();
+    const holders = await Promise.all([1, 2, 3].map((id) => here.instance().acquire(`goods:${id}`)));
+    const locks = here.instance({ redis: proxy.url });
+    const waiting = [1, 2, 3].map((id) => locks.acquire(`goods:${id}`));
+    await eventually('all of them queue', () => log.queueing.length >= 3);
+    expect(await here.subscribers()).toBe(1);
+    expect(log.names.filter((name) => name === 'subscribe')).toHaveLength(1);
+    const { names } = log;
+    expect(names.indexOf('subscribe')).toBeLessThan(names.indexOf('tokenListen'));
+    expect(names.slice(0, names.indexOf('tokenListen'))).toContain('tokenAsk');
+    expect(log.queueing[0]).toBeGreaterThan(names.indexOf('tokenListen'));
+    await Promise.all(holders.map((holder) => holder.release()));
+    await Promise.all(waiting);
+    await locks.engine.close(0);
+    expect(await here.subscribers()).toBe(1);
+    await here.clear();
+    expect(await here.subscribers()).toBe(0);
+  });
+
+  it('comes back after its connection was killed, and hands over by message again', async () => {
+    const { proxy, log } = await here.way();
+    const first = await here.holder();
+    const locks = here.instance({ redis: proxy.url });
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    log.clear();
+    await here.cutSubscribers();
+    await eventually('it asks again, hearing again', () => log.count('tokenAsk') === 1);
+    expect(log.names.indexOf('subscribe')).toBeLessThan(log.names.indexOf('tokenAsk'));
+    await first.release();
+    await (await granted).release();
+    expect(log.count('tokenAsk')).toBe(1);
+    expect(await here.subscribers()).toBe(1);
+  });
+});
+
+describe('where pub/sub is refused', () => {
+  /** URLs of clients that cannot be told, by what refuses. */
+  const refusals: Record<string, () => Promise<string>> = {
+    'by an ACL without channels': () => guest('resetchannels'),
+    'by an ACL without SUBSCRIBE': () => guest('allchannels', '-subscribe'),
+    'by an ACL without PUBLISH': () => guest('allchannels', '-publish'),
+    'by an ACL without PUBSUB': () => guest('allchannels', '-pubsub'),
+    'by a proxy that does not know SUBSCRIBE': async () => {
+      const { proxy } = await here.way();
+      proxy.refuseCommands(['SUBSCRIBE'], "ERR unknown command 'SUBSCRIBE'");
+      return proxy.url;
+    },
+  };
+
+  async function guest(...rules: string[]): Promise<string> {
+    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', '+@all', ...rules);
+    return here.server.url.replace('redis://', 'redis://guest:any@');
+  }
+
+  it.each(Object.keys(refusals))('%s, waiters ask again and again, and one line is logged', async (by) => {
+    const redis = await refusals[by]();
+    const [one, other] = [here.instance({ redis }), here.instance({ redis })];
+    for (const round of [1, 2]) {
+      const first = await one.acquire('goods:300');
+      const waiting = other.acquire('goods:300');
+      await eventually(`it is said in round ${round}`, () => here.warnings.length > 0);
+      expect(await here.queueLength()).toBe(0);
+      await first.release();
+      await (await waiting).release();
+    }
+    await here.cutSubscribers();
+    const second = await one.acquire('goods:300');
+    const waiting = other.acquire('goods:300');
+    await eventually('the connection is back', async () => (await here.subscribers()) === 1);
+    await second.release();
+    await (await waiting).release();
+    expect(here.warnings).toEqual([expect.stringContaining('nobody can be told of them')]);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('by a client that cannot be copied, it is the same', async () => {
+    const client = new Redis(here.server.url);
+    Reflect.set(client, 'duplicate', undefined);
+    const bare = new Proxy(client, { has: (target, name) => name !== 'duplicate' && name in target });
+    const first = await here.holder();
+    const waiting = here.instance({ redis: bare }).acquire('goods:300');
+    await eventually('it is said', () => here.warnings.length === 1);
+    await first.release();
+    await (await waiting).release();
+    await here.clear();
+    client.disconnect();
+  });
+});

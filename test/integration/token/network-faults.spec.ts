@@ -1,0 +1,166 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { RedisProxy } from '../../support/proxy.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { testRedisUrl } from '../../support/shared-redis.js';
+
+describe('a network that fails', () => {
+  let proxy: RedisProxy;
+  let running: RedisLocks;
+  let direct: LockService;
+
+  beforeEach(async () => {
+    proxy = await RedisProxy.start(testRedisUrl());
+    running = new RedisLocks();
+    direct = running.start({ redis: testRedisUrl() });
+  });
+
+  afterEach(async () => {
+    proxy.resume('replies');
+    proxy.resume('requests');
+    await running.close();
+    await proxy.close();
+  });
+
+  const start = (options = {}) => running.start({ redis: proxy.url, requestTimeoutMs: 200, ...options });
+
+  it('and loses the reply of an ask: the lock that was given unseen is given back', async () => {
+    const locks = start();
+    await locks.using('goods:300', () => undefined);
+    proxy.hold('replies');
+    await expect(locks.tryAcquire('goods:300')).rejects.toBeInstanceOf(LockUnavailableError);
+    await eventually('it is free', async () => (await direct.inspect('goods:300')) === null);
+  });
+
+  it('and delays an ask until nobody waits for it: it does nothing when it arrives', async () => {
+    const locks = start();
+    await locks.using('goods:300', () => undefined);
+    proxy.hold('requests');
+    await expect(locks.tryAcquire('goods:300')).rejects.toBeInstanceOf(LockUnavailableError);
+    const held = await direct.acquire('goods:300');
+    proxy.resume('requests');
+    await locks.inspect('goods:300');
+    held.assertHeld();
+    expect(await direct.inspect('goods:300')).toMatchObject({ fencingToken: held.fencingToken });
+    expect(await held.release()).toBe(true);
+    expect(await direct.inspect('goods:300')).toBeNull();
+  });
+
+  it('and connects too late for a caller who has left: nothing is asked any more', async () => {
+    const admin = new Redis(testRedisUrl());
+    proxy.hold('replies');
+    const locks = start({ requestTimeoutMs: 5_000 });
+    const abort = new AbortController();
+    const asking = locks.acquire('goods:300', { signal: abort.signal }).catch((reason: unknown) => reason);
+    await eventually('the client connects', () => proxy.connectionCount > 0);
+    abort.abort(new Error('gone home'));
+    expect(await asking).toEqual(new Error('gone home'));
+    proxy.resume('replies');
+    await locks.using('other:1', () => undefined);
+    // Whoever was granted a lock of this family has left a fence behind.
+    expect(await admin.exists(`{${running.prefix}other}|fence`)).toBe(1);
+    expect(await admin.exists(`{${running.prefix}goods}|fence`)).toBe(0);
+    await admin.quit();
+  });
+
+  it('and resets the connection while an ask is unanswered: one retry gets the lock', async () => {
+    const locks = start({ requestTimeoutMs: 1_000 });
+    await locks.using('goods:300', () => undefined);
+    proxy.hold('replies');
+    const asking = locks.acquire('goods:300', { waitMs: 10_000 });
+    await eventually('the ask has run', async () => (await direct.inspect('goods:300')) !== null);
+    proxy.resume('replies');
+    proxy.reset();
+    const lock = await asking;
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+    await eventually('nothing is left', async () => (await direct.inspect('goods:300')) === null);
+  });
+
+  it('and loses the reply of a release: the result arrives, and the next holder is not harmed', async () => {
+    const locks = start({ requestTimeoutMs: 100 });
+    const result = await locks.using('goods:300', async () => {
+      proxy.hold('replies');
+      return 'sold';
+    });
+    expect(result).toBe('sold');
+    const next = await direct.acquire('goods:300');
+    proxy.resume('replies');
+    proxy.reset();
+    await locks.using('goods:301', { waitMs: 5_000 }, () => undefined);
+    next.assertHeld();
+    expect(await next.release()).toBe(true);
+  });
+
+  it('and resets the connection while locks are held keeps them', async () => {
+    const locks = start({ ttlMs: 1_500, requestTimeoutMs: 1_000 });
+    const lock = await locks.acquire('goods:300');
+    proxy.reset();
+    await eventually('a renewal is due', () => lock.expiresInMs < 1_000);
+    await eventually('it is renewed', () => lock.expiresInMs > 1_200);
+    expect(await lock.release()).toBe(true);
+  });
+
+  it('and is gone for longer than the lease loses the lock at its deadline, not later', async () => {
+    const locks = start({ ttlMs: 500 });
+    const lock = await locks.acquire('goods:300');
+    proxy.hold('requests');
+    await eventually('it is lost', () => lock.signal.aborted);
+    expect(lock.expiresInMs).toBe(0);
+    await direct.using('goods:300', () => undefined);
+  });
+});
+
+describe('a server that refuses commands', () => {
+  let proxy: RedisProxy;
+  let running: RedisLocks;
+
+  beforeEach(async () => {
+    proxy = await RedisProxy.start(testRedisUrl());
+    running = new RedisLocks();
+  });
+
+  afterEach(async () => {
+    await running.close();
+    await proxy.close();
+  });
+
+  it('locks where only EVAL is allowed', async () => {
+    proxy.refuseCommands(['EVALSHA', 'SCRIPT'], "ERR unknown command 'EVALSHA'");
+    const locks = running.start({ redis: proxy.url, ttlMs: 600 });
+    await locks.using('goods:300', () => undefined);
+    const held = await Promise.all([1, 2].map((id) => locks.acquire(`goods:${id}`)));
+    await eventually('a renewal is due', () => held.every((lock) => lock.expiresInMs < 450));
+    await eventually('all are renewed', () => held.every((lock) => lock.expiresInMs > 450));
+    await Promise.all(held.map((lock) => lock.release()));
+  });
+
+  it('says so where there are no scripts at all', async () => {
+    proxy.refuseCommands(['EVALSHA', 'EVAL', 'SCRIPT'], "ERR unknown command 'EVAL'");
+    const locks = running.start({ redis: proxy.url });
+    await expect(locks.acquire('goods:300')).rejects.toMatchObject({
+      permanent: true,
+      message: expect.stringContaining('no scripts'),
+    });
+  });
+});
+
+describe("a client of the user's own", () => {
+  it('is used with its key prefix, and neither changed nor closed', async () => {
+    const client = new Redis(testRedisUrl(), { keyPrefix: 'app:', stringNumbers: true });
+    await client.ping();
+    const properties = Object.getOwnPropertyNames(client);
+    const running = new RedisLocks();
+    const locks = running.start({ redis: client });
+    await locks.using('goods:300', async (lock) => {
+      expect(await client.get(lock.key)).toContain(String(lock.fencingToken));
+    });
+    await running.close();
+    expect(client.status).toBe('ready');
+    expect(Object.getOwnPropertyNames(client)).toEqual(properties);
+    expect(client.listenerCount('close')).toBe(0);
+    expect(client.listenerCount('ready')).toBe(0);
+    await client.quit();
+  });
+});

@@ -1,0 +1,249 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { Logger } from '@nestjs/common';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { lockChannels, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { Contention } from '../../support/contention.js';
+import { startRedis } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { subscriberOf } from '../../support/subscriber-of.js';
+
+let here: Contention;
+
+beforeAll(async () => {
+  here = await Contention.start();
+});
+afterEach(async () => {
+  await here.clear();
+  await here.admin.acl('DELUSER', 'guest');
+  await here.admin.acl('LOG', 'RESET');
+});
+afterAll(() => here.close());
+
+/** The URL of a user with these rules. */
+async function guest(...rules: string[]): Promise<string> {
+  await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...rules);
+  return here.server.url.replace('redis://', 'redis://guest:any@');
+}
+
+const withoutCommand = (name: string): Promise<string> => guest('allchannels', '+@all', `-${name}`);
+
+const subscriberIds = async (): Promise<readonly string[]> => {
+  const clients = (await here.admin.client('LIST', 'TYPE', 'PUBSUB')) as string;
+  // Redis turns its list of clients round and round.
+  return [...clients.matchAll(/^id=(\d+) /gm)].map(([, id]) => id).toSorted();
+};
+
+describe('the commands that the README lists for a user with an ACL', () => {
+  const readme = readFileSync(join(__dirname, '../../../README.md'), 'utf8');
+  const section = /## How waiting works\n([\s\S]*?)\n## /.exec(readme)?.[1] ?? '';
+  const wants = section.slice(section.indexOf('A Redis user with an ACL'));
+  const listed = [...wants.matchAll(/`([A-Z]+)`/g)].map(([, command]) => command.toLowerCase());
+  const channels = /`(&[^`]+)`/.exec(wants)?.[1] ?? '';
+
+  const readers = (commands: readonly string[]): Promise<string> =>
+    guest('resetchannels', channels, ...commands.map((command) => `+${command}`));
+
+  /** What was refused, but for what ioredis says of itself. */
+  async function refused(): Promise<readonly string[]> {
+    const log = (await here.admin.acl('LOG', '100')) as readonly (readonly string[])[];
+    return log
+      .map((entry) => entry[entry.indexOf('object') + 1])
+      .filter((object) => !/^(?:client|hello)\b/.test(object));
+  }
+
+  /** Two instances of that user, both of which were handed the lock once. */
+  async function bothHeard(redis: string, options = {}): Promise<readonly LockService[]> {
+    const both = [1, 2].map(() => here.instance({ redis, ...options }));
+    for (const [holder, waiter] of [both, both.toReversed()]) {
+      const lock = await holder.acquire('goods:300');
+      const { granted } = await here.enqueue(() => waiter.acquire('goods:300'));
+      await lock.release();
+      await (await granted).release();
+    }
+    return both;
+  }
+
+  const seemsSilent = (locks: LockService): void => void Reflect.set(subscriberOf(locks), 'heardAt', -Infinity);
+
+  it('are found in it', () => {
+    expect(listed).toEqual(expect.arrayContaining(['eval', 'zpopmin', 'ping']));
+    expect(channels).toBe('&nestjs-redis-lock:*');
+  });
+
+  it('are enough for locking, waiting, handing over, renewing, and looking', async () => {
+    const [one, other] = await bothHeard(await readers(listed));
+    const lock = await one.acquire('goods:300', { ttlMs: 300 });
+    // Silent for longer than 3 s, so that it is asked whether it is there.
+    seemsSilent(other);
+    const { granted } = await here.enqueue(() => other.acquire('goods:300'));
+    let renewals = 0;
+    const onExtended = (): void => void (renewals += 1);
+    lockChannels.extended.subscribe(onExtended);
+    await eventually('it was renewed, more than once', () => renewals > 2);
+    lockChannels.extended.unsubscribe(onExtended);
+    lock.assertHeld();
+    expect(await other.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken });
+    expect(await lock.release()).toBe(true);
+    const next = await granted;
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    await next.extend();
+    expect(await next.release()).toBe(true);
+    await one.using('goods:300', { minHoldMs: 50 }, () => undefined);
+    await other.using('goods:300', () => undefined);
+    expect(await refused()).toEqual([]);
+    expect(here.warnings).toEqual([]);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('but for PING: the subscription is not cut for it', async () => {
+    const [, other] = await bothHeard(await readers(listed.filter((command) => command !== 'ping')));
+    const before = await subscriberIds();
+    expect(before).toHaveLength(2);
+    const first = await here.holder();
+    seemsSilent(other);
+    const { granted } = await here.enqueue(() => other.acquire('goods:300'));
+    await eventually('it was refused', async () => (await refused()).includes('ping'));
+    const checking = (): boolean => Reflect.get(subscriberOf(other), 'pinging');
+    await eventually('it was answered', () => !checking());
+    await first.release();
+    await (await granted).release();
+    expect(await subscriberIds()).toEqual(before);
+    expect(here.warnings).toEqual([]);
+  });
+});
+
+describe('a user who may not do what a queue takes', () => {
+  it.each(['zadd', 'zrange', 'zrem', 'zpopmin', 'publish', 'pubsub'])(
+    '(%s) waits by asking again and again, one line says so, and around no caller',
+    async (command) => {
+      const request = new AsyncLocalStorage<string>();
+      const said: (string | undefined)[] = [];
+      const locks = here.instance({ redis: await withoutCommand(command) });
+      const { warnings } = here;
+      const warn = (message: string): void => {
+        (warnings as string[]).push(message);
+        said.push(request.getStore());
+      };
+      Logger.overrideLogger({ log: () => undefined, error: () => undefined, warn });
+      for (const round of [1, 2]) {
+        const first = await locks.acquire(`goods:${round}`);
+        await first.release();
+        const strangers = await here.instance().acquire('goods:300');
+        const granted = request.run('A', () => locks.acquire('goods:300'));
+        await eventually(`it is said in round ${round}`, () => said.length > 0);
+        expect(await here.queueLength()).toBe(0);
+        await strangers.release();
+        await (await granted).release();
+      }
+      const line = expect.stringMatching(/nobody can be told of them: .*the Redis user may not do this/);
+      expect(warnings).toEqual([line]);
+      expect(said).toEqual([undefined]);
+      expect(await here.leftovers()).toEqual([]);
+    },
+  );
+
+  it.each(['zadd', 'zrange', 'zrem', 'zpopmin'])(
+    '(%s) gets a free lock that only the dead wait for',
+    async (command) => {
+      const locks = here.instance({ redis: await withoutCommand(command) });
+      await here.admin.zadd(`${here.key}|queue`, 1, 'dead:1');
+      const lock = await locks.acquire('goods:300');
+      expect(await lock.release()).toBe(true);
+      expect(await here.holderId()).toBeUndefined();
+    },
+  );
+
+  it('frees the lock at once, although others who may wait in the queue', async () => {
+    const locks = here.instance({ redis: await withoutCommand('zpopmin') });
+    const first = await locks.acquire('goods:300');
+    const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    expect(await first.release()).toBe(true);
+    expect(await here.holderId()).toBeUndefined();
+    // Who listens anew asks anew.
+    await here.cutSubscribers();
+    await (await granted).release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('an error', () => {
+  const all = (error: unknown): string => inspect(error, { depth: Infinity, showHidden: true });
+
+  it('for a wrong password does not carry it, nor does the log', async () => {
+    const server = await startRedis({ local: true, args: ['--requirepass', 'right'] });
+    const running = new RedisLocks();
+    const redis = server.url.replace(':right@', ':not-to-be-told@');
+    const locks = running.start({ redis, requestTimeoutMs: 300 });
+    try {
+      const error = await locks.acquire('goods:300', { waitMs: 500 }).catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(LockUnavailableError);
+      expect(all(error)).toContain('WRONGPASS');
+      expect(all(error)).not.toContain('not-to-be-told');
+      expect(running.warnings.join()).not.toContain('not-to-be-told');
+    } finally {
+      await running.close();
+      await server.stop();
+    }
+  });
+
+  it('for want of an answer does not carry it either, where the connection failed for that before', async () => {
+    const { proxy } = await here.way();
+    const client = here.client(proxy.url, proxy.url);
+    const locks = here.instance({ redis: client, requestTimeoutMs: 200 });
+    await locks.using('goods:1', () => undefined);
+    proxy.drop('requests');
+    // As ioredis tells it.
+    const command = { name: 'auth', args: ['not-to-be-told'] };
+    client.emit('error', Object.assign(new Error('WRONGPASS invalid password'), { command }));
+    const error = await locks.acquire('goods:300', { waitMs: 0 }).catch((reason: unknown) => reason);
+    expect(all(error)).toContain('WRONGPASS');
+    expect(all(error)).not.toContain('not-to-be-told');
+  });
+
+  it('for a key of another type does not carry the owner, who could release the lock', async () => {
+    const locks = here.instance();
+    await here.admin.lpush(here.key, 'something else');
+    const error = await locks.acquire('goods:300').catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockUnavailableError);
+    expect((error as Error).cause).toBeInstanceOf(Error);
+    expect(all(error)).toContain('WRONGTYPE');
+    expect(all(error)).not.toContain(locks.engine.instanceId);
+  });
+
+  it('for a release or a look that was refused does not carry the owner either', async () => {
+    const locks = here.instance();
+    const lock = await locks.acquire('goods:300', { renew: false });
+    await here.admin.del(here.key);
+    await here.admin.lpush(here.key, 'something else');
+    const errors = [lock.release(), locks.inspect('goods:300')].map((answer) =>
+      answer.catch((reason: unknown) => reason),
+    );
+    for (const error of await Promise.all(errors)) {
+      expect(error).toBeInstanceOf(LockUnavailableError);
+      expect(all(error)).not.toContain(locks.engine.instanceId);
+    }
+  });
+});
+
+describe('a fence that somebody else has written', () => {
+  it.each(['abc', '', '9', '-1', '1.5', ' 9 '])('(%j) neither fails an ask nor lets tokens fall', async (text) => {
+    const fence = here.key.replace(/:300$/, '|fence');
+    const [locks, other] = [here.instance(), here.instance()];
+    const first = await locks.acquire('goods:300');
+    expect(await here.admin.exists(fence)).toBe(1);
+    const { granted } = await here.enqueue(() => other.acquire('goods:300'));
+    await here.admin.set(fence, text);
+    await first.release();
+    const second = await granted;
+    expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
+    await second.release();
+    await here.admin.set(fence, text);
+    const third = await locks.acquire('goods:300');
+    expect(third.fencingToken).toBeGreaterThan(second.fencingToken);
+    await third.release();
+    expect(Number(await here.admin.get(fence))).toBeGreaterThanOrEqual(third.fencingToken);
+  });
+});

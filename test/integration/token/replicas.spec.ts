@@ -1,0 +1,497 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import {
+  LockLostError,
+  LockReplicationError,
+  type LockService,
+  memory,
+  type RedisLockModuleOptions,
+} from 'nestjs-redis-lock';
+import type { RedisClient } from 'nestjs-redis-lock/store';
+import { RedisProxy } from '../../support/proxy.js';
+import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { ReplicaSet } from '../../support/redis/replica-set.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+let servers: ReplicaSet;
+let master: RedisServer;
+let replica: RedisServer;
+let admin: Redis;
+let running: RedisLocks;
+let proxies: RedisProxy[];
+let key: string;
+
+beforeAll(async () => {
+  servers = await ReplicaSet.start({ replicas: 1, sentinels: 0 });
+  [master, replica] = servers.servers;
+  admin = servers.adminOf(master);
+});
+beforeEach(() => {
+  running = new RedisLocks();
+  proxies = [];
+  key = running.keyOf('goods', '300');
+});
+afterEach(async () => {
+  replica.resume();
+  await running.close();
+  await Promise.all(proxies.map((proxy) => proxy.close()));
+});
+afterAll(() => servers.close());
+
+const REPLICAS = { min: 1, timeoutMs: 100 };
+
+const instance = (options: RedisLockModuleOptions = {}): LockService =>
+  running.start({ redis: master.url, replicas: REPLICAS, waitMs: 30_000, ...options });
+
+const onReplica = (): Promise<string | null> => servers.adminOf(replica).get(key);
+
+async function way(url: string = master.url): Promise<RedisProxy> {
+  const proxy = await RedisProxy.start(url);
+  proxies.push(proxy);
+  return proxy;
+}
+
+const queueOf = (length: number): Promise<void> =>
+  eventually(`${length} are in the queue`, async () => (await admin.zcard(`${key}|queue`)) === length);
+
+const nothingLeft = (): Promise<void> =>
+  eventually('nothing is left locked', async () => (await admin.exists(key, `${key}|queue`)) === 0);
+
+/** The words of all commands of a proxy's clients. */
+function commandsOf(proxy: RedisProxy): string[][] {
+  const seen: string[][] = [];
+  proxy.filter = (words) => {
+    seen.push([...words]);
+    return undefined;
+  };
+  return seen;
+}
+
+const waits = (seen: readonly string[][]): number =>
+  seen.filter(([name, min]) => /^wait$/i.test(name) && min !== '0').length;
+
+describe('replicas: { min: 1 }', () => {
+  it('a grant, and each renewal, is known to the replica before it counts', async () => {
+    const locks = instance({ ttlMs: 600 });
+    const lock = await locks.acquire('goods:300');
+    // No waiting: it has to be there already.
+    expect((await onReplica())?.endsWith(` ${lock.fencingToken}`)).toBe(true);
+    await eventually('it was renewed', () => lock.expiresInMs > 450);
+    const from = performance.now();
+    while (performance.now() - from < 1_000) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      lock.assertHeld();
+    }
+    expect(await lock.release()).toBe(true);
+    await nothingLeft();
+    expect(running.warnings).toEqual([]);
+  });
+
+  it('a lock that the replica does not know of is none: it is given back, and the error is one of its own', async () => {
+    const locks = instance();
+    await locks.using('goods:300', () => undefined);
+    replica.pause();
+    const error: unknown = await locks.tryAcquire('goods:300').catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockReplicationError);
+    expect(error).toMatchObject({
+      code: 'LOCK_REPLICATION',
+      resource: 'goods:300',
+      permanent: false,
+      message: 'Too few replicas know of the lock: 0 of 1 (replicas.min) within 100 ms (replicas.timeoutMs).',
+    });
+    await nothingLeft();
+    expect(running.warnings).toEqual([(error as Error).message]);
+    const waiting = locks.acquire('goods:300');
+    replica.resume();
+    await (await waiting).release();
+  });
+
+  it('several of which the replica does not know are none, and none of them stays locked', async () => {
+    const locks = instance();
+    const several = ['goods:300', 'goods:301', 'order:7'];
+    const there = () => admin.exists(...several.map((one) => running.keyOf(...(one.split(':') as [string, string]))));
+    await locks.using(several, async (all) => {
+      expect(await onReplica()).toContain(` ${all.of('goods:300').fencingToken}`);
+      expect(await there()).toBe(3);
+    });
+    replica.pause();
+    await expect(locks.tryAcquire(several)).rejects.toThrow(LockReplicationError);
+    await eventually('nothing is left locked', async () => (await there()) === 0);
+    const waiting = locks.acquire(several);
+    replica.resume();
+    expect(await (await waiting).release()).toBe(true);
+    await nothingLeft();
+  });
+
+  it('who waits in the queue is handed the lock only when the replica knows of it, and never without', async () => {
+    const [one, other] = [instance({ ttlMs: 3_000 }), instance({ ttlMs: 3_000 })];
+    const lock = await one.acquire('goods:300');
+    let got = 0;
+    const granted = other.acquire('goods:300').finally(() => (got += 1));
+    await queueOf(1);
+    replica.pause();
+    expect(await lock.release()).toBe(true);
+    // It is handed over, given back, asked for anew: more than one token goes by, and nobody gets it.
+    const fence = (): Promise<string | null> => admin.get(key.replace(/:300$/, '|fence'));
+    const before = await fence();
+    await eventually('it was tried again', async () => (await fence()) !== before);
+    const later = await fence();
+    await eventually('and again', async () => (await fence()) !== later);
+    expect(got).toBe(0);
+    replica.resume();
+    const next = await granted;
+    expect((await onReplica())?.endsWith(` ${next.fencingToken}`)).toBe(true);
+    expect(next.fencingToken).toBeGreaterThan(Number(later));
+    await next.release();
+    await nothingLeft();
+  });
+
+  it('a hand-off that the replica knows of is one message, and no further ask', async () => {
+    const proxy = await way();
+    const [one, other] = [instance(), instance({ redis: proxy.url })];
+    const turns: (readonly string[])[] = [];
+    for (let turn = 1; turn <= 2; turn++) {
+      const lock = await one.acquire('goods:300');
+      const granted = other.acquire('goods:300');
+      await queueOf(1);
+      const seen = commandsOf(proxy);
+      await lock.release();
+      const next = await granted;
+      turns.push(seen.map(([name]) => name.toLowerCase()));
+      expect((await onReplica())?.endsWith(` ${next.fencingToken}`)).toBe(true);
+      await next.release();
+    }
+    // The first time, it also begins to listen.
+    expect(turns[1]).toEqual(['eval', 'wait']);
+  });
+
+  it('a renewal that the replica does not know of is none: the lock is lost at its deadline, not sooner and not later', async () => {
+    const locks = instance({ ttlMs: 900 });
+    const lock = await locks.acquire('goods:300');
+    replica.pause();
+    await expect(lock.extend()).rejects.toMatchObject({ code: 'LOCK_REPLICATION' });
+    lock.assertHeld();
+    await eventually('its signal aborts', () => lock.signal.aborted);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+    expect((lock.signal.reason as Error).message).toContain('its lease ran out');
+    await nothingLeft();
+  });
+
+  it('a renewal that comes too late for one try comes in time for the next', async () => {
+    const lock = await instance({ ttlMs: 1_500 }).acquire('goods:300');
+    replica.pause();
+    await expect(lock.extend()).rejects.toBeInstanceOf(LockReplicationError);
+    replica.resume();
+    await eventually('it was renewed', () => lock.expiresInMs > 1_300);
+    expect(await lock.release()).toBe(true);
+  });
+
+  it('grants that come together share a WAIT, and one is on its way at a time', async () => {
+    const proxy = await way();
+    const locks = instance({ redis: proxy.url });
+    await locks.using('goods:1', () => undefined);
+    const seen = commandsOf(proxy);
+    const held = await Promise.all(Array.from({ length: 100 }, (_, id) => locks.acquire(`goods:${id}`)));
+    // The first by itself, or what came in one packet; then all that came meanwhile.
+    expect(waits(seen)).toBeLessThan(20);
+    expect(waits(seen)).toBeGreaterThan(0);
+    await Promise.all(held.map((lock) => lock.release()));
+  });
+
+  it('nothing else stands in line behind a WAIT', async () => {
+    const locks = instance({ replicas: { min: 1, timeoutMs: 500 } });
+    const strangers = running.start({ redis: master.url });
+    const held = await strangers.acquire('goods:301');
+    await locks.using('goods:300', () => undefined);
+    replica.pause();
+    const asked = locks.tryAcquire('goods:300').catch(() => null);
+    await eventually('it waits for the replica', async () =>
+      (await admin.info('clients')).includes('blocked_clients:1'),
+    );
+    await expect(locks.tryAcquire('goods:301')).resolves.toBeNull();
+    expect((await admin.info('clients')).includes('blocked_clients:1')).toBe(true);
+    await asked;
+    await held.release();
+  });
+
+  it('more than there are replicas: the error says so, and the log does at the start', async () => {
+    const locks = instance({ replicas: { min: 2, timeoutMs: 50 } });
+    await eventually('it is said', () => running.warnings.length > 0);
+    expect(running.warnings).toEqual([expect.stringContaining('2 (replicas.min)')]);
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({
+      code: 'LOCK_REPLICATION',
+      message: expect.stringMatching(/: 1 of 2 .*the server has 1 connected/),
+    });
+    expect(running.warnings).toHaveLength(1);
+    await nothingLeft();
+  });
+
+  it.each(["ERR unknown command 'WAIT'", "NOPERM this user has no permissions to run the 'wait' command"])(
+    'where WAIT is refused (%s), the log says at the start what to do, and no lock is given',
+    async (refusal) => {
+      const proxy = await way();
+      proxy.refuseCommands(['WAIT'], refusal);
+      const locks = instance({ redis: proxy.url });
+      await eventually('it is said', () => running.warnings.length > 0);
+      expect(running.warnings).toEqual([expect.stringContaining('leave the `replicas` option out')]);
+      const from = performance.now();
+      await expect(locks.acquire('goods:300')).rejects.toMatchObject({
+        code: 'LOCK_REPLICATION',
+        permanent: true,
+        message: expect.stringContaining('leave the `replicas` option out'),
+      });
+      expect(performance.now() - from).toBeLessThan(10_000);
+      await nothingLeft();
+    },
+  );
+
+  it('a store that does not wait for replicas, and a client that cannot be copied, are refused at start', () => {
+    expect(() => instance({ store: memory() })).toThrow(/replicas: .* allowed is the store token\(\)/);
+    const client = new Redis(master.url, { lazyConnect: true });
+    const bare = { evalsha: client.evalsha.bind(client), status: 'wait' } as unknown as RedisClient;
+    expect(() => instance({ redis: bare })).toThrow(/replicas: it takes a second connection/);
+    client.disconnect();
+  });
+});
+
+describe('replicas and a faulty network', () => {
+  /** Two ways: the module asks by one, and waits for replicas by the other. */
+  async function apart(options: RedisLockModuleOptions = {}) {
+    const [asking, acknowledging] = [await way(), await way()];
+    const client: Redis = new Redis(asking.url, { maxRetriesPerRequest: null, retryStrategy: () => 20 });
+    client.on('error', () => undefined);
+    client.duplicate = (override) => {
+      const url = override?.connectionName === 'nestjs-redis-lock:replicas' ? acknowledging.url : asking.url;
+      // Whatever a client does by itself: it may send again what was not answered.
+      const insistent = { ...override, retryStrategy: () => 20, autoResendUnfulfilledCommands: true };
+      return new Redis(url, insistent);
+    };
+    const locks = instance({ redis: client, requestTimeoutMs: 300, ...options });
+    await locks.using('goods:300', () => undefined);
+    return { locks, asking, acknowledging, client };
+  }
+
+  it('a reply that is lost on the way leaves nothing locked, and the next lock is given', async () => {
+    const { locks, acknowledging, client } = await apart();
+    acknowledging.drop('replies');
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    await nothingLeft();
+    const waiting = locks.acquire('goods:300');
+    acknowledging.resume('replies');
+    // What was dropped never comes: the connection is cut.
+    await (await waiting).release();
+    await nothingLeft();
+    client.disconnect();
+  });
+
+  it('a lock whose lease is over before replicas could know of it is an answer that came too late', async () => {
+    const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
+    acknowledging.delay('requests', 150);
+    await expect(locks.tryAcquire('goods:300', { ttlMs: 100 })).rejects.toMatchObject({
+      code: 'LOCK_UNAVAILABLE',
+      message: expect.stringContaining('took longer than the lease of 100 ms'),
+    });
+    const waiting = locks.acquire('goods:300', { ttlMs: 100 });
+    acknowledging.delay('requests', 0);
+    await (await waiting).release();
+    await nothingLeft();
+    client.disconnect();
+  });
+
+  it('an acknowledgement that comes late, when the lock is another’s, gives it to nobody', async () => {
+    const { locks, acknowledging, client } = await apart();
+    acknowledging.hold('replies');
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    const other = await instance().acquire('goods:300');
+    acknowledging.resume('replies');
+    await expect(locks.tryAcquire('goods:300')).resolves.toBeNull();
+    other.assertHeld();
+    expect(await admin.get(key)).toContain(String(other.fencingToken));
+    expect(await other.release()).toBe(true);
+    client.disconnect();
+  });
+
+  it('a WAIT that is not answered on its connection counts for nothing on the next one, where nothing is to wait for', async () => {
+    const { locks, acknowledging, client } = await apart({
+      requestTimeoutMs: 5_000,
+      replicas: { min: 1, timeoutMs: 2_000 },
+    });
+    const elsewhere = await ReplicaSet.start({ replicas: 1, sentinels: 0 });
+    try {
+      replica.pause();
+      const asking = locks.tryAcquire('goods:300');
+      asking.catch(() => undefined);
+      await eventually('it waits', async () => (await admin.info('clients')).includes('blocked_clients:1'));
+      Reflect.set(acknowledging, 'target', new URL(elsewhere.servers[0].url));
+      acknowledging.reset();
+      await expect(asking).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+      await nothingLeft();
+    } finally {
+      client.disconnect();
+      await elsewhere.close();
+    }
+  });
+
+  it('a connection that leads to another server than the one that gives locks is tried anew', async () => {
+    const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
+    const elsewhere = await startRedis({ local: true });
+    const target = Reflect.get(acknowledging, 'target');
+    try {
+      Reflect.set(acknowledging, 'target', new URL(elsewhere.url));
+      acknowledging.reset();
+      await eventually('no lock is given', () =>
+        locks.tryAcquire('goods:300').then(
+          () => false,
+          (error: Error) => error.message.includes('gone before replicas knew'),
+        ),
+      );
+      await nothingLeft();
+      Reflect.set(acknowledging, 'target', target);
+      await (await locks.acquire('goods:300')).release();
+    } finally {
+      client.disconnect();
+      await elsewhere.stop();
+    }
+  });
+
+  /** Waits until the connection that waits for replicas leads there. */
+  async function ledTo(server: RedisServer): Promise<void> {
+    const looking = new Redis(server.url);
+    await eventually('it leads elsewhere', async () =>
+      String(await looking.client('LIST')).includes('name=nestjs-redis-lock:replicas'),
+    );
+    looking.disconnect();
+  }
+
+  const linkId = async (): Promise<string | undefined> =>
+    / *id=(\d+) .*name=nestjs-redis-lock:replicas/.exec(String(await admin.client('LIST')))?.[1];
+
+  it('an ask that was given up before replicas were asked cuts nobody else’s connection', async () => {
+    const locks = instance({ replicas: { min: 1, timeoutMs: 2_000 }, requestTimeoutMs: 5_000 });
+    await locks.using('goods:300', () => undefined);
+    const id = await linkId();
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    replica.pause();
+    const first = locks.acquire('goods:301');
+    await eventually('it waits for the replica', async () =>
+      (await admin.info('clients')).includes('blocked_clients:1'),
+    );
+    const leaving = new AbortController();
+    const second = locks.acquire('goods:300', { signal: leaving.signal });
+    await eventually('it is granted', async () => (await admin.exists(key)) === 1);
+    leaving.abort();
+    await expect(second).rejects.toMatchObject({ name: 'AbortError' });
+    await nothingLeft();
+    replica.resume();
+    await (await first).release();
+    await locks.using('goods:302', () => undefined);
+    expect(await linkId()).toBe(id);
+  });
+
+  it('a connection that never gets ready is tried anew', async () => {
+    const { locks, acknowledging, client } = await apart();
+    acknowledging.drop('replies');
+    acknowledging.reset();
+    await eventually('it is connected', () => acknowledging.connectionCount === 1);
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    // What was dropped never comes.
+    acknowledging.resume('replies');
+    await (await locks.acquire('goods:300', { waitMs: 5_000 })).release();
+    client.disconnect();
+  });
+
+  it('a renewal on a server that does not have the lock is no loss, where the one that gave it renews it', async () => {
+    const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
+    const elsewhere = await startRedis({ local: true });
+    const target = Reflect.get(acknowledging, 'target');
+    try {
+      const lock = await locks.acquire('goods:300', { ttlMs: 9_000 });
+      Reflect.set(acknowledging, 'target', new URL(elsewhere.url));
+      acknowledging.reset();
+      await ledTo(elsewhere);
+      await expect(lock.extend()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+      lock.assertHeld();
+      Reflect.set(acknowledging, 'target', target);
+      await eventually('it is renewed', () =>
+        lock.extend().then(
+          () => true,
+          () => false,
+        ),
+      );
+      expect(await lock.release()).toBe(true);
+    } finally {
+      client.disconnect();
+      await elsewhere.stop();
+    }
+  });
+
+  it('a renewal that only another server knows of is none', async () => {
+    const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
+    const elsewhere = await ReplicaSet.start({ replicas: 1, sentinels: 0 });
+    try {
+      const lock = await locks.acquire('goods:300', { ttlMs: 9_000 });
+      const [old] = elsewhere.servers;
+      await elsewhere.adminOf(old).set(key, String(await admin.get(key)), 'PX', 9_000);
+      Reflect.set(acknowledging, 'target', new URL(old.url));
+      acknowledging.reset();
+      await ledTo(old);
+      await admin.del(key);
+      await expect(lock.extend()).rejects.toBeInstanceOf(LockLostError);
+    } finally {
+      client.disconnect();
+      await elsewhere.close();
+    }
+  });
+
+  it('a connection that leads to a replica is tried anew', async () => {
+    const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
+    const target = Reflect.get(acknowledging, 'target');
+    Reflect.set(acknowledging, 'target', new URL(replica.url));
+    acknowledging.reset();
+    await eventually('no lock is given', () =>
+      locks.tryAcquire('goods:300').then(
+        () => false,
+        (error: Error) => error.message.includes('read-only'),
+      ),
+    );
+    Reflect.set(acknowledging, 'target', target);
+    await (await locks.acquire('goods:300', { waitMs: 5_000 })).release();
+    client.disconnect();
+  });
+
+  it('a time limit that the client has for its commands is none for replicas', async () => {
+    const client = new Redis(master.url, { commandTimeout: 30 });
+    const locks = instance({ redis: client, replicas: { min: 1, timeoutMs: 500 } });
+    await locks.using('goods:300', () => undefined);
+    replica.pause();
+    const granted = locks.tryAcquire('goods:300');
+    granted.catch(() => undefined);
+    await eventually('it waits for the replica', async () =>
+      (await admin.info('clients')).includes('blocked_clients:1'),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    replica.resume();
+    await (await granted)?.release();
+    client.disconnect();
+  });
+
+  it('what is confirmed after the end is told to nobody', async () => {
+    const { locks, acknowledging, asking, client } = await apart();
+    const other = instance();
+    const lock = await other.acquire('goods:300');
+    const waiting = locks.acquire('goods:300');
+    waiting.catch(() => undefined);
+    await queueOf(1);
+    acknowledging.drop('replies');
+    await lock.release();
+    const confirming = async (): Promise<boolean> => (await admin.get(key)) !== null;
+    await eventually('it is handed over', confirming);
+    await running.close();
+    await expect(waiting).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
+    const seen = commandsOf(asking);
+    await nothingLeft();
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(seen).toEqual([]);
+    client.disconnect();
+  });
+});

@@ -1,0 +1,181 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { Lock, LockService } from 'nestjs-redis-lock';
+import { SystemClock } from '../../../lib/core/time/clock.js';
+import { ManualClock } from 'nestjs-redis-lock/testing';
+import { sentinelConnector } from '../../../lib/redis/sentinel-connector.js';
+import { RedisProxy } from '../../support/proxy.js';
+import { ReplicaSet } from '../../support/redis/replica-set.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+let servers: ReplicaSet;
+let running: RedisLocks;
+let proxies: RedisProxy[];
+
+beforeEach(async () => {
+  servers = await ReplicaSet.start({ replicas: 1, sentinels: 1 });
+  running = new RedisLocks();
+  proxies = [];
+});
+afterEach(async () => {
+  await running.close();
+  await Promise.all(proxies.map((proxy) => proxy.close()));
+  await servers.close();
+});
+
+async function wayTo(url: string): Promise<RedisProxy> {
+  const proxy = await RedisProxy.start(url);
+  proxies.push(proxy);
+  return proxy;
+}
+
+/** As if there were two Sentinels: ioredis asks the first one first, and listens to both. */
+async function twoWays(): Promise<readonly [RedisProxy, RedisProxy]> {
+  const [{ url }] = servers.sentinels;
+  return [await wayTo(url), await wayTo(url)];
+}
+
+const instanceBy = (ways: readonly RedisProxy[]): LockService => {
+  const sentinels = ways.map(({ port }) => ({ host: '127.0.0.1', port }));
+  return running.start({ redis: { ...servers.address, sentinels }, ttlMs: 30_000, waitMs: 60_000 });
+};
+
+const renewed = (lock: Lock): Promise<void> =>
+  eventually('the lock is renewed', () =>
+    lock.extend().then(
+      () => true,
+      () => false,
+    ),
+  );
+
+describe('a connection that Sentinels lead to the master', () => {
+  it('comes back although it is told of the failover while it looks for the master', async () => {
+    const [first, second] = await twoWays();
+    const [holder, waiter] = [instanceBy([first, second]), instanceBy([first, second])];
+    const key = running.keyOf('goods', '300');
+    const lock = await holder.acquire('goods:300');
+    const granted = waiter.acquire('goods:300');
+    granted.catch(() => undefined);
+    const [before] = servers.servers;
+    const queued = async (): Promise<boolean> => (await servers.adminOf(before).zcard(`${key}|queue`)) === 1;
+    await eventually('it waits in the queue', queued);
+    await servers.replicated(key);
+    const sentinel = servers.adminOf(servers.sentinels[0]);
+    const listening = async (): Promise<boolean> => String(await sentinel.client('LIST')).split(' sub=1 ').length === 5;
+    await eventually('both listen to both', listening);
+    for (const way of [first, second]) way.hold('replies');
+    const started = () =>
+      sentinel.call('SENTINEL', 'FAILOVER', servers.address.name).then(
+        () => true,
+        () => false,
+      );
+    await eventually('the failover begins', started);
+    const master = await servers.newMaster(before);
+    let asking = 0;
+    first.observer = (direction) => {
+      if (direction === 'requests') asking += 1;
+    };
+    // As Sentinel does when it makes a replica of it.
+    for (const type of ['normal', 'pubsub']) await servers.adminOf(before).call('CLIENT', 'KILL', 'TYPE', type);
+    await eventually('all three connections look for the master', () => asking >= 3);
+    second.resume('replies');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    first.resume('replies');
+    await renewed(lock);
+    const heard = async (): Promise<boolean> =>
+      ((await servers.adminOf(master).pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length === 1;
+    await eventually('the waiter listens there', heard);
+    expect(await lock.release()).toBe(true);
+    await (await granted).release();
+  });
+
+  it('does not wait for a Sentinel that hangs', async () => {
+    const [first, second] = await twoWays();
+    first.hold('replies');
+    await instanceBy([first, second]).using('goods:300', () => undefined);
+    expect(first.connectionCount).toBe(1);
+  });
+
+  it('does not stay with a server that takes it and says nothing, even if nobody tells of another', async () => {
+    const [master] = servers.servers;
+    const mute = await wayTo(master.url);
+    mute.hold('replies');
+    const natMap = { [`127.0.0.1:${master.port}`]: { host: '127.0.0.1', port: mute.port } };
+    const locks = running.start({ redis: { ...servers.address, natMap }, waitMs: 60_000 });
+    await eventually('it is connected', () => mute.connectionCount === 1);
+    delete natMap[`127.0.0.1:${master.port}`];
+    await locks.using('goods:300', () => undefined);
+  });
+
+  it('listens to no Sentinel any more, called off while it came about', async () => {
+    const Ours = sentinelConnector(new SystemClock())!;
+    class CalledOff extends Ours {
+      override async connect(...args: Parameters<InstanceType<typeof Ours>['connect']>) {
+        const stream = await (Ours.prototype as InstanceType<typeof Ours>).connect.apply(this, args);
+        process.nextTick(() => client.disconnect());
+        return stream;
+      }
+    }
+    const client: Redis = new Redis({
+      ...servers.address,
+      Connector: CalledOff,
+      failoverDetector: true,
+      disconnectTimeout: 50,
+      lazyConnect: true,
+    });
+    const ended = new Promise((resolve) => client.once('end', resolve));
+    await client.connect().catch(() => undefined);
+    await ended;
+    // Whoever listened would have begun by then.
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(String(await servers.adminOf(servers.sentinels[0]).client('LIST'))).not.toContain(' sub=1 ');
+  });
+
+  it('takes options that were read from a client of one server', async () => {
+    const [{ port }] = servers.servers;
+    const { options } = new Redis({ port, lazyConnect: true });
+    await running.start({ redis: { ...options, sentinels: null as never } }).using('goods:300', () => undefined);
+  });
+
+  it('gives a slow way more and more time', async () => {
+    const [master] = servers.servers;
+    const mute = await wayTo(master.url);
+    mute.hold('replies');
+    const clock = new ManualClock();
+    const natMap = { [`127.0.0.1:${master.port}`]: { host: '127.0.0.1', port: mute.port } };
+    const sentinelRetryStrategy = () => 10;
+    const connector = new (sentinelConnector(clock)!)({ ...servers.address, natMap, sentinelRetryStrategy });
+    const cutAfter = async (ms: number): Promise<void> => {
+      const stream = await connector.connect(() => undefined);
+      const closed = new Promise((resolve) => stream.once('close', resolve));
+      stream.on('error', () => undefined);
+      await clock.advance(ms - 1);
+      expect(stream.destroyed).toBe(false);
+      await clock.advance(1);
+      await closed;
+    };
+    for (const ms of [2_000, 4_000, 8_000, 10_000, 10_000]) await cutAfter(ms);
+  });
+
+  it('puts away what listened for failovers once, not at each attempt to connect', async () => {
+    const [master] = servers.servers;
+    const natMap: Record<string, { host: string; port: number }> = {};
+    const connector = new (sentinelConnector(new SystemClock())!)({
+      ...servers.address,
+      natMap,
+      sentinelRetryStrategy: () => 10,
+    });
+    const putAway = jest.spyOn(connector, 'disconnect');
+    const attempt = async (event: 'connect' | 'close'): Promise<void> => {
+      const stream = await connector.connect(() => undefined);
+      stream.on('error', () => undefined);
+      await new Promise((resolve) => stream.once(event, resolve));
+      stream.destroy();
+    };
+    await attempt('connect');
+    // Nobody listens there.
+    natMap[`127.0.0.1:${master.port}`] = { host: '127.0.0.1', port: 1 };
+    for (let i = 0; i < 3; i++) await attempt('close');
+    expect(putAway).toHaveBeenCalledTimes(1);
+  });
+});

@@ -1,0 +1,208 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { type Lock, type LockService, LockLostError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { RedisServer } from '../../support/redis/index.js';
+import { ReplicaSet } from '../../support/redis/replica-set.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+let servers: ReplicaSet;
+let running: RedisLocks;
+let key: string;
+
+beforeEach(async () => {
+  servers = await ReplicaSet.start({ replicas: 2, sentinels: 3 });
+  running = new RedisLocks();
+  key = running.keyOf('goods', '300');
+});
+afterEach(async () => {
+  await running.close();
+  await servers.close();
+});
+
+const instance = (options: RedisLockModuleOptions = {}): LockService =>
+  running.start({ redis: servers.address, waitMs: 60_000, ...options });
+
+/** As `eventually`; tells how things stand where it does not happen. */
+async function seen(what: string, holds: () => boolean | Promise<boolean>, withinMs?: number): Promise<void> {
+  try {
+    await eventually(what, holds, withinMs);
+  } catch (late) {
+    throw new Error(`${String(late)}\n${await servers.picture()}`, { cause: late });
+  }
+}
+
+const queued = (at: RedisServer, count: number): Promise<void> =>
+  seen(`${count} wait in the queue`, async () => (await servers.adminOf(at).zcard(`${key}|queue`)) === count);
+
+const isFree = (at: RedisServer): Promise<void> =>
+  seen('nothing is left locked', async () => (await servers.adminOf(at).exists(key, `${key}|queue`)) === 0);
+
+/** Waits until the server that is the master by now has renewed it. */
+async function renewed(lock: Lock): Promise<void> {
+  let refusal: unknown;
+  const answered = () =>
+    lock.extend().then(
+      () => true,
+      (error: unknown) => {
+        refusal = error;
+        return false;
+      },
+    );
+  try {
+    await seen('the lock is renewed', answered);
+  } catch (late) {
+    throw new Error(`${String(late)}\n${String(refusal)}`, { cause: late });
+  }
+}
+
+/** Somebody who holds goods:300, and somebody who waits for it in the queue. */
+async function holderAndWaiter(options?: RedisLockModuleOptions) {
+  const [one, other] = [instance(options), instance(options)];
+  const lock = await one.acquire('goods:300');
+  const granted = other.acquire('goods:300');
+  granted.catch(() => undefined);
+  await queued(servers.servers[0], 1);
+  await servers.replicated(key);
+  return { one, other, lock, granted };
+}
+
+describe('with Sentinel', () => {
+  it('the holder keeps its lock over a failover, and the waiter its place; it is told by the new master', async () => {
+    const { lock, granted } = await holderAndWaiter({ ttlMs: 30_000 });
+    const master = await servers.failOver();
+    await renewed(lock);
+    await queued(master, 1);
+    const heard = async (): Promise<boolean> =>
+      ((await servers.adminOf(master).pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length === 1;
+    await seen('the waiter listens there', heard);
+    const from = performance.now();
+    expect(await lock.release()).toBe(true);
+    const next = await granted;
+    // By message: who waits in the queue asks again after 1.5 s at the earliest.
+    expect(performance.now() - from).toBeLessThan(1_400);
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    expect(await next.release()).toBe(true);
+    await isFree(master);
+  });
+
+  it('a lock that only the lost master knew of is told to its holder; tokens rise all the same', async () => {
+    const locks = instance({ ttlMs: 6_000 });
+    const before = await locks.using('goods:300', (lock) => lock.fencingToken);
+    const lost: Lock[] = [];
+    const master = await servers.failOverWithout(async () => lost.push(await locks.acquire('goods:300')));
+    const [lock] = lost;
+    expect(await servers.adminOf(master).exists(key)).toBe(0);
+    const next = await instance().acquire('goods:300');
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    expect(lock.fencingToken).toBeGreaterThan(before);
+    await seen('its signal aborts', () => lock.signal.aborted);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+    expect(await lock.release()).toBe(false);
+    next.assertHeld();
+    expect(await next.release()).toBe(true);
+  });
+
+  it('a lock that only the lost master would know of is none, where replicas have to know of it', async () => {
+    const replicas = { min: 1, timeoutMs: 100 };
+    const locks = instance({ replicas, ttlMs: 20_000 });
+    const held = await locks.acquire('goods:300');
+    const refused: unknown[] = [];
+    const master = await servers.failOverWithout(async () => {
+      refused.push(await locks.tryAcquire('goods:301').catch((error: unknown) => error));
+    });
+    expect(refused).toEqual([expect.objectContaining({ code: 'LOCK_REPLICATION' })]);
+    // By then both connections lead to the new master, and a replica of that one has to know of it.
+    await renewed(held);
+    expect(await servers.adminOf(master).get(key)).toContain(String(held.fencingToken));
+    const next = instance({ replicas }).acquire('goods:300');
+    next.catch(() => undefined);
+    expect(await held.release()).toBe(true);
+    await (await next).release();
+    await locks.using('goods:301', () => undefined);
+    await isFree(master);
+  });
+
+  it('nobody stays with a master that hangs and is replaced', async () => {
+    const [before] = servers.servers;
+    const { lock, granted, one } = await holderAndWaiter({ ttlMs: 30_000 });
+    before.pause();
+    const master = await servers.newMaster(before);
+    // It hangs still: its connections have not ended by themselves.
+    await renewed(lock);
+    expect(await lock.release()).toBe(true);
+    await (await granted).release();
+    await isFree(master);
+    before.resume();
+    await one.using('goods:300', () => undefined);
+    expect(running.warnings.filter((line) => line.includes('was lost'))).toEqual([]);
+  });
+
+  it('a master that comes back empty, before it is told that it is one no more, keeps nobody', async () => {
+    const [before] = servers.servers;
+    const { lock, granted } = await holderAndWaiter({ ttlMs: 30_000 });
+    const master = await servers.failOver();
+    await before.restart();
+    // Sentinel waits for eight seconds, and for its next look, before it believes that.
+    await seen(
+      'it is a replica',
+      async () => (await servers.adminOf(before).info('replication')).includes('role:slave'),
+      60_000,
+    );
+    await renewed(lock);
+    expect(await lock.release()).toBe(true);
+    await (await granted).release();
+    await isFree(master);
+  });
+
+  it('a client of one’s own works the same, without looking out for failovers by itself', async () => {
+    const clients = [1, 2].map(() => new Redis({ ...servers.address, maxRetriesPerRequest: null }));
+    try {
+      const [one, other] = clients.map((redis) => instance({ redis, ttlMs: 30_000 }));
+      const lock = await one.acquire('goods:300');
+      const granted = other.acquire('goods:300');
+      await queued(servers.servers[0], 1);
+      await servers.replicated(key);
+      const [before] = servers.servers;
+      before.pause();
+      await servers.newMaster(before);
+      // Sentinel cuts the clients of the old one when it makes a replica of it.
+      before.resume();
+      await renewed(lock);
+      expect(await lock.release()).toBe(true);
+      await (await granted).release();
+      await running.close();
+      expect(clients.map(({ status }) => status)).toEqual(['ready', 'ready']);
+    } finally {
+      for (const client of clients) client.disconnect();
+    }
+  });
+
+  it('many callers of two instances exclude each other over a failover, as far as the replicas knew', async () => {
+    const both = [instance({ ttlMs: 20_000 }), instance({ ttlMs: 20_000 })];
+    const tokens: number[] = [];
+    let inside = 0;
+    let most = 0;
+    const ending = new AbortController();
+    const work = async (locks: LockService): Promise<void> => {
+      while (!ending.signal.aborted) {
+        await locks.using('goods:300', async (lock) => {
+          inside += 1;
+          most = Math.max(most, inside);
+          await new Promise((resolve) => setTimeout(resolve, 5));
+          tokens.push(lock.fencingToken);
+          inside -= 1;
+        });
+      }
+    };
+    const working = both.flatMap((locks) => [work(locks), work(locks)]);
+    await seen('they work', () => tokens.length > 50);
+    const master = await servers.failOver();
+    const done = tokens.length;
+    await seen('they go on', () => tokens.length > done + 50, 20_000);
+    ending.abort();
+    await Promise.all(working);
+    await isFree(master);
+    expect(tokens).toEqual([...new Set(tokens)].toSorted((a, b) => a - b));
+    expect(most).toBe(1);
+  });
+});

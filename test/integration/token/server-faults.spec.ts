@@ -1,0 +1,221 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { LockLostError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+describe('a Redis that fails', () => {
+  let server: RedisServer;
+  let running: RedisLocks;
+  let admin: Redis;
+
+  beforeEach(async () => {
+    server = await startRedis({ local: true });
+    running = new RedisLocks();
+    admin = new Redis(server.url, { lazyConnect: true }).on('error', () => undefined);
+  });
+
+  afterEach(async () => {
+    if (server.pid !== undefined) server.resume();
+    await running.close();
+    admin.disconnect();
+    await server.stop();
+  });
+
+  const start = (options = {}) => running.start({ redis: server.url, ...options });
+
+  it('and is down at start lets the application start, warns once, and serves when it is back', async () => {
+    await server.kill();
+    const locks = start({ requestTimeoutMs: 200 });
+    const asking = locks.acquire('goods:300', { waitMs: 0 });
+    await expect(asking).rejects.toMatchObject({
+      code: 'LOCK_UNAVAILABLE',
+      message: expect.stringContaining('ECONNREFUSED'),
+    });
+    await expect(locks.tryAcquire('goods:301')).rejects.toBeInstanceOf(LockUnavailableError);
+    expect(running.warnings).toHaveLength(1);
+    expect(running.warnings[0]).toContain('Redis cannot be reached');
+    await server.restart();
+    await locks.using('goods:300', { waitMs: 10_000 }, () => undefined);
+  });
+
+  it('and stays down piles nothing up in the client, and looking at a lock ends', async () => {
+    await server.kill();
+    const client = new Redis(server.url, { maxRetriesPerRequest: null }).on('error', () => undefined);
+    const locks = start({ redis: client, requestTimeoutMs: 100 });
+    const asking = Array.from({ length: 100 }, (_, id) =>
+      locks.acquire(`goods:${id}`, { waitMs: 150 }).catch(() => 'none'),
+    );
+    await Promise.all(asking);
+    await expect(locks.inspect('goods:300')).rejects.toBeInstanceOf(LockUnavailableError);
+    // TIME, of which there is one at a time, and the looks at the lock and at its queue.
+    expect(Reflect.get(client, 'offlineQueue')).toHaveProperty('length', 3);
+    client.disconnect();
+  });
+
+  it('and goes down later is waited for, as long as the caller waits', async () => {
+    const locks = start({ requestTimeoutMs: 300 });
+    await locks.using('goods:300', () => undefined);
+    await server.kill();
+    const impatient = locks.acquire('goods:300', { waitMs: 500 });
+    const patient = locks.acquire('goods:300', { waitMs: 20_000 });
+    await expect(impatient).rejects.toBeInstanceOf(LockUnavailableError);
+    await server.restart();
+    await (await patient).release();
+  });
+
+  it('and hangs is unavailable after requestTimeoutMs; the lock that it took unseen is free when it wakes up', async () => {
+    const locks = start({ requestTimeoutMs: 200 });
+    const other = start();
+    await locks.using('goods:300', () => undefined);
+    server.pause();
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ message: expect.stringContaining('200 ms') });
+    await expect(locks.tryAcquire('goods:301')).rejects.toBeInstanceOf(LockUnavailableError);
+    expect(running.warnings).toEqual([expect.stringContaining('Redis cannot be reached')]);
+    server.resume();
+    await other.using('goods:300', { waitMs: 2_000 }, () => undefined);
+    await eventually('nothing is left locked', async () => (await other.inspect('goods:300')) === null);
+  });
+
+  it('and restarts empty loses the locks: their holders are told at the next renewal', async () => {
+    const locks = start({ ttlMs: 900 });
+    const lock = await locks.acquire('goods:300');
+    await server.restart();
+    await eventually('the signal aborts', () => lock.signal.aborted);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+    expect(await lock.release()).toBe(false);
+    expect(running.warnings.filter((warning) => warning.includes('was lost'))).toHaveLength(1);
+  });
+
+  it('and restarts empty still gives higher tokens than before', async () => {
+    const locks = start();
+    const before = await locks.using('goods:300', (lock) => lock.fencingToken);
+    await server.restart();
+    const after = await locks.using('goods:300', { waitMs: 10_000 }, (lock) => lock.fencingToken);
+    expect(after).toBeGreaterThan(before);
+  });
+
+  it('and comes back before the lease is over keeps the hold', async () => {
+    const locks = start({ ttlMs: 2_000 });
+    const lock = await locks.acquire('goods:300');
+    server.pause();
+    await eventually('a renewal is under way', () => lock.expiresInMs < 1_200);
+    server.resume();
+    await eventually('it is renewed', () => lock.expiresInMs > 1_500);
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+  });
+
+  it('and flushes its scripts works on', async () => {
+    const locks = start();
+    const held = await Promise.all([1, 2, 3].map((id) => locks.acquire(`goods:${id}`, { ttlMs: 600 })));
+    await admin.script('FLUSH');
+    await locks.using('goods:300', () => undefined);
+    await admin.script('FLUSH');
+    await eventually('all are renewed', () => held.every((lock) => lock.expiresInMs > 500));
+    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual([true, true, true]);
+  });
+
+  it('and is read-only says so, and is waited for', async () => {
+    const locks = start();
+    await locks.using('goods:300', () => undefined);
+    await admin.replicaof('127.0.0.1', '1');
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({
+      code: 'LOCK_UNAVAILABLE',
+      permanent: false,
+      message: expect.stringContaining('connect to the master'),
+    });
+    const waiting = locks.acquire('goods:300', { waitMs: 10_000 });
+    await admin.replicaof('NO', 'ONE');
+    await (await waiting).release();
+  });
+
+  it('and loads its data says so, and is waited for, also by a client that does not look whether it is ready', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'loading-'));
+    // It looks up from loading every 2 MB.
+    const slowly = ['--key-load-delay', '1000', '--rdbcompression', 'no'];
+    const slow = await startRedis({ local: true, args: ['--dir', folder, ...slowly] });
+    const [filler, ...clients] = [true, true, false].map(
+      (enableReadyCheck) =>
+        new Redis(slow.url, { enableReadyCheck, maxRetriesPerRequest: null, retryStrategy: () => 20 }),
+    );
+    for (const client of clients) client.on('error', () => undefined);
+    try {
+      await filler.call('DEBUG', 'POPULATE', '2000', 'filler', '10000');
+      await filler.save();
+      filler.disconnect();
+      const [careful, blunt] = clients.map((redis) => start({ redis }));
+      await careful.using('goods:300', () => undefined);
+      await slow.kill();
+      const restarting = slow.restart();
+      const refusal = (): Promise<string> => blunt.tryAcquire('goods:300').then(String, ({ message }) => message);
+      await eventually('it is told', async () => (await refusal()).includes('Redis is loading its data'));
+      for (const locks of [careful, blunt]) await locks.using('goods:300', () => undefined);
+      await restarting;
+    } finally {
+      for (const client of [filler, ...clients]) client.disconnect();
+      await slow.stop();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+
+  it('and is out of memory says so, and lets held locks go', async () => {
+    const locks = start();
+    const held = await locks.acquire('goods:300');
+    await admin.config('SET', 'maxmemory', '1');
+    await expect(locks.tryAcquire('goods:301')).rejects.toMatchObject({
+      code: 'LOCK_UNAVAILABLE',
+      permanent: false,
+      message: expect.stringContaining('maxmemory'),
+    });
+    expect(await held.release()).toBe(true);
+    await admin.config('SET', 'maxmemory', '0');
+    await locks.using('goods:301', () => undefined);
+  });
+
+  it('and wants a password says so at once', async () => {
+    await admin.config('SET', 'requirepass', 'secret');
+    const locks = start();
+    const error: unknown = await locks.acquire('goods:300').catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockUnavailableError);
+    expect((error as Error).message).toMatch(/NOAUTH|password/);
+  });
+
+  it('and refuses the user the keys says what to allow', async () => {
+    await admin.acl('SETUSER', 'guest', 'on', 'nopass', '~other:*', '+@all');
+    const locks = start({ redis: server.url.replace('redis://', 'redis://guest:any@') });
+    await expect(locks.acquire('goods:300')).rejects.toMatchObject({
+      permanent: true,
+      message: expect.stringContaining('allow it the lock keys'),
+    });
+  });
+
+  it('and holds something else under the key says so: of another type, or without an expiry', async () => {
+    const locks = start();
+    await admin.hset(running.keyOf('goods', '300'), 'stock', '5');
+    await expect(locks.acquire('goods:300')).rejects.toMatchObject({
+      permanent: true,
+      message: expect.stringContaining('another type'),
+    });
+    await admin.set(running.keyOf('goods', '301'), 'a value of mine');
+    const error: unknown = await locks.acquire('goods:301', { waitMs: 100 }).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockTimeoutError);
+    expect((error as Error).message).toContain('has no expiry');
+    expect(await locks.inspect('goods:301')).toMatchObject({
+      holder: 'a value of mine',
+      isOwn: false,
+      expiresInMs: Infinity,
+    });
+    expect(await admin.get(running.keyOf('goods', '301'))).toBe('a value of mine');
+  });
+
+  it('and holds something else under the fence leaves nothing locked', async () => {
+    const locks = start();
+    await admin.hset(`{${running.prefix}goods}|fence`, 'some', 'hash');
+    await expect(locks.acquire('goods:300')).rejects.toMatchObject({ permanent: true });
+    await eventually('the lock is released', async () => (await locks.inspect('goods:300')) === null);
+  });
+});

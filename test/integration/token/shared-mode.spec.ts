@@ -1,0 +1,195 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { type Lock, LockConfigError, LockLostError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { helperKey } from '../../../lib/core/keys/resource-key.js';
+import { Contention } from '../../support/contention.js';
+import { eventually } from '../../support/redis-locks.js';
+
+let here: Contention;
+
+beforeAll(async () => {
+  here = await Contention.start();
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+const shared = { mode: 'shared' } as const;
+
+/** A reader gets the lock, and never gives it back. */
+async function dies(locks: LockService, leaseMs: number): Promise<void> {
+  const dead = { keys: [here.key], owner: 'dead:1', mode: 'shared', handoffMs: 500, tokens: 1, queue: false } as const;
+  await locks.using('goods:301', () => undefined);
+  const expiresAt = locks.engine.clock.now() + 1_000;
+  expect((await locks.engine.store.acquire({ ...dead, leaseMs, expiresAt })).status).toBe('granted');
+}
+
+describe('readers and writers', () => {
+  it('readers of several instances get a released lock together, by message', async () => {
+    const writer = await here.holder();
+    const readers = [1, 2, 3].map(() => here.instance().acquire('goods:300', shared));
+    await here.queueOf(3);
+    await writer.release();
+    const locks = await Promise.all(readers);
+    const tokens = locks.map(({ fencingToken }) => fencingToken);
+    expect(new Set(tokens).size).toBe(3);
+    for (const token of tokens) expect(token).toBeGreaterThan(writer.fencingToken);
+    for (const lock of locks) await lock.extend();
+    expect(await Promise.all(locks.map((lock) => lock.release()))).toEqual([true, true, true]);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('work beside each other, and nothing that is read and written apart is lost', async () => {
+    const instances = Array.from({ length: 4 }, () => here.instance());
+    const [counter, token] = [`${here.key}|test-counter`, `${here.key}|test-token`];
+    let readersNow = 0;
+    let mostReaders = 0;
+    let writersNow = 0;
+    const write = (locks: LockService): Promise<void> =>
+      locks.using('goods:300', { waitMs: 60_000 }, async (lock: Lock) => {
+        writersNow += 1;
+        expect([writersNow, readersNow]).toEqual([1, 0]);
+        const count = Number(await here.admin.get(counter));
+        expect(lock.fencingToken).toBeGreaterThan(Number(await here.admin.get(token)));
+        await here.admin.mset(counter, count + 1, token, lock.fencingToken);
+        writersNow -= 1;
+      });
+    const read = (locks: LockService): Promise<void> =>
+      locks.using('goods:300', { ...shared, waitMs: 60_000 }, async () => {
+        readersNow += 1;
+        mostReaders = Math.max(mostReaders, readersNow);
+        expect(writersNow).toBe(0);
+        await here.admin.get(counter);
+        readersNow -= 1;
+      });
+    const visits = instances.flatMap((locks) =>
+      Array.from({ length: 60 }, (_, i) => (i % 10 === 0 ? write(locks) : read(locks))),
+    );
+    await Promise.all(visits);
+    expect(await here.admin.get(counter)).toBe('24');
+    expect(mostReaders).toBeGreaterThan(1);
+    await here.admin.del(counter, token);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('a reader whose lease is taken away is told, and no other one', async () => {
+    const locks = here.instance();
+    const [one, other] = [
+      await locks.acquire('goods:300', { ...shared, ttlMs: 600 }),
+      await locks.acquire('goods:300', { ...shared, ttlMs: 600 }),
+    ];
+    await here.admin.zrem(helperKey(here.key, 'queue'), `${one.shared.owner} *`);
+    await eventually('it is told', () => one.signal.aborted);
+    expect(one.signal.reason).toBeInstanceOf(LockLostError);
+    await eventually('the other one is renewed', () => other.expiresInMs > 400);
+    expect(await other.release()).toBe(true);
+    expect(await one.release()).toBe(false);
+  });
+
+  // Longer than what is left of the key that all of them are in.
+  it.each<[string, (locks: LockService) => Promise<Lock>]>([
+    ['comes', (locks) => locks.acquire('goods:300', { ...shared, ttlMs: 300_000 })],
+    [
+      'extends its own',
+      async (locks) => {
+        const lock = await locks.acquire('goods:300', { ...shared, ttlMs: 1_000 });
+        await lock.extend(300_000);
+        return lock;
+      },
+    ],
+  ])('a reader with a very long lease that %s leaves the other leases as they are', async (_, longOne) => {
+    const locks = here.instance();
+    await dies(locks, 700);
+    const long = await longOne(locks);
+    const others = async (): Promise<number | undefined> => (await locks.inspect('goods:300'))?.others.length;
+    expect(await others()).toBe(1);
+    await eventually('one is left', async () => (await others()) === 0, 3_000);
+    expect((await locks.inspect('goods:300'))?.expiresInMs).toBeGreaterThan(290_000);
+    expect(await long.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('are renewed by a write, also where the lease is no longer for it: otherwise WAIT would not cover what was there', async () => {
+    const locks = here.instance();
+    const lock = await locks.acquire('goods:300', shared);
+    const { store } = locks.engine;
+    const { owner } = lock.shared;
+    const writes = async (): Promise<number> =>
+      Number(/rdb_changes_since_last_save:(\d+)/.exec(await here.admin.info('persistence'))?.[1]);
+    const before = await writes();
+    expect(await store.extend([{ keys: [lock.key], owner, mode: 'shared', leaseMs: 100 }])).toEqual(['renewed']);
+    expect(await writes()).toBe(before + 1);
+    expect((await locks.inspect('goods:300'))?.expiresInMs).toBeGreaterThan(20_000);
+    await lock.release();
+  });
+
+  it('a writer gets the lock when the lease of a reader that died is over', async () => {
+    const locks = here.instance();
+    await dies(locks, 500);
+    expect(await (await locks.acquire('goods:300')).release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('where commands are refused', () => {
+  const without = async (...commands: string[]): Promise<string> => {
+    const rules = commands.map((command) => `-${command}`);
+    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'allchannels', '+@all', ...rules);
+    return here.server.url.replace('redis://', 'redis://guest:any@');
+  };
+
+  it.each(['zcount', 'zremrangebyscore', 'zrange'])('%s, a writer is refused, too, beside readers', async (command) => {
+    const readers = here.instance();
+    const reader = await readers.acquire('goods:300', shared);
+    const writer = here.instance({ redis: await without(command) });
+    await expect(writer.acquire('goods:300')).rejects.toThrow(LockUnavailableError);
+    await reader.extend();
+    expect(await reader.release()).toBe(true);
+    expect(await (await writer.acquire('goods:300')).release()).toBe(true);
+  });
+
+  it.each(['zcount', 'zremrangebyscore', 'zscore', 'zadd'])('%s, nobody shares', async (command) => {
+    const locks = here.instance({ redis: await without(command) });
+    await expect(locks.acquire('goods:300', { permits: 1 })).rejects.toThrow(LockUnavailableError);
+    expect(await (await here.holder()).release()).toBe(true);
+  });
+
+  it('zrem, nobody looks at a dead waiter for ever', async () => {
+    await here.instance().acquire('goods:300', shared);
+    await here.admin.zadd(helperKey(here.key, 'queue'), 1, 'dead:1 *');
+    const locks = here.instance({ redis: await without('zrem') });
+    expect(await locks.acquire('goods:300', shared)).toBeDefined();
+  });
+
+  it('those who share nothing need none of them', async () => {
+    const redis = await without('zscore', 'zcount', 'zremrangebyscore');
+    const [one, other] = [here.instance({ redis }), here.instance({ redis })];
+    const lock = await one.acquire('goods:300');
+    const { granted } = await here.enqueue(() => other.acquire('goods:300'));
+    await lock.release();
+    expect(await (await granted).release()).toBe(true);
+  });
+});
+
+describe('permits', () => {
+  it('are held by as many as there are, over several instances, and handed on by message', async () => {
+    const instances = Array.from({ length: 4 }, () => here.instance());
+    let inside = 0;
+    let most = 0;
+    const visit = (locks: LockService): Promise<void> =>
+      locks.using('goods:300', { permits: 3, waitMs: 60_000 }, async () => {
+        inside += 1;
+        most = Math.max(most, inside);
+        await here.admin.ping();
+        inside -= 1;
+      });
+    await Promise.all(instances.flatMap((locks) => Array.from({ length: 30 }, () => visit(locks))));
+    expect(most).toBe(3);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('of another number are refused where they are held', async () => {
+    const lock = await here.instance().acquire('goods:300', { permits: 3 });
+    await expect(here.instance().acquire('goods:300', { permits: 4 })).rejects.toThrow(LockConfigError);
+    expect(await here.instance().inspect('goods:300')).toMatchObject({ mode: 'shared', permits: 3, others: [] });
+    await lock.release();
+  });
+});

@@ -1,0 +1,249 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis, type RedisOptions } from 'ioredis';
+import { LockClosedError, type LockService } from 'nestjs-redis-lock';
+import { LockRuntime } from '../../../lib/lock-runtime.js';
+import { Contention } from '../../support/contention.js';
+import { exitTimeOf } from '../../support/exit-time.js';
+import type { RedisProxy } from '../../support/proxy.js';
+import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { eventually } from '../../support/redis-locks.js';
+import { subscriberOf } from '../../support/subscriber-of.js';
+
+let here: Contention;
+let elsewhere: RedisServer;
+let adminThere: Redis;
+
+beforeAll(async () => {
+  [here, elsewhere] = await Promise.all([Contention.start(), startRedis({ local: true })]);
+  adminThere = new Redis(elsewhere.url);
+});
+afterEach(async () => {
+  await here.clear();
+  await adminThere.flushall();
+});
+afterAll(async () => {
+  adminThere.disconnect();
+  await Promise.all([here.close(), elsewhere.stop()]);
+});
+
+/** From now on new connections lead there; those there are stay. */
+function redirect(proxy: RedisProxy, url: string): void {
+  Reflect.set(proxy, 'target', new URL(url));
+}
+
+const channelsAt = async (admin: Redis): Promise<number> =>
+  ((await admin.pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length;
+
+const callsOf = async (admin: Redis, command: string): Promise<number> => {
+  const stats = await admin.info('commandstats');
+  return Number(new RegExp(`^cmdstat_${command}:calls=(\\d+)`, 'm').exec(stats)?.[1] ?? 0);
+};
+
+/** Ends the connections that ask for locks, and no other one. */
+async function cutAsking(): Promise<void> {
+  const clients = (await here.admin.client('LIST')) as string;
+  const ids = [...clients.matchAll(/^id=(\d+) .* name=nestjs-redis-lock /gm)].map(([, id]) => id);
+  expect(ids).not.toHaveLength(0);
+  for (const id of ids) await here.admin.call('CLIENT', 'KILL', 'ID', id);
+}
+
+/** Lets an instance wait until it is handed the lock by one that is told. */
+async function hearOnce(locks: LockService): Promise<void> {
+  const first = await here.holder();
+  const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+  await first.release();
+  await (await granted).release();
+}
+
+describe('where the connection that asks leads to another server', () => {
+  it('the subscription follows, although its own connection is up, and hand-offs are heard at once', async () => {
+    const { proxy } = await here.way();
+    const [one, other] = [1, 2].map(() => here.instance({ redis: proxy.url, maxLocalPasses: 0 }));
+    for (const locks of [one, other]) await hearOnce(locks);
+    expect(await here.listening()).toBe(2);
+    redirect(proxy, elsewhere.url);
+    await cutAsking();
+    await eventually('both are heard of there', async () => (await channelsAt(adminThere)) === 2, 5_000);
+    expect(await here.listening()).toBe(0);
+    for (const [holder, waiter] of [
+      [one, other],
+      [other, one],
+    ]) {
+      const lock = await holder.acquire('goods:300');
+      const granted = waiter.acquire('goods:300');
+      const queued = async (): Promise<boolean> => (await adminThere.zcard(`${here.key}|queue`)) === 1;
+      await eventually('it waits in the queue there', queued, 5_000);
+      const from = performance.now();
+      await lock.release();
+      const next = await granted;
+      // By message: who waits in the queue asks again after 1.5 s at the earliest.
+      expect(performance.now() - from).toBeLessThan(1_000);
+      await next.release();
+    }
+  });
+
+  it('a hand-off is not waited for from the server that was left, by those who wait already', async () => {
+    const { proxy } = await here.way();
+    const locks = here.instance({ redis: proxy.url });
+    await here.holder();
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    redirect(proxy, elsewhere.url);
+    await cutAsking();
+    const lock = await granted;
+    expect(await adminThere.exists(here.key)).toBe(1);
+    await lock.release();
+  });
+});
+
+describe('a subscription that leads to another server than the connection that asks', () => {
+  const doubted = (): readonly string[] => here.warnings.filter((line) => line.includes('may lead to another server'));
+
+  it('is doubted once in the log, and tried again more and more seldom, not for ever at the same pace', async () => {
+    const requestTimeoutMs = 100;
+    const redis = here.client(here.server.url, elsewhere.url);
+    const locks = here.instance({ redis, requestTimeoutMs });
+    const first = await here.holder();
+    const before = await callsOf(adminThere, 'subscribe');
+    const from = performance.now();
+    const granted = locks.acquire('goods:300');
+    const doubts = (): number => Reflect.get(subscriberOf(locks), 'failedProbes');
+    await eventually('it was doubted four times', () => doubts() >= 4);
+    // 1 + 2 + 4 + 8 times.
+    expect(performance.now() - from).toBeGreaterThan(15 * requestTimeoutMs);
+    expect((await callsOf(adminThere, 'subscribe')) - before).toBeLessThanOrEqual(5);
+    expect(doubted()).toHaveLength(1);
+    expect(await here.queueLength()).toBe(0);
+    await first.release();
+    await (await granted).release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('is believed in as soon as it leads to the same one', async () => {
+    const { proxy } = await here.way();
+    redirect(proxy, elsewhere.url);
+    const locks = here.instance({ redis: here.client(here.server.url, proxy.url), requestTimeoutMs: 100 });
+    const first = await here.holder();
+    const granted = locks.acquire('goods:300');
+    await eventually('it is doubted', () => doubted().length === 1);
+    redirect(proxy, here.server.url);
+    await here.queueOf(1);
+    expect(Reflect.get(subscriberOf(locks), 'failedProbes')).toBe(0);
+    await first.release();
+    await (await granted).release();
+  });
+
+  it('does not stay with one that takes the connection and hangs', async () => {
+    const { proxy } = await here.way();
+    redirect(proxy, elsewhere.url);
+    elsewhere.pause();
+    try {
+      const locks = here.instance({ redis: here.client(here.server.url, proxy.url), requestTimeoutMs: 100 });
+      const first = await here.holder();
+      const granted = locks.acquire('goods:300');
+      await eventually('it is connected', () => proxy.connectionCount === 1);
+      redirect(proxy, here.server.url);
+      await here.queueOf(1);
+      await first.release();
+      await (await granted).release();
+    } finally {
+      elsewhere.resume();
+    }
+  });
+});
+
+describe('a module that was closed', () => {
+  it('opens no subscription any more, whatever it is answered later', async () => {
+    const { proxy, log } = await here.way();
+    const client = here.client(proxy.url, here.server.url);
+    const copies: Redis[] = [];
+    const duplicate = client.duplicate.bind(client);
+    client.duplicate = (override?: Partial<RedisOptions>) => {
+      copies.push(duplicate(override));
+      return copies[0];
+    };
+    const prefix = here.key.slice(1, here.key.indexOf('goods'));
+    const runtime = LockRuntime.start({ redis: client, prefix, requestTimeoutMs: 200, shutdownGraceMs: 0 });
+    await runtime.service.using('goods:1', () => undefined);
+    await here.holder();
+    log.clear();
+    proxy.hold('replies');
+    const waiting = runtime.service.acquire('goods:300');
+    waiting.catch(() => undefined);
+    await eventually('it asks', () => log.count('tokenAsk') === 1);
+    await runtime.close();
+    await expect(waiting).rejects.toBeInstanceOf(LockClosedError);
+    proxy.resume('replies');
+    await client.ping();
+    for (const copy of copies) copy.disconnect();
+    expect(copies.length).toBe(0);
+  });
+});
+
+describe('a client that does not come back by itself (retryStrategy: null)', () => {
+  let client: Redis;
+
+  beforeEach(() => {
+    client = new Redis(here.server.url, { retryStrategy: () => null });
+    client.on('error', () => undefined);
+  });
+  afterEach(() => client.disconnect());
+
+  it('and whose copy is killed: waiting goes on by asking, and one line is logged', async () => {
+    const locks = here.instance({ redis: client });
+    const first = await here.holder();
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    await here.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    await eventually('it is said', () => here.warnings.length > 0);
+    await first.release();
+    await (await granted).release();
+    const second = await here.holder();
+    const again = locks.acquire('goods:300');
+    // Not in the queue: it would be passed over.
+    await locks.inspect('goods:300');
+    expect(await here.queueLength()).toBe(0);
+    await second.release();
+    await (await again).release();
+    expect(here.warnings).toEqual([expect.stringContaining('retryStrategy')]);
+    expect(await here.subscribers()).toBe(0);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('is copied anew after a while, not at once', async () => {
+    const locks = here.instance({ redis: client });
+    await hearOnce(locks);
+    let copies = 0;
+    const duplicate = client.duplicate.bind(client);
+    client.duplicate = (override?: Partial<RedisOptions>) => {
+      copies += 1;
+      return duplicate(override);
+    };
+    await here.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    await eventually('it is said', () => here.warnings.length === 1);
+    const first = await here.holder();
+    const granted = locks.acquire('goods:300');
+    await locks.inspect('goods:300');
+    expect(copies).toBe(0);
+    // Ten seconds later.
+    Reflect.set(subscriberOf(locks), 'mayOpenAt', Reflect.get(subscriberOf(locks), 'mayOpenAt') - 10_000);
+    await here.queueOf(1);
+    expect(copies).toBe(1);
+    await first.release();
+    await (await granted).release();
+  });
+
+  it('and whose owner quits it, without closing the module, lets the process end', async () => {
+    const contended = `
+      const clients = [1, 2].map(() => new Redis('${here.server.url}'));
+      const [one, other] = clients.map((redis) => LockRuntime.start({ redis }).service);
+      for (const [holder, waiter] of [[one, other], [other, one]]) {
+        const first = await holder.acquire('goods:300');
+        const waiting = waiter.acquire('goods:300');
+        while (!waiter.engine.store.channel.subscriber.linked) await new Promise((resolve) => setTimeout(resolve, 5));
+        await first.release();
+        await (await waiting).release();
+      }
+      await Promise.all(clients.map((client) => client.quit()));
+    `;
+    expect(await exitTimeOf(contended)).toBeLessThan(3_000);
+  });
+});

@@ -1,0 +1,112 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { lockChannels, type RedisLockModuleOptions, token } from 'nestjs-redis-lock';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import { timestamp } from 'nestjs-redis-lock/timestamp';
+import { luaScripts } from '../../../lib/lua/index.js';
+import { refuseOtherKeys } from '../../support/literal-keys.js';
+import { RedisProxy } from '../../support/proxy.js';
+import { ReplicaSet } from '../../support/redis/replica-set.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+let servers: ReplicaSet;
+let running: RedisLocks;
+let proxy: RedisProxy;
+
+beforeAll(async () => {
+  servers = await ReplicaSet.start({ replicas: 1, sentinels: 0 });
+});
+beforeEach(async () => {
+  running = new RedisLocks();
+  proxy = await RedisProxy.start(servers.servers[0].url);
+});
+afterEach(async () => {
+  await running.close();
+  await proxy.close();
+});
+afterAll(() => servers.close());
+
+/** Locks, waits, hands over, renews, looks, and releases. */
+async function useAll(options: RedisLockModuleOptions): Promise<void> {
+  const [one, other] = [1, 2].map(() => running.start({ redis: proxy.url, waitMs: 20_000, ...options }));
+  for (const [holder, waiter] of [
+    [one, other],
+    [other, one],
+  ]) {
+    const lock = await holder.acquire('goods:300', { ttlMs: 1_000 });
+    const granted = waiter.acquire('goods:300');
+    let renewals = 0;
+    const onExtended = (): void => void (renewals += 1);
+    lockChannels.extended.subscribe(onExtended);
+    await eventually('it is renewed', () => renewals > 0);
+    lockChannels.extended.unsubscribe(onExtended);
+    expect(await waiter.inspect('goods:300')).toMatchObject({ isOwn: false });
+    expect(await lock.release()).toBe(true);
+    expect(await (await granted).release()).toBe(true);
+  }
+  expect(await one.inspect('goods:300')).toBeNull();
+  await one.using(['goods:1', 'goods:2'], async (both) => {
+    expect(both.resources).toEqual(['goods:1', 'goods:2']);
+    expect(await other.tryAcquire(['goods:3', 'goods:2'])).toBeNull();
+  });
+}
+
+const STORES: [name: string, options: RedisLockModuleOptions][] = [
+  ['token()', { store: token() }],
+  ['token() that waits for replicas', { store: token(), replicas: { min: 1, timeoutMs: 400 } }],
+  ['redisson()', { store: redisson() }],
+  ['timestamp()', { store: timestamp({ unit: 'ms' }) }],
+];
+
+describe('where scripts have to name their keys as KEYS[1], to the letter', () => {
+  it.each([
+    "redis.call('GET', ARGV[1])",
+    "local key = KEYS[1] redis.call('GET', key)",
+    "redis.call('GET', KEYS[1] .. '|queue')",
+    "redis.pcall('EXISTS', KEYS[1], KEYS[i])",
+    'redis.call(command, KEYS[1])',
+  ])('(%s is refused)', (script) => {
+    expect(refuseOtherKeys(['EVAL', script, '1', 'key'])).toContain('KEYS array');
+  });
+
+  it('every script does', () => {
+    const refused = Object.entries(luaScripts).filter(([, { lua }]) => refuseOtherKeys(['EVAL', lua]) !== undefined);
+    expect(refused).toEqual([]);
+  });
+
+  it.each(STORES)('%s does all its work', async (_, options) => {
+    let scripts = 0;
+    const refused: string[] = [];
+    proxy.filter = (words) => {
+      if (/^eval$/i.test(words[0])) scripts += 1;
+      const error = refuseOtherKeys(words);
+      if (error !== undefined) refused.push(error);
+      return error;
+    };
+    await useAll(options);
+    expect(refused).toEqual([]);
+    expect(scripts).toBeGreaterThan(0);
+    expect(running.warnings).toEqual([]);
+  });
+});
+
+describe('where neither digests nor SCRIPT are taken', () => {
+  it.each(STORES)('%s sends its scripts whole', async (_, options) => {
+    let refusals = 0;
+    proxy.filter = (words) => {
+      if (!/^(?:evalsha|script)$/i.test(words[0])) return undefined;
+      refusals += 1;
+      return `ERR unknown command '${words[0]}'`;
+    };
+    await useAll(options);
+    expect(refusals).toBeGreaterThan(0);
+    expect(running.warnings).toEqual([]);
+  });
+});
+
+describe('where nobody may publish, subscribe or count subscribers', () => {
+  it('waiting falls back to asking, one line for each instance says so, and no lock gets lost', async () => {
+    proxy.refuseCommands(['SUBSCRIBE', 'PUBLISH', 'PUBSUB'], "ERR unknown command 'SUBSCRIBE'");
+    await useAll({ store: token() });
+    expect(running.warnings).toEqual(Array(2).fill(expect.stringContaining('nobody can be told of them')));
+  });
+});

@@ -1,0 +1,108 @@
+import type { ChildProcess } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { FuzzTask } from '../../support/fuzz-worker.js';
+import { forkSource } from '../../support/lock-process.js';
+import { machineMs, randomFrom } from '../../support/random.js';
+import { RedisLocks } from '../../support/redis-locks.js';
+import { Referee, type Report } from '../../support/referee.js';
+import { testRedisUrl } from '../../support/shared-redis.js';
+
+const RUN_MS = 18_000;
+const LEASE_MS = 1_000;
+const RESOURCES = ['goods:300'];
+
+describe('processes that join and leave at random, are killed, and are stopped for a while', () => {
+  let running: RedisLocks;
+  let admin: Redis;
+  let children: Set<ChildProcess>;
+
+  beforeEach(() => {
+    running = new RedisLocks();
+    admin = new Redis(testRedisUrl());
+    children = new Set();
+  });
+
+  afterEach(async () => {
+    for (const child of children) child.kill('SIGKILL');
+    await running.close();
+    await admin.quit();
+  });
+
+  it('never hold a lock together, get rising tokens, and wait no longer than they must', async () => {
+    const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 1e9);
+    process.stderr.write(`FUZZ_SEED=${seed}\n`);
+    const random = randomFrom(seed);
+    const referee = new Referee(LEASE_MS);
+    const counts = { killed: 0, stopped: 0, left: 0 };
+
+    const join = (): ChildProcess => {
+      const { prefix } = running;
+      const options = { redis: testRedisUrl(), prefix, ttlMs: LEASE_MS, waitMs: 8_000, shutdownGraceMs: 500 };
+      const task: FuzzTask = { seed: Math.floor(random() * 2 ** 31), resources: RESOURCES, callers: 3, options };
+      const child = forkSource('fuzz-worker.ts', task);
+      child.on('message', (report: Report) => referee.hear(child.pid as number, report));
+      child.once('exit', () => children.delete(child));
+      children.add(child);
+      return child;
+    };
+    const ended = (child: ChildProcess) => new Promise((resolve) => void child.once('exit', resolve));
+    const trouble = async (child: ChildProcess): Promise<void> => {
+      const pid = child.pid as number;
+      const kind = random();
+      if (kind < 0.4) {
+        counts.killed += 1;
+        referee.killed(pid, machineMs());
+        child.kill('SIGKILL');
+        await ended(child);
+        await sleep(random() * 2 * LEASE_MS);
+        join();
+      } else if (kind < 0.85) {
+        counts.stopped += 1;
+        const back = referee.absent(pid, machineMs());
+        child.kill('SIGSTOP');
+        await sleep(random() * 2.5 * LEASE_MS);
+        child.kill('SIGCONT');
+        back(machineMs());
+      } else {
+        counts.left += 1;
+        child.send('leave');
+        await ended(child);
+        join();
+      }
+    };
+
+    for (let i = 0; i < 5; i += 1) join();
+    const until = machineMs() + RUN_MS;
+    // Two at a time are in trouble: the other three go on.
+    const troubled = new Set<ChildProcess>();
+    const troubles = [1, 2].map(async () => {
+      while (machineMs() < until) {
+        await sleep(200 + random() * 800);
+        const free = [...children].filter((child) => !troubled.has(child));
+        const child = free[Math.floor(random() * free.length)];
+        troubled.add(child);
+        await trouble(child);
+        troubled.delete(child);
+      }
+    });
+    await Promise.all(troubles);
+    const last = [...children].map(async (child) => {
+      child.send('leave');
+      await ended(child);
+    });
+    await Promise.all(last);
+
+    const faults = referee.judge();
+    process.stderr.write(`${referee.entered} holds, ${referee.longestMs} ms, ${JSON.stringify(counts)}\n`);
+    expect(faults).toEqual([]);
+    expect(referee.entered).toBeGreaterThan(200);
+    expect(Math.min(...Object.values(counts))).toBeGreaterThan(0);
+    // What the dead have left in the queues is cleared by whoever comes next.
+    const locks = running.start({ redis: testRedisUrl() });
+    for (const resource of RESOURCES) await locks.using(resource, { waitMs: 5_000 }, () => undefined);
+    const keys = await admin.keys(`*${running.prefix}*`);
+    expect(keys.filter((key) => !key.endsWith('|fence'))).toEqual([]);
+  }, 90_000);
+});

@@ -1,0 +1,69 @@
+import { handoffLease } from '../../lib/core/acquire/attempt.js';
+import type { Clock } from '../../lib/core/time/clock.js';
+import type { Release, Releaser } from '../../lib/core/lease/releaser.js';
+import type { Line } from './network.js';
+
+const REPEAT_AFTER_MS = 100;
+
+interface Pending extends Release {
+  readonly leaseOverAt: number;
+}
+
+/** What `lib/core/lease/releaser.ts` does, without promises: sends, and repeats what its connection has taken along. */
+export class ModelReleaser implements Pick<Releaser, 'release' | 'releaseBehind'> {
+  private unanswered: readonly Pending[] = [];
+  /** Those that are sent again after a pause. */
+  private repeated: readonly Pending[] = [];
+
+  constructor(
+    private readonly line: Line,
+    private readonly clock: Clock,
+    private readonly tokens: number,
+    private readonly requestTimeoutMs: number,
+    private readonly silent = false,
+  ) {}
+
+  release(release: Release): Promise<boolean> {
+    this.send({ ...release, leaseOverAt: this.clock.now() + this.requestTimeoutMs + release.leaseMs });
+    return ANSWER_OF_NO_INTEREST;
+  }
+
+  releaseBehind(release: Release): void {
+    if (!this.silent) void this.release(release);
+  }
+
+  disconnected(): void {
+    const lost = this.unanswered;
+    this.unanswered = [];
+    for (const release of lost) {
+      if (this.clock.now() + REPEAT_AFTER_MS < release.leaseOverAt) this.repeat(release);
+    }
+  }
+
+  crash(): void {
+    this.unanswered = this.repeated = [];
+  }
+
+  private repeat(release: Pending): void {
+    this.repeated = [...this.repeated, release];
+    this.clock.schedule(REPEAT_AFTER_MS, () => {
+      this.repeated = without(this.repeated, release);
+      this.send(release);
+    });
+  }
+
+  private send(release: Pending): void {
+    const { key, owner, mode, leaseMs, keepUntil } = release;
+    const keepMs = Math.max(0, Math.ceil(keepUntil - this.clock.now()));
+    const body = { keys: [key], owner, mode, keepMs, handoffMs: handoffLease(leaseMs), tokens: this.tokens };
+    const answered = (): void => void (this.unanswered = without(this.unanswered, release));
+    this.unanswered = [...this.unanswered, release];
+    this.line.requests.push({ verb: 'release', body, answered, asker: release });
+  }
+}
+
+function without(releases: readonly Pending[], one: Pending): readonly Pending[] {
+  return releases.filter((release) => release !== one);
+}
+
+const ANSWER_OF_NO_INTEREST = Promise.resolve(true);

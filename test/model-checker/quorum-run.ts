@@ -1,0 +1,139 @@
+import type { Lock, LockService } from 'nestjs-redis-lock';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import type { LockStore } from '../../lib/core/store/lock-store.js';
+import { LockRuntime } from '../../lib/lock-runtime.js';
+import { randomFrom } from '../support/random.js';
+import { ModelClient, ModelNode, ProcessClock, RandomClock } from './quorum-model.js';
+
+type Mode = 'exclusive' | 'shared';
+
+/** One module instance. */
+interface Process {
+  readonly clock: ProcessClock;
+  readonly clients: readonly ModelClient[];
+  readonly store: LockStore;
+  readonly locks: LockService;
+}
+
+/** Some processes that contend for a lock on some masters, while whatever chance wants happens to them and between them. */
+export class QuorumRun {
+  /** What must not happen: one who has the lock alone beside anyone, a token that does not rise, or comes twice. */
+  readonly violations: string[] = [];
+  grants = 0;
+  /** How often the lock was shared. */
+  together = 0;
+  private readonly world: RandomClock;
+  private readonly nodes: readonly ModelNode[];
+  private readonly processes: readonly Process[];
+  private readonly held = new Map<Lock, Mode>();
+  /** The highest of all, and of those who had the lock alone. */
+  private lastToken = 0;
+  private readonly tokens = new Set<number>();
+  private lastTokenAlone = 0;
+  private over = false;
+
+  constructor(seed: number, nodes: number, processes: number) {
+    this.world = new RandomClock(randomFrom(seed));
+    this.nodes = Array.from({ length: nodes }, () => new ModelNode(this.world));
+    this.processes = Array.from({ length: processes }, () => this.start());
+  }
+
+  /** Goes on for so many faults, and until all has come to rest. */
+  async run(faults: number): Promise<void> {
+    const workers = this.processes.flatMap((process) => [this.work(process), this.work(process)]);
+    for (let i = 0; i < faults; i++) {
+      await this.world.advance(this.world.upTo(300));
+      this.fail();
+    }
+    this.over = true;
+    await this.world.advance(10_000);
+    await Promise.all(workers);
+  }
+
+  /** Takes the lock once more in each process, where nothing stands in the way any more. */
+  async visitAll(): Promise<void> {
+    for (const { locks } of this.processes) {
+      const visit = locks.using('goods:300', { waitMs: 2_000 }, (lock) => this.entered(lock, 'exclusive', 0));
+      await this.world.advance(3_000);
+      await visit;
+    }
+  }
+
+  /** What the stores remember of requests. */
+  get remembered(): number {
+    const kept = this.processes.flatMap(({ store }) =>
+      ['rounds', 'unsent', 'renewals'].map((name) => (Reflect.get(store, name) as Set<unknown>).size),
+    );
+    return kept.reduce((sum, size) => sum + size);
+  }
+
+  private start(): Process {
+    const clock = new ProcessClock(this.world);
+    const clients = this.nodes.map((node, i) => new ModelClient(this.world, clock, node, `node-${i}`));
+    let store!: LockStore;
+    const options = { maxLocalPasses: 2, shutdownGraceMs: 0 };
+    const runtime = LockRuntime.start(
+      { ...options, store: (context) => (store = quorum(clients, { nodeTimeoutMs: 100 })(context)) },
+      'default',
+      clock,
+    );
+    return { clock, clients, store, locks: runtime.service };
+  }
+
+  private async work({ clock, locks }: Process): Promise<void> {
+    const pause = (most: number): Promise<void> =>
+      new Promise((resolve) => clock.schedule(this.world.upTo(most), resolve));
+    while (!this.over) {
+      const mode = this.pick<Mode>(['exclusive', 'shared', 'shared']);
+      const terms = { mode, ttlMs: this.pick([150, 400, 2_000]), waitMs: this.pick([0, 100, 1_000]) };
+      const before = this.lastToken;
+      const lock = await locks.acquire('goods:300', terms).catch(() => undefined);
+      if (lock !== undefined) {
+        this.entered(lock, mode, before);
+        await pause(500);
+        this.held.delete(lock);
+        await lock.release().catch(() => false);
+      }
+      await pause(100);
+    }
+  }
+
+  /** @param before the highest token when it was asked for. */
+  private entered(lock: Lock, mode: Mode, before: number): void {
+    const { fencingToken } = lock;
+    const sharing = mode === 'shared';
+    this.grants += 1;
+    for (const [{ fencingToken: other, expiresInMs, signal }, held] of this.held) {
+      if (expiresInMs <= 0 || signal.aborted) continue;
+      if (sharing && held === 'shared') this.together += 1;
+      else this.violations.push(`${mode} ${fencingToken} enters, ${held} ${other} holds for another ${expiresInMs} ms`);
+    }
+    if (this.tokens.has(fencingToken)) this.violations.push(`${mode} ${fencingToken} twice`);
+    this.tokens.add(fencingToken);
+    // Those who share it beside one another come in no order.
+    const last = sharing ? Math.max(before, this.lastTokenAlone) : this.lastToken;
+    if (fencingToken <= last) this.violations.push(`${mode} ${fencingToken} after ${last}`);
+    this.lastToken = Math.max(this.lastToken, fencingToken);
+    if (!sharing) this.lastTokenAlone = fencingToken;
+    this.held.set(lock, mode);
+  }
+
+  private fail(): void {
+    const { world } = this;
+    const process = this.pick(this.processes);
+    const node = this.pick(this.nodes);
+    const faults: (() => void)[] = [
+      () => this.pick(process.clients).reset(world.upTo(this.pick([100, 3_000]))),
+      () => (node.hungUntil = world.now() + world.upTo(1_500)),
+      () => process.clock.stop(world.upTo(1_500)),
+      () => node.scripts.clear(),
+      () => (node.aheadMs = this.pick([0, 0, 120_000, -120_000])),
+      () => undefined,
+    ];
+    this.pick(faults)();
+  }
+
+  private pick<T>(from: readonly T[]): T {
+    return from[Math.floor(this.world.random() * from.length)];
+  }
+}

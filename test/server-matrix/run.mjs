@@ -1,0 +1,85 @@
+// Runs what depends on the server against every version that can be had on this machine, and prints what came of it; what could
+// not be had is printed, and with a name it is an error. A run of all of them writes the table in docs/topologies.md.
+//   npm run test:servers [-- 'Valkey 8.1' …]
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { format, resolveConfig } from 'prettier';
+import { binaryOf, SERVERS } from './binaries.mjs';
+
+const LIMIT_MS = 600_000;
+
+/** The table stands between two of these. */
+const MARK = '<!-- npm run test:servers -->';
+const PAGE = new URL('../../docs/topologies.md', import.meta.url).pathname;
+
+/** The contract, waiting and handing over, sharing, several at once, faults, refusals, and replicas. */
+/** @type {[name: string, args: string[]][]} */
+const SUITES = [
+  ['contract', ['test/contract/stores.spec.ts', '-t', '^token store']],
+  ['hand-off', ['hand-off', 'hand-off-faults'].map((name) => `test/integration/${name}.spec.ts`)],
+  ['modes', ['shared-locks', 'several-locks'].map((name) => `test/integration/${name}.spec.ts`)],
+  ['faults', ['server-faults', 'refused-commands'].map((name) => `test/integration/${name}.spec.ts`)],
+  ['replicas', ['test/integration/token/replicas.spec.ts']],
+];
+
+function versionOf(binary) {
+  return /\bv=(\S+)/.exec(execFileSync(binary, ['--version'], { encoding: 'utf8' }))[1];
+}
+
+function runSuite(binary, args) {
+  const folder = mkdtempSync(join(tmpdir(), 'servers-'));
+  const output = join(folder, 'results.json');
+  // No server but this one: neither a running one nor a container.
+  const env = { ...process.env, REDIS_SERVER_BIN: binary, REDIS_URL: '', DOCKER_HOST: 'unix:///nowhere' };
+  try {
+    spawnSync('npx', ['jest', '--json', '--outputFile', output, ...args], { env, timeout: LIMIT_MS, stdio: 'ignore' });
+    const { numPassedTests, numFailedTests, numRuntimeErrorTestSuites, testResults } = JSON.parse(readFileSync(output));
+    const tests = testResults.flatMap(({ assertionResults }) => assertionResults);
+    const failed = tests.filter(({ status }) => status === 'failed').map(({ fullName }) => fullName);
+    return { passed: numPassedTests, failed: numFailedTests + numRuntimeErrorTestSuites, names: failed };
+  } catch (error) {
+    return { passed: 0, failed: 1, names: [`no results: ${error.message}`] };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !SERVERS.some((server) => server.name === name));
+if (unknown.length > 0)
+  throw new Error(`no such server: ${unknown.join()}; there are ${SERVERS.map(({ name }) => name).join()}`);
+
+const lines = [];
+let broken = 0;
+for (const server of SERVERS.filter(({ name }) => wanted.length === 0 || wanted.includes(name))) {
+  let binary;
+  try {
+    binary = binaryOf(server);
+  } catch (error) {
+    console.log(`${server.name} cannot be had here: ${error.message.slice(0, 300)}`);
+    lines.push(`| ${server.name} | not to be had | |`);
+    if (wanted.length > 0) broken += 1;
+    continue;
+  }
+  const results = SUITES.map(([name, args]) => ({ name, ...runSuite(binary, args) }));
+  for (const { name, names } of results) for (const test of names) console.log(`${server.name}, ${name}: ${test}`);
+  const failed = results.reduce((sum, one) => sum + one.failed, 0);
+  broken += failed;
+  const counts = results.map(({ name, passed, failed: lost }) => `${name} ${passed}${lost ? ` (${lost} failed)` : ''}`);
+  lines.push(`| ${server.name} | ${versionOf(binary)} | ${counts.join(', ')} |`);
+  console.log(lines.at(-1));
+}
+
+const table = ['| server | version | tests passed |', '| --- | --- | --- |', ...lines].join('\n');
+console.log(`\n${table}`);
+if (wanted.length === 0) await writeTable(table);
+process.exitCode = broken === 0 ? 0 : 1;
+
+async function writeTable(rows) {
+  const page = readFileSync(PAGE, 'utf8');
+  const [before, , after] = page.split(MARK);
+  const text = [before, `\n\n${rows}\n\n`, after].join(MARK);
+  writeFileSync(PAGE, await format(text, { ...(await resolveConfig(PAGE)), filepath: PAGE }));
+}

@@ -1,0 +1,67 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockClosedError, lockChannels, LockUnavailableError } from 'nestjs-redis-lock';
+import { faultyLocks, outcome } from '../../../support/locks.js';
+
+const BOTH = ['goods:1', 'goods:2'];
+
+/** Turns of promises from the answer to an ask for several to the next ask. */
+const TURNS = Array.from({ length: 16 }, (_, i) => i);
+
+/** Two who were asked for at once, and one of whom somebody else has: the answer is there, and so many turns later is now. */
+async function answered(turns: number, signal?: AbortSignal) {
+  const all = faultyLocks();
+  await all.stranger.take('{lock_goods}:2');
+  all.store.hold('acquire');
+  const waiting = outcome(all.locks.acquire(BOTH, { waitMs: 60_000, signal }));
+  await all.clock.advance(0);
+  all.store.deliver('acquire');
+  for (let i = 0; i < turns; i++) await Promise.resolve();
+  return { ...all, waiting };
+}
+
+describe('between two steps of who asks for several', () => {
+  it.each(TURNS)('shutting down refuses it, %i turns after an answer', async (turns) => {
+    const { locks, waiting, clock, memory } = await answered(turns);
+    const closed = outcome(locks.engine.close(0));
+    await clock.advance(0);
+    await clock.advance(2_000);
+    expect(waiting.error).toBeInstanceOf(LockClosedError);
+    expect(closed).toHaveProperty('value');
+    expect(await memory.inspect('{lock_goods}:1')).toBeNull();
+  });
+
+  it.each(TURNS)('its signal ends it, %i turns after an answer', async (turns) => {
+    const stop = new AbortController();
+    const { waiting, clock, memory } = await answered(turns, stop.signal);
+    stop.abort(new Error('enough'));
+    await clock.advance(0);
+    expect(waiting.error).toEqual(new Error('enough'));
+    expect(await memory.inspect('{lock_goods}:1')).toBeNull();
+  });
+
+  it('its signal ends it, as soon as some of them were granted', async () => {
+    const stop = new AbortController();
+    const { locks, store, clock, memory } = faultyLocks();
+    store.hold('acquire');
+    const waiting = outcome(locks.acquire([...BOTH, 'order:1', 'order:2'], { signal: stop.signal }));
+    await clock.advance(0);
+    const leave = (): void => stop.abort(new Error('enough'));
+    lockChannels.granted.subscribe(leave);
+    store.deliver('acquire');
+    await clock.advance(0);
+    lockChannels.granted.unsubscribe(leave);
+    expect(waiting.error).toEqual(new Error('enough'));
+    for (const key of ['{lock_goods}:1', '{lock_order}:1']) expect(await memory.inspect(key)).toBeNull();
+  });
+});
+
+describe('a store that does not answer', () => {
+  it('is told of after one request, not one more for each lock', async () => {
+    const { locks, store, clock } = faultyLocks();
+    store.hold('acquire');
+    const tried = outcome(locks.tryAcquire(BOTH));
+    await clock.advance(1_000);
+    expect(tried.error).toBeInstanceOf(LockUnavailableError);
+    expect(store.asks).toHaveLength(1);
+  });
+});

@@ -1,0 +1,433 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { describe, expect, it } from '@jest/globals';
+import {
+  type Lock,
+  LockClosedError,
+  LockConfigError,
+  LockKeyError,
+  LockLostError,
+  LockReentryError,
+  type LockService,
+  LockTimeoutError,
+  LockUnavailableError,
+  MultiLock,
+} from 'nestjs-redis-lock';
+import { inLockOrder } from '../../../../lib/core/acquire/lock-order.js';
+import { createKeyFactory } from '../../../../lib/core/keys/resource-key.js';
+import { PendingRequests } from '../../../../lib/redis/pending-requests.js';
+import { faultyLocks, outcome } from '../../../support/locks.js';
+
+const family = ['goods:1', 'goods:2', 'goods:3'];
+const keyOf = createKeyFactory({ prefix: 'lock_', hashTag: 'family' });
+
+/** Which of them are free for somebody else. */
+async function freeOf(locks: LockService, resources: readonly string[]): Promise<string[]> {
+  const free: string[] = [];
+  for (const resource of resources) {
+    const lock = await locks.tryAcquire(resource);
+    if (lock === null) continue;
+    free.push(resource);
+    await lock.release();
+  }
+  return free;
+}
+
+describe('the order of locking', () => {
+  const ordered = (most: number, ...resources: string[]) =>
+    inLockOrder(
+      resources.map((resource) => ({ resource, key: keyOf(resource) })),
+      most,
+    ).map((group) => group.map(({ resource }) => resource));
+
+  it('does not depend on the order in which resources are named, and has each of them once', () => {
+    const groups = [['account:1', 'account:2'], ['goods:1']];
+    expect(ordered(9, 'goods:1', 'account:2', 'account:1', 'account:2')).toEqual(groups);
+    expect(ordered(9, 'account:1', 'goods:1', 'account:2')).toEqual(groups);
+  });
+
+  it('has together what one ask can take', () => {
+    expect(ordered(2, 'a:3', 'a:1', 'b:1', 'a:2')).toEqual([['a:1', 'a:2'], ['a:3'], ['b:1']]);
+    expect(ordered(1, 'a:2', 'a:1')).toEqual([['a:1'], ['a:2']]);
+    // One tag, written in different ways, is one slot.
+    expect(ordered(9, 'x:{2}', 'y:{1}', 'z:{2}')).toEqual([['y:{1}'], ['x:{2}', 'z:{2}']]);
+  });
+});
+
+describe('several resources', () => {
+  it('of one family are asked for in one request, and each is a lock', async () => {
+    const { locks, store, neighbour } = faultyLocks();
+    const all = await locks.acquire(family);
+    expect(all).toBeInstanceOf(MultiLock);
+    expect(store.asks.map(({ keys }) => keys)).toEqual([family.map(keyOf)]);
+    expect(all.resources).toEqual(family);
+    expect(all.locks.map(({ resource }) => resource)).toEqual(family);
+    expect(all.of('goods:2').key).toBe(keyOf('goods:2'));
+    expect(() => all.of('goods:4')).toThrow(LockKeyError);
+    all.assertHeld();
+    expect(await freeOf(neighbour().locks, family)).toEqual([]);
+    expect(await all.release()).toBe(true);
+    expect(await all.release()).toBe(true);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+    expect(() => all.assertHeld()).toThrow(LockLostError);
+  });
+
+  it('that share a key share a lock', async () => {
+    const { locks } = faultyLocks({ key: (resource) => resource.toLowerCase() });
+    const both = await locks.acquire(['A', 'a', 'b', 'b']);
+    expect(both.locks).toHaveLength(2);
+    expect(both.of('A')).toBe(both.of('a'));
+    expect(both.resources).toEqual(['A', 'a', 'b']);
+    expect(await both.release()).toBe(true);
+  });
+
+  it('are not touched where one of them is not to be had, and nobody waits', async () => {
+    const { locks, store, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    const held = await others.acquire('goods:2');
+    expect(await locks.tryAcquire(family)).toBeNull();
+    expect(store.asks).toHaveLength(1);
+    expect(store.releases).toHaveLength(0);
+    await expect(locks.acquire(family, { waitMs: 0 })).rejects.toMatchObject({
+      constructor: LockTimeoutError,
+      resource: 'goods:2',
+      remainingMs: 30_000,
+    });
+    expect(await freeOf(others, family)).toEqual(['goods:1', 'goods:3']);
+    await held.release();
+  });
+
+  it('are waited for one after the other, and are handed over', async () => {
+    const { locks, clock, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    const held = [await others.acquire('goods:1'), await others.acquire('goods:3')];
+    const waiting = outcome(locks.acquire(family));
+    await clock.advance(0);
+    await held[0].release();
+    await clock.advance(0);
+    expect(await freeOf(others, family)).toEqual([]);
+    expect(waiting.value).toBeUndefined();
+    await held[1].release();
+    await clock.advance(0);
+    expect(await waiting.value?.release()).toBe(true);
+    expect(await freeOf(others, family)).toEqual(family);
+  });
+
+  it('have one time to wait, and what was taken is released when it is over', async () => {
+    const { locks, clock, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    const first = await others.acquire('goods:1');
+    await others.acquire('goods:3');
+    const waiting = outcome(locks.acquire(family, { waitMs: 1_000 }));
+    await clock.advance(700);
+    await first.release();
+    await clock.advance(299);
+    expect(waiting.error).toBeUndefined();
+    await clock.advance(1);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+    expect(waiting.error).toMatchObject({ resource: 'goods:3', elapsedMs: 1_000 });
+    expect((waiting.error as Error).message).toContain('waited 1000 of 1000 ms');
+    expect(await freeOf(others, family)).toEqual(['goods:1', 'goods:2']);
+  });
+
+  it('of which one is lost while another is waited for are not given out', async () => {
+    const { locks, clock, store, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    const held = await others.acquire('goods:2', { ttlMs: 60_000 });
+    const waiting = outcome(locks.acquire(['goods:1', 'goods:2'], { ttlMs: 1_000, waitMs: 60_000 }));
+    await clock.advance(0);
+    store.hold('extend');
+    await clock.advance(1_000);
+    await held.release();
+    await clock.advance(0);
+    expect(waiting.error).toBeInstanceOf(LockLostError);
+    expect(await freeOf(others, ['goods:1', 'goods:2'])).toEqual(['goods:1', 'goods:2']);
+  });
+
+  it('wait locally behind who has one of them, without asking for all', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const held = await locks.acquire('goods:2');
+    const waiting = outcome(locks.acquire(family));
+    await clock.advance(0);
+    expect(store.asks.filter(({ keys }) => keys.length > 1)).toEqual([]);
+    await held.release();
+    await clock.advance(0);
+    expect(await waiting.value?.release()).toBe(true);
+  });
+
+  it('keep others of the same instance out, who are let in by the end of them', async () => {
+    const { locks, clock } = faultyLocks();
+    const all = await locks.acquire(family);
+    const waiting = family.map((resource) => outcome(locks.acquire(resource)));
+    const crossing = outcome(locks.acquire(['goods:3', 'goods:1']));
+    await clock.advance(100);
+    expect(waiting.map(({ value }) => value)).toEqual([undefined, undefined, undefined]);
+    await all.release();
+    await clock.advance(0);
+    for (const { value } of waiting) expect(await value?.release()).toBe(true);
+    await clock.advance(0);
+    expect(await crossing.value?.release()).toBe(true);
+  });
+
+  it('that nobody can name are refused', async () => {
+    const { locks } = faultyLocks();
+    await expect(locks.acquire([])).rejects.toBeInstanceOf(LockKeyError);
+    await expect(locks.acquire(['goods:1', ''])).rejects.toBeInstanceOf(LockKeyError);
+    await expect(locks.acquire(['goods:1', undefined as unknown as string])).rejects.toBeInstanceOf(LockKeyError);
+    const tooMany = Array.from({ length: 1_001 }, (_, i) => `goods:${i}`);
+    await expect(locks.acquire(tooMany)).rejects.toThrow('1001 resources');
+    await expect(locks.acquire(['goods:1'], { ttlMs: 1 })).rejects.toBeInstanceOf(LockConfigError);
+    expect(await (await locks.acquire(tooMany.slice(1))).release()).toBe(true);
+  });
+});
+
+describe('work under several locks', () => {
+  it('holds all of them, and takes any of them again', async () => {
+    const { locks, store } = faultyLocks();
+    await locks.using(family, async (all) => {
+      expect(locks.current('goods:2')).toBe(all.of('goods:2'));
+      expect(locks.current()).toBe(all.of('goods:1'));
+      await locks.using('goods:3', (lock) => expect(lock.fencingToken).toBe(all.of('goods:3').fencingToken));
+      await locks.using(['goods:3', 'goods:1'], () => undefined);
+      all.assertHeld();
+      expect(store.asks).toHaveLength(1);
+      await locks.using(['goods:4', 'goods:2', 'goods:5'], () => undefined);
+      expect(store.asks.at(-1)?.keys).toEqual([keyOf('goods:4'), keyOf('goods:5')]);
+      all.assertHeld();
+      await expect(locks.using(['goods:1', 'goods:9'], { reentrant: false }, () => undefined)).rejects.toBeInstanceOf(
+        LockReentryError,
+      );
+    });
+    expect(await freeOf(locks, [...family, 'goods:4', 'goods:5', 'goods:9'])).toHaveLength(6);
+  });
+
+  it('is told as soon as one of them is lost; the others end with it', async () => {
+    const { locks, memory, clock, neighbour } = faultyLocks();
+    let seen: readonly AbortSignal[] = [];
+    const work = locks.using(family, { ttlMs: 3_000 }, async (all) => {
+      seen = [all.signal, ...all.locks.map(({ signal }) => signal)];
+      await memory.release(requestOf(all.of('goods:2')));
+      await clock.advance(1_000);
+      expect(() => all.assertHeld()).toThrow(LockLostError);
+      expect(all.expiresInMs).toBe(0);
+      all.of('goods:1').assertHeld();
+      throw new Error('noticed');
+    });
+    const cause = expect.objectContaining({ message: 'noticed' });
+    await expect(work).rejects.toMatchObject({ constructor: LockLostError, resource: 'goods:2', cause });
+    expect(seen).toHaveLength(4);
+    for (const signal of seen) expect(signal.reason).toBeInstanceOf(LockLostError);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+  });
+
+  it('does not wait for another one any more when one is lost', async () => {
+    const { locks, clock, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    await others.acquire('order:1');
+    const waiting = outcome(locks.acquire(['goods:1', 'order:1'], { maxHoldMs: 5_000, waitMs: 600_000 }));
+    await clock.advance(4_999);
+    expect(waiting.error).toBeUndefined();
+    await clock.advance(1);
+    expect(waiting.error).toMatchObject({ constructor: LockLostError, resource: 'goods:1' });
+  });
+
+  it('extends all of them', async () => {
+    const { locks, clock } = faultyLocks();
+    const all = await locks.acquire(family, { ttlMs: 1_000, renew: false });
+    await all.extend(10_000);
+    await clock.advance(5_000);
+    all.assertHeld();
+    expect(all.expiresInMs).toBeGreaterThan(4_000);
+    await clock.advance(5_000);
+    await expect(all.extend()).rejects.toBeInstanceOf(LockLostError);
+    expect(await all.release()).toBe(false);
+  });
+
+  it('keeps each closed for its minimum hold', async () => {
+    const { locks, clock, neighbour } = faultyLocks();
+    await locks.using(family, { minHoldMs: 1_000 }, () => undefined);
+    expect(await freeOf(neighbour().locks, family)).toEqual([]);
+    await clock.advance(1_000);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+  });
+});
+
+describe('an ask for several', () => {
+  it('whose answer is late is given back, and the locks are had one by one', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks();
+    store.hold('acquire');
+    const waiting = outcome(locks.acquire(family));
+    await clock.advance(1_000);
+    expect(store.releases.map(({ keys }) => keys[0])).toEqual(family.map(keyOf));
+    store.deliver('acquire');
+    await clock.advance(200);
+    expect(await waiting.value?.release()).toBe(true);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+  });
+
+  it('that arrives behind its releases is given back again', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks();
+    store.delay('acquire');
+    const waiting = outcome(locks.acquire(family));
+    await clock.advance(1_000);
+    expect(store.releases).toHaveLength(3);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+    store.arrive('acquire');
+    await clock.advance(0);
+    expect(await waiting.value?.release()).toBe(true);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+  });
+
+  it('without any answer is an unavailable store', async () => {
+    const { locks, store, clock } = faultyLocks();
+    store.fail('acquire', new Error('gone'));
+    const waiting = outcome(locks.acquire(family, { waitMs: 3_000 }));
+    await clock.advance(3_000);
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+    store.fail('acquire');
+    await clock.advance(5_000);
+    expect(await freeOf(locks, family)).toEqual(family);
+  });
+
+  it('is given up with its caller', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks();
+    store.hold('acquire');
+    const leaving = new AbortController();
+    const waiting = outcome(locks.acquire(family, { signal: leaving.signal }));
+    await clock.advance(0);
+    leaving.abort('gone');
+    await clock.advance(0);
+    expect(waiting.error).toBe('gone');
+    expect(store.releases).toHaveLength(3);
+    store.deliver('acquire');
+    await clock.advance(0);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+    await expect(locks.acquire(family, { signal: AbortSignal.abort('before') })).rejects.toBe('before');
+  });
+
+  it('is given up when the connection ends', async () => {
+    const { locks, store, clock } = faultyLocks();
+    store.hold('acquire');
+    const cut = outcome(locks.acquire(family));
+    await clock.advance(0);
+    store.disconnect((key) => key === 'of somebody else');
+    expect(store.releases).toHaveLength(0);
+    store.disconnect();
+    expect(store.releases).toHaveLength(3);
+    store.deliver('acquire');
+    await clock.advance(500);
+    expect(await cut.value?.release()).toBe(true);
+  });
+
+  it('is given up by an application that shuts down; inside a hold, when that has had its time', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks();
+    const inside: { error?: unknown }[] = [];
+    const work = outcome(
+      locks.using('order:1', async ({ signal }) => {
+        store.hold('acquire');
+        inside.push(outcome(locks.acquire(family)));
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      }),
+    );
+    await clock.advance(0);
+    const outside = outcome(locks.acquire(['account:1', 'account:2']));
+    await clock.advance(0);
+    const closed = locks.engine.close(500);
+    await clock.advance(499);
+    expect(outside.error).toBeInstanceOf(LockClosedError);
+    expect(inside).toEqual([{}]);
+    await clock.advance(1);
+    expect(inside[0].error).toBeInstanceOf(LockClosedError);
+    const givenBack = ['account:1', 'account:2', ...family, 'order:1'].map(keyOf);
+    expect(store.releases.map(({ keys }) => keys[0])).toEqual(givenBack);
+    store.deliver('acquire');
+    await clock.advance(1_000);
+    await closed;
+    expect(work.error).toBeInstanceOf(LockLostError);
+    expect(await freeOf(neighbour().locks, [...family, 'account:1', 'account:2', 'order:1'])).toHaveLength(6);
+    await expect(locks.acquire(family)).rejects.toBeInstanceOf(LockClosedError);
+  });
+
+  it('that could not be delivered has nothing to give back', async () => {
+    const { locks, store } = faultyLocks();
+    store.acquire = () => Promise.resolve({ status: 'expired' });
+    await expect(locks.tryAcquire(family)).rejects.toBeInstanceOf(LockUnavailableError);
+    expect(store.releases).toEqual([]);
+    const unsent = new PendingRequests();
+    unsent.add('ann');
+    expect([unsent.cancel('ann'), unsent.cancel('ann'), unsent.take('ann')]).toEqual([true, true, false]);
+    expect([unsent.cancel('ann'), unsent.take('ann')]).toEqual([false, false]);
+    unsent.add('bob');
+    expect([unsent.take('bob'), unsent.cancel('bob')]).toEqual([true, false]);
+  });
+
+  it('leaves nothing behind', async () => {
+    const { locks } = faultyLocks();
+    const gates = Reflect.get(locks.engine, 'localLocks') as object;
+    const left = () => ['alone', 'adopted', 'asks'].map((name) => (Reflect.get(gates, name) as { size: number }).size);
+    const all = await locks.acquire(family);
+    expect(left()).toEqual([0, 3, 0]);
+    await all.release();
+    expect(left()).toEqual([0, 0, 0]);
+  });
+
+  it('that was granted but is over by then is not believed in', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks({ requestTimeoutMs: 10_000 });
+    store.hold('acquire');
+    const waiting = outcome(locks.acquire(family, { ttlMs: 1_000 }));
+    await clock.advance(1_000);
+    store.deliver('acquire');
+    await clock.advance(500);
+    expect(await waiting.value?.release()).toBe(true);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+  });
+});
+
+describe('the end of several', () => {
+  it('may be left unwatched, and tells first of what is not certain', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const all = await locks.acquire(family);
+    store.fail('release', new LockUnavailableError('gone', { resource: 'goods:1' }));
+    void all.release();
+    await expect(all.release()).rejects.toBeInstanceOf(LockUnavailableError);
+    expect(all.release()).toBe(all.release());
+    store.fail('release');
+    await clock.advance(1_000);
+    expect(await freeOf(locks, family)).toEqual(family);
+  });
+});
+
+describe('events', () => {
+  it('are told of each resource', async () => {
+    const { locks, neighbour } = faultyLocks();
+    const seen: string[] = [];
+    const listening = ['asked', 'granted', 'refused', 'released'].map((name) => {
+      const listener = (event: unknown) => void seen.push(`${name} ${(event as { resource: string }).resource}`);
+      subscribe(`nestjs-redis-lock:${name}`, listener);
+      return () => unsubscribe(`nestjs-redis-lock:${name}`, listener);
+    });
+    await (await locks.acquire(['goods:1', 'goods:2'])).release();
+    const held = await neighbour().locks.acquire('order:1');
+    seen.length = 0;
+    expect(await locks.tryAcquire(['order:2', 'order:1', 'goods:1'])).toBeNull();
+    for (const stop of listening) stop();
+    await held.release();
+    expect(seen).toEqual([
+      ...['goods:1', 'order:1', 'order:2'].map((resource) => `asked ${resource}`),
+      'granted goods:1',
+      ...['order:1', 'order:2'].map((resource) => `refused ${resource}`),
+      'released goods:1',
+    ]);
+  });
+});
+
+/** Takes it away. */
+function requestOf(lock: Lock) {
+  return {
+    keys: [lock.key],
+    owner: lock.shared.owner,
+    mode: 'exclusive',
+    handoffMs: 3_000,
+    tokens: 1,
+    keepMs: 0,
+  } as const;
+}

@@ -1,0 +1,201 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockConfigError, LockLostError, LockReentryError, LockTimeoutError } from 'nestjs-redis-lock';
+import type { LockStore } from 'nestjs-redis-lock/store';
+import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
+import { faultyLocks, LOCKED_KEY, outcome } from '../../../support/locks.js';
+
+const shared = { mode: 'shared' } as const;
+
+describe('readers', () => {
+  it('hold a lock beside one another, of one instance and of others, each with a token of its own', async () => {
+    const { locks, neighbour } = faultyLocks();
+    const [one, two, three] = await Promise.all([
+      locks.acquire('goods:300', shared),
+      locks.acquire('goods:300', shared),
+      neighbour().locks.acquire('goods:300', shared),
+    ]);
+    expect(new Set([one, two, three].map(({ fencingToken }) => fencingToken)).size).toBe(3);
+    expect(await locks.tryAcquire('goods:300')).toBeNull();
+    for (const lock of [one, two, three]) expect(await lock.release()).toBe(true);
+    expect(await (await locks.acquire('goods:300', { waitMs: 0 })).release()).toBe(true);
+  });
+
+  it('who come behind a waiting writer wait for it, and then all go on together', async () => {
+    const { locks, neighbour, clock } = faultyLocks();
+    const reader = await locks.acquire('goods:300', shared);
+    const writer = outcome(neighbour().locks.acquire('goods:300'));
+    await clock.advance(0);
+    const later = [locks, locks, neighbour().locks].map((one) => outcome(one.acquire('goods:300', shared)));
+    await clock.advance(0);
+    expect([writer, ...later].map(({ value }) => value)).toEqual([undefined, undefined, undefined, undefined]);
+    await reader.release();
+    await clock.advance(0);
+    expect(later.map(({ value }) => value)).toEqual([undefined, undefined, undefined]);
+    await writer.value?.release();
+    await clock.advance(0);
+    for (const { value } of later) expect(await value?.release()).toBe(true);
+  });
+
+  it('are lost each by itself', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const one = await locks.acquire('goods:300', { ...shared, ttlMs: 1_000 });
+    const two = await locks.acquire('goods:300', { ...shared, ttlMs: 60_000 });
+    store.hold('extend');
+    await clock.advance(1_000);
+    expect(one.signal.reason).toBeInstanceOf(LockLostError);
+    two.assertHeld();
+    expect(await one.release()).toBe(false);
+    expect(await two.release()).toBe(true);
+  });
+
+  it('of whom the last leaves tell how long the others have waited', async () => {
+    const { locks, clock } = faultyLocks();
+    await locks.acquire('goods:300', { ...shared, ttlMs: 10_000, renew: false });
+    const writer = outcome(locks.acquire('goods:300', { waitMs: 2_000 }));
+    await clock.advance(2_000);
+    expect(writer.error).toBeInstanceOf(LockTimeoutError);
+    expect((writer.error as LockTimeoutError).remainingMs).toBe(8_000);
+    // Nobody stands in the way of readers any more.
+    expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
+  });
+
+  it('who give up waiting leave nothing behind', async () => {
+    const { locks, memory, clock } = faultyLocks();
+    const writer = await locks.acquire('goods:300');
+    const reader = outcome(locks.acquire('goods:300', { ...shared, waitMs: 100 }));
+    await clock.advance(100);
+    expect(reader.error).toBeInstanceOf(LockTimeoutError);
+    await writer.release();
+    expect(await memory.inspect(LOCKED_KEY)).toBeNull();
+  });
+
+  it('are handed the lock as whom they have asked last, and nothing is kept of them', async () => {
+    const { locks, store, stranger, clock } = faultyLocks();
+    await stranger.take(LOCKED_KEY);
+    store.fail('acquire', new Error('out of order'));
+    const readers = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', shared)));
+    await clock.advance(0);
+    store.fail('acquire');
+    await clock.advance(500);
+    const asks = store.asks.length;
+    await stranger.leave(LOCKED_KEY);
+    await clock.advance(0);
+    for (const { value } of readers) expect(await value?.release()).toBe(true);
+    expect(store.asks).toHaveLength(asks);
+    const gates: unknown = Reflect.get(locks.engine, 'localLocks');
+    for (const kept of ['shared', 'owners', 'byOwner']) expect(gates).toHaveProperty(`${kept}.size`, 0);
+  });
+});
+
+it('all who hold a lock, and all who wait, can be looked at', async () => {
+  const { locks, neighbour, clock } = faultyLocks();
+  await locks.acquire('goods:300', { permits: 2, ttlMs: 10_000 });
+  await neighbour().locks.acquire('goods:300', { permits: 2, ttlMs: 20_000 });
+  outcome(locks.acquire('goods:300'));
+  outcome(neighbour().locks.acquire('goods:300', { permits: 2 }));
+  await clock.advance(0);
+  const info = await locks.inspect('goods:300');
+  expect(info).toMatchObject({ resource: 'goods:300', mode: 'shared', permits: 2, isOwn: true, expiresInMs: 10_000 });
+  expect(info?.others).toMatchObject([{ isOwn: false, expiresInMs: 20_000 }]);
+  expect(info?.waiting).toMatchObject([
+    { isOwn: true, mode: 'exclusive', permits: undefined },
+    { isOwn: false, mode: 'shared', permits: 2 },
+  ]);
+});
+
+describe('inside a hold', () => {
+  it('a writer may read, and a reader may read again', async () => {
+    const { locks, store } = faultyLocks();
+    await locks.using('goods:300', async (outer) => {
+      const inner = await locks.acquire('goods:300', shared);
+      expect(inner.fencingToken).toBe(outer.fencingToken);
+      await inner.release();
+    });
+    await locks.using('goods:300', shared, () => locks.using('goods:300', shared, () => undefined));
+    expect(store.asks).toHaveLength(2);
+  });
+
+  it('a reader may not write: that is told, not waited for', async () => {
+    const { locks } = faultyLocks();
+    const upgrade = locks.using('goods:300', shared, () => locks.acquire('goods:300'));
+    await expect(upgrade).rejects.toThrow(LockReentryError);
+    await expect(upgrade).rejects.toThrow(/goods:300 .* shared, which does not cover exclusive/);
+    expect(await locks.inspect('goods:300')).toBeNull();
+  });
+
+  it('one permit is enough', async () => {
+    const { locks, store } = faultyLocks();
+    const permits = { permits: 2 };
+    await locks.using('goods:300', permits, () => locks.using('goods:300', permits, () => undefined));
+    expect(store.asks).toHaveLength(1);
+  });
+});
+
+describe('permits', () => {
+  it('let so many in at once', async () => {
+    const { locks, clock } = faultyLocks();
+    const permits = { permits: 3 };
+    const held = await Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', permits)));
+    const next = outcome(locks.acquire('goods:300', permits));
+    await clock.advance(0);
+    expect(next.value).toBeUndefined();
+    await held[1].release();
+    await clock.advance(0);
+    expect(await next.value?.release()).toBe(true);
+  });
+
+  it('of another number are refused at once, with both numbers', async () => {
+    const { locks } = faultyLocks();
+    await locks.acquire('goods:300', { permits: 3 });
+    const other = locks.acquire('goods:300', { permits: 5 });
+    await expect(other).rejects.toThrow(LockConfigError);
+    await expect(other).rejects.toThrow(/goods:300 is held as one of 3 permits, and one of 5 was asked for/);
+  });
+
+  it('of another number are refused as soon as the queue comes to them, and keep nobody out', async () => {
+    const { locks, neighbour, clock } = faultyLocks();
+    const writer = await locks.acquire('goods:300');
+    const waiting = [3, 5, 3].map((permits) => outcome(neighbour().locks.acquire('goods:300', { permits })));
+    await clock.advance(0);
+    await writer.release();
+    await clock.advance(0);
+    const [one, other, behind] = waiting;
+    expect(other.error).toBeInstanceOf(LockConfigError);
+    for (const { value } of [one, behind]) expect(await value?.release()).toBe(true);
+    expect(await locks.inspect('goods:300')).toBeNull();
+  });
+
+  it.each([0, 1.5, -1, Infinity, 2_000_000])('are a whole number: not %s', async (permits) => {
+    await expect(faultyLocks().locks.acquire('goods:300', { permits })).rejects.toThrow(/permits is .*; allowed is/);
+  });
+
+  it('have no mode beside them', async () => {
+    const both = { permits: 2, mode: 'shared' } as const;
+    await expect(faultyLocks().locks.acquire('goods:300', both)).rejects.toThrow(LockConfigError);
+  });
+});
+
+describe('a store that cannot lock so', () => {
+  const locksOn = (declared: Partial<LockStore['capabilities']>) => {
+    const { locks, store } = faultyLocks();
+    const less = { ...store.capabilities, ...declared };
+    const plain = Object.create(store, { capabilities: { value: less } }) as LockStore;
+    return { locks, without: createTestLocks({ clock: new ManualClock(), store: plain }) };
+  };
+
+  it('is not asked, and the error names it', async () => {
+    const { locks, without } = locksOn({ name: 'plain()', modes: ['exclusive'] });
+    await expect(without.acquire('goods:300', shared)).rejects.toThrow(
+      new LockConfigError('mode: plain() does not lock shared; allowed is exclusive.', { resource: 'goods:300' }),
+    );
+    expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
+  });
+
+  it('need not say so: one that declares no modes locks exclusively', async () => {
+    const { without } = locksOn({ name: undefined, modes: undefined });
+    await expect(without.acquire('goods:300', { permits: 2 })).rejects.toThrow(
+      'permits: this store does not lock with permits; allowed is exclusive.',
+    );
+    expect(await without.tryAcquire('goods:300')).not.toBeNull();
+  });
+});

@@ -1,0 +1,188 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Logger } from '@nestjs/common';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { type Lock, lockChannels, type LockService } from 'nestjs-redis-lock';
+import { deferred, faultyLocks, outcome } from '../../support/locks.js';
+
+/** What an application keeps for each of its requests. */
+const request = new AsyncLocalStorage<string>();
+
+/** What can be seen from where something is told. */
+interface Sight {
+  readonly of: string;
+  readonly request: string | undefined;
+  readonly hold: string | undefined;
+}
+
+const NOWHERE = { request: undefined, hold: undefined };
+
+let locks: LockService;
+const told: Sight[] = [];
+const triedThere: Promise<Lock | null>[] = [];
+
+const see = (of: string): void => {
+  told.push({ of, request: request.getStore(), hold: locks.current()?.resource });
+};
+
+/** Listeners that ask for a lock which a caller of this instance holds. */
+const onLost = (): void => {
+  see('lost');
+  triedThere.push(locks.tryAcquire('outer:1'));
+};
+const onExtended = (): void => {
+  see('extended');
+  triedThere.push(locks.tryAcquire('outer:1'));
+};
+const warn = (): void => see('warning');
+
+beforeEach(() => {
+  lockChannels.lost.subscribe(onLost);
+  lockChannels.extended.subscribe(onExtended);
+  Logger.overrideLogger({ log: () => undefined, error: () => undefined, warn });
+});
+
+afterEach(() => {
+  lockChannels.lost.unsubscribe(onLost);
+  lockChannels.extended.unsubscribe(onExtended);
+  Logger.overrideLogger(false);
+  told.length = triedThere.length = 0;
+});
+
+/** In the midst of a hold of outer:1, and of request A; both end with the test. */
+async function insideOfA(options = {}) {
+  const all = faultyLocks({ ttlMs: 30_000, requestTimeoutMs: 1_000, ...options });
+  ({ locks } = all);
+  const end = deferred();
+  const entered = deferred<<T>(fn: () => T) => T>();
+  const over = request.run('A', () =>
+    locks.using('outer:1', async () => {
+      entered.resolve(AsyncLocalStorage.snapshot());
+      await end.promise;
+    }),
+  );
+  const runInA = await entered.promise;
+  const leave = async (): Promise<void> => {
+    end.resolve();
+    await over;
+  };
+  return { ...all, runInA, leave };
+}
+
+/** A lock that request B holds; not in a callback, so that no hold is around B. */
+const heldByB = (options: object): Promise<Lock> => request.run('B', () => locks.acquire('b:1', options));
+
+describe('a loss is told around no caller', () => {
+  const LOST_NOWHERE = [
+    { of: 'warning', ...NOWHERE },
+    { of: 'lost', ...NOWHERE },
+  ];
+
+  it('by the watchdog, whose timer another caller started inside of its hold', async () => {
+    const { clock, runInA, leave } = await insideOfA();
+    // It is due before all others, so that it sets the timer anew.
+    await runInA(() => locks.using('inner:1', { ttlMs: 400, renew: false }, () => clock.advance(100)));
+    const lock = await heldByB({ ttlMs: 500, renew: false });
+    await clock.advance(600);
+    expect(lock.signal.aborted).toBe(true);
+    expect(told).toEqual(LOST_NOWHERE);
+    expect(await Promise.all(triedThere)).toEqual([null]);
+    await leave();
+  });
+
+  it('where a caller notices it itself, inside of another hold', async () => {
+    const { clock, runInA, leave } = await insideOfA();
+    const lock = await heldByB({ ttlMs: 500, renew: false });
+    clock.jump(600);
+    expect(() => runInA(() => lock.assertHeld())).toThrow('b:1');
+    expect(told).toEqual(LOST_NOWHERE);
+    expect(await Promise.all(triedThere)).toEqual([null]);
+    await leave();
+  });
+
+  it('where a caller is told of it by extend(), inside of another hold', async () => {
+    const { runInA, leave, stranger } = await insideOfA();
+    const lock = await heldByB({});
+    await stranger.steal('{lock_b}:1');
+    await expect(runInA(() => lock.extend())).rejects.toThrow('b:1');
+    expect(told).toEqual(LOST_NOWHERE);
+    expect(await Promise.all(triedThere)).toEqual([null]);
+    await leave();
+  });
+
+  it('at a shutdown that was asked for inside of a hold', async () => {
+    const { clock, runInA, leave } = await insideOfA();
+    await heldByB({});
+    const closed = runInA(() => locks.engine.close(0));
+    await clock.advance(0);
+    await closed;
+    expect(told).toEqual([...LOST_NOWHERE, ...LOST_NOWHERE]);
+    await Promise.allSettled([leave(), ...triedThere]);
+  });
+});
+
+describe('a renewal is told around no caller', () => {
+  it('whoever started the timer of the watchdog', async () => {
+    const { clock, runInA, leave } = await insideOfA();
+    const lock = await runInA(() => locks.acquire('inner:1', { ttlMs: 600 }));
+    await clock.advance(250);
+    lock.assertHeld();
+    expect(told).toEqual([{ of: 'extended', ...NOWHERE }]);
+    expect(await Promise.all(triedThere)).toEqual([null]);
+    await leave();
+  });
+});
+
+describe('an outage is told around no caller', () => {
+  it('whoever started the timer that requests share', async () => {
+    const { clock, runInA, leave, store } = await insideOfA();
+    // The timer outlives the request that it was started for.
+    await clock.advance(1_500);
+    await runInA(() => locks.tryAcquire('inner:1'));
+    store.hold('acquire');
+    const asked = outcome(request.run('B', () => locks.tryAcquire('b:1')));
+    await clock.advance(1_500);
+    expect(asked.error).toBeDefined();
+    expect(told).toEqual([{ of: 'warning', ...NOWHERE }]);
+    store.deliver('acquire');
+    await leave();
+  });
+});
+
+describe('who is granted a lock', () => {
+  /** Whoever releases goods:300 inside of a hold of outer:1 and of request A. */
+  const releasers = {
+    'in the same instance, which passes it on': { options: {}, elsewhere: false },
+    'in the same instance, which asks for it anew': { options: { maxLocalPasses: 0 }, elsewhere: false },
+    'in another instance, to which it is handed': { options: {}, elsewhere: true },
+  };
+
+  it.each(Object.entries(releasers))('sees its own surroundings, being %s', async (_, { options, elsewhere }) => {
+    const { clock, runInA, leave, neighbour } = await insideOfA(options);
+    const lock = await runInA(() => locks.acquire('goods:300'));
+    const waiting = elsewhere ? neighbour().locks : locks;
+    const granted = request.run('B', () =>
+      waiting.using('goods:300', async () => ({
+        request: request.getStore(),
+        hold: waiting.current()?.resource,
+        outer: await waiting.tryAcquire('outer:1'),
+      })),
+    );
+    await clock.advance(10);
+    await runInA(() => lock.release());
+    expect(await granted).toEqual({ request: 'B', hold: 'goods:300', outer: null });
+    await leave();
+  });
+
+  it('and who is refused sees its own surroundings, too', async () => {
+    const { clock, runInA, leave } = await insideOfA();
+    await runInA(() => locks.acquire('goods:300'));
+    const refused = deferred<object>();
+    void request.run('B', async () => {
+      await locks.acquire('goods:300', { waitMs: 700 }).catch(() => undefined);
+      refused.resolve({ request: request.getStore(), hold: locks.current()?.resource });
+    });
+    await clock.advance(800);
+    expect(await refused.promise).toEqual({ request: 'B', hold: undefined });
+    await leave();
+  });
+});

@@ -1,0 +1,143 @@
+import { describe, expect, it } from '@jest/globals';
+import { type Lock, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
+import { faultyLocks, LOCKED_KEY as KEY, outcome } from '../../../support/locks.js';
+
+const DELAY_MS = 2_000;
+const delayed = (options = {}) => faultyLocks({ ttlMs: 1_000, lockDelayMs: DELAY_MS, ...options });
+
+describe('lockDelayMs', () => {
+  it('keeps the lock of a dead holder closed beyond its lease, and no longer', async () => {
+    const { clock, locks, stranger } = delayed();
+    await locks.acquire('goods:300');
+    clock.jump(1_000 + DELAY_MS - 1);
+    expect(await stranger.take(KEY)).toBe(false);
+    clock.jump(1);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('a release frees the lock at once', async () => {
+    const { locks, stranger } = delayed();
+    const lock = await locks.acquire('goods:300');
+    expect(await lock.release()).toBe(true);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('a release that does not come through is repeated for as long as the lock would stay closed, the delay included', async () => {
+    const { clock, locks, store, stranger } = delayed({ lockDelayMs: 60_000 });
+    const lock = await locks.acquire('goods:300');
+    store.lose('release', new LockUnavailableError('cut off'));
+    await expect(lock.release()).rejects.toThrow('cut off');
+    await clock.advance(10_000);
+    store.lose('release');
+    await clock.advance(1_000);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('one node of a cluster that is gone, or heard again, is no matter of the keys on others', async () => {
+    const { clock, locks, store, stranger } = delayed();
+    const elsewhere = (key: string): boolean => key !== KEY;
+    await stranger.take(KEY);
+    const waiting = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
+    await clock.advance(0);
+    store.relisten(elsewhere);
+    expect(store.asks).toHaveLength(1);
+    store.hold('acquire');
+    store.relisten((key) => key === KEY);
+    expect(store.asks).toHaveLength(2);
+    store.disconnect(elsewhere);
+    await clock.advance(500);
+    expect(store.asks).toHaveLength(2);
+    store.disconnect((key) => key === KEY);
+    await clock.advance(500);
+    expect(store.asks.length).toBeGreaterThan(2);
+    expect(waiting).toEqual({});
+  });
+
+  it('no holder believes in it: its lock is lost when the lease is over', async () => {
+    const { clock, locks } = delayed();
+    const lock = await locks.acquire('goods:300', { renew: false });
+    expect(lock.expiresInMs).toBeLessThan(1_000);
+    await clock.advance(1_000);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+  });
+
+  it('a holder that wakes up after its lease neither shortens nor lengthens it', async () => {
+    const { clock, locks, stranger } = delayed();
+    const lock = await locks.acquire('goods:300');
+    clock.jump(1_500);
+    await clock.advance(0);
+    expect(lock.signal.aborted).toBe(true);
+    expect(await lock.release()).toBe(false);
+    await clock.advance(1_400);
+    expect(await stranger.take(KEY)).toBe(false);
+    await clock.advance(100);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('a renewal that arrives after the lease brings nothing back', async () => {
+    const { clock, locks, store, stranger } = delayed();
+    const lock = await locks.acquire('goods:300');
+    store.delay('extend');
+    await clock.advance(1_100);
+    expect(lock.signal.aborted).toBe(true);
+    store.arrive('extend');
+    await clock.advance(0);
+    expect(() => lock.assertHeld()).toThrow(LockLostError);
+    await clock.advance(DELAY_MS + 1_000);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it.each(['maxHoldMs', 'shutdown'])(
+    'work that goes on after its lock was ended (%s) has that long to stop',
+    async (end) => {
+      const { clock, locks, stranger } = delayed({ ttlMs: 30_000 });
+      const lock = await locks.acquire('goods:300', { maxHoldMs: 5_000 });
+      const closing = end === 'shutdown' ? locks.engine.close(0) : undefined;
+      await clock.advance(end === 'shutdown' ? 0 : 5_000);
+      await closing;
+      expect(lock.signal.aborted).toBe(true);
+      clock.jump(DELAY_MS - 100);
+      expect(await stranger.take(KEY)).toBe(false);
+      clock.jump(100);
+      expect(await stranger.take(KEY)).toBe(true);
+    },
+  );
+
+  it('who is handed the lock believes in the lease of a hand-off only, and stays protected if it dies', async () => {
+    const { clock, locks, neighbour, stranger } = delayed({ ttlMs: 30_000 });
+    const { locks: other } = neighbour();
+    const lock = await locks.acquire('goods:300');
+    const waiting = outcome(other.acquire('goods:300', { renew: false }));
+    await clock.advance(0);
+    await lock.release();
+    for (let turn = 0; turn < 5; turn++) await Promise.resolve();
+    const next = waiting.value as Lock;
+    expect(next.expiresInMs).toBeGreaterThan(2_900);
+    expect(next.expiresInMs).toBeLessThan(3_000);
+    // It dies before it has made up for the short lease.
+    clock.jump(3_000 + DELAY_MS - 1);
+    expect(await stranger.take(KEY)).toBe(false);
+    clock.jump(1);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('one with a longer delay than who hands over asks, and one with a shorter believes in no more than the lock has', async () => {
+    for (const [ours, theirs] of [
+      [0, 5_000],
+      [5_000, 0],
+    ]) {
+      const { clock, locks, memory, neighbour } = delayed({ lockDelayMs: ours });
+      const { locks: other } = neighbour({ ttlMs: 1_000, lockDelayMs: theirs });
+      const lock = await locks.acquire('goods:300');
+      const waiting = outcome(other.acquire('goods:300', { renew: false }));
+      await clock.advance(0);
+      await lock.release();
+      await clock.advance(1);
+      const next = waiting.value as Lock;
+      next.assertHeld();
+      const { remainingMs = 0 } = (await memory.inspect(KEY)) ?? {};
+      expect(next.expiresInMs + theirs).toBeLessThanOrEqual(remainingMs);
+      await next.release();
+    }
+  });
+});

@@ -1,0 +1,74 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { StoreHealth } from '../../../../lib/core/store/store-health.js';
+
+let warnings: string[];
+beforeEach(() => void (warnings = []));
+
+const warn = (message: string): number => warnings.push(message);
+const cannotBeReached = (why: string): unknown => expect.stringMatching(new RegExp(`cannot be reached.*: ${why}$`));
+
+describe('what is known of one server', () => {
+  let health: StoreHealth;
+  beforeEach(() => void (health = new StoreHealth(warn)));
+
+  it('is told of once in an outage, and again in the next one', () => {
+    for (let outage = 0; outage < 2; outage++) {
+      health.silent('goods:300', 'no answer');
+      health.onUnreachable(new Error('refused'));
+      health.silent('goods:301', 'no answer');
+      health.answered('goods:302');
+    }
+    expect(warnings).toEqual([cannotBeReached('no answer'), cannotBeReached('no answer')]);
+  });
+
+  it('holds the last error, also through a request without an answer, until one comes', () => {
+    const [first, last] = [new Error('reset'), new Error('refused')];
+    health.onUnreachable(first);
+    health.onUnreachable(last);
+    health.silent('goods:300', 'no answer');
+    expect(health.outageOf('goods:300')).toBe(last);
+    health.onReachable();
+    expect(health.outageOf('goods:300')).toBeUndefined();
+  });
+});
+
+describe('what is known of several servers', () => {
+  let health: StoreHealth;
+  /** As if the first letter of a key were its server; those of `?` are unknown. */
+  beforeEach(() => void (health = new StoreHealth(warn, ([server]) => (server === '?' ? undefined : server))));
+
+  it('is told of each by its name, once in its outage, whatever the others answer', () => {
+    health.silent('a1', 'no answer');
+    health.answered('b1');
+    health.onReachable('b');
+    health.silent('a2', 'no answer');
+    health.onUnreachable(new Error('refused'), 'a');
+    expect(warnings).toEqual([cannotBeReached('a: no answer')]);
+    health.silent('b1', 'no answer');
+    expect(warnings).toEqual([cannotBeReached('a: no answer'), cannotBeReached('b: no answer')]);
+    health.answered('a1');
+    health.silent('b2', 'no answer');
+    health.silent('a3', 'no answer');
+    expect(warnings.slice(2)).toEqual([cannotBeReached('a: no answer')]);
+  });
+
+  it('is the cause of what goes wrong with its own keys only', () => {
+    const refused = new Error('refused');
+    health.onUnreachable(refused, 'a');
+    expect([health.outageOf('a1'), health.outageOf('b1')]).toEqual([refused, undefined]);
+  });
+
+  it('is nothing new where all of them are silent, until any answers', () => {
+    const none = new Error('no node');
+    health.onUnreachable(none);
+    health.onUnreachable(new Error('refused'), 'a');
+    health.silent('?', 'no answer');
+    expect(warnings).toEqual([cannotBeReached('no node')]);
+    expect(health.outageOf('b1')).toBe(none);
+    health.onReachable('b');
+    expect(health.outageOf('b1')).toBeUndefined();
+    health.silent('a1', 'no answer');
+    health.silent('b1', 'no answer');
+    expect(warnings.slice(1)).toEqual([cannotBeReached('b: no answer')]);
+  });
+});

@@ -1,0 +1,82 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockConfigError, memory, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { createTestLocks } from 'nestjs-redis-lock/testing';
+import { LockRuntime } from '../../../lib/lock-runtime.js';
+import { resolveOptions } from '../../../lib/options/resolve-options.js';
+
+describe('options', () => {
+  const wrong: [option: string, given: unknown, allowed: string][] = [
+    ['ttlMs', 49, 'from 50'],
+    ['ttlMs', Infinity, 'from 50'],
+    ['ttlMs', '30s', 'from 50'],
+    ['ttlMs', NaN, 'from 50'],
+    ['waitMs', -1, 'from 0 up, or Infinity'],
+    ['renew', 'yes', 'true or false'],
+    ['maxHoldMs', 0, 'from 1 up'],
+    ['minHoldMs', Infinity, 'from 0'],
+    ['reentrant', 1, 'true or false'],
+    ['onLost', 'shrug', '"throw" or "ignore"'],
+    ['prefix', 'lock{', 'without braces'],
+    ['prefix', 'my lock', 'white space'],
+    ['hashTag', 'none', '"family" or "resource"'],
+    ['key', 'lock:', 'a function'],
+    ['requestTimeoutMs', 0, 'from 10'],
+    ['shutdownGraceMs', -5, 'from 0'],
+    ['redis', 'localhost', 'redis://'],
+    ['redis', 6379, 'redis://'],
+    ['redis', { nodes: [] }, 'for a cluster { nodes: [...] } or a Cluster'],
+    ['store', 'redlock', 'token()'],
+    ['lockDelayMs', -1, 'from 0'],
+    ['replicas', 1, '{ min: 1, timeoutMs: 50 }'],
+    ['replicas', {}, '{ min: 1, timeoutMs: 50 }'],
+    ['replicas', { min: 0 }, 'from 1 up'],
+    ['replicas', { min: 1, timeoutMs: 0 }, 'from 1 up'],
+    ['replicas', { min: 1, wait: 50 }, '{ min: 1, timeoutMs: 50 }'],
+  ];
+
+  it.each(wrong)('%s: %p is refused at start, and the error says what is allowed', (option, given, allowed) => {
+    const start = () => resolveOptions({ [option]: given });
+    expect(start).toThrow(LockConfigError);
+    expect(start).toThrow(option);
+    expect(start).toThrow(allowed);
+  });
+
+  it('that do not exist are refused, with those that do', () => {
+    expect(() => resolveOptions({ ttl: 30 } as never)).toThrow(/no option ttl; there are ttlMs/);
+    expect(() => resolveOptions({ signal: AbortSignal.abort() } as never)).toThrow(/no option signal/);
+  });
+
+  it('never show a password', () => {
+    expect(() => resolveOptions({ redis: 'http://joe:secret@host' })).toThrow(/^(?!.*secret).*\*\*\*@host/);
+  });
+
+  it('are checked against each other', () => {
+    expect(() => resolveOptions({ minHoldMs: 500, maxHoldMs: 400 })).toThrow('up to maxHoldMs, which is 400');
+  });
+
+  it('for replicas have a timeout by default, and one that requests outlast', () => {
+    expect(resolveOptions({ replicas: { min: 2 } }).replicas).toEqual({ min: 2, timeoutMs: 50 });
+    const slow = () => resolveOptions({ replicas: { min: 1, timeoutMs: 501 } });
+    expect(slow).toThrow('up to half of requestTimeoutMs, which is 1000');
+  });
+
+  it('that are undefined are as if not given', () => {
+    expect(resolveOptions({ redis: undefined, ttlMs: undefined })).toMatchObject({ ttlMs: 30_000 });
+  });
+
+  it('of one lock are checked as well, and nothing is asked', async () => {
+    const locks = createTestLocks();
+    await expect(locks.acquire('goods:300', { ttlMs: 1 })).rejects.toBeInstanceOf(LockConfigError);
+    await expect(locks.using('goods:300', { waitms: 1 } as never, () => 'never')).rejects.toThrow('no option waitms');
+  });
+
+  it('that a store cannot fulfil are refused at start', () => {
+    const coarse: RedisLockModuleOptions['store'] = (context) => {
+      const store = memory()(context);
+      return Object.assign(Object.create(store) as typeof store, {
+        capabilities: { ...store.capabilities, resolutionMs: 1_000 },
+      });
+    };
+    expect(() => LockRuntime.start({ store: coarse, ttlMs: 1_500 })).toThrow('a multiple of 1000');
+  });
+});

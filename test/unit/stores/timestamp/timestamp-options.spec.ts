@@ -1,0 +1,51 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockConfigError } from 'nestjs-redis-lock';
+import { timestamp, type TimestampOptions } from 'nestjs-redis-lock/timestamp';
+import { LockRuntime } from '../../../../lib/lock-runtime.js';
+import { HeldLease, HeldLeases } from '../../../../lib/stores/timestamp/held-leases.js';
+
+describe('the options of timestamp()', () => {
+  it.each([
+    [{ unit: 'm' }, 'unit is m; allowed is "s" or "ms"'],
+    [{ scripts: 1 }, 'scripts is 1; allowed is true or false'],
+    [{ retryCount: -1 }, 'retryCount is -1; allowed is a whole number'],
+    [{ retryCount: 1.5 }, 'retryCount is 1.5'],
+    [{ retryDelayMs: 0 }, 'retryDelayMs is 0; allowed is a number of milliseconds from 1'],
+    [{ lease: 10 }, 'there is no option lease; there are unit, scripts, retryCount, retryDelayMs'],
+  ])('%j is refused', (options, message) => {
+    const make = () => timestamp(options as TimestampOptions);
+    expect(make).toThrow(LockConfigError);
+    expect(make).toThrow(message);
+  });
+
+  it('what is undefined is left at its default', () => {
+    expect(() => timestamp({ unit: undefined, retryCount: undefined })).not.toThrow();
+  });
+
+  it('a lease of parts of a second is refused at start where times are seconds, and taken where they are not', async () => {
+    const start = (options: TimestampOptions, ttlMs: number) => LockRuntime.start({ store: timestamp(options), ttlMs });
+    expect(() => start({}, 1_500)).toThrow(
+      'ttlMs is 1500; allowed is a multiple of 1000, the resolution of the store.',
+    );
+    expect(() => start({}, 500)).toThrow(LockConfigError);
+    await start({ unit: 'ms' }, 1_500).close();
+    await start({}, 2_000).close();
+  });
+});
+
+describe('the memory of own leases', () => {
+  it('forgets what is over when it grows', () => {
+    let over = true;
+    const leases = new HeldLeases(() => over);
+    const add = (owner: number) =>
+      leases.add(new HeldLease(`a:${owner}`, 'key', { value: owner, overAt: 0, lengthMs: 1, ttl: 1 }, 1));
+    for (let owner = 0; owner < 10_000; owner += 1) add(owner);
+    expect(leases.size).toBeLessThanOrEqual(64);
+    over = false;
+    for (let owner = 0; owner < 1_000; owner += 1) add(owner);
+    expect(leases.size).toBeGreaterThanOrEqual(1_000);
+    expect(leases.of('a:5')?.value).toBe(5);
+    over = true;
+    expect(leases.of('a:5')).toBeUndefined();
+  });
+});
