@@ -7,7 +7,11 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
+import { deferred, outcome } from './async.js';
 import { FaultyStore } from './faulty-store.js';
+
+// Kept here for the specs that still import them from this file.
+export { deferred, outcome };
 
 // Lost locks are warned of; here they are what is tested.
 Logger.overrideLogger(false);
@@ -24,16 +28,6 @@ export function faultyLocks(options: RedisLockModuleOptions = {}) {
     return { store: way, locks: createTestLocks({ clock, store: way, ...others }) };
   };
   return { clock, memory, store, locks, neighbour, stranger: new Stranger(memory, clock) };
-}
-
-/** Notes what comes of a promise without waiting for it. */
-export function outcome<T>(promise: Promise<T>) {
-  const seen: { value?: T; error?: unknown } = {};
-  promise.then(
-    (value) => (seen.value = value),
-    (error: unknown) => (seen.error = error),
-  );
-  return seen;
 }
 
 /** The key of goods:300. */
@@ -104,15 +98,4 @@ export class Stranger {
     const holder = await this.store.inspect(key);
     if (holder !== null) Reflect.get(this.store, 'table').delete(key);
   }
-}
-
-/** A promise that is settled from outside. */
-export function deferred<T = void>() {
-  let resolve!: (value: T) => void;
-  let reject!: (reason: unknown) => void;
-  const promise = new Promise<T>((res, rej) => {
-    resolve = res;
-    reject = rej;
-  });
-  return { promise, resolve, reject };
 }

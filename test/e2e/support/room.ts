@@ -1,19 +1,7 @@
-/** A promise that the test settles. */
-export interface Deferred<T> {
-  readonly promise: Promise<T>;
-  resolve(value: T): void;
-  reject(reason: unknown): void;
-}
+import { type Deferred, deferred } from '../../support/async.js';
 
-export function deferred<T = void>(): Deferred<T> {
-  let resolve!: (value: T) => void;
-  let reject!: (reason: unknown) => void;
-  const promise = new Promise<T>((pass, fail) => {
-    resolve = pass;
-    reject = fail;
-  });
-  return { promise, resolve, reject };
-}
+// Kept here for the specs that still import them from this file.
+export { type Deferred, deferred };
 
 /** One call inside a room; the test says how it ends. */
 export interface Visit {

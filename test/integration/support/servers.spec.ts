@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { eventually } from '../../support/async.js';
 import { steeredClock } from '../../support/clock-ahead.js';
 import { RedisProxy } from '../../support/proxy.js';
 import { GuardedProcess } from '../../support/redis/guardian.js';
@@ -31,12 +32,6 @@ const isAlive = (pid: number): boolean => {
     return false;
   }
 };
-
-async function until(condition: () => boolean, ms = 5_000): Promise<void> {
-  for (const end = performance.now() + ms; !condition(); await sleep(10)) {
-    if (performance.now() > end) throw new Error(`not within ${ms} ms: ${condition.toString()}`);
-  }
-}
 
 describe('the resolver', () => {
   it('never takes another server where the named one does not answer', async () => {
@@ -123,7 +118,7 @@ describe('a local server', () => {
     const pid = Number(String(first).trim());
     expect(isAlive(pid)).toBe(true);
     runner.kill('SIGKILL');
-    await until(() => !isAlive(pid));
+    await eventually('the guarded process has ended', () => !isAlive(pid));
   });
 });
 
@@ -212,7 +207,7 @@ describe('the proxy', () => {
     proxy.leadTo(testRedisUrl());
     await expect(client.get(key)).resolves.toBeNull();
     proxy.leadTo(other.url);
-    await until(() => client.status === 'end');
+    await eventually('the client is closed', () => client.status === 'end');
     const led = open(proxy.url);
     await expect(led.get(key)).resolves.toBe('there');
     for (const one of [led, direct]) shut(one);
@@ -222,7 +217,7 @@ describe('the proxy', () => {
   it('closes one half of a connection', async () => {
     const socket = connect({ port: proxy.port, host: '127.0.0.1', allowHalfOpen: true });
     await once(socket, 'connect');
-    await until(() => proxy.connectionCount === 2);
+    await eventually('the proxy has two connections', () => proxy.connectionCount === 2);
     socket.resume();
     const ended = once(socket, 'end');
     proxy.halfClose('client');
@@ -250,7 +245,7 @@ describe('the proxy', () => {
     }
     let reply = '';
     socket.on('data', (chunk: Buffer) => (reply += chunk.toString()));
-    await until(() => reply === '$2\r\nhi\r\n+PONG\r\n');
+    await eventually('both replies have arrived', () => reply === '$2\r\nhi\r\n+PONG\r\n');
     socket.destroy();
   });
 

@@ -2,6 +2,7 @@ import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Redis } from 'ioredis';
 import { withinMs } from '../within-ms.ts';
+import { eventually } from '../async.ts';
 import { startRedis } from './resolve.ts';
 import type { RedisServer } from './types.ts';
 
@@ -123,8 +124,8 @@ export class RedisCluster {
     this.joined.push(member);
     await admin.call('CLUSTER', 'MEET', '127.0.0.1', member.server.port);
     const known = String(this.members.length);
-    await until('all know it', this.members, async (one) => (await knownTo(one)) === known);
-    await until('it is up', [member], isUp);
+    await untilAll('all know it', this.members, async (one) => (await knownTo(one)) === known);
+    await untilAll('it is up', [member], isUp);
     return member;
   }
 
@@ -155,21 +156,21 @@ export class RedisCluster {
     }
     const [{ admin: first }, ...others] = members;
     for (const { server } of others) await first.call('CLUSTER', 'MEET', '127.0.0.1', server.port);
-    await until('all know one another', members, async (one) => (await knownTo(one)) === String(members.length));
+    await untilAll('all know one another', members, async (one) => (await knownTo(one)) === String(members.length));
     for (const [i, { admin }] of replicas.entries()) {
       const master = await masters[i].admin.cluster('MYID');
-      await until('its master is known', [replicas[i]], async () =>
+      await untilAll('its master is known', [replicas[i]], async () =>
         admin.call('CLUSTER', 'REPLICATE', master).then(
           () => true,
           () => false,
         ),
       );
     }
-    await until('the cluster is up', members, isUp);
-    await until('replicas follow', replicas, async ({ admin }) =>
+    await untilAll('the cluster is up', members, isUp);
+    await untilAll('replicas follow', replicas, async ({ admin }) =>
       (await admin.info('replication')).includes('master_link_status:up'),
     );
-    await until('all know who is a replica', members, async ({ admin }) => {
+    await untilAll('all know who is a replica', members, async ({ admin }) => {
       const nodes = (await admin.call('CLUSTER', 'NODES')) as string;
       return nodes.split('\n').filter((line) => line.includes('slave')).length === replicas.length;
     });
@@ -198,18 +199,12 @@ async function ownerAsToldBy({ admin }: ClusterMember, slot: number): Promise<nu
   return ranges.find(([from, to]) => slot >= from && slot <= to)?.[2][1] ?? 0;
 }
 
-async function until(
+async function untilAll(
   what: string,
   members: readonly ClusterMember[],
   holds: (member: ClusterMember) => Promise<boolean>,
 ) {
-  const giveUpAt = performance.now() + READY_WITHIN_MS;
-  for (const member of members) {
-    while (!(await holds(member))) {
-      if (performance.now() > giveUpAt) throw new Error(`not within ${READY_WITHIN_MS} ms: ${what}`);
-      await sleep(20);
-    }
-  }
+  for (const member of members) await eventually(what, () => holds(member), READY_WITHIN_MS);
 }
 
 async function startMember(

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
 import { withinMs } from '../within-ms.ts';
+import { eventually } from '../async.ts';
 import { startRedis } from './resolve.ts';
 import type { RedisServer } from './types.ts';
 
@@ -141,19 +142,29 @@ export class ReplicaSet {
     const [master] = this.servers;
     const replicas = this.servers.length - 1;
     const linked = new RegExp(`connected_slaves:${replicas}\\b`);
-    await until('all replicas are linked', async () => {
-      const info = await this.replication(master);
-      return linked.test(info) && (info.match(/state=online/g)?.length ?? 0) === replicas;
-    });
+    await eventually(
+      'all replicas are linked',
+      async () => {
+        const info = await this.replication(master);
+        return linked.test(info) && (info.match(/state=online/g)?.length ?? 0) === replicas;
+      },
+      WITHIN_MS,
+    );
     // Linked, a replica may still be loading what it was sent.
-    await until('all replicas acknowledge', async () => {
-      await this.adminOf(master).multi().set('written', 1).del('written').exec();
-      return (await this.adminOf(master).wait(replicas, 50)) === replicas;
-    });
+    await eventually(
+      'all replicas acknowledge',
+      async () => {
+        await this.adminOf(master).multi().set('written', 1).del('written').exec();
+        return (await this.adminOf(master).wait(replicas, 50)) === replicas;
+      },
+      WITHIN_MS,
+    );
     const known = `slaves=${replicas},sentinels=${this.sentinels.length}`;
     for (const sentinel of this.sentinels) {
-      await until('all Sentinels know each other', async () =>
-        (await this.adminOf(sentinel).info('sentinel')).includes(known),
+      await eventually(
+        'all Sentinels know each other',
+        async () => (await this.adminOf(sentinel).info('sentinel')).includes(known),
+        WITHIN_MS,
       );
     }
   }
@@ -203,10 +214,4 @@ async function sentinelPicture(admin: Redis): Promise<string> {
 
 function pause(ms = 20): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  for (const end = performance.now() + WITHIN_MS; !(await holds()); await pause()) {
-    if (performance.now() > end) throw new Error(`not within ${WITHIN_MS} ms: ${what}`);
-  }
 }

@@ -1,18 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Lock, LockClosedError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { outcome } from '../../../support/async.js';
 import { faultyLocks } from '../../../support/locks.js';
 
 const KEY = '{lock_goods}:300';
-
-/** Notes what comes of a promise without waiting for it. */
-function outcome<T>(promise: Promise<T>) {
-  const seen: { value?: T; error?: unknown } = {};
-  promise.then(
-    (value) => (seen.value = value),
-    (error: unknown) => (seen.error = error),
-  );
-  return seen;
-}
 
 describe('waiting in one process', () => {
   it('grants first in, first out', async () => {
