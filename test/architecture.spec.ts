@@ -9,7 +9,14 @@ const GENERATED = 'lib/lua/index.ts';
 const CLOCK = 'lib/core/time/clock.ts';
 const AMBIENT =
   /^(?:Date\.now|new Date\(\)|performance\.now|Math\.random|AbortSignal\.timeout|set(?:Timeout|Interval))$/;
-const CORE_FOR_STORES = ['lock-store', 'errors', 'clock', 'resource-key'].map((name) => `lib/core/${name}.ts`);
+const CORE_FOR_STORES = [
+  'async-context',
+  'check-options',
+  'errors',
+  'keys/resource-key',
+  'store/lock-store',
+  'time/clock',
+].map((name) => `lib/core/${name}.ts`);
 
 const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts'))

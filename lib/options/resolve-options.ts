@@ -1,3 +1,13 @@
+import {
+  checkOptions,
+  type GivenOptions,
+  milliseconds,
+  millisecondsFrom,
+  oneOf,
+  type OptionRules,
+  wholeNumber,
+  withoutUndefined,
+} from '../core/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import { type LockMode, modeOf } from '../core/store/lock-mode.js';
 import type { LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
@@ -42,11 +52,6 @@ const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'replicas' | 'store'> = {
   shutdownGraceMs: 5_000,
 };
 
-interface Rule {
-  readonly allowed: string;
-  readonly fits: (value: unknown) => boolean;
-}
-
 const REPLICA_TIMEOUT_MS = 50;
 
 const MIN_TTL_MS = 50;
@@ -59,28 +64,15 @@ const MAX_LOCAL_PASSES = 256;
 /** More than that many holders of one resource are no semaphore any more. */
 const MAX_PERMITS = 1_000_000;
 
-const atLeast = (least: number): Rule => ({
-  allowed: `a number of milliseconds from ${least} up, or Infinity`,
-  fits: (value) => typeof value === 'number' && value >= least,
-});
-const between = (least: number, most: number): Rule => ({
-  allowed: `a number of milliseconds from ${least} to ${most}`,
-  fits: (value) => typeof value === 'number' && value >= least && value <= most,
-});
-const oneOf = (...values: readonly unknown[]): Rule => ({
-  allowed: values.map((value) => JSON.stringify(value)).join(' or '),
-  fits: (value) => values.includes(value),
-});
-
 /** A Cluster has `nodes`, too: to ask for them. */
 const areNodes = (value: unknown): boolean => typeof value === 'function' || (Array.isArray(value) && value.length > 0);
 
-const LOCK_RULES: Record<keyof LockOptions, Rule> = {
-  ttlMs: between(MIN_TTL_MS, MAX_TTL_MS),
-  waitMs: atLeast(0),
+const LOCK_RULES: OptionRules<LockOptions> = {
+  ttlMs: milliseconds(MIN_TTL_MS, MAX_TTL_MS),
+  waitMs: millisecondsFrom(0),
   renew: oneOf(true, false),
-  maxHoldMs: atLeast(1),
-  minHoldMs: between(0, MAX_TTL_MS),
+  maxHoldMs: millisecondsFrom(1),
+  minHoldMs: milliseconds(0, MAX_TTL_MS),
   reentrant: oneOf(true, false),
   onLost: oneOf('throw', 'ignore'),
   signal: {
@@ -88,17 +80,14 @@ const LOCK_RULES: Record<keyof LockOptions, Rule> = {
     fits: (value) => typeof value === 'object' && value !== null && 'throwIfAborted' in value,
   },
   mode: oneOf('exclusive', 'shared'),
-  permits: {
-    allowed: `a whole number from 1 to ${MAX_PERMITS}`,
-    fits: (value) => Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS,
-  },
+  permits: wholeNumber(1, MAX_PERMITS),
 };
 
 // A signal ends one caller's waiting, and how it is shared belongs to a resource; the rest can be a module's default.
 const { signal: _signal, mode: _mode, permits: _permits, ...LOCK_DEFAULT_RULES } = LOCK_RULES;
 
 /** What every option of a module may be. */
-export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
+export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   ...LOCK_DEFAULT_RULES,
   redis: {
     allowed: 'a redis:// or rediss:// URL, options or a client of ioredis; for a cluster { nodes: [...] } or a Cluster',
@@ -113,15 +102,12 @@ export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
   },
   hashTag: oneOf('family', 'resource'),
   key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
-  maxLocalPasses: {
-    allowed: `a whole number from 0 to ${MAX_LOCAL_PASSES}`,
-    fits: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MAX_LOCAL_PASSES,
-  },
-  maxLocalHoldMs: between(0, 2 ** 31 - 1),
-  lockDelayMs: between(0, MAX_TTL_MS),
-  requestTimeoutMs: between(10, 2 ** 31 - 1),
+  maxLocalPasses: wholeNumber(0, MAX_LOCAL_PASSES),
+  maxLocalHoldMs: milliseconds(0, 2 ** 31 - 1),
+  lockDelayMs: milliseconds(0, MAX_TTL_MS),
+  requestTimeoutMs: milliseconds(10, 2 ** 31 - 1),
   replicas: { allowed: 'like { min: 1, timeoutMs: 50 }, with whole numbers from 1 up', fits: isReplicaOptions },
-  shutdownGraceMs: between(0, 2 ** 31 - 1),
+  shutdownGraceMs: milliseconds(0, 2 ** 31 - 1),
   store: {
     allowed: 'what token(), timestamp(), redisson(), quorum() or memory() answers, or a LockStore',
     fits: (value) =>
@@ -136,8 +122,7 @@ export const MODULE_RULES: Record<keyof RedisLockModuleOptions, Rule> = {
  * @throws LockConfigError naming the option, what was given and what is allowed.
  */
 export function resolveOptions(given: RedisLockModuleOptions = {}): ResolvedOptions {
-  const known = withoutUndefined(given);
-  check(known, MODULE_RULES, 'the options of RedisLockModule');
+  const known = checkOptions('the options of RedisLockModule', given, MODULE_RULES);
   const replicas = known.replicas && { ...known.replicas, timeoutMs: known.replicas.timeoutMs ?? REPLICA_TIMEOUT_MS };
   const resolved: ResolvedOptions = { ...MODULE_DEFAULTS, ...known, replicas };
   checkTogether(resolved);
@@ -152,8 +137,7 @@ export function resolveOptions(given: RedisLockModuleOptions = {}): ResolvedOpti
  */
 export function resolveLockOptions(given: LockOptions | undefined, defaults: ResolvedLockOptions): ResolvedLockOptions {
   if (given === undefined) return defaults;
-  const known = withoutUndefined(given);
-  checkLockOptions(known, 'the options of a lock');
+  const known = checkLockOptions(given, 'the options of a lock');
   const { mode, permits, ...rest } = known;
   const resolved = { ...defaults, ...rest, mode: modeOf({ mode, permits }) };
   checkTogether(resolved);
@@ -167,22 +151,10 @@ export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
 }
 
 /** @throws LockConfigError naming the option, what was given and what is allowed. */
-export function checkLockOptions(given: LockOptions, place: string): void {
-  check(withoutUndefined(given), LOCK_RULES, place);
-  if (given.mode === undefined || given.permits === undefined) return;
+export function checkLockOptions(given: LockOptions, place: string): GivenOptions<LockOptions> {
+  const known = checkOptions(place, given, LOCK_RULES);
+  if (given.mode === undefined || given.permits === undefined) return known;
   throw new LockConfigError(`${place}: there are mode and permits; allowed is one of both.`);
-}
-
-function check(given: object, rules: Record<string, Rule>, place: string): void {
-  for (const [option, value] of Object.entries(given)) {
-    const rule = rules[option];
-    if (rule === undefined) {
-      throw new LockConfigError(`${place}: there is no option ${option}; there are ${Object.keys(rules).join(', ')}.`);
-    }
-    if (!rule.fits(value)) {
-      throw new LockConfigError(`${place}: ${option} is ${format(value)}; allowed is ${rule.allowed}.`);
-    }
-  }
 }
 
 function checkTogether({ minHoldMs, maxHoldMs }: LockDefaults): void {
@@ -203,16 +175,4 @@ function isReplicaOptions(value: unknown): boolean {
   const fits = ([name, number]: [string, unknown]): boolean =>
     ['min', 'timeoutMs'].includes(name) && Number.isInteger(number) && Number(number) >= 1;
   return entries.some(([name]) => name === 'min') && entries.every(fits);
-}
-
-function withoutUndefined<T extends object>(given: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {
-  const known = Object.entries(given).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(known) as { [K in keyof T]-?: Exclude<T[K], undefined> };
-}
-
-/** A URL may hold a password: errors name what is wrong, never the whole of it. */
-function format(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.replace(/\/\/[^@/]*@/, '//***@'));
-  if (typeof value === 'object' && value !== null) return `an object of class ${value.constructor?.name ?? 'Object'}`;
-  return String(value);
 }

@@ -1,5 +1,6 @@
 import type { RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/time/clock.js';
+import { checkOptions, milliseconds } from '../../core/check-options.js';
 import { LockConfigError } from '../../core/errors.js';
 import type { RedisClient } from '../../redis/redis-client.js';
 import { isCluster } from '../../redis/cluster/cluster-client.js';
@@ -21,9 +22,10 @@ const NODE_TIMEOUT_MS = 200;
 export function nodeTimeoutOf(given: number | undefined, requestTimeoutMs: number): number {
   // A lock takes two requests where the nodes have to be told of the token.
   const most = requestTimeoutMs / 2;
-  if (given === undefined) return Math.min(NODE_TIMEOUT_MS, most);
-  if (typeof given === 'number' && given >= 1 && given <= most) return given;
-  throw refused(`nodeTimeoutMs is ${given}; allowed is from 1 to ${most}, half of requestTimeoutMs`);
+  const { allowed, fits } = milliseconds(1, most);
+  const rule = { allowed: `${allowed}, half of requestTimeoutMs`, fits };
+  checkOptions('quorum()', { nodeTimeoutMs: given }, { nodeTimeoutMs: rule });
+  return given ?? Math.min(NODE_TIMEOUT_MS, most);
 }
 
 /** @throws LockConfigError for a number of nodes that makes no quorum, and for nodes that are not several. */

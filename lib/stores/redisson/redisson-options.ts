@@ -1,4 +1,4 @@
-import { LockConfigError } from '../../core/errors.js';
+import { checkOptions, oneOf, type OptionRules } from '../../core/check-options.js';
 
 /**
  * Options of `redisson()`.
@@ -16,14 +16,10 @@ export interface RedissonStoreOptions {
   readonly fencing?: boolean;
 }
 
-/** Whether tokens are wanted. @throws LockConfigError */
+const RULES: OptionRules<RedissonStoreOptions> = { fencing: oneOf(true, false) };
+
+/** Returns whether grants have fencing tokens. @throws LockConfigError */
 export function fencingOf(options: RedissonStoreOptions): boolean {
-  if (typeof options !== 'object' || options === null)
-    throw new LockConfigError(`redisson: ${String(options)} is no object of options; allowed is { fencing: true }.`);
-  const { fencing = false, ...unknown } = options;
-  const [stranger] = Object.keys(unknown);
-  if (stranger !== undefined) throw new LockConfigError(`redisson: there is no option ${stranger}; there is fencing.`);
-  if (typeof fencing !== 'boolean')
-    throw new LockConfigError('redisson: fencing is not a boolean; allowed is true or false.');
+  const { fencing = false } = checkOptions<RedissonStoreOptions>('redisson()', options, RULES);
   return fencing;
 }

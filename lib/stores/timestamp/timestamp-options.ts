@@ -1,4 +1,4 @@
-import { LockConfigError } from '../../core/errors.js';
+import { checkOptions, milliseconds, oneOf, type OptionRules, wholeNumberFrom } from '../../core/check-options.js';
 import type { RetryPolicy } from '../../core/store/lock-store.js';
 
 /** What the times in a timestamp lock's value count. */
@@ -57,31 +57,16 @@ export interface ResolvedTimestampOptions {
 
 const DEFAULTS: Required<TimestampOptions> = { unit: 's', scripts: true, retryCount: Infinity, retryDelayMs: 100 };
 
-const RULES: Record<keyof TimestampOptions, { readonly allowed: string; readonly fits: (value: unknown) => boolean }> =
-  {
-    unit: { allowed: '"s" or "ms"', fits: (value) => value === 's' || value === 'ms' },
-    scripts: { allowed: 'true or false', fits: (value) => typeof value === 'boolean' },
-    retryCount: {
-      allowed: 'a whole number from 0 up, or Infinity',
-      fits: (value) => value === Infinity || (Number.isInteger(value) && (value as number) >= 0),
-    },
-    retryDelayMs: {
-      allowed: `a number of milliseconds from 1 to ${2 ** 31 - 1}`,
-      fits: (value) => typeof value === 'number' && value >= 1 && value < 2 ** 31,
-    },
-  };
+const RULES: OptionRules<TimestampOptions> = {
+  unit: oneOf('s', 'ms'),
+  scripts: oneOf(true, false),
+  retryCount: wholeNumberFrom(0),
+  retryDelayMs: milliseconds(1, 2 ** 31 - 1),
+};
 
 /** @throws LockConfigError naming the option, what was given and what is allowed. */
 export function resolveTimestampOptions(given: TimestampOptions): ResolvedTimestampOptions {
-  const known = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  for (const [option, value] of Object.entries(known)) {
-    if (!Object.hasOwn(RULES, option)) {
-      const options = Object.keys(RULES).join(', ');
-      throw new LockConfigError(`The options of timestamp(): there is no option ${option}; there are ${options}.`);
-    }
-    const { allowed, fits } = RULES[option as keyof TimestampOptions];
-    if (!fits(value)) throw new LockConfigError(`timestamp(): ${option} is ${String(value)}; allowed is ${allowed}.`);
-  }
+  const known = checkOptions('timestamp()', given, RULES);
   const { unit, scripts, retryCount, retryDelayMs } = { ...DEFAULTS, ...known };
   // The first ask is no retry.
   return { unit, scripts, retry: { pauseMs: retryDelayMs, limit: retryCount + 1 } };

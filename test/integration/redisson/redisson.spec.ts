@@ -220,9 +220,11 @@ describe('fencing', () => {
 
   it('is the only option', () => {
     expect(() => redisson({ fancing: true } as object)).toThrow('there is no option fancing');
-    expect(() => redisson({ fencing: 1 } as object)).toThrow('fencing is not a boolean');
+    expect(() => redisson({ fencing: 1 } as object)).toThrow('fencing is 1; allowed is true or false');
     for (const mistaken of [true, null, 'fencing']) {
-      expect(() => redisson(mistaken as never)).toThrow(/redisson: (?:true|null|fencing) is no object of options/);
+      expect(() => redisson(mistaken as never)).toThrow(
+        /redisson\(\): the options are (?:true|null|"fencing"); allowed is an object/,
+      );
     }
   });
 });

@@ -36,7 +36,11 @@ describe('a quorum', () => {
       /nodes 2 and 3 are the/,
     ],
     ['a node twice, by URL and by options', [['redis://localhost', {}, c]], /nodes 1 and 2 are the same/],
-    ['no time for a node', [[a, b, c], { nodeTimeoutMs: 0 }], /nodeTimeoutMs is 0; allowed is from 1 to 500/],
+    [
+      'no time for a node',
+      [[a, b, c], { nodeTimeoutMs: 0 }],
+      /nodeTimeoutMs is 0; allowed is a number of milliseconds from 1 to 500/,
+    ],
     ['too much time for a node', [[a, b, c], { nodeTimeoutMs: 501 }], /half of requestTimeoutMs/],
   ])('of %s is refused at start, with the reason', (_, given, reason) => {
     const error = start(...given);

@@ -6,7 +6,7 @@ import { HeldLease, HeldLeases } from '../../../../lib/stores/timestamp/held-lea
 
 describe('the options of timestamp()', () => {
   it.each([
-    [{ unit: 'm' }, 'unit is m; allowed is "s" or "ms"'],
+    [{ unit: 'm' }, 'unit is "m"; allowed is "s" or "ms"'],
     [{ scripts: 1 }, 'scripts is 1; allowed is true or false'],
     [{ retryCount: -1 }, 'retryCount is -1; allowed is a whole number'],
     [{ retryCount: 1.5 }, 'retryCount is 1.5'],
