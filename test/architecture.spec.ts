@@ -14,6 +14,7 @@ const CORE_FOR_STORES = [
   'check-options',
   'errors',
   'keys/resource-key',
+  'store/forward-to',
   'store/lock-store',
   'time/clock',
 ].map((name) => `lib/core/${name}.ts`);

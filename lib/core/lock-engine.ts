@@ -7,7 +7,8 @@ import type { EngineDeps, AcquireOptions, Target } from './acquire/acquire-optio
 import type { LocalLock, LocalLockDeps } from './acquire/local-lock.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import type { Grant } from './lease/grant.js';
-import { heldAround, runOutside } from './hold/held-locks.js';
+import { runOutside } from './async-context.js';
+import { heldAround } from './hold/held-locks.js';
 import { Lock, type LockKeeper } from './hold/lock.js';
 import type { ExtendReply, LockState, LockStore } from './store/lock-store.js';
 import type { MultiLock } from './hold/multi-lock.js';

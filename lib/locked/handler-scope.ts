@@ -1,6 +1,6 @@
 import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
-import { runInside, type Surrounding, surroundings } from '../core/hold/held-locks.js';
+import { runInside, type Surrounding, surroundings } from '../core/async-context.js';
 import type { Hold } from '../core/hold/lock.js';
 
 /** What a scope leaves to the wrapper that has filled it: how a hold ends. */

@@ -1,7 +1,8 @@
-import { type Clock, withTimeout, ServerTime, type Timer } from '../core/time/clock.js';
+import { type Clock, withTimeout, type Timer } from '../core/time/clock.js';
 import type { StoreListener } from '../core/store/lock-store.js';
 import type { RedisClient } from './redis-client.js';
 import { toError, withoutArguments } from './redis-errors.js';
+import { ServerTime } from './server-time.js';
 
 type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onUnreachable' | 'onReachable'>;
 

@@ -1,5 +1,5 @@
 import { LockLostError } from '../errors.js';
-import { runInside } from './held-locks.js';
+import { runInside } from '../async-context.js';
 import type { Hold } from './lock.js';
 
 /** What the caller gets when the lock was lost while the work ran. */

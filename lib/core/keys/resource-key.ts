@@ -96,22 +96,26 @@ export function braceProblem(text: string): string | undefined {
 }
 
 /**
- * A key beside the lock's: in the lock's slot, and no other resource's key, since no resource holds `|`.
- * `{lock_goods}:300` gives `{lock_goods}:300|queue`; a key without braces is its own tag, `{key}|queue`.
+ * Returns the hash tag of a key, the part that Redis Cluster computes the slot from: the text in the first pair of braces, or
+ * the whole key if there is none or it is empty.
+ */
+export function hashTag(key: string): string {
+  const open = key.indexOf('{');
+  const close = key.indexOf('}', open + 1);
+  return open === -1 || close <= open + 1 ? key : key.slice(open + 1, close);
+}
+
+/**
+ * Returns the key of one lock's helper, in the lock's slot: `{lock_goods}:300|queue`, and `{key}|queue` for a key without
+ * braces. No resource has this key, because no resource contains `|`.
  */
 export function helperKey(key: string, name: string): string {
-  return `${hasTag(key) ? key : `{${key}}`}|${name}`;
+  return `${key.includes('{') ? key : `{${key}}`}|${name}`;
 }
 
-/** The key of the fence clock that all locks of one hash tag share: `{lock_goods}:300` gives `{lock_goods}|fence`. */
+/** Returns the key of the fence that all locks of one hash tag share: `{lock_goods}:300` has `{lock_goods}|fence`. */
 export function fenceKey(key: string): string {
-  const tag = hasTag(key) ? key.slice(key.indexOf('{') + 1, key.indexOf('}')) : key;
-  return `{${tag}}|fence`;
-}
-
-/** Keys are checked when they are made, so one brace tells that there is a pair. */
-function hasTag(key: string): boolean {
-  return key.includes('{');
+  return `{${hashTag(key)}}|fence`;
 }
 
 function customKey(resource: string, makeKey: (resource: string) => string): string {

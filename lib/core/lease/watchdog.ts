@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../time/clock.js';
 import type { Grant } from './grant.js';
-import { runOutside } from '../hold/held-locks.js';
+import { runOutside } from '../async-context.js';
 import type { ExtendReply, KeyFilter, LockStore } from '../store/lock-store.js';
 
 /** What the watchdog finds out. */

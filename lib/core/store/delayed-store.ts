@@ -1,3 +1,4 @@
+import { forwardTo } from './forward-to.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -12,9 +13,9 @@ import type {
 } from './lock-store.js';
 
 /**
- * A store that keeps each lock closed for a while after its lease, if nobody releases it: it is asked for leases that are so much
- * longer, and nobody here believes in the rest. What others hand over has that rest as well, so that it is taken off again; of a
- * lock that came without one nothing may be left to believe in, and then its owner asks.
+ * Keeps a lock closed for `delayMs` after its lease, if its holder does not release it. Adds `delayMs` to every lease sent to
+ * the store and subtracts it from every lease received. If nothing is left of a handed-off lease, the owner asks the store
+ * again.
  */
 export class DelayedStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];
@@ -31,16 +32,8 @@ export class DelayedStore implements LockStore {
   }
 
   listen(listener: StoreListener): () => void {
-    return this.inner.listen({
-      instanceId: listener.instanceId,
-      onHandoff: (handoff) => listener.onHandoff(this.shortened(handoff)),
-      onReleased: (key) => listener.onReleased(key),
-      onSubscribed: (concerns) => listener.onSubscribed(concerns),
-      onDegraded: (message) => listener.onDegraded(message),
-      onDisconnected: (concerns) => listener.onDisconnected(concerns),
-      onUnreachable: (error, server) => listener.onUnreachable(error, server),
-      onReachable: (server) => listener.onReachable(server),
-    });
+    const onHandoff = (handoff: Handoff): void => listener.onHandoff(this.shortened(handoff));
+    return this.inner.listen(forwardTo(listener, { onHandoff }));
   }
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from './clock.js';
-import { runOutside } from '../hold/held-locks.js';
+import { runOutside } from '../async-context.js';
 
 /**
  * A clock on which all background timers of one certain delay share a single timer of the clock behind it: they end in the order in

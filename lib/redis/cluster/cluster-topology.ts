@@ -6,7 +6,8 @@ import { type Redirection, redirectionIn, toError, unavailableBecause } from '..
 import type { RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { SlotMap, type ShardListener } from './slot-map.js';
-import { hashTagOf, slotOfTag } from './hash-slot.js';
+import { hashTag } from '../../core/keys/resource-key.js';
+import { slotOfTag } from './hash-slot.js';
 import type { Call, RedisNode, Topology } from '../topology.js';
 
 /** Between two tries of what the cluster cannot do just now. */
@@ -46,7 +47,7 @@ export class ClusterTopology implements Topology {
 
   /** The part of the key that decides its slot, with what the client puts before it. */
   tagOf(key: string): string {
-    return hashTagOf(this.prefix + key);
+    return hashTag(this.prefix + key);
   }
 
   /** Goes where the cluster sends it, and tries again, for as long as one request may take, what cannot be done just now. */

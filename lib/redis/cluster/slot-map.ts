@@ -1,4 +1,4 @@
-import { AsyncResource } from 'node:async_hooks';
+import { runOutside } from '../../core/async-context.js';
 import type { Clock, Timer } from '../../core/time/clock.js';
 import type { KeyFilter, StoreListener } from '../../core/store/lock-store.js';
 import type { SubscriberListener } from '../pubsub/verified-subscriber.js';
@@ -36,8 +36,6 @@ export class SlotMap implements NodeListener {
   private readonly own = new Set<ClusterNodeClient>();
   /** What nodes have answered since the table was read. */
   private readonly redirected = new Map<number, string>();
-  /** Sockets and timers belong to no caller. */
-  private readonly outside = new AsyncResource('nestjs-redis-lock');
   private readonly pending = new PendingRequests();
   private listener: ConnectionListener | undefined;
   private shards: ShardListener | undefined;
@@ -111,7 +109,7 @@ export class SlotMap implements NodeListener {
   refresh(): void {
     if (this.stopped || this.look !== undefined) return;
     const delayMs = Math.max(0, this.mayRefreshAt - this.clock.now());
-    this.outside.runInAsyncScope(() => {
+    runOutside(() => {
       this.look = this.clock.schedule(delayMs, () => this.refreshNow(), true);
     });
   }
@@ -178,7 +176,7 @@ export class SlotMap implements NodeListener {
 
   private known(address: string, client: ClusterNodeClient): ClusterNode {
     const { clock, requestTimeoutMs, pending } = this;
-    const node = this.outside.runInAsyncScope(
+    const node = runOutside(
       () => new ClusterNode(address, client, { clock, requestTimeoutMs, pending, listener: this }),
     );
     this.nodes.set(address, node);

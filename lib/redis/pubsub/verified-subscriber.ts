@@ -1,4 +1,4 @@
-import { AsyncResource } from 'node:async_hooks';
+import { runOutside } from '../../core/async-context.js';
 import { type Clock, withTimeout, type Timer } from '../../core/time/clock.js';
 import type { RedisSubscriber } from '../redis-client.js';
 import type { RedisConnection } from '../redis-connection.js';
@@ -46,8 +46,6 @@ type State =
  * itself, and so is proven by itself, by whoever subscribes it.
  */
 export class VerifiedSubscriber {
-  /** Its socket and timers belong to no caller. */
-  private readonly outside = new AsyncResource('nestjs-redis-lock');
   private subscriber: RedisSubscriber | undefined;
   private state: State = 'unopened';
   private heardAt = 0;
@@ -78,7 +76,7 @@ export class VerifiedSubscriber {
   open(connect: () => RedisSubscriber | undefined, sendEcho: () => Promise<unknown> = nothing): void {
     if (this.state !== 'unopened' || this.clock.now() < this.mayOpenAt) return;
     this.state = 'connecting';
-    this.outside.runInAsyncScope(() => {
+    runOutside(() => {
       const subscriber = connect();
       if (subscriber === undefined) this.listener.refused('the client that was given cannot be duplicated');
       else this.watch(subscriber, sendEcho);

@@ -1,4 +1,4 @@
-import { AsyncResource } from 'node:async_hooks';
+import { runOutside } from '../../../core/async-context.js';
 import { type Clock, withTimeout } from '../../../core/time/clock.js';
 import { LockReplicationError, LockUnavailableError } from '../../../core/errors.js';
 import type { ExtendRequest } from '../../../core/store/lock-store.js';
@@ -46,8 +46,6 @@ const { keys: KEY_COUNT, lua: EXTEND } = luaScripts.tokenExtend;
  * on has failed, whatever is answered later. Scripts are sent whole: one that was unknown and repeated would run behind WAIT.
  */
 export class ReplicaAcks implements Acks {
-  /** Its socket and timers belong to no caller. */
-  private readonly outside = new AsyncResource('nestjs-redis-lock');
   private waiting: Confirmation[] = [];
   /** Ends the batch that is on its way, without an answer. */
   private abandon: ((error: Error) => void) | undefined;
@@ -69,7 +67,7 @@ export class ReplicaAcks implements Acks {
     const { link, state } = this;
     // Its client may have given up: ioredis' retryStrategy decides.
     if (state === 'closed' || (state === 'open' && link.status !== 'end')) return;
-    this.outside.runInAsyncScope(() => {
+    runOutside(() => {
       if (state === 'unopened') this.watch();
       this.state = 'open';
       link.connect().catch(() => undefined);
@@ -145,7 +143,7 @@ export class ReplicaAcks implements Acks {
   private sendNext(): void {
     if (this.abandon !== undefined || this.waiting.length === 0 || this.link.status !== 'ready') return;
     const batch = this.waiting.splice(0);
-    void this.outside.runInAsyncScope(() => this.send(batch));
+    void runOutside(() => this.send(batch));
   }
 
   private async send(batch: readonly Confirmation[]): Promise<void> {

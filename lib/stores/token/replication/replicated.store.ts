@@ -12,6 +12,7 @@ import type {
   StoreCapabilities,
   StoreListener,
 } from '../../../core/store/lock-store.js';
+import { forwardTo } from '../../../core/store/forward-to.js';
 import type { Acks, Confirmed } from './replica-acks.js';
 import { notThere } from './replica-errors.js';
 
@@ -42,22 +43,18 @@ export class ReplicatedStore implements LockStore {
 
   listen(listener: StoreListener): () => void {
     this.listener = listener;
-    const stop = this.inner.listen({
-      instanceId: listener.instanceId,
+    const overrides: Partial<StoreListener> = {
       onHandoff: (handoff) => void this.handedOver(handoff),
-      onReleased: (key) => listener.onReleased(key),
-      onSubscribed: (concerns) => listener.onSubscribed(concerns),
-      onDegraded: (message) => listener.onDegraded(message),
       onDisconnected: (concerns) => {
         this.acks.reconnect();
         listener.onDisconnected(concerns);
       },
-      onUnreachable: (error, server) => listener.onUnreachable(error, server),
       onReachable: (server) => {
         this.acks.open();
         listener.onReachable(server);
       },
-    });
+    };
+    const stop = this.inner.listen(forwardTo(listener, overrides));
     return () => {
       this.listener = undefined;
       stop();

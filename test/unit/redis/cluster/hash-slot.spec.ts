@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { Command } from 'ioredis';
-import { hashTagOf, slotOfTag } from '../../../../lib/redis/cluster/hash-slot.js';
+import { hashTag } from '../../../../lib/core/keys/resource-key.js';
+import { slotOfTag } from '../../../../lib/redis/cluster/hash-slot.js';
 
-const slotOf = (key: string): number => slotOfTag(hashTagOf(key));
+const slotOf = (key: string): number => slotOfTag(hashTag(key));
 
 describe('the slot of a key', () => {
   it.each([
