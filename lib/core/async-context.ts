@@ -23,8 +23,8 @@ export function runInside<T>(inner: Surrounding, fn: () => T): T {
 }
 
 /**
- * Runs `fn` outside of every hold, scope and `AsyncLocalStorage` of the application. Returns what `fn` returns. For what
- * serves several callers: a shared timer, a connection, the report of a loss.
+ * Runs `fn` outside of every hold, scope and `AsyncLocalStorage` of the application. Returns what `fn` returns. For
+ * what serves several callers: a shared timer, a connection, the report of a loss.
  */
 export function runOutside<T>(fn: () => T): T {
   return outside.runInAsyncScope(fn);

@@ -2,63 +2,65 @@ import { channel } from 'node:diagnostics_channel';
 import type { Clock } from './time/clock.js';
 import type { Grant } from './lease/grant.js';
 
-/** What every event of a lock carries. Owners are never published: who knows one could release the lock. */
+/** The fields of every event. Owners are never published, because an owner is enough to release the lock. */
 export interface LockEvent {
-  /** What the user named, `goods:300`. */
+  /** The resource that the caller named, `goods:300`. */
   readonly resource: string;
-  /** The Redis key made from it. */
+  /** The Redis key of the resource, `{lock_goods}:300`. */
   readonly key: string;
   /** The name of the module instance, `default` if it has none. */
   readonly instance: string;
 }
 
-/** `nestjs-redis-lock:granted` */
+/** The event of `nestjs-redis-lock:granted`. */
 export interface GrantedEvent extends LockEvent {
-  /** From the call to the grant, in milliseconds. */
+  /** The time from the call to the grant, in milliseconds. */
   readonly waitedMs: number;
+  /** The fencing token of the grant; undefined if the store gives none. */
   readonly fencingToken: number | undefined;
 }
 
-/** `nestjs-redis-lock:refused` */
+/** The event of `nestjs-redis-lock:refused`. */
 export interface RefusedEvent extends LockEvent {
-  /** From the call to the refusal, in milliseconds. */
+  /** The time from the call to the refusal, in milliseconds. */
   readonly waitedMs: number;
-  /** What the caller is given: an error of this library, or its own signal's reason. */
+  /** What the caller's promise rejects with: an error of this library, or the reason of the caller's signal. */
   readonly reason: unknown;
 }
 
-/** `nestjs-redis-lock:lost` and `nestjs-redis-lock:released` */
+/** The event of `nestjs-redis-lock:lost` and `nestjs-redis-lock:released`. */
 export interface EndedEvent extends LockEvent {
-  /** From the grant to the end, in milliseconds. */
+  /** The time from the grant to the end, in milliseconds. */
   readonly heldMs: number;
 }
 
 /**
- * The `node:diagnostics_channel` channels, by name. Without a subscriber an event costs one property read.
+ * The `node:diagnostics_channel` channels by name. An event without a subscriber costs one property read. Subscribers
+ * run synchronously.
  *
  * @publicApi
  */
 export const lockChannels = {
-  /** {@link LockEvent}: a caller asked for a lock. */
-  asked: channel('nestjs-redis-lock:asked'),
-  /** {@link GrantedEvent}: a caller got it. */
+  /** {@link LockEvent}: a caller requested a lock. */
+  requested: channel('nestjs-redis-lock:requested'),
+  /** {@link GrantedEvent}: a caller was granted a lock. */
   granted: channel('nestjs-redis-lock:granted'),
-  /** {@link RefusedEvent}: a caller did not get it. */
+  /** {@link RefusedEvent}: a caller was refused a lock. */
   refused: channel('nestjs-redis-lock:refused'),
-  /** {@link LockEvent}: a held lock has a new lease. */
+  /** {@link LockEvent}: a held lock was renewed. */
   extended: channel('nestjs-redis-lock:extended'),
-  /** {@link EndedEvent}: a hold ended before its work did. */
+  /** {@link EndedEvent}: a lock was lost before it was released. */
   lost: channel('nestjs-redis-lock:lost'),
-  /** {@link EndedEvent}: a hold ended with its work. */
+  /** {@link EndedEvent}: a lock was released. */
   released: channel('nestjs-redis-lock:released'),
 } as const;
 
-/** Publishes one module instance's events. Without a subscriber nothing is made. */
+/** Publishes the events of one module instance. Builds no event without a subscriber. */
 export class LockEvents {
   constructor(private readonly instance: string) {}
 
-  asked(target: { readonly resource: string; readonly key: string }): void {
-    if (lockChannels.asked.hasSubscribers) lockChannels.asked.publish(this.of(target));
+  requested(target: { readonly resource: string; readonly key: string }): void {
+    if (lockChannels.requested.hasSubscribers) lockChannels.requested.publish(this.of(target));
   }
 
   granted(grant: Grant, waitedMs: number): void {

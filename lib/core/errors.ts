@@ -1,9 +1,4 @@
-/**
- * Every error of this library. They carry a stable `code` and no transport's status of their own: the exception
- * filter maps codes to HTTP, RPC and WebSocket answers.
- */
-
-/** The stable `code` of a {@link LockError}. */
+/** The stable `code` of a {@link LockError}. The exception filter maps codes to HTTP, RPC and WebSocket errors. */
 export type LockErrorCode =
   | 'LOCK_TIMEOUT'
   | 'LOCK_LOST'
@@ -15,25 +10,26 @@ export type LockErrorCode =
   | 'LOCK_CONFIG'
   | 'LOCK_STALE';
 
-/** What every {@link LockError} may be given beside its message. */
+/** The optional fields of every {@link LockError}. */
 export interface LockErrorDetails {
-  /** The resource that was asked for, `goods:300`. */
+  /** The resource that the caller named, `goods:300`. */
   readonly resource?: string;
-  /** Time between the call and the error, in milliseconds. */
+  /** The time from the call to the error, in milliseconds. */
   readonly elapsedMs?: number;
-  /** What led to this error. */
+  /** The error or the reason that led to this error. */
   readonly cause?: unknown;
 }
 
-/** What an error says; by its shape, because errors come from other realms too (jest's, for one). */
+/** Returns the message of an error, or the text of anything else that was thrown. */
 export function messageOf(error: unknown): string {
+  // Not `instanceof Error`: errors come from other realms too, jest's for one.
   const shaped = typeof error === 'object' && error !== null && 'message' in error;
   return String(shaped ? error.message : error);
 }
 
 const brand = (name: string): symbol => Symbol.for(`nestjs-redis-lock.${name}`);
 
-/** Gives a class an `instanceof` that holds across two installed copies of this package. */
+/** Gives a class an `instanceof` that works across two installed copies of this package. */
 function branded(name: string) {
   const symbol = brand(name);
   return (target: abstract new (...args: never[]) => LockError): void => {
@@ -41,7 +37,7 @@ function branded(name: string) {
     Object.defineProperty(target.prototype, 'name', { value: name, configurable: true, writable: true });
     Object.defineProperty(target, Symbol.hasInstance, {
       value(this: unknown, candidate: unknown): boolean {
-        // A user's own subclass inherits this method: only the class itself answers by brand.
+        // A user's subclass inherits this method. Only the branded class itself is recognized by its brand.
         if (this !== target) return Function.prototype[Symbol.hasInstance].call(this, candidate);
         return typeof candidate === 'object' && candidate !== null && symbol in candidate;
       },
@@ -50,17 +46,17 @@ function branded(name: string) {
 }
 
 /**
- * What all errors of this library extend. `instanceof` holds even where two copies of the package are installed.
+ * The base class of every error of this library. `instanceof` works even if two copies of the package are installed.
  *
  * @publicApi
  */
 @branded('LockError')
 export abstract class LockError extends Error {
-  /** Tells the errors apart; stable across versions. */
+  /** Identifies the kind of error. Stable across versions. */
   abstract readonly code: LockErrorCode;
-  /** The resource that was asked for; undefined where the error is not about one. */
+  /** The resource that the caller named; undefined if the error is not about one resource. */
   readonly resource: string | undefined;
-  /** Time between the call and the error, in milliseconds; undefined where nothing was waited for. */
+  /** The time from the call to the error, in milliseconds; undefined if the call did not wait. */
   readonly elapsedMs: number | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {
@@ -70,14 +66,14 @@ export abstract class LockError extends Error {
   }
 }
 
-/** What a {@link LockTimeoutError} may be given. */
+/** The optional fields of a {@link LockTimeoutError}. */
 export interface LockTimeoutDetails extends LockErrorDetails {
-  /** Remaining life of the lease that stood in the way, as last told by the store, in milliseconds. */
+  /** The remaining lease of the holder, in milliseconds, from the store's last reply. */
   readonly remainingMs?: number;
 }
 
 /**
- * Others held the lock until `waitMs` was over. The lock service is well; the resource is busy.
+ * Thrown if other callers held the lock until `waitMs` was over. The store works. The resource is busy.
  *
  * @publicApi
  */
@@ -85,8 +81,8 @@ export interface LockTimeoutDetails extends LockErrorDetails {
 export class LockTimeoutError extends LockError {
   readonly code = 'LOCK_TIMEOUT';
   /**
-   * Remaining life of the lease that stood in the way, as last told by the store, in milliseconds: when asking again
-   * makes sense at the latest, if its holder does not renew it. Undefined where the store did not tell.
+   * The remaining lease of the holder, in milliseconds, from the store's last reply. The lock is free after this time
+   * if the holder does not renew it. Undefined if the store does not know it.
    */
   readonly remainingMs: number | undefined;
 
@@ -97,8 +93,8 @@ export class LockTimeoutError extends LockError {
 }
 
 /**
- * The hold ended before its work did: the lease ran out, or the key was taken away. Whatever the work wrote after that
- * may have met another holder's. `cause` is the work's own error, if it failed as well.
+ * Thrown if the lock was lost before it was released: the lease expired, or another client removed the key. Another
+ * holder may have written since. `cause` is the error of the work under the lock, if the work failed too.
  *
  * @publicApi
  */
@@ -107,15 +103,15 @@ export class LockLostError extends LockError {
   readonly code = 'LOCK_LOST';
 }
 
-/** What a {@link LockUnavailableError} may be given. */
+/** The optional fields of a {@link LockUnavailableError}. */
 export interface LockUnavailableDetails extends LockErrorDetails {
-  /** Whether asking again is of no use; false by default. */
+  /** Whether a retry cannot succeed. Default: false. */
   readonly permanent?: boolean;
 }
 
 /**
- * The store gave no usable answer: Redis is down, unreachable, slower than `requestTimeoutMs`, read-only, out of
- * memory, or refuses scripts. `cause` tells which. The lock is never handed out in this case.
+ * Thrown if the store sent no usable reply. Redis is down, unreachable, slower than `requestTimeoutMs`, read-only or
+ * out of memory, or it refuses scripts. `cause` is the store's error. The lock is never granted in this case.
  *
  * @publicApi
  */
@@ -123,8 +119,8 @@ export interface LockUnavailableDetails extends LockErrorDetails {
 export class LockUnavailableError extends LockError {
   readonly code: 'LOCK_UNAVAILABLE' | 'LOCK_REPLICATION' = 'LOCK_UNAVAILABLE';
   /**
-   * The server refused in a way that asking again does not change: missing permissions, scripts that are not allowed, a
-   * value of another type under the key. Such an error ends the waiting at once.
+   * Whether a retry cannot succeed: missing permissions, scripts that are not allowed, a key that holds another type.
+   * Waiting callers are rejected with such an error at once.
    */
   readonly permanent: boolean;
 
@@ -135,8 +131,8 @@ export class LockUnavailableError extends LockError {
 }
 
 /**
- * Too few replicas know of the lock (`replicas`), which was given back: the store is not available as it should be. For
- * `lock.extend()`: the lock is held still, until its deadline. `permanent` where WAIT is refused.
+ * Thrown if fewer than `replicas.min` replicas acknowledged a grant, which was then released. If `lock.extend()` throws
+ * it, the lock is still held until its deadline. `permanent` is true if the server refuses WAIT.
  *
  * @publicApi
  */
@@ -146,7 +142,7 @@ export class LockReplicationError extends LockUnavailableError {
 }
 
 /**
- * A template, a resource or a placeholder's value that makes no safe key.
+ * Thrown if a template, a resource or a placeholder's value makes no safe key.
  *
  * @publicApi
  */
@@ -156,7 +152,7 @@ export class LockKeyError extends LockError {
 }
 
 /**
- * The caller's own asynchronous context holds this lock already and reentrancy is off.
+ * Thrown if the caller's asynchronous context holds this lock already, in another mode or with `reentrant: false`.
  *
  * @publicApi
  */
@@ -166,7 +162,7 @@ export class LockReentryError extends LockError {
 }
 
 /**
- * Asked while the application is shutting down.
+ * Thrown if a lock is requested while the application shuts down.
  *
  * @publicApi
  */
@@ -176,7 +172,8 @@ export class LockClosedError extends LockError {
 }
 
 /**
- * An option that cannot work. Thrown at start, naming the option, what was given and what is allowed.
+ * Thrown if an option cannot work. Names the option, what was given and what is allowed. Options of the module and of
+ * `@Locked` are checked at start, options of one lock at the call.
  *
  * @publicApi
  */
@@ -186,8 +183,8 @@ export class LockConfigError extends LockError {
 }
 
 /**
- * A fence has refused a fencing token: there is a later holder, or it cannot be told that there is none. Nothing was
- * written; the work may be done anew under a new lock, from its first read on. From `nestjs-redis-lock/fence`.
+ * Thrown by a fence of `nestjs-redis-lock/fence` if it refuses a fencing token. A later holder has written, or the
+ * fence cannot rule that out. Nothing was written. Repeat the work under a new lock, from its first read on.
  *
  * @publicApi
  */

@@ -87,7 +87,7 @@ describe.each(PLATFORMS)('a controller on %s', (platform) => {
     const first = app.call('/goods/300/buy', post);
     const visit = await app.room.next();
     const second = app.call('/goods/300/buy', post);
-    await app.log.until('asked goods:300', 2);
+    await app.log.until('requested goods:300', 2);
     expect(await app.isLocked('goods:300')).toBe(true);
     visit.leave();
     (await app.room.next()).leave();
@@ -139,7 +139,7 @@ describe.each(PLATFORMS)('a controller on %s', (platform) => {
     expect(answer.status).toBe(202);
     expect(answer.headers.get('x-below')).toBe('yes');
     expect(answer.body).toEqual({ id: '5' });
-    expect(app.log.lines).toEqual(['asked goods:5', 'granted goods:5', 'released goods:5']);
+    expect(app.log.lines).toEqual(['requested goods:5', 'granted goods:5', 'released goods:5']);
   });
 
   it('lets nobody in when the client hangs up, until the method has ended', async () => {

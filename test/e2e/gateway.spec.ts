@@ -78,7 +78,7 @@ describe('a gateway', () => {
     expect(app.nest.get(Commit).commits).toEqual([true]);
     expect(app.nest.get(GoodsGateway).tokens).toEqual([expect.any(Number)]);
     await app.log.until('released goods:1');
-    expect(app.log.lines).toEqual(['asked goods:1', 'granted goods:1', 'released goods:1']);
+    expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
   });
 
   it("tells a busy caller by 'exception', with the code", async () => {

@@ -331,7 +331,7 @@ describe('an interceptor that commits after the handler', () => {
     const { app, desk } = await start();
     expect((await app.call(`/${route}/1`)).body).toBe('1');
     expect(desk.commits).toEqual(['handler under the lock', 'controller under the lock']);
-    expect(app.log.lines).toEqual(['asked goods:1', 'granted goods:1', 'released goods:1']);
+    expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
     expect(await app.isLocked('goods:1')).toBe(false);
   });
 
@@ -378,14 +378,14 @@ describe('an interceptor that commits after the handler', () => {
       'handler under the lock',
       'later module under the lock',
     ]);
-    expect(app.log.count('asked')).toBe(1);
+    expect(app.log.count('requested')).toBe(1);
   });
 
   it('does so under the lock although an interceptor further in began later', async () => {
     const { app, desk } = await start();
     expect((await app.call('/deferred/1')).body).toBe('1');
     expect(desk.commits).toEqual(['handler under the lock', 'controller under the lock']);
-    expect(app.log.count('asked')).toBe(1);
+    expect(app.log.count('requested')).toBe(1);
   });
 });
 
@@ -417,7 +417,7 @@ describe('an interceptor that gives up after a time', () => {
     const { app, desk } = await start();
     const holder = await app.locks.acquire('goods:1');
     const call = app.call('/waiting/1');
-    await app.log.until('asked goods:1', 2);
+    await app.log.until('requested goods:1', 2);
     desk.patience.resolve();
     expect((await call).status).toBe(408);
     await app.log.until('refused goods:1');
@@ -477,7 +477,7 @@ describe('an interceptor that calls the handler', () => {
     const { app, desk } = await start();
     const holder = await app.locks.acquire('goods:1');
     const call = app.call('/revalidating-meanwhile/1');
-    await app.log.until('asked goods:1', 2);
+    await app.log.until('requested goods:1', 2);
     desk.patience.resolve();
     expect((await call).body).toBe('stale');
     await holder.release();
@@ -490,7 +490,7 @@ describe('an interceptor that calls the handler', () => {
     const { app, desk } = await start();
     await using holder = await app.locks.acquire('goods:1');
     const call = app.call('/falling-back/1');
-    await app.log.until('asked goods:1', 2);
+    await app.log.until('requested goods:1', 2);
     desk.patience.resolve();
     expect((await call).body).toBe('instead');
     await app.log.until('refused goods:1');
@@ -502,7 +502,7 @@ describe('an interceptor that calls the handler', () => {
     const { app, desk } = await start();
     await using holder = await app.locks.acquire('goods:1');
     const call = app.call('/revalidating-for-a-while/1');
-    await app.log.until('asked goods:1', 2);
+    await app.log.until('requested goods:1', 2);
     desk.patience.resolve();
     expect((await call).body).toBe('stale');
     expect(app.log.count('refused')).toBe(0);

@@ -169,7 +169,7 @@ describe('a message handler over TCP in a hybrid application', () => {
     client.emit('sold', { id: 1 });
     client.emit('sold', { id: 1 });
     const first = await app.room.next();
-    await app.log.until('asked goods:1', 2);
+    await app.log.until('requested goods:1', 2);
     expect(app.room.inside).toBe(1);
     first.leave();
     (await app.room.next()).leave();
@@ -207,7 +207,7 @@ describe('a message handler that inherits what is global in the application', ()
     (await app.room.next()).leave();
     expect(await bought).toBe(1);
     expect(app.nest.get(Locks).commits).toEqual([true, true]);
-    expect(app.log.lines).toEqual(['asked goods:1', 'granted goods:1', 'released goods:1']);
+    expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
     await client.close();
   });
 });

@@ -205,7 +205,7 @@ describe('several instances in one application', () => {
   it('lock a handler once, by the instance that it names', async () => {
     const app = await start();
     expect((await app.call('/write/5')).text).toBe('5');
-    expect(app.log.lines).toEqual(['asked goods:5', 'granted goods:5', 'released goods:5']);
+    expect(app.log.lines).toEqual(['requested goods:5', 'granted goods:5', 'released goods:5']);
     const { reports } = app.nest.get(ReportsService);
     const holder = await reports.acquire('goods:5');
     expect((await app.call('/write/5')).status).toBe(423);

@@ -214,7 +214,7 @@ describe.each(PLATFORMS)('several locks on %s', (platform) => {
     expect((await post(`/${path}`, body)).status).toBe(500);
     expect(app.logged.join('\n')).toContain(message);
     expect(app.room.visits).toBe(0);
-    expect(app.log.count(/asked|granted/)).toBe(0);
+    expect(app.log.count(/requested|granted/)).toBe(0);
   });
 });
 

@@ -167,7 +167,7 @@ describe('a locked method of a provider', () => {
     const other = await app.nest.resolve(type, ContextIdFactory.create()).catch(() => app.nest.get(type));
     const calls = [one.buy(1), other.buy(1)];
     const visit = await app.room.next();
-    await app.log.until('asked goods:1', 2);
+    await app.log.until('requested goods:1', 2);
     expect(app.room.inside).toBe(1);
     visit.leave();
     (await app.room.next()).leave();
@@ -180,14 +180,14 @@ describe('a locked method of a provider', () => {
     const app = await start();
     const calls = [app.call(`/${route}/1`), app.call(`/${route}/1`)];
     const visit = await app.room.next();
-    await app.log.until('asked goods:1', 2);
+    await app.log.until('requested goods:1', 2);
     expect(app.room.inside).toBe(1);
     visit.leave();
     (await app.room.next()).leave();
     expect((await Promise.all(calls)).map(({ text }) => text)).toEqual(['1', '1']);
     expect(app.room.most).toBe(1);
     // One of each request, also where the handler and the service are both locked.
-    expect(app.log.count('asked goods:1')).toBe(2);
+    expect(app.log.count('requested goods:1')).toBe(2);
   });
 
   it('returns a promise, and an Observable where it is declared', async () => {
@@ -231,14 +231,14 @@ describe('nested calls', () => {
     const tokens = await app.nest.get(NestingService).tokens(1);
     expect(tokens).toEqual(Array.from({ length: 5 }, () => tokens[0]));
     expect(tokens[0]).toEqual(expect.any(Number));
-    expect(app.log.lines).toEqual(['asked goods:1', 'granted goods:1', 'released goods:1']);
+    expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
     expect(app.locks.current()).toBeUndefined();
   });
 
   it('may be recursive', async () => {
     const app = await start();
     expect(await app.nest.get(NestingService).factorial(1, 5)).toBe(120);
-    expect(app.log.count('asked')).toBe(1);
+    expect(app.log.count('requested')).toBe(1);
   });
 
   it('are errors with reentrant: false, and the outer hold ends in order', async () => {
@@ -264,7 +264,7 @@ describe('two applications in one process', () => {
     const first = one.nest.get(GoodsService).buy(1);
     const visit = await one.room.next();
     const second = other.nest.get(GoodsService).buy(1);
-    await other.log.until('asked goods:1', 2);
+    await other.log.until('requested goods:1', 2);
     expect(other.room.visits).toBe(0);
     visit.leave();
     await first;

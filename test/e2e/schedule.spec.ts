@@ -95,8 +95,8 @@ describe('a scheduled job', () => {
     for (const visit of visits) visit.leave();
     await app.log.until('released timeout');
     // Those that came while it was inside come after it.
-    for (let left = app.log.count('asked interval') - 1; left > 0; left -= 1) (await app.room.next()).leave();
-    await app.log.until('released interval', app.log.count('asked interval'));
+    for (let left = app.log.count('requested interval') - 1; left > 0; left -= 1) (await app.room.next()).leave();
+    await app.log.until('released interval', app.log.count('requested interval'));
     expect(app.room.most).toBe(2);
   });
 });

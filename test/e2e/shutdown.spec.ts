@@ -102,7 +102,7 @@ describe('an application that shuts down', () => {
     const waiting = app.call('/hang/1');
     const { locks } = app;
     const direct = locks.acquire('goods:1').catch((error: unknown) => error);
-    await app.log.until('asked goods:1', 3);
+    await app.log.until('requested goods:1', 3);
     const closing = app.close();
     const { status, headers, body } = await waiting;
     expect([status, headers.get('retry-after'), body.code]).toEqual([503, '1', 'LOCK_CLOSED']);

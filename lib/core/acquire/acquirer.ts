@@ -44,7 +44,7 @@ export class Acquirer {
     if (outer !== undefined) return this.nest(outer, terms);
     const nested = this.checkOpen(target);
     const askedAt = this.engine.now();
-    this.events.asked(target);
+    this.events.requested(target);
     try {
       const grant = await this.gates.acquire(target, terms, askedAt, nested);
       this.events.granted(grant, grant.grantedAt - askedAt);
@@ -100,7 +100,7 @@ export class Acquirer {
     const { maxKeys = 1 } = this.engine.store.capabilities;
     const groups = inLockOrder(targets, maxKeys);
     const waiting = new Map(groups.flat().map((target) => [target.key, target]));
-    for (const target of waiting.values()) this.events.asked(target);
+    for (const target of waiting.values()) this.events.requested(target);
     try {
       for (const group of groups) {
         await this.enterGroup(group, entry, (grant) => {

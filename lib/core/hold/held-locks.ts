@@ -2,8 +2,8 @@ import { surroundings } from '../async-context.js';
 import type { Lock } from './lock.js';
 
 /**
- * Returns the innermost hold that the caller runs inside and that fits. Skips holds that have ended: what outlives a hold
- * acquires the lock like any other caller.
+ * Returns the innermost hold that the caller runs inside and that fits. Skips holds that have ended: what outlives a
+ * hold acquires the lock like any other caller.
  */
 export function heldAround(fits: (lock: Lock) => boolean): Lock | undefined {
   for (const { lock: hold } of surroundings()) {

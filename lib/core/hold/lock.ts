@@ -27,8 +27,8 @@ export interface Hold {
  * One hold of a lock: from the grant until `release()`, or until the lock is lost. Comes from `LockService`.
  *
  * What it promises: until `signal` aborts or `assertHeld()` throws, no other holder was given the lock by a Redis that
- * kept its data and its pace. What it cannot promise: that a process which was paused notices in time. Where a late write
- * would do harm, give `fencingToken` to the resource and let it refuse older ones, if the lock is held alone.
+ * kept its data and its pace. What it cannot promise: that a process which was paused notices in time. Where a late
+ * write would do harm, give `fencingToken` to the resource and let it refuse older ones, if the lock is held alone.
  *
  * @publicApi
  */
@@ -117,7 +117,8 @@ export class Lock implements Hold {
   }
 
   /**
-   * Checks against the local deadline, without asking Redis: call it right before what must not happen without the lock.
+   * Checks against the local deadline, without asking Redis: call it right before what must not happen without the
+   * lock.
    *
    * @throws LockLostError if the lock is lost, its lease has run out, or it was released already.
    */
@@ -147,8 +148,9 @@ export class Lock implements Hold {
    * wait. Calling it again answers as the first time.
    *
    * @returns false if the lock was lost already.
-   * @throws LockUnavailableError if the store gave no answer within `requestTimeoutMs`, and at once if there is no connection to
-   * it, as during a failover. The release is repeated in the background until it is answered or the lease is over.
+   * @throws LockUnavailableError if the store gave no answer within `requestTimeoutMs`, and at once if there is no
+   * connection to it, as during a failover. The release is repeated in the background until it is answered or the lease
+   * is over.
    */
   release(): Promise<boolean> {
     if (this.ending === undefined) {

@@ -2,8 +2,8 @@ import { LockKeyError, type LockLostError } from '../errors.js';
 import type { Hold, Lock } from './lock.js';
 
 /**
- * Several locks that were taken together, by `LockService` or by a `@Locked` method that names several resources. Each has a
- * lease and a fencing token of its own; the work is told as soon as one of them is lost.
+ * Several locks that were taken together, by `LockService` or by a `@Locked` method that names several resources. Each
+ * has a lease and a fencing token of its own; the work is told as soon as one of them is lost.
  *
  * @publicApi
  */
@@ -92,7 +92,10 @@ export class MultiLock implements Hold {
     return answers.every((answer) => answer.status === 'fulfilled' && answer.value);
   }
 
-  /** Releases, so that `await using locks = await service.acquire([…])` does; keeps quiet where the store gave no answer. */
+  /**
+   * Releases, so that `await using locks = await service.acquire([…])` does; keeps quiet where the store gave no
+   * answer.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => undefined);
   }

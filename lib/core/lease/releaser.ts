@@ -11,8 +11,8 @@ export interface Release {
   readonly owner: string;
   readonly mode: LockMode;
   /**
-   * The longest lease that it may have. Whoever is next gets one that is not longer, to begin with; and when that much time
-   * has passed, repeating makes no sense any more.
+   * The longest lease that it may have. Whoever is next gets one that is not longer, to begin with; and when that much
+   * time has passed, repeating makes no sense any more.
    */
   readonly leaseMs: number;
   /** The lock stays closed until then (`minHoldMs`); 0 or in the past: free it now. */
@@ -43,8 +43,8 @@ export class Releaser {
   ) {}
 
   /**
-   * Sends the release now. Answers the store's word; rejects with `LockUnavailableError` if there was none in time, and does
-   * not keep the caller waiting for repeats.
+   * Sends the release now. Answers the store's word; rejects with `LockUnavailableError` if there was none in time, and
+   * does not keep the caller waiting for repeats.
    */
   release(release: Release): Promise<boolean> {
     // Whatever gave it that lease may still be on its way.

@@ -13,9 +13,9 @@ import type {
 } from './lock-store.js';
 
 /**
- * Keeps a lock closed for `delayMs` after its lease, if its holder does not release it. Adds `delayMs` to every lease sent to
- * the store and subtracts it from every lease received. If nothing is left of a handed-off lease, the owner asks the store
- * again.
+ * Keeps a lock closed for `delayMs` after its lease, if its holder does not release it. Adds `delayMs` to every lease
+ * sent to the store and subtracts it from every lease received. If nothing is left of a handed-off lease, the owner
+ * asks the store again.
  */
 export class DelayedStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];

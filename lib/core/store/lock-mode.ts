@@ -1,13 +1,13 @@
 /**
- * With whom a lock is shared: with nobody, with all who ask for it shared, or, a number, with all who ask for one of so many
- * permits, of which nobody gets two.
+ * How many callers may hold a lock at once. `exclusive`: one. `shared`: all callers that request it as shared. A
+ * number: that many callers, each with one permit.
  */
 export type LockMode = 'exclusive' | 'shared' | number;
 
-/** What kinds of modes there are; a number of permits is `counted`. */
+/** The kind of a mode. `permits` stands for every number of permits. */
 export type LockModeKind = 'exclusive' | 'shared' | 'permits';
 
-/** The modes that a store can lock in, by what it declares. */
+/** Returns the modes that a store declares: `exclusive` alone by default. */
 export function modesOf({
   modes = ['exclusive'],
 }: {
@@ -16,12 +16,12 @@ export function modesOf({
   return modes;
 }
 
-/** The mode that options ask for; alone, if they do not say. */
+/** Returns the mode that options select: `exclusive` by default. */
 export function modeOf(options: { readonly mode?: 'exclusive' | 'shared'; readonly permits?: number }): LockMode {
   return options.permits ?? options.mode ?? 'exclusive';
 }
 
-/** The kind of a mode. */
+/** Returns the kind of a mode. */
 export function kindOf(mode: LockMode): LockModeKind {
   return typeof mode === 'number' ? 'permits' : mode;
 }

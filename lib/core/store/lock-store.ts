@@ -1,220 +1,250 @@
 /**
- * The contract between the engine and an algorithm that keeps locks somewhere. Answers are values; a store throws
- * `LockUnavailableError` where it could not ask, and nothing else.
+ * The contract between the engine and a store, which keeps locks somewhere. `registerStoreContract` of
+ * `nestjs-redis-lock/testing` tests it. All times are in milliseconds.
  */
 
 import type { LockMode, LockModeKind } from './lock-mode.js';
 
 export type { LockMode, LockModeKind };
 
-/** How often a lock that others hold is asked for again. */
+/** How the engine retries while other callers hold a lock. */
 export interface RetryPolicy {
-  /** The pause between two asks, in milliseconds, jittered down to half of it. */
+  /** The pause between two requests, in milliseconds. The engine waits between half of it and all of it, at random. */
   readonly pauseMs: number;
-  /** Whoever has waited for so many asks is refused, as soon as one is answered that others hold the lock. */
+  /** How many requests one caller waits for. The reply to the last one rejects the caller if the lock is still held. */
   readonly limit: number;
 }
 
-/** What a store can do. Asking for more is a `LockConfigError` at start, never ignored. */
+/** What a store can do. The engine throws `LockConfigError` for everything else, at start or at the call. */
 export interface StoreCapabilities {
-  /** What errors call it, `token()`; "this store" by default. */
+  /** The store's name in errors, such as `token()`. Default: "this store". */
   readonly name?: string;
-  /** Keeps waiters in order and hands a released lock to the next one; without it the engine asks again by itself. */
+  /** Whether the store queues waiters and hands a released lock to the first. Otherwise the engine retries. */
   readonly queue: boolean;
-  /** How the engine asks again by itself, where that is given: 10 to 200 ms apart, as long as anybody waits, by default. */
+  /** How the engine retries a store without a queue. Default: every 10 to 200 ms, until `waitMs` is over. */
   readonly retry?: RetryPolicy;
-  /** Gives a fencing token with every grant. */
+  /** Whether every grant has a fencing token. */
   readonly fencing: boolean;
-  /** An ask that is repeated with its owner is answered as before, instead of being refused by its own first run. */
+  /** Whether a repeated acquire request with the same owner gets the first reply again, instead of `held`. */
   readonly idempotentAcquire: boolean;
-  /** Waits for replicas where the module's `replicas` option asks for it; false by default. */
+  /** Whether the store waits for replicas if the module's `replicas` option is set. Default: false. */
   readonly replicas?: boolean;
-  /** The modes it can lock in; `exclusive` alone by default. */
+  /** The supported modes. Default: `exclusive` alone. */
   readonly modes?: readonly LockModeKind[];
-  /** The most keys it locks in one ask, all or none; one by default. What is wanted together may take several asks. */
+  /** How many keys one acquire request may name. Default: 1. The engine sends several requests for more keys. */
   readonly maxKeys?: number;
-  /** The coarseness of its leases in milliseconds: one is kept to a multiple of it, and up to two of it longer than asked for. */
+  /** Lease resolution in milliseconds. Leases are rounded up to a multiple and may last up to two units longer. */
   readonly resolutionMs: number;
 }
 
-/** Whose lock a request is about. */
+/** The lock that a request is about. */
 export interface LockOwnership {
-  /** One key; in asks up to `maxKeys` of the store, all under one hash tag, and so in one slot of a cluster. */
+  /**
+   * The Redis keys. One key, except in acquire requests: up to `maxKeys` keys, all with the same hash tag and so in one
+   * slot.
+   */
   readonly keys: readonly string[];
-  /** `<instanceId>:<askId>`. The same ask keeps its owner, however often it is repeated; no owner ever occurs twice. */
+  /** The identity of one attempt, `<instanceId>:<attemptId>`. Repeated requests keep it. It is never used again. */
   readonly owner: string;
-  /** The same in all requests of one owner. */
+  /** The mode. The same in all requests of one owner. */
   readonly mode: LockMode;
 }
 
-/** What whoever is next in the queue gets, where a request hands the lock on to it. */
+/** What the next owner in the queue gets if the request hands the lock off. */
 export interface HandoffOptions {
-  /** The lease that the next one starts with, in milliseconds. */
+  /** The lease that the next owner starts with, in milliseconds. */
   readonly handoffMs: number;
-  /** How many fencing tokens are set aside with a grant, for the holder and those it passes the lock on to locally. */
+  /** How many consecutive fencing tokens a grant reserves: one for the holder, the rest for local handoffs. */
   readonly tokens: number;
 }
 
-/** A request for a lock; for several it is granted all of them, or none. */
+/** A request to acquire one lock, or several: all of them or none. */
 export interface AcquireRequest extends LockOwnership, HandoffOptions {
-  /** How long the store keeps the lock without renewal. */
+  /** The lease in milliseconds, counted from when the store runs the request. */
   readonly leaseMs: number;
   /**
-   * Whether to wait in the store's queue if the lock is not free; only for stores with `queue`, and for one key. Asking again
-   * with the same owner keeps the place.
+   * Whether the owner joins the queue if the lock is not free. Only for stores with a queue, and for one key. A
+   * repeated request keeps the owner's place.
    */
   readonly queue: boolean;
-  /** The moment, on the engine's clock, after which this ask must have no effect any more, wherever it may be delayed. */
+  /** The deadline of the request, on the engine's clock. A request that arrives later has no effect. */
   readonly expiresAt: number;
 }
 
-/** The fencing tokens of a grant: the first, and how many follow it; undefined without fencing. Several keys of one ask share one. */
+/** The fencing tokens of a grant. Several keys of one request share them. */
 export interface GrantedTokens {
+  /** The first token; undefined without fencing. */
   readonly token: number | undefined;
+  /** How many consecutive tokens are reserved, the first included. */
   readonly tokens: number;
 }
 
-/** The asker holds the lock. */
+/** The owner holds the lock. */
 export interface Granted extends GrantedTokens {
   readonly status: 'granted';
 }
 
-/** Somebody else holds the lock, or stands before the asker. */
+/** Another owner holds the lock, or precedes this one in the queue. */
 export interface Held {
   readonly status: 'held';
-  /** Whether the asker will be told when its turn comes; if not, it has to ask again by itself. */
+  /** Whether the owner is in the queue and will receive a handoff. Otherwise the engine has to retry. */
   readonly queued: boolean;
-  /** Remaining life of what stands in the way; undefined if unknown, Infinity if it never expires by itself. */
+  /** The remaining lease of the holder in milliseconds; undefined if unknown, Infinity if it never expires. */
   readonly remainingMs: number | undefined;
-  /** Of several keys, the first that could not be had. */
+  /** The first key that was not free, if the request named several. */
   readonly key?: string;
 }
 
-/** The ask could not be delivered before its `expiresAt`, and did nothing. */
+/** The request was not delivered before its `expiresAt`, and had no effect. */
 export interface Expired {
   readonly status: 'expired';
 }
 
-/** One of another number of permits was asked for than the lock is held with: asking again does not help. */
+/** The lock is held with another number of permits. A retry cannot succeed before it is released. */
 export interface PermitsMismatch {
   readonly status: 'permits-mismatch';
-  /** Of how many permits others hold one. */
+  /** The number of permits that the lock is held with. */
   readonly permits: number;
-  /** Of several keys, the one that it is about. */
+  /** The key with the other number, if the request named several. */
   readonly key?: string;
 }
 
+/** The reply to an acquire request. */
 export type AcquireReply = Granted | Held | Expired | PermitsMismatch;
 
-/** The end of a lock, or of waiting for it in the queue. */
+/** A request to release a lock, or to leave its queue. */
 export interface ReleaseRequest extends LockOwnership, HandoffOptions {
-  /** Keeps the lock closed for this much longer, to expire by itself; 0 hands it on, or frees it if nobody waits. */
+  /**
+   * Keeps the lock closed for this long, in milliseconds; it then expires. 0 hands it off, or frees it without waiters.
+   */
   readonly keepMs: number;
 }
 
-/** A new lease for a lock that is held. */
+/** A request for a new lease of a held lock. */
 export interface ExtendRequest extends LockOwnership {
-  /** Counted from when the store runs it; never makes a lease shorter. */
+  /** The lease in milliseconds, counted from when the store runs the request. Never shortens the present lease. */
   readonly leaseMs: number;
 }
 
 /**
- * `unknown`: no answer; the lock may or may not be ours still, and only its local deadline decides. `unreplicated`: the same,
- * because too few replicas know of the new lease.
+ * The reply to an extend request.
+ * - `renewed`: the owner holds the lock with the new lease.
+ * - `lost`: the owner does not hold the lock.
+ * - `unknown`: there was no reply. The owner may still hold the lock until its local deadline.
+ * - `unreplicated`: like `unknown`, because too few replicas acknowledged the new lease.
  */
 export type ExtendReply = 'renewed' | 'lost' | 'unknown' | 'unreplicated';
 
-/** What a store knows of one who holds a key. */
+/** One holder of a key. */
 export interface HolderInfo {
-  /** The holder's instance id, or all that the key holds, where another system wrote it. */
+  /** The holder's instance id, or the whole value of a key that another system wrote. */
   readonly holder: string;
-  /** Remaining life of the lease in milliseconds; Infinity if it never expires by itself. */
+  /** The remaining lease in milliseconds; Infinity if it never expires. */
   readonly remainingMs: number;
+  /** The fencing token of the grant; undefined without fencing. */
   readonly token: number | undefined;
 }
 
-/** One who stands in a store's queue. */
+/** One entry of a store's queue. */
 export interface WaiterInfo {
-  /** Its instance id. */
+  /** The waiter's instance id. */
   readonly waiter: string;
+  /** The mode that it requests. */
   readonly mode: LockMode;
 }
 
-/** What a store knows of a locked key: who holds it, or the first of those who do. */
+/** The state of a locked key: its first holder, and the other holders and waiters. */
 export interface LockState extends HolderInfo {
-  /** How it is held; exclusive if that is not said. */
+  /** The mode that it is held in. Default: `exclusive`. */
   readonly mode?: LockMode;
-  /** All others who share it; nobody if that is not said. */
+  /** The other holders. Default: none. */
   readonly others?: readonly HolderInfo[];
-  /** Who waits in the store's queue, first come first; nobody if that is not said. */
+  /** The queue, first entry first. Default: empty. */
   readonly waiting?: readonly WaiterInfo[];
 }
 
-/** The lock was handed to one who waits in the queue. */
+/** A grant to an owner in the queue. */
 export interface Handoff extends LockOwnership, GrantedTokens {
-  /** The lease that it starts with, in milliseconds. */
+  /** The lease that the owner starts with, in milliseconds. */
   readonly leaseMs: number;
   /**
-   * A moment on the engine's clock that is not later than the grant; undefined if that is not known: then the owner has to
-   * ask whether the lock is its own (still).
+   * A moment on the engine's clock that is not later than the grant. Undefined if the store does not know one: the
+   * owner then has to repeat its acquire request to learn whether it holds the lock.
    */
   readonly grantedAt: number | undefined;
 }
 
-/** Which keys something is about. */
+/** Returns whether an event concerns a key. */
 export type KeyFilter = (key: string) => boolean;
 
-/** What a store tells the engine by itself. */
+/** The events that a store reports to the engine. */
 export interface StoreListener {
-  /** The first part of all owners of this listener; hand-offs to them are told to it. */
+  /** The first part of all owners of this listener. The store reports handoffs to these owners only. */
   readonly instanceId: string;
-  /** A lock was handed over. May be told late, twice, or never. */
+  /** An owner in the queue was granted a lock. The store may report it late, twice or never. */
   onHandoff(handoff: Handoff): void;
-  /** A key may be free: it is worth asking for at once. May be told late, twice, or never. */
+  /** A key may be free, so that a retry can succeed. The store may report it late, twice or never. */
   onReleased(key: string): void;
   /**
-   * Hand-offs can be told (again), of all keys or of these: who waits has to ask again, for its place, and for what was missed
-   * until now.
+   * Handoffs can be received (again), of all keys or of those that `concerns` selects. Waiters must repeat their
+   * acquire request to rejoin the queue and to catch up on missed handoffs.
    */
   onSubscribed(concerns?: KeyFilter): void;
-  /** Everything works, but not as it should, and why. */
+  /** The store works, but with the limitation that `message` describes. */
   onDegraded(message: string): void;
-  /** A connection ended: nothing that was asked over it, of all keys or of these, may ever be answered. */
+  /**
+   * A connection ended. Requests sent over it, of all keys or of those that `concerns` selects, may never be answered.
+   */
   onDisconnected(concerns?: KeyFilter): void;
-  /** The store, or that server of it, cannot be reached, and why; may be told again and again. */
+  /** The store, or one server of it, cannot be reached. The store may report it repeatedly. */
   onUnreachable(error: Error, server?: string): void;
-  /** The store, or that server of it, answers (again). */
+  /** The store, or one server of it, replies (again). */
   onReachable(server?: string): void;
 }
 
 /**
- * An algorithm that keeps locks. Each verb is atomic. `release` of what is not (any more) the owner's harms nothing, may
- * run twice, and ends its waiting. The contract is spelled out as tests in `nestjs-redis-lock/testing`.
+ * Keeps locks. Every method is atomic. Outcomes are values. A method throws only if the store could not be asked, and
+ * then `LockUnavailableError`.
  *
  * @publicApi
  */
 export interface LockStore {
+  /** What the store can do. Constant. */
   readonly capabilities: StoreCapabilities;
-  /** Begins to tell the listener; answers how to stop that. */
+  /** Subscribes a listener to the store's events. Returns the function that unsubscribes it. */
   listen(listener: StoreListener): () => void;
-  /** Takes the lock if it is free, or the owner's already. Throws `LockUnavailableError`. */
+  /**
+   * Acquires a lock that is free or already the owner's. A lock that is already the owner's gets its full lease back.
+   *
+   * @throws LockUnavailableError if the store could not be asked. The owner may hold the lock nevertheless, until a
+   * release.
+   */
   acquire(request: AcquireRequest): Promise<AcquireReply>;
-  /** Ends the owner's lock, or its place in the queue; false if the lock was not the owner's (any more). Throws `LockUnavailableError`. */
+  /**
+   * Releases the owner's lock, and removes the owner from the queue. Releasing twice has no further effect.
+   *
+   * @returns false if the owner did not hold the lock.
+   * @throws LockUnavailableError if the store could not be asked.
+   */
   release(request: ReleaseRequest): Promise<boolean>;
-  /** Renews a batch, an answer for each in the same order. Does not throw. */
+  /** Extends a batch of leases. Returns one reply for each request, in the same order. Does not throw. */
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]>;
-  /** Who holds the key, null if nobody does. Throws `LockUnavailableError`. */
+  /**
+   * Returns the state of a key, null if the key is free.
+   *
+   * @throws LockUnavailableError if the store could not be asked.
+   */
   inspect(key: string): Promise<LockState | null>;
   /**
-   * The server that keeps the key, where keys are on several: what one of them leaves unanswered says nothing of the others, and
-   * nothing of theirs waits for it. Undefined where it is not known.
+   * Returns the name of the server that keeps a key; undefined if it is not known. Implemented by stores with several
+   * servers, whose outages are independent.
    */
   serverOf?(key: string): string | undefined;
-  /** Ends what the store opened. */
+  /** Closes what the store opened. */
   close(): Promise<void>;
 }
 
-/** The instance that an owner belongs to. */
+/** Returns the id of the instance that an owner belongs to. */
 export function instanceOf(owner: string): string {
   return owner.slice(0, owner.lastIndexOf(':'));
 }

@@ -1,9 +1,9 @@
 /**
- * Whether the store answers, as far as is known, and who is told if not: one line when it goes silent, until it answers
- * again. Where keys are on several servers, that is known of each.
+ * Knows which servers of a store are silent. Warns once for each outage: when a server falls silent, and not again
+ * until it has replied. Where keys are on several servers, each has its own outage.
  */
 export class StoreHealth {
-  /** Servers that were told to be silent, and have not answered since; undefined stands for the store as a whole. */
+  /** The servers that have not replied since they fell silent, and why; undefined stands for the whole store. */
   private readonly silences = new Map<string | undefined, Error | undefined>();
 
   constructor(
@@ -11,30 +11,31 @@ export class StoreHealth {
     private readonly serverOf: (key: string) => string | undefined = () => undefined,
   ) {}
 
-  /** Why the key's server cannot be reached; undefined while it can, as far as is known. */
+  /** Returns why the key's server cannot be reached; undefined if it can, as far as is known. */
   outageOf(key: string): Error | undefined {
     if (this.silences.size === 0) return undefined;
     return this.silences.get(this.serverOf(key)) ?? this.silences.get(undefined);
   }
 
+  /** Records that a server, or without `server` the whole store, cannot be reached. */
   onUnreachable(error: Error, server?: string): void {
     this.warnOnce(error.message, server);
     this.silences.set(server, error);
   }
 
-  /** A request for the key was not answered in time. */
+  /** Records that a request for the key got no reply in time. */
   silent(key: string, why: string): void {
     const server = this.serverOf(key);
     this.warnOnce(why, server);
     this.silences.set(server, this.silences.get(server));
   }
 
-  /** A request for the key was answered, whatever it was. */
+  /** Records that a request for the key got a reply, of whatever kind. */
   answered(key: string): void {
     if (this.silences.size > 0) this.onReachable(this.serverOf(key));
   }
 
-  /** It has answered, whatever it was. */
+  /** Records that a server, or without `server` the whole store, has replied. */
   onReachable(server?: string): void {
     if (this.silences.size === 0) return;
     this.silences.delete(server);

@@ -8,41 +8,37 @@ export interface Timer {
 }
 
 /**
- * All time and chance of this library. Only this file touches the ambient ones, so that a test can hand in a clock that
- * it moves by hand.
+ * The only source of time, timers and random numbers of this library. A test can pass a `ManualClock`.
  *
  * @publicApi
  */
 export interface Clock {
   /**
-   * Milliseconds that never run backwards and that count the time a machine was suspended. Leases are measured by it.
-   * Where it starts is unspecified.
+   * Returns milliseconds since an unspecified start. They never run backwards and include the time for which the
+   * machine was suspended. Leases are measured by them.
    */
   now(): number;
-  /** Milliseconds since 1970 by this machine's wall clock, which anybody may set: never measure a lease by it. */
+  /** Returns milliseconds since 1970 by the machine's wall clock. It can be set, so no lease is measured by it. */
   wallTime(): number;
   /**
-   * Calls `task` once, in `delayMs` milliseconds; any finite delay works, also beyond 2³¹−1.
-   * A `background` timer does not keep the process alive.
+   * Calls `task` once, in `delayMs` milliseconds. Any finite delay works, also beyond 2³¹−1.
+   *
+   * @param background true for a timer that does not keep the process alive. Default: false.
    */
   schedule(delayMs: number, task: () => void, background?: boolean): Timer;
-  /** At least 0, less than 1. */
+  /** Returns a random number that is at least 0 and less than 1. */
   random(): number;
 }
 
-/** The longest delay that Node's timers take; a longer one would fire at once. */
+/** The longest delay of Node's timers. A longer one would fire at once. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
-/** A wall clock that moved this much against the monotonic one was set, or the machine slept. */
+/** If the wall clock moves this much against the monotonic clock, it was set or the machine was suspended. */
 const SUSPICIOUS_MS = 50;
 
 /**
- * The machine's clocks.
- *
- * `performance.now()` stands still while a machine is suspended, and Redis' clock does not: a laptop or a virtual machine
- * that wakes up would believe in a lease long over. So the wall clock, which is cheap to read, is compared on each call,
- * and only when it moved against the monotonic one does the time since boot (8 µs a call) tell a suspension from somebody
- * who set the wall clock.
+ * The machine's clocks. `now()` includes the time for which the machine was suspended, which `performance.now()` omits:
+ * a machine that resumes must not trust a lease that has expired in Redis.
  */
 export class SystemClock implements Clock {
   private readonly bootOffset = uptime() * 1000 - performance.now();
@@ -52,6 +48,8 @@ export class SystemClock implements Clock {
   now(): number {
     const monotonic = performance.now();
     const wallOffset = Date.now() - monotonic;
+    // The wall clock is cheap to read. Only if it moved does the uptime (8 µs a call) tell a suspension from a clock
+    // that was set.
     if (Math.abs(wallOffset - this.wallOffset) > SUSPICIOUS_MS) {
       this.wallOffset = wallOffset;
       const asleep = uptime() * 1000 - monotonic - this.bootOffset;
@@ -73,7 +71,7 @@ export class SystemClock implements Clock {
   }
 }
 
-/** Delays that are longer than Node's timers take are made of several. */
+/** A timer that chains several of Node's timers for a delay beyond 2³¹−1 ms. */
 class SystemTimer implements Timer {
   private handle: NodeJS.Timeout;
 
@@ -97,8 +95,8 @@ class SystemTimer implements Timer {
   }
 }
 
-/** Waits for an answer for at most `delayMs`; what `late` answers or throws stands in for one that came later. */
-export function withTimeout<T>(clock: Clock, delayMs: number, answer: Promise<T>, late: () => T): Promise<T> {
+/** Returns the result of `reply` if it settles within `delayMs`, otherwise what `late` returns or throws. */
+export function withTimeout<T>(clock: Clock, delayMs: number, reply: Promise<T>, late: () => T): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const giveUp = (): void => {
       try {
@@ -108,13 +106,13 @@ export function withTimeout<T>(clock: Clock, delayMs: number, answer: Promise<T>
       }
     };
     const timer = clock.schedule(Math.max(0, delayMs), giveUp, true);
-    answer.then(resolve, reject).finally(() => timer.cancel());
+    reply.then(resolve, reject).finally(() => timer.cancel());
   });
 }
 
 /**
- * What a local deadline keeps back from a lease, because two machines' clocks do not tick alike: 1 % and 2 ms, as in
- * Redlock's description.
+ * Returns by how much a local deadline is earlier than the end of the lease: 1 % + 2 ms, as in the description of
+ * Redlock. It covers the drift between two machines' clocks.
  */
 export function driftOf(leaseMs: number): number {
   return leaseMs * 0.01 + 2;

@@ -400,7 +400,7 @@ describe('events', () => {
   it('are told of each resource', async () => {
     const { locks, neighbour } = faultyLocks();
     const seen: string[] = [];
-    const listening = ['asked', 'granted', 'refused', 'released'].map((name) => {
+    const listening = ['requested', 'granted', 'refused', 'released'].map((name) => {
       const listener = (event: unknown) => void seen.push(`${name} ${(event as { resource: string }).resource}`);
       subscribe(`nestjs-redis-lock:${name}`, listener);
       return () => unsubscribe(`nestjs-redis-lock:${name}`, listener);
@@ -412,7 +412,7 @@ describe('events', () => {
     for (const stop of listening) stop();
     await held.release();
     expect(seen).toEqual([
-      ...['goods:1', 'order:1', 'order:2'].map((resource) => `asked ${resource}`),
+      ...['goods:1', 'order:1', 'order:2'].map((resource) => `requested ${resource}`),
       'granted goods:1',
       ...['order:1', 'order:2'].map((resource) => `refused ${resource}`),
       'released goods:1',
