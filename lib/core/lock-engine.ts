@@ -37,7 +37,7 @@ export class LockEngine implements LocalLockDeps, LockKeeper, WatchdogEvents {
   private attempts = 0;
   private readonly localLocks = new LocalLocks(this);
   private readonly acquirer: Acquirer;
-  private readonly watchdog: Watchdog;
+  readonly watchdog: Watchdog;
   private readonly events: LockEvents;
   private readonly stopListening: () => void;
   private phase: EngineState = 'open';

@@ -1,34 +1,37 @@
 import type { Grant } from '../lease/grant.js';
 import { LockConfigError, LockLostError } from '../errors.js';
 
-/** What a lock needs of the engine that gave it. */
+/** What a lock needs of its engine. */
 export interface LockKeeper {
+  /** Returns the clock's time. */
   now(): number;
-  /** Ends a grant whose last hold has ended. */
+  /** Releases a grant whose last hold has ended. Returns false if the grant was lost. */
   release(grant: Grant): Promise<boolean>;
+  /** Renews a grant now. */
   extend(grant: Grant, ttlMs: number): Promise<void>;
-  /** Ends a grant whose local deadline has passed before the watchdog got to it. */
+  /** Declares a grant lost whose local deadline has passed. */
   expire(grant: Grant): void;
 }
 
-/** What work runs under: one lock, or several that were taken together. */
+/** What work runs under: one lock, or several that were acquired together. */
 export interface Hold {
   readonly locks: readonly Lock[];
-  /** Why it was lost, if it was. */
+  /** Why a lock of it was lost; undefined if none was. */
   readonly loss: LockLostError | undefined;
-  /** Declares it lost if its deadline has passed unnoticed. */
+  /** Declares locks lost whose deadline has passed. */
   noticeExpiry(): void;
-  /** Tells the work that nobody waits for it any more. */
+  /** Aborts the signal. The locks stay held. */
   abort(reason: unknown): void;
+  /** Releases all locks. Returns false if one was lost. */
   release(): Promise<boolean>;
 }
 
 /**
- * One hold of a lock: from the grant until `release()`, or until the lock is lost. Comes from `LockService`.
+ * One hold of a lock, from the grant until `release()` or until the lock is lost. Created by `LockService`.
  *
- * What it promises: until `signal` aborts or `assertHeld()` throws, no other holder was given the lock by a Redis that
- * kept its data and its pace. What it cannot promise: that a process which was paused notices in time. Where a late
- * write would do harm, give `fencingToken` to the resource and let it refuse older ones, if the lock is held alone.
+ * Until `signal` aborts or `assertHeld()` throws, no other caller was granted the lock, provided that Redis kept its
+ * data and its clock ran at the normal pace. A process that was paused may notice a loss late. If a late write would do
+ * harm, pass `fencingToken` to the resource and let it refuse lower tokens. Use a fence with exclusive locks only.
  *
  * @publicApi
  */
@@ -46,20 +49,20 @@ export class Lock implements Hold {
     this.abortReason = grant.loss;
   }
 
-  /** What was asked for, `goods:300`. */
+  /** The resource that the caller named, `goods:300`. */
   get resource(): string {
     return this.grant.resource;
   }
 
-  /** The Redis key that is locked, `{lock_goods}:300`. */
+  /** The Redis key of the resource, `{lock_goods}:300`. */
   get key(): string {
     return this.grant.key;
   }
 
   /**
-   * A number that is higher than that of every earlier grant of this key. Nested holds share one.
+   * A number that is higher than the token of every earlier grant of this key. Nested holds share one token.
    *
-   * @throws LockConfigError where the store gives none.
+   * @throws LockConfigError if the store gives no tokens.
    */
   get fencingToken(): number {
     if (this.grant.token !== undefined) return this.grant.token;
@@ -70,8 +73,8 @@ export class Lock implements Hold {
   }
 
   /**
-   * Aborts with a `LockLostError` as soon as the lock is known to be lost, and with an `AbortError` when the caller the
-   * work was done for has gone away (a timeout interceptor, a closed connection).
+   * Aborts with a `LockLostError` as soon as the lock is known to be lost. Aborts with an `AbortError` if the client of
+   * the handler is gone: after a timeout or a disconnect.
    */
   get signal(): AbortSignal {
     if (this.controller === undefined) {
@@ -81,7 +84,7 @@ export class Lock implements Hold {
     return this.controller.signal;
   }
 
-  /** How long this hold can still be believed in without a renewal, in milliseconds; 0 once it has ended. */
+  /** The time until the local deadline without a renewal, in milliseconds; 0 once the hold has ended. */
   get expiresInMs(): number {
     return this.held ? Math.max(0, this.grant.deadline - this.keeper.now()) : 0;
   }
@@ -91,17 +94,17 @@ export class Lock implements Hold {
     return [this];
   }
 
-  /** No work will begin under it: `minHoldMs` is for work that did. @internal */
+  /** Drops `minHoldMs`, unless a nested hold shares the grant. @internal */
   skipMinHold(): void {
     if (this.grant.holds === 1) this.grant.skipMinHold();
   }
 
-  /** Whether this hold is over, by `release()` or by loss. @internal */
+  /** Whether this hold has not ended, by `release()` or by loss. @internal */
   get held(): boolean {
     return this.ending === undefined && this.grant.state === 'held';
   }
 
-  /** Whether it came from that engine. @internal */
+  /** Returns whether the lock belongs to that engine. @internal */
   isKeptBy(keeper: LockKeeper): boolean {
     return this.keeper === keeper;
   }
@@ -111,16 +114,16 @@ export class Lock implements Hold {
     return this.grant;
   }
 
-  /** Why the lock was lost, if it was. @internal */
+  /** Why the lock was lost; undefined if it was not. @internal */
   get loss(): LockLostError | undefined {
     return this.grant.loss;
   }
 
   /**
-   * Checks against the local deadline, without asking Redis: call it right before what must not happen without the
+   * Checks the lock against its local deadline, without a request to Redis. Call it right before a step that needs the
    * lock.
    *
-   * @throws LockLostError if the lock is lost, its lease has run out, or it was released already.
+   * @throws LockLostError if the lock is lost, its lease has expired, or it was released.
    */
   assertHeld(): void {
     this.noticeExpiry();
@@ -131,12 +134,12 @@ export class Lock implements Hold {
   }
 
   /**
-   * Takes a new lease, counted from now; later renewals keep its length. A lease is never made shorter.
+   * Gives the lock a new lease, counted from now. Later renewals keep its length. Never shortens the present lease.
    *
-   * @param ttlMs the new lease in milliseconds; the present one by default.
-   * @throws LockLostError if the lock is not ours any more.
-   * @throws LockUnavailableError if the store gave no answer: the lock is held still, until its deadline.
-   * @throws LockConfigError if `ttlMs` is not a lease.
+   * @param ttlMs the new lease in milliseconds. Default: the length of the present one.
+   * @throws LockLostError if the lock is lost.
+   * @throws LockUnavailableError if the store sent no reply. The lock is still held until its local deadline.
+   * @throws LockConfigError if `ttlMs` is not allowed.
    */
   async extend(ttlMs: number = this.grant.ttlMs): Promise<void> {
     this.assertHeld();
@@ -144,30 +147,29 @@ export class Lock implements Hold {
   }
 
   /**
-   * Ends this hold. The lock is freed with the last nested one, or at the end of `minHoldMs`, for which this does not
-   * wait. Calling it again answers as the first time.
+   * Ends this hold. The lock is released with the last nested hold, or at the end of `minHoldMs`, which this method
+   * does not wait for. A second call returns the result of the first.
    *
-   * @returns false if the lock was lost already.
-   * @throws LockUnavailableError if the store gave no answer within `requestTimeoutMs`, and at once if there is no
-   * connection to it, as during a failover. The release is repeated in the background until it is answered or the lease
-   * is over.
+   * @returns false if the lock was lost.
+   * @throws LockUnavailableError if the store sent no reply within `requestTimeoutMs`, and at once if there is no
+   * connection. The release is repeated in the background until the store replies or the lease is over.
    */
   release(): Promise<boolean> {
     if (this.ending === undefined) {
       const last = this.grant.part(this);
       this.ending = last ? this.keeper.release(this.grant) : Promise.resolve(this.grant.state === 'held');
-      // Who does not wait for the answer must not end the process by not having caught it.
+      // A caller that does not await the promise must not end the process by an unhandled rejection.
       this.ending.catch(() => undefined);
     }
     return this.ending;
   }
 
-  /** Releases, so that `await using lock = await locks.acquire(…)` does; keeps quiet where the store gave no answer. */
+  /** Releases the lock at the end of an `await using` block. Ignores a store that sends no reply. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => undefined);
   }
 
-  /** Declares the lock lost if its deadline has passed without the watchdog having got to it. @internal */
+  /** Declares the lock lost if its deadline has passed before the watchdog noticed. @internal */
   noticeExpiry(): void {
     if (this.held && this.keeper.now() >= this.grant.deadline) this.keeper.expire(this.grant);
   }
@@ -177,7 +179,7 @@ export class Lock implements Hold {
     this.abort(error);
   }
 
-  /** Tells the work that nobody waits for it any more; the lock stays held. @internal */
+  /** Aborts the signal. The lock stays held. @internal */
   abort(reason: unknown): void {
     this.abortReason ??= reason;
     this.controller?.abort(reason);

@@ -2,13 +2,13 @@ import { LockKeyError, type LockLostError } from '../errors.js';
 import type { Hold, Lock } from './lock.js';
 
 /**
- * Several locks that were taken together, by `LockService` or by a `@Locked` method that names several resources. Each
- * has a lease and a fencing token of its own; the work is told as soon as one of them is lost.
+ * Several locks that were acquired together, by `LockService` or by a `@Locked` method that names several resources.
+ * Each lock has its own lease and fencing token. `signal` aborts as soon as one of them is lost.
  *
  * @publicApi
  */
 export class MultiLock implements Hold {
-  /** Each lock once, in the order in which they were asked for. */
+  /** The locks in the order in which they were requested, without duplicates. */
   readonly locks: readonly Lock[];
   private ending: Promise<boolean> | undefined;
   private aborted = false;
@@ -22,15 +22,15 @@ export class MultiLock implements Hold {
     }
   }
 
-  /** What was asked for, `['account:1', 'account:2']`, each once. */
+  /** The resources that the caller named, `['account:1', 'account:2']`, without duplicates. */
   get resources(): readonly string[] {
     return [...this.byResource.keys()];
   }
 
   /**
-   * The lock of one of the resources: for its fencing token.
+   * Returns the lock of one resource, for example for its fencing token.
    *
-   * @throws LockKeyError if it was not asked for.
+   * @throws LockKeyError if the resource is not among `resources`.
    */
   of(resource: string): Lock {
     const lock = this.byResource.get(resource);
@@ -38,32 +38,32 @@ export class MultiLock implements Hold {
     throw new LockKeyError(`${resource} is not among these locks: ${this.resources.join(', ')}.`, { resource });
   }
 
-  /** Aborts with a `LockLostError` as soon as one of the locks is known to be lost; see `Lock.signal`. */
+  /** Aborts with a `LockLostError` as soon as one of the locks is known to be lost. See `Lock.signal`. */
   get signal(): AbortSignal {
     return this.locks[0].signal;
   }
 
-  /** How long all of them can still be believed in without a renewal, in milliseconds; 0 once one has ended. */
+  /** The time until the earliest local deadline, in milliseconds; 0 once one of the locks has ended. */
   get expiresInMs(): number {
     return Math.min(...this.locks.map(({ expiresInMs }) => expiresInMs));
   }
 
   /**
-   * Checks all against their local deadlines, without asking Redis.
+   * Checks all locks against their local deadlines, without a request to Redis.
    *
-   * @throws LockLostError if one is lost, its lease has run out, or it was released already.
+   * @throws LockLostError if one is lost, its lease has expired, or it was released.
    */
   assertHeld(): void {
     for (const lock of this.locks) lock.assertHeld();
   }
 
   /**
-   * Takes new leases, counted from now; see `Lock.extend`.
+   * Gives all locks new leases, counted from now. See `Lock.extend`.
    *
-   * @param ttlMs the new lease of each in milliseconds; its present one by default.
-   * @throws LockLostError if one is not ours any more.
-   * @throws LockUnavailableError if the store gave no answer for one: all are held still, until their deadlines.
-   * @throws LockConfigError if `ttlMs` is not a lease.
+   * @param ttlMs the new lease of each lock in milliseconds. Default: the length of its present lease.
+   * @throws LockLostError if one is lost.
+   * @throws LockUnavailableError if the store sent no reply for one. All are still held until their local deadlines.
+   * @throws LockConfigError if `ttlMs` is not allowed.
    */
   async extend(ttlMs?: number): Promise<void> {
     this.assertHeld();
@@ -71,31 +71,28 @@ export class MultiLock implements Hold {
   }
 
   /**
-   * Ends all of them. Calling it again answers as the first time.
+   * Releases all locks. A second call returns the result of the first.
    *
-   * @returns false if one was lost already.
-   * @throws LockUnavailableError if the store gave no answer for one; see `Lock.release`. All others are released.
+   * @returns false if one was lost.
+   * @throws LockUnavailableError if the store sent no reply for one. All others are released. See `Lock.release`.
    */
   release(): Promise<boolean> {
     if (this.ending === undefined) {
       this.ending = this.releaseAll();
-      // As of one lock: who does not wait for the answer must not end the process by not having caught it.
+      // A caller that does not await the promise must not end the process by an unhandled rejection.
       this.ending.catch(() => undefined);
     }
     return this.ending;
   }
 
   private async releaseAll(): Promise<boolean> {
-    const answers = await Promise.allSettled(this.locks.map((lock) => lock.release()));
-    const failure = answers.find((answer) => answer.status === 'rejected');
+    const results = await Promise.allSettled(this.locks.map((lock) => lock.release()));
+    const failure = results.find((result) => result.status === 'rejected');
     if (failure !== undefined) throw failure.reason;
-    return answers.every((answer) => answer.status === 'fulfilled' && answer.value);
+    return results.every((result) => result.status === 'fulfilled' && result.value);
   }
 
-  /**
-   * Releases, so that `await using locks = await service.acquire([…])` does; keeps quiet where the store gave no
-   * answer.
-   */
+  /** Releases the locks at the end of an `await using` block. Ignores a store that sends no reply. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => undefined);
   }

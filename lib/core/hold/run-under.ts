@@ -2,12 +2,14 @@ import { LockLostError } from '../errors.js';
 import { runInside } from '../async-context.js';
 import type { Hold } from './lock.js';
 
-/** What the caller gets when the lock was lost while the work ran. */
+/** What happens if the lock is lost while the work runs: `throw` a `LockLostError`, or `ignore` the loss. */
 export type OnLost = 'throw' | 'ignore';
 
 /**
- * Runs `fn` under a lock and releases it. The release never hides what `fn` answered or threw; a loss does, if `onLost`
- * says so.
+ * Runs `fn` under a lock, then releases the lock. Returns what `fn` returns. A failed release never replaces the result
+ * or the error of `fn`.
+ *
+ * @throws LockLostError if the lock was lost meanwhile and `onLost` is `throw`. Its cause is the error of `fn`.
  */
 export async function runUnder<T, H extends Hold>(
   lock: H,
@@ -26,14 +28,15 @@ export async function runUnder<T, H extends Hold>(
 }
 
 /**
- * Releases after the work, which has failed with `workError`, if at all.
+ * Releases a lock after the work under it.
  *
- * @throws LockLostError if the work was not under the lock to its end, and `onLost` is `throw`.
+ * @param workError the error of the work; undefined if it succeeded.
+ * @throws LockLostError if the lock was lost before the work ended and `onLost` is `throw`.
  */
 export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): Promise<void> {
   lock.noticeExpiry();
   const { loss } = lock;
-  // A release that failed is repeated behind the caller's back.
+  // The releaser repeats a failed release in the background.
   await lock.release().catch(() => undefined);
   if (loss === undefined || onLost === 'ignore') return;
   const { message, resource, elapsedMs } = loss;

@@ -8,13 +8,13 @@ export { encodeValue, resource, type KeyValue } from './key-values.js';
 export interface Placeholder {
   /** As written, with its angle brackets: `<user.id>`. */
   readonly text: string;
-  /** The parameter: its name, or its index where the template gives a number. */
+  /** The parameter: its name, or its index if the template gives a number. */
   readonly parameter: string | number;
-  /** The properties to follow from there, often none. */
+  /** The properties to read from there; often none. */
   readonly path: readonly string[];
 }
 
-/** A template, taken apart. There is one literal more than placeholders: before, between and after them. */
+/** A parsed template. It has one literal more than placeholders: before, between and after them. */
 export interface KeyTemplate {
   readonly source: string;
   readonly literals: readonly string[];
@@ -22,8 +22,8 @@ export interface KeyTemplate {
 }
 
 /**
- * Makes the resource from the arguments of one call, or several where one value is a list; throws {@link LockKeyError} where a
- * value makes no safe key.
+ * Returns the resource for the arguments of one call, or several resources if one value is an array. Throws
+ * `LockKeyError` if a value makes no safe key.
  */
 export type RenderResource = (args: readonly unknown[]) => string | readonly string[];
 
@@ -34,16 +34,16 @@ const INDEX = String.raw`(?:0|[1-9]\d*)`;
 const PARAMETER_NAME = new RegExp(`^${NAME}$`, 'u');
 const PATH = new RegExp(`^(?:${NAME}|${INDEX})(?:\\.(?:${NAME}|${INDEX}))*$`, 'u');
 
-/** Whether a placeholder can name a parameter so. */
+/** Returns whether a placeholder can use this as the name of a parameter. */
 export function isParameterName(name: unknown): name is string {
   return typeof name === 'string' && PARAMETER_NAME.test(name);
 }
 
 /**
- * Takes a template apart: `goods:<id>`, `<user.id>`, `<0>`, `<1.path>`. Braces are Redis hash tags and stay as they are.
+ * Parses a template: `goods:<id>`, `<user.id>`, `<0>`, `<1.path>`. Braces are Redis hash tags and stay as they are.
  *
- * @param where names the method, `GoodsController.buy`, for errors.
- * @throws {LockKeyError} that says what is wrong, where in the template, and how to write it.
+ * @param where the method for errors, `GoodsController.buy`.
+ * @throws {LockKeyError} that names the problem, its position, and how to write the template instead.
  */
 export function parseTemplate(template: string, where: string): KeyTemplate {
   const fail = (problem: string): never => {
@@ -73,12 +73,13 @@ export function parseTemplate(template: string, where: string): KeyTemplate {
 }
 
 /**
- * Prepares a template for many calls.
+ * Compiles a template into a function for many calls.
  *
- * @param bindings the index of the parameter that each name of the template means.
- * @param where names the method, `GoodsController.buy`, for errors.
- * @param scalars parameters that are declared to be one value: a list there is a mistake, or somebody's trick.
- * @throws {LockKeyError} at once, for a name without a binding.
+ * @param bindings the index of the parameter for each name of the template.
+ * @param where the method for errors, `GoodsController.buy`.
+ * @param scalars the parameters that are declared `string`, `number` or `boolean`. An array there throws, so that a
+ * client cannot lock several resources with one request.
+ * @throws {LockKeyError} at once if a name has no binding.
  */
 export function compileTemplate(
   template: KeyTemplate,
@@ -106,14 +107,14 @@ export function compileTemplate(
     const values = parts.map(({ from, path, describe }) =>
       path.length === 0 ? args[from] : follow(args[from], path, describe),
     );
-    const at = listAmong(values, parts);
+    const at = indexOfList(values, parts);
     if (at === -1) return render(values);
     return Array.from(values[at] as readonly unknown[], (item) => render(values.with(at, item)));
   };
 }
 
-/** Which value stands for several, -1 for none. */
-function listAmong(values: readonly unknown[], parts: readonly Part[]): number {
+/** Returns the index of the value that is an array, -1 if there is none. */
+function indexOfList(values: readonly unknown[], parts: readonly Part[]): number {
   const isList = (value: unknown, index: number): boolean => parts[index].mayBeList && Array.isArray(value);
   const at = values.findIndex(isList);
   if (at === -1) return at;
@@ -125,7 +126,7 @@ function listAmong(values: readonly unknown[], parts: readonly Part[]): number {
   return last === at ? at : fail(last, 'an array, too: one in a template may be.');
 }
 
-/** A placeholder, with what it means, and the literal behind it. */
+/** A placeholder that is bound to a parameter, and the literal behind it. */
 interface Part {
   readonly from: number;
   readonly path: readonly string[];
@@ -160,7 +161,10 @@ function parsePlaceholder(text: string, position: number, fail: Fail): Placehold
   return { text: `<${text}>`, parameter: isParameterName(parameter) ? parameter : Number(parameter), path };
 }
 
-/** `<a><b>` would give one resource for ('1', '23') and ('12', '3'), and so would `<a>-<b>` for ('1-2', '3') and ('1', '2-3'). */
+/**
+ * Refuses placeholders that are not separated: `<a><b>` gives one resource for ('1', '23') and for ('12', '3'), and
+ * `<a>-<b>` gives one for ('1-2', '3') and for ('1', '2-3').
+ */
 function checkSeparators(literals: readonly string[], placeholders: readonly Placeholder[], fail: Fail): void {
   for (const [index, right] of placeholders.entries()) {
     const left = placeholders[index - 1];

@@ -1,43 +1,45 @@
 import { createHash } from 'node:crypto';
 import { LockKeyError } from '../errors.js';
 
-/** What a placeholder takes: a string that is not empty, a finite number, a bigint or a boolean. */
+/** The values of a placeholder: a string that is not empty, a finite number, a bigint or a boolean. */
 export type KeyValue = string | number | bigint | boolean;
 
 const MAX_VALUE_BYTES = 128;
 
-/** Values that stand for themselves: printable ASCII without `% : { } < > |`. Nearly all are, and cost this one test. */
+/** Matches values that need no encoding: printable ASCII without `% : { } < > |`. Nearly all values match. */
 const CLEAN = /^[!-$&-9;=?-z~]{1,128}$/;
 
-/** `\p{Cs}` is half of a surrogate pair, which UTF-8 cannot carry: two different ones would be one key in Redis. */
+/**
+ * Matches characters to encode. `\p{Cs}` is half of a surrogate pair, which UTF-8 cannot carry: two different ones
+ * would be one key in Redis.
+ */
 const UNSAFE = /[%:{}<>|\s\p{Cc}\p{Cs}]/gu;
 
-/** Characters that no encoded value holds, so that a literal with one of them ends the value before it. */
+/** Matches characters that no encoded value contains, so that a literal with one of them ends the value before it. */
 const SEPARATOR = /[:{}]/;
 
 /**
- * Writes a value into a resource so that it stays one value: percent-encoded where it holds `% : { } < > |`, whitespace or
- * control characters. What is longer than 128 bytes then is replaced by `%sha256-` and its SHA-256 in hex; no other value
- * is written so. Different values, compared as strings, never give the same text; it holds no `:`, braces or `|`.
+ * Returns the text of one value inside a resource. Percent-encodes `% : { } < > |`, whitespace and control characters.
+ * Replaces a text longer than 128 bytes by `%sha256-` and its SHA-256 in hex, which no other value is encoded as.
+ * Different values, compared as strings, always have different texts.
  *
- * @param describe names the place of the value, to be read at the start of a sentence; called for an error only.
- * @throws {LockKeyError} for everything that is no {@link KeyValue}, saying what kind of thing was found.
+ * @param describe returns the place of the value, to begin a sentence with. Called for errors only.
+ * @throws {LockKeyError} if the value is no {@link KeyValue}. Names its kind, never the value.
  */
 export function encodeValue(value: unknown, describe: () => string): string {
   if (typeof value === 'string' && value !== '') return encodeText(value);
   if (typeof value === 'number' && Number.isFinite(value)) return encodeText(String(value));
   if (typeof value === 'bigint' || typeof value === 'boolean') return encodeText(String(value));
-  throw new LockKeyError(
-    `${describe()} is ${kindOf(value)}. A lock's key needs a non-empty string, a finite number, a bigint or a boolean.${hintFor(value)}`,
-  );
+  const allowed = 'a non-empty string, a finite number, a bigint or a boolean';
+  throw new LockKeyError(`${describe()} is ${kindOf(value)}. A lock's key needs ${allowed}.${hintFor(value)}`);
 }
 
 /**
- * Writes a resource by hand as safely as a template does: `` resource`goods:${id}` `` encodes its values as `<id>` is in
- * `@Locked('goods:<id>')`, so both mean the same lock.
+ * Returns a resource from a tagged template: `` resource`goods:${id}` `` encodes its values like `<id>` in
+ * `@Locked('goods:<id>')`, so both name the same lock.
  *
- * @throws {LockKeyError} for a value that is no string, number, bigint or boolean, or is empty or not finite; and for two
- * values without `:` or a brace between them, because different values could give the same resource.
+ * @throws {LockKeyError} if a value is no string, number, bigint or boolean, is empty or is not finite. Also if two
+ * values have no `:` and no brace between them, because different values could give the same resource.
  *
  * @publicApi
  */
@@ -53,18 +55,18 @@ export function resource(literals: TemplateStringsArray, ...values: readonly Key
   return text;
 }
 
-/** Whether a literal between two values keeps them apart whatever they are. */
+/** Returns whether a literal between two values separates them, whatever the values are. */
 export function separates(literal: string): boolean {
   return SEPARATOR.test(literal);
 }
 
-/** The rest of a sentence about two values that {@link separates} says are not kept apart. */
+/** Returns the end of an error about two values that {@link separates} returns false for. */
 export function ambiguity(literal: string): string {
   const between = literal === '' ? 'nothing' : `only '${literal}'`;
   return `${between} between them, so different values could make one resource. Put a ':' there.`;
 }
 
-/** What a value is, for an error message; never the value itself, which may be personal. */
+/** Returns the kind of a value for an error, never the value itself, which may be personal data. */
 export function kindOf(value: unknown): string {
   if (value === '') return 'an empty string';
   if (typeof value === 'function' || typeof value === 'symbol') return `a ${typeof value}`;
@@ -90,7 +92,7 @@ function encodeText(text: string): string {
   if (CLEAN.test(text)) return text;
   const encoded = text.replace(UNSAFE, percentEncode);
   if (Buffer.byteLength(encoded) <= MAX_VALUE_BYTES) return encoded;
-  // Without the mark, a value that is somebody else's hash would be written as somebody else's long value.
+  // Without the mark, a value that is itself a hash would equal the encoding of another, long value.
   return `%sha256-${createHash('sha256').update(encoded).digest('hex')}`;
 }
 

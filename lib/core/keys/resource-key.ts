@@ -1,24 +1,27 @@
 import { LockConfigError, LockKeyError } from '../errors.js';
 
-/** How resources become Redis keys. */
+/** The options that turn resources into Redis keys. */
 export interface KeyOptions {
-  /** Stands before every resource; may be empty. Not used where `key` is given. */
+  /** The text before every resource; may be empty. Not used together with `key`. */
   readonly prefix: string;
   /**
-   * What the hash tag, and so the slot, is taken from: the resource's first segment, so that a family of resources shares
-   * a slot, or the whole resource. An explicit pair of braces in a resource wins over both.
+   * The source of the hash tag, and so of the slot. `family`: the first segment of the resource, so that a family of
+   * resources shares a slot. `resource`: the whole resource. A pair of braces in a resource takes precedence.
    */
   readonly hashTag: 'family' | 'resource';
-  /** Makes the key itself, to meet another system's keys exactly. */
+  /** Returns the key of a resource, to match the keys of another system exactly. */
   readonly key?: ((resource: string) => string) | undefined;
 }
 
-/** Makes the Redis key of a resource; throws {@link LockKeyError} where it makes no safe one. */
+/** Returns the Redis key of a resource. Throws {@link LockKeyError} if the resource makes no safe key. */
 export type KeyFactory = (resource: string) => string;
 
 const MAX_RESOURCE_BYTES = 1024;
 
-/** Needs no closer look: a character takes four bytes of UTF-8 at most, so 256 of them fit 1,024 bytes. */
+/**
+ * Matches resources that need no further check. A character takes four bytes of UTF-8 at most, so 256 of them fit in
+ * 1,024 bytes.
+ */
 const PLAIN_RESOURCE = /^[^|{}\p{Cc}\p{Cs}]{1,256}$/u;
 
 const FORBIDDEN = /[|\p{Cc}\p{Cs}]/u;
@@ -26,10 +29,11 @@ const FORBIDDEN = /[|\p{Cc}\p{Cs}]/u;
 const ENCODE = 'Write values through resource`goods:${id}`, which encodes them';
 
 /**
- * Makes the function that turns resources into keys: `goods:300` into `{lock_goods}:300`, `report` into `{lock_report}`,
- * `goods:{300}` into `lock_goods:{300}`; with `hashTag: 'resource'`, `goods:300` into `{lock_goods:300}`.
+ * Returns the function that turns resources into keys: `goods:300` into `{lock_goods}:300`, `report` into
+ * `{lock_report}`, `goods:{300}` into `lock_goods:{300}`. With `hashTag: 'resource'`, `goods:300` becomes
+ * `{lock_goods:300}`.
  *
- * @throws {LockConfigError} at once, where the prefix holds braces, `|` or control characters.
+ * @throws {LockConfigError} if the prefix contains braces, `|` or control characters.
  */
 export function createKeyFactory({ prefix, hashTag, key }: KeyOptions): KeyFactory {
   if (key) return (resource) => customKey(resource, key);
@@ -46,7 +50,7 @@ export function createKeyFactory({ prefix, hashTag, key }: KeyOptions): KeyFacto
     const colon = resource.indexOf(':');
     if (colon === -1) return `{${prefix}${resource}}`;
     const tag = prefix + resource.slice(0, colon);
-    // Redis takes an empty tag for none at all: lock and helper keys would land in different slots.
+    // Redis ignores an empty tag, so the lock and its helper keys would be in different slots.
     if (tag === '')
       throw keyError(resource, `starts with ':', which leaves nothing for the hash tag. Name its family first`);
     return `{${tag}}${resource.slice(colon)}`;
@@ -54,11 +58,10 @@ export function createKeyFactory({ prefix, hashTag, key }: KeyOptions): KeyFacto
 }
 
 /**
- * Refuses what makes no safe key: anything but a string, the empty string, `|` (it ends helper keys), control characters,
- * unpaired surrogates (two of them would be one key in Redis), more than 1,024 bytes, and braces other than one balanced,
- * non-empty pair.
+ * Refuses a resource that makes no safe key: no string, an empty string, more than 1,024 bytes, `|`, control
+ * characters, unpaired surrogates, or braces other than one balanced, non-empty pair.
  *
- * @throws {LockKeyError} saying what is wrong and how to write it instead.
+ * @throws {LockKeyError} that names the problem and how to write the resource instead.
  */
 export function checkResource(resource: string): void {
   if (typeof resource === 'string' && PLAIN_RESOURCE.test(resource)) return;
@@ -81,8 +84,8 @@ export function checkResource(resource: string): void {
 }
 
 /**
- * What is wrong with the braces of a resource, a key or a template, to be read after "has"; undefined where there are none
- * or one balanced pair with something in it.
+ * Returns what is wrong with the braces of a resource, a key or a template, to be read after "has". Returns undefined
+ * for no braces, and for one balanced pair that is not empty.
  */
 export function braceProblem(text: string): string | undefined {
   const open = text.indexOf('{');
@@ -96,8 +99,8 @@ export function braceProblem(text: string): string | undefined {
 }
 
 /**
- * Returns the hash tag of a key, the part that Redis Cluster computes the slot from: the text in the first pair of braces, or
- * the whole key if there is none or it is empty.
+ * Returns the hash tag of a key, the part that Redis Cluster computes the slot from: the text in the first pair of
+ * braces, or the whole key if there is none or it is empty.
  */
 export function hashTag(key: string): string {
   const open = key.indexOf('{');
@@ -106,8 +109,8 @@ export function hashTag(key: string): string {
 }
 
 /**
- * Returns the key of one lock's helper, in the lock's slot: `{lock_goods}:300|queue`, and `{key}|queue` for a key without
- * braces. No resource has this key, because no resource contains `|`.
+ * Returns the key of one lock's helper, in the lock's slot: `{lock_goods}:300|queue`, and `{key}|queue` for a key
+ * without braces. No resource has this key, because no resource contains `|`.
  */
 export function helperKey(key: string, name: string): string {
   return `${key.includes('{') ? key : `{${key}}`}|${name}`;

@@ -2,64 +2,65 @@ import { driftOf } from '../time/clock.js';
 import { LockLostError } from '../errors.js';
 import type { GrantedTokens, LockMode } from '../store/lock-store.js';
 
-/** What a hold is kept by. */
+/** The options that a hold is kept by. Times are in milliseconds. */
 export interface HoldOptions {
   readonly mode: LockMode;
-  /** The lease that every renewal asks for. */
+  /** The lease of every renewal. */
   readonly ttlMs: number;
   readonly renew: boolean;
-  /** Infinity: no bound. */
+  /** The longest hold; Infinity for no limit. */
   readonly maxHoldMs: number;
   readonly minHoldMs: number;
 }
 
-/** Who wants to know that a grant is lost. */
+/** Is called when a grant is lost. */
 export interface LossListener {
   lost(error: LockLostError): void;
 }
 
-/** A lease, as it was asked for. */
+/** A lease, as it was requested. */
 export interface Lease {
-  /** From when it counts on our clock: before the request left. */
+  /** The local moment from which the lease counts: before the request was sent. */
   readonly sentAt: number;
   readonly leaseMs: number;
 }
 
-/** What the store gave to an ask. */
+/** A grant of the store to one attempt. */
 export interface StoreGrant extends GrantedTokens, Lease {
   readonly owner: string;
 }
 
-/** Where a grant ends. */
+/** Ends grants. */
 export interface GrantEnder {
-  /** Ends it, in good order or lost; answers the store's word. */
+  /** Ends a grant that is released or lost. Returns whether the store still had it. */
   end(grant: Grant, closedUntil?: number): Promise<boolean>;
 }
 
 export type GrantState = 'held' | 'lost' | 'ended';
 
-const NOBODY: readonly LossListener[] = [];
+const NO_LISTENERS: readonly LossListener[] = [];
 
 /**
- * A key that the store gave to this module instance. Nested holds share one grant; it ends with the last of them.
+ * A key that the store granted to this module instance. Nested holds share one grant, which ends with the last of them.
  *
- * Its `deadline` is counted from before the request left, minus drift: at that moment nobody else can have the key yet,
- * and from that moment on somebody may.
+ * The local `deadline` is always earlier than the expiry in Redis. It counts from before the request was sent and is
+ * shortened by the drift of the clocks.
  */
 export class Grant {
   readonly maxHoldUntil: number;
-  /** It stays closed until then, even if its work ends sooner. */
+  /** The key stays closed until then, even if the work ends sooner. */
   minHoldUntil: number;
-  /** The lease that renewals ask for; `extend(ttlMs)` changes it. */
+  /** The lease of renewals; `extend(ttlMs)` changes it. */
   ttlMs: number;
+  /** The local moment at which the grant is lost if it is not renewed. */
   deadline: number;
-  /** When the lease that the deadline comes from was asked for, and how long it was. */
+  // The lease that the deadline comes from.
   private leasedAt: number;
   private leaseMs: number;
-  /** When the watchdog turns to it next; undefined while it does not watch over it. */
+  /** When the watchdog looks at this grant next; undefined while it does not watch it. */
   dueAt: number | undefined = undefined;
-  /** Nearly always one. */
-  private listeners: readonly LossListener[] = NOBODY;
+  /** The holds. Nearly always one. */
+  private listeners: readonly LossListener[] = NO_LISTENERS;
   private current: GrantState = 'held';
   private reason: LockLostError | undefined;
 
@@ -85,12 +86,12 @@ export class Grant {
     return this.current;
   }
 
-  /** Why it was lost; undefined in any other state. */
+  /** Why the grant was lost; undefined in any other state. */
   get loss(): LockLostError | undefined {
     return this.reason;
   }
 
-  /** What it is believed in by now. */
+  /** The lease that the deadline comes from. */
   get lease(): Lease {
     return { sentAt: this.leasedAt, leaseMs: this.leaseMs };
   }
@@ -99,31 +100,33 @@ export class Grant {
     return this.options.mode;
   }
 
-  /** How many holds share it. */
+  /** How many holds share the grant. */
   get holds(): number {
     return this.listeners.length;
   }
 
-  /**
-   * When two thirds of the lease are left: two more tries fit before it ends. A short lease is made up for soon.
-   */
+  /** When to renew: at a third of the lease, or at once if the lease is short. Infinity: never. */
   get renewAt(): number {
     if (this.deadline >= this.maxHoldUntil) return Infinity;
     if (this.isShort) return this.leasedAt;
+    // With two thirds of the lease left, two more attempts fit before it ends.
     return this.options.renew ? this.leasedAt + this.leaseMs - (Math.min(this.leaseMs, this.ttlMs) * 2) / 3 : Infinity;
   }
 
-  /** Whether its lease is shorter than its holder wants: it was handed over, or asked for by somebody who has left. */
+  /**
+   * Whether the lease is shorter than the holder's `ttlMs`: after a handoff, or if another caller's request was
+   * granted.
+   */
   get isShort(): boolean {
     return this.leaseMs < this.nextLeaseMs(this.leasedAt);
   }
 
-  /** The lease to ask for at `now`: no longer than the hold may last at most. */
+  /** Returns the lease to request at `now`: `ttlMs`, but no longer than `maxHoldMs` allows. */
   nextLeaseMs(now: number): number {
     return Math.min(this.ttlMs, Math.ceil(this.maxHoldUntil - now + driftOf(this.ttlMs)));
   }
 
-  /** Takes in that a lease which was asked for at `sentAt` was given. */
+  /** Records a renewal that was requested at `sentAt`. Ignores a lease that ends before the present one. */
   renewed(sentAt: number, leaseMs: number): void {
     const deadline = Math.min(deadlineOf(sentAt, leaseMs), this.maxHoldUntil);
     if (deadline < this.deadline) return;
@@ -132,17 +135,18 @@ export class Grant {
     this.leaseMs = leaseMs;
   }
 
+  /** Adds a hold. */
   join(hold: LossListener): void {
     this.listeners = [...this.listeners, hold];
   }
 
-  /** True if that was the last hold of a grant that is still held. */
+  /** Removes a hold. Returns true if it was the last hold of a grant that is still held. */
   part(hold: LossListener): boolean {
     this.listeners = this.listeners.filter((other) => other !== hold);
     return this.listeners.length === 0 && this.current === 'held';
   }
 
-  /** Ends it as lost: whatever the store says later, this grant never comes back. */
+  /** Ends the grant as lost, for good. Returns the loss; undefined if the grant had ended before. */
   lose(why: string, now: number, cause?: unknown): LockLostError | undefined {
     if (this.current !== 'held') return undefined;
     this.current = 'lost';
@@ -153,12 +157,12 @@ export class Grant {
     return this.reason;
   }
 
-  /** No work will begin under it. */
+  /** Drops `minHoldMs`, because no work will begin under this grant. */
   skipMinHold(): void {
     this.minHoldUntil = this.grantedAt;
   }
 
-  /** Ends it in good order. */
+  /** Ends the grant as released. */
   end(): void {
     if (this.current === 'held') this.current = 'ended';
   }
@@ -169,7 +173,7 @@ export function deadlineOf(sentAt: number, leaseMs: number): number {
   return sentAt + leaseMs - driftOf(leaseMs);
 }
 
-/** A lease of at most `leaseMs` from now on, which is not believed in for longer than the given one. */
+/** Returns a lease of at most `leaseMs` from `now`, whose deadline is not later than that of the given lease. */
 export function cutTo(lease: Lease, leaseMs: number, now: number): Lease {
   if (lease.leaseMs <= leaseMs) return lease;
   const latest = deadlineOf(lease.sentAt, lease.leaseMs) - deadlineOf(0, leaseMs);

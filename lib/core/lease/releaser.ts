@@ -4,18 +4,18 @@ import { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockStore } from '../store/lock-store.js';
 import type { PassingLimits } from '../acquire/local-handoff.js';
 
-/** A lock to give back. */
+/** A lock to release. */
 export interface Release {
   readonly resource: string;
   readonly key: string;
   readonly owner: string;
   readonly mode: LockMode;
   /**
-   * The longest lease that it may have. Whoever is next gets one that is not longer, to begin with; and when that much
-   * time has passed, repeating makes no sense any more.
+   * The longest lease that the lock may have, in milliseconds. A handoff gets no longer lease, and a failed release is
+   * repeated for no longer than this.
    */
   readonly leaseMs: number;
-  /** The lock stays closed until then (`minHoldMs`); 0 or in the past: free it now. */
+  /** The local moment until which the lock stays closed (`minHoldMs`). 0, or a moment in the past: it is free now. */
   readonly keepUntil: number;
 }
 
@@ -23,13 +23,13 @@ const FIRST_REPEAT_MS = 100;
 const LONGEST_REPEAT_MS = 1000;
 
 /**
- * Gives locks back. A release that failed is repeated until the store has answered or the lease is over: a lock that
- * nobody holds any more must not stay closed because one packet was lost. Releasing twice harms nothing.
+ * Releases locks. Repeats a release that failed until the store has replied or the lease is over, so that a lost packet
+ * does not keep a lock closed. Releasing twice has no further effect.
  */
 export class Releaser {
   private unanswered = 0;
   private drained: (() => void) | undefined;
-  /** Ends the pauses between repeats. */
+  /** End the pauses before a repetition. */
   private readonly wakers = new Set<() => void>();
   private closed = false;
 
@@ -43,43 +43,46 @@ export class Releaser {
   ) {}
 
   /**
-   * Sends the release now. Answers the store's word; rejects with `LockUnavailableError` if there was none in time, and
-   * does not keep the caller waiting for repeats.
+   * Sends the release now, and repeats it in the background if it fails.
+   *
+   * @returns whether the store still had the lock.
+   * @throws LockUnavailableError if the first request failed or got no reply within `requestTimeoutMs`.
    */
   release(release: Release): Promise<boolean> {
-    // Whatever gave it that lease may still be on its way.
+    // The request that got this lease may still be in flight.
     const leaseOverAt = this.clock.now() + this.requestTimeoutMs + release.leaseMs + this.lockDelayMs;
-    const answer = this.send(release);
+    const reply = this.send(release);
     this.unanswered += 1;
     return new Promise((resolve, reject) => {
       const late = (): void => reject(this.late(release));
       const timer = this.clock.schedule(this.requestTimeoutMs, late, true);
-      const answered = (wasHeld: boolean): void => {
+      const onReply = (wasHeld: boolean): void => {
         timer.cancel();
         this.answered();
         resolve(wasHeld);
       };
-      const failed = (error: unknown): void => {
+      const onError = (error: unknown): void => {
         timer.cancel();
         reject(error);
         void this.repeat(release, leaseOverAt, error);
       };
-      answer.then(answered, failed);
+      reply.then(onReply, onError);
     });
   }
 
-  /** Like `release`, for a caller who is not interested in the answer. */
+  /** Releases in the background. */
   releaseBehind(release: Release): void {
     this.release(release).catch(() => undefined);
   }
 
-  /** Waits until all that was sent is answered, at most as long as one request may take. */
+  /** Waits until all releases have a reply, for `requestTimeoutMs` at most. */
   async drain(): Promise<void> {
     if (this.unanswered === 0) return;
     const all = new Promise<void>((resolve) => (this.drained = resolve));
     await withTimeout(this.clock, this.requestTimeoutMs, all, () => undefined);
   }
 
+  /** Stops repeating releases. */
   close(): void {
     this.closed = true;
     for (const wake of this.wakers) wake();
@@ -88,8 +91,8 @@ export class Releaser {
   private async repeat(release: Release, leaseOverAt: number, failure: unknown): Promise<void> {
     let error = failure;
     for (let pauseMs = FIRST_REPEAT_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS)) {
-      const refusedForGood = error instanceof LockUnavailableError && error.permanent;
-      if (refusedForGood || this.clock.now() + pauseMs >= leaseOverAt) break;
+      const permanent = error instanceof LockUnavailableError && error.permanent;
+      if (permanent || this.clock.now() + pauseMs >= leaseOverAt) break;
       await this.pause(pauseMs);
       if (this.closed) break;
       try {
@@ -102,7 +105,6 @@ export class Releaser {
     this.answered();
   }
 
-  /** There is nothing more to expect of a release. */
   private answered(): void {
     this.unanswered -= 1;
     if (this.unanswered === 0) this.drained?.();

@@ -44,7 +44,8 @@ export class MemoryStore implements LockStore {
   };
 
   private readonly listeners = new Map<string, StoreListener>();
-  private readonly table: LockTable;
+  /** @internal */
+  readonly table: LockTable;
 
   constructor(private readonly clock: Clock) {
     this.table = new LockTable({
