@@ -7,7 +7,7 @@ interface Alarm {
 }
 
 /**
- * A clock that stands still until it is moved: leases, waiting and renewal in tests without real time.
+ * A clock that a test advances by hand: leases, waiting and renewals without real time.
  *
  * @publicApi
  */
@@ -16,7 +16,7 @@ export class ManualClock implements Clock {
   private wall: number;
   private readonly alarms = new Set<Alarm>();
 
-  /** @param wallTime milliseconds since 1970 at the start. */
+  /** @param wallTime the wall clock at the start, in milliseconds since 1970. Default: 2026-01-01. */
   constructor(wallTime: number = Date.UTC(2026, 0, 1)) {
     this.wall = wallTime;
   }
@@ -30,30 +30,30 @@ export class ManualClock implements Clock {
   }
 
   schedule(delayMs: number, task: () => void): Timer {
-    // As a real timer's, its task runs in the asynchronous context that set it.
+    // Like the task of a real timer, it runs in the asynchronous context that scheduled it.
     const alarm: Alarm = { at: this.time + delayMs, task: AsyncResource.bind(task) };
     this.alarms.add(alarm);
     return { cancel: () => void this.alarms.delete(alarm) };
   }
 
-  /** Always the middle, so that every delay is known beforehand. */
+  /** Returns 0.5, so that every delay is predictable. */
   random(): number {
     return 0.5;
   }
 
-  /** How many timers are set. */
+  /** How many timers are scheduled. */
   get pending(): number {
     return this.alarms.size;
   }
 
-  /** Sets the wall clock, as an operator would; no lease may depend on it. */
+  /** Sets the wall clock, as an operator would. No lease depends on it. */
   setWallTime(wallTime: number): void {
     this.wall = wallTime;
   }
 
   /**
-   * Moves the time on. Timers on the way fire in order, each at its own time, and what they set in motion runs before the
-   * next one.
+   * Advances the time by `ms` milliseconds. Runs the timers that are due in order, each at its own time. Resolves once
+   * everything that they started has run.
    */
   async advance(ms: number): Promise<void> {
     const end = this.time + ms;
@@ -68,8 +68,8 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Moves the time on without firing anything on the way, like a process that was stopped: what is due fires at the next
-   * {@link advance}.
+   * Advances the time by `ms` milliseconds without running timers, like a process that was suspended. The next {@link
+   * advance} runs what is due.
    */
   jump(ms: number): void {
     this.moveTo(this.time + ms);
@@ -87,7 +87,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Lets everything run that only waits for promises. */
+/** Resolves once everything has run that only waits for promises. */
 function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

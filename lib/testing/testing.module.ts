@@ -9,22 +9,26 @@ import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-
 import { memory } from '../stores/memory/memory.store.js';
 
 /**
- * The options of {@link RedisLockTestingModule}: those of `RedisLockModule`, and a clock.
+ * The options of {@link RedisLockTestingModule}: the options of `RedisLockModule`, and a clock.
  *
  * @publicApi
  */
 export interface TestingOptions extends RedisLockModuleOptions {
-  /** For example a `ManualClock`. */
+  /** The clock, for example a `ManualClock`. Default: the system's clock. */
   readonly clock?: Clock;
 }
 
 /**
- * `RedisLockModule` on the in-memory store: real locks, queues and errors, inside one process and without Redis.
+ * `RedisLockModule` with the store `memory()`: real locks, queues and errors in one process, without Redis.
  *
  * @publicApi
  */
 export class RedisLockTestingModule {
-  /** Takes the place of `RedisLockModule.forRoot()` in a test. */
+  /**
+   * Replaces `RedisLockModule.forRoot()` in a test.
+   *
+   * @throws LockConfigError at start if an option cannot work.
+   */
   static forRoot(given: TestingOptions & RedisLockModuleExtras = {}): DynamicModule {
     const { clock = new SystemClock(), ...options } = given;
     const definition = RedisLockModule.forRoot({ store: memory(), ...options });
@@ -35,7 +39,9 @@ export class RedisLockTestingModule {
 }
 
 /**
- * A lock service on the in-memory store, outside of any module: for unit tests of what injects one.
+ * Returns a lock service with the store `memory()`, without a Nest module: for unit tests of a class that injects one.
+ *
+ * @throws LockConfigError if an option cannot work.
  *
  * @publicApi
  */
@@ -44,16 +50,17 @@ export function createTestLocks({ clock = new SystemClock(), ...options }: Testi
 }
 
 /**
- * Gives locks to an instance that Nest did not make, so that its `@Locked` methods can be called in a unit test.
+ * Gives locks to an instance that Nest did not create, so that a unit test can call its `@Locked` methods. Changes the
+ * instance and returns it.
  *
  * ```ts
  * const goods = withLocks(new GoodsService(repository));
  * ```
  *
- * @param instance what was made with `new`; it is changed, and returned.
- * @param locks the service to lock with; one of its own, in memory, by default. Give the same to several instances that
- * must exclude each other.
- * @param name the module instance that the methods name in `@Locked(…, { name })`.
+ * @param instance an instance created with `new`.
+ * @param locks the lock service. Default: one of its own, in memory. Pass the same service to instances that must
+ * exclude each other.
+ * @param name the module instance that the methods name in `@Locked(…, { name })`. Default: `default`.
  *
  * @publicApi
  */

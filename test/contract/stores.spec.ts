@@ -12,7 +12,28 @@ import { RedisCluster, type RedisServer, startRedis } from '../support/redis/ind
 import { ReplicaSet } from '../support/redis/replica-set.js';
 
 function unused(): never {
-  throw new Error('this store needs no other Redis');
+  throw new Error('the store must not open this connection');
+}
+
+const CONTEXT = { requestTimeoutMs: 1_000, redis: unused, subscriber: unused, open: unused };
+
+/** Creates a store with connections of its own, which `quit` closes. */
+function underTest(
+  factory: StoreFactory,
+  connections: Partial<Parameters<StoreFactory>[0]>,
+  quit: () => Promise<unknown>,
+): StoreUnderTest {
+  const clock = new SystemClock();
+  const store = factory({ ...CONTEXT, clock, ...connections });
+  return {
+    store,
+    clock,
+    pass: async (ms) => void (await sleep(ms)),
+    close: async () => {
+      await store.close();
+      await quit();
+    },
+  };
 }
 
 async function onRedis(
@@ -22,20 +43,10 @@ async function onRedis(
 ): Promise<StoreUnderTest> {
   const redis = new Redis(url);
   await redis.ping();
-  const clock = new SystemClock();
   const subscriber = () => redis.duplicate({ lazyConnect: true, autoResubscribe: false });
   const connect = () => redis.duplicate({ lazyConnect: true, autoResendUnfulfilledCommands: false });
   const replicas = min > 0 ? { min, timeoutMs: 400, connect } : undefined;
-  const store = factory({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber, open: unused, replicas });
-  return {
-    store,
-    clock,
-    pass: async (ms) => void (await sleep(ms)),
-    close: async () => {
-      await store.close();
-      await redis.quit();
-    },
-  };
+  return underTest(factory, { redis: () => redis, subscriber, replicas }, () => redis.quit());
 }
 
 let cluster: RedisCluster;
@@ -43,25 +54,8 @@ let cluster: RedisCluster;
 async function onCluster(factory: StoreFactory, min = 0): Promise<StoreUnderTest> {
   const redis = new Cluster([...cluster.nodes]);
   await redis.ping();
-  const clock = new SystemClock();
   const replicas = min > 0 ? { min, timeoutMs: 400, connect: unused } : undefined;
-  const store = factory({
-    clock,
-    requestTimeoutMs: 1_000,
-    redis: () => redis,
-    subscriber: unused,
-    open: unused,
-    replicas,
-  });
-  return {
-    store,
-    clock,
-    pass: async (ms) => void (await sleep(ms)),
-    close: async () => {
-      await store.close();
-      await redis.quit();
-    },
-  };
+  return underTest(factory, { redis: () => redis, replicas }, () => redis.quit());
 }
 
 let masters: RedisServer[] = [];
@@ -69,24 +63,13 @@ let masters: RedisServer[] = [];
 async function onQuorum(): Promise<StoreUnderTest> {
   const clients = masters.map(({ url }) => new Redis(url));
   await Promise.all(clients.map((client) => client.ping()));
-  const clock = new SystemClock();
-  const endpoint = (client: unknown) => ({ client: client as Redis, subscriber: unused });
-  const context = { clock, requestTimeoutMs: 1_000, redis: unused, subscriber: unused, open: endpoint };
-  const store = quorum(clients)(context);
-  return {
-    store,
-    clock,
-    pass: async (ms) => void (await sleep(ms)),
-    close: async () => {
-      await store.close();
-      await Promise.all(clients.map((client) => client.quit()));
-    },
-  };
+  const open = (client: unknown) => ({ client: client as Redis, subscriber: unused });
+  return underTest(quorum(clients), { open }, () => Promise.all(clients.map((client) => client.quit())));
 }
 
 function inMemory(): Promise<StoreUnderTest> {
   const clock = new ManualClock();
-  const store = memory()({ clock, requestTimeoutMs: 1_000, redis: unused, subscriber: unused, open: unused });
+  const store = memory()({ ...CONTEXT, clock });
   return Promise.resolve({ store, clock, pass: (ms) => clock.advance(ms), close: () => store.close() });
 }
 
@@ -107,7 +90,7 @@ describe('token store', () => {
   registerStoreContract({ createStore: () => onRedis(token()), describe, it });
 });
 
-describe('token store that waits for replicas', () => {
+describe('token store with replicas', () => {
   let servers: ReplicaSet;
   beforeAll(async () => {
     servers = await ReplicaSet.start({ replicas: 1, sentinels: 0 });
@@ -118,7 +101,7 @@ describe('token store that waits for replicas', () => {
   registerStoreContract({ createStore, describe, it });
 });
 
-describe('in a cluster', () => {
+describe('Redis Cluster', () => {
   beforeAll(async () => {
     cluster = await RedisCluster.start();
   }, 30_000);
@@ -129,7 +112,7 @@ describe('in a cluster', () => {
     registerStoreContract({ createStore: () => onCluster(token()), describe, it });
   });
 
-  describe('token store that waits for replicas', () => {
+  describe('token store with replicas', () => {
     registerStoreContract({ createStore: () => onCluster(token(), 1), describe, it });
   });
 
@@ -154,13 +137,13 @@ describe('memory store', () => {
   registerStoreContract({ createStore: inMemory, describe, it });
 });
 
-describe.each([true, false])('timestamp store, scripts: %s', (scripts) => {
+describe.each([true, false])('timestamp store with scripts: %s', (scripts) => {
   describe('in milliseconds', () => {
     registerStoreContract({ createStore: () => onRedis(timestamp({ unit: 'ms', scripts })), describe, it });
   });
 
   describe('in seconds', () => {
-    // Its leases take seconds: side by side.
+    // Its shortest lease is one second, so its tests run concurrently.
     const createStore = () => onRedis(timestamp({ unit: 's', scripts }));
     registerStoreContract({ createStore, ...sideBySide() });
   });

@@ -1,53 +1,66 @@
 import { ok, strictEqual } from 'node:assert/strict';
+import { type LockModeKind, modesOf } from '../../core/store/lock-mode.js';
+import type {
+  AcquireReply,
+  Handoff,
+  LockMode,
+  LockStore,
+  StoreCapabilities,
+  StoreListener,
+} from '../../core/store/lock-store.js';
 import type { Clock } from '../../core/time/clock.js';
-import type { AcquireReply, Handoff, LockMode, LockStore, StoreListener } from '../../core/store/lock-store.js';
 
 /**
- * A store in front of the contract.
+ * A store that the contract tests.
  *
  * @publicApi
  */
 export interface StoreUnderTest {
   readonly store: LockStore;
-  /** The clock that the store was made with. */
+  /** The clock that the store was created with. */
   readonly clock: Clock;
-  /** Lets time pass, for the clock and for the store alike. */
+  /** Lets `ms` milliseconds pass, for the clock and for the store. */
   pass(ms: number): Promise<void>;
-  /** Ends all that was opened. */
+  /** Closes everything that was opened for the test. */
   close(): Promise<void>;
 }
 
-/** Registers one test of the contract. */
-export type FixtureTest = (name: string, body: (bench: StoreFixture) => Promise<void>) => void;
+/** One part of the contract: tests of one subject, by their names. */
+export interface ContractPart {
+  readonly subject: string;
+  /** Returns whether the tests apply to a store. They pass without running if they do not. Default: to every store. */
+  readonly appliesTo?: (capabilities: StoreCapabilities) => boolean;
+  readonly tests: Readonly<Record<string, (fixture: StoreFixture) => Promise<void>>>;
+}
 
-/** A lease that outlives any test. */
+/** A lease that is longer than any test, in milliseconds. */
 export const LONG_MS = 60_000;
 const SHORT_MS = 100;
+/** The deadline of an acquire request, in milliseconds. */
 export const TIMEOUT_MS = 1_000;
 
-/** An asker of this name is of another instance, one that nobody listens for (any more). */
+/** The name of a caller in another instance, one that nobody subscribes for. */
 export const DEAD = 'dead';
 
-const HAND_OFF = { handoffMs: 3_000, tokens: 4 };
+const HANDOFF = { handoffMs: 3_000, tokens: 4 };
 
-/** What an ask may be for, in place of the test's key. */
+/** The details of an acquire request. Defaults: the test's key, no queue before `listen()`. */
 interface AcquireDetails {
   readonly key?: string;
-  /** All of them, or none. */
   readonly keys?: readonly string[];
   readonly queue?: boolean;
 }
 
-/** One test's view of the store: keys of its own, one owner for each name, which may listen for hand-offs. */
+/** One test's access to the store: a key of its own, and one owner for each caller's name. */
 export class StoreFixture {
   readonly key: string;
   readonly instanceId: string;
-  /** What was told, in order. */
+  /** The handoffs that were received, in order. */
   readonly handoffs: Handoff[] = [];
   private readonly names: string[] = [];
   private readonly modes = new Map<string, LockMode>();
-  private readonly heard = new Set<() => void>();
-  private readonly listening = new Set<() => void>();
+  private readonly onHandoff = new Set<() => void>();
+  private readonly onSubscribed = new Set<() => void>();
   private queueing = false;
 
   constructor(
@@ -58,83 +71,101 @@ export class StoreFixture {
     this.instanceId = `contract-${process.pid}-${id}`;
   }
 
-  /** A short lease, as short as the store keeps them apart. */
+  get capabilities(): StoreCapabilities {
+    return this.under.store.capabilities;
+  }
+
+  /** The shortest lease of the store, but at least 100 ms. */
   get shortMs(): number {
-    return Math.max(SHORT_MS, this.under.store.capabilities.resolutionMs);
+    return Math.max(SHORT_MS, this.capabilities.resolutionMs);
   }
 
-  /** How much longer than asked for a lease may be kept: it ends, and others come, at whole multiples of the resolution. */
+  /** By how much a lease may be longer than requested, in milliseconds. */
   get surplusMs(): number {
-    const { resolutionMs } = this.under.store.capabilities;
-    return resolutionMs * 2;
+    return this.capabilities.resolutionMs * 2;
   }
 
-  /** Waits until a lease is over, and others may come. */
+  supports(mode: LockModeKind): boolean {
+    return modesOf(this.capabilities).includes(mode);
+  }
+
+  /** Waits until a lease has expired. */
   outlast(leaseMs: number): Promise<void> {
     return this.under.pass(leaseMs + this.surplusMs + 50);
   }
 
-  /** These names ask for the lock in that mode; all others want it alone. */
-  sharing(mode: LockMode, ...names: readonly string[]): void {
+  /** Sets the mode of these callers. Default: exclusive. */
+  setMode(mode: LockMode, ...names: readonly string[]): void {
     for (const name of names) this.modes.set(name, mode);
   }
 
-  /** From now on all names listen: they are asks of one instance. Answers how to stop, as a process that dies does. */
-  async listen(): Promise<() => void> {
-    const listening = new Promise<void>((resolve) => this.listening.add(resolve));
-    const stop = this.under.store.listen(this.listener());
-    // A store may begin to listen when it is needed first: behind somebody else's lock.
+  /** Subscribes to handoffs and waits until they can be received. From now on acquire requests join the queue. */
+  async listen(): Promise<void> {
+    const subscribed = new Promise<void>((resolve) => this.onSubscribed.add(resolve));
+    this.under.store.listen(this.listener());
+    // A store may subscribe when it is needed first: behind another caller's lock.
     const behind = { key: `${this.key}:listening` };
-    await this.ask('holder', LONG_MS, TIMEOUT_MS, behind);
-    const reply = await this.ask('waiter', LONG_MS, TIMEOUT_MS, { ...behind, queue: true });
-    if (reply.status === 'held' && !reply.queued) await listening;
+    await this.acquire('holder', LONG_MS, TIMEOUT_MS, behind);
+    const reply = await this.acquire('waiter', LONG_MS, TIMEOUT_MS, { ...behind, queue: true });
+    if (reply.status === 'held' && !reply.queued) await subscribed;
     await this.release('waiter', 0, behind);
     await this.release('holder', 0, behind);
     this.queueing = true;
-    return stop;
   }
 
-  ask(
-    owner: string,
+  acquire(
+    name: string,
     leaseMs: number = LONG_MS,
     expiresInMs: number = TIMEOUT_MS,
     { key = this.key, keys = [key], queue = this.queueing }: AcquireDetails = {},
   ): Promise<AcquireReply> {
     const expiresAt = this.under.clock.now() + expiresInMs;
-    return this.under.store.acquire({
-      ...this.of(owner, key),
-      ...HAND_OFF,
-      keys,
-      leaseMs,
-      queue,
-      expiresAt,
-    });
+    return this.under.store.acquire({ ...this.ownership(name, key), ...HANDOFF, keys, leaseMs, queue, expiresAt });
   }
 
-  async statusOf(owner: string): Promise<string> {
-    return (await this.ask(owner)).status;
+  async acquireAll(...names: readonly string[]): Promise<void> {
+    for (const name of names) await this.acquire(name);
   }
 
-  async tokenFor(owner: string, leaseMs?: number): Promise<number> {
-    const reply = await this.ask(owner, leaseMs);
+  /** Sends an acquire request. Returns the status of the reply. */
+  async statusOf(name: string): Promise<string> {
+    return (await this.acquire(name)).status;
+  }
+
+  /** Sends an acquire request that must be granted. Returns the fencing token. */
+  async tokenOf(name: string, leaseMs?: number): Promise<number> {
+    const reply = await this.acquire(name, leaseMs);
     strictEqual(reply.status, 'granted');
-    ok(typeof reply.token === 'number', 'a store with fencing gives a number with every grant');
+    ok(typeof reply.token === 'number', 'a store with fencing returns a number with every grant');
     return reply.token;
   }
 
-  release(owner: string, keepMs = 0, { key = this.key }: { readonly key?: string } = {}): Promise<boolean> {
-    return this.under.store.release({ ...this.of(owner, key), ...HAND_OFF, keepMs });
+  release(name: string, keepMs = 0, { key = this.key }: { readonly key?: string } = {}): Promise<boolean> {
+    return this.under.store.release({ ...this.ownership(name, key), ...HANDOFF, keepMs });
   }
 
-  async extend(owner: string, leaseMs: number): Promise<string> {
-    const [reply] = await this.under.store.extend([{ ...this.of(owner, this.key), leaseMs }]);
+  async extend(name: string, leaseMs: number): Promise<string> {
+    const [reply] = await this.under.store.extend([{ ...this.ownership(name), leaseMs }]);
     return reply;
   }
 
-  /** Waits until so many hand-offs were told in all; answers whose they were. */
-  async handedTo(count: number): Promise<string[]> {
-    while (this.handoffs.length < count) await new Promise<void>((resolve) => this.heard.add(resolve));
+  /** Waits for `count` handoffs in all. Returns the callers' names, in order. */
+  async handoffsTo(count: number): Promise<string[]> {
+    while (this.handoffs.length < count) await new Promise<void>((resolve) => this.onHandoff.add(resolve));
     return this.handoffs.map(({ owner }) => this.names[Number(owner.split(':')[1])]);
+  }
+
+  /** Asserts that a reply or a state has a remaining lease near `leaseMs`. */
+  assertRemaining(remainingMs: number | undefined, leaseMs: number): void {
+    const near = remainingMs !== undefined && remainingMs > leaseMs / 2 && remainingMs <= leaseMs + this.surplusMs;
+    ok(near, `${remainingMs} ms`);
+  }
+
+  /** Returns the keys, owner and mode of a caller's requests. */
+  ownership(name: string, key: string = this.key, mode: LockMode = this.modes.get(name) ?? 'exclusive') {
+    if (!this.names.includes(name)) this.names.push(name);
+    const instanceId = name === DEAD ? `${this.instanceId}-${DEAD}` : this.instanceId;
+    return { keys: [key], owner: `${instanceId}:${this.names.indexOf(name)}`, mode };
   }
 
   private listener(): StoreListener {
@@ -143,10 +174,10 @@ export class StoreFixture {
       instanceId: this.instanceId,
       onHandoff: (handoff) => {
         this.handoffs.push(handoff);
-        for (const resolve of this.heard) resolve();
+        for (const resolve of this.onHandoff) resolve();
       },
       onSubscribed: () => {
-        for (const resolve of this.listening) resolve();
+        for (const resolve of this.onSubscribed) resolve();
       },
       onReleased: nothing,
       onDegraded: nothing,
@@ -154,12 +185,5 @@ export class StoreFixture {
       onUnreachable: nothing,
       onReachable: nothing,
     };
-  }
-
-  /** Whose lock a request is about. */
-  of(name: string, key: string = this.key, mode: LockMode = this.modes.get(name) ?? 'exclusive') {
-    if (!this.names.includes(name)) this.names.push(name);
-    const instanceId = name === DEAD ? `${this.instanceId}-${DEAD}` : this.instanceId;
-    return { keys: [key], owner: `${instanceId}:${this.names.indexOf(name)}`, mode };
   }
 }

@@ -1,41 +1,46 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { type FixtureTest } from './store-fixture.js';
+import type { ContractPart } from './store-fixture.js';
 
-/** The tests of fencing tokens, and of exclusion where many contend. */
-export function registerTokenContract(test: FixtureTest, describe: (name: string, body: () => void) => unknown): void {
-  describe('fencing', () => {
-    test('tokens rise with every grant, also over releases and expiries', async (bench) => {
-      if (!bench.under.store.capabilities.fencing) return;
-      const tokens = [await bench.tokenFor('ann')];
-      await bench.release('ann');
-      tokens.push(await bench.tokenFor('bob', bench.shortMs));
-      await bench.outlast(bench.shortMs);
-      tokens.push(await bench.tokenFor('cid'));
-      await bench.release('cid');
-      tokens.push(await bench.tokenFor('dot'));
+/** Tests that fencing tokens rise. */
+export const tokenContract: ContractPart = {
+  subject: 'fencing tokens',
+  appliesTo: ({ fencing }) => fencing,
+  tests: {
+    'rise with every grant, after releases and after expired leases': async (fixture) => {
+      const tokens = [await fixture.tokenOf('ann')];
+      await fixture.release('ann');
+      tokens.push(await fixture.tokenOf('bob', fixture.shortMs));
+      await fixture.outlast(fixture.shortMs);
+      tokens.push(await fixture.tokenOf('cid'));
+      await fixture.release('cid');
+      tokens.push(await fixture.tokenOf('dot'));
       deepStrictEqual(
         tokens,
         [...new Set(tokens)].toSorted((a, b) => a - b),
       );
       ok(tokens.every(Number.isSafeInteger));
-    });
-  });
+    },
+  },
+};
 
-  describe('under contention', () => {
-    test('a counter that is read and written apart loses nothing, and its tokens rise', async (bench) => {
-      const { fencing } = bench.under.store.capabilities;
+/** Tests exclusion with several concurrent callers. */
+export const contentionContract: ContractPart = {
+  subject: 'contention',
+  tests: {
+    'a counter under the lock loses no increment, and tokens rise': async (fixture) => {
+      const { fencing } = fixture.capabilities;
       const seen: number[] = [];
       let count = 0;
       const work = async (name: string): Promise<void> => {
         for (let round = 0; round < 25;) {
           const owner = `${name}${round}`;
-          const reply = await bench.ask(owner);
+          const reply = await fixture.acquire(owner);
           if (reply.status !== 'granted') continue;
           const read = count;
-          await bench.under.store.inspect(bench.key);
+          await fixture.under.store.inspect(fixture.key);
           count = read + 1;
           if (reply.token !== undefined) seen.push(reply.token);
-          await bench.release(owner);
+          await fixture.release(owner);
           round += 1;
         }
       };
@@ -46,6 +51,6 @@ export function registerTokenContract(test: FixtureTest, describe: (name: string
           seen,
           [...new Set(seen)].toSorted((a, b) => a - b),
         );
-    });
-  });
-}
+    },
+  },
+};

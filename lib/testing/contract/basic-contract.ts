@@ -1,0 +1,157 @@
+import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
+import { type ContractPart, LONG_MS, TIMEOUT_MS } from './store-fixture.js';
+
+const exclusion: ContractPart = {
+  subject: 'exclusion',
+  tests: {
+    'a free key is granted to one caller': async (fixture) => {
+      strictEqual(await fixture.statusOf('ann'), 'granted');
+      strictEqual(await fixture.statusOf('bob'), 'held');
+    },
+
+    'a refusal has the remaining lease': async (fixture) => {
+      await fixture.acquire('ann', 10_000);
+      const reply = await fixture.acquire('bob');
+      ok(reply.status === 'held' && reply.remainingMs !== undefined);
+      fixture.assertRemaining(reply.remainingMs, 10_000);
+    },
+
+    'one of 20 concurrent requests is granted': async (fixture) => {
+      const names = Array.from({ length: 20 }, (_, i) => `caller${i}`);
+      const statuses = await Promise.all(names.map((name) => fixture.statusOf(name)));
+      strictEqual(statuses.filter((status) => status === 'granted').length, 1);
+    },
+  },
+};
+
+const release: ContractPart = {
+  subject: 'release',
+  tests: {
+    'frees the key': async (fixture) => {
+      await fixture.acquire('ann');
+      strictEqual(await fixture.release('ann'), true);
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+    },
+
+    'returns false if the caller does not hold the key': async (fixture) => {
+      strictEqual(await fixture.release('ann'), false);
+      await fixture.acquire('ann');
+      strictEqual(await fixture.release('bob'), false);
+      strictEqual(await fixture.statusOf('bob'), 'held');
+    },
+
+    'has no effect if it is repeated': async (fixture) => {
+      await fixture.acquire('ann');
+      strictEqual(await fixture.release('ann'), true);
+      await fixture.acquire('bob');
+      strictEqual(await fixture.release('ann'), false);
+      strictEqual(await fixture.statusOf('cid'), 'held');
+    },
+
+    'keeps the key closed for keepMs': async (fixture) => {
+      await fixture.acquire('ann');
+      strictEqual(await fixture.release('ann', fixture.shortMs), true);
+      strictEqual(await fixture.statusOf('bob'), 'held');
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+    },
+  },
+};
+
+const expiry: ContractPart = {
+  subject: 'expiry',
+  tests: {
+    'an expired lease frees the key': async (fixture) => {
+      await fixture.acquire('ann', fixture.shortMs);
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+    },
+
+    'an expired owner neither releases nor extends the next holder’s lock': async (fixture) => {
+      await fixture.acquire('ann', fixture.shortMs);
+      await fixture.outlast(fixture.shortMs);
+      await fixture.acquire('bob');
+      strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
+      strictEqual(await fixture.release('ann'), false);
+      strictEqual(await fixture.statusOf('cid'), 'held');
+      strictEqual(await fixture.release('bob'), true);
+    },
+  },
+};
+
+const extend: ContractPart = {
+  subject: 'extend',
+  tests: {
+    'sets a new lease': async (fixture) => {
+      await fixture.acquire('ann', fixture.shortMs);
+      strictEqual(await fixture.extend('ann', LONG_MS), 'renewed');
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('bob'), 'held');
+    },
+
+    'never shortens a lease': async (fixture) => {
+      await fixture.acquire('ann', LONG_MS);
+      strictEqual(await fixture.extend('ann', fixture.shortMs), 'renewed');
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('bob'), 'held');
+    },
+
+    'returns lost if the caller does not hold the key': async (fixture) => {
+      strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
+    },
+
+    'returns one reply for each request of a batch, in order': async (fixture) => {
+      await fixture.acquire('ann');
+      const of = (name: string) => ({ ...fixture.ownership(name), leaseMs: LONG_MS });
+      const replies = await fixture.under.store.extend([of('bob'), of('ann'), of('cid')]);
+      deepStrictEqual(replies, ['lost', 'renewed', 'lost']);
+      deepStrictEqual(await fixture.under.store.extend([]), []);
+    },
+  },
+};
+
+const acquireRequest: ContractPart = {
+  subject: 'acquire request',
+  tests: {
+    'has no effect after its deadline': async (fixture) => {
+      strictEqual((await fixture.acquire('ann', LONG_MS, -TIMEOUT_MS)).status, 'expired');
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+    },
+
+    'gets the same reply if it is repeated': async (fixture) => {
+      if (!fixture.capabilities.idempotentAcquire) return;
+      const first = await fixture.acquire('ann');
+      ok(first.status === 'granted');
+      // The store need not remember how many tokens it reserved.
+      deepStrictEqual(await fixture.acquire('ann'), { ...first, tokens: 1 });
+    },
+
+    'restores the full lease if it is repeated, and never shortens it': async (fixture) => {
+      if (!fixture.capabilities.idempotentAcquire) return;
+      await fixture.acquire('ann', fixture.shortMs);
+      await fixture.acquire('ann', LONG_MS);
+      await fixture.acquire('ann', fixture.shortMs);
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('bob'), 'held');
+    },
+  },
+};
+
+const inspect: ContractPart = {
+  subject: 'inspect',
+  tests: {
+    'returns holder, remaining lease and token, and null for a free key': async (fixture) => {
+      const { store } = fixture.under;
+      strictEqual(await store.inspect(fixture.key), null);
+      const reply = await fixture.acquire('ann', 10_000);
+      const info = await store.inspect(fixture.key);
+      ok(info !== null && reply.status === 'granted');
+      strictEqual(info.holder, fixture.instanceId);
+      strictEqual(info.token, reply.token);
+      fixture.assertRemaining(info.remainingMs, 10_000);
+    },
+  },
+};
+
+/** Tests what every store has to do. */
+export const basicContract: readonly ContractPart[] = [exclusion, release, expiry, extend, acquireRequest, inspect];

@@ -1,0 +1,226 @@
+import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
+import { modesOf } from '../../core/store/lock-mode.js';
+import { type ContractPart, DEAD, LONG_MS } from './store-fixture.js';
+
+/** Tests the mode `shared`. */
+export const sharedContract: ContractPart = {
+  subject: 'shared lock',
+  appliesTo: (capabilities) => modesOf(capabilities).includes('shared'),
+  tests: {
+    'is granted to many callers at once, and excludes exclusive callers': async (fixture) => {
+      fixture.setMode('shared', 'ann', 'bob');
+      for (const name of ['ann', 'bob']) strictEqual(await fixture.statusOf(name), 'granted');
+      for (const name of ['ann', 'bob']) {
+        strictEqual(await fixture.statusOf('cid'), 'held');
+        strictEqual(await fixture.release(name), true);
+      }
+      strictEqual(await fixture.statusOf('cid'), 'granted');
+      strictEqual(await fixture.statusOf('ann'), 'held');
+    },
+
+    'has a lease for each holder': async (fixture) => {
+      fixture.setMode('shared', 'ann', 'bob');
+      await fixture.acquire('ann', fixture.shortMs);
+      await fixture.acquire('bob');
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
+      strictEqual(await fixture.release('ann'), false);
+      strictEqual(await fixture.extend('bob', LONG_MS), 'renewed');
+      strictEqual(await fixture.statusOf('cid'), 'held');
+      strictEqual(await fixture.release('bob'), true);
+      strictEqual(await fixture.statusOf('cid'), 'granted');
+    },
+
+    'is free for an exclusive caller once the last lease has expired': async (fixture) => {
+      fixture.setMode('shared', 'ann', 'bob');
+      for (const name of ['ann', 'bob']) await fixture.acquire(name, fixture.shortMs);
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('cid'), 'granted');
+      strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
+    },
+
+    'lasts as long as the last lease that was not released': async (fixture) => {
+      fixture.setMode('shared', 'ann', 'bob');
+      await fixture.acquire('bob');
+      await fixture.acquire('ann', fixture.shortMs);
+      strictEqual(await fixture.release('bob'), true);
+      strictEqual(await fixture.statusOf('cid'), 'held');
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('cid'), 'granted');
+    },
+
+    'is renewed, and never shortened': async (fixture) => {
+      fixture.setMode('shared', 'ann');
+      await fixture.acquire('ann', fixture.shortMs);
+      strictEqual(await fixture.extend('ann', LONG_MS), 'renewed');
+      strictEqual(await fixture.extend('ann', fixture.shortMs), 'renewed');
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('bob'), 'held');
+    },
+
+    'stays closed for keepMs after a release': async (fixture) => {
+      fixture.setMode('shared', 'ann');
+      await fixture.acquire('ann');
+      strictEqual(await fixture.release('ann', fixture.shortMs), true);
+      strictEqual(await fixture.statusOf('bob'), 'held');
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+    },
+
+    'is held once if its request is repeated': async (fixture) => {
+      if (!fixture.capabilities.idempotentAcquire) return;
+      fixture.setMode('shared', 'ann');
+      strictEqual(await fixture.statusOf('ann'), 'granted');
+      strictEqual(await fixture.statusOf('ann'), 'granted');
+      strictEqual(await fixture.release('ann'), true);
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+    },
+
+    'has tokens that rise with every grant': async (fixture) => {
+      if (!fixture.capabilities.fencing) return;
+      fixture.setMode('shared', 'ann', 'bob');
+      const tokens = [await fixture.tokenOf('ann'), await fixture.tokenOf('bob')];
+      for (const name of ['ann', 'bob']) await fixture.release(name);
+      tokens.push(await fixture.tokenOf('cid'));
+      ok(tokens[0] < tokens[1] && tokens[1] < tokens[2], tokens.join(' '));
+    },
+  },
+};
+
+/** Tests the mode `shared` of stores with a queue. */
+export const sharedQueueContract: ContractPart = {
+  subject: 'shared lock in the queue',
+  appliesTo: (capabilities) => capabilities.queue && modesOf(capabilities).includes('shared'),
+  tests: {
+    'is handed to adjacent shared entries at once, each with its own token': async (fixture) => {
+      await fixture.listen();
+      fixture.setMode('shared', 'bob', 'cid', 'eve');
+      await fixture.acquireAll('ann', 'bob', 'cid', 'dot', 'eve');
+      await fixture.release('ann');
+      deepStrictEqual(await fixture.handoffsTo(2), ['bob', 'cid']);
+      const tokens = fixture.handoffs.map(({ token, tokens: set, mode }) => [token, set, mode]);
+      deepStrictEqual(tokens, [
+        [tokens[0][0], 1, 'shared'],
+        [tokens[1][0], 1, 'shared'],
+      ]);
+      ok(Number(tokens[0][0]) < Number(tokens[1][0]));
+      await fixture.release('bob');
+      await fixture.release('cid');
+      deepStrictEqual(await fixture.handoffsTo(3), ['bob', 'cid', 'dot']);
+      await fixture.release('dot');
+      deepStrictEqual(await fixture.handoffsTo(4), ['bob', 'cid', 'dot', 'eve']);
+    },
+
+    'is not granted to callers behind an exclusive waiter': async (fixture) => {
+      await fixture.listen();
+      fixture.setMode('shared', 'ann', 'cid');
+      await fixture.acquire('ann');
+      await fixture.acquire('bob');
+      strictEqual(await fixture.statusOf('cid'), 'held');
+      await fixture.release('ann');
+      deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
+      await fixture.release('bob');
+      deepStrictEqual(await fixture.handoffsTo(2), ['bob', 'cid']);
+    },
+
+    'is granted to the entries behind a waiter that leaves the queue': async (fixture) => {
+      await fixture.listen();
+      fixture.setMode('shared', 'ann', 'cid', 'dot');
+      await fixture.acquireAll('ann', 'bob', 'cid', 'dot');
+      strictEqual(await fixture.release('bob'), false);
+      deepStrictEqual(await fixture.handoffsTo(2), ['cid', 'dot']);
+    },
+
+    'skips entries of instances without a subscriber': async (fixture) => {
+      await fixture.listen();
+      fixture.setMode('shared', DEAD, 'bob');
+      await fixture.acquireAll('ann', DEAD, 'bob');
+      await fixture.release('ann');
+      deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
+    },
+
+    'is handed to the next shared entries if the first finds an expired lease': async (fixture) => {
+      await fixture.listen();
+      fixture.setMode('shared', 'bob', 'cid');
+      await fixture.acquire('ann', fixture.shortMs);
+      await fixture.acquireAll('bob', 'cid');
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+      deepStrictEqual(await fixture.handoffsTo(1), ['cid']);
+    },
+  },
+};
+
+/** Tests permits. */
+export const permitsContract: ContractPart = {
+  subject: 'permits',
+  appliesTo: (capabilities) => modesOf(capabilities).includes('permits'),
+  tests: {
+    'are granted to as many callers as there are permits': async (fixture) => {
+      fixture.setMode(2, 'ann', 'bob', 'cid');
+      strictEqual(await fixture.statusOf('ann'), 'granted');
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+      strictEqual(await fixture.statusOf('cid'), 'held');
+      strictEqual(await fixture.statusOf('dot'), 'held');
+      await fixture.release('ann');
+      strictEqual(await fixture.release('dot'), false);
+      strictEqual(await fixture.statusOf('cid'), 'granted');
+    },
+
+    'are granted again once a lease has expired, one for each lease': async (fixture) => {
+      fixture.setMode(2, 'ann', 'bob', 'cid', 'dot');
+      await fixture.acquire('ann', fixture.shortMs);
+      await fixture.acquire('bob');
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('cid'), 'granted');
+      strictEqual(await fixture.statusOf('dot'), 'held');
+      strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
+    },
+
+    'are refused to a caller that passes another number': async (fixture) => {
+      fixture.setMode(2, 'ann');
+      fixture.setMode(3, 'bob');
+      await fixture.acquire('ann');
+      deepStrictEqual(await fixture.acquire('bob'), { status: 'permits-mismatch', permits: 2 });
+      await fixture.release('ann');
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+    },
+
+    'of 1 differ from an exclusive lock': async (fixture) => {
+      fixture.setMode(1, 'ann', 'bob');
+      fixture.setMode(2, 'cid');
+      strictEqual(await fixture.statusOf('ann'), 'granted');
+      strictEqual(await fixture.statusOf('bob'), 'held');
+      deepStrictEqual(await fixture.acquire('cid'), { status: 'permits-mismatch', permits: 1 });
+    },
+  },
+};
+
+/** Tests permits of stores with a queue. */
+export const permitsQueueContract: ContractPart = {
+  subject: 'permits in the queue',
+  appliesTo: (capabilities) => capabilities.queue && modesOf(capabilities).includes('permits'),
+  tests: {
+    'are handed off in arrival order': async (fixture) => {
+      await fixture.listen();
+      fixture.setMode(2, 'ann', 'bob', 'cid', 'dot');
+      await fixture.acquireAll('ann', 'bob', 'cid', 'dot');
+      await fixture.release('bob');
+      deepStrictEqual(await fixture.handoffsTo(1), ['cid']);
+      await fixture.release('ann');
+      deepStrictEqual(await fixture.handoffsTo(2), ['cid', 'dot']);
+    },
+
+    'are handed past an entry with another number, which must request again': async (fixture) => {
+      await fixture.listen();
+      fixture.setMode(2, 'bob', 'dot');
+      fixture.setMode(3, 'cid');
+      await fixture.acquireAll('ann', 'bob', 'cid', 'dot');
+      await fixture.release('ann');
+      deepStrictEqual(await fixture.handoffsTo(3), ['bob', 'cid', 'dot']);
+      // Its handoff has expired already, so that its instance repeats the request and receives the mismatch.
+      ok(!(Number(fixture.handoffs[1].grantedAt) > -LONG_MS));
+      deepStrictEqual(await fixture.acquire('cid'), { status: 'permits-mismatch', permits: 2 });
+    },
+  },
+};
