@@ -10,13 +10,13 @@ import type {
   StoreListener,
 } from 'nestjs-redis-lock/store';
 
-/** The news that a lock was handed to this instance. */
+/** A handoff to an owner of this instance. */
 export type Handoff = Parameters<StoreListener['onHandoff']>[0];
 
 type Verb = 'acquire' | 'release' | 'extend' | 'inspect';
 
-/** What comes back from the store: answers, and the news of hand-offs. */
-type News = Verb | 'handoff';
+/** What comes back from the store: replies and handoffs. */
+type Returned = Verb | 'handoff';
 
 interface Held<Kind> {
   readonly of: Kind;
@@ -24,147 +24,148 @@ interface Held<Kind> {
 }
 
 /**
- * A store whose answers and hand-offs can be held back, lost or replaced by errors. The verbs themselves run at once on the
- * store behind it: what goes wrong is the way back, which is the case that hurts. Only what is delayed runs later.
+ * A store whose replies and handoffs a test can hold back, lose or replace by errors. Requests run at once on the inner
+ * store, and only their replies are disturbed, except for requests that are delayed or lost.
  */
 export class FaultyStore implements LockStore {
-  readonly asks: AcquireRequest[] = [];
+  readonly acquires: AcquireRequest[] = [];
   readonly releases: ReleaseRequest[] = [];
   readonly extendBatches: (readonly ExtendRequest[])[] = [];
-  /** The hand-offs that this instance was told of, or will be. */
+  /** The handoffs to this instance, received or held back. */
   readonly handoffs: Handoff[] = [];
-  private readonly holding = new Set<News>();
+  private readonly holding = new Set<Returned>();
   private readonly failing = new Map<Verb, Error>();
   private readonly delaying = new Set<Verb>();
   private readonly losing = new Map<Verb, Error>();
-  private heldBack: Held<News>[] = [];
-  private onTheWay: Held<Verb>[] = [];
+  private heldBack: Held<Returned>[] = [];
+  private inFlight: Held<Verb>[] = [];
   private listener: StoreListener | undefined;
 
-  constructor(private readonly behind: LockStore) {}
+  constructor(private readonly inner: LockStore) {}
 
-  /** As if keys were on several servers. */
+  /** The server of each key, if keys are on several servers. */
   serverOf: LockStore['serverOf'];
 
-  /** What the store behind it can do, but for what is set here. */
+  /** Overrides of the inner store's capabilities. */
   readonly less: { -readonly [K in keyof StoreCapabilities]?: StoreCapabilities[K] } = {};
 
   get capabilities(): StoreCapabilities {
-    return { ...this.behind.capabilities, ...this.less };
+    return { ...this.inner.capabilities, ...this.less };
   }
 
   listen(listener: StoreListener): () => void {
     this.listener = listener;
     const onHandoff = (handoff: Handoff): void => {
       this.handoffs.push(handoff);
-      if (this.holding.has('handoff')) this.heldBack.push({ of: 'handoff', deliver: () => this.tell(handoff) });
-      else this.tell(handoff);
+      if (this.holding.has('handoff'))
+        this.heldBack.push({ of: 'handoff', deliver: () => this.reportHandoff(handoff) });
+      else this.reportHandoff(handoff);
     };
-    return this.behind.listen({ ...NOTHING, instanceId: listener.instanceId, onHandoff });
+    return this.inner.listen({ ...IGNORED, instanceId: listener.instanceId, onHandoff });
   }
 
-  /** From now on answers to this verb, or hand-offs, are held back. */
-  hold(what: News): void {
+  /** Holds back replies to a verb, or handoffs, from now on. */
+  hold(what: Returned): void {
     this.holding.add(what);
   }
 
-  /** Delivers what was held back of this kind, and holds nothing back any more. */
-  deliver(what: News): void {
+  /** Delivers what was held back, and holds nothing back any more. */
+  deliver(what: Returned): void {
     this.holding.delete(what);
     const due = this.heldBack.filter(({ of }) => of === what);
     this.heldBack = this.heldBack.filter(({ of }) => of !== what);
     for (const { deliver } of due) deliver();
   }
 
-  /** From now on requests of this verb are on their way, and have not run. */
+  /** Delays requests of a verb from now on, so that they do not run yet. */
   delay(verb: Verb): void {
     this.delaying.add(verb);
   }
 
-  /** Runs what was on its way of this verb, and delays nothing any more. */
+  /** Runs the delayed requests of a verb, and delays none any more. */
   arrive(verb: Verb): void {
     this.delaying.delete(verb);
-    const due = this.onTheWay.filter(({ of }) => of === verb);
-    this.onTheWay = this.onTheWay.filter(({ of }) => of !== verb);
+    const due = this.inFlight.filter(({ of }) => of === verb);
+    this.inFlight = this.inFlight.filter(({ of }) => of !== verb);
     for (const { deliver } of due) deliver();
   }
 
-  /** From now on requests of this verb never run, and fail with that error; without one they run again. */
+  /** Loses requests of a verb from now on: they do not run, and reject with `error`. Without `error` they run again. */
   lose(verb: Verb, error?: Error): void {
     if (error === undefined) this.losing.delete(verb);
     else this.losing.set(verb, error);
   }
 
-  /** Tells of a hand-off: once more, or one that nobody made. */
-  tell(handoff: Handoff): void {
+  /** Reports a handoff again, or one that did not happen. */
+  reportHandoff(handoff: Handoff): void {
     this.listener?.onHandoff(handoff);
   }
 
-  /** Tells that a key may be free. */
-  tellFreed(key: string): void {
+  /** Reports that a key may be free. */
+  reportReleased(key: string): void {
     this.listener?.onReleased(key);
   }
 
-  /** Hand-offs can be heard again, of all keys or of these. */
-  relisten(concerns?: (key: string) => boolean): void {
+  /** Reports that handoffs can be received again, of all keys or of those that `concerns` selects. */
+  reportSubscribed(concerns?: (key: string) => boolean): void {
     this.listener?.onSubscribed(concerns);
   }
 
-  /** From now on this verb runs, and its answer is that error; without one it is answered again. */
+  /** Replaces replies to a verb by `error` from now on: requests run. Without `error` they get their replies again. */
   fail(verb: Verb, error?: Error): void {
     if (error === undefined) this.failing.delete(verb);
     else this.failing.set(verb, error);
   }
 
-  /** A connection ended, of all keys or of these. */
+  /** Reports the end of a connection, of all keys or of those that `concerns` selects. */
   disconnect(concerns?: (key: string) => boolean): void {
     this.listener?.onDisconnected(concerns);
   }
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {
-    this.asks.push(request);
-    return this.request('acquire', () => this.behind.acquire(request));
+    this.acquires.push(request);
+    return this.request('acquire', () => this.inner.acquire(request));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
     this.releases.push(request);
-    return this.request('release', () => this.behind.release(request));
+    return this.request('release', () => this.inner.release(request));
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     this.extendBatches.push(requests);
-    return this.request('extend', () => this.behind.extend(requests));
+    return this.request('extend', () => this.inner.extend(requests));
   }
 
   inspect(key: string): Promise<HolderInfo | null> {
-    return this.request('inspect', () => this.behind.inspect(key));
+    return this.request('inspect', () => this.inner.inspect(key));
   }
 
   close(): Promise<void> {
-    return this.behind.close();
+    return this.inner.close();
   }
 
   private request<T>(verb: Verb, run: () => Promise<T>): Promise<T> {
     const loss = this.losing.get(verb);
     if (loss !== undefined) return Promise.reject(loss);
-    if (!this.delaying.has(verb)) return this.answer(verb, run());
+    if (!this.delaying.has(verb)) return this.returned(verb, run());
     return new Promise((resolve) => {
-      this.onTheWay.push({ of: verb, deliver: () => resolve(this.answer(verb, run())) });
+      this.inFlight.push({ of: verb, deliver: () => resolve(this.returned(verb, run())) });
     });
   }
 
-  private answer<T>(verb: Verb, answer: Promise<T>): Promise<T> {
+  private returned<T>(verb: Verb, reply: Promise<T>): Promise<T> {
     const failure = this.failing.get(verb);
-    if (failure !== undefined) return answer.then(() => Promise.reject(failure));
-    if (!this.holding.has(verb)) return answer;
-    return new Promise((resolve) => this.heldBack.push({ of: verb, deliver: () => resolve(answer) }));
+    if (failure !== undefined) return reply.then(() => Promise.reject(failure));
+    if (!this.holding.has(verb)) return reply;
+    return new Promise((resolve) => this.heldBack.push({ of: verb, deliver: () => resolve(reply) }));
   }
 }
 
 const nothing = (): void => undefined;
 
-/** A listener that hears nothing: what is not taken in here does not come from a store in memory. */
-const NOTHING = {
+/** Ignores the events that a store in memory never reports. */
+const IGNORED = {
   onReleased: nothing,
   onSubscribed: nothing,
   onDegraded: nothing,

@@ -13,30 +13,30 @@ import { FaultyStore } from './faulty-store.js';
 // Kept here for the specs that still import them from this file.
 export { deferred, outcome };
 
-// Lost locks are warned of; here they are what is tested.
+// The tests lose locks on purpose, and each loss is logged.
 Logger.overrideLogger(false);
 
-/** A lock service over a store that can be made to fail, and a clock that is moved by hand. */
+/** Returns a lock service with a manual clock and a store whose faults the test controls. */
 export function faultyLocks(options: RedisLockModuleOptions = {}) {
   const clock = new ManualClock();
   const memory = new MemoryStore(clock);
   const store = new FaultyStore(memory);
   const locks: LockService = createTestLocks({ clock, store, ...options });
-  /** One more module instance on the same keys, with a way to them of its own. */
+  /** Returns another module instance on the same keys, with a faulty store of its own. */
   const neighbour = (others: RedisLockModuleOptions = options) => {
-    const way = new FaultyStore(memory);
-    return { store: way, locks: createTestLocks({ clock, store: way, ...others }) };
+    const other = new FaultyStore(memory);
+    return { store: other, locks: createTestLocks({ clock, store: other, ...others }) };
   };
   return { clock, memory, store, locks, neighbour, stranger: new Stranger(memory, clock) };
 }
 
-/** The key of goods:300. */
-export const LOCKED_KEY = '{lock_goods}:300';
+/** The key of `goods:300`. */
+export const KEY = '{lock_goods}:300';
 
-/** An instance that waits for goods:300 in the store's queue, behind a stranger who holds it. */
+/** Returns an instance that waits for `goods:300` in the store's queue, while the stranger holds it. */
 export async function queuedLocks(options: LockOptions = {}, strangersLeaseMs?: number) {
   const all = faultyLocks();
-  await all.stranger.take(LOCKED_KEY, strangersLeaseMs);
+  await all.stranger.take(KEY, strangersLeaseMs);
   const abort = new AbortController();
   const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 600_000, signal: abort.signal, ...options }));
   await all.clock.advance(0);
@@ -45,34 +45,34 @@ export async function queuedLocks(options: LockOptions = {}, strangersLeaseMs?: 
     waiting,
     abort,
     lock: () => waiting.value as Lock,
-    owners: () => new Set(all.store.asks.map(({ owner }) => owner)),
-    holder: async () => (await all.memory.inspect(LOCKED_KEY))?.holder,
+    owners: () => new Set(all.store.acquires.map(({ owner }) => owner)),
+    holder: async () => (await all.memory.inspect(KEY))?.holder,
   };
 }
 
-const HAND_OFF = { handoffMs: 3_000, tokens: 17 };
+const HANDOFF = { handoffMs: 3_000, tokens: 17 };
 
-/** Somebody else's process, as the store sees it. */
+/** Another process, as the store sees it. */
 export class Stranger {
-  private asks = 0;
+  private attempts = 0;
 
   constructor(
     private readonly store: MemoryStore,
     private readonly clock: ManualClock,
   ) {}
 
-  /** Takes a free key; false if it is not free. */
+  /** Acquires a key. Returns false if it is not free. */
   async take(key: string, leaseMs = 600_000): Promise<boolean> {
-    this.asks += 1;
+    this.attempts += 1;
     const expiresAt = this.clock.now() + 1_000;
     const request = {
       keys: [key],
-      owner: `stranger:${this.asks}`,
+      owner: `stranger:${this.attempts}`,
       mode: 'exclusive',
       leaseMs,
       queue: false,
       expiresAt,
-      ...HAND_OFF,
+      ...HANDOFF,
     } as const;
     return (await this.store.acquire(request)).status === 'granted';
   }
@@ -80,14 +80,14 @@ export class Stranger {
   async leave(key: string): Promise<boolean> {
     return this.store.release({
       keys: [key],
-      owner: `stranger:${this.asks}`,
+      owner: `stranger:${this.attempts}`,
       mode: 'exclusive',
       keepMs: 0,
-      ...HAND_OFF,
+      ...HANDOFF,
     });
   }
 
-  /** Takes the key away from whoever has it, as a flush and a new lock would. */
+  /** Removes the key and acquires it, as a FLUSHALL and a new lock would. */
   async steal(key: string): Promise<void> {
     await this.remove(key);
     await this.take(key);
@@ -96,6 +96,6 @@ export class Stranger {
   /** Deletes the key. */
   async remove(key: string): Promise<void> {
     const holder = await this.store.inspect(key);
-    if (holder !== null) Reflect.get(this.store, 'table').delete(key);
+    if (holder !== null) this.store.table.delete(key);
   }
 }

@@ -2,7 +2,8 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { Logger } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Lock, lockChannels, type LockService } from 'nestjs-redis-lock';
-import { deferred, faultyLocks, outcome } from '../../support/locks.js';
+import { deferred, outcome } from '../../support/async.js';
+import { faultyLocks } from '../../support/locks.js';
 
 /** What an application keeps for each of its requests. */
 const request = new AsyncLocalStorage<string>();
@@ -71,13 +72,13 @@ async function insideOfA(options = {}) {
 /** A lock that request B holds; not in a callback, so that no hold is around B. */
 const heldByB = (options: object): Promise<Lock> => request.run('B', () => locks.acquire('b:1', options));
 
-describe('a loss is told around no caller', () => {
+describe("a loss is reported outside of every caller's context", () => {
   const LOST_NOWHERE = [
     { of: 'warning', ...NOWHERE },
     { of: 'lost', ...NOWHERE },
   ];
 
-  it('by the watchdog, whose timer another caller started inside of its hold', async () => {
+  it('by the watchdog, whose timer was started inside another hold', async () => {
     const { clock, runInA, leave } = await insideOfA();
     // It is due before all others, so that it sets the timer anew.
     await runInA(() => locks.using('inner:1', { ttlMs: 400, renew: false }, () => clock.advance(100)));
@@ -89,7 +90,7 @@ describe('a loss is told around no caller', () => {
     await leave();
   });
 
-  it('where a caller notices it itself, inside of another hold', async () => {
+  it('if a caller notices it inside another hold', async () => {
     const { clock, runInA, leave } = await insideOfA();
     const lock = await heldByB({ ttlMs: 500, renew: false });
     clock.jump(600);
@@ -99,7 +100,7 @@ describe('a loss is told around no caller', () => {
     await leave();
   });
 
-  it('where a caller is told of it by extend(), inside of another hold', async () => {
+  it('if extend() notices it inside another hold', async () => {
     const { runInA, leave, stranger } = await insideOfA();
     const lock = await heldByB({});
     await stranger.steal('{lock_b}:1');
@@ -109,7 +110,7 @@ describe('a loss is told around no caller', () => {
     await leave();
   });
 
-  it('at a shutdown that was asked for inside of a hold', async () => {
+  it('by a shutdown that was started inside a hold', async () => {
     const { clock, runInA, leave } = await insideOfA();
     await heldByB({});
     const closed = runInA(() => locks.engine.close(0));
@@ -120,8 +121,8 @@ describe('a loss is told around no caller', () => {
   });
 });
 
-describe('a renewal is told around no caller', () => {
-  it('whoever started the timer of the watchdog', async () => {
+describe("a renewal is reported outside of every caller's context", () => {
+  it("if the watchdog's timer was started inside a hold", async () => {
     const { clock, runInA, leave } = await insideOfA();
     const lock = await runInA(() => locks.acquire('inner:1', { ttlMs: 600 }));
     await clock.advance(250);
@@ -132,8 +133,8 @@ describe('a renewal is told around no caller', () => {
   });
 });
 
-describe('an outage is told around no caller', () => {
-  it('whoever started the timer that requests share', async () => {
+describe("an outage is reported outside of every caller's context", () => {
+  it('if the shared timer of requests was started inside a hold', async () => {
     const { clock, runInA, leave, store } = await insideOfA();
     // The timer outlives the request that it was started for.
     await clock.advance(1_500);
@@ -148,7 +149,7 @@ describe('an outage is told around no caller', () => {
   });
 });
 
-describe('who is granted a lock', () => {
+describe("a caller's context", () => {
   /** Whoever releases goods:300 inside of a hold of outer:1 and of request A. */
   const releasers = {
     'in the same instance, which passes it on': { options: {}, elsewhere: false },
@@ -156,24 +157,27 @@ describe('who is granted a lock', () => {
     'in another instance, to which it is handed': { options: {}, elsewhere: true },
   };
 
-  it.each(Object.entries(releasers))('sees its own surroundings, being %s', async (_, { options, elsewhere }) => {
-    const { clock, runInA, leave, neighbour } = await insideOfA(options);
-    const lock = await runInA(() => locks.acquire('goods:300'));
-    const waiting = elsewhere ? neighbour().locks : locks;
-    const granted = request.run('B', () =>
-      waiting.using('goods:300', async () => ({
-        request: request.getStore(),
-        hold: waiting.current()?.resource,
-        outer: await waiting.tryAcquire('outer:1'),
-      })),
-    );
-    await clock.advance(10);
-    await runInA(() => lock.release());
-    expect(await granted).toEqual({ request: 'B', hold: 'goods:300', outer: null });
-    await leave();
-  });
+  it.each(Object.entries(releasers))(
+    'is its own after a grant, if the releaser is %s',
+    async (_, { options, elsewhere }) => {
+      const { clock, runInA, leave, neighbour } = await insideOfA(options);
+      const lock = await runInA(() => locks.acquire('goods:300'));
+      const waiting = elsewhere ? neighbour().locks : locks;
+      const granted = request.run('B', () =>
+        waiting.using('goods:300', async () => ({
+          request: request.getStore(),
+          hold: waiting.current()?.resource,
+          outer: await waiting.tryAcquire('outer:1'),
+        })),
+      );
+      await clock.advance(10);
+      await runInA(() => lock.release());
+      expect(await granted).toEqual({ request: 'B', hold: 'goods:300', outer: null });
+      await leave();
+    },
+  );
 
-  it('and who is refused sees its own surroundings, too', async () => {
+  it('is its own after a refusal', async () => {
     const { clock, runInA, leave } = await insideOfA();
     await runInA(() => locks.acquire('goods:300'));
     const refused = deferred<object>();

@@ -19,35 +19,35 @@ describe('events', () => {
     for (const { channel, listener } of listeners) unsubscribe(channel, listener);
   });
 
-  it('tell the life of a lock, with its times', async () => {
+  it('report a lock from request to release, with its times', async () => {
     const { clock, locks } = faultyLocks({ ttlMs: 3_000 });
     const lock = await locks.acquire('goods:300');
     await clock.advance(1_000);
     await lock.release();
     const place = { resource: 'goods:300', key: '{lock_goods}:300', instance: 'default' };
     expect(seen).toEqual([
-      ['asked', place],
+      ['requested', place],
       ['granted', { ...place, waitedMs: 0, fencingToken: lock.fencingToken }],
       ['extended', place],
       ['released', { ...place, heldMs: 1_000 }],
     ]);
   });
 
-  it('tell of refusals and losses', async () => {
+  it('report refusals and losses', async () => {
     const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
     await locks.acquire('goods:300');
     await locks.tryAcquire('goods:300');
     await stranger.steal('{lock_goods}:300');
     await clock.advance(1_000);
-    expect(seen.map(([name]) => name)).toEqual(['asked', 'granted', 'asked', 'refused', 'lost']);
+    expect(seen.map(([name]) => name)).toEqual(['requested', 'granted', 'requested', 'refused', 'lost']);
     expect(seen[3]?.[1]).toMatchObject({ waitedMs: 0, reason: expect.any(LockTimeoutError) });
     expect(seen[4]?.[1]).toMatchObject({ heldMs: 1_000 });
   });
 
-  it('never tell the owner, who could release the lock', async () => {
+  it('never contain the owner, which could release the lock', async () => {
     const { locks, store } = faultyLocks();
     await locks.using('goods:300', () => undefined);
-    const [instance] = (store.asks[0]?.owner ?? '').split(':');
+    const [instance] = (store.acquires[0]?.owner ?? '').split(':');
     expect(instance).toHaveLength(16);
     expect(JSON.stringify(seen)).not.toContain(instance);
   });

@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Lock, LockUnavailableError } from 'nestjs-redis-lock';
-import { faultyLocks, LOCKED_KEY as KEY, outcome, queuedLocks as queued } from '../../../support/locks.js';
+import { outcome } from '../../../support/async.js';
+import { faultyLocks, KEY, queuedLocks as queued } from '../../../support/locks.js';
 
-describe('grant before the ask’s reply', () => {
-  it('is held at once, and the late reply changes nothing', async () => {
+describe('a handoff before the acquire reply', () => {
+  it('grants the lock at once, and the late reply changes nothing', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     store.hold('acquire');
@@ -16,34 +17,34 @@ describe('grant before the ask’s reply', () => {
     store.deliver('acquire');
     await clock.advance(1_500);
     lock.assertHeld();
-    expect(store.asks).toHaveLength(1);
+    expect(store.acquires).toHaveLength(1);
     expect(store.releases).toHaveLength(0);
   });
 
-  it('does not cost the instance its next place: one answer may be behind, and only one', async () => {
+  it('lets the next request be sent while one reply is missing, and only one', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     store.hold('acquire');
     for (const asks of [1, 2]) {
       await stranger.take(KEY);
       const ahead = outcome(locks.acquire('goods:300'));
       await clock.advance(0);
-      expect(store.asks).toHaveLength(asks);
+      expect(store.acquires).toHaveLength(asks);
       await stranger.leave(KEY);
       await clock.advance(0);
       await (ahead.value as Lock).release();
     }
     const third = outcome(locks.acquire('goods:300'));
     await clock.advance(100);
-    expect(store.asks).toHaveLength(2);
+    expect(store.acquires).toHaveLength(2);
     store.deliver('acquire');
     await clock.advance(0);
     (third.value as Lock).assertHeld();
-    expect(store.asks).toHaveLength(3);
+    expect(store.acquires).toHaveLength(3);
     await (third.value as Lock).release();
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('of unknown age is not believed: the reply decides, or the same owner asks again', async () => {
+  it('is not used if its age is unknown, and the reply decides', async () => {
     const { clock, locks, store, stranger, neighbour } = faultyLocks();
     await stranger.take(KEY);
     store.hold('acquire');
@@ -52,36 +53,36 @@ describe('grant before the ask’s reply', () => {
     await clock.advance(0);
     await stranger.leave(KEY);
     await clock.advance(0);
-    store.tell({ ...store.handoffs[0], grantedAt: undefined });
+    store.reportHandoff({ ...store.handoffs[0], grantedAt: undefined });
     await clock.advance(100);
     expect(waiting).toEqual({});
     expect(await neighbour().locks.tryAcquire('goods:300')).toBeNull();
     store.deliver('acquire');
     await clock.advance(0);
     (waiting.value as Lock).assertHeld();
-    expect(store.asks).toHaveLength(2);
-    expect(store.asks[1].owner).toBe(store.asks[0].owner);
+    expect(store.acquires).toHaveLength(2);
+    expect(store.acquires[1].owner).toBe(store.acquires[0].owner);
   });
 });
 
-describe('grant while queued', () => {
-  it('of unknown age is not believed: the same owner asks at once', async () => {
+describe('a handoff in the queue', () => {
+  it('is not used if its age is unknown, and the same owner requests at once', async () => {
     const { clock, stranger, store, waiting, owners } = await queued();
     store.hold('handoff');
     await stranger.leave(KEY);
     await clock.advance(0);
     store.hold('acquire');
-    store.tell({ ...store.handoffs[0], grantedAt: undefined });
+    store.reportHandoff({ ...store.handoffs[0], grantedAt: undefined });
     await clock.advance(10);
     expect(waiting).toEqual({});
-    expect(store.asks).toHaveLength(2);
+    expect(store.acquires).toHaveLength(2);
     store.deliver('acquire');
     await clock.advance(0);
     (waiting.value as Lock).assertHeld();
     expect(owners().size).toBe(1);
   });
 
-  it('that was delayed past its lease is not used: the same owner asks, and waits on if others have it', async () => {
+  it('is not used after its lease, and the same owner requests and waits on', async () => {
     const { clock, stranger, store, waiting, holder, owners } = await queued();
     store.hold('handoff');
     await stranger.leave(KEY);
@@ -93,20 +94,20 @@ describe('grant while queued', () => {
     await clock.advance(100);
     expect(waiting).toEqual({});
     expect(await holder()).toBe('stranger');
-    expect(store.asks).toHaveLength(2);
+    expect(store.acquires).toHaveLength(2);
     await stranger.leave(KEY);
     await clock.advance(0);
     (waiting.value as Lock).assertHeld();
     expect(owners().size).toBe(1);
   });
 
-  it('from the future, by a server’s clock that was set, is of unknown age, too', async () => {
+  it('has an unknown age if a server whose clock was set dates it in the future', async () => {
     const { clock, stranger, store, waiting, owners } = await queued();
     store.hold('handoff');
     await stranger.leave(KEY);
     await clock.advance(0);
     store.hold('acquire');
-    store.tell({ ...store.handoffs[0], grantedAt: clock.now() + 10_000 });
+    store.reportHandoff({ ...store.handoffs[0], grantedAt: clock.now() + 10_000 });
     await clock.advance(10);
     expect(waiting).toEqual({});
     store.deliver('acquire');
@@ -115,7 +116,7 @@ describe('grant while queued', () => {
     expect(owners().size).toBe(1);
   });
 
-  it('that came in time, but is heard of just past its local deadline, is asked for with a full lease', async () => {
+  it('is confirmed by a request if it is read just after its local deadline', async () => {
     const { clock, stranger, store, holder, lock, locks } = await queued();
     store.hold('handoff');
     await stranger.leave(KEY);
@@ -125,13 +126,13 @@ describe('grant while queued', () => {
     expect(await holder()).toBe(locks.engine.instanceId);
     store.deliver('handoff');
     await clock.advance(0);
-    expect(store.asks).toHaveLength(2);
+    expect(store.acquires).toHaveLength(2);
     expect(lock().expiresInMs).toBeGreaterThan(29_000);
   });
 });
 
-describe('grant for a gate that has left', () => {
-  it('is given back, even if the release of its leaving was lost', async () => {
+describe('a handoff to a local lock that has left the queue', () => {
+  it('is released, even if the release that left the queue was lost', async () => {
     const { clock, stranger, store, abort, holder, locks } = await queued({ ttlMs: 1_000 });
     store.hold('handoff');
     store.lose('release', new LockUnavailableError('down'));
@@ -148,7 +149,7 @@ describe('grant for a gate that has left', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('is given back where the gate has a newer ask by now, which is not disturbed', async () => {
+  it('is released, and does not disturb a newer attempt', async () => {
     const { clock, locks, store, stranger, neighbour } = faultyLocks();
     await stranger.take(KEY);
     store.hold('acquire');
@@ -161,11 +162,11 @@ describe('grant for a gate that has left', () => {
     await stranger.take(KEY);
     store.deliver('acquire');
     await clock.advance(500);
-    expect(new Set(store.asks.map(({ owner }) => owner)).size).toBe(2);
+    expect(new Set(store.acquires.map(({ owner }) => owner)).size).toBe(2);
     const released = store.releases.length;
     store.deliver('handoff');
     await clock.advance(0);
-    expect(store.releases.slice(released)).toMatchObject([{ owner: store.asks[0].owner }]);
+    expect(store.releases.slice(released)).toMatchObject([{ owner: store.acquires[0].owner }]);
     expect(waiting).toEqual({});
     expect(await neighbour().locks.tryAcquire('goods:300')).toBeNull();
     await stranger.leave(KEY);
@@ -174,37 +175,37 @@ describe('grant for a gate that has left', () => {
   });
 });
 
-describe('late duplicate grant', () => {
+describe('a late duplicate of a handoff', () => {
   it('is ignored during the hold', async () => {
     const { clock, stranger, store, lock } = await queued();
     await stranger.leave(KEY);
     await clock.advance(0);
-    store.tell(store.handoffs[0]);
+    store.reportHandoff(store.handoffs[0]);
     await clock.advance(1_000);
     lock().assertHeld();
     expect(store.releases).toHaveLength(0);
     expect(await lock().release()).toBe(true);
   });
 
-  it('harms nobody after the hold, whoever holds the lock then', async () => {
+  it('has no effect on the next holder', async () => {
     const { clock, stranger, store, lock, holder, locks } = await queued();
     await stranger.leave(KEY);
     await clock.advance(0);
     await lock().release();
     await stranger.take(KEY);
-    store.tell(store.handoffs[0]);
+    store.reportHandoff(store.handoffs[0]);
     await clock.advance(0);
     expect(await holder()).toBe('stranger');
     await stranger.leave(KEY);
     const own = await locks.acquire('goods:300');
-    store.tell(store.handoffs[0]);
+    store.reportHandoff(store.handoffs[0]);
     await clock.advance(0);
     own.assertHeld();
     expect(await holder()).toBe(locks.engine.instanceId);
     expect(await stranger.take(KEY)).toBe(false);
   });
 
-  it('lets nobody in who waits by now', async () => {
+  it('grants nothing to later waiters', async () => {
     const { clock, stranger, store, lock, holder, locks } = await queued();
     await stranger.leave(KEY);
     await clock.advance(0);
@@ -212,18 +213,18 @@ describe('late duplicate grant', () => {
     await stranger.take(KEY);
     const next = outcome(locks.acquire('goods:300'));
     await clock.advance(0);
-    store.tell(store.handoffs[0]);
+    store.reportHandoff(store.handoffs[0]);
     await clock.advance(100);
     expect(next).toEqual({});
     expect(await holder()).toBe('stranger');
   });
 });
 
-describe('an ask that runs behind its own release', () => {
-  it('gives back what it is granted, also if it was handed the lock in between', async () => {
+describe('an acquire request that runs after its own release', () => {
+  it('is released if it is granted, also after a handoff in between', async () => {
     const { clock, stranger, store, lock, holder } = await queued();
     store.delay('acquire');
-    store.relisten();
+    store.reportSubscribed();
     await stranger.leave(KEY);
     await clock.advance(0);
     await lock().release();
@@ -233,10 +234,10 @@ describe('an ask that runs behind its own release', () => {
     expect(await holder()).toBeUndefined();
   });
 
-  it('leaves the queue that it joined', async () => {
+  it('leaves the queue again if it joins it', async () => {
     const { clock, stranger, store, abort, holder } = await queued();
     store.delay('acquire');
-    store.relisten();
+    store.reportSubscribed();
     await clock.advance(0);
     abort.abort(new Error('gone home'));
     await clock.advance(0);

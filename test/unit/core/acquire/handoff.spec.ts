@@ -1,19 +1,20 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Lock, LockClosedError, LockTimeoutError } from 'nestjs-redis-lock';
-import { faultyLocks, LOCKED_KEY as KEY, outcome, queuedLocks as queued } from '../../../support/locks.js';
+import { outcome } from '../../../support/async.js';
+import { faultyLocks, KEY, queuedLocks as queued } from '../../../support/locks.js';
 
-describe('a lock that is handed over', () => {
-  it('is held as soon as that is heard, without another ask', async () => {
+describe('a handoff', () => {
+  it('grants the lock as soon as it is received, without another request', async () => {
     const { clock, stranger, store, lock } = await queued();
     await clock.advance(1_000);
     await stranger.leave(KEY);
     await clock.advance(0);
     lock().assertHeld();
-    expect(store.asks).toHaveLength(1);
-    expect(store.asks[0]).toMatchObject({ queue: true, handoffMs: 3_000 });
+    expect(store.acquires).toHaveLength(1);
+    expect(store.acquires[0]).toMatchObject({ queue: true, handoffMs: 3_000 });
   });
 
-  it.each([true, false])('has its full lease soon, with renew: %s', async (renew) => {
+  it.each([true, false])('is extended to the full lease soon, with renew: %s', async (renew) => {
     const { clock, stranger, store, memory, lock } = await queued({ renew });
     await stranger.leave(KEY);
     await clock.advance(100);
@@ -22,7 +23,7 @@ describe('a lock that is handed over', () => {
     expect((await memory.inspect(KEY))?.remainingMs).toBeGreaterThan(29_000);
   });
 
-  it('is believed in for no longer than its own lease until then', async () => {
+  it('expires with its own lease until then', async () => {
     const { clock, stranger, store, lock, waiting } = await queued();
     store.hold('extend');
     await stranger.leave(KEY);
@@ -33,14 +34,14 @@ describe('a lock that is handed over', () => {
     expect(waiting.error).toBeUndefined();
   });
 
-  it('is believed in for no longer than its caller wanted', async () => {
+  it("expires with the caller's ttlMs if that is shorter", async () => {
     const { clock, stranger, lock } = await queued({ ttlMs: 500, renew: false });
     await stranger.leave(KEY);
     await clock.advance(0);
     expect(lock().expiresInMs).toBeLessThanOrEqual(500);
   });
 
-  it('goes from instance to instance in the order in which they came, with rising tokens', async () => {
+  it('serves instances in arrival order, with rising tokens', async () => {
     const { clock, stranger, locks, neighbour, waiting } = await queued();
     const others = [neighbour(), neighbour(), neighbour()];
     const order: number[] = [];
@@ -58,12 +59,12 @@ describe('a lock that is handed over', () => {
     expect(order).toHaveLength(3);
     expect(order[0]).toBeGreaterThan(first.fencingToken);
     expect(await locks.using('goods:300', (lock) => lock.fencingToken)).toBeGreaterThan(order[2]);
-    expect(others.map(({ store }) => store.asks.length)).toEqual([1, 1, 1]);
+    expect(others.map(({ store }) => store.acquires.length)).toEqual([1, 1, 1]);
   });
 });
 
-describe('the safety net', () => {
-  it('finds a grant whose message was lost, with the same owner, within the hand-off lease', async () => {
+describe('a waiter', () => {
+  it('finds a handoff whose message was lost within the handoff lease', async () => {
     const { clock, stranger, store, lock, owners } = await queued();
     store.hold('handoff');
     await stranger.leave(KEY);
@@ -73,7 +74,7 @@ describe('the safety net', () => {
     expect(lock().expiresInMs).toBeGreaterThan(28_000);
   });
 
-  it('asks when the holder’s lease is over: a dead holder keeps nobody waiting', async () => {
+  it('requests again when the lease of a dead holder has expired', async () => {
     const { clock, lock, owners } = await queued({}, 1_000);
     await clock.advance(1_000);
     expect(lock()).toBeUndefined();
@@ -82,12 +83,12 @@ describe('the safety net', () => {
     expect(owners().size).toBe(1);
   });
 
-  it('keeps the place in the queue, and is no hot loop', async () => {
+  it('keeps its place in the queue, without a hot loop', async () => {
     const { clock, store, owners, stranger, neighbour, lock } = await queued();
     const behind = outcome(neighbour().locks.acquire('goods:300', { waitMs: 600_000 }));
     await clock.advance(60_000);
-    expect(store.asks.length).toBeLessThan(60);
-    expect(store.asks.length).toBeGreaterThan(15);
+    expect(store.acquires.length).toBeLessThan(60);
+    expect(store.acquires.length).toBeGreaterThan(15);
     expect(owners().size).toBe(1);
     await stranger.leave(KEY);
     await clock.advance(0);
@@ -95,11 +96,11 @@ describe('the safety net', () => {
     expect(behind).toEqual({});
   });
 
-  it('asks at once when hand-offs are heard again', async () => {
+  it('requests at once when it is subscribed again', async () => {
     const { clock, stranger, store, lock, owners } = await queued();
     store.hold('handoff');
     await stranger.leave(KEY);
-    store.relisten();
+    store.reportSubscribed();
     await clock.advance(0);
     lock().assertHeld();
     expect(owners().size).toBe(1);
@@ -107,7 +108,7 @@ describe('the safety net', () => {
 });
 
 describe('leaving the queue', () => {
-  it.each(['a timeout', 'an abort', 'a shutdown'])('by %s leaves nobody in it', async (how) => {
+  it.each(['a timeout', 'an abort', 'a shutdown'])('by %s leaves no entry', async (how) => {
     const { clock, stranger, waiting, abort, locks, holder } = await queued(how === 'a timeout' ? { waitMs: 500 } : {});
     if (how === 'an abort') abort.abort(new Error('gone home'));
     if (how === 'a shutdown') await locks.engine.close(0);
@@ -120,7 +121,7 @@ describe('leaving the queue', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('hands what was given meanwhile to the next', async () => {
+  it('hands a lock that was granted meanwhile to the next waiter', async () => {
     const { clock, stranger, store, abort, neighbour } = await queued();
     store.hold('handoff');
     const next = outcome(neighbour().locks.acquire('goods:300'));
@@ -135,32 +136,32 @@ describe('leaving the queue', () => {
   });
 });
 
-describe('who does not wait', () => {
-  it('never queues', async () => {
+describe('a caller with waitMs: 0', () => {
+  it('never joins the queue', async () => {
     const { locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     expect(await locks.tryAcquire('goods:300')).toBeNull();
-    expect(store.asks).toMatchObject([{ queue: false }]);
+    expect(store.acquires).toMatchObject([{ queue: false }]);
     await stranger.leave(KEY);
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('is refused at once beside those who wait, and costs no ask', async () => {
+  it('is refused at once beside local waiters, without a request', async () => {
     const { locks, store, stranger, clock, lock } = await queued();
     expect(await locks.tryAcquire('goods:300')).toBeNull();
-    expect(store.asks).toHaveLength(1);
+    expect(store.acquires).toHaveLength(1);
     await stranger.leave(KEY);
     await clock.advance(0);
     lock().assertHeld();
   });
 
-  it('leaves the queue to one who came behind it and does wait', async () => {
+  it('does not keep a later caller that waits out of the queue', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     const [trying, waiting] = [outcome(locks.tryAcquire('goods:300')), outcome(locks.acquire('goods:300'))];
     await clock.advance(0);
     expect(trying.value).toBeNull();
-    expect(store.asks.map(({ queue }) => queue)).toEqual([false, true]);
+    expect(store.acquires.map(({ queue }) => queue)).toEqual([false, true]);
     await stranger.leave(KEY);
     await clock.advance(0);
     (waiting.value as Lock).assertHeld();
@@ -168,7 +169,7 @@ describe('who does not wait', () => {
 });
 
 describe('minHoldMs and maxHoldMs', () => {
-  it('keep a lock from those who queue until minHoldMs is over, and then hand it over', async () => {
+  it('delay the handoff until minHoldMs is over', async () => {
     const { clock, locks, neighbour } = faultyLocks();
     await locks.using('goods:300', { minHoldMs: 400 }, () => undefined);
     const next = neighbour();
@@ -179,7 +180,7 @@ describe('minHoldMs and maxHoldMs', () => {
     (waiting.value as Lock).assertHeld();
   });
 
-  it('hand a lock over at the end of a minHoldMs that others did not know of when they asked', async () => {
+  it('hand off after a minHoldMs that began after the waiters joined', async () => {
     const { clock, locks, neighbour } = faultyLocks();
     const lock = await locks.acquire('goods:300', { minHoldMs: 400 });
     const waiting = outcome(neighbour().locks.acquire('goods:300'));
@@ -191,7 +192,7 @@ describe('minHoldMs and maxHoldMs', () => {
     (waiting.value as Lock).assertHeld();
   });
 
-  it('count maxHoldMs from the hand-over', async () => {
+  it('count maxHoldMs from the handoff', async () => {
     const { clock, stranger, lock } = await queued({ maxHoldMs: 5_000, ttlMs: 1_000 });
     await clock.advance(20_000);
     await stranger.leave(KEY);

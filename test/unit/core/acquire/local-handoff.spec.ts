@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Lock, LockClosedError, LockLostError, type LockOptions, type LockService } from 'nestjs-redis-lock';
-import { faultyLocks, LOCKED_KEY as KEY, outcome } from '../../../support/locks.js';
+import { outcome } from '../../../support/async.js';
+import { faultyLocks, KEY } from '../../../support/locks.js';
 
 /** Callers of one instance who stand in line in the order of their names, and who got the lock so far. */
 class Line {
@@ -24,8 +25,8 @@ class Line {
 
 const names = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 
-describe('a lock that is passed on locally', () => {
-  it('costs the store one ask and one release, for all of those who wait', async () => {
+describe('a local handoff', () => {
+  it('costs one acquire request and one release for all waiters', async () => {
     const { clock, locks, store } = faultyLocks();
     const first = await locks.acquire('goods:300');
     const second = new Line();
@@ -34,11 +35,11 @@ describe('a lock that is passed on locally', () => {
     await clock.advance(0);
     expect(second.entered).toEqual(names('a', 10));
     // The first was alone when it asked, so that nothing was set aside for the others.
-    expect(store.asks.map(({ tokens }) => tokens)).toEqual([1, 10]);
+    expect(store.acquires.map(({ tokens }) => tokens)).toEqual([1, 10]);
     expect(store.releases).toHaveLength(2);
   });
 
-  it('has a token of its own for each, from a block that is nobody else’s', async () => {
+  it('gives each holder its own token from a reserved block', async () => {
     const { clock, locks, neighbour, stranger } = faultyLocks();
     await stranger.take(KEY);
     const line = new Line();
@@ -54,7 +55,7 @@ describe('a lock that is passed on locally', () => {
     expect(await next.locks.using('goods:300', (lock) => lock.fencingToken)).toBeGreaterThan(line.tokens[9]);
   });
 
-  it('goes to another instance that waits after maxLocalPasses, which is 16', async () => {
+  it('yields to another instance after maxLocalPasses, 16 by default', async () => {
     const { clock, locks, neighbour, stranger } = faultyLocks();
     await stranger.take(KEY);
     const line = new Line();
@@ -68,7 +69,7 @@ describe('a lock that is passed on locally', () => {
     expect(line.tokens).toEqual(line.tokens.toSorted((a, b) => a - b));
   });
 
-  it('is not passed on further than tokens were set aside: to those who came behind the ask', async () => {
+  it('ends with the reserved tokens', async () => {
     const { clock, locks, store } = faultyLocks();
     const line = new Line(() => Promise.resolve());
     store.delay('acquire');
@@ -76,20 +77,20 @@ describe('a lock that is passed on locally', () => {
     store.arrive('acquire');
     await clock.advance(0);
     expect(line.entered).toEqual(names('a', 3));
-    expect(store.asks.map(({ tokens }) => tokens)).toEqual([1, 2]);
+    expect(store.acquires.map(({ tokens }) => tokens)).toEqual([1, 2]);
   });
 
-  it('is not passed on with maxLocalPasses: 0', async () => {
+  it('is off with maxLocalPasses: 0', async () => {
     const { clock, locks, store } = faultyLocks({ maxLocalPasses: 0 });
     const line = new Line();
     line.join(locks, names('a', 5));
     await clock.advance(0);
     expect(line.entered).toEqual(names('a', 5));
-    expect(store.asks.map(({ tokens }) => tokens)).toEqual([1, 1, 1, 1, 1]);
+    expect(store.acquires.map(({ tokens }) => tokens)).toEqual([1, 1, 1, 1, 1]);
     expect(store.releases).toHaveLength(5);
   });
 
-  it('is told from the store’s grant: who leaves while waiting is left out', async () => {
+  it('skips a waiter that has left', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     const line = new Line();
@@ -107,7 +108,7 @@ describe('a lock that is passed on locally', () => {
   });
 });
 
-describe('the time a lock may be passed on for', () => {
+describe('local handoffs', () => {
   /** Holds of so many milliseconds, in one instance, and a neighbour that waits. */
   async function holdsOf(holdMs: number, options: LockOptions & { maxLocalHoldMs?: number } = {}) {
     const { maxLocalHoldMs, ...terms } = options;
@@ -123,28 +124,28 @@ describe('the time a lock may be passed on for', () => {
     return line.entered;
   }
 
-  it('is maxLocalHoldMs from the store’s grant, which is 50', async () => {
+  it("end 50 ms after the store's grant by default", async () => {
     expect((await holdsOf(20)).indexOf('b')).toBe(3);
     expect((await holdsOf(50)).indexOf('b')).toBe(1);
   });
 
-  it('is what maxLocalHoldMs says', async () => {
+  it("end maxLocalHoldMs after the store's grant", async () => {
     expect((await holdsOf(20, { maxLocalHoldMs: 100 })).indexOf('b')).toBe(5);
     expect((await holdsOf(1, { maxLocalHoldMs: 0 })).indexOf('b')).toBe(1);
   });
 
-  it('is the half of a lease that is not renewed', async () => {
+  it('end after half of a lease that is not renewed', async () => {
     const options = { maxLocalHoldMs: 1_000, ttlMs: 100, renew: false };
     expect((await holdsOf(20, options)).indexOf('b')).toBe(3);
   });
 
-  it('is not over in the second half of a lease that is renewed', async () => {
+  it('go on in the second half of a lease that is renewed', async () => {
     expect((await holdsOf(20, { maxLocalHoldMs: 110, ttlMs: 100 })).indexOf('b')).toBe(6);
   });
 });
 
-describe('the next one’s own terms', () => {
-  it('begin with its own turn: maxHoldMs', async () => {
+describe('the next local holder', () => {
+  it('has its own maxHoldMs, from its own start', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY);
     const options = { maxHoldMs: 1_000, ttlMs: 300 };
@@ -160,7 +161,7 @@ describe('the next one’s own terms', () => {
     expect(() => (second.value as Lock).assertHeld()).toThrow(/maxHoldMs/);
   });
 
-  it('begin with its own turn: minHoldMs, until which nobody else is let in', async () => {
+  it('has its own minHoldMs, which delays the next holder', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     const line = new Line();
@@ -176,10 +177,10 @@ describe('the next one’s own terms', () => {
     expect(await stranger.take(KEY)).toBe(false);
     await clock.advance(20);
     expect(line.entered).toEqual(['a0', 'a1', 'a2']);
-    expect(new Set(store.asks.map(({ owner }) => owner)).size).toBe(2);
+    expect(new Set(store.acquires.map(({ owner }) => owner)).size).toBe(2);
   });
 
-  it('pass it on at once where minHoldMs is over', async () => {
+  it('passes the lock at once if its minHoldMs is over', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     const holding = outcome(locks.acquire('goods:300', { minHoldMs: 20 }));
@@ -191,10 +192,10 @@ describe('the next one’s own terms', () => {
     await (holding.value as Lock).release();
     await clock.advance(0);
     expect(line.entered).toEqual(['a1']);
-    expect(store.asks).toHaveLength(1);
+    expect(store.acquires).toHaveLength(1);
   });
 
-  it('are its lease, too: a shorter one is believed in for less, a longer one is asked for soon', async () => {
+  it('has its own lease: a shorter one ends earlier, a longer one is requested soon', async () => {
     const { clock, locks, stranger } = faultyLocks({ maxLocalHoldMs: 600_000 });
     await stranger.take(KEY);
     const waiting = [30_000, 400, 60_000].map((ttlMs) => outcome(locks.acquire('goods:300', { ttlMs })));
@@ -210,8 +211,8 @@ describe('the next one’s own terms', () => {
   });
 });
 
-describe('what is not passed on', () => {
-  it('is a lost hold: the next one asks', async () => {
+describe('a local handoff does not happen', () => {
+  it('after a lost hold, and the next waiter requests', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     const losing = outcome(locks.acquire('goods:300'));
@@ -223,13 +224,13 @@ describe('what is not passed on', () => {
     await expect((losing.value as Lock).extend()).rejects.toBeInstanceOf(LockLostError);
     await clock.advance(0);
     expect(next).toEqual({});
-    expect(store.asks).toHaveLength(2);
+    expect(store.acquires).toHaveLength(2);
     await stranger.leave(KEY);
     await clock.advance(0);
     (next.value as Lock).assertHeld();
   });
 
-  it('is a hold whose deadline has passed, before any timer has fired', async () => {
+  it('after the deadline, even before a timer has fired', async () => {
     const { clock, locks, store, stranger } = faultyLocks({ maxLocalHoldMs: 600_000 });
     await stranger.take(KEY);
     const holding = outcome(locks.acquire('goods:300', { ttlMs: 1_000 }));
@@ -242,10 +243,10 @@ describe('what is not passed on', () => {
     await (holding.value as Lock).release();
     await clock.advance(10);
     expect(next).toEqual({});
-    expect(store.asks).toHaveLength(2);
+    expect(store.acquires).toHaveLength(2);
   });
 
-  it('is a hold that its last nested holder has not left yet', async () => {
+  it('before the last nested hold has ended', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY);
     let inner: Lock | undefined;
@@ -264,7 +265,7 @@ describe('what is not passed on', () => {
     expect(line.entered).toEqual(['a1']);
   });
 
-  it('is anything, to those whom a shutdown refuses', async () => {
+  it('to waiters that a shutdown refuses', async () => {
     const { clock, locks, stranger, memory } = faultyLocks();
     await stranger.take(KEY);
     const holding = outcome(locks.acquire('goods:300'));

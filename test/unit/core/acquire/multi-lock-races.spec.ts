@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockClosedError, lockChannels, LockUnavailableError } from 'nestjs-redis-lock';
-import { faultyLocks, outcome } from '../../../support/locks.js';
+import { outcome } from '../../../support/async.js';
+import { faultyLocks } from '../../../support/locks.js';
 
 const BOTH = ['goods:1', 'goods:2'];
 
@@ -19,8 +20,8 @@ async function answered(turns: number, signal?: AbortSignal) {
   return { ...all, waiting };
 }
 
-describe('between two steps of who asks for several', () => {
-  it.each(TURNS)('shutting down refuses it, %i turns after an answer', async (turns) => {
+describe('between two requests of a multi-lock', () => {
+  it.each(TURNS)('a shutdown refuses it %i microtasks after a reply', async (turns) => {
     const { locks, waiting, clock, memory } = await answered(turns);
     const closed = outcome(locks.engine.close(0));
     await clock.advance(0);
@@ -30,7 +31,7 @@ describe('between two steps of who asks for several', () => {
     expect(await memory.inspect('{lock_goods}:1')).toBeNull();
   });
 
-  it.each(TURNS)('its signal ends it, %i turns after an answer', async (turns) => {
+  it.each(TURNS)('its signal ends it %i microtasks after a reply', async (turns) => {
     const stop = new AbortController();
     const { waiting, clock, memory } = await answered(turns, stop.signal);
     stop.abort(new Error('enough'));
@@ -39,7 +40,7 @@ describe('between two steps of who asks for several', () => {
     expect(await memory.inspect('{lock_goods}:1')).toBeNull();
   });
 
-  it('its signal ends it, as soon as some of them were granted', async () => {
+  it('its signal ends it once some of its locks are granted', async () => {
     const stop = new AbortController();
     const { locks, store, clock, memory } = faultyLocks();
     store.hold('acquire');
@@ -55,13 +56,13 @@ describe('between two steps of who asks for several', () => {
   });
 });
 
-describe('a store that does not answer', () => {
-  it('is told of after one request, not one more for each lock', async () => {
+describe('a store that sends no reply', () => {
+  it('is reported after one request, not one for each lock', async () => {
     const { locks, store, clock } = faultyLocks();
     store.hold('acquire');
     const tried = outcome(locks.tryAcquire(BOTH));
     await clock.advance(1_000);
     expect(tried.error).toBeInstanceOf(LockUnavailableError);
-    expect(store.asks).toHaveLength(1);
+    expect(store.acquires).toHaveLength(1);
   });
 });

@@ -15,7 +15,8 @@ import {
 import { inLockOrder } from '../../../../lib/core/acquire/lock-order.js';
 import { createKeyFactory } from '../../../../lib/core/keys/resource-key.js';
 import { PendingRequests } from '../../../../lib/redis/pending-requests.js';
-import { faultyLocks, outcome } from '../../../support/locks.js';
+import { outcome } from '../../../support/async.js';
+import { faultyLocks } from '../../../support/locks.js';
 
 const family = ['goods:1', 'goods:2', 'goods:3'];
 const keyOf = createKeyFactory({ prefix: 'lock_', hashTag: 'family' });
@@ -32,20 +33,20 @@ async function freeOf(locks: LockService, resources: readonly string[]): Promise
   return free;
 }
 
-describe('the order of locking', () => {
+describe('the lock order', () => {
   const ordered = (most: number, ...resources: string[]) =>
     inLockOrder(
       resources.map((resource) => ({ resource, key: keyOf(resource) })),
       most,
     ).map((group) => group.map(({ resource }) => resource));
 
-  it('does not depend on the order in which resources are named, and has each of them once', () => {
+  it('does not depend on the given order, and has no duplicates', () => {
     const groups = [['account:1', 'account:2'], ['goods:1']];
     expect(ordered(9, 'goods:1', 'account:2', 'account:1', 'account:2')).toEqual(groups);
     expect(ordered(9, 'account:1', 'goods:1', 'account:2')).toEqual(groups);
   });
 
-  it('has together what one ask can take', () => {
+  it('groups the keys that one request can acquire', () => {
     expect(ordered(2, 'a:3', 'a:1', 'b:1', 'a:2')).toEqual([['a:1', 'a:2'], ['a:3'], ['b:1']]);
     expect(ordered(1, 'a:2', 'a:1')).toEqual([['a:1'], ['a:2']]);
     // One tag, written in different ways, is one slot.
@@ -54,11 +55,11 @@ describe('the order of locking', () => {
 });
 
 describe('several resources', () => {
-  it('of one family are asked for in one request, and each is a lock', async () => {
+  it('of one family are acquired by one request, and each has a lock', async () => {
     const { locks, store, neighbour } = faultyLocks();
     const all = await locks.acquire(family);
     expect(all).toBeInstanceOf(MultiLock);
-    expect(store.asks.map(({ keys }) => keys)).toEqual([family.map(keyOf)]);
+    expect(store.acquires.map(({ keys }) => keys)).toEqual([family.map(keyOf)]);
     expect(all.resources).toEqual(family);
     expect(all.locks.map(({ resource }) => resource)).toEqual(family);
     expect(all.of('goods:2').key).toBe(keyOf('goods:2'));
@@ -80,12 +81,12 @@ describe('several resources', () => {
     expect(await both.release()).toBe(true);
   });
 
-  it('are not touched where one of them is not to be had, and nobody waits', async () => {
+  it('are not acquired if one is held and waitMs is 0', async () => {
     const { locks, store, neighbour } = faultyLocks();
     const others = neighbour().locks;
     const held = await others.acquire('goods:2');
     expect(await locks.tryAcquire(family)).toBeNull();
-    expect(store.asks).toHaveLength(1);
+    expect(store.acquires).toHaveLength(1);
     expect(store.releases).toHaveLength(0);
     await expect(locks.acquire(family, { waitMs: 0 })).rejects.toMatchObject({
       constructor: LockTimeoutError,
@@ -96,7 +97,7 @@ describe('several resources', () => {
     await held.release();
   });
 
-  it('are waited for one after the other, and are handed over', async () => {
+  it('are waited for one after the other, and handed off', async () => {
     const { locks, clock, neighbour } = faultyLocks();
     const others = neighbour().locks;
     const held = [await others.acquire('goods:1'), await others.acquire('goods:3')];
@@ -112,7 +113,7 @@ describe('several resources', () => {
     expect(await freeOf(others, family)).toEqual(family);
   });
 
-  it('have one time to wait, and what was taken is released when it is over', async () => {
+  it('share one waitMs, after which acquired locks are released', async () => {
     const { locks, clock, neighbour } = faultyLocks();
     const others = neighbour().locks;
     const first = await others.acquire('goods:1');
@@ -129,7 +130,7 @@ describe('several resources', () => {
     expect(await freeOf(others, family)).toEqual(['goods:1', 'goods:2']);
   });
 
-  it('of which one is lost while another is waited for are not given out', async () => {
+  it('are not granted if one is lost while another is waited for', async () => {
     const { locks, clock, store, neighbour } = faultyLocks();
     const others = neighbour().locks;
     const held = await others.acquire('goods:2', { ttlMs: 60_000 });
@@ -143,18 +144,18 @@ describe('several resources', () => {
     expect(await freeOf(others, ['goods:1', 'goods:2'])).toEqual(['goods:1', 'goods:2']);
   });
 
-  it('wait locally behind who has one of them, without asking for all', async () => {
+  it('wait locally behind a holder of one of them, without a request', async () => {
     const { locks, store, clock } = faultyLocks();
     const held = await locks.acquire('goods:2');
     const waiting = outcome(locks.acquire(family));
     await clock.advance(0);
-    expect(store.asks.filter(({ keys }) => keys.length > 1)).toEqual([]);
+    expect(store.acquires.filter(({ keys }) => keys.length > 1)).toEqual([]);
     await held.release();
     await clock.advance(0);
     expect(await waiting.value?.release()).toBe(true);
   });
 
-  it('keep others of the same instance out, who are let in by the end of them', async () => {
+  it('exclude local callers, which are granted after the release', async () => {
     const { locks, clock } = faultyLocks();
     const all = await locks.acquire(family);
     const waiting = family.map((resource) => outcome(locks.acquire(resource)));
@@ -168,7 +169,7 @@ describe('several resources', () => {
     expect(await crossing.value?.release()).toBe(true);
   });
 
-  it('that nobody can name are refused', async () => {
+  it('are refused if one of them is invalid', async () => {
     const { locks } = faultyLocks();
     await expect(locks.acquire([])).rejects.toBeInstanceOf(LockKeyError);
     await expect(locks.acquire(['goods:1', ''])).rejects.toBeInstanceOf(LockKeyError);
@@ -180,8 +181,8 @@ describe('several resources', () => {
   });
 });
 
-describe('work under several locks', () => {
-  it('holds all of them, and takes any of them again', async () => {
+describe('work under a multi-lock', () => {
+  it('holds all locks, and can acquire each of them again', async () => {
     const { locks, store } = faultyLocks();
     await locks.using(family, async (all) => {
       expect(locks.current('goods:2')).toBe(all.of('goods:2'));
@@ -189,9 +190,9 @@ describe('work under several locks', () => {
       await locks.using('goods:3', (lock) => expect(lock.fencingToken).toBe(all.of('goods:3').fencingToken));
       await locks.using(['goods:3', 'goods:1'], () => undefined);
       all.assertHeld();
-      expect(store.asks).toHaveLength(1);
+      expect(store.acquires).toHaveLength(1);
       await locks.using(['goods:4', 'goods:2', 'goods:5'], () => undefined);
-      expect(store.asks.at(-1)?.keys).toEqual([keyOf('goods:4'), keyOf('goods:5')]);
+      expect(store.acquires.at(-1)?.keys).toEqual([keyOf('goods:4'), keyOf('goods:5')]);
       all.assertHeld();
       await expect(locks.using(['goods:1', 'goods:9'], { reentrant: false }, () => undefined)).rejects.toBeInstanceOf(
         LockReentryError,
@@ -200,7 +201,7 @@ describe('work under several locks', () => {
     expect(await freeOf(locks, [...family, 'goods:4', 'goods:5', 'goods:9'])).toHaveLength(6);
   });
 
-  it('is told as soon as one of them is lost; the others end with it', async () => {
+  it('is aborted as soon as one lock is lost, and the others end with it', async () => {
     const { locks, memory, clock, neighbour } = faultyLocks();
     let seen: readonly AbortSignal[] = [];
     const work = locks.using(family, { ttlMs: 3_000 }, async (all) => {
@@ -219,7 +220,7 @@ describe('work under several locks', () => {
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
   });
 
-  it('does not wait for another one any more when one is lost', async () => {
+  it('stops waiting for another lock if one is lost', async () => {
     const { locks, clock, neighbour } = faultyLocks();
     const others = neighbour().locks;
     await others.acquire('order:1');
@@ -230,7 +231,7 @@ describe('work under several locks', () => {
     expect(waiting.error).toMatchObject({ constructor: LockLostError, resource: 'goods:1' });
   });
 
-  it('extends all of them', async () => {
+  it('extends all locks', async () => {
     const { locks, clock } = faultyLocks();
     const all = await locks.acquire(family, { ttlMs: 1_000, renew: false });
     await all.extend(10_000);
@@ -242,7 +243,7 @@ describe('work under several locks', () => {
     expect(await all.release()).toBe(false);
   });
 
-  it('keeps each closed for its minimum hold', async () => {
+  it('keeps each lock closed for minHoldMs', async () => {
     const { locks, clock, neighbour } = faultyLocks();
     await locks.using(family, { minHoldMs: 1_000 }, () => undefined);
     expect(await freeOf(neighbour().locks, family)).toEqual([]);
@@ -251,8 +252,8 @@ describe('work under several locks', () => {
   });
 });
 
-describe('an ask for several', () => {
-  it('whose answer is late is given back, and the locks are had one by one', async () => {
+describe('an acquire request for several keys', () => {
+  it('is released if its reply is late, and the locks are acquired one by one', async () => {
     const { locks, store, clock, neighbour } = faultyLocks();
     store.hold('acquire');
     const waiting = outcome(locks.acquire(family));
@@ -264,7 +265,7 @@ describe('an ask for several', () => {
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
   });
 
-  it('that arrives behind its releases is given back again', async () => {
+  it('is released again if it arrives after its releases', async () => {
     const { locks, store, clock, neighbour } = faultyLocks();
     store.delay('acquire');
     const waiting = outcome(locks.acquire(family));
@@ -277,7 +278,7 @@ describe('an ask for several', () => {
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
   });
 
-  it('without any answer is an unavailable store', async () => {
+  it('throws LockUnavailableError without a reply', async () => {
     const { locks, store, clock } = faultyLocks();
     store.fail('acquire', new Error('gone'));
     const waiting = outcome(locks.acquire(family, { waitMs: 3_000 }));
@@ -288,7 +289,7 @@ describe('an ask for several', () => {
     expect(await freeOf(locks, family)).toEqual(family);
   });
 
-  it('is given up with its caller', async () => {
+  it('is cancelled with its caller', async () => {
     const { locks, store, clock, neighbour } = faultyLocks();
     store.hold('acquire');
     const leaving = new AbortController();
@@ -304,7 +305,7 @@ describe('an ask for several', () => {
     await expect(locks.acquire(family, { signal: AbortSignal.abort('before') })).rejects.toBe('before');
   });
 
-  it('is given up when the connection ends', async () => {
+  it('is cancelled if the connection ends', async () => {
     const { locks, store, clock } = faultyLocks();
     store.hold('acquire');
     const cut = outcome(locks.acquire(family));
@@ -318,7 +319,7 @@ describe('an ask for several', () => {
     expect(await cut.value?.release()).toBe(true);
   });
 
-  it('is given up by an application that shuts down; inside a hold, when that has had its time', async () => {
+  it('is cancelled by a shutdown, inside a hold after the grace period', async () => {
     const { locks, store, clock, neighbour } = faultyLocks();
     const inside: { error?: unknown }[] = [];
     const work = outcome(
@@ -347,7 +348,7 @@ describe('an ask for several', () => {
     await expect(locks.acquire(family)).rejects.toBeInstanceOf(LockClosedError);
   });
 
-  it('that could not be delivered has nothing to give back', async () => {
+  it('is not released if it was not delivered', async () => {
     const { locks, store } = faultyLocks();
     store.acquire = () => Promise.resolve({ status: 'expired' });
     await expect(locks.tryAcquire(family)).rejects.toBeInstanceOf(LockUnavailableError);
@@ -360,7 +361,7 @@ describe('an ask for several', () => {
     expect([unsent.take('bob'), unsent.cancel('bob')]).toEqual([true, false]);
   });
 
-  it('leaves nothing behind', async () => {
+  it('leaves no local state', async () => {
     const { locks } = faultyLocks();
     const gates = Reflect.get(locks.engine, 'localLocks') as object;
     const left = () => ['alone', 'adopted', 'asks'].map((name) => (Reflect.get(gates, name) as { size: number }).size);
@@ -370,7 +371,7 @@ describe('an ask for several', () => {
     expect(left()).toEqual([0, 0, 0]);
   });
 
-  it('that was granted but is over by then is not believed in', async () => {
+  it('is not used if its lease is over when the reply arrives', async () => {
     const { locks, store, clock, neighbour } = faultyLocks({ requestTimeoutMs: 10_000 });
     store.hold('acquire');
     const waiting = outcome(locks.acquire(family, { ttlMs: 1_000 }));
@@ -382,8 +383,8 @@ describe('an ask for several', () => {
   });
 });
 
-describe('the end of several', () => {
-  it('may be left unwatched, and tells first of what is not certain', async () => {
+describe('the release of a multi-lock', () => {
+  it('may be left unawaited, and rejects with the first failure', async () => {
     const { locks, store, clock } = faultyLocks();
     const all = await locks.acquire(family);
     store.fail('release', new LockUnavailableError('gone', { resource: 'goods:1' }));
@@ -397,7 +398,7 @@ describe('the end of several', () => {
 });
 
 describe('events', () => {
-  it('are told of each resource', async () => {
+  it('are published for each resource', async () => {
     const { locks, neighbour } = faultyLocks();
     const seen: string[] = [];
     const listening = ['requested', 'granted', 'refused', 'released'].map((name) => {

@@ -2,12 +2,13 @@ import { describe, expect, it } from '@jest/globals';
 import { LockConfigError, LockLostError, LockReentryError, LockTimeoutError } from 'nestjs-redis-lock';
 import type { LockStore } from 'nestjs-redis-lock/store';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
-import { faultyLocks, LOCKED_KEY, outcome } from '../../../support/locks.js';
+import { outcome } from '../../../support/async.js';
+import { faultyLocks, KEY } from '../../../support/locks.js';
 
 const shared = { mode: 'shared' } as const;
 
-describe('readers', () => {
-  it('hold a lock beside one another, of one instance and of others, each with a token of its own', async () => {
+describe('shared locks', () => {
+  it('are held at once, in one instance and in several, each with its own token', async () => {
     const { locks, neighbour } = faultyLocks();
     const [one, two, three] = await Promise.all([
       locks.acquire('goods:300', shared),
@@ -20,7 +21,7 @@ describe('readers', () => {
     expect(await (await locks.acquire('goods:300', { waitMs: 0 })).release()).toBe(true);
   });
 
-  it('who come behind a waiting writer wait for it, and then all go on together', async () => {
+  it('are granted together after a writer that waited before them', async () => {
     const { locks, neighbour, clock } = faultyLocks();
     const reader = await locks.acquire('goods:300', shared);
     const writer = outcome(neighbour().locks.acquire('goods:300'));
@@ -36,7 +37,7 @@ describe('readers', () => {
     for (const { value } of later) expect(await value?.release()).toBe(true);
   });
 
-  it('are lost each by itself', async () => {
+  it('are lost one by one', async () => {
     const { locks, store, clock } = faultyLocks();
     const one = await locks.acquire('goods:300', { ...shared, ttlMs: 1_000 });
     const two = await locks.acquire('goods:300', { ...shared, ttlMs: 60_000 });
@@ -48,7 +49,7 @@ describe('readers', () => {
     expect(await two.release()).toBe(true);
   });
 
-  it('of whom the last leaves tell how long the others have waited', async () => {
+  it('give a writer that times out the longest remaining lease, and stay shared', async () => {
     const { locks, clock } = faultyLocks();
     await locks.acquire('goods:300', { ...shared, ttlMs: 10_000, renew: false });
     const writer = outcome(locks.acquire('goods:300', { waitMs: 2_000 }));
@@ -59,35 +60,35 @@ describe('readers', () => {
     expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
   });
 
-  it('who give up waiting leave nothing behind', async () => {
+  it('leave no local state if their callers give up', async () => {
     const { locks, memory, clock } = faultyLocks();
     const writer = await locks.acquire('goods:300');
     const reader = outcome(locks.acquire('goods:300', { ...shared, waitMs: 100 }));
     await clock.advance(100);
     expect(reader.error).toBeInstanceOf(LockTimeoutError);
     await writer.release();
-    expect(await memory.inspect(LOCKED_KEY)).toBeNull();
+    expect(await memory.inspect(KEY)).toBeNull();
   });
 
-  it('are handed the lock as whom they have asked last, and nothing is kept of them', async () => {
+  it('are handed off to their latest owner, and leave no local state', async () => {
     const { locks, store, stranger, clock } = faultyLocks();
-    await stranger.take(LOCKED_KEY);
+    await stranger.take(KEY);
     store.fail('acquire', new Error('out of order'));
     const readers = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', shared)));
     await clock.advance(0);
     store.fail('acquire');
     await clock.advance(500);
-    const asks = store.asks.length;
-    await stranger.leave(LOCKED_KEY);
+    const asks = store.acquires.length;
+    await stranger.leave(KEY);
     await clock.advance(0);
     for (const { value } of readers) expect(await value?.release()).toBe(true);
-    expect(store.asks).toHaveLength(asks);
+    expect(store.acquires).toHaveLength(asks);
     const gates: unknown = Reflect.get(locks.engine, 'localLocks');
     for (const kept of ['shared', 'owners', 'byOwner']) expect(gates).toHaveProperty(`${kept}.size`, 0);
   });
 });
 
-it('all who hold a lock, and all who wait, can be looked at', async () => {
+it('are inspected with all holders and all waiters', async () => {
   const { locks, neighbour, clock } = faultyLocks();
   await locks.acquire('goods:300', { permits: 2, ttlMs: 10_000 });
   await neighbour().locks.acquire('goods:300', { permits: 2, ttlMs: 20_000 });
@@ -104,7 +105,7 @@ it('all who hold a lock, and all who wait, can be looked at', async () => {
 });
 
 describe('inside a hold', () => {
-  it('a writer may read, and a reader may read again', async () => {
+  it('an exclusive holder may share, and a shared holder may share again', async () => {
     const { locks, store } = faultyLocks();
     await locks.using('goods:300', async (outer) => {
       const inner = await locks.acquire('goods:300', shared);
@@ -112,10 +113,10 @@ describe('inside a hold', () => {
       await inner.release();
     });
     await locks.using('goods:300', shared, () => locks.using('goods:300', shared, () => undefined));
-    expect(store.asks).toHaveLength(2);
+    expect(store.acquires).toHaveLength(2);
   });
 
-  it('a reader may not write: that is told, not waited for', async () => {
+  it('a shared lock cannot be upgraded: LockReentryError at once', async () => {
     const { locks } = faultyLocks();
     const upgrade = locks.using('goods:300', shared, () => locks.acquire('goods:300'));
     await expect(upgrade).rejects.toThrow(LockReentryError);
@@ -123,16 +124,16 @@ describe('inside a hold', () => {
     expect(await locks.inspect('goods:300')).toBeNull();
   });
 
-  it('one permit is enough', async () => {
+  it('a permit is not acquired twice', async () => {
     const { locks, store } = faultyLocks();
     const permits = { permits: 2 };
     await locks.using('goods:300', permits, () => locks.using('goods:300', permits, () => undefined));
-    expect(store.asks).toHaveLength(1);
+    expect(store.acquires).toHaveLength(1);
   });
 });
 
 describe('permits', () => {
-  it('let so many in at once', async () => {
+  it('are granted to as many callers at once', async () => {
     const { locks, clock } = faultyLocks();
     const permits = { permits: 3 };
     const held = await Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', permits)));
@@ -152,7 +153,7 @@ describe('permits', () => {
     await expect(other).rejects.toThrow(/goods:300 is held as one of 3 permits, and one of 5 was asked for/);
   });
 
-  it('of another number are refused as soon as the queue comes to them, and keep nobody out', async () => {
+  it('of another number are refused at the head of the queue, and block no entry', async () => {
     const { locks, neighbour, clock } = faultyLocks();
     const writer = await locks.acquire('goods:300');
     const waiting = [3, 5, 3].map((permits) => outcome(neighbour().locks.acquire('goods:300', { permits })));
@@ -165,17 +166,17 @@ describe('permits', () => {
     expect(await locks.inspect('goods:300')).toBeNull();
   });
 
-  it.each([0, 1.5, -1, Infinity, 2_000_000])('are a whole number: not %s', async (permits) => {
+  it.each([0, 1.5, -1, Infinity, 2_000_000])('must be a whole number: not %s', async (permits) => {
     await expect(faultyLocks().locks.acquire('goods:300', { permits })).rejects.toThrow(/permits is .*; allowed is/);
   });
 
-  it('have no mode beside them', async () => {
+  it('cannot be combined with mode', async () => {
     const both = { permits: 2, mode: 'shared' } as const;
     await expect(faultyLocks().locks.acquire('goods:300', both)).rejects.toThrow(LockConfigError);
   });
 });
 
-describe('a store that cannot lock so', () => {
+describe('a store without the mode', () => {
   const locksOn = (declared: Partial<LockStore['capabilities']>) => {
     const { locks, store } = faultyLocks();
     const less = { ...store.capabilities, ...declared };
@@ -183,7 +184,7 @@ describe('a store that cannot lock so', () => {
     return { locks, without: createTestLocks({ clock: new ManualClock(), store: plain }) };
   };
 
-  it('is not asked, and the error names it', async () => {
+  it('gets no request, and the error names the store', async () => {
     const { locks, without } = locksOn({ name: 'plain()', modes: ['exclusive'] });
     await expect(without.acquire('goods:300', shared)).rejects.toThrow(
       new LockConfigError('mode: plain() does not lock shared; allowed is exclusive.', { resource: 'goods:300' }),
@@ -191,7 +192,7 @@ describe('a store that cannot lock so', () => {
     expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
   });
 
-  it('need not say so: one that declares no modes locks exclusively', async () => {
+  it('is exclusive if it declares no modes', async () => {
     const { without } = locksOn({ name: undefined, modes: undefined });
     await expect(without.acquire('goods:300', { permits: 2 })).rejects.toThrow(
       'permits: this store does not lock with permits; allowed is exclusive.',

@@ -1,6 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { LockTimeoutError } from 'nestjs-redis-lock';
-import { faultyLocks, LOCKED_KEY as KEY, outcome } from '../../../support/locks.js';
+import { outcome } from '../../../support/async.js';
+import { faultyLocks, KEY } from '../../../support/locks.js';
 
 function unqueuedLocks() {
   const faulty = faultyLocks();
@@ -8,29 +9,29 @@ function unqueuedLocks() {
   return faulty;
 }
 
-describe('where the store has no queue', () => {
-  it('the lock is asked for again and again, at most 200 ms apart', async () => {
+describe('a store without a queue', () => {
+  it('is requested again at most every 200 ms', async () => {
     const { clock, locks, store, stranger } = unqueuedLocks();
     await stranger.take(KEY);
     const waiting = outcome(locks.acquire('goods:300'));
     await clock.advance(1_000);
-    expect(store.asks.every(({ queue }) => !queue)).toBe(true);
+    expect(store.acquires.every(({ queue }) => !queue)).toBe(true);
     await stranger.leave(KEY);
     await clock.advance(200);
     expect(waiting.value?.key).toBe(KEY);
   });
 
-  it('its own pace counts', async () => {
+  it('is requested at the pace of its retry policy', async () => {
     const { clock, locks, store, stranger } = unqueuedLocks();
     store.less.retry = { pauseMs: 100, limit: Infinity };
     await stranger.take(KEY);
     outcome(locks.acquire('goods:300'));
     await clock.advance(1_000);
     // The manual clock jitters each pause to three quarters.
-    expect(store.asks).toHaveLength(14);
+    expect(store.acquires).toHaveLength(14);
   });
 
-  it('its limit of refusals ends the waiting of those who have seen them, as busy, before waitMs is over', async () => {
+  it('throws LockTimeoutError after the limit of its retry policy', async () => {
     const { clock, locks, store, stranger } = unqueuedLocks();
     store.less.retry = { pauseMs: 100, limit: 3 };
     await stranger.take(KEY);
@@ -39,14 +40,14 @@ describe('where the store has no queue', () => {
     await clock.advance(149);
     expect(first).toEqual({});
     await clock.advance(1);
-    expect(store.asks).toHaveLength(3);
+    expect(store.acquires).toHaveLength(3);
     expect(first.error).toBeInstanceOf(LockTimeoutError);
     expect(second.error).toBeInstanceOf(LockTimeoutError);
     await clock.advance(10_000);
-    expect(store.asks).toHaveLength(3);
+    expect(store.acquires).toHaveLength(3);
   });
 
-  it('its limit counts for each by itself: whoever came later is asked for longer', async () => {
+  it('counts the limit for each caller, from its first request', async () => {
     const { clock, locks, store, stranger } = unqueuedLocks();
     store.less.retry = { pauseMs: 100, limit: 3 };
     await stranger.take(KEY);
@@ -58,10 +59,10 @@ describe('where the store has no queue', () => {
     expect(second).toEqual({});
     await clock.advance(150);
     expect(second.error).toBeInstanceOf(LockTimeoutError);
-    expect(store.asks).toHaveLength(5);
+    expect(store.acquires).toHaveLength(5);
   });
 
-  it('its limit is not stepped over by an ask that could not be delivered', async () => {
+  it('keeps the limit of its retry policy if a request could not be delivered', async () => {
     const { clock, locks, store, stranger } = unqueuedLocks();
     store.less.retry = { pauseMs: 100, limit: 3 };
     await stranger.take(KEY);
@@ -72,22 +73,22 @@ describe('where the store has no queue', () => {
     expect(waiting.error).toBeInstanceOf(LockTimeoutError);
   });
 
-  it('the news that a key may be free is reason to ask at once', async () => {
+  it('is requested at once after onReleased', async () => {
     const { clock, locks, store, stranger } = unqueuedLocks();
     store.less.retry = { pauseMs: 60_000, limit: Infinity };
     await stranger.take(KEY);
     const waiting = outcome(locks.acquire('goods:300'));
     await clock.advance(10);
     await stranger.leave(KEY);
-    store.tellFreed('{lock_goods}:301');
+    store.reportReleased('{lock_goods}:301');
     await clock.advance(0);
     expect(waiting).toEqual({});
-    store.tellFreed(KEY);
+    store.reportReleased(KEY);
     await clock.advance(0);
     expect(waiting.value?.key).toBe(KEY);
   });
 
-  it('a grant whose answer was too late is given back, where asking again would not tell whose it is', async () => {
+  it('gets a release after a late grant if repeated requests are not idempotent', async () => {
     const { clock, locks, store } = unqueuedLocks();
     store.less.idempotentAcquire = false;
     store.hold('acquire');
@@ -96,7 +97,7 @@ describe('where the store has no queue', () => {
     store.deliver('acquire');
     await clock.advance(200);
     expect(waiting.value?.key).toBe(KEY);
-    const [first, second] = store.asks;
+    const [first, second] = store.acquires;
     expect(second.owner).not.toBe(first.owner);
     expect(store.releases).toMatchObject([{ owner: first.owner }]);
   });

@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Lock, LockClosedError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { outcome } from '../../../support/async.js';
-import { faultyLocks } from '../../../support/locks.js';
-
-const KEY = '{lock_goods}:300';
+import { faultyLocks, KEY } from '../../../support/locks.js';
 
 describe('waiting in one process', () => {
   it('grants first in, first out', async () => {
@@ -16,20 +14,20 @@ describe('waiting in one process', () => {
     expect(order).toEqual([1, 2, 3]);
   });
 
-  it('shows the store one contender, however many wait', async () => {
+  it("sends one acquire loop's requests for all waiters", async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     const waiting = Array.from({ length: 50 }, () => outcome(locks.acquire('goods:300', { waitMs: 60_000 })));
     await clock.advance(0);
-    expect(store.asks).toHaveLength(1);
+    expect(store.acquires).toHaveLength(1);
     await clock.advance(10_000);
     // At most one ask in the longest pause, jittered down to half, for all fifty together.
-    expect(store.asks.length).toBeLessThan(110);
-    expect(new Set(store.asks.map(({ owner }) => owner)).size).toBe(1);
+    expect(store.acquires.length).toBeLessThan(110);
+    expect(new Set(store.acquires.map(({ owner }) => owner)).size).toBe(1);
     expect(waiting.every((one) => one.error === undefined && one.value === undefined)).toBe(true);
   });
 
-  it('gets the lock soon after somebody else has left it', async () => {
+  it('grants the lock soon after another client released it', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY);
     const waiting = outcome(locks.acquire('goods:300'));
@@ -39,7 +37,7 @@ describe('waiting in one process', () => {
     expect(waiting.value?.key).toBe(KEY);
   });
 
-  it('asks again when the key in the way is bound to expire, not only after the pause', async () => {
+  it("requests again when the holder's lease expires, before the pause is over", async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY, 1_000);
     const waiting = outcome(locks.acquire('goods:300'));
@@ -47,7 +45,7 @@ describe('waiting in one process', () => {
     expect(waiting.value).toBeDefined();
   });
 
-  it('ends with a LockTimeoutError that tells how long the holder still has', async () => {
+  it("ends with a LockTimeoutError with the holder's remaining lease", async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY, 60_000);
     const waiting = outcome(locks.acquire('goods:300', { waitMs: 2_000 }));
@@ -59,21 +57,21 @@ describe('waiting in one process', () => {
     expect((waiting.error as LockTimeoutError).remainingMs).toBeCloseTo(58_000, -3);
   });
 
-  it('does not wait at all with waitMs 0, and tryAcquire answers null', async () => {
+  it('does not happen with waitMs: 0, and tryAcquire returns null', async () => {
     const { locks, stranger } = faultyLocks();
     await stranger.take(KEY);
     await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toBeInstanceOf(LockTimeoutError);
     await expect(locks.tryAcquire('goods:300')).resolves.toBeNull();
   });
 
-  it('gives one of two simultaneous tryAcquires the lock, and null to the other', async () => {
+  it('does not happen in tryAcquire: one of two is granted, the other null', async () => {
     const { locks } = faultyLocks();
     const [one, other] = await Promise.all([locks.tryAcquire('goods:300'), locks.tryAcquire('goods:300')]);
     expect(one).not.toBeNull();
     expect(other).toBeNull();
   });
 
-  it('waits for ever with waitMs Infinity', async () => {
+  it('never ends with waitMs: Infinity', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY, 3_600_000);
     const waiting = outcome(locks.acquire('goods:300', { waitMs: Infinity }));
@@ -84,7 +82,7 @@ describe('waiting in one process', () => {
     expect(waiting.value).toBeDefined();
   });
 
-  it("ends with the caller's reason when its signal aborts, and lets the next in line on", async () => {
+  it("ends with the signal's reason, and the next waiter goes on", async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY);
     const abort = new AbortController();
@@ -98,7 +96,7 @@ describe('waiting in one process', () => {
     expect(second.value).toBeDefined();
   });
 
-  it('gives a full lease to one who waited longer than the lease', async () => {
+  it('longer than the lease still grants a full lease', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY);
     const waiting = outcome(locks.acquire('goods:300', { ttlMs: 1_000, waitMs: 60_000 }));
@@ -108,7 +106,7 @@ describe('waiting in one process', () => {
     expect((waiting.value as Lock).expiresInMs).toBeGreaterThan(600);
   });
 
-  it('keeps nothing of a key after its last use: no timer, no gate', async () => {
+  it('leaves no timer and no local lock after the last use of a key', async () => {
     const { clock, locks, stranger } = faultyLocks();
     for (let id = 0; id < 100; id += 1) await locks.using(`goods:${id}`, () => undefined);
     await stranger.take(KEY);
@@ -121,8 +119,8 @@ describe('waiting in one process', () => {
   });
 });
 
-describe('an ask that is not answered', () => {
-  it('is unavailability, never a busy lock', async () => {
+describe('an acquire request without a reply', () => {
+  it('throws LockUnavailableError, never LockTimeoutError', async () => {
     const { clock, locks, store } = faultyLocks();
     store.hold('acquire');
     const trying = outcome(locks.tryAcquire('goods:300'));
@@ -130,26 +128,26 @@ describe('an ask that is not answered', () => {
     expect(trying.error).toBeInstanceOf(LockUnavailableError);
   });
 
-  it('has its release behind it, so that what it locked unseen is free again', async () => {
+  it('is followed by a release, so that a late grant is freed', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     store.hold('acquire');
     outcome(locks.tryAcquire('goods:300'));
     await clock.advance(1_000);
-    expect(store.releases).toMatchObject([{ owner: store.asks[0]?.owner, keepMs: 0 }]);
+    expect(store.releases).toMatchObject([{ owner: store.acquires[0]?.owner, keepMs: 0 }]);
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('is asked for again by another ask, but not before it is answered', async () => {
+  it('is followed by another attempt, but not before its reply', async () => {
     const { clock, locks, store } = faultyLocks();
     store.hold('acquire');
     const waiting = outcome(locks.acquire('goods:300', { waitMs: 10_000 }));
     await clock.advance(5_000);
-    expect(store.asks).toHaveLength(1);
+    expect(store.acquires).toHaveLength(1);
     expect(waiting).toEqual({});
     store.deliver('acquire');
     await clock.advance(200);
     expect(waiting.value).toBeDefined();
-    expect(new Set(store.asks.map(({ owner }) => owner)).size).toBe(2);
+    expect(new Set(store.acquires.map(({ owner }) => owner)).size).toBe(2);
   });
 
   it('is not waited for once its connection has ended', async () => {
@@ -160,13 +158,13 @@ describe('an ask that is not answered', () => {
     store.disconnect();
     store.fail('release');
     await clock.advance(300);
-    expect(store.asks).toHaveLength(2);
+    expect(store.acquires).toHaveLength(2);
     store.deliver('acquire');
     await clock.advance(0);
     expect(waiting.value).toBeDefined();
   });
 
-  it('gives back what is granted when everybody has left', async () => {
+  it('is released if it is granted after all waiters have left', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     store.hold('acquire');
     const abort = new AbortController();
@@ -182,7 +180,7 @@ describe('an ask that is not answered', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('is asked again with the same owner when the answer took longer than the lease', async () => {
+  it('is repeated with the same owner if the reply took longer than the lease', async () => {
     const { clock, locks, store } = faultyLocks();
     store.hold('acquire');
     const waiting = outcome(locks.acquire('goods:300', { ttlMs: 100 }));
@@ -190,11 +188,11 @@ describe('an ask that is not answered', () => {
     store.deliver('acquire');
     await clock.advance(10);
     expect(waiting.value).toBeDefined();
-    expect(new Set(store.asks.map(({ owner }) => owner)).size).toBe(1);
-    expect(store.asks).toHaveLength(2);
+    expect(new Set(store.acquires.map(({ owner }) => owner)).size).toBe(1);
+    expect(store.acquires).toHaveLength(2);
   });
 
-  it('names the last answer: unreachable at first and busy at the end is a timeout', async () => {
+  it('and then a held reply is a LockTimeoutError', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     store.fail('acquire', new LockUnavailableError('down'));
@@ -207,18 +205,18 @@ describe('an ask that is not answered', () => {
     expect(waiting.error).toBeInstanceOf(LockTimeoutError);
   });
 
-  it('ends all waiting at once where asking again does not help', async () => {
+  it('rejects all waiters at once if a retry cannot succeed', async () => {
     const { clock, locks, store } = faultyLocks();
     store.fail('acquire', new LockUnavailableError('no scripts here', { permanent: true }));
     const waiting = [outcome(locks.acquire('goods:300')), outcome(locks.acquire('goods:300'))];
     await clock.advance(0);
     for (const { error } of waiting) expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
-    expect(store.asks).toHaveLength(1);
+    expect(store.acquires).toHaveLength(1);
   });
 });
 
 describe('a lease', () => {
-  it('is that of the caller who gets it, not of one who has left', async () => {
+  it('has the ttlMs of the caller that is granted, not of one that left', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY);
     const left = outcome(locks.acquire('goods:300', { ttlMs: 100, waitMs: 500 }));
@@ -230,7 +228,7 @@ describe('a lease', () => {
     expect((waiting.value as Lock).expiresInMs).toBeGreaterThan(29_000);
   });
 
-  it('is made up for soon when its ask was sent for somebody else, even without renewal', async () => {
+  it('is extended soon if it was requested for another caller, without renew too', async () => {
     const { clock, locks, store, memory } = faultyLocks();
     store.hold('acquire');
     const abort = new AbortController();
@@ -249,7 +247,7 @@ describe('a lease', () => {
     expect((short.value as Lock).expiresInMs).toBeLessThan(60);
   });
 
-  it('that came too late and is not wanted any more is given back', async () => {
+  it('is released if its reply is late and no caller waits', async () => {
     const { clock, locks, store } = faultyLocks();
     store.hold('acquire');
     const trying = outcome(locks.tryAcquire('goods:300', { ttlMs: 500 }));
@@ -257,12 +255,12 @@ describe('a lease', () => {
     store.deliver('acquire');
     await clock.advance(0);
     expect(trying.error).toBeInstanceOf(LockUnavailableError);
-    expect(store.releases).toMatchObject([{ owner: store.asks[0]?.owner }]);
+    expect(store.releases).toMatchObject([{ owner: store.acquires[0]?.owner }]);
   });
 });
 
 describe('two resources under one key', () => {
-  it('exclude each other, and each is told its own name', async () => {
+  it('exclude each other, and each lock has its own resource', async () => {
     const { locks } = faultyLocks({ key: () => 'one' });
     const first = await locks.acquire('first');
     const waiting = locks.acquire('second');
@@ -271,8 +269,8 @@ describe('two resources under one key', () => {
   });
 });
 
-describe('waiting for the first answer', () => {
-  it('is not counted as unreachable for those who joined meanwhile', async () => {
+describe('waiting for the first reply', () => {
+  it('is no outage for callers that joined meanwhile', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     store.hold('acquire');
@@ -287,8 +285,8 @@ describe('waiting for the first answer', () => {
   });
 });
 
-describe('looking at a lock', () => {
-  it('ends when the store does not answer', async () => {
+describe('inspect', () => {
+  it('rejects if the store sends no reply', async () => {
     const { clock, locks, store } = faultyLocks();
     store.hold('inspect');
     const looking = outcome(locks.inspect('goods:300'));
@@ -297,8 +295,8 @@ describe('looking at a lock', () => {
   });
 });
 
-describe('waiting while the application shuts down', () => {
-  it('is refused, for those inside and for those who come', async () => {
+describe('waiting during a shutdown', () => {
+  it('is refused, for present and for new callers', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY);
     const waiting = outcome(locks.acquire('goods:300'));
@@ -312,7 +310,7 @@ describe('waiting while the application shuts down', () => {
   });
 });
 
-describe('behind an ask that nobody waits for any more', () => {
+describe('behind a request that no caller waits for any more', () => {
   const behind = async (waitMs: number, held = false) => {
     const all = faultyLocks();
     if (held) await all.stranger.take(KEY);
@@ -323,7 +321,7 @@ describe('behind an ask that nobody waits for any more', () => {
     return { ...all, next: outcome(all.locks.acquire('goods:300', { waitMs })) };
   };
 
-  it.each([0, 5])('a time of %i ms is not up before there is an answer', async (waitMs) => {
+  it.each([0, 5])('waitMs: %i does not end before there is a reply', async (waitMs) => {
     const { next, store, clock } = await behind(waitMs);
     await clock.advance(100);
     expect(next).toEqual({});
@@ -332,7 +330,7 @@ describe('behind an ask that nobody waits for any more', () => {
     expect(next.value).toBeDefined();
   });
 
-  it.each([0, 5])('whoever waits %i ms learns that others hold the lock, as soon as that is known', async (waitMs) => {
+  it.each([0, 5])('a caller with waitMs: %i is refused once the lock is known to be held', async (waitMs) => {
     const { next, store, clock } = await behind(waitMs, true);
     await clock.advance(100);
     store.deliver('acquire');
@@ -340,7 +338,7 @@ describe('behind an ask that nobody waits for any more', () => {
     expect(next.error).toBeInstanceOf(LockTimeoutError);
   });
 
-  it.each([0, 5])('whoever waits %i ms waits for a store that is silent as long as for one request', async (waitMs) => {
+  it.each([0, 5])('a caller with waitMs: %i waits for one request of a silent store', async (waitMs) => {
     const { next, clock } = await behind(waitMs);
     await clock.advance(999);
     expect(next).toEqual({});

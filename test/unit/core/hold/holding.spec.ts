@@ -7,12 +7,11 @@ import {
   LockReentryError,
   LockUnavailableError,
 } from 'nestjs-redis-lock';
-import { deferred, faultyLocks } from '../../../support/locks.js';
-
-const KEY = '{lock_goods}:300';
+import { deferred } from '../../../support/async.js';
+import { faultyLocks, KEY } from '../../../support/locks.js';
 
 describe('a hold', () => {
-  it('is renewed for as long as it lasts', async () => {
+  it('is renewed as long as it lasts', async () => {
     const { clock, locks, memory } = faultyLocks({ ttlMs: 3_000 });
     const lock = await locks.acquire('goods:300');
     await clock.advance(60_000);
@@ -21,7 +20,7 @@ describe('a hold', () => {
     expect(await lock.release()).toBe(true);
   });
 
-  it('is not renewed with renew: false, and lost when its lease is over', async () => {
+  it('is lost when its lease expires, with renew: false', async () => {
     const { clock, locks, store } = faultyLocks();
     const lock = await locks.acquire('goods:300', { renew: false, ttlMs: 1_000 });
     await clock.advance(987);
@@ -42,7 +41,7 @@ describe('a hold', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('keeps others out until minHoldMs, without keeping its caller waiting', async () => {
+  it('excludes others until minHoldMs, and its caller does not wait', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await locks.using('goods:300', { minHoldMs: 400 }, () => undefined);
     const next = locks.acquire('goods:300');
@@ -52,7 +51,7 @@ describe('a hold', () => {
     expect((await next).key).toBe(KEY);
   });
 
-  it('with minHoldMs is free again even if its process ends at once', async () => {
+  it('is free after minHoldMs even if its process ends at once', async () => {
     const { clock, locks, stranger } = faultyLocks({ ttlMs: 600_000 });
     await locks.using('goods:300', { minHoldMs: 400 }, () => undefined);
     await locks.engine.close(0);
@@ -71,7 +70,7 @@ describe('a hold', () => {
     expect(held.every((lock) => lock.expiresInMs > 29_000)).toBe(true);
   });
 
-  it('with a short lease is no hot loop', async () => {
+  it('is renewed without a hot loop if its lease is short', async () => {
     const { clock, locks, store } = faultyLocks();
     await locks.acquire('goods:300', { ttlMs: 50 });
     await clock.advance(1_000);
@@ -79,7 +78,7 @@ describe('a hold', () => {
     expect(store.extendBatches.length).toBeLessThan(80);
   });
 
-  it('takes a new length by extend(), and keeps it', async () => {
+  it('keeps the lease that extend() sets', async () => {
     const { clock, locks } = faultyLocks();
     const lock = await locks.acquire('goods:300', { ttlMs: 1_000 });
     await lock.extend(60_000);
@@ -89,7 +88,7 @@ describe('a hold', () => {
     await expect(lock.extend(1)).rejects.toBeInstanceOf(LockConfigError);
   });
 
-  it('releases once, however often it is told to', async () => {
+  it('is released once if release() is called twice', async () => {
     const { locks, store } = faultyLocks();
     const lock = await locks.acquire('goods:300');
     expect(await Promise.all([lock.release(), lock.release()])).toEqual([true, true]);
@@ -98,7 +97,7 @@ describe('a hold', () => {
     expect(lock.expiresInMs).toBe(0);
   });
 
-  it('releases at the end of its block', async () => {
+  it('is released at the end of an await using block', async () => {
     const { locks, stranger } = faultyLocks();
     {
       await using lock = await locks.acquire('goods:300');
@@ -109,7 +108,7 @@ describe('a hold', () => {
 });
 
 describe('a lost hold', () => {
-  it('is noticed at the next renewal when somebody else has the key', async () => {
+  it('is noticed at the next renewal if another client took the key', async () => {
     const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
     const lock = await locks.acquire('goods:300');
     const { signal } = lock;
@@ -120,7 +119,7 @@ describe('a lost hold', () => {
     expect(await stranger.leave(KEY)).toBe(true);
   });
 
-  it('is not declared for want of an answer, before the deadline', async () => {
+  it('is not declared before the deadline if renewals get no reply', async () => {
     const { clock, locks, store } = faultyLocks({ ttlMs: 3_000 });
     const lock = await locks.acquire('goods:300');
     store.fail('extend', new Error('no answer'));
@@ -131,7 +130,7 @@ describe('a lost hold', () => {
     lock.assertHeld();
   });
 
-  it('is declared at the deadline, whatever the store says later', async () => {
+  it('is declared at the deadline, whatever the store replies later', async () => {
     const { clock, locks, store } = faultyLocks({ ttlMs: 3_000 });
     const lock = await locks.acquire('goods:300');
     store.hold('extend');
@@ -144,14 +143,14 @@ describe('a lost hold', () => {
     expect(() => lock.assertHeld()).toThrow(LockLostError);
   });
 
-  it('is noticed by assertHeld() right after a pause, before any timer has fired', async () => {
+  it('is noticed by assertHeld() after a pause, before any timer has fired', async () => {
     const { clock, locks } = faultyLocks({ ttlMs: 3_000 });
     const lock = await locks.acquire('goods:300');
     clock.jump(3_000);
     expect(() => lock.assertHeld()).toThrow(LockLostError);
   });
 
-  it('is not declared because somebody set the wall clock', async () => {
+  it('is not declared if the wall clock is set', async () => {
     const { clock, locks } = faultyLocks({ ttlMs: 3_000 });
     const lock = await locks.acquire('goods:300');
     clock.setWallTime(clock.wallTime() + 3_600_000);
@@ -159,7 +158,7 @@ describe('a lost hold', () => {
     lock.assertHeld();
   });
 
-  it("gives the caller LockLostError, with the work's own error as the cause", async () => {
+  it("throws LockLostError with the work's error as the cause", async () => {
     const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
     const work = deferred();
     const using = locks.using('goods:300', () => work.promise);
@@ -171,7 +170,7 @@ describe('a lost hold', () => {
     await expect(using).rejects.toMatchObject({ code: 'LOCK_LOST', cause: failure });
   });
 
-  it("lets the work's result through with onLost: 'ignore'", async () => {
+  it("returns the work's result with onLost: 'ignore'", async () => {
     const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
     const work = deferred<string>();
     const using = locks.using('goods:300', { onLost: 'ignore' }, () => work.promise);
@@ -182,7 +181,7 @@ describe('a lost hold', () => {
     await expect(using).resolves.toBe('sold');
   });
 
-  it('lets the next local waiter try at once', async () => {
+  it('lets the next local waiter request at once', async () => {
     const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
     await locks.acquire('goods:300');
     const next = locks.acquire('goods:300', { waitMs: 60_000 });
@@ -191,7 +190,7 @@ describe('a lost hold', () => {
     expect((await next).fencingToken).toBeGreaterThan(0);
   });
 
-  it('throws from extend()', async () => {
+  it('makes extend() throw', async () => {
     const { locks, stranger } = faultyLocks();
     const lock = await locks.acquire('goods:300');
     await stranger.steal(KEY);
@@ -199,8 +198,8 @@ describe('a lost hold', () => {
   });
 });
 
-describe("a lost hold's listener", () => {
-  it('runs outside of every hold, whoever started the timer', async () => {
+describe('a listener of a loss', () => {
+  it('runs outside of every hold', async () => {
     const { clock, locks } = faultyLocks();
     const end = deferred();
     let got: Lock | null | undefined;
@@ -216,7 +215,7 @@ describe("a lost hold's listener", () => {
     await one;
   });
 
-  it('may release any other lock, which is forgotten then', async () => {
+  it('may release any other lock, which is not watched any more', async () => {
     const { clock, locks } = faultyLocks({ ttlMs: 100, renew: false });
     const [one, other] = await Promise.all([locks.acquire('a'), locks.acquire('b')]);
     one.signal.addEventListener('abort', () => void other.release());
@@ -228,8 +227,8 @@ describe("a lost hold's listener", () => {
   });
 });
 
-describe('a lease that is asked to be shorter', () => {
-  it('is renewed when it is due, not in a loop', async () => {
+describe('a lease that extend() would shorten', () => {
+  it('is renewed when it is due, without a hot loop', async () => {
     const { clock, locks, store } = faultyLocks();
     const lock = await locks.acquire('goods:300', { ttlMs: 900 });
     await lock.extend(50);
@@ -241,8 +240,8 @@ describe('a lease that is asked to be shorter', () => {
   });
 });
 
-describe('a release that fails', () => {
-  it("does not hide the caller's result, and is repeated until it is answered", async () => {
+describe('a failed release', () => {
+  it("does not hide the caller's result, and is repeated until there is a reply", async () => {
     const { clock, locks, store } = faultyLocks();
     store.fail('release', new LockUnavailableError('down'));
     await expect(locks.using('goods:300', () => 'sold')).resolves.toBe('sold');
@@ -255,7 +254,7 @@ describe('a release that fails', () => {
     expect(new Set(store.releases.map(({ owner }) => owner)).size).toBe(1);
   });
 
-  it('is given up when the lease is over anyway', async () => {
+  it('is not repeated after the lease', async () => {
     const { clock, locks, store } = faultyLocks({ ttlMs: 3_000 });
     store.fail('release', new LockUnavailableError('down'));
     await locks.using('goods:300', () => undefined);
@@ -266,7 +265,7 @@ describe('a release that fails', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('ends no process where nobody waits for it', async () => {
+  it('does not end the process if it is not awaited', async () => {
     const { locks, store } = faultyLocks();
     const unhandled: unknown[] = [];
     const note = (reason: unknown): void => void unhandled.push(reason);
@@ -279,7 +278,7 @@ describe('a release that fails', () => {
     expect(unhandled).toEqual([]);
   });
 
-  it('tells whoever called release() by hand', async () => {
+  it('rejects for the caller of release()', async () => {
     const { clock, locks, store } = faultyLocks();
     const lock = await locks.acquire('goods:300');
     store.hold('release');
@@ -290,7 +289,7 @@ describe('a release that fails', () => {
 });
 
 describe('a nested hold', () => {
-  it('shares the grant, without asking the store', async () => {
+  it('shares the grant, without a request', async () => {
     const { locks, store } = faultyLocks();
     await locks.using('goods:300', async (outer) => {
       await locks.using('goods:300', (inner) => {
@@ -299,11 +298,11 @@ describe('a nested hold', () => {
       });
       outer.assertHeld();
     });
-    expect(store.asks).toHaveLength(1);
+    expect(store.acquires).toHaveLength(1);
     expect(store.releases).toHaveLength(1);
   });
 
-  it('keeps the grant until the last one ends', async () => {
+  it('keeps the grant until the last hold ends', async () => {
     const { locks, store } = faultyLocks();
     const inner = await locks.using('goods:300', () => locks.acquire('goods:300'));
     expect(store.releases).toHaveLength(0);
@@ -312,7 +311,7 @@ describe('a nested hold', () => {
     expect(store.releases).toHaveLength(1);
   });
 
-  it('is none for a task that outlives the hold: it asks like everybody else', async () => {
+  it('is not created by a task that outlives the hold', async () => {
     const { clock, locks, store } = faultyLocks();
     const later = deferred();
     let stray!: Promise<Lock>;
@@ -322,34 +321,34 @@ describe('a nested hold', () => {
     later.resolve();
     const lock = await stray;
     await clock.advance(0);
-    expect(store.asks).toHaveLength(2);
+    expect(store.acquires).toHaveLength(2);
     await lock.release();
   });
 
-  it('is none after acquire(), which does not enter the context', async () => {
+  it('is not created after acquire(), which does not enter the context', async () => {
     const { locks } = faultyLocks();
     await locks.acquire('goods:300');
     expect(locks.current()).toBeUndefined();
     expect(await locks.tryAcquire('goods:300')).toBeNull();
   });
 
-  it('is a LockReentryError with reentrant: false, not a deadlock', async () => {
+  it('throws LockReentryError with reentrant: false', async () => {
     const { locks } = faultyLocks({ reentrant: false });
     await locks.using('goods:300', async () => {
       await expect(locks.acquire('goods:300')).rejects.toBeInstanceOf(LockReentryError);
     });
   });
 
-  it('is none for another module instance', async () => {
+  it('is not created for another module instance', async () => {
     const { locks } = faultyLocks();
     const other = faultyLocks();
     await locks.using('goods:300', () => other.locks.using('goods:300', () => undefined));
-    expect(other.store.asks).toHaveLength(1);
+    expect(other.store.acquires).toHaveLength(1);
   });
 });
 
-describe('shutting down', () => {
-  it('lets running holds finish, and what they ask for inside', async () => {
+describe('a shutdown', () => {
+  it('lets running holds finish, and the locks that they request inside', async () => {
     const { locks } = faultyLocks();
     const work = deferred();
     const using = locks.using('goods:300', async () => {
@@ -363,7 +362,7 @@ describe('shutting down', () => {
     await closing;
   });
 
-  it('lets nobody in any more, not even who waits inside a hold', async () => {
+  it('refuses new callers, and callers that wait inside a hold', async () => {
     const { clock, locks, memory } = faultyLocks();
     const hang = deferred();
     let entered = false;
@@ -382,7 +381,7 @@ describe('shutting down', () => {
     expect(await memory.inspect('{lock_b}')).toBeNull();
   });
 
-  it('waits for the answer of the last release', async () => {
+  it('waits for the reply to the last release', async () => {
     const { clock, locks, store } = faultyLocks();
     const work = deferred();
     const using = locks.using('goods:300', () => work.promise);
@@ -399,7 +398,7 @@ describe('shutting down', () => {
     await closing;
   });
 
-  it('aborts what is still held after the grace, and releases it in one go', async () => {
+  it('aborts and releases all holds after the grace period', async () => {
     const { clock, locks, store } = faultyLocks();
     const held = await Promise.all([1, 2, 3].map((id) => locks.acquire(`goods:${id}`)));
     const signals = held.map(({ signal }) => signal);

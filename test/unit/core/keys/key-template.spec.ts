@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { LockKeyError } from '../../../../lib/core/errors.js';
 import { compileTemplate, encodeValue, parseTemplate, resource } from '../../../../lib/core/keys/key-template.js';
 import { createKeyFactory } from '../../../../lib/core/keys/resource-key.js';
+import { randomFrom } from '../../../support/random.js';
 
 const where = 'GoodsController.buy';
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
@@ -36,11 +37,11 @@ describe('encodeValue', () => {
     [' \t\n\u00a0\u2028', '%20%09%0A%C2%A0%E2%80%A8'],
     ['\u0000\u007f\u0085', '%00%7F%C2%85'],
     ['\ud800', '%uD800'],
-  ])('writes %j as %s', (value, text) => {
+  ])('encodes %j as %s', (value, text) => {
     expect(encode(value)).toBe(text);
   });
 
-  it('replaces what is over 128 bytes of UTF-8 by its SHA-256', () => {
+  it('replaces a text over 128 bytes of UTF-8 by its SHA-256', () => {
     expect(encode('x'.repeat(128))).toBe('x'.repeat(128));
     expect(encode('ä'.repeat(64))).toBe('ä'.repeat(64));
     expect(encode('x'.repeat(129))).toBe(`%sha256-${sha256('x'.repeat(129))}`);
@@ -49,7 +50,7 @@ describe('encodeValue', () => {
     expect(encode(10n ** 200n)).toMatch(/^%sha256-[0-9a-f]{64}$/);
   });
 
-  it('lets nobody pass the hash of a long value for that value', () => {
+  it('encodes the hash of a long value differently from that value', () => {
     const long = encode('x'.repeat(129));
     expect(encode(long)).not.toBe(long);
     expect(encode(sha256('x'.repeat(129)))).not.toBe(long);
@@ -140,7 +141,7 @@ describe('a template', () => {
     expect(() => parseTemplate(template as unknown as string, where)).toThrow(LockKeyError);
   });
 
-  it('names method, placeholder and what was found, never the value', () => {
+  it('names the method, the placeholder and the kind of value, never the value', () => {
     expect(() => render('goods:<id>', { id: 0 })).toThrow("GoodsController.buy: <id> in 'goods:<id>' is undefined.");
     expect(() => render('goods:<3>', {}, 'a')).toThrow("<3> in 'goods:<3>' is undefined.");
     expect(() => render('goods:<u.id>', { u: 0 }, { id: {} })).toThrow("<u.id> in 'goods:<u.id>' is a plain object.");
@@ -151,8 +152,8 @@ describe('a template', () => {
   });
 });
 
-describe('a list in a template', () => {
-  it('stands for several resources', () => {
+describe('an array in a template', () => {
+  it('gives several resources', () => {
     expect(renderAll('goods:<ids>:<size>', { ids: 0, size: 1 }, [3, 'a:b'], 'L')).toEqual([
       'goods:3:L',
       'goods:a%3Ab:L',
@@ -161,7 +162,7 @@ describe('a list in a template', () => {
     expect(renderAll('goods:<ids>', { ids: 0 }, [7])).toEqual(['goods:7']);
   });
 
-  it('that holds what makes no key is refused, and so is one of nothing, and a second one', () => {
+  it('is refused if it is empty, has a bad value, or is the second one', () => {
     const refused = (template: string, ...args: unknown[]) => {
       try {
         return `taken as ${String(renderAll(template, { a: 0, b: 1 }, ...args))}`;
@@ -193,7 +194,7 @@ describe('a list in a template', () => {
 });
 
 describe('resource`…`', () => {
-  it('writes values as a template does', () => {
+  it('encodes values as a template does', () => {
     for (const id of ['300', 300, 5n, true, 'a:b', 'ä{}|', 'x'.repeat(500)]) {
       expect(resource`goods:${id}`).toBe(render('goods:<id>', { id: 0 }, id));
     }
@@ -201,7 +202,7 @@ describe('resource`…`', () => {
     expect(resource`a:${1}:{${'b'}}`).toBe('a:1:{b}');
   });
 
-  it('names the value it refuses', () => {
+  it('names the value that it refuses', () => {
     const id = undefined as unknown as string;
     expect(() => resource`a:${1}:${id}`).toThrow('Value 2 of resource`a:${…}:${…}` is undefined.');
     expect(() => resource`a:${1}${2}`).toThrow('nothing between them');
@@ -209,16 +210,7 @@ describe('resource`…`', () => {
   });
 });
 
-/** A small generator with a seed, so that a failure can be repeated. */
-function randomNumbers(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
-}
-
-describe('whatever the values', () => {
+describe('random values', () => {
   const pieces = [
     'a',
     '1',
@@ -240,7 +232,8 @@ describe('whatever the values', () => {
     '/',
     '%u',
   ];
-  const random = randomNumbers(7);
+  const next = randomFrom(7);
+  const random = (below: number): number => Math.floor(next() * below);
   const value = () => {
     const text = Array.from({ length: 1 + random(4) }, () => pieces[random(pieces.length)]).join('');
     return random(12) === 0 ? text.repeat(60) : text;
@@ -249,7 +242,7 @@ describe('whatever the values', () => {
   const toWholeKey = createKeyFactory({ prefix: 'lock_', hashTag: 'resource' });
 
   it.each(['g:<0>:<1>', 'g:<0>-x:<1>', 'g:{<0>}<1>', 'g:<0>{x}<1>.lock', 'g:<1>:a<0>'])(
-    '%s keeps them apart',
+    'in %s give different resources',
     (template) => {
       const seen = new Map<string, string>();
       for (let run = 0; run < 20_000; run += 1) {
@@ -265,7 +258,7 @@ describe('whatever the values', () => {
     },
   );
 
-  it('their resource keeps its segments, its family and its slot', () => {
+  it('never change the segments, the family or the slot of a resource', () => {
     for (let run = 0; run < 4_000; run += 1) {
       const pair = [value(), value()];
       const plain = render('goods:<0>:<1>', {}, ...pair);

@@ -44,11 +44,11 @@ describe('createKeyFactory', () => {
     [':300', { prefix: '', hashTag: 'resource' }, '{:300}'],
     ['goods:300', { prefix: 'app:lock:', hashTag: 'family' }, '{app:lock:goods}:300'],
     ['two words:käse', family, '{lock_two words}:käse'],
-  ])('makes the key of %s under %j', (resource, options, key) => {
+  ])('makes the key of %s with %j', (resource, options, key) => {
     expect(createKeyFactory(options)(resource)).toBe(key);
   });
 
-  it('takes the key of a function as returned', () => {
+  it('uses the key of a key function as it is returned', () => {
     const toKey = createKeyFactory({ ...family, key: (resource) => `${resource}_lock` });
     expect(toKey('account:1')).toBe('account:1_lock');
     expect(toKey('account:{1}')).toBe('account:{1}_lock');
@@ -82,18 +82,18 @@ describe('createKeyFactory', () => {
     },
   );
 
-  it('takes resources of up to 1,024 bytes', () => {
+  it('accepts resources of up to 1,024 bytes', () => {
     for (const resource of ['x'.repeat(1024), 'ä'.repeat(512), '😀'.repeat(256)]) {
       expect(createKeyFactory(whole)(resource)).toBe(`{lock_${resource}}`);
     }
   });
 
-  it('refuses a family without a name where the prefix gives it none either', () => {
+  it('refuses an empty family without a prefix', () => {
     const error = errorOf(() => createKeyFactory({ prefix: '', hashTag: 'family' })(':300'));
     expect(error).toMatchObject({ code: 'LOCK_KEY', resource: ':300' });
   });
 
-  it.each(['{app}', 'a|', 'a\n', '}'])('refuses prefix %j at once', (prefix) => {
+  it.each(['{app}', 'a|', 'a\n', '}'])('refuses the prefix %j at once', (prefix) => {
     expect(() => createKeyFactory({ prefix, hashTag: 'family' })).toThrow(LockConfigError);
   });
 
@@ -113,14 +113,14 @@ describe('createKeyFactory', () => {
     expect(error.message).toContain("'goods:300'");
   });
 
-  it('refuses a bad resource before a key function sees it', () => {
+  it('refuses a bad resource before it calls a key function', () => {
     const seen: string[] = [];
     const key = (resource: string) => (seen.push(resource), 'k');
     expect(() => createKeyFactory({ ...family, key })('a|b')).toThrow(LockKeyError);
     expect(seen).toEqual([]);
   });
 
-  it('keeps what a key function threw as the cause', () => {
+  it('keeps the error of a key function as the cause', () => {
     const cause = new Error('no such tenant');
     const key = () => {
       throw cause;
@@ -142,7 +142,7 @@ describe('helper keys', () => {
     expect(slotText(fence)).toBe(slotText(key));
   });
 
-  it('never meet the key of another resource', () => {
+  it('never equal the key of another resource', () => {
     const keys = ['goods', 'goods:1', 'goods:2', 'goods:{1}', '{goods}:1'].map(createKeyFactory(family));
     const helpers = keys.flatMap((key) => [helperKey(key, 'queue'), fenceKey(key)]);
     expect(new Set(keys).size).toBe(keys.length);
@@ -151,7 +151,7 @@ describe('helper keys', () => {
 });
 
 describe('braceProblem', () => {
-  it.each(['', 'a', '{a}', 'a{b}c'])('has nothing against %j', (text) => {
+  it.each(['', 'a', '{a}', 'a{b}c'])('accepts %j', (text) => {
     expect(braceProblem(text)).toBeUndefined();
   });
 });

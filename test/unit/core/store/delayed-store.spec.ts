@@ -1,12 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Lock, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
-import { faultyLocks, LOCKED_KEY as KEY, outcome } from '../../../support/locks.js';
+import { outcome } from '../../../support/async.js';
+import { faultyLocks, KEY } from '../../../support/locks.js';
 
 const DELAY_MS = 2_000;
 const delayed = (options = {}) => faultyLocks({ ttlMs: 1_000, lockDelayMs: DELAY_MS, ...options });
 
 describe('lockDelayMs', () => {
-  it('keeps the lock of a dead holder closed beyond its lease, and no longer', async () => {
+  it('keeps the lock of a dead holder closed after its lease', async () => {
     const { clock, locks, stranger } = delayed();
     await locks.acquire('goods:300');
     clock.jump(1_000 + DELAY_MS - 1);
@@ -15,14 +16,14 @@ describe('lockDelayMs', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('a release frees the lock at once', async () => {
+  it('does not delay a release', async () => {
     const { locks, stranger } = delayed();
     const lock = await locks.acquire('goods:300');
     expect(await lock.release()).toBe(true);
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('a release that does not come through is repeated for as long as the lock would stay closed, the delay included', async () => {
+  it('repeats a failed release until lease and delay are over', async () => {
     const { clock, locks, store, stranger } = delayed({ lockDelayMs: 60_000 });
     const lock = await locks.acquire('goods:300');
     store.lose('release', new LockUnavailableError('cut off'));
@@ -33,27 +34,27 @@ describe('lockDelayMs', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('one node of a cluster that is gone, or heard again, is no matter of the keys on others', async () => {
+  it('forwards which keys a disconnect or a subscription concerns', async () => {
     const { clock, locks, store, stranger } = delayed();
     const elsewhere = (key: string): boolean => key !== KEY;
     await stranger.take(KEY);
     const waiting = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
     await clock.advance(0);
-    store.relisten(elsewhere);
-    expect(store.asks).toHaveLength(1);
+    store.reportSubscribed(elsewhere);
+    expect(store.acquires).toHaveLength(1);
     store.hold('acquire');
-    store.relisten((key) => key === KEY);
-    expect(store.asks).toHaveLength(2);
+    store.reportSubscribed((key) => key === KEY);
+    expect(store.acquires).toHaveLength(2);
     store.disconnect(elsewhere);
     await clock.advance(500);
-    expect(store.asks).toHaveLength(2);
+    expect(store.acquires).toHaveLength(2);
     store.disconnect((key) => key === KEY);
     await clock.advance(500);
-    expect(store.asks.length).toBeGreaterThan(2);
+    expect(store.acquires.length).toBeGreaterThan(2);
     expect(waiting).toEqual({});
   });
 
-  it('no holder believes in it: its lock is lost when the lease is over', async () => {
+  it("is not part of the holder's lease", async () => {
     const { clock, locks } = delayed();
     const lock = await locks.acquire('goods:300', { renew: false });
     expect(lock.expiresInMs).toBeLessThan(1_000);
@@ -61,7 +62,7 @@ describe('lockDelayMs', () => {
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
   });
 
-  it('a holder that wakes up after its lease neither shortens nor lengthens it', async () => {
+  it('is not changed by a holder that resumes after its lease', async () => {
     const { clock, locks, stranger } = delayed();
     const lock = await locks.acquire('goods:300');
     clock.jump(1_500);
@@ -74,7 +75,7 @@ describe('lockDelayMs', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('a renewal that arrives after the lease brings nothing back', async () => {
+  it('is not changed by a renewal that arrives after the lease', async () => {
     const { clock, locks, store, stranger } = delayed();
     const lock = await locks.acquire('goods:300');
     store.delay('extend');
@@ -87,23 +88,20 @@ describe('lockDelayMs', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it.each(['maxHoldMs', 'shutdown'])(
-    'work that goes on after its lock was ended (%s) has that long to stop',
-    async (end) => {
-      const { clock, locks, stranger } = delayed({ ttlMs: 30_000 });
-      const lock = await locks.acquire('goods:300', { maxHoldMs: 5_000 });
-      const closing = end === 'shutdown' ? locks.engine.close(0) : undefined;
-      await clock.advance(end === 'shutdown' ? 0 : 5_000);
-      await closing;
-      expect(lock.signal.aborted).toBe(true);
-      clock.jump(DELAY_MS - 100);
-      expect(await stranger.take(KEY)).toBe(false);
-      clock.jump(100);
-      expect(await stranger.take(KEY)).toBe(true);
-    },
-  );
+  it.each(['maxHoldMs', 'shutdown'])('gives work that goes on after its lock ended time to stop (%s)', async (end) => {
+    const { clock, locks, stranger } = delayed({ ttlMs: 30_000 });
+    const lock = await locks.acquire('goods:300', { maxHoldMs: 5_000 });
+    const closing = end === 'shutdown' ? locks.engine.close(0) : undefined;
+    await clock.advance(end === 'shutdown' ? 0 : 5_000);
+    await closing;
+    expect(lock.signal.aborted).toBe(true);
+    clock.jump(DELAY_MS - 100);
+    expect(await stranger.take(KEY)).toBe(false);
+    clock.jump(100);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
 
-  it('who is handed the lock believes in the lease of a hand-off only, and stays protected if it dies', async () => {
+  it('is not part of a handed-off lease, and protects its holder', async () => {
     const { clock, locks, neighbour, stranger } = delayed({ ttlMs: 30_000 });
     const { locks: other } = neighbour();
     const lock = await locks.acquire('goods:300');
@@ -121,7 +119,7 @@ describe('lockDelayMs', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('one with a longer delay than who hands over asks, and one with a shorter believes in no more than the lock has', async () => {
+  it("never makes a handed-off lease longer than Redis' lease if delays differ", async () => {
     for (const [ours, theirs] of [
       [0, 5_000],
       [5_000, 0],

@@ -7,11 +7,11 @@ beforeEach(() => void (warnings = []));
 const warn = (message: string): number => warnings.push(message);
 const cannotBeReached = (why: string): unknown => expect.stringMatching(new RegExp(`cannot be reached.*: ${why}$`));
 
-describe('what is known of one server', () => {
+describe('StoreHealth of one server', () => {
   let health: StoreHealth;
   beforeEach(() => void (health = new StoreHealth(warn)));
 
-  it('is told of once in an outage, and again in the next one', () => {
+  it('warns once in an outage, and again in the next one', () => {
     for (let outage = 0; outage < 2; outage++) {
       health.silent('goods:300', 'no answer');
       health.onUnreachable(new Error('refused'));
@@ -21,7 +21,7 @@ describe('what is known of one server', () => {
     expect(warnings).toEqual([cannotBeReached('no answer'), cannotBeReached('no answer')]);
   });
 
-  it('holds the last error, also through a request without an answer, until one comes', () => {
+  it('keeps the last error until there is a reply', () => {
     const [first, last] = [new Error('reset'), new Error('refused')];
     health.onUnreachable(first);
     health.onUnreachable(last);
@@ -32,12 +32,12 @@ describe('what is known of one server', () => {
   });
 });
 
-describe('what is known of several servers', () => {
+describe('StoreHealth of several servers', () => {
   let health: StoreHealth;
   /** As if the first letter of a key were its server; those of `?` are unknown. */
   beforeEach(() => void (health = new StoreHealth(warn, ([server]) => (server === '?' ? undefined : server))));
 
-  it('is told of each by its name, once in its outage, whatever the others answer', () => {
+  it('warns once in the outage of each server, by its name', () => {
     health.silent('a1', 'no answer');
     health.answered('b1');
     health.onReachable('b');
@@ -52,13 +52,13 @@ describe('what is known of several servers', () => {
     expect(warnings.slice(2)).toEqual([cannotBeReached('a: no answer')]);
   });
 
-  it('is the cause of what goes wrong with its own keys only', () => {
+  it("returns the outage of the key's server only", () => {
     const refused = new Error('refused');
     health.onUnreachable(refused, 'a');
     expect([health.outageOf('a1'), health.outageOf('b1')]).toEqual([refused, undefined]);
   });
 
-  it('is nothing new where all of them are silent, until any answers', () => {
+  it('does not warn of one server during an outage of the whole store', () => {
     const none = new Error('no node');
     health.onUnreachable(none);
     health.onUnreachable(new Error('refused'), 'a');

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { SystemClock } from '../../../../lib/core/time/clock.js';
 
-describe('the system clock', () => {
+describe('SystemClock', () => {
   afterEach(() => void jest.restoreAllMocks());
 
-  it('does not follow somebody who sets the wall clock', () => {
+  it('does not follow a wall clock that is set', () => {
     const clock = new SystemClock();
     const before = clock.now();
     const wall = Date.now();
@@ -12,7 +12,7 @@ describe('the system clock', () => {
     expect(clock.now() - before).toBeLessThan(1_000);
   });
 
-  it('fires timers whose delay no timer of Node takes, not at once', () => {
+  it("fires timers beyond Node's longest delay, and not at once", () => {
     jest.useFakeTimers();
     const fired = jest.fn();
     new SystemClock().schedule(2 ** 31 + 1_000, fired);
@@ -23,7 +23,7 @@ describe('the system clock', () => {
     jest.useRealTimers();
   });
 
-  it('cancels such a timer on its second leg too', () => {
+  it('cancels such a timer in its second part too', () => {
     jest.useFakeTimers();
     const fired = jest.fn();
     const timer = new SystemClock().schedule(2 ** 31 + 1_000, fired);

@@ -1,0 +1,98 @@
+import { describe, expect, it } from '@jest/globals';
+import { MemoryStore } from 'nestjs-redis-lock';
+import { createTestLocks } from 'nestjs-redis-lock/testing';
+import type { Timer } from '../../../../lib/core/time/clock.js';
+import { TimeoutPool } from '../../../../lib/core/time/timeout-pool.js';
+import { outcome } from '../../../support/async.js';
+import { FaultyStore } from '../../../support/faulty-store.js';
+import { RecordingClock } from '../../../support/recording-clock.js';
+
+describe('TimeoutPool', () => {
+  function pool() {
+    const inner = new RecordingClock();
+    const clock = new TimeoutPool(inner, 1_000);
+    const fired: string[] = [];
+    const start = (name: string): Timer => clock.schedule(1_000, () => fired.push(name), true);
+    return { inner, clock, fired, start };
+  }
+
+  it('schedules one background timer, and no shared one for other timers', () => {
+    const { inner, clock, start } = pool();
+    for (const name of ['a', 'b', 'c']) start(name);
+    expect(inner.scheduled).toEqual([{ delayMs: 1_000, background: true }]);
+    clock.schedule(1_000, () => undefined);
+    clock.schedule(1_000, () => undefined, false);
+    expect(inner.scheduled.slice(1)).toEqual([1, 2].map(() => ({ delayMs: 1_000, background: false })));
+  });
+
+  it('serves acquire, release and inspect requests', () => {
+    const clock = new RecordingClock();
+    const store = new FaultyStore(new MemoryStore(clock));
+    for (const verb of ['acquire', 'release', 'inspect'] as const) store.hold(verb);
+    const locks = createTestLocks({ clock, store, requestTimeoutMs: 1_000 });
+    for (let i = 0; i < 100; i += 1) {
+      outcome(locks.acquire(`goods:${i}`));
+      outcome(locks.inspect(`goods:${i}`));
+      const release = {
+        resource: 'goods',
+        key: `goods:${i}`,
+        owner: 'one:1',
+        mode: 'exclusive',
+        leaseMs: 1_000,
+        keepUntil: 0,
+      } as const;
+      locks.engine.releaser.releaseBehind(release);
+    }
+    expect(clock.scheduled).toEqual([{ delayMs: 1_000, background: true }]);
+  });
+
+  it('schedules background timers again after timeouts expire', async () => {
+    const { inner, fired, start } = pool();
+    start('a');
+    await inner.advance(500);
+    start('b');
+    await inner.advance(600);
+    expect(fired).toEqual(['a']);
+    await inner.advance(500);
+    expect(fired).toEqual(['a', 'b']);
+    expect(inner.scheduled.filter(({ background }) => !background)).toEqual([]);
+  });
+
+  it.each([
+    ['in the middle', [2]],
+    ['side by side', [1, 2, 3]],
+    ['at both ends', [0, 4]],
+    ['from the youngest to the oldest', [4, 3, 2, 1, 0]],
+  ])('keeps the order of the others if some are cancelled twice, %s', async (_, cancelled) => {
+    const { inner, fired, start } = pool();
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    const timers = names.map(start);
+    for (const i of [...cancelled, ...cancelled]) timers[i].cancel();
+    start('f');
+    await inner.advance(1_000);
+    expect(fired).toEqual([...names.filter((_name, i) => !cancelled.includes(i)), 'f']);
+  });
+
+  it('lets a timeout cancel one that expires after it', async () => {
+    const { inner, clock, fired, start } = pool();
+    clock.schedule(1_000, () => later.cancel(), true);
+    start('b');
+    const later = start('c');
+    start('d');
+    await inner.advance(1_000);
+    expect(fired).toEqual(['b', 'd']);
+  });
+
+  it('lets all timeouts expire when it is closed, and later ones have a timer each', async () => {
+    const { inner, clock, fired, start } = pool();
+    for (const name of ['a', 'b', 'c']) start(name);
+    clock.close();
+    expect(fired).toEqual(['a', 'b', 'c']);
+    expect(inner.pending).toBe(0);
+    start('d');
+    start('e');
+    expect(inner.pending).toBe(2);
+    await inner.advance(1_000);
+    expect(fired).toEqual(['a', 'b', 'c', 'd', 'e']);
+  });
+});
