@@ -193,7 +193,7 @@ export interface StoreListener {
   /** The store works, but with the limitation that `message` describes. */
   onDegraded(message: string): void;
   /**
-   * A connection ended. Requests sent over it, of all keys or of those that `concerns` selects, may never be answered.
+   * A connection ended. Requests sent over it, of all keys or of those that `concerns` selects, may never get a reply.
    */
   onDisconnected(concerns?: KeyFilter): void;
   /** The store, or one server of it, cannot be reached. The store may report it repeatedly. */
@@ -203,8 +203,8 @@ export interface StoreListener {
 }
 
 /**
- * Keeps locks. Every method is atomic. Outcomes are values. A method throws only if the store could not be asked, and
- * then `LockUnavailableError`.
+ * Keeps locks. Every method is atomic. Outcomes are values. A method throws `LockUnavailableError` if the store sent no
+ * usable reply, and no other error.
  *
  * @publicApi
  */
@@ -216,7 +216,7 @@ export interface LockStore {
   /**
    * Acquires a lock that is free or already the owner's. A lock that is already the owner's gets its full lease back.
    *
-   * @throws LockUnavailableError if the store could not be asked. The owner may hold the lock nevertheless, until a
+   * @throws LockUnavailableError if the store sent no usable reply. The owner may hold the lock nevertheless, until a
    * release.
    */
   acquire(request: AcquireRequest): Promise<AcquireReply>;
@@ -224,7 +224,7 @@ export interface LockStore {
    * Releases the owner's lock, and removes the owner from the queue. Releasing twice has no further effect.
    *
    * @returns false if the owner did not hold the lock.
-   * @throws LockUnavailableError if the store could not be asked.
+   * @throws LockUnavailableError if the store sent no usable reply.
    */
   release(request: ReleaseRequest): Promise<boolean>;
   /** Extends a batch of leases. Returns one reply for each request, in the same order. Does not throw. */
@@ -232,7 +232,7 @@ export interface LockStore {
   /**
    * Returns the state of a key, null if the key is free.
    *
-   * @throws LockUnavailableError if the store could not be asked.
+   * @throws LockUnavailableError if the store sent no usable reply.
    */
   inspect(key: string): Promise<LockState | null>;
   /**

@@ -34,7 +34,7 @@ export const queueContract: ContractPart = {
       ok(handoff.token !== undefined && handoff.token > before);
       strictEqual(handoff.leaseMs, 3_000);
       ok(handoff.grantedAt !== undefined && handoff.grantedAt <= fixture.under.clock.now());
-      ok(handoff.grantedAt > sentAt - 1_000, 'it was not handed over long ago');
+      ok(handoff.grantedAt > sentAt - 1_000, 'the handoff is recent');
       const info = await fixture.under.store.inspect(fixture.key);
       strictEqual(info?.token, handoff.token);
       ok(info.remainingMs <= 3_000, `${info.remainingMs} ms`);

@@ -39,7 +39,7 @@ const SHORT_MS = 100;
 /** The deadline of an acquire request, in milliseconds. */
 export const TIMEOUT_MS = 1_000;
 
-/** The name of a caller in another instance, one that nobody subscribes for. */
+/** The name of a caller in another instance, which has no subscriber. */
 export const DEAD = 'dead';
 
 const HANDOFF = { handoffMs: 3_000, tokens: 4 };

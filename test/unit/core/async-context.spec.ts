@@ -5,11 +5,11 @@ import { type Lock, lockChannels, type LockService } from 'nestjs-redis-lock';
 import { deferred, outcome } from '../../support/async.js';
 import { faultyLocks } from '../../support/locks.js';
 
-/** What an application keeps for each of its requests. */
+/** A context of the application, one for each of its requests. */
 const request = new AsyncLocalStorage<string>();
 
-/** What can be seen from where something is told. */
-interface Sight {
+/** The context in which an event is reported. */
+interface Sighting {
   readonly of: string;
   readonly request: string | undefined;
   readonly hold: string | undefined;
@@ -18,14 +18,14 @@ interface Sight {
 const NOWHERE = { request: undefined, hold: undefined };
 
 let locks: LockService;
-const told: Sight[] = [];
+const reported: Sighting[] = [];
 const triedThere: Promise<Lock | null>[] = [];
 
 const see = (of: string): void => {
-  told.push({ of, request: request.getStore(), hold: locks.current()?.resource });
+  reported.push({ of, request: request.getStore(), hold: locks.current()?.resource });
 };
 
-/** Listeners that ask for a lock which a caller of this instance holds. */
+// Listeners that request a lock which a caller of this instance holds.
 const onLost = (): void => {
   see('lost');
   triedThere.push(locks.tryAcquire('outer:1'));
@@ -46,10 +46,10 @@ afterEach(() => {
   lockChannels.lost.unsubscribe(onLost);
   lockChannels.extended.unsubscribe(onExtended);
   Logger.overrideLogger(false);
-  told.length = triedThere.length = 0;
+  reported.length = triedThere.length = 0;
 });
 
-/** In the midst of a hold of outer:1, and of request A; both end with the test. */
+/** Runs a hold of outer:1 inside request A until `leave` is called. */
 async function insideOfA(options = {}) {
   const all = faultyLocks({ ttlMs: 30_000, requestTimeoutMs: 1_000, ...options });
   ({ locks } = all);
@@ -69,7 +69,7 @@ async function insideOfA(options = {}) {
   return { ...all, runInA, leave };
 }
 
-/** A lock that request B holds; not in a callback, so that no hold is around B. */
+/** Returns a lock of request B that was acquired without a callback, so that B runs inside no hold. */
 const heldByB = (options: object): Promise<Lock> => request.run('B', () => locks.acquire('b:1', options));
 
 describe("a loss is reported outside of every caller's context", () => {
@@ -80,12 +80,12 @@ describe("a loss is reported outside of every caller's context", () => {
 
   it('by the watchdog, whose timer was started inside another hold', async () => {
     const { clock, runInA, leave } = await insideOfA();
-    // It is due before all others, so that it sets the timer anew.
+    // This lock is due first, so that it starts the timer again.
     await runInA(() => locks.using('inner:1', { ttlMs: 400, renew: false }, () => clock.advance(100)));
     const lock = await heldByB({ ttlMs: 500, renew: false });
     await clock.advance(600);
     expect(lock.signal.aborted).toBe(true);
-    expect(told).toEqual(LOST_NOWHERE);
+    expect(reported).toEqual(LOST_NOWHERE);
     expect(await Promise.all(triedThere)).toEqual([null]);
     await leave();
   });
@@ -95,7 +95,7 @@ describe("a loss is reported outside of every caller's context", () => {
     const lock = await heldByB({ ttlMs: 500, renew: false });
     clock.jump(600);
     expect(() => runInA(() => lock.assertHeld())).toThrow('b:1');
-    expect(told).toEqual(LOST_NOWHERE);
+    expect(reported).toEqual(LOST_NOWHERE);
     expect(await Promise.all(triedThere)).toEqual([null]);
     await leave();
   });
@@ -105,7 +105,7 @@ describe("a loss is reported outside of every caller's context", () => {
     const lock = await heldByB({});
     await stranger.steal('{lock_b}:1');
     await expect(runInA(() => lock.extend())).rejects.toThrow('b:1');
-    expect(told).toEqual(LOST_NOWHERE);
+    expect(reported).toEqual(LOST_NOWHERE);
     expect(await Promise.all(triedThere)).toEqual([null]);
     await leave();
   });
@@ -116,7 +116,7 @@ describe("a loss is reported outside of every caller's context", () => {
     const closed = runInA(() => locks.engine.close(0));
     await clock.advance(0);
     await closed;
-    expect(told).toEqual([...LOST_NOWHERE, ...LOST_NOWHERE]);
+    expect(reported).toEqual([...LOST_NOWHERE, ...LOST_NOWHERE]);
     await Promise.allSettled([leave(), ...triedThere]);
   });
 });
@@ -127,7 +127,7 @@ describe("a renewal is reported outside of every caller's context", () => {
     const lock = await runInA(() => locks.acquire('inner:1', { ttlMs: 600 }));
     await clock.advance(250);
     lock.assertHeld();
-    expect(told).toEqual([{ of: 'extended', ...NOWHERE }]);
+    expect(reported).toEqual([{ of: 'extended', ...NOWHERE }]);
     expect(await Promise.all(triedThere)).toEqual([null]);
     await leave();
   });
@@ -140,21 +140,21 @@ describe("an outage is reported outside of every caller's context", () => {
     await clock.advance(1_500);
     await runInA(() => locks.tryAcquire('inner:1'));
     store.hold('acquire');
-    const asked = outcome(request.run('B', () => locks.tryAcquire('b:1')));
+    const refused = outcome(request.run('B', () => locks.tryAcquire('b:1')));
     await clock.advance(1_500);
-    expect(asked.error).toBeDefined();
-    expect(told).toEqual([{ of: 'warning', ...NOWHERE }]);
+    expect(refused.error).toBeDefined();
+    expect(reported).toEqual([{ of: 'warning', ...NOWHERE }]);
     store.deliver('acquire');
     await leave();
   });
 });
 
 describe("a caller's context", () => {
-  /** Whoever releases goods:300 inside of a hold of outer:1 and of request A. */
+  // The instances that release goods:300, always inside a hold of outer:1 and request A.
   const releasers = {
-    'in the same instance, which passes it on': { options: {}, elsewhere: false },
-    'in the same instance, which asks for it anew': { options: { maxLocalPasses: 0 }, elsewhere: false },
-    'in another instance, to which it is handed': { options: {}, elsewhere: true },
+    'in the same instance, with a local handoff': { options: {}, elsewhere: false },
+    'in the same instance, with a new request': { options: { maxLocalPasses: 0 }, elsewhere: false },
+    'in another instance, with a handoff': { options: {}, elsewhere: true },
   };
 
   it.each(Object.entries(releasers))(

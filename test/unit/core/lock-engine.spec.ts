@@ -50,7 +50,9 @@ describe('the rest of minHoldMs', () => {
 describe('a queue of thousands of local waiters', () => {
   const LENGTH = 2_000;
 
-  /** Returns how often the clock is read for each of `length` callers, with as many callers of a rival if there is one. */
+  /**
+   * Returns how often the clock is read for each of `length` callers, with as many callers of a rival if there is one.
+   */
   async function readings(length: number, withRival: boolean): Promise<number> {
     const clock = new RecordingClock();
     const store = new MemoryStore(clock);

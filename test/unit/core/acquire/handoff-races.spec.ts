@@ -87,7 +87,7 @@ describe('a handoff in the queue', () => {
     store.hold('handoff');
     await stranger.leave(KEY);
     await clock.advance(0);
-    // The process was stopped for longer than the lease that it was given.
+    // The process was suspended for longer than its lease.
     clock.jump(3_000);
     await stranger.take(KEY);
     store.deliver('handoff');
@@ -121,7 +121,7 @@ describe('a handoff in the queue', () => {
     store.hold('handoff');
     await stranger.leave(KEY);
     await clock.advance(0);
-    // Ours by the store's word, but not for certain any more by our own clock.
+    // Still held in the store, but past the local deadline.
     clock.jump(2_975);
     expect(await holder()).toBe(locks.engine.instanceId);
     store.deliver('handoff');
@@ -156,7 +156,7 @@ describe('a handoff to a local lock that has left the queue', () => {
     store.hold('handoff');
     const waiting = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
     await clock.advance(500);
-    // Handed to the first ask, which is given up before anybody hears of it.
+    // The handoff goes to the first attempt, which is cancelled before the handoff is received.
     await stranger.leave(KEY);
     await clock.advance(500);
     await stranger.take(KEY);

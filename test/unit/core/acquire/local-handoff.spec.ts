@@ -3,12 +3,12 @@ import { type Lock, LockClosedError, LockLostError, type LockOptions, type LockS
 import { outcome } from '../../../support/async.js';
 import { faultyLocks, KEY } from '../../../support/locks.js';
 
-/** Callers of one instance who stand in line in the order of their names, and who got the lock so far. */
+/** Callers of several instances, queued in the order of their names. Records which of them have held the lock. */
 class Line {
   readonly entered: string[] = [];
   readonly tokens: number[] = [];
 
-  /** Each holds the lock for so long. */
+  /** @param hold runs while a caller holds the lock. */
   constructor(private readonly hold: () => Promise<void> = () => Promise.resolve()) {}
 
   join(locks: LockService, names: readonly string[], options: LockOptions = {}): void {
@@ -34,7 +34,7 @@ describe('a local handoff', () => {
     await first.release();
     await clock.advance(0);
     expect(second.entered).toEqual(names('a', 10));
-    // The first was alone when it asked, so that nothing was set aside for the others.
+    // The first caller was alone when its request was sent, so no tokens were reserved for the others.
     expect(store.acquires.map(({ tokens }) => tokens)).toEqual([1, 10]);
     expect(store.releases).toHaveLength(2);
   });
@@ -109,7 +109,7 @@ describe('a local handoff', () => {
 });
 
 describe('local handoffs', () => {
-  /** Holds of so many milliseconds, in one instance, and a neighbour that waits. */
+  /** Twelve callers of one instance hold the lock for `holdMs` each, while another instance waits. */
   async function holdsOf(holdMs: number, options: LockOptions & { maxLocalHoldMs?: number } = {}) {
     const { maxLocalHoldMs, ...terms } = options;
     const { clock, locks, neighbour, stranger } = faultyLocks(maxLocalHoldMs === undefined ? {} : { maxLocalHoldMs });

@@ -5,24 +5,24 @@ import { faultyLocks } from '../../../support/locks.js';
 
 const BOTH = ['goods:1', 'goods:2'];
 
-/** Turns of promises from the answer to an ask for several to the next ask. */
-const TURNS = Array.from({ length: 16 }, (_, i) => i);
+/** The microtasks from a multi-key reply to the next request. */
+const MICROTASKS = Array.from({ length: 16 }, (_, i) => i);
 
-/** Two who were asked for at once, and one of whom somebody else has: the answer is there, and so many turns later is now. */
-async function answered(turns: number, signal?: AbortSignal) {
+/** Requests two keys, one of which is held elsewhere. Resolves `microtasks` microtasks after the reply. */
+async function afterReply(microtasks: number, signal?: AbortSignal) {
   const all = faultyLocks();
   await all.stranger.take('{lock_goods}:2');
   all.store.hold('acquire');
   const waiting = outcome(all.locks.acquire(BOTH, { waitMs: 60_000, signal }));
   await all.clock.advance(0);
   all.store.deliver('acquire');
-  for (let i = 0; i < turns; i++) await Promise.resolve();
+  for (let i = 0; i < microtasks; i++) await Promise.resolve();
   return { ...all, waiting };
 }
 
 describe('between two requests of a multi-lock', () => {
-  it.each(TURNS)('a shutdown refuses it %i microtasks after a reply', async (turns) => {
-    const { locks, waiting, clock, memory } = await answered(turns);
+  it.each(MICROTASKS)('a shutdown refuses it %i microtasks after a reply', async (microtasks) => {
+    const { locks, waiting, clock, memory } = await afterReply(microtasks);
     const closed = outcome(locks.engine.close(0));
     await clock.advance(0);
     await clock.advance(2_000);
@@ -31,9 +31,9 @@ describe('between two requests of a multi-lock', () => {
     expect(await memory.inspect('{lock_goods}:1')).toBeNull();
   });
 
-  it.each(TURNS)('its signal ends it %i microtasks after a reply', async (turns) => {
+  it.each(MICROTASKS)('its signal ends it %i microtasks after a reply', async (microtasks) => {
     const stop = new AbortController();
-    const { waiting, clock, memory } = await answered(turns, stop.signal);
+    const { waiting, clock, memory } = await afterReply(microtasks, stop.signal);
     stop.abort(new Error('enough'));
     await clock.advance(0);
     expect(waiting.error).toEqual(new Error('enough'));

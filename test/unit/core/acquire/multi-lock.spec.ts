@@ -21,7 +21,7 @@ import { faultyLocks } from '../../../support/locks.js';
 const family = ['goods:1', 'goods:2', 'goods:3'];
 const keyOf = createKeyFactory({ prefix: 'lock_', hashTag: 'family' });
 
-/** Which of them are free for somebody else. */
+/** Returns the resources that another instance can lock. */
 async function freeOf(locks: LockService, resources: readonly string[]): Promise<string[]> {
   const free: string[] = [];
   for (const resource of resources) {
@@ -49,7 +49,7 @@ describe('the lock order', () => {
   it('groups the keys that one request can acquire', () => {
     expect(ordered(2, 'a:3', 'a:1', 'b:1', 'a:2')).toEqual([['a:1', 'a:2'], ['a:3'], ['b:1']]);
     expect(ordered(1, 'a:2', 'a:1')).toEqual([['a:1'], ['a:2']]);
-    // One tag, written in different ways, is one slot.
+    // The same hash tag, written in different ways, has the same slot.
     expect(ordered(9, 'x:{2}', 'y:{1}', 'z:{2}')).toEqual([['y:{1}'], ['x:{2}', 'z:{2}']]);
   });
 });
@@ -310,7 +310,7 @@ describe('an acquire request for several keys', () => {
     store.hold('acquire');
     const cut = outcome(locks.acquire(family));
     await clock.advance(0);
-    store.disconnect((key) => key === 'of somebody else');
+    store.disconnect((key) => key === 'another key');
     expect(store.releases).toHaveLength(0);
     store.disconnect();
     expect(store.releases).toHaveLength(3);
@@ -421,7 +421,7 @@ describe('events', () => {
   });
 });
 
-/** Takes it away. */
+/** Deletes the key of a resource. */
 function requestOf(lock: Lock) {
   return {
     keys: [lock.key],

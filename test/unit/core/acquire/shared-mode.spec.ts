@@ -56,7 +56,7 @@ describe('shared locks', () => {
     await clock.advance(2_000);
     expect(writer.error).toBeInstanceOf(LockTimeoutError);
     expect((writer.error as LockTimeoutError).remainingMs).toBe(8_000);
-    // Nobody stands in the way of readers any more.
+    // The writer has left the queue, so a reader is granted.
     expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
   });
 

@@ -21,7 +21,7 @@ describe('waiting in one process', () => {
     await clock.advance(0);
     expect(store.acquires).toHaveLength(1);
     await clock.advance(10_000);
-    // At most one ask in the longest pause, jittered down to half, for all fifty together.
+    // At most one request in half of the longest pause, for all fifty waiters together.
     expect(store.acquires.length).toBeLessThan(110);
     expect(new Set(store.acquires.map(({ owner }) => owner)).size).toBe(1);
     expect(waiting.every((one) => one.error === undefined && one.value === undefined)).toBe(true);
@@ -175,7 +175,7 @@ describe('an acquire request without a reply', () => {
     expect(waiting.error).toEqual(new Error('gone home'));
     store.deliver('acquire');
     await clock.advance(0);
-    // One release behind the ask, and one more for the grant that came back: the first may have overtaken the ask.
+    // One release after the request, and one for the late grant, because the first may have overtaken the request.
     expect(store.releases).toHaveLength(2);
     expect(await stranger.take(KEY)).toBe(true);
   });

@@ -122,7 +122,7 @@ describe('a lost hold', () => {
   it('is not declared before the deadline if renewals get no reply', async () => {
     const { clock, locks, store } = faultyLocks({ ttlMs: 3_000 });
     const lock = await locks.acquire('goods:300');
-    store.fail('extend', new Error('no answer'));
+    store.fail('extend', new Error('no reply'));
     await clock.advance(2_900);
     lock.assertHeld();
     store.fail('extend');

@@ -112,7 +112,7 @@ describe('lockDelayMs', () => {
     const next = waiting.value as Lock;
     expect(next.expiresInMs).toBeGreaterThan(2_900);
     expect(next.expiresInMs).toBeLessThan(3_000);
-    // It dies before it has made up for the short lease.
+    // It dies before it extends the short lease.
     clock.jump(3_000 + DELAY_MS - 1);
     expect(await stranger.take(KEY)).toBe(false);
     clock.jump(1);
