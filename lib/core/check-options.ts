@@ -11,7 +11,7 @@ export interface OptionRule {
 export type OptionRules<T> = { readonly [K in keyof T]-?: OptionRule };
 
 /** Options without those that are undefined, which count as not given. */
-export type GivenOptions<T> = { [K in keyof T]-?: Exclude<T[K], undefined> };
+export type GivenOptions<T> = { [K in keyof T]: Exclude<T[K], undefined> };
 
 /** Allows the listed values. */
 export const oneOf = (...values: readonly unknown[]): OptionRule => ({

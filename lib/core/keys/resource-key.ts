@@ -35,7 +35,7 @@ const ENCODE = 'Write values through resource`goods:${id}`, which encodes them';
  *
  * @throws {LockConfigError} if the prefix contains braces, `|` or control characters.
  */
-export function createKeyFactory({ prefix, hashTag, key }: KeyOptions): KeyFactory {
+export function createKeyFactory({ prefix, hashTag: tagged, key }: KeyOptions): KeyFactory {
   if (key) return (resource) => customKey(resource, key);
   if (FORBIDDEN.test(prefix) || /[{}]/.test(prefix)) {
     throw new LockConfigError(
@@ -46,7 +46,7 @@ export function createKeyFactory({ prefix, hashTag, key }: KeyOptions): KeyFacto
   return (resource) => {
     checkResource(resource);
     if (resource.includes('{')) return prefix + resource;
-    if (hashTag === 'resource') return `{${prefix}${resource}}`;
+    if (tagged === 'resource') return `{${prefix}${resource}}`;
     const colon = resource.indexOf(':');
     if (colon === -1) return `{${prefix}${resource}}`;
     const tag = prefix + resource.slice(0, colon);

@@ -39,7 +39,7 @@ describe('checkOptions', () => {
   });
 
   it('names the only option in the singular', () => {
-    const single = () => checkOptions('client()', { lease: 1 } as object, { unit: oneOf('s') } as object);
+    const single = () => checkOptions<{ unit?: string }>('client()', { lease: 1 } as object, { unit: oneOf('s') });
     expect(single).toThrow('there is no option lease; there is unit.');
   });
 
