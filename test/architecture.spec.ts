@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { SourceFile, type Import } from './support/source-file.js';
 
 const root = resolve(__dirname, '..');
-const MAX_LINES = 220;
+const MAX_LINES = 400;
 const GENERATED = 'lib/lua/index.ts';
 const CLOCK = 'lib/core/time/clock.ts';
 const AMBIENT =

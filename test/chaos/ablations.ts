@@ -114,9 +114,9 @@ const switches = {
     }),
   /** A lease counts from when it is heard of. */
   'leases from before the ask': () =>
-    replace(AcquireLoop, 'grantedByReply', (contender, [ask], own) => {
-      const { clock } = Reflect.get(contender, 'tools') as { clock: { now(): number } };
-      (ask as { sentAt: number }).sentAt = clock.now();
+    replace(AcquireLoop, 'grantedByReply', (loop, [attempt], own) => {
+      const { clock } = Reflect.get(loop, 'deps') as { clock: { now(): number } };
+      (attempt as { sentAt: number }).sentAt = clock.now();
       return own();
     }),
   /** A server that has forgotten a script is not sent it again. */

@@ -1,5 +1,4 @@
 import type { ReleaseRequest } from '../../lib/core/store/lock-store.js';
-import type { Timer } from '../../lib/core/time/clock.js';
 import { LockTable } from '../../lib/stores/memory/lock-table.js';
 import type { Process } from './process.js';
 import type { Variant } from './scenario.js';
@@ -43,10 +42,8 @@ export const noAgeBound: Variant = {
 /** Who is in the queue relies on being told. */
 export const noSafetyNet: Variant = {
   name: 'no safety net',
-  afterStep: ({ contender }) => {
-    const state =
-      contender && (Reflect.get(contender, 'state') as { kind: string; timer?: Timer; ask?: { standing: boolean } });
-    if (state?.kind === 'waiting' && state.ask?.standing === true) state.timer?.cancel();
+  afterStep: ({ loop }) => {
+    if (loop?.state.kind === 'waiting' && loop.state.attempt.needsRelease) loop.state.timer.cancel();
   },
 };
 

@@ -75,14 +75,14 @@ function claimsOf(text: string): QueueEntry[] {
 function requests(askers: readonly string[]): Request[] {
   const ask = (claim: QueueEntry, queue: boolean, leaseMs: number, expiresAt: number): Request => {
     const body: AcquireRequest = { ...TERMS, ...claim, leaseMs, queue, expiresAt };
-    return { verb: 'acquire', body, answered: () => undefined, asker: undefined };
+    return { verb: 'acquire', body, onReply: () => undefined, sender: undefined };
   };
   const release = (claim: QueueEntry, keepMs: number): Request => {
     const body: ReleaseRequest = { ...TERMS, ...claim, keepMs };
-    return { verb: 'release', body, answered: () => undefined, asker: undefined };
+    return { verb: 'release', body, onReply: () => undefined, sender: undefined };
   };
   const extend = (claim: QueueEntry, leaseMs: number): Request => {
-    return { verb: 'extend', body: { keys: [KEY], ...claim, leaseMs }, answered: () => undefined, asker: undefined };
+    return { verb: 'extend', body: { keys: [KEY], ...claim, leaseMs }, onReply: () => undefined, sender: undefined };
   };
   return askers
     .map(claimOf)
@@ -114,7 +114,7 @@ function run(
     expiresAt: 10_000 + 1_000 * i,
   }));
   const row = { holders: holders.map((holder) => ({ ...holder })), queue: [...queue] };
-  (Reflect.get(table, 'rows') as Map<string, unknown>).set(KEY, row);
+  table.rows.set(KEY, row);
   const reply = answerOf(table, request);
   const after = { ...rowOf(table), lastToken: table.lastToken };
   const owners = [...queue, request.body].map(({ owner }) => owner);

@@ -1,32 +1,32 @@
 import type { LockMode } from '../../lib/core/store/lock-store.js';
-import type { WaitOptions } from '../../lib/core/acquire/waiters.js';
+import type { WaitOptions } from '../../lib/core/acquire/acquire-options.js';
 
-/** As much of an AbortSignal as a gate uses, with a state that can be put back. */
+/** The part of an AbortSignal that a local lock uses, with a state that can be restored. */
 export interface CallerSignal {
-  /** Makes the caller leave; undefined once it does not wait any more. */
+  /** Aborts the signal. Undefined if the caller does not wait any more. */
   leave: (() => void) | undefined;
 }
 
-/** Somebody who wants the lock, for as long as it takes. */
+/** Returns a caller that waits for the lock without limit. */
 export function callerOf(
   leaseMs: number,
   mode: LockMode,
-): { readonly signal: CallerSignal; readonly terms: WaitOptions } {
+): { readonly signal: CallerSignal; readonly options: WaitOptions } {
   const signal: CallerSignal = { leave: undefined };
   const abortSignal = {
-    reason: 'gone home',
+    reason: 'aborted by the caller',
     addEventListener: (_: string, listener: () => void) => (signal.leave = listener),
     removeEventListener: () => (signal.leave = undefined),
   } as unknown as AbortSignal;
-  const terms: WaitOptions = {
+  const options: WaitOptions = {
     mode,
     ttlMs: leaseMs,
-    // Renewal is left out of the model, but for the lease of a hand-off, which is made up for at once.
+    // The model renews only the short lease of a handoff, and that at once.
     renew: false,
     maxHoldMs: Infinity,
     minHoldMs: 0,
     waitMs: Infinity,
     signal: abortSignal,
   };
-  return { signal, terms };
+  return { signal, options };
 }

@@ -20,10 +20,10 @@ export function ordinary(world: World): Choice[] {
     };
     const [request] = line.requests;
     if (request !== undefined) may(true, `${request.verb} runs on the server`, () => world.run(process));
-    may(line.replies.length, 'gets its answer', () => line.answer());
-    may(line.messages.length, 'hears of a hand-off', () => process.hear());
+    may(line.replies.length, 'gets its answer', () => line.deliverReply());
+    may(line.messages.length, 'hears of a hand-off', () => process.receive());
     may(clock.due, 'fires a timer', () => clock.fire());
-    may(process.alive && line.subscription !== 'heard', 'subscribes again', () => process.subscribe());
+    may(process.alive && line.subscription !== 'open', 'subscribes again', () => process.subscribe());
     may(process.callersLeft, 'has a caller come', () => process.enter());
     may(process.hold, 'ends its hold', () => process.endHold());
   }
@@ -110,7 +110,7 @@ const MISHAPS: Readonly<Record<LossKind, Mishap>> = {
   duplicate: {
     label: 'hears of a hand-off, not for the last time',
     possible: ({ line }) => line.messages.length > 0,
-    happen: (process) => process.hearAgain(),
+    happen: (process) => process.receiveCopy(),
   },
   reset: {
     label: 'loses its connection',
@@ -120,16 +120,16 @@ const MISHAPS: Readonly<Record<LossKind, Mishap>> = {
   subscription: {
     label: 'loses its subscription',
     possible: () => true,
-    happen: (process) => cutSubscription(process, 'gone'),
+    happen: (process) => cutSubscription(process, 'closed'),
   },
   'half-open': {
     label: 'is deaf to hand-offs',
     possible: () => true,
-    happen: (process) => cutSubscription(process, 'deaf'),
+    happen: (process) => cutSubscription(process, 'half-open'),
   },
 };
 
-function cutSubscription({ line }: Process, to: 'gone' | 'deaf'): void {
+function cutSubscription({ line }: Process, to: 'closed' | 'half-open'): void {
   line.subscription = to;
   line.messages = [];
 }
@@ -138,6 +138,6 @@ function step(process: Process, take: () => void): () => void {
   return () => {
     process.touch();
     take();
-    process.hooked();
+    process.afterStep();
   };
 }

@@ -27,7 +27,7 @@ const NO_ROW: LockRow = { holders: [], queue: [] };
 
 /** The table's row of the key, without making one or looking at leases. */
 export function rowOf(table: LockTable): LockRow {
-  return (Reflect.get(table, 'rows') as Map<string, LockRow>).get(KEY) ?? NO_ROW;
+  return table.rows.get(KEY) ?? NO_ROW;
 }
 
 /** The table's word on a request. */

@@ -13,8 +13,8 @@ const TOKENS = new Set(['token', 'lastToken', 'lastBegun', 'lastAlone']);
  * counter of asks, since owners are renamed. Everything else counts, also what is added to the library later.
  */
 const IGNORED = new Set([
-  'keeper', 'tools', 'principal', 'scenario', 'passing', 'health', 'store', 'terms', 'options', 'time', 'listeners',
-  'asks', 'attempts', 'notes', 'process', 'instanceId', 'resource', 'key', 'keys', 'lastReply', 'reason', 'enteredAt', 'grantedAt',
+  'deps', 'listener', 'registry', 'params', 'scenario', 'passing', 'health', 'store', 'options', 'time', 'listeners',
+  'attempts', 'notes', 'process', 'instanceId', 'resource', 'key', 'keys', 'lastReply', 'reason', 'enteredAt', 'grantedAt',
 ]); // prettier-ignore
 
 // Looking a global up is slow in Jest's contexts, and this is done a million times.

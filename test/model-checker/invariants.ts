@@ -15,7 +15,7 @@ function mayShare(holders: readonly { readonly mode: LockMode }[]): boolean {
 /** What must be true of every state. Whether somebody could wait for ever is asked where a run ends, see `settle.ts`. */
 export function check(world: World): void {
   const { holders } = world;
-  const believers = world.processes.filter(({ hold }) => hold?.believed);
+  const believers = world.processes.filter(({ hold }) => hold?.isBeforeDeadline);
   if (!mayShare(believers)) {
     world.violate(`one owner: ${believers.map(({ instanceId }) => instanceId).join(' and ')} both hold the lock`);
   }

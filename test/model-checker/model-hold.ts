@@ -4,8 +4,8 @@ import type { ExtendReply } from '../../lib/core/store/lock-store.js';
 import type { Line } from './network.js';
 
 /**
- * One grant as `lib/core/lease/watchdog.ts` watches over it, without promises and without renewals that nobody needs here: a
- * lease shorter than asked for is made up for at once, and what is over is lost.
+ * One hold, with the part of `lib/core/lease/watchdog.ts` that the model needs, without promises. Extends the short lease of a
+ * handoff at once, and loses the grant at its deadline.
  */
 export class ModelHold {
   private timer: Timer | undefined;
@@ -15,23 +15,23 @@ export class ModelHold {
     readonly grant: Grant,
     private readonly line: Line,
     private readonly clock: Clock,
-    private readonly lost: (hold: ModelHold) => void,
+    private readonly onLost: (hold: ModelHold) => void,
   ) {
     this.arm();
     if (grant.renewAt <= clock.now()) this.extend();
   }
 
-  get believed(): boolean {
+  get isBeforeDeadline(): boolean {
     return this.clock.now() < this.grant.deadline;
   }
 
-  /** Watches over it no longer. */
+  /** Cancels the timer. */
   end(): void {
     this.timer?.cancel();
     this.timer = undefined;
   }
 
-  disconnected(): void {
+  onDisconnected(): void {
     if (this.renewal !== undefined && this.timer !== undefined) this.extend();
   }
 
@@ -41,13 +41,13 @@ export class ModelHold {
     const renewal = { sentAt, leaseMs: grant.nextLeaseMs(sentAt) };
     const body = { keys: [grant.key], owner: grant.owner, mode: grant.options.mode, leaseMs: renewal.leaseMs };
     this.renewal = renewal;
-    line.requests.push({ verb: 'extend', body, answered: (reply) => this.extended(reply, renewal), asker: this });
+    line.requests.push({ verb: 'extend', body, onReply: (reply) => this.onExtended(reply, renewal), sender: this });
   }
 
-  private extended(reply: ExtendReply, { sentAt, leaseMs }: Lease): void {
+  private onExtended(reply: ExtendReply, { sentAt, leaseMs }: Lease): void {
     this.renewal = undefined;
     if (this.timer === undefined) return;
-    if (reply !== 'renewed' || !this.believed) return this.lost(this);
+    if (reply !== 'renewed' || !this.isBeforeDeadline) return this.onLost(this);
     this.grant.renewed(sentAt, leaseMs);
     this.arm();
   }
@@ -55,6 +55,6 @@ export class ModelHold {
   private arm(): void {
     this.timer?.cancel();
     const delayMs = Math.max(0, this.grant.deadline - this.clock.now());
-    this.timer = this.clock.schedule(delayMs, () => this.lost(this));
+    this.timer = this.clock.schedule(delayMs, () => this.onLost(this));
   }
 }

@@ -1,4 +1,4 @@
-import { handoffLease } from '../../lib/core/acquire/attempt.js';
+import { handoffLease } from '../../lib/core/lease/grant.js';
 import type { Clock } from '../../lib/core/time/clock.js';
 import type { Release, Releaser } from '../../lib/core/lease/releaser.js';
 import type { Line } from './network.js';
@@ -9,10 +9,10 @@ interface Pending extends Release {
   readonly leaseOverAt: number;
 }
 
-/** What `lib/core/lease/releaser.ts` does, without promises: sends, and repeats what its connection has taken along. */
+/** Does what `lib/core/lease/releaser.ts` does, without promises. Repeats the releases that a connection has lost. */
 export class ModelReleaser implements Pick<Releaser, 'release' | 'releaseBehind'> {
   private unanswered: readonly Pending[] = [];
-  /** Those that are sent again after a pause. */
+  /** Those that are repeated after a pause. */
   private repeated: readonly Pending[] = [];
 
   constructor(
@@ -25,14 +25,14 @@ export class ModelReleaser implements Pick<Releaser, 'release' | 'releaseBehind'
 
   release(release: Release): Promise<boolean> {
     this.send({ ...release, leaseOverAt: this.clock.now() + this.requestTimeoutMs + release.leaseMs });
-    return ANSWER_OF_NO_INTEREST;
+    return IGNORED_REPLY;
   }
 
   releaseBehind(release: Release): void {
     if (!this.silent) void this.release(release);
   }
 
-  disconnected(): void {
+  onDisconnected(): void {
     const lost = this.unanswered;
     this.unanswered = [];
     for (const release of lost) {
@@ -56,9 +56,9 @@ export class ModelReleaser implements Pick<Releaser, 'release' | 'releaseBehind'
     const { key, owner, mode, leaseMs, keepUntil } = release;
     const keepMs = Math.max(0, Math.ceil(keepUntil - this.clock.now()));
     const body = { keys: [key], owner, mode, keepMs, handoffMs: handoffLease(leaseMs), tokens: this.tokens };
-    const answered = (): void => void (this.unanswered = without(this.unanswered, release));
+    const onReply = (): void => void (this.unanswered = without(this.unanswered, release));
     this.unanswered = [...this.unanswered, release];
-    this.line.requests.push({ verb: 'release', body, answered, asker: release });
+    this.line.requests.push({ verb: 'release', body, onReply, sender: release });
   }
 }
 
@@ -66,4 +66,4 @@ function without(releases: readonly Pending[], one: Pending): readonly Pending[]
   return releases.filter((release) => release !== one);
 }
 
-const ANSWER_OF_NO_INTEREST = Promise.resolve(true);
+const IGNORED_REPLY = Promise.resolve(true);

@@ -7,29 +7,29 @@ import type {
   ReleaseRequest,
 } from '../../lib/core/store/lock-store.js';
 
-interface Asked<Verb, Body, Answer> {
+interface SentRequest<Verb, Body, ReplyBodyOf> {
   readonly verb: Verb;
   readonly body: Body;
-  readonly answered: (reply: Answer) => void;
-  /** What whoever takes in the answer knows of it: part of the state. */
-  readonly asker: unknown;
+  readonly onReply: (reply: ReplyBodyOf) => void;
+  /** What the receiver of the reply knows of the request. It is part of the state. */
+  readonly sender: unknown;
 }
 
-/** A request on its way, and who takes in its answer. */
+/** A request on its way. */
 export type Request =
-  | Asked<'acquire', AcquireRequest, AcquireReply>
-  | Asked<'release', ReleaseRequest, boolean>
-  | Asked<'extend', ExtendRequest, ExtendReply>;
+  | SentRequest<'acquire', AcquireRequest, AcquireReply>
+  | SentRequest<'release', ReleaseRequest, boolean>
+  | SentRequest<'extend', ExtendRequest, ExtendReply>;
 
 export type ReplyBody = AcquireReply | ExtendReply | boolean;
 
-/** An answer on its way back. */
+/** A reply on its way back. */
 export interface Reply {
   readonly request: Request;
   readonly body: ReplyBody;
 }
 
-/** A hand-off on its way to its process. */
+/** A handoff on its way to its process. */
 export interface Message {
   readonly mode: LockMode;
   readonly owner: string;
@@ -41,25 +41,25 @@ export interface Message {
   readonly since: number;
 }
 
-/** What a connection that has ended left on its way: the server may run it still, in order, or never see it. */
+/** The requests that a closed connection had on its way. The server may still run them, in order, or never get them. */
 export interface Leftover {
   readonly process: number;
-  /** Which of the process's connections it was. */
+  /** The number of the connection in its process. */
   readonly connection: number;
   readonly requests: readonly Request[];
 }
 
-/** What stands between one process and the server. Everything arrives in the order in which it was sent, if it arrives. */
+/** The connections between one process and the server. What arrives, arrives in the order in which it was sent. */
 export class Line {
   requests: Request[] = [];
   replies: Reply[] = [];
   messages: Message[] = [];
-  /** How many there were, this one included. */
+  /** How many command connections there were, including this one. */
   connection = 1;
-  /** `gone`: the server counts no listener; `deaf`: it does, but nothing arrives. */
-  subscription: 'heard' | 'deaf' | 'gone' = 'heard';
+  /** `closed`: the server counts no subscriber. `half-open`: it counts one, but no message arrives. */
+  subscription: 'open' | 'half-open' | 'closed' = 'open';
 
-  /** Ends the command connection; answers what was on its way to the server. */
+  /** Closes the command connection. Returns the requests that were on their way. */
   cut(): Request[] {
     const { requests } = this;
     this.requests = [];
@@ -68,9 +68,9 @@ export class Line {
     return requests;
   }
 
-  /** Hands the first answer to whoever asked. */
-  answer(): void {
+  /** Delivers the first reply. */
+  deliverReply(): void {
     const { request, body } = this.replies.shift() as Reply;
-    (request.answered as (reply: ReplyBody) => void)(body);
+    (request.onReply as (reply: ReplyBody) => void)(body);
   }
 }

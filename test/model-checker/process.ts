@@ -1,10 +1,11 @@
+import { type AcquireDeps, type PassingLimits } from '../../lib/core/acquire/acquire-options.js';
 import type { AcquireLoop } from '../../lib/core/acquire/acquire-loop.js';
-import type { LocalLock, LocalLockDeps } from '../../lib/core/acquire/local-lock.js';
+import type { Attempt } from '../../lib/core/acquire/attempt.js';
+import type { LocalLock } from '../../lib/core/acquire/local-lock.js';
 import { LocalLocks } from '../../lib/core/acquire/local-locks.js';
 import type { Grant } from '../../lib/core/lease/grant.js';
 import type { AcquireReply, AcquireRequest, LockMode, LockStore } from '../../lib/core/store/lock-store.js';
 import { StoreHealth } from '../../lib/core/store/store-health.js';
-import type { PassingLimits } from '../../lib/core/acquire/local-handoff.js';
 import { callerOf, type CallerSignal } from './caller.js';
 import { ModelClock, type Time } from './model-clock.js';
 import { ModelHold } from './model-hold.js';
@@ -12,7 +13,7 @@ import { ModelReleaser } from './model-releaser.js';
 import { Line, type Request } from './network.js';
 import { KEY, REQUEST_TIMEOUT_MS, type Scenario } from './scenario.js';
 
-/** Both are dear to make: most steps touch one process only. */
+/** Results that are kept because they are expensive, and most steps change one process only. */
 export interface ProcessNotes {
   readonly written?: object;
   readonly goBack?: () => void;
@@ -21,10 +22,10 @@ export interface ProcessNotes {
 const NOTHING_NOTED: ProcessNotes = Object.freeze({});
 
 /**
- * One process: the library's own gates and contenders, around them what its engine is, and the line to the server. Nothing
- * in it waits for a promise, so that a step is over when its call returns.
+ * One process: the library's own local locks and acquire loops, what their engine gives them, and the line to the server. No
+ * step waits for a promise, so a step is over when its call returns.
  */
-export class Process implements LocalLockDeps {
+export class Process implements AcquireDeps {
   readonly line = new Line();
   readonly clock: ModelClock;
   readonly releaser: ModelReleaser;
@@ -39,19 +40,19 @@ export class Process implements LocalLockDeps {
       modes: ['exclusive', 'shared', 'permits'],
       resolutionMs: 1,
     },
-    acquire: (request) => this.ask(request),
+    acquire: (request) => this.sendAcquire(request),
   };
-  readonly gates: LocalLocks = new LocalLocks(this);
+  readonly localLocks: LocalLocks = new LocalLocks(this);
 
   readonly instanceId: string;
   readonly mode: LockMode;
   alive = true;
   hold: ModelHold | undefined;
-  /** How many callers have yet to come. */
+  /** How many callers have yet to arrive. */
   callersLeft: number;
   callers: CallerSignal[] = [];
-  asks = 0;
-  /** Whether the age of a hand-off can be told: not between the end of a connection and the next answer. */
+  attempts = 0;
+  /** Whether the age of a handoff is known. It is not between the end of a connection and the next reply. */
   knowsServerTime = true;
   /** What was noted of its present state, until it changes. */
   notes: ProcessNotes = NOTHING_NOTED;
@@ -60,7 +61,7 @@ export class Process implements LocalLockDeps {
     index: number,
     time: Time,
     private readonly scenario: Scenario,
-    private readonly begun: (grant: Grant) => void,
+    private readonly onGranted: (grant: Grant) => void,
   ) {
     this.instanceId = `p${index + 1}`;
     this.mode = scenario.modes[index] ?? 'exclusive';
@@ -77,22 +78,23 @@ export class Process implements LocalLockDeps {
     this.callersLeft = scenario.acquisitions;
   }
 
-  get gate(): LocalLock | undefined {
-    const kept = this.mode === 'exclusive' ? 'alone' : 'shared';
-    const gates = (Reflect.get(this.gates, kept) as Map<string, LocalLock | Set<LocalLock>>).get(KEY);
-    return gates instanceof Set ? [...gates][0] : gates;
+  /** The local lock of the key, undefined if it is not in use. */
+  get localLock(): LocalLock | undefined {
+    const [lock] = this.localLocks.at(KEY);
+    return lock;
   }
 
-  get contender(): AcquireLoop | undefined {
-    return this.gate && (Reflect.get(this.gate, 'loop') as AcquireLoop);
+  get loop(): AcquireLoop | undefined {
+    return this.localLock?.loop;
   }
 
-  /** A caller comes, and waits as long as it takes. */
+  /** A caller arrives, and waits without limit. */
   enter(): void {
     const caller = callerOf(this.scenario.leaseMs, this.mode);
     this.callersLeft -= 1;
     this.callers.push(caller.signal);
-    this.gates.acquire({ resource: KEY, key: KEY }, caller.terms, this.clock.now(), false).catch(() => undefined);
+    const target = { resource: KEY, key: KEY };
+    this.localLocks.acquire(target, caller.options, this.clock.now(), false).catch(() => undefined);
   }
 
   /** The first of the callers that wait. */
@@ -104,20 +106,21 @@ export class Process implements LocalLockDeps {
   endHold(): void {
     const { hold } = this;
     hold?.grant.end();
-    this.letGo(hold);
+    this.releaseHold(hold);
   }
 
-  hear(): void {
-    this.hearAgain();
+  /** Receives the first message. */
+  receive(): void {
+    this.receiveCopy();
     this.line.messages.shift();
   }
 
-  /** Hears the first message and leaves it where it was. */
-  hearAgain(): void {
+  /** Receives the first message and keeps it, so that it arrives again. */
+  receiveCopy(): void {
     const [{ since, granted, ...handoff }] = this.line.messages;
     const now = this.clock.now();
     const grantedAt = this.scenario.variant?.grantedAt?.(since, now) ?? since;
-    this.gates.onHandoff({
+    this.localLocks.onHandoff({
       keys: [KEY],
       ...handoff,
       grantedAt: this.knowsServerTime && granted ? grantedAt : undefined,
@@ -125,21 +128,21 @@ export class Process implements LocalLockDeps {
   }
 
   subscribe(): void {
-    this.line.subscription = 'heard';
-    this.gates.onSubscribed();
+    this.line.subscription = 'open';
+    this.localLocks.onSubscribed();
   }
 
-  /** The command connection has ended, and another is open; answers what was on its way. */
+  /** Replaces the command connection. Returns the requests that were on their way. */
   reset(): Request[] {
     const left = this.line.cut();
     this.knowsServerTime = false;
-    this.releaser.disconnected();
-    this.gates.onDisconnected();
-    this.hold?.disconnected();
+    this.releaser.onDisconnected();
+    this.localLocks.onDisconnected();
+    this.hold?.onDisconnected();
     return left;
   }
 
-  /** It is gone, at once; answers what was on its way. */
+  /** Ends the process at once. Returns the requests that were on their way. */
   crash(): Request[] {
     this.alive = false;
     this.hold = undefined;
@@ -148,26 +151,22 @@ export class Process implements LocalLockDeps {
     this.clock.alarms = [];
     this.line.messages = [];
     this.releaser.crash();
-    const gate = this.gate;
-    if (gate !== undefined) this.gates.forget(gate);
+    const { localLock } = this;
+    if (localLock !== undefined) this.localLocks.forget(localLock);
     return this.line.cut();
   }
 
-  nextOwner(gate: LocalLock): string {
-    this.asks += 1;
-    return this.gates.register(gate, this.scenario.variant?.nextOwner?.(this) ?? `${this.instanceId}:${this.asks}`);
+  nextOwner(): string {
+    this.attempts += 1;
+    return this.scenario.variant?.nextOwner?.(this) ?? `${this.instanceId}:${this.attempts}`;
   }
 
-  granted(grant: Grant): void {
-    this.begun(grant);
-    this.hold = new ModelHold(grant, this.line, this.clock, (hold) => this.lost(hold));
+  watch(grant: Grant): void {
+    this.onGranted(grant);
+    this.hold = new ModelHold(grant, this.line, this.clock, (hold) => this.onLost(hold));
   }
 
-  forget(gate: LocalLock): void {
-    this.gates.forget(gate);
-  }
-
-  /** It is about to change, or the time around it. */
+  /** Drops the notes, because its state or the time is about to change. */
   touch(): void {
     this.notes = NOTHING_NOTED;
   }
@@ -176,40 +175,41 @@ export class Process implements LocalLockDeps {
     this.notes = Object.freeze({ ...this.notes, ...notes });
   }
 
-  /** What a broken variant does behind each step. */
-  hooked(): void {
+  /** Runs what a broken variant does after each step. */
+  afterStep(): void {
     this.scenario.variant?.afterStep?.(this);
   }
 
-  private lost(hold: ModelHold): void {
+  private onLost(hold: ModelHold): void {
     hold.grant.lose('its lease ran out', this.clock.now());
-    this.letGo(hold);
+    this.releaseHold(hold);
   }
 
-  private letGo(hold: ModelHold | undefined): void {
+  private releaseHold(hold: ModelHold | undefined): void {
     if (hold === undefined) return;
     hold.end();
-    // First, since the end of one grant may be the begin of the next.
+    // Comes first: the end of one grant may be the start of the next.
     this.hold = undefined;
-    void this.gate?.end(hold.grant);
+    void this.localLock?.end(hold.grant);
   }
 
-  private ask(body: AcquireRequest): Promise<AcquireReply> {
-    const queue = body.queue && this.line.subscription !== 'gone';
-    // The contender only calls `then`, once, when its state is set: so it is called back in the step that delivers.
+  private sendAcquire(body: AcquireRequest): Promise<AcquireReply> {
+    const queue = body.queue && this.line.subscription !== 'closed';
+    // The attempt calls `then` once, with the loop's state set. So `onReply` runs in the step that delivers the reply.
     const then = (answered: (reply: AcquireReply) => void): void => {
-      const takeIn = (reply: AcquireReply): void => {
+      const onReply = (reply: AcquireReply): void => {
         this.knowsServerTime = true;
         answered(reply);
       };
-      this.line.requests.push({ verb: 'acquire', body: { ...body, queue }, answered: takeIn, asker: this.currentAsk });
+      this.line.requests.push({ verb: 'acquire', body: { ...body, queue }, onReply, sender: this.currentAttempt });
     };
     // oxlint-disable-next-line unicorn/no-thenable -- it is one, and nobody awaits it
     return { then } as unknown as Promise<AcquireReply>;
   }
 
-  /** The contender's own notes on the ask that it is sending: part of its state, while an answer may come. */
-  private get currentAsk(): unknown {
-    return (Reflect.get(this.contender as AcquireLoop, 'state') as { ask?: unknown }).ask;
+  /** The attempt that sends a request now. It is part of the state while a reply may arrive. */
+  private get currentAttempt(): Attempt | undefined {
+    const state = this.loop?.state;
+    return state !== undefined && 'attempt' in state ? state.attempt : undefined;
   }
 }

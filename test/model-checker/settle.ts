@@ -58,8 +58,10 @@ function patience({ scenario, strays }: World): number {
 function checkQuiet(world: World): void {
   const waiting = waits(world);
   if (waiting) return world.violate(`progress: nothing is left to happen, and ${waiting}`);
-  for (const { instanceId, gate, hold, alive } of world.processes) {
-    if (gate !== undefined || hold !== undefined) world.violate(`tidiness: ${instanceId} keeps a gate or a hold`);
+  for (const { instanceId, localLock, hold, alive } of world.processes) {
+    if (localLock !== undefined || hold !== undefined) {
+      world.violate(`tidiness: ${instanceId} keeps a local lock or a hold`);
+    }
     const queued = world.queue.some(({ owner }) => instanceOf(owner) === instanceId && !world.strays.includes(owner));
     if (alive && queued) world.violate(`tidiness: ${instanceId} stands in the queue, and waits no more`);
   }

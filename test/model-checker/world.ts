@@ -48,14 +48,14 @@ export class World implements TableWorld {
   }
 
   listens(instanceId: string): boolean {
-    return this.processOf(instanceId).line.subscription !== 'gone';
+    return this.processOf(instanceId).line.subscription !== 'closed';
   }
 
   tell(handedOver: TableHandoff): void {
     this.told.push(handedOver);
     const { owner, mode, token, tokens, leaseMs, granted } = handedOver;
     const process = this.processOf(instanceOf(owner));
-    if (process.alive && process.line.subscription === 'heard') {
+    if (process.alive && process.line.subscription === 'open') {
       process.touch();
       process.line.messages.push({ owner, mode, token, tokens, leaseMs, granted, since: this.time.now });
     }
@@ -106,7 +106,7 @@ export class World implements TableWorld {
     const { processes, time, table, leftovers, strays, lastBegun, lastAlone, violation } = this;
     const left = { ...this.left };
     const { now } = time;
-    const undoTable = capture([Reflect.get(table, 'rows') as object]);
+    const undoTable = capture([table.rows]);
     const { lastToken } = table;
     const undos = processes.map((process) => {
       const { goBack = capture(process) } = process.notes;
@@ -137,7 +137,7 @@ export class World implements TableWorld {
   /** @param noticed whether the server knows: if not, hand-offs to it are sent to nobody. */
   crash(process: Process, noticed: boolean): void {
     this.keep(process, process.crash());
-    process.line.subscription = noticed ? 'gone' : 'deaf';
+    process.line.subscription = noticed ? 'closed' : 'half-open';
   }
 
   /** The moments to come at which something is due: a timer, or the end of the lease on the server. */

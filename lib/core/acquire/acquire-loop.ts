@@ -1,212 +1,248 @@
-import { Attempt, handoffLease, pauseAfterSilence, startOf } from './attempt.js';
-import type { AcquireLoopState } from './acquire-loop-state.js';
-import type { AcquireLoopDeps, AcquireLoopOwner } from './acquire-loop-deps.js';
-import { LockUnavailableError } from '../errors.js';
-import { deadlineOf, type StoreGrant } from '../lease/grant.js';
-import type { AcquireReply, GrantedTokens, Handoff, Held } from '../store/lock-store.js';
-import { failedBecause, heldUntil, otherPermits, type LastReply, unavailable } from './acquire-errors.js';
+import type { LockUnavailableError } from '../errors.js';
+import type { StoreGrant } from '../lease/grant.js';
+import type { AcquireReply, Granted, Handoff, Held, LockMode } from '../store/lock-store.js';
+import type { Timer } from '../time/clock.js';
+import { failedBecause, type LastReply } from './acquire-errors.js';
+import type { AcquireDeps } from './acquire-options.js';
+import { Attempt, type AttemptListener, leaseStartOf, pauseAfterFailure } from './attempt.js';
+
+/** What the next request asks for. It follows from the callers that wait. */
+export interface AcquireParams {
+  /** The resource of the first caller, for errors. Several resources may share a key. */
+  readonly resource: string;
+  /** The lease of the first caller. */
+  readonly leaseMs: number;
+  /** How many fencing tokens to reserve. */
+  readonly tokens: number;
+  /** Whether a caller would wait for other holders. Only then a request joins the store's queue. */
+  readonly willWait: boolean;
+}
+
+/** Receives what an acquire loop finds out. */
+export interface AcquireLoopListener {
+  /** Called with the owner of a new attempt, before its first request. */
+  onAttempt(owner: string): void;
+  /** Called with a grant. The loop has stopped. */
+  onGranted(grant: StoreGrant, now: number): void;
+  /**
+   * Called after a refused or unanswered request. Callers with at least `limit` failed requests are rejected. `0` rejects all,
+   * because retrying cannot help. The loop goes on until it is stopped.
+   */
+  onReply(reply: LastReply, limit: number): void;
+  /** Called if the loop has stopped and no reply is outstanding any more. */
+  onIdle(): void;
+  /** Returns true if the lock is held with this owner's grant. */
+  holds(owner: string): boolean;
+}
+
+/** What an acquire loop does. Each state carries only its own data. */
+export type AcquireLoopState =
+  | { readonly kind: 'idle' }
+  /** The next attempt starts after the outstanding reply. */
+  | { readonly kind: 'blocked' }
+  | { readonly kind: 'requesting'; readonly attempt: Attempt }
+  /** The lock is held by others. The request is repeated when the timer fires. */
+  | { readonly kind: 'waiting'; readonly attempt: Attempt; readonly timer: Timer }
+  /** The last attempt was given up. The next one starts when the timer fires. */
+  | { readonly kind: 'recovering'; readonly timer: Timer };
+
+const IDLE: AcquireLoopState = { kind: 'idle' };
+const BLOCKED: AcquireLoopState = { kind: 'blocked' };
 
 /**
- * Asks the store for one key, for all who wait for it in one module instance, until the key is granted or nobody wants it
- * any more. Where the store has a queue it waits there, to be handed the lock, and asks again now and then only in case that
- * something got lost; otherwise it asks again and again, with jittered pauses.
+ * Acquires one key from the store, for all callers of a local lock. It sends requests until the key is granted or the loop is
+ * stopped. In the store's queue it waits for a handoff, and repeats its request now and then in case a message was lost.
+ * Without a queue it repeats its request with jittered pauses.
  *
- * An ask whose answer nobody waits for may still run. So a release goes behind it, the next ask has another owner, and at
- * most one given-up ask is unanswered at a time.
+ * A request that was given up may still run. So a release follows it, and the next attempt has a new owner. At most one such
+ * request is outstanding.
  */
-export class AcquireLoop {
-  private state: AcquireLoopState = { kind: 'idle' };
-  private unanswered: Attempt | undefined;
+export class AcquireLoop implements AttemptListener {
+  /** The model checker reads it. @internal */
+  state: AcquireLoopState = IDLE;
+  /** An attempt that has ended before its reply came. */
+  private outstanding: Attempt | undefined = undefined;
+  private params!: AcquireParams;
 
   constructor(
-    private readonly principal: AcquireLoopOwner,
-    private readonly tools: AcquireLoopDeps,
+    private readonly key: string,
+    private readonly mode: LockMode,
+    private readonly deps: AcquireDeps,
+    private readonly listener: AcquireLoopListener,
   ) {}
 
-  /** Whether nothing is under way or unanswered. */
-  get settled(): boolean {
-    return this.state.kind === 'idle' && this.unanswered === undefined;
+  /** The resource that errors name. */
+  get resource(): string {
+    return this.params.resource;
   }
 
-  /** How long the next answer may take; 0 if none is waited for. */
+  /** Whether it is stopped and no reply is outstanding. */
+  get isIdle(): boolean {
+    return this.state.kind === 'idle' && this.outstanding === undefined;
+  }
+
+  /** How long the next reply may take, in milliseconds. Infinity if a request is on its way, 0 if none is expected. */
   get replyDueMs(): number {
     if (this.state.kind === 'requesting') return Infinity;
-    return this.state.kind === 'blocked' ? this.tools.requestTimeoutMs : 0;
+    return this.state.kind === 'blocked' ? this.deps.requestTimeoutMs : 0;
   }
 
-  /** Begins to ask. */
-  start(): void {
-    if (this.unanswered?.grantedAhead === false) this.state = { kind: 'blocked' };
-    else this.send(new Attempt(this.tools.nextOwner(this.principal)));
+  /** Starts the first attempt. */
+  start(params: AcquireParams): void {
+    this.params = params;
+    this.startAttempt();
   }
 
-  /** Nobody wants the key any more. */
+  /** Sets what the next request asks for. */
+  update(params: AcquireParams): void {
+    this.params = params;
+  }
+
+  /** Like `update`. Repeats the request at once if it has to join the store's queue now. */
+  onWaiterAdded(params: AcquireParams): void {
+    this.params = params;
+    if (this.state.kind === 'waiting' && this.mustJoinQueue(this.state.attempt)) this.repeat();
+  }
+
+  /** Stops, and releases what the store may keep of the attempt. */
   stop(): void {
     const { state } = this;
-    if ('timer' in state) state.timer.cancel();
-    if (state.kind === 'requesting') this.unanswered = state.ask;
-    if (state.kind === 'requesting' || (state.kind === 'waiting' && state.ask.standing)) this.releaseBehind(state.ask);
-    this.state = { kind: 'idle' };
+    this.endWait();
+    if (state.kind === 'requesting') this.outstanding = state.attempt;
+    if (state.kind === 'requesting' || (state.kind === 'waiting' && state.attempt.needsRelease))
+      state.attempt.releaseBehind();
+    this.state = IDLE;
   }
 
-  /** Somebody has come who would wait in the queue: so far nobody would. */
-  onWaiterAdded(): void {
-    if (this.state.kind === 'waiting' && this.wantsQueue && !this.state.ask.forQueue) this.sendAgain(this.state.ask);
-  }
-
-  /** The store has handed the lock over, to an ask of ours if its owner is current. */
-  onHandoff(handoff: Handoff): void {
+  /** Takes a handoff. Returns false if it is not for the current attempt. Then the caller has to release it. */
+  onHandoff(handoff: Handoff): boolean {
     const { state } = this;
-    const now = this.tools.clock.now();
-    if (!('ask' in state) || state.ask.owner !== handoff.owner) return this.releaseBehind(handoff);
-    const { ask } = state;
-    const startedAt = startOf(handoff, now);
-    if (startedAt !== undefined) {
-      if (state.kind === 'requesting') {
-        ask.grantedAhead = this.unanswered === undefined;
-        this.unanswered = ask;
-      }
-      return this.granted({ ...handoff, sentAt: startedAt }, now);
+    const now = this.deps.clock.now();
+    if (!('attempt' in state) || state.attempt.owner !== handoff.owner) return false;
+    const { attempt } = state;
+    const sentAt = leaseStartOf(handoff, now);
+    if (sentAt === undefined) {
+      // A repeated request of the same owner finds out whether the lock is still its own.
+      attempt.unverifiedHandoff = true;
+      this.repeat();
+      return true;
     }
-    // Too old to be believed in, or of unknown age: the same owner asks whether the lock is its own still.
-    ask.handedBlindly = true;
-    if (state.kind === 'waiting') this.sendAgain(ask);
+    if (state.kind === 'requesting') {
+      attempt.grantedBeforeReply = this.outstanding === undefined;
+      this.outstanding = attempt;
+    }
+    this.grant({ ...handoff, sentAt }, now);
+    return true;
   }
 
-  /** Does not wait for the next time to ask. */
+  /** Repeats the request now, if it waits to be repeated. */
   retryNow(): void {
-    if (this.state.kind === 'waiting') this.sendAgain(this.state.ask);
+    this.repeat();
   }
 
-  /** A connection ended: what was asked over it may never be answered. */
+  /** Gives up all requests: their replies may be lost with the connection. */
   onDisconnected(): void {
-    if (this.state.kind === 'requesting')
-      this.giveUp(this.state.ask, this.unavailable('the connection ended before the answer'));
-    if (this.unanswered !== undefined) this.settle();
+    if (this.state.kind === 'requesting') this.state.attempt.onDisconnected();
+    if (this.outstanding !== undefined) this.endOutstanding();
   }
 
-  private send(ask: Attempt): void {
-    const { store, clock, requestTimeoutMs } = this.tools;
-    ask.sentAt = clock.now();
-    ask.leaseMs = this.principal.leaseMs;
-    ask.forQueue = this.wantsQueue;
-    ask.handedBlindly = false;
-    const expiresAt = ask.sentAt + requestTimeoutMs;
-    const answer = store.acquire({
-      keys: [this.principal.key],
-      owner: ask.owner,
-      mode: this.principal.mode,
-      leaseMs: ask.leaseMs,
-      queue: ask.forQueue,
-      handoffMs: handoffLease(ask.leaseMs),
-      tokens: this.principal.tokens,
-      expiresAt,
-    });
-    // Started behind the ask, so that a store which gives up at `expiresAt` by itself is heard first.
-    this.state = { kind: 'requesting', ask, timer: clock.schedule(requestTimeoutMs, () => this.onTimeout(ask), true) };
-    answer.then(
-      (reply) => this.onAcquireReply(ask, reply),
-      (error: unknown) => this.onFailure(ask, error),
-    );
+  /** @internal */
+  onAcquireReply(attempt: Attempt, reply: AcquireReply): void {
+    if (reply.status === 'granted') return this.grantedByReply(attempt, reply);
+    const lastReply = attempt.lastReplyOf(reply);
+    if (reply.status === 'held') return this.onHeld(attempt, reply, lastReply);
+    this.wait(attempt, attempt.backoff(), lastReply, reply.status === 'permits-mismatch' ? 0 : Infinity);
   }
 
-  private onAcquireReply(ask: Attempt, reply: AcquireReply): void {
-    if (this.state.kind !== 'requesting' || this.state.ask !== ask) return this.onLateReply(ask, reply);
-    this.state.timer.cancel();
-    if (reply.status !== 'expired') this.tools.health.answered(this.principal.key);
-    if (reply.status === 'granted') return this.grantedByReply(ask, reply);
-    if (reply.status === 'held') return this.refused(ask, reply);
-    if (reply.status === 'permits-mismatch')
-      return this.wait(ask, ask.backoff(this.tools.clock), otherPermits(reply), 0);
-    const failure = this.unavailable('the request could not be delivered in time');
-    this.wait(ask, ask.backoff(this.tools.clock), failedBecause(failure));
+  onFailure(attempt: Attempt, error: LockUnavailableError): void {
+    const { clock } = this.deps;
+    attempt.releaseBehind();
+    this.state = { kind: 'recovering', timer: clock.schedule(pauseAfterFailure(clock), () => this.startAttempt()) };
+    this.listener.onReply(failedBecause(error), error.permanent ? 0 : Infinity);
   }
 
-  private grantedByReply(ask: Attempt, { token, tokens }: GrantedTokens): void {
-    const { owner, sentAt, leaseMs } = ask;
-    const now = this.tools.clock.now();
-    if (now < deadlineOf(sentAt, leaseMs)) return this.granted({ owner, sentAt, leaseMs, token, tokens }, now);
-    ask.standing = true;
-    // Asked again, the same owner gets a full lease, if nobody else has the key by now.
-    const failure = this.unavailable(`the answer took longer than the lease of ${leaseMs} ms`);
-    if (this.tools.store.capabilities.idempotentAcquire) this.wait(ask, 0, failedBecause(failure));
-    else this.giveUp(ask, failure);
+  onTimeout(attempt: Attempt, error: LockUnavailableError): void {
+    this.outstanding = attempt;
+    this.onFailure(attempt, error);
   }
 
-  private granted(grant: StoreGrant, now: number): void {
-    if ('timer' in this.state) this.state.timer.cancel();
-    this.state = { kind: 'idle' };
-    this.principal.granted(grant, now);
+  onLateReply(attempt: Attempt, reply?: AcquireReply): void {
+    // The release that followed the request may have run before it.
+    const needsRelease = reply?.status === 'granted' || (reply?.status === 'held' && reply.queued);
+    if (needsRelease && !this.listener.holds(attempt.owner)) attempt.releaseBehind();
+    if (this.outstanding === attempt) this.endOutstanding();
   }
 
-  private refused(ask: Attempt, reply: Held): void {
-    const { clock, store } = this.tools;
-    ask.standing ||= reply.queued;
-    const until = reply.remainingMs === undefined ? undefined : clock.now() + reply.remainingMs;
-    const { retry } = store.capabilities;
-    this.wait(ask, ask.pauseAfter(reply, clock, retry), heldUntil(until), retry?.limit);
-    // What has come up since it was asked counts only if somebody is still waiting.
+  private startAttempt(): void {
+    if (this.outstanding?.grantedBeforeReply === false) {
+      this.state = BLOCKED;
+      return;
+    }
+    const owner = this.deps.nextOwner();
+    this.listener.onAttempt(owner);
+    this.send(new Attempt(owner, [this.key], this.mode, this.deps, this));
+  }
+
+  private send(attempt: Attempt): void {
+    this.state = { kind: 'requesting', attempt };
+    attempt.send(this.params, this.wantsQueue);
+  }
+
+  /** Repeats the request now, if it waits to be repeated. */
+  private repeat(): void {
     if (this.state.kind !== 'waiting') return;
-    if (ask.handedBlindly || (this.wantsQueue && !ask.forQueue)) this.sendAgain(ask);
+    this.state.timer.cancel();
+    this.send(this.state.attempt);
   }
 
-  /** Nobody waits for this answer any more; what was given is given back, wherever the release behind it may have run. */
-  private onLateReply(ask: Attempt, reply: AcquireReply): void {
-    const stands = reply.status === 'granted' || (reply.status === 'held' && reply.queued);
-    if (stands && !this.principal.holds(ask.owner)) this.releaseBehind(ask);
-    if (this.unanswered === ask) this.settle();
+  private grantedByReply(attempt: Attempt, reply: Granted): void {
+    const now = this.deps.clock.now();
+    const grant = attempt.grantOf(reply, now);
+    if (grant !== undefined) return this.grant(grant, now);
+    attempt.needsRelease = true;
+    const failure = attempt.tooLate();
+    // A repeated request of the same owner gets a full lease, unless another owner has the key by then.
+    if (this.deps.store.capabilities.idempotentAcquire) this.wait(attempt, 0, failedBecause(failure));
+    else this.onFailure(attempt, failure);
   }
 
-  private onFailure(ask: Attempt, error: unknown): void {
-    if (this.unanswered === ask) return this.settle();
-    if (this.state.kind !== 'requesting' || this.state.ask !== ask) return;
-    const known = error instanceof LockUnavailableError;
-    this.giveUp(ask, known ? error : this.unavailable('the store failed', error));
+  private grant(grant: StoreGrant, now: number): void {
+    this.endWait();
+    this.state = IDLE;
+    this.listener.onGranted(grant, now);
   }
 
-  private onTimeout(ask: Attempt): void {
-    const { health, requestTimeoutMs } = this.tools;
-    this.unanswered = ask;
-    const why = `no answer within ${requestTimeoutMs} ms`;
-    health.silent(this.principal.key, why);
-    this.giveUp(ask, this.unavailable(why));
+  private onHeld(attempt: Attempt, reply: Held, lastReply: LastReply): void {
+    attempt.needsRelease ||= reply.queued;
+    this.wait(attempt, attempt.pauseAfter(reply), lastReply, this.deps.store.capabilities.retry?.limit);
+    // The listener may have stopped the loop.
+    if (this.state.kind !== 'waiting') return;
+    if (attempt.unverifiedHandoff || this.mustJoinQueue(attempt)) this.repeat();
   }
 
-  private giveUp(ask: Attempt, error: LockUnavailableError): void {
-    const { clock } = this.tools;
-    if (this.state.kind === 'requesting') this.state.timer.cancel();
-    this.releaseBehind(ask);
-    this.state = { kind: 'recovering', timer: clock.schedule(pauseAfterSilence(clock), () => this.start()) };
-    this.principal.onReply(failedBecause(error), error.permanent ? 0 : Infinity);
+  private wait(attempt: Attempt, pauseMs: number, reply: LastReply, limit = Infinity): void {
+    const timer = this.deps.clock.schedule(pauseMs, () => this.send(attempt));
+    this.state = { kind: 'waiting', attempt, timer };
+    this.listener.onReply(reply, limit);
   }
 
-  private settle(): void {
-    this.unanswered = undefined;
-    if (this.state.kind === 'blocked') this.start();
-    else if (this.settled) this.principal.settled();
+  /** Stops waiting for a reply or a timer. */
+  private endWait(): void {
+    if (this.state.kind === 'requesting') this.state.attempt.ignoreReply();
+    else if ('timer' in this.state) this.state.timer.cancel();
   }
 
-  private wait(ask: Attempt, pauseMs: number, word: LastReply, limit = Infinity): void {
-    this.state = { kind: 'waiting', ask, timer: this.tools.clock.schedule(pauseMs, () => this.send(ask)) };
-    this.principal.onReply(word, limit);
-  }
-
-  private sendAgain(ask: Attempt): void {
-    if (this.state.kind === 'waiting') this.state.timer.cancel();
-    this.send(ask);
+  private endOutstanding(): void {
+    this.outstanding = undefined;
+    if (this.state.kind === 'blocked') this.startAttempt();
+    else if (this.isIdle) this.listener.onIdle();
   }
 
   private get wantsQueue(): boolean {
-    return this.tools.store.capabilities.queue && this.principal.willWait;
+    return this.deps.store.capabilities.queue && this.params.willWait;
   }
 
-  private releaseBehind({ owner, leaseMs }: Pick<Attempt, 'owner' | 'leaseMs'>): void {
-    const { resource, key, mode } = this.principal;
-    this.tools.releaser.releaseBehind({ resource, key, owner, mode, leaseMs, keepUntil: 0 });
-  }
-
-  private unavailable(why: string, cause?: unknown): LockUnavailableError {
-    const { resource, key } = this.principal;
-    return unavailable(resource, why, { cause: cause ?? this.tools.health.outageOf(key) });
+  private mustJoinQueue(attempt: Attempt): boolean {
+    return this.wantsQueue && !attempt.queueRequested;
   }
 }

@@ -1,31 +1,52 @@
-import type { Clock } from '../time/clock.js';
+import type { Grant, HoldOptions } from '../lease/grant.js';
+import type { Releaser } from '../lease/releaser.js';
 import type { LockStore } from '../store/lock-store.js';
-import type { PassingLimits } from './local-handoff.js';
-import type { WaitOptions } from './waiters.js';
+import type { StoreHealth } from '../store/store-health.js';
+import { type Clock, driftOf } from '../time/clock.js';
 
-/** What an engine is made of. */
-export interface EngineDeps {
-  readonly store: LockStore;
-  readonly clock: Clock;
-  readonly requestTimeoutMs: number;
-  readonly passing: PassingLimits;
-  /** How much longer than its lease a lock stays closed that nobody releases. */
-  readonly lockDelayMs: number;
-  /** The module instance's name, for events. */
-  readonly instance: string;
-  /** Throws if that is no lease. */
-  checkTtl(ttlMs: number): void;
-  /** Where one line for each lost lock goes. */
-  warn(message: string): void;
-}
-
-/** How a lock is asked for; all defaults are filled in. */
-export interface AcquireOptions extends WaitOptions {
-  readonly reentrant: boolean;
-}
-
-/** The resource, and the key it is locked under. */
+/** The resource, and the key that it is locked under. */
 export interface Target {
   readonly resource: string;
   readonly key: string;
+}
+
+/** How a caller waits for a lock. */
+export interface WaitOptions extends HoldOptions {
+  /** How long to wait for other holders, in milliseconds. 0 does not wait, Infinity waits forever. */
+  readonly waitMs: number;
+  /** Ends the waiting with its reason. */
+  readonly signal: AbortSignal | undefined;
+}
+
+/** How a lock is acquired, with all defaults filled in. */
+export interface AcquireOptions extends WaitOptions {
+  /** Whether a caller that holds the lock gets a nested hold of it. */
+  readonly reentrant: boolean;
+}
+
+/** How far a lock may be passed on among the callers of one module instance before other instances can get it. */
+export interface PassingLimits {
+  /** How many times one grant may be passed on. */
+  readonly maxLocalPasses: number;
+  /** For how many milliseconds after the grant it may be passed on. */
+  readonly maxLocalHoldMs: number;
+}
+
+/** What local locks and acquire requests use of their engine. */
+export interface AcquireDeps {
+  readonly store: Pick<LockStore, 'acquire' | 'capabilities'>;
+  readonly clock: Clock;
+  readonly releaser: Pick<Releaser, 'release' | 'releaseBehind'>;
+  readonly health: StoreHealth;
+  readonly requestTimeoutMs: number;
+  readonly passing: PassingLimits;
+  /** Returns an owner that no other attempt has. */
+  nextOwner(): string;
+  /** Starts to renew a grant and to check its deadline. */
+  watch(grant: Grant): void;
+}
+
+/** Returns the lease to request, in milliseconds: `ttlMs`, or less if `maxHoldMs` ends sooner. */
+export function leaseOf({ ttlMs, maxHoldMs }: WaitOptions): number {
+  return Math.min(ttlMs, Math.ceil(maxHoldMs + driftOf(ttlMs)));
 }

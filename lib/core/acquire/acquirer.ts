@@ -1,83 +1,82 @@
 import type { LockEvents } from '../diagnostics.js';
-import type { AcquireOptions, Target } from './acquire-options.js';
 import { LockReentryError } from '../errors.js';
-import type { LocalLocks } from './local-locks.js';
-import type { Grant } from '../lease/grant.js';
 import { heldAround } from '../hold/held-locks.js';
-import { Lock, type LockKeeper } from '../hold/lock.js';
-import { kindOf, modesOf } from '../store/lock-mode.js';
-import type { StoreCapabilities } from '../store/lock-store.js';
-import { inLockOrder } from './lock-order.js';
+import { Lock } from '../hold/lock.js';
 import { MultiLock } from '../hold/multi-lock.js';
-import { closed, unsupportedMode, type LastReply, upgradeRefused, acquireError } from './acquire-errors.js';
+import type { Grant } from '../lease/grant.js';
+import type { LeaseManager } from '../lease/lease-manager.js';
+import { kindOf, modesOf } from '../store/lock-mode.js';
+import type { LockStore } from '../store/lock-store.js';
+import { acquireError, closed, type LastReply, unsupportedMode, upgradeError } from './acquire-errors.js';
+import type { AcquireOptions, Target } from './acquire-options.js';
+import type { LocalLocks } from './local-locks.js';
+import { inLockOrder } from './lock-order.js';
 
-/** `draining`: running holds may finish; `closed`: nobody gets a lock any more. */
-export type EngineState = 'open' | 'draining' | 'closed';
+/** `draining` admits only callers that run in a hold, so that the hold can finish. `closed` admits nobody. */
+export type AcquirerPhase = 'open' | 'draining' | 'closed';
 
-/** What an acquirer needs of its engine. */
-export interface AcquirerDeps extends LockKeeper {
-  readonly state: EngineState;
-  readonly store: { readonly capabilities: StoreCapabilities };
-}
-
-/** One caller, on the way to the gates. */
+/** One call of `acquireAll`. */
 interface AcquireCall {
-  readonly terms: AcquireOptions;
-  readonly askedAt: number;
-  /** The caller runs in a hold of this engine. */
+  readonly options: AcquireOptions;
+  readonly startedAt: number;
+  /** Whether the caller runs in a hold of this engine. */
   readonly nested: boolean;
 }
 
-/** The way that a caller's request takes: to the hold that the caller runs in, or to the gates. */
+/** Gives callers their locks: a nested hold of a lock that the caller holds, or a new one from the local locks. */
 export class Acquirer {
+  phase: AcquirerPhase = 'open';
+
   constructor(
-    private readonly engine: AcquirerDeps,
-    private readonly gates: LocalLocks,
+    private readonly store: Pick<LockStore, 'capabilities'>,
+    private readonly localLocks: LocalLocks,
+    private readonly leases: LeaseManager,
     private readonly events: LockEvents,
   ) {}
 
   /** Waits for the lock, or joins the hold that the caller runs in. */
-  async acquire(target: Target, terms: AcquireOptions): Promise<Lock> {
-    terms.signal?.throwIfAborted();
-    if (terms.mode !== 'exclusive') this.checkMode(target, terms);
+  async acquire(target: Target, options: AcquireOptions): Promise<Lock> {
+    options.signal?.throwIfAborted();
+    if (options.mode !== 'exclusive') this.checkMode(target, options);
     const outer = this.outerHold(target.key);
-    if (outer !== undefined) return this.nest(outer, terms);
-    const nested = this.checkOpen(target);
-    const askedAt = this.engine.now();
+    if (outer !== undefined) return this.nest(outer, options);
+    const nested = this.isNested();
+    this.checkPhase(target, nested);
+    const startedAt = this.leases.now();
     this.events.requested(target);
     try {
-      const grant = await this.gates.acquire(target, terms, askedAt, nested);
-      this.events.granted(grant, grant.grantedAt - askedAt);
-      return new Lock(grant, this.engine);
+      const grant = await this.localLocks.acquire(target, options, startedAt, nested);
+      this.events.granted(grant, grant.grantedAt - startedAt);
+      return new Lock(grant, this.leases);
     } catch (reason) {
-      this.events.refused(target, this.engine.now() - askedAt, reason);
+      this.events.refused(target, this.leases.now() - startedAt, reason);
       throw reason;
     }
   }
 
   /**
-   * Waits for several, one `waitMs` for all, or joins the holds that the caller runs in. Keeps none if one could not be had, or was
-   * lost while another was waited for.
+   * Waits for several locks, with one `waitMs` for all, or joins the holds that the caller runs in. Releases all of them if
+   * one cannot be acquired, or is lost before the last is acquired.
    */
-  async acquireAll(targets: readonly Target[], terms: AcquireOptions): Promise<MultiLock> {
-    terms.signal?.throwIfAborted();
-    this.checkMode(targets[0], terms);
+  async acquireAll(targets: readonly Target[], options: AcquireOptions): Promise<MultiLock> {
+    options.signal?.throwIfAborted();
+    this.checkMode(targets[0], options);
     const locks = new Map<string, Lock>();
-    const leaving = new AbortController();
-    const leave = (): void => leaving.abort(terms.signal?.reason);
-    const take = (lock: Lock): void => {
+    const waiting = new AbortController();
+    const onAbort = (): void => waiting.abort(options.signal?.reason);
+    const add = (lock: Lock): void => {
       locks.set(lock.key, lock);
-      // Whoever waits for others without it waits in vain.
-      lock.signal.addEventListener('abort', () => leaving.abort(lock.signal.reason), { once: true });
+      // Without it, waiting for the others is useless.
+      lock.signal.addEventListener('abort', () => waiting.abort(lock.signal.reason), { once: true });
     };
-    terms.signal?.addEventListener('abort', leave, { once: true });
+    options.signal?.addEventListener('abort', onAbort, { once: true });
     try {
       for (const { key } of targets) {
         const outer = locks.has(key) ? undefined : this.outerHold(key);
-        if (outer !== undefined) take(this.nest(outer, terms));
+        if (outer !== undefined) add(this.nest(outer, options));
       }
       const others = targets.filter(({ key }) => !locks.has(key));
-      if (others.length > 0) await this.enterAll(others, { ...terms, signal: leaving.signal }, take);
+      if (others.length > 0) await this.acquireInOrder(others, { ...options, signal: waiting.signal }, add);
       for (const lock of locks.values()) lock.assertHeld();
     } catch (reason) {
       for (const lock of locks.values()) {
@@ -86,97 +85,100 @@ export class Acquirer {
       }
       throw reason;
     } finally {
-      terms.signal?.removeEventListener('abort', leave);
+      options.signal?.removeEventListener('abort', onAbort);
     }
     return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, locks.get(key) as Lock])));
   }
 
-  private async enterAll(
+  private async acquireInOrder(
     targets: readonly Target[],
-    terms: AcquireOptions,
-    taken: (lock: Lock) => void,
+    options: AcquireOptions,
+    add: (lock: Lock) => void,
   ): Promise<void> {
-    const entry = { terms, nested: this.checkOpen(targets[0]), askedAt: this.engine.now() };
-    const { maxKeys = 1 } = this.engine.store.capabilities;
+    const nested = this.isNested();
+    this.checkPhase(targets[0], nested);
+    const call = { options, nested, startedAt: this.leases.now() };
+    const { maxKeys = 1 } = this.store.capabilities;
     const groups = inLockOrder(targets, maxKeys);
-    const waiting = new Map(groups.flat().map((target) => [target.key, target]));
-    for (const target of waiting.values()) this.events.requested(target);
+    const missing = new Map(groups.flat().map((target) => [target.key, target]));
+    for (const target of missing.values()) this.events.requested(target);
     try {
       for (const group of groups) {
-        await this.enterGroup(group, entry, (grant) => {
-          waiting.delete(grant.key);
-          this.events.granted(grant, grant.grantedAt - entry.askedAt);
-          taken(new Lock(grant, this.engine));
+        await this.acquireGroup(group, call, (grant) => {
+          missing.delete(grant.key);
+          this.events.granted(grant, grant.grantedAt - call.startedAt);
+          add(new Lock(grant, this.leases));
         });
       }
     } catch (reason) {
-      for (const target of waiting.values()) this.events.refused(target, this.engine.now() - entry.askedAt, reason);
+      for (const target of missing.values()) this.events.refused(target, this.leases.now() - call.startedAt, reason);
       throw reason;
     }
   }
 
-  /** All at once; where that cannot be, one after the other. */
-  private async enterGroup(group: readonly Target[], entry: AcquireCall, taken: (grant: Grant) => void): Promise<void> {
-    const { terms, askedAt, nested } = entry;
-    // Whoever would have to wait behind others here need not ask whether there is anything to wait for.
-    if (group.length > 1 && (terms.waitMs === 0 || !this.gates.wanted(group))) {
-      this.checkStill(group[0], entry);
-      const outcome = await this.gates.acquireTogether(group, terms, nested);
-      if (!('reply' in outcome)) return outcome.forEach(taken);
+  /** Acquires all locks of a group in one request, or one after the other if that is refused. */
+  private async acquireGroup(
+    group: readonly Target[],
+    call: AcquireCall,
+    onGranted: (grant: Grant) => void,
+  ): Promise<void> {
+    const { options, startedAt, nested } = call;
+    const { mode, waitMs } = options;
+    // If a caller here has one of the keys, the request would be refused. A caller that does not wait learns the reason by it.
+    if (group.length > 1 && (waitMs === 0 || !this.localLocks.hasExclusive(group))) {
+      this.checkCall(group[0], call);
+      const outcome = await this.localLocks.acquireTogether(group, options, nested);
+      if (!('reply' in outcome)) return outcome.forEach(onGranted);
       const { reply, target } = outcome;
-      const { mode, waitMs } = terms;
-      const now = this.engine.now();
-      if (now >= askedAt + waitMs && isFinal(reply))
-        throw acquireError(reply, { ...target, mode, waitMs, enteredAt: askedAt, now });
+      const now = this.leases.now();
+      if (now >= startedAt + waitMs && isFinal(reply))
+        throw acquireError(reply, { ...target, mode, waitMs, enteredAt: startedAt, now });
     }
     for (const target of group) {
-      this.checkStill(target, entry);
-      taken(await this.gates.acquire(target, terms, askedAt, nested));
+      this.checkCall(target, call);
+      onGranted(await this.localLocks.acquire(target, options, startedAt, nested));
     }
   }
 
   private checkMode({ resource }: Target, { mode }: AcquireOptions): void {
-    const { capabilities } = this.engine.store;
+    const { capabilities } = this.store;
     if (!modesOf(capabilities).includes(kindOf(mode))) throw unsupportedMode(resource, mode, capabilities);
   }
 
-  /** Answers whether the caller runs in a hold of this engine: shutting down lets it through, so that the hold can finish. */
-  private checkOpen({ resource }: Target): boolean {
-    const nested = heldAround((lock) => lock.isKeptBy(this.engine)) !== undefined;
-    this.admit(resource, nested);
-    return nested;
+  /** Throws if the caller's signal has aborted or the shutdown has begun since the last step of its call. */
+  private checkCall(target: Target, { options, nested }: AcquireCall): void {
+    options.signal?.throwIfAborted();
+    this.checkPhase(target, nested);
   }
 
-  /** Between two steps of one caller, when nobody could tell it, it may have lost interest, or shutting down may have begun. */
-  private checkStill({ resource }: Target, { terms, nested }: AcquireCall): void {
-    terms.signal?.throwIfAborted();
-    this.admit(resource, nested);
+  private checkPhase({ resource }: Target, nested: boolean): void {
+    if (this.phase === 'closed' || (this.phase === 'draining' && !nested)) throw closed(resource);
   }
 
-  private admit(resource: string, nested: boolean): void {
-    const { state } = this.engine;
-    if (state === 'closed' || (state === 'draining' && !nested)) throw closed(resource);
+  /** Returns true if the caller runs in a hold of this engine. */
+  private isNested(): boolean {
+    return heldAround((lock) => lock.isKeptBy(this.leases)) !== undefined;
   }
 
-  /** The innermost hold of that key around the caller. */
+  /** Returns the innermost hold of that key around the caller. */
   private outerHold(key: string): Lock | undefined {
-    return heldAround((lock) => lock.key === key && lock.isKeptBy(this.engine));
+    return heldAround((lock) => lock.key === key && lock.isKeptBy(this.leases));
   }
 
   private nest(outer: Lock, { reentrant, mode }: AcquireOptions): Lock {
     outer.assertHeld();
     const held = outer.shared.mode;
-    if (held !== 'exclusive' && held !== mode) throw upgradeRefused(outer.resource, held, mode);
-    if (reentrant) return new Lock(outer.shared, this.engine);
+    if (held !== 'exclusive' && held !== mode) throw upgradeError(outer.resource, held, mode);
+    if (reentrant) return new Lock(outer.shared, this.leases);
     const message = `${outer.resource} is held by the caller itself already, and reentrancy is off.`;
     throw new LockReentryError(message, { resource: outer.resource });
   }
 }
 
-/** Whether asking for one after the other would bring nothing else, without time to wait. */
-function isFinal(word: LastReply): boolean {
-  // The store may not take several at once.
-  if (word.kind === 'failed') return !word.error.permanent;
-  // Others wait for what is free: only whoever asks for it alone finds out that they have died.
-  return word.kind !== 'held' || word.until !== undefined;
+/** Returns true if single requests would bring nothing else to a caller without time left. */
+function isFinal(reply: LastReply): boolean {
+  // The store may be unable to acquire several keys at once.
+  if (reply.kind === 'failed') return !reply.error.permanent;
+  // A free key with a queue has no expiry: only a request for that key alone finds out that its queue is dead.
+  return reply.kind !== 'held' || reply.until !== undefined;
 }

@@ -1,69 +1,179 @@
-import type { Clock } from '../time/clock.js';
-import { deadlineOf } from '../lease/grant.js';
-import type { Handoff, Held, RetryPolicy } from '../store/lock-store.js';
-
-/** The lease of a lock that was handed over: long enough to be noticed, short enough if its new owner is dead. */
-export const HANDOFF_MS = 3_000;
+import { LockUnavailableError } from '../errors.js';
+import { deadlineOf, HANDOFF_MS, handoffLease, type StoreGrant } from '../lease/grant.js';
+import type { AcquireReply, Granted, GrantedTokens, Handoff, Held, LockMode } from '../store/lock-store.js';
+import type { Clock, Timer } from '../time/clock.js';
+import { failedBecause, heldUntil, type LastReply, otherPermits, unavailable } from './acquire-errors.js';
+import type { AcquireDeps } from './acquire-options.js';
 
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
 
-/** How far those who wait for the same expiry are spread out. */
+/** How far instances that wait for the same expiry are spread out. */
 const EXPIRY_SPREAD_MS = 10;
 
-/** One try to get a key; repeated with the same owner until it is granted or given up. */
+/** Receives the outcome of each request of an attempt. */
+export interface AttemptListener {
+  /** The resource that errors name. */
+  readonly resource: string;
+  /** Called with a reply that arrived in time. */
+  onAcquireReply(attempt: Attempt, reply: AcquireReply): void;
+  /** Called if the store failed or the connection ended. */
+  onFailure(attempt: Attempt, error: LockUnavailableError): void;
+  /** Called after `requestTimeoutMs` without a reply. The request may still run. */
+  onTimeout(attempt: Attempt, error: LockUnavailableError): void;
+  /** Called with the reply to a request that was given up, without a reply if that request failed. */
+  onLateReply(attempt: Attempt, reply?: AcquireReply): void;
+}
+
+/**
+ * Acquires some keys for one owner. Its request may be repeated, but never before the previous one was answered. Each request
+ * has one outcome: a reply, a failure or a timeout.
+ */
 export class Attempt {
-  /** When it was sent last: leases are counted from before the request left. */
+  /** When the last request was sent. Leases count from before their request leaves. */
   sentAt = 0;
-  /** The lease that was asked for last. */
+  /** The lease that the last request asked for. */
   leaseMs = 0;
-  /** It was sent last to wait in the store's queue. */
-  forQueue = false;
-  /** Something of it may stand in the store: a place in the queue, or a grant that came too late. */
-  standing = false;
-  /** It was granted before its answer has come, which will say nothing new: the next ask need not wait for that. */
-  grantedAhead = false;
-  /** It was told of a hand-off whose age it could not tell: the store has to be asked. */
-  handedBlindly = false;
-  /** How often it was answered that others hold the key, or not at all. */
-  refusals = 0;
+  /** Whether the last request asked to join the store's queue. */
+  queueRequested = false;
+  /** Whether the store may keep a queue entry of this owner, or a grant that came too late. */
+  needsRelease = false;
+  /** Whether a handoff granted it before its reply, so that the next attempt need not wait for that reply. */
+  grantedBeforeReply = false;
+  /** Whether it received a handoff of unknown age since the last request. Only the store knows if the lock is its own. */
+  unverifiedHandoff = false;
+  /** How many times it has backed off. */
+  private retries = 0;
+  /** Runs while a reply is expected. */
+  private timer: Timer | undefined = undefined;
 
-  constructor(readonly owner: string) {}
+  constructor(
+    readonly owner: string,
+    private readonly keys: readonly string[],
+    private readonly mode: LockMode,
+    private readonly deps: AcquireDeps,
+    private readonly listener: AttemptListener,
+  ) {}
 
-  /** How long to wait before asking again, after a refusal. */
-  pauseAfter({ queued, remainingMs = Infinity }: Held, clock: Clock, pace?: RetryPolicy): number {
+  /** Whether a reply is expected. */
+  get isPending(): boolean {
+    return this.timer !== undefined;
+  }
+
+  /** Sends a request. The listener is called with its outcome. */
+  send({ leaseMs, tokens }: { readonly leaseMs: number; readonly tokens: number }, queue: boolean): void {
+    const { keys, owner, mode } = this;
+    const { store, clock, requestTimeoutMs } = this.deps;
+    this.sentAt = clock.now();
+    this.leaseMs = leaseMs;
+    this.queueRequested = queue;
+    this.unverifiedHandoff = false;
+    const expiresAt = this.sentAt + requestTimeoutMs;
+    const handoffMs = handoffLease(leaseMs);
+    const reply = store.acquire({ keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
+    // Starts after the request: a store that gives up at `expiresAt` by itself has to come first.
+    this.timer = clock.schedule(requestTimeoutMs, () => this.onTimeout(), true);
+    reply.then(
+      (value) => this.onReply(value),
+      (error: unknown) => this.onError(error),
+    );
+  }
+
+  /** Stops expecting a reply. One that still arrives is late. */
+  ignoreReply(): void {
+    this.timer?.cancel();
+    this.timer = undefined;
+  }
+
+  /** Fails the request, if there is one: its reply may be lost with the connection. */
+  onDisconnected(): void {
+    if (!this.isPending) return;
+    this.ignoreReply();
+    this.listener.onFailure(this, this.unavailable('the connection ended before the answer'));
+  }
+
+  /** Sends a release of each key, which undoes a request that runs before it. */
+  releaseBehind(): void {
+    const { keys, owner, mode, leaseMs } = this;
+    for (const key of keys) {
+      this.deps.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, keepUntil: 0 });
+    }
+  }
+
+  /** Returns the grant that a reply has brought, or undefined if its lease is over already. */
+  grantOf({ token, tokens }: GrantedTokens, now: number): StoreGrant | undefined {
+    const { owner, sentAt, leaseMs } = this;
+    return now < deadlineOf(sentAt, leaseMs) ? { owner, sentAt, leaseMs, token, tokens } : undefined;
+  }
+
+  /** Returns the error for a grant whose lease was over when it arrived. */
+  tooLate(): LockUnavailableError {
+    return this.unavailable(`the answer took longer than the lease of ${this.leaseMs} ms`);
+  }
+
+  /** Returns what to tell waiters of a reply that grants nothing. */
+  lastReplyOf(reply: Exclude<AcquireReply, Granted>): LastReply {
+    if (reply.status === 'expired')
+      return failedBecause(this.unavailable('the request could not be delivered in time'));
+    if (reply.status === 'permits-mismatch') return otherPermits(reply);
+    return heldUntil(reply.remainingMs === undefined ? undefined : this.deps.clock.now() + reply.remainingMs);
+  }
+
+  /** Returns how long to wait before the request is repeated, in milliseconds, if others hold the lock. */
+  pauseAfter({ queued, remainingMs = Infinity }: Held): number {
+    const { clock } = this.deps;
     const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
-    // In the queue the lock comes by itself; asking is for what gets lost on the way, and for holders that are dead.
-    const pauseMs = queued ? HANDOFF_MS * jitter(clock) : this.backoff(clock, pace);
+    // A queued attempt gets the lock by handoff. Its requests only find lost handoffs and dead holders.
+    const pauseMs = queued ? HANDOFF_MS * jitter(clock) : this.backoff(this.deps.store.capabilities.retry?.pauseMs);
     return Math.min(pauseMs, expiresInMs);
   }
 
-  /** How long to wait before asking again: each time longer, or as the store wants it. */
-  backoff(clock: Clock, pace?: RetryPolicy): number {
-    const pauseMs = pace?.pauseMs ?? Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.refusals);
-    this.refusals += 1;
-    return pauseMs * jitter(clock);
+  /** Returns how long to wait before the request is repeated: each time longer, or about `pauseMs` milliseconds. */
+  backoff(pauseMs?: number): number {
+    const longestMs = pauseMs ?? Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.retries);
+    this.retries += 1;
+    return longestMs * jitter(this.deps.clock);
+  }
+
+  private onReply(reply: AcquireReply): void {
+    if (!this.isPending) return this.listener.onLateReply(this, reply);
+    this.ignoreReply();
+    if (reply.status !== 'expired') this.deps.health.answered(this.keys[0]);
+    this.listener.onAcquireReply(this, reply);
+  }
+
+  private onError(error: unknown): void {
+    if (!this.isPending) return this.listener.onLateReply(this);
+    this.ignoreReply();
+    const known = error instanceof LockUnavailableError;
+    this.listener.onFailure(this, known ? error : this.unavailable('the store failed', error));
+  }
+
+  private onTimeout(): void {
+    this.timer = undefined;
+    const why = `no answer within ${this.deps.requestTimeoutMs} ms`;
+    this.deps.health.silent(this.keys[0], why);
+    this.listener.onTimeout(this, this.unavailable(why));
+  }
+
+  private unavailable(why: string, cause?: unknown): LockUnavailableError {
+    return unavailable(this.listener.resource, why, { cause: cause ?? this.deps.health.outageOf(this.keys[0]) });
   }
 }
 
-/** How long to wait before asking anew, after an ask without an answer. */
-export function pauseAfterSilence(clock: Clock): number {
+/** Returns how long to wait before the next attempt, in milliseconds, after one without a reply. */
+export function pauseAfterFailure(clock: Clock): number {
   return LONGEST_PAUSE_MS * jitter(clock);
 }
 
-/** From when the lease of a hand-off counts; undefined if it cannot be believed in. */
-export function startOf({ grantedAt, leaseMs }: Handoff, now: number): number | undefined {
-  // Granted after it was heard of: the server's clock was set, so that its age is not known.
+/** Returns the moment from which a handoff's lease counts, or undefined if it is unknown or the lease is over. */
+export function leaseStartOf({ grantedAt, leaseMs }: Handoff, now: number): number | undefined {
+  // A grant in the future means that the server's clock was set: its age is unknown.
   if (grantedAt === undefined || grantedAt > now) return undefined;
   return now < deadlineOf(grantedAt, leaseMs) ? grantedAt : undefined;
 }
 
-/** So that contenders do not ask in step. */
+/** Keeps instances from sending in step. */
 function jitter(clock: Clock): number {
   return 0.5 + clock.random() / 2;
-}
-
-/** The lease that whoever is next gets from one who asks for `leaseMs`. */
-export function handoffLease(leaseMs: number): number {
-  return Math.min(HANDOFF_MS, leaseMs);
 }

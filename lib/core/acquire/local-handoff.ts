@@ -1,15 +1,10 @@
 import { deadlineOf, type Lease, type StoreGrant } from '../lease/grant.js';
-
-/** How far a lock may be passed on among the callers of one module instance, before others get their turn. */
-export interface PassingLimits {
-  readonly maxLocalPasses: number;
-  readonly maxLocalHoldMs: number;
-}
+import type { PassingLimits } from './acquire-options.js';
 
 /**
- * One grant by the store, for as long as the lock is passed on from caller to caller without asking the store (lock
- * cohorting: Dice, Marathe and Shavit, "Lock Cohorting", PPoPP 2012). Each caller gets the next of the fencing tokens that
- * were set aside with the grant, so that tokens rise with every one of them.
+ * One grant of the store that is passed on from caller to caller without a request (lock cohorting: Dice, Marathe and Shavit,
+ * "Lock Cohorting", PPoPP 2012). Each caller gets the next of the fencing tokens that were reserved with the grant, so that
+ * every caller's token is higher than the last.
  */
 export class LocalHandoff {
   readonly owner: string;
@@ -22,23 +17,23 @@ export class LocalHandoff {
     this.owner = grant.owner;
   }
 
-  /** The present caller's token. */
+  /** The current caller's fencing token, undefined if the store gives none. */
   get token(): number | undefined {
     const { token } = this.grant;
     return token === undefined ? undefined : token + this.passes;
   }
 
   /**
-   * Passes on to the next caller, if that may be: the limits and the tokens allow it, and more than half of the lease is
-   * left, so that the next one does not begin with a lock that is about to end.
+   * Passes the grant on to the next caller. Returns false if the limits or the reserved tokens are used up, or if less than
+   * half of the lease is left.
    */
   tryPass(now: number, { sentAt, leaseMs }: Lease, { maxLocalPasses, maxLocalHoldMs }: PassingLimits): boolean {
     const { token, tokens } = this.grant;
-    const spent =
-      token === undefined ? this.passes >= maxLocalPasses : this.passes >= Math.min(maxLocalPasses, tokens - 1);
-    const tooLong = now - this.startedAt >= maxLocalHoldMs;
-    const fading = now - sentAt > leaseMs / 2 || now >= deadlineOf(sentAt, leaseMs);
-    if (spent || tooLong || fading) return false;
+    const maxPasses = token === undefined ? maxLocalPasses : Math.min(maxLocalPasses, tokens - 1);
+    const isOverdue = now - this.startedAt >= maxLocalHoldMs;
+    // The next caller must not start with a lock that is about to end.
+    const isEnding = now - sentAt > leaseMs / 2 || now >= deadlineOf(sentAt, leaseMs);
+    if (this.passes >= maxPasses || isOverdue || isEnding) return false;
     this.passes += 1;
     return true;
   }

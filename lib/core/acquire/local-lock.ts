@@ -1,87 +1,98 @@
-import { AcquireLoop } from './acquire-loop.js';
-import type { AcquireLoopDeps, AcquireLoopOwner } from './acquire-loop-deps.js';
 import type { LockError } from '../errors.js';
-import { ACQUIRING, EMPTY, type LocalLockState } from './local-lock-state.js';
 import { cutTo, Grant, type GrantEnder, type Lease, type StoreGrant } from '../lease/grant.js';
 import type { Handoff, LockMode } from '../store/lock-store.js';
-import { closed, heldUntil, type LastReply, acquireError, NO_REPLY } from './acquire-errors.js';
-import type { Releaser } from '../lease/releaser.js';
-import { type PassingLimits, LocalHandoff } from './local-handoff.js';
-import { type WaitOptions, leaseOf, Waiter, WaiterQueue } from './waiters.js';
+import type { Timer } from '../time/clock.js';
+import { acquireError, closed, heldUntil, type LastReply, NO_REPLY } from './acquire-errors.js';
+import { AcquireLoop, type AcquireLoopListener, type AcquireParams } from './acquire-loop.js';
+import { type AcquireDeps, leaseOf, type WaitOptions } from './acquire-options.js';
+import { LocalHandoff } from './local-handoff.js';
+import { Waiter, WaiterQueue } from './waiters.js';
 
-/** What a gate needs of its engine. */
-export interface LocalLockDeps extends AcquireLoopDeps {
-  readonly releaser: Pick<Releaser, 'release' | 'releaseBehind'>;
-  readonly passing: PassingLimits;
-  granted(grant: Grant): void;
-  /** The gate has nothing left to remember. */
-  forget(gate: LocalLock): void;
+/** Where a local lock is found by its key and by its owner. */
+export interface LocalLockRegistry {
+  /** Called before a local lock's new owner is set. */
+  register(lock: LocalLock, owner: string): void;
+  /** Called when a local lock has nothing to remember any more. */
+  forget(lock: LocalLock): void;
 }
 
+/** What a local lock does. Each state carries only its own data. */
+type LocalLockState =
+  | { readonly kind: 'idle' }
+  | { readonly kind: 'acquiring' }
+  | { readonly kind: 'holding'; readonly grant: Grant; readonly handoff: LocalHandoff }
+  /** The hold has ended before its `minHoldMs`. */
+  | { readonly kind: 'resting'; readonly handoff: LocalHandoff; readonly until: number; readonly timer: Timer };
+
+const IDLE: LocalLockState = { kind: 'idle' };
+const ACQUIRING: LocalLockState = { kind: 'acquiring' };
+
 /**
- * Stands before one key of one module instance. Local callers who want it alone wait in one, first in first out; the store
- * sees one contender of theirs per instance, however many callers wait. Each who shares it stands before a gate of its own.
+ * The local lock in front of one key of one module instance. Callers that want an exclusive lock wait in its queue. The store
+ * sees one acquire loop, however many callers wait. Each caller of a shared mode has a local lock of its own.
  */
-export class LocalLock implements AcquireLoopOwner, GrantEnder {
-  private state: LocalLockState = EMPTY;
+export class LocalLock implements AcquireLoopListener, GrantEnder {
+  /** The model checker reads it. @internal */
+  readonly loop: AcquireLoop;
+  /** The owner of the last attempt, by which handoffs in shared modes find this lock. Not set in exclusive mode. */
+  owner = '';
+  private state: LocalLockState = IDLE;
   private readonly queue = new WaiterQueue();
-  private readonly loop: AcquireLoop;
   private lastReply: LastReply = NO_REPLY;
-  /** Whoever waits has a timer, but for those who do not wait for others. */
+  /** True if every waiter with `waitMs > 0` has a timer. */
   private timed = false;
 
   constructor(
     readonly key: string,
     readonly mode: LockMode,
-    private readonly keeper: LocalLockDeps,
+    private readonly deps: AcquireDeps,
+    private readonly registry: LocalLockRegistry,
   ) {
-    this.loop = new AcquireLoop(this, keeper);
-  }
-
-  /** Several resources may share a key: the one that is asked for now. */
-  get resource(): string {
-    return this.queue.head?.resource ?? this.key;
+    this.loop = new AcquireLoop(key, mode, deps, this);
   }
 
   /** Waits for the lock. Rejects with `LockTimeoutError`, `LockUnavailableError`, or the signal's reason. */
-  acquire(resource: string, terms: WaitOptions, now: number, nested: boolean): Promise<Grant> {
-    const waiter = new Waiter(resource, terms, now, nested, this.keeper.clock);
+  acquire(resource: string, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
+    const waiter = new Waiter(resource, options, now, nested, this.deps.clock);
     this.queue.push(waiter);
     waiter.onAbort((reason) => this.refuse(waiter, reason));
-    if (this.state.kind === 'empty') this.startAcquiring();
+    const isFirst = this.state.kind === 'idle';
+    if (isFirst) this.startAcquiring();
     this.startTimer(waiter);
-    this.loop.onWaiterAdded();
+    if (!isFirst && this.state.kind === 'acquiring') this.loop.onWaiterAdded(this.params);
     return waiter.granted;
   }
 
   /**
-   * Ends a grant, in good order or lost, and turns to the next waiter: by passing the lock on to it, if that may be. Answers
-   * the store's word; what is passed on was held to the end. A lost lock stays closed until `closedUntil`; 0: it is free.
+   * Ends a grant, released or lost, and serves the next waiter. Returns true if the lock was held until now.
+   *
+   * @param closedUntil until when a lost lock stays closed; 0 frees it now.
    */
   end(grant: Grant, closedUntil = 0): Promise<boolean> {
     if (this.state.kind !== 'holding' || this.state.grant !== grant) return Promise.resolve(false);
-    const { tenure } = this.state;
-    const now = this.keeper.clock.now();
+    const { handoff } = this.state;
+    const now = this.deps.clock.now();
     const restMs = grant.state === 'lost' ? 0 : grant.minHoldUntil - now;
-    if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, tenure, now)) return Promise.resolve(true);
-    const released = this.giveBack(grant, restMs > 0 ? grant.minHoldUntil : closedUntil);
-    if (restMs > 0) this.rest(grant, tenure, restMs);
+    if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, handoff, now)) return Promise.resolve(true);
+    const released = this.release(grant, restMs > 0 ? grant.minHoldUntil : closedUntil);
+    if (restMs > 0) this.rest(grant, handoff, restMs);
     else this.serveNext();
     return released;
   }
 
-  /** Takes in what was asked for elsewhere, for a caller who stands here alone. */
-  adopt(resource: string, terms: WaitOptions, given: StoreGrant, now: number): Grant {
-    return this.hold(resource, terms, new LocalHandoff(given, now), given, now);
+  /** Returns the grant of a lock that was acquired together with others. Nobody else waits here. */
+  adopt(resource: string, options: WaitOptions, given: StoreGrant, now: number): Grant {
+    return this.hold(resource, options, new LocalHandoff(given, now), given, now);
   }
 
-  onHandoff(handoff: Handoff): void {
-    // Told twice, or after the answer to an ask: it is held already.
-    if (this.holds(handoff.owner)) return;
-    this.loop.onHandoff(handoff);
+  /** Takes a handoff. Returns false if it is of no use here. Then the caller has to release it. */
+  onHandoff(handoff: Handoff): boolean {
+    // A duplicate, or one whose lock a reply has granted already.
+    if (this.holds(handoff.owner)) return true;
+    return this.loop.onHandoff(handoff);
   }
 
-  /** Something may have been missed: whoever waits does not wait for the next time to ask. */
+  /** Repeats the request of those that wait now. */
   retryNow(): void {
     this.loop.retryNow();
   }
@@ -90,101 +101,104 @@ export class LocalLock implements AcquireLoopOwner, GrantEnder {
     this.loop.onDisconnected();
   }
 
-  /** Refuses everybody who does not wait inside a hold of this instance. */
+  /** Rejects all waiters that do not run in a hold of this engine. */
   refuseOutsiders(): void {
     for (const waiter of this.queue) if (!waiter.nested) this.refuse(waiter, closed(waiter.resource));
   }
 
-  /** Stops for good: nobody waits any more, no timer is left. */
+  /** Rejects all waiters and cancels all timers. */
   close(): void {
     for (const waiter of this.queue) this.refuse(waiter, closed(waiter.resource));
     if (this.state.kind === 'resting') this.state.timer.cancel();
   }
 
   holds(owner: string): boolean {
-    return 'tenure' in this.state && this.state.tenure.owner === owner;
+    return 'handoff' in this.state && this.state.handoff.owner === owner;
   }
 
-  get willWait(): boolean {
-    return this.queue.willWait;
+  onAttempt(owner: string): void {
+    // Exclusive local locks are found by their key.
+    if (this.mode === 'exclusive') return;
+    this.registry.register(this, owner);
+    this.owner = owner;
   }
 
-  /** One for the first in line, and one for each behind it that the lock may be passed on to. */
-  get tokens(): number {
-    return Math.min(this.queue.length - 1, this.keeper.passing.maxLocalPasses) + 1;
-  }
-
-  get leaseMs(): number {
-    return leaseOf((this.queue.head as Waiter).options);
-  }
-
-  granted(given: StoreGrant, now: number): void {
-    this.admit(new LocalHandoff(given, now), given, now);
+  onGranted(given: StoreGrant, now: number): void {
+    this.admitFirst(new LocalHandoff(given, now), given, now);
     this.startTimers();
   }
 
-  onReply(word: LastReply, limit: number): void {
-    this.lastReply = word;
-    for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.refusalOf(waiter));
+  onReply(reply: LastReply, limit: number): void {
+    this.lastReply = reply;
+    for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
     this.startTimers();
   }
 
-  settled(): void {
-    if (this.state.kind === 'empty') this.keeper.forget(this);
+  onIdle(): void {
+    if (this.state.kind === 'idle') this.registry.forget(this);
+  }
+
+  /** What a request asks for now. Call it only if there is a waiter. */
+  private get params(): AcquireParams {
+    const { head, length, willWait } = this.queue;
+    const { resource, options } = head as Waiter;
+    // One token for the first waiter, and one for each waiter that the lock may be passed on to.
+    const tokens = Math.min(length - 1, this.deps.passing.maxLocalPasses) + 1;
+    return { resource, leaseMs: leaseOf(options), tokens, willWait };
   }
 
   private startAcquiring(): void {
     this.state = ACQUIRING;
-    this.loop.start();
+    this.loop.start(this.params);
     this.startTimers();
   }
 
-  private passOn(grant: Grant, tenure: LocalHandoff, now: number): boolean {
-    if (this.queue.head === undefined || !tenure.tryPass(now, grant.lease, this.keeper.passing)) return false;
-    this.admit(tenure, grant.lease, now);
+  private passOn(grant: Grant, handoff: LocalHandoff, now: number): boolean {
+    if (this.queue.head === undefined || !handoff.tryPass(now, grant.lease, this.deps.passing)) return false;
+    this.admitFirst(handoff, grant.lease, now);
     return true;
   }
 
-  /** Lets the first in line in. */
-  private admit(tenure: LocalHandoff, lease: Lease, now: number): void {
+  /** Gives the first waiter its grant. */
+  private admitFirst(handoff: LocalHandoff, lease: Lease, now: number): void {
     const waiter = this.queue.head as Waiter;
     this.queue.remove(waiter);
-    waiter.admit(this.hold(waiter.resource, waiter.options, tenure, lease, now));
+    waiter.admit(this.hold(waiter.resource, waiter.options, handoff, lease, now));
   }
 
-  private hold(resource: string, terms: WaitOptions, tenure: LocalHandoff, lease: Lease, now: number): Grant {
-    // Asked for by another one, it may be longer than this one wants to believe in.
-    const cut = cutTo(lease, leaseOf(terms), now);
-    const grant = new Grant(resource, this.key, tenure.owner, tenure.token, terms, now, cut, this);
-    this.state = { kind: 'holding', grant, tenure };
+  private hold(resource: string, options: WaitOptions, handoff: LocalHandoff, lease: Lease, now: number): Grant {
+    // The lease may have been requested for another caller, and be longer than this one wants.
+    const cut = cutTo(lease, leaseOf(options), now);
+    const grant = new Grant(resource, this.key, handoff.owner, handoff.token, options, now, cut, this);
+    this.state = { kind: 'holding', grant, handoff };
     this.lastReply = heldUntil(undefined);
-    this.keeper.granted(grant);
+    this.deps.watch(grant);
     return grant;
   }
 
-  private giveBack({ resource, owner, ttlMs, lease }: Grant, keepUntil: number): Promise<boolean> {
-    // The last renewal may have run although its answer never came: the store may keep it longer than was believed here.
+  private release({ resource, owner, ttlMs, lease }: Grant, keepUntil: number): Promise<boolean> {
+    // The last renewal may have run without a reply: the store may keep a longer lease than is known here.
     const leaseMs = Math.max(ttlMs, lease.leaseMs);
-    const { key, mode, keeper } = this;
-    return keeper.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil });
+    const { key, mode } = this;
+    return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil });
   }
 
-  private rest(grant: Grant, tenure: LocalHandoff, restMs: number): void {
-    const rested = (): void => {
-      this.giveBack(grant, 0).catch(() => undefined);
+  private rest(grant: Grant, handoff: LocalHandoff, restMs: number): void {
+    const onRested = (): void => {
+      this.release(grant, 0).catch(() => undefined);
       this.serveNext();
     };
-    const timer = this.keeper.clock.schedule(restMs, rested, true);
-    this.state = { kind: 'resting', tenure, until: grant.minHoldUntil, timer };
+    const timer = this.deps.clock.schedule(restMs, onRested, true);
+    this.state = { kind: 'resting', handoff, until: grant.minHoldUntil, timer };
   }
 
   private serveNext(): void {
     if (this.queue.head !== undefined) return this.startAcquiring();
-    this.state = EMPTY;
-    if (this.loop.settled) this.keeper.forget(this);
+    this.state = IDLE;
+    if (this.loop.isIdle) this.registry.forget(this);
   }
 
-  /** Of those who came before there was an answer; later ones start theirs when they come. */
+  /** Starts the timers of all waiters that have none. Later waiters start theirs when they arrive. */
   private startTimers(): void {
     if (this.timed && this.queue.allWillWait) return;
     for (const waiter of this.queue) this.startTimer(waiter);
@@ -192,29 +206,32 @@ export class LocalLock implements AcquireLoopOwner, GrantEnder {
   }
 
   private startTimer(waiter: Waiter): void {
-    const unheard = this.lastReply === NO_REPLY;
-    // Nobody's time is up before the first answer is there: until then the lock is neither busy nor unreachable.
-    if (unheard && this.loop.replyDueMs === Infinity) return;
-    // Even who does not wait for others (any longer) waits for the store's answer, to learn which of both it is.
-    const last = waiter.options.waitMs === 0 || (unheard && waiter.remainingWaitMs <= 0);
-    const delayMs = last ? this.loop.replyDueMs : waiter.remainingWaitMs;
-    const over = (): void => this.refuse(waiter, this.refusalOf(waiter));
-    waiter.startTimer(delayMs, () => (last || this.lastReply !== NO_REPLY ? over() : this.startTimer(waiter)));
+    const hasNoReply = this.lastReply === NO_REPLY;
+    // No wait ends before the first reply: until then the lock is neither held by others nor unavailable.
+    if (hasNoReply && this.loop.replyDueMs === Infinity) return;
+    // A caller without time left still waits for the reply, to learn which of the two it is.
+    const isLast = waiter.options.waitMs === 0 || (hasNoReply && waiter.remainingWaitMs <= 0);
+    const delayMs = isLast ? this.loop.replyDueMs : waiter.remainingWaitMs;
+    waiter.startTimer(delayMs, () => {
+      if (isLast || this.lastReply !== NO_REPLY) this.refuse(waiter, this.errorFor(waiter));
+      else this.startTimer(waiter);
+    });
   }
 
   private refuse(waiter: Waiter, reason: unknown): void {
     if (!this.queue.remove(waiter)) return;
     waiter.refuse(reason);
-    if (this.queue.head !== undefined || this.state.kind !== 'acquiring') return;
+    if (this.state.kind !== 'acquiring') return;
+    if (this.queue.head !== undefined) return this.loop.update(this.params);
     this.loop.stop();
     this.serveNext();
   }
 
-  private refusalOf({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {
+  private errorFor({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {
     const { key, mode, state } = this;
     let { lastReply } = this;
     if (state.kind === 'holding') lastReply = heldUntil(state.grant.deadline);
     if (state.kind === 'resting') lastReply = heldUntil(state.until);
-    return acquireError(lastReply, { resource, key, mode, waitMs, enteredAt, now: this.keeper.clock.now() });
+    return acquireError(lastReply, { resource, key, mode, waitMs, enteredAt, now: this.deps.clock.now() });
   }
 }

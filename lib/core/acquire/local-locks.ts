@@ -1,147 +1,143 @@
-import type { Target } from './acquire-options.js';
-import { LocalLock, type LocalLockDeps } from './local-lock.js';
 import type { Grant } from '../lease/grant.js';
-import { MultiAcquire, type Obstacle } from './multi-acquire.js';
 import type { Handoff, KeyFilter, LockMode, StoreListener } from '../store/lock-store.js';
 import { closed } from './acquire-errors.js';
-import type { WaitOptions } from './waiters.js';
+import type { AcquireDeps, Target, WaitOptions } from './acquire-options.js';
+import { LocalLock, type LocalLockRegistry } from './local-lock.js';
+import { MultiAcquire, type Obstacle } from './multi-acquire.js';
 
-const NOBODY: ReadonlySet<LocalLock> = new Set();
+type LocalLocksListener = Pick<StoreListener, 'onHandoff' | 'onReleased' | 'onSubscribed' | 'onDisconnected'>;
+
+const NO_LOCKS: ReadonlySet<LocalLock> = new Set();
 
 /**
- * The gates of the keys that are in use in one module instance: one for all who want a key alone, and one for each who shares
- * it, or has it together with other keys, so that each of those is granted, and lost, by itself.
+ * The local locks of the keys that are in use in one module instance. All callers that want a key exclusively share one. Each
+ * caller that wants it shared has one of its own, and so has each lock that was acquired together with others. Those are
+ * granted and lost one by one.
  */
-export class LocalLocks implements Pick<StoreListener, 'onHandoff' | 'onReleased' | 'onSubscribed' | 'onDisconnected'> {
-  private readonly alone = new Map<string, LocalLock>();
+export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
+  /** By key. */
+  private readonly exclusive = new Map<string, LocalLock>();
+  /** By key. */
   private readonly shared = new Map<string, Set<LocalLock>>();
-  /** Of those who share: the owner that each has asked with last, and who that is. */
-  private readonly owners = new Map<LocalLock, string>();
+  /** The local locks of shared modes by the owner of their last attempt. */
   private readonly byOwner = new Map<string, LocalLock>();
-  /** Of what was asked for together: nobody waits there. */
+  /** The local locks of locks that were acquired together. Nobody waits there. */
   private readonly adopted = new Set<LocalLock>();
-  private readonly asks = new Set<MultiAcquire>();
+  private readonly multiAcquires = new Set<MultiAcquire>();
 
-  constructor(private readonly keeper: LocalLockDeps) {}
+  constructor(private readonly deps: AcquireDeps) {}
+
+  /** How many entries are kept, 0 if nothing is in use. @internal */
+  get size(): number {
+    let { size } = this.byOwner;
+    for (const locks of this.shared.values()) size += locks.size;
+    return size + this.exclusive.size + this.adopted.size + this.multiAcquires.size;
+  }
 
   /** Waits for the lock; see {@link LocalLock.acquire}. */
-  acquire({ resource, key }: Target, terms: WaitOptions, now: number, nested: boolean): Promise<Grant> {
-    return this.open(key, terms.mode).acquire(resource, terms, now, nested);
+  acquire({ resource, key }: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
+    return this.open(key, options.mode).acquire(resource, options, now, nested);
   }
 
-  /** That owner is the gate's, and the one it had before no more. Answers it. */
-  register(gate: LocalLock, owner: string): string {
-    if (gate.mode === 'exclusive') return owner;
-    this.disown(gate);
-    this.owners.set(gate, owner);
-    this.byOwner.set(owner, gate);
-    return owner;
+  /** Returns true if a caller here holds one of the keys exclusively, or waits for that. */
+  hasExclusive(targets: readonly Target[]): boolean {
+    return targets.some(({ key }) => this.exclusive.has(key));
   }
 
-  /** Whether somebody here has one of the keys for itself, or wants that. */
-  wanted(targets: readonly Target[]): boolean {
-    return targets.some(({ key }) => this.alone.has(key));
-  }
-
-  /** Asks for all of them at once, without waiting for others; see {@link MultiAcquire.send}. */
+  /** Acquires all of them in one request, without waiting for other holders; see {@link MultiAcquire.send}. */
   async acquireTogether(
     targets: readonly Target[],
-    terms: WaitOptions,
+    options: WaitOptions,
     nested: boolean,
   ): Promise<readonly Grant[] | Obstacle> {
-    const ask = new MultiAcquire(targets, terms, nested, this.keeper, (given, now) =>
-      targets.map(({ resource, key }) => this.adopt(key, terms.mode).adopt(resource, terms, given, now)),
+    const request = new MultiAcquire(targets, options, nested, this.deps, (given, now) =>
+      targets.map(({ resource, key }) => this.adopt(key, options.mode).adopt(resource, options, given, now)),
     );
-    this.asks.add(ask);
+    this.multiAcquires.add(request);
     try {
-      return await ask.send();
+      return await request.send();
     } finally {
-      this.asks.delete(ask);
+      this.multiAcquires.delete(request);
     }
   }
 
-  forget(gate: LocalLock): void {
-    if (this.adopted.delete(gate)) return;
-    const { key, mode } = gate;
+  register(lock: LocalLock, owner: string): void {
+    this.byOwner.delete(lock.owner);
+    this.byOwner.set(owner, lock);
+  }
+
+  forget(lock: LocalLock): void {
+    if (this.adopted.delete(lock)) return;
+    const { key, mode, owner } = lock;
     if (mode === 'exclusive') {
-      if (this.alone.get(key) === gate) this.alone.delete(key);
+      if (this.exclusive.get(key) === lock) this.exclusive.delete(key);
       return;
     }
-    this.disown(gate);
-    const sharers = this.shared.get(key);
-    if (sharers?.delete(gate) && sharers.size === 0) this.shared.delete(key);
+    this.byOwner.delete(owner);
+    const locks = this.shared.get(key);
+    if (locks?.delete(lock) && locks.size === 0) this.shared.delete(key);
   }
 
   onHandoff(handoff: Handoff): void {
-    const { owner, mode, leaseMs } = handoff;
+    const { owner, leaseMs } = handoff;
     const [key] = handoff.keys;
-    const gate = this.of(key, mode, owner);
-    if (gate !== undefined) return gate.onHandoff(handoff);
-    // Whoever waited here has left: the lock must not stay with nobody.
-    this.keeper.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, keepUntil: 0 });
+    const lock = handoff.mode === 'exclusive' ? this.exclusive.get(key) : this.byOwner.get(owner);
+    if (lock?.onHandoff(handoff)) return;
+    // Nobody here waits for it any more: the next in the store's queue must get it.
+    const mode = lock?.mode ?? handoff.mode;
+    this.deps.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, keepUntil: 0 });
   }
 
   onReleased(key: string): void {
-    for (const gate of this.at(key)) gate.retryNow();
+    for (const lock of this.at(key)) lock.retryNow();
   }
 
   onSubscribed(concerns?: KeyFilter): void {
-    for (const gate of this.all(concerns)) gate.retryNow();
+    for (const lock of this.all(concerns)) lock.retryNow();
   }
 
   onDisconnected(concerns?: KeyFilter): void {
-    for (const gate of this.all(concerns)) gate.onDisconnected();
-    for (const ask of this.asks) if (concerns?.(ask.key) !== false) ask.disconnected();
+    for (const lock of this.all(concerns)) lock.onDisconnected();
+    for (const request of this.multiAcquires) if (concerns?.(request.key) !== false) request.onDisconnected();
   }
 
-  /** Refuses everybody who does not wait inside a hold of this instance. */
+  /** Rejects all callers that do not run in a hold of this engine. */
   refuseOutsiders(): void {
-    for (const gate of this.all()) gate.refuseOutsiders();
-    for (const ask of this.asks) if (!ask.nested) ask.refuse(closed(ask.resource));
+    for (const lock of this.all()) lock.refuseOutsiders();
+    for (const request of this.multiAcquires) if (!request.nested) request.refuse(closed(request.resource));
   }
 
-  /** Refuses everybody, and sets no timer any more. */
+  /** Rejects all callers and cancels all timers. */
   close(): void {
-    for (const gate of [...this.all(), ...this.adopted]) gate.close();
-    for (const ask of this.asks) ask.refuse(closed(ask.resource));
+    for (const lock of [...this.all(), ...this.adopted]) lock.close();
+    for (const request of this.multiAcquires) request.refuse(closed(request.resource));
+  }
+
+  /** Yields the local locks of a key, without adopted ones. @internal */
+  *at(key: string): Generator<LocalLock> {
+    const lock = this.exclusive.get(key);
+    if (lock !== undefined) yield lock;
+    yield* this.shared.get(key) ?? NO_LOCKS;
   }
 
   private adopt(key: string, mode: LockMode): LocalLock {
-    const gate = new LocalLock(key, mode, this.keeper);
-    this.adopted.add(gate);
-    return gate;
+    const lock = new LocalLock(key, mode, this.deps, this);
+    this.adopted.add(lock);
+    return lock;
   }
 
-  /** The key's gate for those who want it alone, or a new one for whoever shares it. */
+  /** Returns the key's exclusive local lock, or a new one for a shared mode. */
   private open(key: string, mode: LockMode): LocalLock {
-    const known = mode === 'exclusive' ? this.alone.get(key) : undefined;
+    const known = mode === 'exclusive' ? this.exclusive.get(key) : undefined;
     if (known !== undefined) return known;
-    const gate = new LocalLock(key, mode, this.keeper);
-    if (mode === 'exclusive') this.alone.set(key, gate);
-    else this.shared.set(key, (this.shared.get(key) ?? new Set()).add(gate));
-    return gate;
-  }
-
-  /** Where that owner holds the lock, or waits for it. All who want it alone stand before one gate, whichever owner it has. */
-  private of(key: string, mode: LockMode, owner: string): LocalLock | undefined {
-    return mode === 'exclusive' ? this.alone.get(key) : this.byOwner.get(owner);
-  }
-
-  private disown(gate: LocalLock): void {
-    const owner = this.owners.get(gate);
-    if (owner === undefined) return;
-    this.owners.delete(gate);
-    this.byOwner.delete(owner);
-  }
-
-  private *at(key: string): Generator<LocalLock> {
-    const gate = this.alone.get(key);
-    if (gate !== undefined) yield gate;
-    yield* this.shared.get(key) ?? NOBODY;
+    const lock = new LocalLock(key, mode, this.deps, this);
+    if (mode === 'exclusive') this.exclusive.set(key, lock);
+    else this.shared.set(key, (this.shared.get(key) ?? new Set()).add(lock));
+    return lock;
   }
 
   private *all(concerns: KeyFilter = () => true): Generator<LocalLock> {
-    for (const [key, gate] of this.alone) if (concerns(key)) yield gate;
-    for (const [key, gates] of this.shared) if (concerns(key)) yield* gates;
+    for (const [key, lock] of this.exclusive) if (concerns(key)) yield lock;
+    for (const [key, locks] of this.shared) if (concerns(key)) yield* locks;
   }
 }

@@ -1,27 +1,27 @@
-import type { Target } from './acquire-options.js';
 import { fenceKey } from '../keys/resource-key.js';
+import type { Target } from './acquire-options.js';
 
 /**
- * Each key once, in the order in which everybody takes several of them: whoever waits for one holds only what comes before it, so
- * that no two wait for each other (resource ordering: Havender, "Avoiding deadlock in multitasking systems", 1968). What one ask can take
- * stands together: up to `most` keys under one hash tag.
+ * Returns each key once, in the order in which every process acquires several keys. Since a caller that waits for a key holds
+ * only keys before it, callers cannot deadlock (resource ordering: Havender, "Avoiding deadlock in multitasking systems",
+ * 1968). Keys that one request can acquire are one group: up to `maxKeys` under one hash tag.
  */
-export function inLockOrder(targets: readonly Target[], most: number): readonly (readonly Target[])[] {
-  const placed = new Map<string, { readonly target: Target; readonly tag: string }>();
+export function inLockOrder(targets: readonly Target[], maxKeys: number): readonly (readonly Target[])[] {
+  const byKey = new Map<string, { readonly target: Target; readonly tag: string }>();
   for (const target of targets) {
-    if (!placed.has(target.key)) placed.set(target.key, { target, tag: fenceKey(target.key) });
+    if (!byKey.has(target.key)) byKey.set(target.key, { target, tag: fenceKey(target.key) });
   }
   const groups: { readonly tag: string; readonly targets: Target[] }[] = [];
-  const sorted = [...placed.values()].toSorted((a, b) => compare(a.tag, b.tag) || compare(a.target.key, b.target.key));
+  const sorted = [...byKey.values()].toSorted((a, b) => compare(a.tag, b.tag) || compare(a.target.key, b.target.key));
   for (const { target, tag } of sorted) {
     const last = groups.at(-1);
-    if (last?.tag === tag && last.targets.length < most) last.targets.push(target);
+    if (last?.tag === tag && last.targets.length < maxKeys) last.targets.push(target);
     else groups.push({ tag, targets: [target] });
   }
   return groups.map((group) => group.targets);
 }
 
-/** By UTF-16 code units: the same on every machine, whatever its language. */
+/** Compares by UTF-16 code units, which is the same on every machine, whatever its locale. */
 function compare(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;

@@ -168,6 +168,14 @@ export class Grant {
   }
 }
 
+/** The longest lease of a handoff: long enough for the new holder to renew it, short enough if the new holder is dead. */
+export const HANDOFF_MS = 3_000;
+
+/** Returns the lease of the next holder, in milliseconds, if this one has a lease of `leaseMs`. */
+export function handoffLease(leaseMs: number): number {
+  return Math.min(HANDOFF_MS, leaseMs);
+}
+
 /** Until when a lease that was asked for at `sentAt` may be believed in. */
 export function deadlineOf(sentAt: number, leaseMs: number): number {
   return sentAt + leaseMs - driftOf(leaseMs);

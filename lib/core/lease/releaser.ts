@@ -1,8 +1,7 @@
-import { handoffLease } from '../acquire/attempt.js';
+import { handoffLease } from './grant.js';
 import { type Clock, withTimeout } from '../time/clock.js';
 import { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockStore } from '../store/lock-store.js';
-import type { PassingLimits } from '../acquire/local-handoff.js';
 
 /** A lock to release. */
 export interface Release {
@@ -37,7 +36,8 @@ export class Releaser {
     private readonly store: LockStore,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
-    private readonly passing: PassingLimits,
+    /** How many fencing tokens to reserve for the next holder. */
+    private readonly tokens: number,
     /** How much longer than its lease a lock stays closed that is not given back (`lockDelayMs`). */
     private readonly lockDelayMs: number,
   ) {}
@@ -113,9 +113,8 @@ export class Releaser {
   private send(release: Release): Promise<boolean> {
     const { key, owner, mode, leaseMs, keepUntil } = release;
     const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
-    // The next one's callers may pass it on as far as ours: instances of one application are set alike.
-    const tokens = this.passing.maxLocalPasses + 1;
-    return this.store.release({ keys: [key], owner, mode, keepMs, handoffMs: handoffLease(leaseMs), tokens });
+    const handoffMs = handoffLease(leaseMs);
+    return this.store.release({ keys: [key], owner, mode, keepMs, handoffMs, tokens: this.tokens });
   }
 
   private pause(pauseMs: number): Promise<void> {

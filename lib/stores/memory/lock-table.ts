@@ -48,7 +48,8 @@ const NO_GRANT = { token: 0, tokens: 1 };
  * what it answers against the scripts on a real Redis.
  */
 export class LockTable {
-  private readonly rows = new Map<string, LockRow>();
+  /** The model checker reads and restores it. @internal */
+  readonly rows = new Map<string, LockRow>();
 
   constructor(
     private readonly world: TableWorld,

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-redis-lock';
+import type { LocalLock } from '../../../lib/core/acquire/local-lock.js';
 import { Contention } from '../../support/contention.js';
 import { eventually } from '../../support/redis-locks.js';
 
@@ -79,7 +80,7 @@ describe('grant for a gate that has left', () => {
     const first = await here.holder({ ttlMs: 400 });
     const abort = new AbortController();
     const { granted } = await here.enqueue(() => locks.acquire('goods:300', { signal: abort.signal }));
-    const asking = (): boolean => Reflect.get(gateOf(locks), 'loop').answerDueMs === Infinity;
+    const asking = (): boolean => localLockOf(locks).loop.replyDueMs === Infinity;
     await proxy.refuseConnections();
     await eventually('it is in the queue by its own knowledge, too', () => !asking());
     proxy.reset();
@@ -312,6 +313,7 @@ describe('head of the queue unsubscribed', () => {
   });
 });
 
-function gateOf(locks: LockService): object {
-  return Reflect.get(Reflect.get(locks.engine, 'gates'), 'alone').get(here.key);
+function localLockOf({ engine }: LockService): LocalLock {
+  const [lock] = engine.localLocks.at(here.key);
+  return lock;
 }

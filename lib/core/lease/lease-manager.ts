@@ -1,0 +1,118 @@
+import type { LockEvents } from '../diagnostics.js';
+import { LockReplicationError, LockUnavailableError } from '../errors.js';
+import { runOutside } from '../async-context.js';
+import type { ExtendReply, LockStore } from '../store/lock-store.js';
+import { type Clock, withTimeout } from '../time/clock.js';
+import type { Grant } from './grant.js';
+import { Watchdog } from './watchdog.js';
+
+/** What the leases of one module instance are kept with. */
+export interface LeaseOptions {
+  readonly requestTimeoutMs: number;
+  /** How long a lost lock stays closed after its lease, in milliseconds. */
+  readonly lockDelayMs: number;
+  /** Throws `LockConfigError` if that is not a valid lease. */
+  checkTtl(ttlMs: number): void;
+  /** Called with one line for each lost lock. */
+  warn(message: string): void;
+}
+
+/** Extends, ends and loses the grants of one module instance, and publishes what happens to them. */
+export class LeaseManager {
+  readonly watchdog: Watchdog;
+  private onDrained: (() => void) | undefined;
+
+  constructor(
+    store: LockStore,
+    private readonly clock: Clock,
+    private readonly events: LockEvents,
+    private readonly options: LeaseOptions,
+  ) {
+    this.watchdog = new Watchdog(store, clock, {
+      extended: (grant) => events.extended(grant),
+      lost: (grant, why) => this.lose(grant, why),
+    });
+  }
+
+  now(): number {
+    return this.clock.now();
+  }
+
+  /** Ends a grant whose last hold has ended. Returns false if the lock was lost. */
+  release(grant: Grant): Promise<boolean> {
+    grant.end();
+    this.forget(grant);
+    this.events.released(grant, this.clock);
+    return grant.ender.end(grant);
+  }
+
+  /**
+   * Takes a new lease, which later renewals keep.
+   *
+   * @throws LockLostError if the lock is lost.
+   * @throws LockUnavailableError if the store did not reply within `requestTimeoutMs`.
+   */
+  async extend(grant: Grant, ttlMs: number): Promise<void> {
+    this.options.checkTtl(ttlMs);
+    grant.ttlMs = ttlMs;
+    const reply = await withTimeout(
+      this.clock,
+      this.options.requestTimeoutMs,
+      this.watchdog.renew(grant),
+      (): ExtendReply => 'unknown',
+    );
+    if (grant.loss !== undefined) throw grant.loss;
+    if (reply !== 'renewed') throw notExtended(grant.resource, reply);
+  }
+
+  /** Ends a grant whose local deadline has passed before the watchdog has noticed. */
+  expire(grant: Grant): void {
+    this.lose(grant, 'its lease ran out');
+  }
+
+  /** Ends a grant as lost. Does nothing if it has ended already. */
+  lose(grant: Grant, why: string, cause?: unknown): void {
+    runOutside(() => this.endAsLost(grant, why, cause));
+  }
+
+  /** Waits until no lock is held, for at most `graceMs` milliseconds. */
+  drain(graceMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = this.clock.schedule(graceMs, resolve);
+      this.onDrained = () => {
+        timer.cancel();
+        resolve();
+      };
+    });
+  }
+
+  private endAsLost(grant: Grant, why: string, cause: unknown): void {
+    const now = this.clock.now();
+    const error = grant.lose(why, now, cause);
+    if (error === undefined) return;
+    this.forget(grant);
+    // The key may still be locked, although nobody holds it. The releaser repeats a release that fails.
+    grant.ender.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
+    this.options.warn(error.message);
+    this.events.lost(grant, this.clock);
+  }
+
+  /** Returns until when a lost lock stays closed: its work may still run. Counts from when the work had to end. */
+  private closedUntil({ deadline }: Grant, now: number): number {
+    const { lockDelayMs } = this.options;
+    return lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0;
+  }
+
+  private forget(grant: Grant): void {
+    this.watchdog.forget(grant);
+    if (this.watchdog.size === 0) this.onDrained?.();
+  }
+}
+
+/** Returns the error for a new lease that the store has not certainly given. */
+function notExtended(resource: string, reply: ExtendReply): LockUnavailableError {
+  const message = `The lease of ${resource} could not be extended`;
+  return reply === 'unreplicated'
+    ? new LockReplicationError(`${message}: too few replicas know of it.`, { resource })
+    : new LockUnavailableError(`${message}: no answer from the store.`, { resource });
+}
