@@ -26,8 +26,8 @@ export interface EngineOptions extends LeaseOptions {
 }
 
 /**
- * One module instance's locks. Makes the parts and connects them: the local locks acquire, the lease manager extends and ends,
- * the releaser releases. Every lock comes from here.
+ * One module instance's locks. Makes the parts and connects them: the local locks acquire, the lease manager extends
+ * and ends, the releaser releases. Every lock comes from here.
  */
 export class LockEngine {
   /** Random: two instances, or two starts of one, never share an owner. */
@@ -50,7 +50,8 @@ export class LockEngine {
     const clock = new TimeoutPool(options.clock, requestTimeoutMs);
     const health = new StoreHealth(warn, (key) => store.serverOf?.(key));
     const events = new LockEvents(options.instance);
-    // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same options.
+    // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same
+    // options.
     const releaser = new Releaser(store, clock, requestTimeoutMs, passing.maxLocalPasses + 1, lockDelayMs);
     const leases = new LeaseManager(store, clock, events, options);
     const { watchdog } = leases;
@@ -120,7 +121,9 @@ export class LockEngine {
     return this.clock.now();
   }
 
-  /** Rejects all waiters, lets holds finish for at most `graceMs` milliseconds, and ends those that are left as lost. */
+  /**
+   * Rejects all waiters, lets holds finish for at most `graceMs` milliseconds, and ends those that are left as lost.
+   */
   async close(graceMs: number): Promise<void> {
     const { acquirer, localLocks, leases, watchdog } = this;
     if (acquirer.phase !== 'open') return;

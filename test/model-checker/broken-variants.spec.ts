@@ -21,7 +21,7 @@ const BROKEN: readonly [variant: Variant, invariant: string, scenario: Omit<Scen
   [noSafetyNet, 'progress', SMALL],
   [noLeaving, 'tidiness', { ...SMALL, crashes: 0, leaves: 1, settlesWithinMs: 5_000 }],
   [noReleaseBehind, 'progress', { ...SMALL, moves: 0, crashes: 0, losses: ['reset'], settlesWithinMs: 5_000 }],
-  // Two asks of one process have to be under way: it needs a second caller, or a connection that is lost.
+  // It needs two attempts of one process at once: a second caller, or a lost connection.
   [instanceIdForAskId, 'rising tokens', { ...SMALL, acquisitions: 2, crashes: 0 }],
 ];
 

@@ -3,16 +3,16 @@ import { LockTable } from '../../lib/stores/memory/lock-table.js';
 import type { Process } from './process.js';
 import type { Variant } from './scenario.js';
 
-/** Ends whosever lock it is. */
-class CarelessTable extends LockTable {
+/** Releases the lock for any owner. */
+class UncheckedTable extends LockTable {
   override release(request: ReleaseRequest): boolean {
     const owner = this.living(request.keys[0]).at(0)?.owner ?? request.owner;
     return super.release({ ...request, owner });
   }
 }
 
-/** Whose lock has not come yet keeps its place in the queue. */
-class RememberingTable extends LockTable {
+/** Keeps the queue entry of an owner that leaves. */
+class UnforgettingTable extends LockTable {
   override release(request: ReleaseRequest): boolean {
     return this.living(request.keys[0]).at(0)?.owner === request.owner && super.release(request);
   }
@@ -20,26 +20,26 @@ class RememberingTable extends LockTable {
 
 export const noLeaving: Variant = {
   name: 'no leaving of the queue',
-  table: (world) => new RememberingTable(world),
+  table: (world) => new UnforgettingTable(world),
 };
 
 export const noReleaseBehind: Variant = {
-  name: 'no release behind an ask that is given up',
+  name: 'no release behind a request that is given up',
   givesUpSilently: true,
 };
 
 export const noOwnerCheck: Variant = {
   name: 'no owner check',
-  table: (world) => new CarelessTable(world),
+  table: (world) => new UncheckedTable(world),
 };
 
-/** A hand-off counts from when it is heard, however old it is. */
+/** A handoff's lease counts from when it is received, however old it is. */
 export const noAgeBound: Variant = {
   name: 'no age bound',
   grantedAt: (_, now) => now,
 };
 
-/** Who is in the queue relies on being told. */
+/** Queued attempts never repeat their request. */
 export const noSafetyNet: Variant = {
   name: 'no safety net',
   afterStep: ({ loop }) => {
@@ -47,8 +47,8 @@ export const noSafetyNet: Variant = {
   },
 };
 
-/** All asks of a process have one owner. */
+/** All attempts of a process have one owner. */
 export const instanceIdForAskId: Variant = {
-  name: 'instance id in place of the ask id',
+  name: 'instance id in place of the attempt id',
   nextOwner: ({ instanceId }: Process) => `${instanceId}:1`,
 };

@@ -3,14 +3,14 @@ import type { LossKind } from './scenario.js';
 import type { Process } from './process.js';
 import type { World } from './world.js';
 
-/** One thing that may happen next. */
+/** A step that can happen next. */
 export interface Choice {
-  /** The same in every run that comes to it. */
+  /** The same in every run that reaches it. */
   readonly label: string;
   readonly take: () => void;
 }
 
-/** What happens by itself sooner or later: nobody's mishap, and no passing of time. */
+/** Returns the steps that happen without a fault and without the passing of time. */
 export function ordinary(world: World): Choice[] {
   const found: Choice[] = [];
   for (const process of world.processes) {
@@ -20,11 +20,11 @@ export function ordinary(world: World): Choice[] {
     };
     const [request] = line.requests;
     if (request !== undefined) may(true, `${request.verb} runs on the server`, () => world.run(process));
-    may(line.replies.length, 'gets its answer', () => line.deliverReply());
-    may(line.messages.length, 'hears of a hand-off', () => process.receive());
+    may(line.replies.length, 'gets a reply', () => line.deliverReply());
+    may(line.messages.length, 'receives a handoff', () => process.receive());
     may(clock.due, 'fires a timer', () => clock.fire());
     may(process.alive && line.subscription !== 'open', 'subscribes again', () => process.subscribe());
-    may(process.callersLeft, 'has a caller come', () => process.enter());
+    may(process.callersLeft, 'has a caller arrive', () => process.enter());
     may(process.hold, 'ends its hold', () => process.endHold());
   }
   for (const leftover of world.leftovers) {
@@ -33,25 +33,25 @@ export function ordinary(world: World): Choice[] {
   return found;
 }
 
-/** Everything that may happen next, within the bounds of the scenario. */
+/** Returns every step that can happen next, within the bounds of the scenario. */
 export function choices(world: World): Choice[] {
   const all = ordinary(world);
   for (const leftover of world.leftovers) {
     all.push({
-      label: `${nameOf(leftover)} never runs, nor what was sent behind it`,
+      label: `${nameOf(leftover)} never runs, nor what was sent after it`,
       take: () => world.drop(leftover),
     });
   }
   if (world.left.moves > 0) all.push(...moves(world));
-  for (const process of world.processes) if (process.alive) all.push(...mishaps(world, process));
+  for (const process of world.processes) if (process.alive) all.push(...faults(world, process));
   return all;
 }
 
 function nameOf({ connection, requests: [{ verb, body }] }: Leftover): string {
-  return `${body.owner}'s ${verb} on connection ${connection}, which has ended,`;
+  return `${body.owner}'s ${verb} on closed connection ${connection}`;
 }
 
-/** Timers on the way do not fire before the time has come there: a machine that slept. */
+/** Returns the moves of the clock. Timers that become due meanwhile fire later, as on a machine that slept. */
 function moves(world: World): Choice[] {
   return world.moments().map((moment) => ({
     label: `${moment - world.time.now} ms pass`,
@@ -62,12 +62,12 @@ function moves(world: World): Choice[] {
   }));
 }
 
-function mishaps(world: World, process: Process): Choice[] {
+function faults(world: World, process: Process): Choice[] {
   const { left } = world;
   const { instanceId: name, waiting } = process;
   const found: Choice[] = [];
   const kinds = left.losses > 0 ? world.scenario.losses : [];
-  for (const { label, happen } of kinds.map((kind) => MISHAPS[kind]).filter(({ possible }) => possible(process))) {
+  for (const { label, happen } of kinds.map((kind) => FAULTS[kind]).filter(({ possible }) => possible(process))) {
     const take = (): void => {
       left.losses -= 1;
       happen(process, world);
@@ -81,7 +81,7 @@ function mishaps(world: World, process: Process): Choice[] {
         process.touch();
         world.crash(process, noticed);
       };
-      found.push({ label: `${name} dies${noticed ? '' : ', and the server does not notice'}`, take });
+      found.push({ label: `${name} crashes${noticed ? '' : ', and the server does not notice'}`, take });
     }
   }
   if (left.leaves > 0 && waiting !== undefined) {
@@ -89,26 +89,26 @@ function mishaps(world: World, process: Process): Choice[] {
       left.leaves -= 1;
       waiting.leave?.();
     };
-    found.push({ label: `${name} has a waiting caller leave`, take: step(process, take) });
+    found.push({ label: `${name} has a waiting caller abort`, take: step(process, take) });
   }
   return found;
 }
 
-interface Mishap {
+interface Fault {
   readonly label: string;
-  /** Whether there is anything to lose. */
+  /** Returns whether the process has something to lose. */
   readonly possible: (process: Process) => boolean;
   readonly happen: (process: Process, world: World) => void;
 }
 
-const MISHAPS: Readonly<Record<LossKind, Mishap>> = {
+const FAULTS: Readonly<Record<LossKind, Fault>> = {
   message: {
-    label: 'misses a hand-off',
+    label: 'loses a handoff message',
     possible: ({ line }) => line.messages.length > 0,
     happen: ({ line }) => void line.messages.shift(),
   },
   duplicate: {
-    label: 'hears of a hand-off, not for the last time',
+    label: 'receives a handoff that will arrive again',
     possible: ({ line }) => line.messages.length > 0,
     happen: (process) => process.receiveCopy(),
   },
@@ -123,7 +123,7 @@ const MISHAPS: Readonly<Record<LossKind, Mishap>> = {
     happen: (process) => cutSubscription(process, 'closed'),
   },
   'half-open': {
-    label: 'is deaf to hand-offs',
+    label: 'has a half-open subscription',
     possible: () => true,
     happen: (process) => cutSubscription(process, 'half-open'),
   },

@@ -4,41 +4,41 @@ import type { TableHandoff, LockTable } from '../../lib/stores/memory/lock-table
 import type { ReplyBody, Request } from './network.js';
 import { KEY } from './scenario.js';
 
-/** What the server knows of the key. */
+/** The key's state on the server. */
 export interface ServerState {
   readonly holders: readonly Holder[];
   readonly queue: readonly QueueEntry[];
   readonly lastToken: number;
 }
 
-/** One request as the table ran it. */
+/** One request that the table has run, with the states before and after. */
 export interface Exchange {
   readonly now: number;
   readonly before: ServerState;
-  /** Those in the queue whose instance was subscribed, and the asker if its own was. */
+  /** The owners in the queue, and the request's owner, whose instances were subscribed. */
   readonly listening: readonly string[];
   readonly request: Request;
   readonly reply: ReplyBody;
   readonly after: ServerState;
-  readonly told: readonly TableHandoff[];
+  readonly handoffs: readonly TableHandoff[];
 }
 
 const NO_ROW: LockRow = { holders: [], queue: [] };
 
-/** The table's row of the key, without making one or looking at leases. */
+/** Returns the table's row of the key. Does not create one, and does not end leases. */
 export function rowOf(table: LockTable): LockRow {
   return table.rows.get(KEY) ?? NO_ROW;
 }
 
-/** The table's word on a request. */
-export function answerOf(table: LockTable, { verb, body }: Request): ReplyBody {
+/** Runs a request on the table. Returns the reply. */
+export function replyOf(table: LockTable, { verb, body }: Request): ReplyBody {
   if (verb === 'acquire') return table.acquire(body);
   return verb === 'release' ? table.release(body) : table.extend(body);
 }
 
-/** Owners and times as they are told in a {@link Sample}: `A1`, and milliseconds from now. */
+/** A holder of a {@link Sample}. Its owner is renamed, its times are milliseconds from now. */
 export interface SampleHolder extends QueueEntry {
-  /** How far behind the last token the holder's is. */
+  /** The last token minus this holder's. */
   readonly tokenAge: number;
   readonly ttlMs: number;
 }
@@ -48,7 +48,7 @@ export interface SampleState {
   readonly queue: readonly QueueEntry[];
 }
 
-/** An exchange freed from the run in which it was seen, so that equal ones are one. */
+/** An exchange without what is particular to its run, so that equal ones are one. */
 export interface Sample {
   readonly before: SampleState;
   readonly listening: readonly string[];
@@ -63,14 +63,14 @@ export interface Sample {
   readonly pastDeadline: boolean;
   readonly reply: unknown;
   readonly after: SampleState;
-  /** How many tokens were given or set aside. */
+  /** How many tokens were granted or reserved. */
   readonly tokensSpent: number;
-  readonly told: readonly (QueueEntry &
+  readonly handoffs: readonly (QueueEntry &
     Pick<TableHandoff, 'tokens' | 'leaseMs' | 'granted'> & { readonly tokenAge: number })[];
 }
 
-/** Frees an exchange from its run: names in order of appearance, times from now, tokens from the last one. */
-export function sampleOf({ now, before, listening, request, reply, after, told }: Exchange): Sample {
+/** Returns an exchange as a sample: owners in order of appearance, times from now, tokens from the last one. */
+export function sampleOf({ now, before, listening, request, reply, after, handoffs }: Exchange): Sample {
   const rename = renamer();
   const state = ({ holders, queue, lastToken }: ServerState): SampleState => ({
     holders: holders.map(({ owner, mode, token, expiresAt }) => {
@@ -96,31 +96,31 @@ export function sampleOf({ now, before, listening, request, reply, after, told }
     reply: relative,
     after: state(after),
     tokensSpent: after.lastToken - before.lastToken,
-    told: told.map(({ owner, mode, token, tokens, leaseMs, granted }) => {
+    handoffs: handoffs.map(({ owner, mode, token, tokens, leaseMs, granted }) => {
       return { owner: rename(owner), mode, tokenAge: after.lastToken - token, tokens, leaseMs, granted };
     }),
   };
 }
 
-/** `<instanceId>:<askId>` as `A:1`, the instances and each one's asks counted as they come. */
+/** Returns a function that renames `<instanceId>:<attemptId>` to `A:1`, in order of appearance. */
 function renamer(): (owner: string) => string {
   const names = new Map<string, string>();
-  const asks = new Map<string, number>();
+  const attempts = new Map<string, number>();
   return (owner) => {
     const known = names.get(owner);
     if (known !== undefined) return known;
     const instance = instanceOf(owner);
-    if (!asks.has(instance)) asks.set(instance, 0);
-    const letter = 'ABCDEFGH'[[...asks.keys()].indexOf(instance)];
-    const ask = (asks.get(instance) as number) + 1;
-    asks.set(instance, ask);
-    const name = `${letter}:${ask}`;
+    if (!attempts.has(instance)) attempts.set(instance, 0);
+    const letter = 'ABCDEFGH'[[...attempts.keys()].indexOf(instance)];
+    const attempt = (attempts.get(instance) as number) + 1;
+    attempts.set(instance, attempt);
+    const name = `${letter}:${attempt}`;
     names.set(owner, name);
     return name;
   };
 }
 
-/** Collects what was seen, each once. */
+/** Collects distinct samples. */
 export class Samples {
   readonly seen = new Map<string, Sample>();
 

@@ -7,11 +7,11 @@ import type { Scenario } from './scenario.js';
 import { settle } from './settle.js';
 import { World } from './world.js';
 
-/** What was explored; all of it, unless there is a violation. */
+/** What an exploration has found. It is complete unless there is a violation. */
 export interface Exploration {
   readonly states: number;
   readonly transitions: number;
-  /** Ends of runs, at which everybody's getting the lock was tried out. */
+  /** Ends of runs. From each, every waiting caller must get the lock. */
   readonly leaves: number;
   readonly longestRun: number;
   readonly slowestEndMs: number;
@@ -22,10 +22,15 @@ export interface Exploration {
 export type Progress = Pick<Exploration, 'states' | 'transitions'>;
 
 /**
+<<<<<<< HEAD
  * Goes through all states that a scenario can come to, depth first, each state once. Nothing is left out silently: an
  * exploration ends when there is nothing new, or with the first violation.
  *
  * @param onProgress is called now and then.
+=======
+ * Visits all states that a scenario can reach, depth first, each state once. Ends when there is no new state, or with
+ * the first violation.
+>>>>>>> c6fcf55 (Model checker and acquire: comments and names in the vocabulary of the house)
  */
 export function explore(
   scenario: Scenario,
@@ -33,7 +38,7 @@ export function explore(
   onProgress?: (progress: Progress) => void,
 ): Exploration {
   const { stackTraceLimit } = Error;
-  // Leases are lost a hundred thousand times here, and nobody reads where.
+  // Leases are lost a hundred thousand times here, and their stack traces are not used.
   Error.stackTraceLimit = 0;
   try {
     const explorer = new Explorer(scenario, observe, onProgress);
@@ -44,7 +49,7 @@ export function explore(
   }
 }
 
-const DOUBT_EVERY = 101;
+const VERIFY_EVERY = 101;
 const PROGRESS_EVERY = 1_000;
 
 class Explorer implements Exploration {
@@ -57,9 +62,9 @@ class Explorer implements Exploration {
   private readonly world: World;
   private readonly run: string[] = [];
   private readonly visited = new Set<string>();
-  /** Of some states, the states that follow. */
+  /** The states that follow some of the states. */
   private readonly nextOf = new Map<string, string>();
-  /** States from which a run without mishaps comes to a good end, and how long that takes. */
+  /** The states from which a run without faults ends well, and how many milliseconds that takes. */
   private readonly good = new Map<string, number>();
 
   constructor(
@@ -97,24 +102,24 @@ class Explorer implements Exploration {
     if (this.visited.has(state)) return this.compare(state);
     this.visited.add(state);
     if (this.states % PROGRESS_EVERY === 0) this.onProgress?.(this);
-    if (this.states % DOUBT_EVERY === 0) this.doubt(state);
+    if (this.states % VERIFY_EVERY === 0) this.verify(state);
     if (this.violation === undefined) this.visit();
   }
 
-  /** Going back puts the state together from notes: whether it is the one that its run leads to is tried out. */
-  private doubt(state: string): void {
+  /** Checks that a restored state is the one that its run leads to. */
+  private verify(state: string): void {
     this.nextOf.set(state, this.successors());
     const again = rerun(this.world.scenario, this.run);
     if (again !== undefined && fingerprint(again) === state) return;
-    this.world.violate('explorer: going back does not lead to where the run leads');
+    this.world.violate('model checker: a restored state differs from the state that its run leads to');
     this.violated();
   }
 
-  /** States that are taken for equal have to go the same ways. */
+  /** Checks that states with the same fingerprint have the same successors. */
   private compare(state: string): void {
     const expected = this.nextOf.get(state);
     if (expected === undefined || expected === this.successors()) return;
-    this.world.violate('explorer: two states that are taken for equal are not');
+    this.world.violate('model checker: two states with the same fingerprint have different successors');
     this.violated();
   }
 

@@ -3,28 +3,29 @@ import { createHash } from 'node:crypto';
 import type { Process } from './process.js';
 import type { World } from './world.js';
 
-/** Moments, told from now. */
+/** Moments, which are written relative to now. */
 const MOMENTS = new Set(['at', 'sentAt', 'deadline', 'leasedAt', 'expiresAt', 'leaseOverAt', 'startedAt', 'since']);
-/** Moments of which only counts whether they are still to come. */
-const BYGONE = new Set(['minHoldUntil', 'keepUntil']);
-const TOKENS = new Set(['token', 'lastToken', 'lastBegun', 'lastAlone']);
+/** Moments that are all alike once they have passed. */
+const PAST_IS_ALIKE = new Set(['minHoldUntil', 'keepUntil']);
+const TOKENS = new Set(['token', 'lastToken', 'lastHeld', 'lastExclusive']);
 /**
- * What no behaviour depends on within the model's bounds: what never changes, what is only told in error messages, and the
- * counter of asks, since owners are renamed. Everything else counts, also what is added to the library later.
+ * Fields that no behaviour depends on within the model's bounds: what never changes, what only error messages use, what
+ * follows from the waiters (`params`), and the counter of attempts, since owners are renamed. All other fields count,
+ * and so do fields that the library gets later.
  */
 const IGNORED = new Set([
   'deps', 'listener', 'registry', 'params', 'scenario', 'passing', 'health', 'store', 'options', 'time', 'listeners',
   'attempts', 'notes', 'process', 'instanceId', 'resource', 'key', 'keys', 'lastReply', 'reason', 'enteredAt', 'grantedAt',
 ]); // prettier-ignore
 
-// Looking a global up is slow in Jest's contexts, and this is done a million times.
+// Jest's contexts look globals up slowly, and this runs a million times.
 const { isArray } = Array;
 const [Bag, Table, Future, Failure] = [Set<unknown>, Map, Promise, Error];
 
-/** Texts and, between them, tokens: of these only the order counts. */
+/** Texts, and tokens between them. Only the order of the tokens counts. */
 type Pieces = (string | number)[];
 
-/** Writes a part of a state down; equal parts are written alike. */
+/** Writes a part of a state. Equal parts are written alike. */
 class Script {
   readonly pieces: Pieces = [];
   readonly owners: string[] = [];
@@ -51,7 +52,7 @@ class Script {
       this.pieces.push(this.text, value);
       this.text = '';
     } else if (MOMENTS.has(name)) this.text += `@${value - this.now}`;
-    else if (BYGONE.has(name)) this.text += `@${Math.max(0, value - this.now)}`;
+    else if (PAST_IS_ALIKE.has(name)) this.text += `@${Math.max(0, value - this.now)}`;
     else this.text += ` ${value}`;
   }
 
@@ -78,7 +79,7 @@ class Script {
 
   private fields(object: Record<string, unknown>): void {
     this.text += '{';
-    // A field that was never set is the same as one that is undefined.
+    // A field that was never set equals one that is undefined.
     for (const name in object) {
       if (object[name] === undefined || IGNORED.has(name)) continue;
       this.text += ` ${name}`;
@@ -88,10 +89,10 @@ class Script {
   }
 }
 
-/** A process written down, alone: it knows no owners but its own. */
+/** A written process. It knows only its own owners. */
 interface Part {
   readonly pieces: Pieces;
-  /** Without tokens: what processes are sorted by. */
+  /** Without tokens. Processes are sorted by it. */
   readonly text: string;
   readonly tokens: readonly number[];
   readonly owners: readonly string[];
@@ -99,13 +100,13 @@ interface Part {
 }
 
 /**
- * The same for two states from which the same can happen: moments are told from now, owners are named in order of
- * appearance, tokens by their order, and processes, which are all alike, are sorted.
+ * Returns the same text for two states from which the same can happen. Moments are relative to now, owners are named in
+ * order of appearance, tokens are ranked, and processes are sorted, because they are interchangeable.
  *
- * @param bounded whether what may still go wrong counts.
+ * @param bounded whether the faults that are left count.
  */
 export function fingerprint(world: World, bounded = true): string {
-  const { holders, time, left, lastBegun, lastAlone } = world;
+  const { holders, time, left, lastHeld, lastExclusive } = world;
   const places = [...holders, ...world.queue].map(({ owner }) => owner);
   const rank = ({ instanceId }: Part): number => places.findIndex((owner) => instanceOf(owner) === instanceId);
   const parts = world.processes.map((process) => partOf(process, world));
@@ -115,7 +116,7 @@ export function fingerprint(world: World, bounded = true): string {
   });
   const server = new Script(time.now);
   if (bounded) server.write(left);
-  server.write({ lastToken: world.table.lastToken, lastBegun, lastAlone });
+  server.write({ lastToken: world.table.lastToken, lastHeld, lastExclusive });
   for (const { expiresAt, token } of holders) server.write({ at: expiresAt, token });
   server.write(places.map((owner) => nameIn(parts, owner, places)));
   server.write(places.map((owner) => world.strays.includes(owner)));
@@ -129,7 +130,7 @@ function difference(a: readonly number[], b: readonly number[]): number {
   return first === -1 ? 0 : a[first] - b[first];
 }
 
-/** An owner by its process and its number there; one that its process has forgotten, by its place. */
+/** Returns an owner's name: its process and its number there, or its place if its process has forgotten it. */
 function nameIn(parts: readonly Part[], owner: string, places: readonly string[]): string {
   const process = parts.findIndex(({ instanceId }) => instanceId === instanceOf(owner));
   const known = parts[process].owners.indexOf(owner);

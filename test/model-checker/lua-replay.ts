@@ -4,13 +4,13 @@ import { luaScripts } from '../../lib/lua/index.js';
 import type { QueueEntry } from '../../lib/stores/memory/lock-row.js';
 import type { Sample } from './exchange.js';
 
-/** Far ahead of any server's clock in µs, so that the next token is the last one's successor, as in the model. */
+/** Far ahead of any server's clock in µs. So the next token is the successor of the last one, as in the model. */
 const LAST_TOKEN = 4e15;
-/** Behind any server's clock, so that the next token is the clock's. */
+/** Behind any server's clock. So the next token is the clock's time. */
 const OLD_TOKEN = 1.2e15;
-/** A millisecond of the model lasts ten seconds here: what the replay itself takes does not matter then. */
+/** A millisecond of the model lasts ten seconds here, so that the replay's own duration does not matter. */
 const SCALE = 10_000;
-/** Of a key that shares are in, and of any: see `share-time.lua`. */
+/** How long a key with sharers lives, and any key at most; see `share-time.lua`. */
 const KEY_LIFE_MS = 1e9;
 const LONGEST_LIFE_MS = 1e13;
 const BATCH = 500;
@@ -18,8 +18,8 @@ const AN_HOUR_OF_MICROS = 3.6e9;
 const SCRIPTS = { acquire: luaScripts.tokenAsk, release: luaScripts.tokenRelease, extend: luaScripts.tokenExtend };
 
 /**
- * Runs what the table was seen to do against the scripts on a real Redis: the same state before, the same request, and
- * then the reply, the state after and the messages have to be the same. Those that listened are really subscribed.
+ * Runs the table's exchanges with the scripts on a real Redis. From the same state and with the same request, the
+ * reply, the state after it and the messages must be the same. Instances that were subscribed are really subscribed.
  */
 export class LuaReplay {
   private readonly client: Redis;
@@ -35,7 +35,7 @@ export class LuaReplay {
     this.subscriber = new Redis(url);
   }
 
-  /** Answers what was different, and nothing if all was the same. */
+  /** Returns the differences, none if all is the same. */
   async run(samples: readonly Sample[]): Promise<string[]> {
     await this.open();
     const differences: string[] = [];
@@ -73,7 +73,7 @@ export class LuaReplay {
       return commands.length;
     });
     const replies = (await pipeline.exec()) ?? [];
-    await this.heardAll();
+    await this.receiveAll();
     let at = 0;
     return cases.flatMap((one, i) => {
       const own = replies.slice(at, (at += counts[i])).map(([error, reply]) => error?.message ?? reply);
@@ -81,10 +81,10 @@ export class LuaReplay {
     });
   }
 
-  /** Messages arrive in the order in which they were published: when the last one is there, all are. */
-  private async heardAll(): Promise<void> {
+  /** Waits for all messages. They arrive in the order in which they were published. */
+  private async receiveAll(): Promise<void> {
     const last = `end-${Math.random()}`;
-    const heard = new Promise<void>((resolve) => {
+    const received = new Promise<void>((resolve) => {
       const listener = (_: string, message: string): void => {
         if (message !== last) return;
         this.subscriber.off('message', listener);
@@ -93,7 +93,7 @@ export class LuaReplay {
       this.subscriber.on('message', listener);
     });
     await this.client.publish(`nestjs-redis-lock:${this.prefix}AL`, last);
-    await heard;
+    await received;
   }
 }
 
@@ -119,14 +119,14 @@ class Case {
     const commands: [string, ...string[]][] = [['SET', fence, String(this.lastToken)]];
     for (const holder of before.holders) {
       const { mode, tokenAge, ttlMs } = holder;
-      const claim = this.claimOf(holder);
+      const entry = this.entryOf(holder);
       if (mode === 'exclusive')
-        commands.push(['SET', lock, `${claim} ${this.lastToken - tokenAge}`, 'PX', String(ttlMs * SCALE)]);
-      else commands.push(['ZADD', queue, String(-(LONGEST_LIFE_MS - KEY_LIFE_MS + ttlMs * SCALE)), claim]);
+        commands.push(['SET', lock, `${entry} ${this.lastToken - tokenAge}`, 'PX', String(ttlMs * SCALE)]);
+      else commands.push(['ZADD', queue, String(-(LONGEST_LIFE_MS - KEY_LIFE_MS + ttlMs * SCALE)), entry]);
     }
     if (before.queue.length > 0)
-      commands.push(['ZADD', queue, ...before.queue.flatMap((claim, i) => [String(i + 1), this.claimOf(claim)])]);
-    // Those who share end by what is left of the key's life.
+      commands.push(['ZADD', queue, ...before.queue.flatMap((entry, i) => [String(i + 1), this.entryOf(entry)])]);
+    // The lease of a sharer ends relative to what is left of the key's life.
     if (before.holders.some(({ mode }) => mode !== 'exclusive')) commands.push(['PEXPIRE', queue, String(KEY_LIFE_MS)]);
     const kept = this.sample.mode === 'exclusive' ? lock : queue;
     const keys = verb === 'extend' ? [kept] : this.keys;
@@ -141,24 +141,24 @@ class Case {
     return commands;
   }
 
-  /** @param replies to all of the commands; @param messages by owner. */
+  /** Returns the differences. @param replies the replies to all commands. @param messages the messages by owner. */
   differences(replies: readonly unknown[], messages: ReadonlyMap<string, readonly string[]>): string[] {
     const [reply, value, ttl, sharers, left, queue, fence] = replies.slice(-8) as Found;
-    const { after, told } = this.sample;
+    const { after, handoffs } = this.sample;
     const last = this.lastTokenAfter(fence);
     const owners = [...this.sample.before.queue, this.sample, ...after.queue].map(({ owner }) => this.nameOf(owner));
-    const heard = [...new Set(owners)].flatMap((owner) => messages.get(owner) ?? []);
-    const alone = after.holders.find(({ mode }) => mode === 'exclusive');
-    const together = after.holders.filter((holder) => holder !== alone);
+    const received = [...new Set(owners)].flatMap((owner) => messages.get(owner) ?? []);
+    const exclusive = after.holders.find(({ mode }) => mode === 'exclusive');
+    const shared = after.holders.filter((holder) => holder !== exclusive);
     const expected = {
       reply: this.expectedReply(last),
-      value: alone === undefined ? null : `${this.nameOf(alone.owner)} ${last - alone.tokenAge}`,
-      ttlMs: alone === undefined ? 0 : alone.ttlMs,
-      sharers: together.map((holder) => `${this.claimOf(holder)} ${holder.ttlMs}`).toSorted(),
-      queue: after.queue.map((claim) => this.claimOf(claim)),
+      value: exclusive === undefined ? null : `${this.nameOf(exclusive.owner)} ${last - exclusive.tokenAge}`,
+      ttlMs: exclusive === undefined ? 0 : exclusive.ttlMs,
+      sharers: shared.map((holder) => `${this.entryOf(holder)} ${holder.ttlMs}`).toSorted(),
+      queue: after.queue.map((entry) => this.entryOf(entry)),
       fence: String(last),
-      told: told.map((one) => {
-        const [owner, mode = ''] = this.claimOf(one).split(' ');
+      messages: handoffs.map((one) => {
+        const [owner, mode = ''] = this.entryOf(one).split(' ');
         const [token, date] = one.granted ? [last - one.tokenAge, ''] : [0, '0 '];
         return `${owner} ${token} ${one.tokens} ${date}${one.leaseMs * SCALE} ${mode}`.trim();
       }),
@@ -168,12 +168,12 @@ class Case {
       value,
       ttlMs: value === null ? 0 : modelMs(ttl),
       sharers: pairs(sharers)
-        .map(([claim, ends]) => `${claim} ${modelMs(-Number(ends) - (LONGEST_LIFE_MS - left))}`)
+        .map(([entry, ends]) => `${entry} ${modelMs(-Number(ends) - (LONGEST_LIFE_MS - left))}`)
         .toSorted(),
       queue,
       fence,
       // The moment of the grant is the server's own.
-      told: heard.map((message) =>
+      messages: received.map((message) =>
         message
           .split(' ')
           .filter((word, i) => i !== 3 || word === '0')
@@ -186,7 +186,7 @@ class Case {
 
   private args(): string[] {
     const { verb, leaseMs, keepMs, handoffMs, tokens, queue, pastDeadline } = this.sample;
-    const name = this.claimOf(this.sample);
+    const name = this.entryOf(this.sample);
     const [lease, keep, handoff] = [leaseMs, keepMs, handoffMs].map((ms) => String(ms * SCALE));
     if (verb === 'extend') return [name, lease];
     if (verb === 'release') return [name, keep, String(tokens), handoff];
@@ -194,13 +194,13 @@ class Case {
     return [name, lease, deadline, String(tokens), queue ? '1' : '0', handoff];
   }
 
-  /** As `token.store.ts` reads the scripts' replies, and in model time. */
+  /** Decodes a script's reply as `token.store.ts` does, in model time. */
   private decoded(reply: unknown): unknown {
     const { verb, mode } = this.sample;
     const tokens = mode === 'exclusive' ? this.sample.tokens : 1;
     if (verb === 'release') return reply === 1;
     if (verb === 'extend') return reply === 1 ? 'renewed' : 'lost';
-    // A token that is the server's time is told once.
+    // A reply with a token that is the server's time has that time once.
     if (typeof reply === 'string' && /^\d+$/.test(reply)) return { status: 'granted', token: Number(reply), tokens };
     if (!Array.isArray(reply)) return reply;
     // The client gives large numbers as text.
@@ -211,7 +211,7 @@ class Case {
     return { status: 'held', queued: status === 3, remainingMs: modelMs(value) };
   }
 
-  /** Where the clock is ahead of the last token, tokens begin with its time: that is taken from what is found. */
+  /** Returns the last token after the request. If the clock is ahead of it, tokens start with the server's time. */
   private lastTokenAfter(fence: string): number {
     const { tokensSpent } = this.sample;
     const successor = this.lastToken + tokensSpent;
@@ -226,17 +226,17 @@ class Case {
     return { ...reply, token: last - (reply.token as number) };
   }
 
-  /** As the scripts have it. */
-  private claimOf({ owner, mode }: QueueEntry): string {
+  /** Returns a queue entry as the scripts write it. */
+  private entryOf({ owner, mode }: QueueEntry): string {
     const name = this.nameOf(owner);
     return mode === 'exclusive' ? name : `${name} ${mode === 'shared' ? '*' : mode}`;
   }
 
-  /** `A:1` as this run's; whoever listens has another instance id than who does not. */
+  /** Returns `A:1` as an owner of this run. An instance id says whether the instance is subscribed. */
   private nameOf(owner: string): string {
-    const [instance, ask] = owner.split(':');
-    const ear = this.listening.has(instance) ? 'L' : 'D';
-    return `${this.prefix}${instance}${ear}:${this.number * 100 + Number(ask)}`;
+    const [instance, attempt] = owner.split(':');
+    const suffix = this.listening.has(instance) ? 'L' : 'D';
+    return `${this.prefix}${instance}${suffix}:${this.number * 100 + Number(attempt)}`;
   }
 }
 
@@ -248,7 +248,7 @@ function pairs(list: readonly (string | readonly string[])[]): [string, string][
   return flat.flatMap((item, i) => (i % 2 === 0 ? [[item, flat[i + 1]]] : []));
 }
 
-/** Back to the model's time, which knows halves of milliseconds; less than that has passed on the way. */
+/** Converts to model time, which has half milliseconds. The replay has taken less than that. */
 function modelMs(ttlMs: number): number {
   return Math.ceil((2 * ttlMs) / SCALE) / 2;
 }

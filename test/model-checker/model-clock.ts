@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../lib/core/time/clock.js';
 
-/** The time of the whole model: the server's and every process's. */
+/** The time of the whole model, of the server and of every process. */
 export interface Time {
   now: number;
 }
@@ -11,8 +11,8 @@ interface Alarm extends Timer {
 }
 
 /**
- * One process's timers. They do not fire by themselves: that a timer which is due fires is a step of its own, so that
- * everything may happen before it, as in a process that was suspended.
+ * One process's timers. A timer that is due fires in a step of its own. So other steps may come first, as in a process
+ * that was suspended.
  */
 export class ModelClock implements Clock {
   /** In the order in which they fire. */
@@ -36,7 +36,9 @@ export class ModelClock implements Clock {
     return alarm;
   }
 
-  /** The same for all: whatever is due at the same moment may run in any order, which is more than any jitter allows. */
+  /**
+   * Returns the same number to all. Timers that are due at one moment may fire in any order, which covers every jitter.
+   */
   random(): number {
     return 0.5;
   }

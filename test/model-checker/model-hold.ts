@@ -4,8 +4,8 @@ import type { ExtendReply } from '../../lib/core/store/lock-store.js';
 import type { Line } from './network.js';
 
 /**
- * One hold, with the part of `lib/core/lease/watchdog.ts` that the model needs, without promises. Extends the short lease of a
- * handoff at once, and loses the grant at its deadline.
+ * One hold, with the part of `lib/core/lease/watchdog.ts` that the model needs, without promises. Extends the short
+ * lease of a handoff at once, and loses the grant at its deadline.
  */
 export class ModelHold {
   private timer: Timer | undefined;

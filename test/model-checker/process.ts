@@ -22,8 +22,8 @@ export interface ProcessNotes {
 const NOTHING_NOTED: ProcessNotes = Object.freeze({});
 
 /**
- * One process: the library's own local locks and acquire loops, what their engine gives them, and the line to the server. No
- * step waits for a promise, so a step is over when its call returns.
+ * One process: the library's own local locks and acquire loops, what their engine gives them, and the line to the
+ * server. No step waits for a promise, so a step is over when its call returns.
  */
 export class Process implements AcquireDeps {
   readonly line = new Line();

@@ -6,23 +6,23 @@ import { luaScripts } from '../../lib/lua/index.js';
 import type { RedisClient, RedisPipeline } from '../../lib/redis/redis-client.js';
 import { SHARERS_TWINS } from './quorum-sharers.js';
 
-/** The time of the whole model, with chance from a seed. */
+/** The time of the whole model, and its random numbers, which come from a seed. */
 export class RandomClock extends ManualClock {
-  constructor(private readonly chance: () => number) {
+  constructor(private readonly next: () => number) {
     super();
   }
 
   override random(): number {
-    return this.chance();
+    return this.next();
   }
 
-  /** Tenths of milliseconds up to `most`, mostly few. */
-  upTo(most: number): number {
-    return Math.round(this.chance() ** 4 * most * 10) / 10;
+  /** Returns up to `maxMs` milliseconds in tenths, mostly few. */
+  upTo(maxMs: number): number {
+    return Math.round(this.next() ** 4 * maxMs * 10) / 10;
   }
 }
 
-/** What one process sees of the time: nothing happens in it while it is stopped. */
+/** One process's clock. No timer fires while the process is stopped. */
 export class ProcessClock implements Clock {
   private stoppedUntil = 0;
 
@@ -64,17 +64,17 @@ interface Script {
   readonly keys: number;
   readonly lua: string;
 }
-/** What a script does. */
+/** Does what a script does. */
 export type Twin = (node: ModelNode, keys: readonly string[], args: readonly string[]) => Reply;
 export type TwinOf = readonly [script: Script, twin: Twin];
 
-/** One master, with what its scripts need. */
+/** One master, with the data that its scripts use. */
 export class ModelNode {
-  /** The digests that it knows. */
+  /** The digests of the scripts that it has loaded. */
   readonly scripts = new Set<string>();
-  /** Until then it does nothing. */
+  /** The moment until which it runs no command. */
   hungUntil = 0;
-  /** How far its clock is ahead. Leases are not measured by it here. */
+  /** How far its clock is ahead, in milliseconds. Leases do not depend on it here. */
   aheadMs = 0;
   private readonly locks = new Map<string, Entry>();
   private readonly fences = new Map<string, number>();
@@ -85,7 +85,7 @@ export class ModelNode {
     return Math.floor((this.world.wallTime() + this.aheadMs) * 1000);
   }
 
-  /** What leases are measured by. */
+  /** The clock that leases depend on. */
   get now(): number {
     return this.world.now();
   }
@@ -122,8 +122,8 @@ export class ModelNode {
     this.fences.set(key, Math.max(this.fence(key), last));
   }
 
-  /** Sets tokens aside, from a multiple of the step on; answers the first. */
-  setAside(key: string, tokens: number, proposed: number, step = 1): number {
+  /** Reserves tokens, starting with a multiple of `step`. Returns the first. */
+  reserve(key: string, tokens: number, proposed: number, step = 1): number {
     const first = Math.ceil(Math.max(this.fence(key) + 1, this.micros, proposed) / step) * step;
     this.raise(key, first + tokens - 1);
     return first;
@@ -132,7 +132,7 @@ export class ModelNode {
 
 const isOf = ({ value }: Entry, owner: string): boolean => value.startsWith(`${owner} `);
 
-/** The scripts, step by step. */
+/** What the scripts do, step by step. */
 const TWINS: readonly TwinOf[] = [
   [
     luaScripts.quorumAsk,
@@ -147,7 +147,7 @@ const TWINS: readonly TwinOf[] = [
         node.lengthen(key, `${owner} ${round} ${token}`, Number(lease));
         return [2, token, now];
       }
-      const first = node.setAside(fence, Number(tokens), Number(proposed));
+      const first = node.reserve(fence, Number(tokens), Number(proposed));
       node.set(key, `${owner} ${round} ${first}`, Number(lease));
       return [1, String(first), now];
     },
@@ -204,7 +204,7 @@ interface Command {
   readonly reject: (error: Error) => void;
 }
 
-/** A process' connection to one master, as ioredis keeps it: what is unanswered when it ends is sent again. */
+/** A process's connection to one master. Like ioredis, it sends unanswered commands again after a reconnect. */
 export class ModelClient extends EventEmitter implements RedisClient {
   status = 'ready';
   readonly options: { readonly keyPrefix?: string; readonly host: string };
@@ -258,7 +258,7 @@ export class ModelClient extends EventEmitter implements RedisClient {
     };
   }
 
-  /** The connection ends, and is back after `ms`. */
+  /** Closes the connection. It is open again after `ms`. */
   reset(ms: number): void {
     if (this.status !== 'ready') return;
     this.connection += 1;
@@ -286,7 +286,7 @@ export class ModelClient extends EventEmitter implements RedisClient {
     const arrive = (): void => {
       const restMs = this.node.hungUntil - world.now();
       if (restMs > 0) world.schedule(restMs, arrive);
-      // What an old connection still delivers may arrive behind what the new one does.
+      // Commands of the old connection may arrive after commands of the new one.
       else if (connection === this.connection || world.random() < 0.5) this.run(command, connection);
     };
     world.schedule(this.lastIn - world.now(), arrive);

@@ -15,21 +15,22 @@ interface Process {
   readonly locks: LockService;
 }
 
-/** Some processes that contend for a lock on some masters, while whatever chance wants happens to them and between them. */
+/** Processes that contend for a lock on several masters, with random faults. */
 export class QuorumRun {
-  /** What must not happen: one who has the lock alone beside anyone, a token that does not rise, or comes twice. */
+  /** What must not happen: an exclusive holder beside another, and a token that does not rise or occurs twice. */
   readonly violations: string[] = [];
   grants = 0;
-  /** How often the lock was shared. */
+  /** How many times two holders shared the lock. */
   together = 0;
   private readonly world: RandomClock;
   private readonly nodes: readonly ModelNode[];
   private readonly processes: readonly Process[];
   private readonly held = new Map<Lock, Mode>();
-  /** The highest of all, and of those who had the lock alone. */
+  /** The highest token of all. */
   private lastToken = 0;
   private readonly tokens = new Set<number>();
-  private lastTokenAlone = 0;
+  /** The highest token of exclusive holders. */
+  private lastExclusiveToken = 0;
   private over = false;
 
   constructor(seed: number, nodes: number, processes: number) {
@@ -38,7 +39,7 @@ export class QuorumRun {
     this.processes = Array.from({ length: processes }, () => this.start());
   }
 
-  /** Goes on for so many faults, and until all has come to rest. */
+  /** Runs for `faults` faults, and until all is settled. */
   async run(faults: number): Promise<void> {
     const workers = this.processes.flatMap((process) => [this.work(process), this.work(process)]);
     for (let i = 0; i < faults; i++) {
@@ -50,7 +51,7 @@ export class QuorumRun {
     await Promise.all(workers);
   }
 
-  /** Takes the lock once more in each process, where nothing stands in the way any more. */
+  /** Acquires the lock once more in each process, without faults. */
   async visitAll(): Promise<void> {
     for (const { locks } of this.processes) {
       const visit = locks.using('goods:300', { waitMs: 2_000 }, (lock) => this.entered(lock, 'exclusive', 0));
@@ -59,7 +60,7 @@ export class QuorumRun {
     }
   }
 
-  /** What the stores remember of requests. */
+  /** How many requests the stores remember. */
   get remembered(): number {
     const kept = this.processes.flatMap(({ store }) =>
       ['rounds', 'unsent', 'renewals'].map((name) => (Reflect.get(store, name) as Set<unknown>).size),
@@ -85,9 +86,9 @@ export class QuorumRun {
       new Promise((resolve) => clock.schedule(this.world.upTo(most), resolve));
     while (!this.over) {
       const mode = this.pick<Mode>(['exclusive', 'shared', 'shared']);
-      const terms = { mode, ttlMs: this.pick([150, 400, 2_000]), waitMs: this.pick([0, 100, 1_000]) };
+      const options = { mode, ttlMs: this.pick([150, 400, 2_000]), waitMs: this.pick([0, 100, 1_000]) };
       const before = this.lastToken;
-      const lock = await locks.acquire('goods:300', terms).catch(() => undefined);
+      const lock = await locks.acquire('goods:300', options).catch(() => undefined);
       if (lock !== undefined) {
         this.entered(lock, mode, before);
         await pause(500);
@@ -98,7 +99,7 @@ export class QuorumRun {
     }
   }
 
-  /** @param before the highest token when it was asked for. */
+  /** Checks a new holder. @param before the highest token when it sent its request. */
   private entered(lock: Lock, mode: Mode, before: number): void {
     const { fencingToken } = lock;
     const sharing = mode === 'shared';
@@ -106,15 +107,18 @@ export class QuorumRun {
     for (const [{ fencingToken: other, expiresInMs, signal }, held] of this.held) {
       if (expiresInMs <= 0 || signal.aborted) continue;
       if (sharing && held === 'shared') this.together += 1;
-      else this.violations.push(`${mode} ${fencingToken} enters, ${held} ${other} holds for another ${expiresInMs} ms`);
+      else
+        this.violations.push(
+          `${mode} ${fencingToken} is granted while ${held} ${other} holds for another ${expiresInMs} ms`,
+        );
     }
     if (this.tokens.has(fencingToken)) this.violations.push(`${mode} ${fencingToken} twice`);
     this.tokens.add(fencingToken);
-    // Those who share it beside one another come in no order.
-    const last = sharing ? Math.max(before, this.lastTokenAlone) : this.lastToken;
+    // The tokens of holders that share the lock are not ordered.
+    const last = sharing ? Math.max(before, this.lastExclusiveToken) : this.lastToken;
     if (fencingToken <= last) this.violations.push(`${mode} ${fencingToken} after ${last}`);
     this.lastToken = Math.max(this.lastToken, fencingToken);
-    if (!sharing) this.lastTokenAlone = fencingToken;
+    if (!sharing) this.lastExclusiveToken = fencingToken;
     this.held.set(lock, mode);
   }
 

@@ -1,7 +1,7 @@
 import { luaScripts } from '../../lib/lua/index.js';
 import type { ModelNode, Twin, TwinOf } from './quorum-model.js';
 
-/** One who shares a lock on a node. */
+/** One sharer of a lock on a node. */
 interface Sharer {
   readonly owner: string;
   readonly round: string;
@@ -9,7 +9,7 @@ interface Sharer {
   readonly ends: number;
 }
 
-/** Those who share the lock, or undefined where somebody has it alone. */
+/** Returns the sharers of the lock, or undefined if it is held exclusively. */
 function sharersOf(node: ModelNode, key: string): Sharer[] | undefined {
   const { value } = node.get(key) ?? { value: '*;' };
   if (!value.startsWith('*;')) return undefined;
@@ -29,14 +29,14 @@ function keep(node: ModelNode, key: string, sharers: readonly Sharer[]): void {
   else node.set(key, `*;${values.join('')}`, last - node.now);
 }
 
-/** An owner, alone or with a round. */
+/** Splits the sharers into one's own and the others. `ours` is an owner, with or without a round. */
 function split(sharers: readonly Sharer[], ours: string): { mine: Sharer | undefined; others: Sharer[] } {
   const [owner, round] = ours.split(' ');
   const isOurs = (one: Sharer): boolean => one.owner === owner && (round === undefined || one.round === round);
   return { mine: sharers.find(isOurs), others: sharers.filter((one) => !isOurs(one)) };
 }
 
-const ask: Twin = (node, [key, fence], [owner, round, lease, deadline, tokens, proposed]) => {
+const acquire: Twin = (node, [key, fence], [owner, round, lease, deadline, tokens, proposed]) => {
   const now = String(node.micros);
   if (node.micros > Number(deadline)) return [-1, 0, now];
   const sharers = sharersOf(node, key);
@@ -49,12 +49,12 @@ const ask: Twin = (node, [key, fence], [owner, round, lease, deadline, tokens, p
     return [2, mine.token, now];
   }
   const place = Number(proposed) % Number(tokens);
-  const token = String(node.setAside(fence, Number(tokens), Number(proposed) - place, Number(tokens)) + place);
+  const token = String(node.reserve(fence, Number(tokens), Number(proposed) - place, Number(tokens)) + place);
   keep(node, key, [...others, { owner, round, token, ends }]);
   return [1, token, now];
 };
 
-const settle: Twin = (node, [key, fence], [ours, token, last]) => {
+const writeBack: Twin = (node, [key, fence], [ours, token, last]) => {
   node.raise(fence, Number(last));
   const { mine, others } = split(sharersOf(node, key) ?? [], ours);
   if (mine === undefined) return 0;
@@ -75,7 +75,7 @@ const release: Twin = (node, [key], [ours, keepMs]) => {
   return Number(ended);
 };
 
-const heal: Twin = (node, [key, fence], [value, last, lease, deadline]) => {
+const restore: Twin = (node, [key, fence], [value, last, lease, deadline]) => {
   if (node.micros > Number(deadline)) return 0;
   node.raise(fence, Number(last));
   const sharers = sharersOf(node, key);
@@ -96,11 +96,11 @@ const extend: Twin = (node, [key, fence], [owner, lease]) => {
   return [`${owner} ${mine.round} ${mine.token}`, String(node.fence(fence))];
 };
 
-/** The scripts of those who share a lock, step by step. */
+/** What the scripts of shared locks do, step by step. */
 export const SHARERS_TWINS: readonly TwinOf[] = [
-  [luaScripts.quorumShareAsk, ask],
-  [luaScripts.quorumShareSettle, settle],
+  [luaScripts.quorumShareAsk, acquire],
+  [luaScripts.quorumShareSettle, writeBack],
   [luaScripts.quorumShareRelease, release],
-  [luaScripts.quorumShareHeal, heal],
+  [luaScripts.quorumShareHeal, restore],
   [luaScripts.quorumShareExtend, extend],
 ];

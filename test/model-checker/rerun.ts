@@ -6,13 +6,12 @@ import { World } from './world.js';
 
 export interface Violation {
   readonly what: string;
-  /** What happened, in order. */
+  /** The labels of the steps, in order. */
   readonly run: readonly string[];
 }
 
 /**
- * Runs through choices once more, from the beginning and without ever going back, then to a good end. Undefined if they do
- * not lead anywhere, that is, if one of them is not offered.
+ * Runs steps again, from the beginning and without going back. Returns undefined if one of them is not possible.
  */
 export function rerun(scenario: Scenario, run: readonly string[]): World | undefined {
   const world = new World(scenario);
@@ -26,7 +25,7 @@ export function rerun(scenario: Scenario, run: readonly string[]): World | undef
   return world;
 }
 
-/** What a run comes to in the end. */
+/** Returns the violation that a run leads to in the end, if any. */
 export function outcome(scenario: Scenario, run: readonly string[]): string | undefined {
   const world = rerun(scenario, run);
   if (world === undefined) return undefined;
@@ -34,7 +33,7 @@ export function outcome(scenario: Scenario, run: readonly string[]): string | un
   return world.violation;
 }
 
-/** Leaves out of a run what the violation does not need: steps of one process in a row. Its invariant stays the same. */
+/** Removes steps from a run that its violation does not need. The violated invariant stays the same. */
 export function shorten(scenario: Scenario, violation: Violation): Violation {
   let shortest = violation;
   for (
@@ -56,7 +55,7 @@ function oneShorter(scenario: Scenario, { what, run }: Violation): Violation | u
   return undefined;
 }
 
-/** Sets of steps that might be left out together, the largest first. */
+/** Returns sets of steps to try without, the largest first. */
 function candidates(run: readonly string[]): ReadonlySet<number>[] {
   const all = run.map((_, i) => i);
   const whose = (i: number): string => run[i].slice(0, 2);
@@ -67,12 +66,12 @@ function candidates(run: readonly string[]): ReadonlySet<number>[] {
   return windows.toSorted((a, b) => b.length - a.length).map((steps) => new Set(steps));
 }
 
-/** Violations begin with the name of the invariant. */
+/** Returns the name of the invariant, with which a violation begins. */
 export function invariantOf(what: string): string {
   return what.slice(0, what.indexOf(':'));
 }
 
-/** For people: as few steps as lead there, a line each, and then what follows by itself. */
+/** Returns a violation as text: the fewest steps that lead there, and the steps that follow without a fault. */
 export function told(scenario: Scenario, violation: Violation): string {
   const { what, run } = shorten(scenario, violation);
   const world = rerun(scenario, run);

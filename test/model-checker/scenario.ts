@@ -2,50 +2,50 @@ import type { LockMode } from '../../lib/core/store/lock-store.js';
 import type { LockTable, TableWorld } from '../../lib/stores/memory/lock-table.js';
 import type { Process } from './process.js';
 
-/** What may go wrong in one run, at any moment; each of these is one use of `losses`. */
+/** What can go wrong in one run, at any moment. A run has one loss at most. */
 export type LossKind =
-  /** A hand-off message does not arrive. */
+  /** A handoff message does not arrive. */
   | 'message'
-  /** A hand-off message arrives twice. */
+  /** A handoff message arrives twice. */
   | 'duplicate'
-  /** The command connection ends: its replies are lost, its requests may still be run, later or never. */
+  /** The command connection ends. Its replies are lost. Its requests may still run. */
   | 'reset'
-  /** The subscription ends and is opened again some time later; the server knows. */
+  /** The subscription ends and is opened again later. The server knows. */
   | 'subscription'
-  /** The subscription is half open: the server counts a listener who hears nothing. */
+  /** The subscription is half open: the server counts a subscriber, but no message arrives. */
   | 'half-open';
 
-/** A protocol with one of its rules left out. */
+/** The protocol without one of its rules. */
 export interface Variant {
   readonly name: string;
   readonly table?: (world: TableWorld) => LockTable;
-  /** From when the process counts a hand-off, of which the truth is `since`. */
+  /** Returns the moment from which the process counts a handoff that was granted at `since`. */
   readonly grantedAt?: (since: number, now: number) => number;
-  /** Nothing is sent behind an ask that is given up. */
+  /** No release follows a request that is given up. */
   readonly givesUpSilently?: boolean;
   readonly nextOwner?: (process: Process) => string;
-  /** Runs behind each step of a process. */
+  /** Runs after each step of a process. */
   readonly afterStep?: (process: Process) => void;
 }
 
-/** What is explored, exhaustively within these bounds. */
+/** The bounds of an exploration, which is exhaustive within them. */
 export interface Scenario {
   readonly name: string;
   readonly processes: number;
-  /** How each process asks for the lock; those that are not named want it alone. One that shares it asks once. */
+  /** The mode of each process, exclusive by default. A process with another mode acquires once. */
   readonly modes: readonly LockMode[];
-  /** How often each process asks for the lock; when, also while it waits or holds already, is a choice. */
+  /** How many callers acquire the lock in each process. They may come at any moment. */
   readonly acquisitions: number;
   readonly maxLocalPasses: number;
   readonly leaseMs: number;
-  /** How often the time moves in one run; each time to any of the moments at which something is due. */
+  /** How many times the clock moves ahead in one run, each time to any moment at which a timer or a lease is due. */
   readonly moves: number;
   readonly losses: readonly LossKind[];
-  /** How many processes die in one run, at most. */
+  /** How many processes crash in one run, at most. */
   readonly crashes: number;
-  /** How many callers stop waiting in one run, at most. */
+  /** How many callers abort their waiting in one run, at most. */
   readonly leaves: number;
-  /** How long a run that nothing disturbs any more may take until everybody was granted and all is tidy. */
+  /** Within how many milliseconds after the last fault every caller must be granted and nothing be left over. */
   readonly settlesWithinMs: number;
   readonly variant?: Variant;
 }
@@ -55,7 +55,7 @@ export const KEY = '{lock_goods}:300';
 
 export const REQUEST_TIMEOUT_MS = 1_000;
 
-/** The defaults of the module, as far as they matter here. */
+/** The module's defaults that matter here. */
 export const BASE = {
   maxLocalPasses: 1,
   leaseMs: 30_000,

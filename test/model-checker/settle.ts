@@ -3,15 +3,15 @@ import { type Choice, ordinary } from './choices.js';
 import { check } from './invariants.js';
 import type { World } from './world.js';
 
-/** How long it still takes from the present state on, where that is known already. */
+/** Returns how many milliseconds the current state takes to settle, if that is known. */
 type Rest = () => number | undefined;
 
 /**
- * Lets a run come to its end with nothing going wrong any more: everything arrives at once, and time passes only when
- * nothing else is left to do. Then everybody must have been granted and nothing may be left over; if not, there is a state
- * from which somebody waits for ever. Answers how long that took.
+ * Runs to the end without further faults: everything arrives at once, and time passes only if nothing else can happen.
+ * Every caller must be granted and nothing may be left over. Otherwise it is a violation: a caller can wait forever.
+ * Returns how many milliseconds of the model that took.
  *
- * @param steps is told of everything that happens.
+ * @param steps receives the label of each step.
  */
 export function settle(world: World, restOf: Rest = () => undefined, steps: string[] = []): number {
   const begin = world.time.now;
@@ -19,7 +19,7 @@ export function settle(world: World, restOf: Rest = () => undefined, steps: stri
   while (world.violation === undefined) {
     const rest = restOf();
     if (rest !== undefined) {
-      checkPatience(world, passed() + rest);
+      checkDuration(world, passed() + rest);
       return passed() + rest;
     }
     const next = nextOf(world);
@@ -30,12 +30,12 @@ export function settle(world: World, restOf: Rest = () => undefined, steps: stri
     steps.push(next.label);
     next.take();
     check(world);
-    checkPatience(world, passed());
+    checkDuration(world, passed());
   }
   return passed();
 }
 
-/** Whatever can happen at once, and time only where that is nothing. */
+/** Returns a step that can happen at once, or the passing of time if there is none. */
 function nextOf(world: World): Choice | undefined {
   const [next] = ordinary(world);
   if (next !== undefined) return next;
@@ -44,14 +44,14 @@ function nextOf(world: World): Choice | undefined {
   return { label: `${moment - world.time.now} ms pass`, take: () => world.moveTo(moment) };
 }
 
-function checkPatience(world: World, passedMs: number): void {
-  if (passedMs <= patience(world)) return;
-  const stuck = waits(world) || 'nobody waits, but the key is closed, or something else is left,';
-  world.violate(`progress: ${passedMs} ms after the last mishap ${stuck} still`);
+function checkDuration(world: World, passedMs: number): void {
+  if (passedMs <= allowedMs(world)) return;
+  const stuck = waits(world) || 'no caller waits, but the key is locked, or something else is left,';
+  world.violate(`progress: ${passedMs} ms after the last fault ${stuck} still`);
 }
 
-function patience({ scenario, strays }: World): number {
-  // A stray ask may have locked for nobody: nothing but its lease ends that.
+function allowedMs({ scenario, strays }: World): number {
+  // A stray request may have locked the key for no caller. Only its lease ends that.
   return scenario.settlesWithinMs + (strays.length > 0 ? scenario.leaseMs : 0);
 }
 
@@ -63,7 +63,7 @@ function checkQuiet(world: World): void {
       world.violate(`tidiness: ${instanceId} keeps a local lock or a hold`);
     }
     const queued = world.queue.some(({ owner }) => instanceOf(owner) === instanceId && !world.strays.includes(owner));
-    if (alive && queued) world.violate(`tidiness: ${instanceId} stands in the queue, and waits no more`);
+    if (alive && queued) world.violate(`tidiness: ${instanceId} is in the queue, and does not wait`);
   }
 }
 

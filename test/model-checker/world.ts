@@ -7,24 +7,24 @@ import type { Leftover, ReplyBody, Request } from './network.js';
 import { capture } from './memento.js';
 import { Process } from './process.js';
 import type { Scenario } from './scenario.js';
-import { answerOf, type Exchange, rowOf } from './exchange.js';
+import { replyOf, type Exchange, rowOf } from './exchange.js';
 
-/** Everything there is in one state of a run: the server's table, the processes, what is on its way, and what may still go wrong. */
+/** The state of a run: the server's table, the processes, the messages on their way, and the faults that are left. */
 export class World implements TableWorld {
   readonly time: Time = { now: 0 };
   readonly processes: Process[] = [];
   readonly table: LockTable;
   leftovers: readonly Leftover[] = [];
   left: { moves: number; losses: number; crashes: number; leaves: number };
-  /** Owners whose ask ran when nobody waited for its answer any more, as only their deadline can prevent. */
+  /** Owners whose acquire request ran after its connection had ended. Only the request's deadline can prevent that. */
   strays: readonly string[] = [];
-  /** The highest token of those that have begun. */
-  lastBegun = 0;
-  /** That of the last hold that shared the lock with nobody. */
-  lastAlone = 0;
-  /** What must not happen and has. */
+  /** The highest token of all holds. */
+  lastHeld = 0;
+  /** The token of the last exclusive hold. */
+  lastExclusive = 0;
+  /** What has happened that must not happen. */
   violation: string | undefined;
-  private told: TableHandoff[] = [];
+  private handoffs: TableHandoff[] = [];
 
   constructor(
     readonly scenario: Scenario,
@@ -34,7 +34,7 @@ export class World implements TableWorld {
     this.left = { moves, losses: losses.length > 0 ? 1 : 0, crashes, leaves };
     this.table = variant?.table?.(this) ?? new LockTable(this);
     for (let i = 0; i < scenario.processes; i += 1) {
-      this.processes.push(new Process(i, this.time, scenario, (grant) => this.begun(grant)));
+      this.processes.push(new Process(i, this.time, scenario, (grant) => this.onGranted(grant)));
     }
   }
 
@@ -42,7 +42,7 @@ export class World implements TableWorld {
     return this.time.now;
   }
 
-  /** So that tokens are small: each is the last one's successor. */
+  /** Returns 0. So tokens are small: each is the successor of the last one. */
   wallTime(): number {
     return 0;
   }
@@ -51,9 +51,9 @@ export class World implements TableWorld {
     return this.processOf(instanceId).line.subscription !== 'closed';
   }
 
-  tell(handedOver: TableHandoff): void {
-    this.told.push(handedOver);
-    const { owner, mode, token, tokens, leaseMs, granted } = handedOver;
+  tell(handoff: TableHandoff): void {
+    this.handoffs.push(handoff);
+    const { owner, mode, token, tokens, leaseMs, granted } = handoff;
     const process = this.processOf(instanceOf(owner));
     if (process.alive && process.line.subscription === 'open') {
       process.touch();
@@ -65,23 +65,23 @@ export class World implements TableWorld {
     return rowOf(this.table);
   }
 
-  /** Who has the key on the server, and a lease that is not over. */
+  /** The holders of the key on the server whose lease is not over. */
   get holders(): readonly Holder[] {
     return this.row.holders.filter(({ expiresAt }) => expiresAt > this.time.now);
   }
 
-  /** Who waits for the key on the server. */
+  /** The key's queue on the server. */
   get queue(): readonly QueueEntry[] {
     return this.row.queue;
   }
 
-  /** The server runs the first request of a process. */
+  /** Runs the first request of a process on the server. */
   run({ line }: Process): void {
     const request = line.requests.shift() as Request;
     line.replies.push({ request, body: this.execute(request) });
   }
 
-  /** The server runs the first request of a connection that has ended; nobody hears the answer. */
+  /** Runs the first request of a closed connection on the server. The reply is lost. */
   runLeftover(leftover: Leftover): void {
     const [first, ...others] = leftover.requests;
     this.drop(leftover);
@@ -95,15 +95,15 @@ export class World implements TableWorld {
     this.leftovers = this.leftovers.filter((one) => one !== leftover);
   }
 
-  /** The time moves on, to one of the {@link moments}. */
+  /** Moves the time to one of the {@link moments}. */
   moveTo(moment: number): void {
     for (const process of this.processes) process.touch();
     this.time.now = moment;
   }
 
-  /** Notes everything down; answers how to come back to it. */
+  /** Records the state. Returns a function that restores it. */
   capture(): () => void {
-    const { processes, time, table, leftovers, strays, lastBegun, lastAlone, violation } = this;
+    const { processes, time, table, leftovers, strays, lastHeld, lastExclusive, violation } = this;
     const left = { ...this.left };
     const { now } = time;
     const undoTable = capture([table.rows]);
@@ -124,8 +124,8 @@ export class World implements TableWorld {
       Object.assign(this.left, left);
       this.leftovers = leftovers;
       this.strays = strays;
-      this.lastBegun = lastBegun;
-      this.lastAlone = lastAlone;
+      this.lastHeld = lastHeld;
+      this.lastExclusive = lastExclusive;
       this.violation = violation;
     };
   }
@@ -134,13 +134,13 @@ export class World implements TableWorld {
     this.keep(process, process.reset());
   }
 
-  /** @param noticed whether the server knows: if not, hand-offs to it are sent to nobody. */
+  /** @param noticed whether the server knows it. If not, handoffs to the process are lost. */
   crash(process: Process, noticed: boolean): void {
     this.keep(process, process.crash());
     process.line.subscription = noticed ? 'closed' : 'half-open';
   }
 
-  /** The moments to come at which something is due: a timer, or the end of the lease on the server. */
+  /** Returns the future moments at which a timer fires or a lease ends on the server. */
   moments(): number[] {
     const { now } = this.time;
     const moments = this.processes.flatMap(({ clock }) => clock.alarms.map(({ at }) => at));
@@ -160,12 +160,12 @@ export class World implements TableWorld {
   }
 
   private execute(request: Request): ReplyBody {
-    this.told = [];
+    this.handoffs = [];
     const { lastToken } = this.table;
     const before = { holders: this.holders.map((holder) => ({ ...holder })), queue: [...this.queue], lastToken };
     const owners = [...before.queue, request.body].map(({ owner }) => owner);
     const listening = owners.filter((owner) => this.listens(instanceOf(owner)));
-    const reply = answerOf(this.table, request);
+    const reply = replyOf(this.table, request);
     this.observe({
       now: this.time.now,
       before,
@@ -173,18 +173,18 @@ export class World implements TableWorld {
       request,
       reply,
       after: { holders: this.holders, queue: this.queue, lastToken: this.table.lastToken },
-      told: this.told,
+      handoffs: this.handoffs,
     });
     return reply;
   }
 
-  /** Those who share the lock may begin in any order; only what excludes one another has to rise. */
-  private begun({ token = 0, options }: Grant): void {
-    const alone = options.mode === 'exclusive';
-    const before = alone ? this.lastBegun : this.lastAlone;
-    if (token <= before) this.violate(`rising tokens: a hold began with token ${token} after one with ${before}`);
-    this.lastBegun = Math.max(this.lastBegun, token);
-    if (alone) this.lastAlone = token;
+  /** Checks that tokens rise between holds that exclude each other. Shared holds may start in any order. */
+  private onGranted({ token = 0, options }: Grant): void {
+    const exclusive = options.mode === 'exclusive';
+    const before = exclusive ? this.lastHeld : this.lastExclusive;
+    if (token <= before) this.violate(`rising tokens: a hold started with token ${token} after one with ${before}`);
+    this.lastHeld = Math.max(this.lastHeld, token);
+    if (exclusive) this.lastExclusive = token;
   }
 
   private processOf(instanceId: string): Process {

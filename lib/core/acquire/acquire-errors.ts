@@ -57,8 +57,8 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
 }
 
 function permitsMismatch(permits: number, { resource, mode }: RejectedCall): LockConfigError {
-  const message = `${resource} is held as one of ${permits} permits, and one of ${mode} was asked for: all have to name one number`;
-  return new LockConfigError(`${message}.`, { resource });
+  const message = `${resource} is held as one of ${permits} permits, and one of ${mode} was requested`;
+  return new LockConfigError(`${message}: all have to name one number.`, { resource });
 }
 
 function timeout(until: number | undefined, call: RejectedCall, elapsedMs: number): LockTimeoutError {
@@ -69,7 +69,7 @@ function timeout(until: number | undefined, call: RejectedCall, elapsedMs: numbe
   return new LockTimeoutError(message, { resource, elapsedMs, remainingMs });
 }
 
-/** Returns the error for a lock that the store could not be asked for, or about. */
+/** Returns the error for a request that the store has not answered. */
 export function unavailable(
   resource: string,
   why: string,
@@ -79,11 +79,13 @@ export function unavailable(
   return new LockUnavailableError(`${resource} could not be locked: ${because}.`, { resource, ...details });
 }
 
-/** Returns the error for a caller that holds a lock in a mode that does not cover the one it wants: two would deadlock. */
+/**
+ * Returns the error for a caller that holds a lock in a mode that does not cover the one it wants: two would deadlock.
+ */
 export function upgradeError(resource: string, held: LockMode, wanted: LockMode): LockReentryError {
-  const message = `${resource} is held by the caller itself already, ${format(held)}, which does not cover ${format(wanted)}`;
+  const modes = `${format(held)}, which does not cover ${format(wanted)}`;
   const advice = 'release it first, or take it so from the start';
-  return new LockReentryError(`${message}: ${advice}.`, { resource });
+  return new LockReentryError(`${resource} is held by the caller itself already, ${modes}: ${advice}.`, { resource });
 }
 
 /** Returns the error for a mode that the store does not have. */

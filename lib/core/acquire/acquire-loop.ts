@@ -6,7 +6,7 @@ import { failedBecause, type LastReply } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
 import { Attempt, type AttemptListener, leaseStartOf, pauseAfterFailure } from './attempt.js';
 
-/** What the next request asks for. It follows from the callers that wait. */
+/** The parameters of the next request. They follow from the callers that wait. */
 export interface AcquireParams {
   /** The resource of the first caller, for errors. Several resources may share a key. */
   readonly resource: string;
@@ -25,8 +25,8 @@ export interface AcquireLoopListener {
   /** Called with a grant. The loop has stopped. */
   onGranted(grant: StoreGrant, now: number): void;
   /**
-   * Called after a refused or unanswered request. Callers with at least `limit` failed requests are rejected. `0` rejects all,
-   * because retrying cannot help. The loop goes on until it is stopped.
+   * Called after a refused or unanswered request. Callers with at least `limit` failed requests are rejected. `0`
+   * rejects all, because retrying cannot help. The loop goes on until it is stopped.
    */
   onReply(reply: LastReply, limit: number): void;
   /** Called if the loop has stopped and no reply is outstanding any more. */
@@ -50,12 +50,12 @@ const IDLE: AcquireLoopState = { kind: 'idle' };
 const BLOCKED: AcquireLoopState = { kind: 'blocked' };
 
 /**
- * Acquires one key from the store, for all callers of a local lock. It sends requests until the key is granted or the loop is
- * stopped. In the store's queue it waits for a handoff, and repeats its request now and then in case a message was lost.
- * Without a queue it repeats its request with jittered pauses.
+ * Acquires one key from the store, for all callers of a local lock. It sends requests until the key is granted or the
+ * loop is stopped. In the store's queue it waits for a handoff, and repeats its request now and then in case a message
+ * was lost. Without a queue it repeats its request with jittered pauses.
  *
- * A request that was given up may still run. So a release follows it, and the next attempt has a new owner. At most one such
- * request is outstanding.
+ * A request that was given up may still run. So a release follows it, and the next attempt has a new owner. At most one
+ * such request is outstanding.
  */
 export class AcquireLoop implements AttemptListener {
   /** The model checker reads it. @internal */
@@ -93,7 +93,7 @@ export class AcquireLoop implements AttemptListener {
     this.startAttempt();
   }
 
-  /** Sets what the next request asks for. */
+  /** Sets the parameters of the next request. */
   update(params: AcquireParams): void {
     this.params = params;
   }

@@ -12,7 +12,7 @@ import type { AcquireOptions, Target } from './acquire-options.js';
 import type { LocalLocks } from './local-locks.js';
 import { inLockOrder } from './lock-order.js';
 
-/** `draining` admits only callers that run in a hold, so that the hold can finish. `closed` admits nobody. */
+/** `draining` admits only callers that run in a hold, so that the hold can finish. `closed` admits none. */
 export type AcquirerPhase = 'open' | 'draining' | 'closed';
 
 /** One call of `acquireAll`. */
@@ -55,8 +55,8 @@ export class Acquirer {
   }
 
   /**
-   * Waits for several locks, with one `waitMs` for all, or joins the holds that the caller runs in. Releases all of them if
-   * one cannot be acquired, or is lost before the last is acquired.
+   * Waits for several locks, with one `waitMs` for all, or joins the holds that the caller runs in. Releases all of
+   * them if one cannot be acquired, or is lost before the last is acquired.
    */
   async acquireAll(targets: readonly Target[], options: AcquireOptions): Promise<MultiLock> {
     options.signal?.throwIfAborted();
@@ -124,7 +124,8 @@ export class Acquirer {
   ): Promise<void> {
     const { options, startedAt, nested } = call;
     const { mode, waitMs } = options;
-    // If a caller here has one of the keys, the request would be refused. A caller that does not wait learns the reason by it.
+    // If a caller here has one of the keys, the request would be refused. A caller that does not wait learns the reason
+    // by it.
     if (group.length > 1 && (waitMs === 0 || !this.localLocks.hasExclusive(group))) {
       this.checkCall(group[0], call);
       const outcome = await this.localLocks.acquireTogether(group, options, nested);

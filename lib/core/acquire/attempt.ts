@@ -26,21 +26,23 @@ export interface AttemptListener {
 }
 
 /**
- * Acquires some keys for one owner. Its request may be repeated, but never before the previous one was answered. Each request
- * has one outcome: a reply, a failure or a timeout.
+ * Acquires some keys for one owner. Its request may be repeated, but never before the previous one was answered. Each
+ * request has one outcome: a reply, a failure or a timeout.
  */
 export class Attempt {
   /** When the last request was sent. Leases count from before their request leaves. */
   sentAt = 0;
-  /** The lease that the last request asked for. */
+  /** The lease of the last request. */
   leaseMs = 0;
-  /** Whether the last request asked to join the store's queue. */
+  /** Whether the last request was to join the store's queue. */
   queueRequested = false;
   /** Whether the store may keep a queue entry of this owner, or a grant that came too late. */
   needsRelease = false;
   /** Whether a handoff granted it before its reply, so that the next attempt need not wait for that reply. */
   grantedBeforeReply = false;
-  /** Whether it received a handoff of unknown age since the last request. Only the store knows if the lock is its own. */
+  /**
+   * Whether it received a handoff of unknown age since the last request. Only the store knows if the lock is its own.
+   */
   unverifiedHandoff = false;
   /** How many times it has backed off. */
   private retries = 0;
@@ -111,7 +113,7 @@ export class Attempt {
     return this.unavailable(`the answer took longer than the lease of ${this.leaseMs} ms`);
   }
 
-  /** Returns what to tell waiters of a reply that grants nothing. */
+  /** Returns the last reply for waiters, from a reply that grants nothing. */
   lastReplyOf(reply: Exclude<AcquireReply, Granted>): LastReply {
     if (reply.status === 'expired')
       return failedBecause(this.unavailable('the request could not be delivered in time'));

@@ -2,9 +2,9 @@ import { deadlineOf, type Lease, type StoreGrant } from '../lease/grant.js';
 import type { PassingLimits } from './acquire-options.js';
 
 /**
- * One grant of the store that is passed on from caller to caller without a request (lock cohorting: Dice, Marathe and Shavit,
- * "Lock Cohorting", PPoPP 2012). Each caller gets the next of the fencing tokens that were reserved with the grant, so that
- * every caller's token is higher than the last.
+ * One grant of the store that is passed on from caller to caller without a request (lock cohorting: Dice, Marathe and
+ * Shavit, "Lock Cohorting", PPoPP 2012). Each caller gets the next of the fencing tokens that were reserved with the
+ * grant, so that every caller's token is higher than the last.
  */
 export class LocalHandoff {
   readonly owner: string;
@@ -24,8 +24,8 @@ export class LocalHandoff {
   }
 
   /**
-   * Passes the grant on to the next caller. Returns false if the limits or the reserved tokens are used up, or if less than
-   * half of the lease is left.
+   * Passes the grant on to the next caller. Returns false if the limits or the reserved tokens are used up, or if less
+   * than half of the lease is left.
    */
   tryPass(now: number, { sentAt, leaseMs }: Lease, { maxLocalPasses, maxLocalHoldMs }: PassingLimits): boolean {
     const { token, tokens } = this.grant;

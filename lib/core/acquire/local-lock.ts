@@ -28,8 +28,8 @@ const IDLE: LocalLockState = { kind: 'idle' };
 const ACQUIRING: LocalLockState = { kind: 'acquiring' };
 
 /**
- * The local lock in front of one key of one module instance. Callers that want an exclusive lock wait in its queue. The store
- * sees one acquire loop, however many callers wait. Each caller of a shared mode has a local lock of its own.
+ * The local lock in front of one key of one module instance. Callers that want an exclusive lock wait in its queue. The
+ * store sees one acquire loop, however many callers wait. Each caller of a shared mode has a local lock of its own.
  */
 export class LocalLock implements AcquireLoopListener, GrantEnder {
   /** The model checker reads it. @internal */
@@ -80,7 +80,7 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     return released;
   }
 
-  /** Returns the grant of a lock that was acquired together with others. Nobody else waits here. */
+  /** Returns the grant of a lock that was acquired together with others. No other caller waits here. */
   adopt(resource: string, options: WaitOptions, given: StoreGrant, now: number): Grant {
     return this.hold(resource, options, new LocalHandoff(given, now), given, now);
   }
@@ -138,7 +138,7 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     if (this.state.kind === 'idle') this.registry.forget(this);
   }
 
-  /** What a request asks for now. Call it only if there is a waiter. */
+  /** The parameters of a request that is sent now. Call it only if there is a waiter. */
   private get params(): AcquireParams {
     const { head, length, willWait } = this.queue;
     const { resource, options } = head as Waiter;

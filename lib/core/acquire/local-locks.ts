@@ -10,9 +10,9 @@ type LocalLocksListener = Pick<StoreListener, 'onHandoff' | 'onReleased' | 'onSu
 const NO_LOCKS: ReadonlySet<LocalLock> = new Set();
 
 /**
- * The local locks of the keys that are in use in one module instance. All callers that want a key exclusively share one. Each
- * caller that wants it shared has one of its own, and so has each lock that was acquired together with others. Those are
- * granted and lost one by one.
+ * The local locks of the keys that are in use in one module instance. All callers that want a key exclusively share
+ * one. Each caller that wants it shared has one of its own, and so has each lock that was acquired together with
+ * others. Those are granted and lost one by one.
  */
 export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
   /** By key. */
@@ -21,7 +21,7 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
   private readonly shared = new Map<string, Set<LocalLock>>();
   /** The local locks of shared modes by the owner of their last attempt. */
   private readonly byOwner = new Map<string, LocalLock>();
-  /** The local locks of locks that were acquired together. Nobody waits there. */
+  /** The local locks of locks that were acquired together. No caller waits there. */
   private readonly adopted = new Set<LocalLock>();
   private readonly multiAcquires = new Set<MultiAcquire>();
 
@@ -83,7 +83,7 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
     const [key] = handoff.keys;
     const lock = handoff.mode === 'exclusive' ? this.exclusive.get(key) : this.byOwner.get(owner);
     if (lock?.onHandoff(handoff)) return;
-    // Nobody here waits for it any more: the next in the store's queue must get it.
+    // No caller here waits for it any more: the next owner in the store's queue must get it.
     const mode = lock?.mode ?? handoff.mode;
     this.deps.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, keepUntil: 0 });
   }

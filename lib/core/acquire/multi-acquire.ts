@@ -12,8 +12,8 @@ export interface Obstacle {
 }
 
 /**
- * One request for several keys under one hash tag, which grants all of them or none. It is sent once and does not wait for
- * other holders. If it is given up it may still run. So releases follow it, and follow a late reply.
+ * One request for several keys under one hash tag, which grants all of them or none. It is sent once and does not wait
+ * for other holders. If it is given up it may still run. So releases follow it, and follow a late reply.
  */
 export class MultiAcquire implements AttemptListener {
   private readonly attempt: Attempt;
@@ -45,7 +45,10 @@ export class MultiAcquire implements AttemptListener {
     return this.targets[0].resource;
   }
 
-  /** Sends the request. Returns the grants or the obstacle. Rejects with the signal's reason, and as {@link refuse} says. */
+  /**
+   * Sends the request. Returns the grants or the obstacle. Rejects with the signal's reason, and as {@link refuse}
+   * says.
+   */
   async send(): Promise<readonly Grant[] | Obstacle> {
     const { signal } = this.options;
     const onAbort = (): void => this.refuse(signal?.reason);

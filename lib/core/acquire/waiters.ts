@@ -49,8 +49,8 @@ export class Waiter {
   }
 
   /**
-   * Calls `onTimeout` in `delayMs` milliseconds, or at once if that is not more than 0. Does nothing if a timer runs already.
-   * The end of the waiting cancels the timer.
+   * Calls `onTimeout` in `delayMs` milliseconds, or at once if that is not more than 0. Does nothing if a timer runs
+   * already. The end of the waiting cancels the timer.
    */
   startTimer(delayMs: number, onTimeout: () => void): void {
     if (delayMs <= 0) return onTimeout();

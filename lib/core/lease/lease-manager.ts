@@ -91,7 +91,7 @@ export class LeaseManager {
     const error = grant.lose(why, now, cause);
     if (error === undefined) return;
     this.forget(grant);
-    // The key may still be locked, although nobody holds it. The releaser repeats a release that fails.
+    // The key may still be locked, although no caller holds it. The releaser repeats a release that fails.
     grant.ender.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
     this.options.warn(error.message);
     this.events.lost(grant, this.clock);

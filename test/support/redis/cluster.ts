@@ -1,5 +1,4 @@
 import { createServer } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Redis } from 'ioredis';
 import { withinMs } from '../within-ms.ts';
 import { eventually } from '../async.ts';
