@@ -1,27 +1,28 @@
 import { LockConfigError, StaleFenceError } from '../core/errors.js';
 
 /**
- * Tokens are compared as numbers by some and as texts by others, which is the same for whole ones up to 2⁵³.
+ * Checks that a token is a whole number from 0 to 2⁵³ - 1. Databases compare tokens as numbers or as texts; both agree
+ * up to there.
  *
- * @throws {LockConfigError} on anything else.
+ * @throws {LockConfigError} if it is not.
  */
 export function checkToken(token: number, resource: string): void {
   if (Number.isSafeInteger(token) && token >= 0) return;
-  const shown = typeof token === 'number' ? String(token) : typeof token;
-  throw new LockConfigError(`A fencing token is a whole number up to 2^53 - 1, like lock.fencingToken, not ${shown}.`, {
+  const given = typeof token === 'number' ? String(token) : typeof token;
+  throw new LockConfigError(`A fencing token is a whole number up to 2^53 - 1, like lock.fencingToken, not ${given}.`, {
     resource,
   });
 }
 
-/** A holder who comes to open the fence after a later one. */
-export function opensTooLate(resource: string, token: number): StaleFenceError {
+/** Returns the error for an `open` with a lower token than the last one. */
+export function staleOpen(resource: string, token: number): StaleFenceError {
   return new StaleFenceError(`Token ${token} came too late to ${resource}: a later holder has opened its fence.`, {
     resource,
   });
 }
 
-/** A holder who comes to write after a later one, or who cannot be told from one. */
-export function writesTooLate(resource: string, token: number): StaleFenceError {
+/** Returns the error for a `write` with another token than the last one. */
+export function staleWrite(resource: string, token: number): StaleFenceError {
   return new StaleFenceError(
     `Nothing was written to ${resource} with token ${token}: a later holder has opened its fence since, ` +
       'or it was not opened with this token, or not kept.',

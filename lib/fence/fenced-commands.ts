@@ -1,6 +1,6 @@
 import { LockConfigError } from '../core/errors.js';
 
-/** Commands whose first argument is their only key: the others need a script, which says which keys it uses. */
+/** Commands whose first argument is their only key. Other commands need a script, which names its keys. */
 const COMMANDS = [
   'append',
   'decrby',
@@ -34,30 +34,30 @@ const COMMANDS = [
   'zremrangebyscore',
 ] as const;
 
-/** These take more keys where others take arguments; behind a fence they take one. */
+/** These commands take several keys in Redis. A fence accepts one key for each. */
 const WITHOUT_ARGUMENTS: readonly string[] = ['del', 'unlink'];
 
-/** A command that can be written behind a fence, named as ioredis names it. */
+/** The name of a command that {@link RedisFence.write} accepts, as ioredis spells it. */
 export type FencedCommandName = (typeof COMMANDS)[number];
 
-/** `['hset', 'order:300', 'state', 'paid']` */
+/** A command with its key and arguments, for example `['hset', 'order:300', 'state', 'paid']`. */
 export type FencedCommand = readonly [name: FencedCommandName, key: string, ...args: (string | number)[]];
 
-/** A write in Lua, which sees the keys and arguments given here as its `KEYS` and `ARGV`, from 1 on. */
+/** A write in Lua. The script sees `keys` and `args` as its `KEYS` and `ARGV`, counted from 1. */
 export interface FencedScript {
-  /** Its text must not depend on values: they belong into `args`, or Redis has to keep a script for each. */
+  /** The text of the script. Pass values in `args`, because Redis keeps every text that it has run. */
   readonly lua: string;
-  /** In the fence's slot, in a cluster. */
+  /** The keys that the script uses. In a cluster they must be in the slot of the fence. */
   readonly keys: readonly string[];
-  /** None by default. */
+  /** The arguments; none by default. */
   readonly args?: readonly (string | number)[];
 }
 
 /**
- * Turns commands into one script. Its text depends on their names alone, not on how many arguments they have, so that Redis
- * has few to keep; every key is a literal `KEYS[n]`, as managed servers insist on.
+ * Returns one script that runs the commands. Its text depends on their names alone, not on their arguments, so Redis
+ * keeps few texts. Every key is a literal `KEYS[n]`, because managed servers require it.
  *
- * @throws {LockConfigError} on a command that is not in the list.
+ * @throws {LockConfigError} if a command is not in the list, or has too many keys.
  */
 export function scriptOf(commands: readonly FencedCommand[]): FencedScript {
   const keys: string[] = [];

@@ -1,19 +1,19 @@
 import { LockConfigError, messageOf } from '../core/errors.js';
 import { checkResource, helperKey } from '../core/keys/resource-key.js';
-import { luaScripts } from '../lua/index.js';
+import { scripts } from './scripts.js';
 import type { RedisClient } from '../redis/redis-client.js';
 import { RedisScript, type ScriptConnection } from '../redis/redis-script.js';
-import { checkToken, opensTooLate, writesTooLate } from './check-token.js';
+import { checkToken, staleOpen, staleWrite } from './check-token.js';
 import { type FencedCommand, type FencedScript, scriptOf } from './fenced-commands.js';
 
-/** What a fence uses of a client: Redis or Cluster, of ioredis 5 or 6. */
+/** The commands of a client that a fence uses. Redis and Cluster of ioredis 5 and 6 have them. */
 export type FenceClient = Pick<RedisClient, 'eval' | 'evalsha'>;
 
-/** How a {@link RedisFence} is kept. */
+/** The options of a {@link RedisFence}. */
 export interface RedisFenceOptions {
   /**
-   * How long the last token is kept after it has opened the fence, in milliseconds, from 1,000 up. Short: long work finds
-   * its fence forgotten, and its write refused. Long: Redis keeps a small key for each resource.
+   * How long Redis keeps the token after `open`, in milliseconds: a whole number from 1,000 up. Short: a holder that
+   * works for longer has its write refused. Long: Redis keeps a small key for each resource.
    *
    * @default 86_400_000, a day
    */
@@ -23,18 +23,18 @@ export interface RedisFenceOptions {
 const DAY_MS = 86_400_000;
 const LEAST_RETENTION_MS = 1_000;
 
-const openScript = new RedisScript(luaScripts.fenceOpen, (reply) => Number(reply) === 1);
+const openScript = new RedisScript(scripts.open, (reply) => Number(reply) === 1);
 
-/** What a client's server knows; for all fences of it together. */
+/** Which scripts a client has sent. All fences of the client share it. */
 const connections = new WeakMap<FenceClient, ScriptConnection>();
 
 /**
- * Keeps holders of a lock who come too late from writing to Redis. Every holder opens it with its fencing token before
- * its first read, and writes through it. A write is let in if the same token has opened the fence last, so that between
- * a holder's reads and its writes no other holder has begun; the check and the write are one atomic step.
+ * Refuses writes to Redis from a holder whose lock was granted to another holder since. Every holder calls `open` with
+ * its fencing token before its first read, and writes with `write`. A write is accepted only from the token that opened
+ * the fence last: no other holder has started between the reads and the write. The check and the write are atomic.
  *
- * It stands in the Redis that keeps the data, whichever one keeps the locks, and guards what everybody writes through it:
- * who writes past it is not stopped.
+ * The fence is a key in the Redis that keeps the data. The locks may be in another one. A write that does not use the
+ * fence is not checked.
  *
  * @publicApi
  */
@@ -44,13 +44,13 @@ export class RedisFence {
   private readonly retentionMs: string;
 
   /**
-   * Sends nothing, so that there may be a new one for each call.
+   * Creates a fence. Sends nothing, so each call may create its own.
    *
-   * @param client that of the data; neither changed nor closed. A `keyPrefix` of its is put before all keys.
-   * @param resource what is guarded, by any name that all holders agree on. In a cluster it decides on the slot, as a key
-   * would: `order:300` guards the key `order:300`, and `order:{300}` all keys with `{300}`.
-   * @throws {LockKeyError} where the name makes no safe key.
-   * @throws {LockConfigError} where `retentionMs` is out of its range.
+   * @param client the client of the data. It is neither changed nor closed. Its `keyPrefix` applies to all keys.
+   * @param resource the name of what is guarded, the same for all holders. In a cluster it determines the slot, as a
+   * key does: `order:300` guards the key `order:300`, and `order:{300}` guards all keys with `{300}`.
+   * @throws {LockKeyError} if `resource` is not a valid name.
+   * @throws {LockConfigError} if `retentionMs` is out of range.
    */
   constructor(
     client: FenceClient,
@@ -70,28 +70,29 @@ export class RedisFence {
   }
 
   /**
-   * Lets this token in, and keeps lower ones out from now on. To be called before the first read: what was read before may
-   * be outdated when it is written. May be called again with the same token.
+   * Opens the fence for a token. From now on `write` accepts only this token, until a higher one opens the fence. Call
+   * it before the first read, because data that was read earlier may be outdated. May be repeated with the same token.
    *
-   * @throws {StaleFenceError} if a higher token has opened it: there is a later holder.
-   * @throws {LockConfigError} if the token is none.
+   * @throws {StaleFenceError} if a higher token has opened the fence, which belongs to a later holder.
+   * @throws {LockConfigError} if the token is not a whole number from 0 to 2⁵³ - 1.
    */
   async open(token: number): Promise<void> {
     checkToken(token, this.resource);
     const opened = await openScript.run(this.connection, [this.key], [String(token), this.retentionMs]);
-    if (!opened) throw opensTooLate(this.resource, token);
+    if (!opened) throw staleOpen(this.resource, token);
   }
 
   /**
-   * Runs commands, or a script, if this token has opened the fence last; may be done several times. As in all scripts of
-   * Redis nobody comes between, but what was written before a command that fails (on a value of another type, say) stays.
+   * Runs commands or a script if this token has opened the fence last. May be called several times. The whole write is
+   * atomic, but not rolled back: if a command fails, for example on a value of another type, the earlier ones keep
+   * their effect.
    *
-   * Where the answer gets lost, the client may send it again: prefer writing a value to counting one up.
+   * The client may repeat a write whose reply was lost, so set values rather than increment them.
    *
-   * @returns the commands' replies, one for each, or the script's.
-   * @throws {StaleFenceError} if nothing was written, because a later holder has opened the fence, or it was not opened with
-   * this token, or that is longer ago than `retentionMs`, or Redis has lost it. What was read is worth nothing then.
-   * @throws {LockConfigError} if the token is none, or a command is not in the list.
+   * @returns the replies of the commands, one for each, or the reply of the script.
+   * @throws {StaleFenceError} if nothing was written. A later holder has opened the fence, or `open` was not called
+   * with this token, or `retentionMs` is over, or Redis has lost the fence. The holder must discard what it has read.
+   * @throws {LockConfigError} if the token is not a whole number from 0 to 2⁵³ - 1, or a command is not in the list.
    */
   write(token: number, commands: readonly FencedCommand[]): Promise<unknown[]>;
   write(token: number, script: FencedScript): Promise<unknown>;
@@ -105,14 +106,14 @@ export class RedisFence {
         [String(token), ...args.map((arg) => String(arg))],
       );
     } catch (error) {
-      throw messageOf(error).startsWith('STALEFENCE') ? writesTooLate(this.resource, token) : error;
+      throw messageOf(error).startsWith('STALEFENCE') ? staleWrite(this.resource, token) : error;
     }
   }
 }
 
-/** The check, and behind it the write, to which its own keys and arguments are all there is. */
+/** Returns a script that checks the token and then runs `lua`, which sees its own keys and arguments only. */
 function behindFence(lua: string): RedisScript<unknown> {
-  const text = `${luaScripts.fenceWrite.lua}\ntable.remove(KEYS, 1)\ntable.remove(ARGV, 1)\n${lua}`;
+  const text = `${scripts.write.lua}\ntable.remove(KEYS, 1)\ntable.remove(ARGV, 1)\n${lua}`;
   return new RedisScript({ lua: text }, (reply) => reply);
 }
 

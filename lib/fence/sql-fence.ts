@@ -1,15 +1,15 @@
 import { LockConfigError } from '../core/errors.js';
 import { checkResource } from '../core/keys/resource-key.js';
-import { checkToken, opensTooLate, writesTooLate } from './check-token.js';
+import { checkToken, staleOpen, staleWrite } from './check-token.js';
 import { DIALECTS, type SqlDialect, type SqlStatements } from './sql-statements.js';
 
 export type { SqlDialect, SqlStatements } from './sql-statements.js';
 
-/** How a {@link SqlFence} is kept. */
+/** The options of a {@link SqlFence}. */
 export interface SqlFenceOptions {
   /**
-   * The table: letters, digits and underscores, with a schema before it if need be, `app.fences`. It is quoted, so that
-   * upper and lower case differ where the database makes a difference.
+   * The name of the table: letters, digits and underscores, with or without a schema, for example `app.fences`. The
+   * name is quoted, so its case matters if the database is case-sensitive.
    *
    * @default 'fences'
    */
@@ -17,30 +17,34 @@ export interface SqlFenceOptions {
 }
 
 /**
- * Runs one statement in the caller's transaction and answers its rows, at once or by a promise. What it answers to a
- * statement without rows does not matter.
+ * Runs one statement in the caller's transaction and returns its rows as an array of objects, or a promise of them. Its
+ * result for a statement without rows is ignored.
  */
 export type SqlRun<Answer> = (sql: string, params: (string | number)[]) => Answer;
 
-/** At most as long as PostgreSQL takes it. */
+/** At most 63 characters, the limit of PostgreSQL. */
 const NAME = /^[A-Za-z_]\w{0,62}$/;
 
 /**
- * Keeps holders of a lock who come too late from writing to a database. Every holder opens it with its fencing token before
- * its first read, and calls `write` in the transaction that writes. That one is let in if the same token has opened the
- * fence last, and keeps others from opening it until it ends, so that between a holder's reads and its writes no other
- * holder has begun.
+ * Refuses writes to a database from a holder whose lock was granted to another holder since. Every holder calls `open`
+ * with its fencing token before its first read, and `write` in the transaction that writes. `write` succeeds only for
+ * the token that opened the fence last, and blocks `open` until the transaction ends: no other holder starts between
+ * the reads and the writes.
  *
- * It knows no client of a database: it has them run its statements, with parameters. The fence is a row for each resource in
- * a table beside the data, {@link SqlStatements.createTable}.
+ * The fence has one row for each resource, in a table in the database of the data ({@link SqlStatements.createTable}).
+ * It works with any database client: the caller passes a function that runs the statements.
  *
  * @publicApi
  */
 export class SqlFence {
-  /** For migrations, and for whoever would rather run them by hand. */
+  /** The statements of the fence, for migrations. */
   readonly statements: SqlStatements;
 
-  /** @throws {LockConfigError} on a dialect that is not known, or a table's name that is none. */
+  /**
+   * Creates a fence. Runs nothing, so one may serve all resources.
+   *
+   * @throws {LockConfigError} if the dialect is unknown, or `table` is not a valid name.
+   */
   constructor(dialect: SqlDialect, { table = 'fences' }: SqlFenceOptions = {}) {
     if (!Object.hasOwn(DIALECTS, dialect)) {
       throw new LockConfigError(`dialect is ${Object.keys(DIALECTS).join(', ')}, not ${JSON.stringify(dialect)}.`);
@@ -53,65 +57,66 @@ export class SqlFence {
   }
 
   /**
-   * Lets this token in, and keeps lower ones out from now on. To be called before the first read, best in a transaction of
-   * its own; in the one that reads, it has to be the first statement. May be called again with the same token.
+   * Opens the fence for a token. From now on `write` accepts only this token, until a higher one opens the fence. Call
+   * it before the first read, best in its own transaction. In the transaction that reads, it must be the first
+   * statement. May be repeated with the same token.
    *
-   * @throws {StaleFenceError} if a higher token has opened it: there is a later holder.
-   * @throws {LockKeyError} if `resource` is no name of a resource.
-   * @throws {LockConfigError} if the token is none, or `run` answers no rows.
+   * @throws {StaleFenceError} if a higher token has opened the fence, which belongs to a later holder.
+   * @throws {LockKeyError} if `resource` is not a valid name.
+   * @throws {LockConfigError} if the token is not a whole number from 0 to 2⁵³ - 1, or `run` returns no rows.
    */
   open(run: SqlRun<PromiseLike<unknown>>, resource: string, token: number): Promise<void>;
   open(run: SqlRun<unknown>, resource: string, token: number): void;
   open(run: SqlRun<unknown>, resource: string, token: number): unknown {
-    return this.pass(run, this.statements.open, resource, token, opensTooLate);
+    return this.runAndCheck(run, this.statements.open, resource, token, staleOpen);
   }
 
   /**
-   * Lets the transaction go on if this token has opened the fence last, and keeps the fence as it is until the transaction
-   * ends. To be called in the transaction that writes, before the writes. Outside of one, the fence may be opened right
-   * behind the check, and protects nothing.
+   * Checks that this token has opened the fence last, and blocks `open` until the transaction ends. Call it in the
+   * transaction that writes, before the writes. Outside of a transaction it protects nothing, because another holder
+   * may open the fence right after the check.
    *
-   * @throws {StaleFenceError} if a later holder has opened the fence, or it was not opened with this token, or its row is gone:
-   * the transaction has to be rolled back, and what was read is worth nothing.
-   * @throws {LockKeyError} if `resource` is no name of a resource.
-   * @throws {LockConfigError} if the token is none, or `run` answers no rows.
+   * @throws {StaleFenceError} if a later holder has opened the fence, or `open` was not called with this token, or the
+   * row is gone. The caller must roll the transaction back and discard what it has read.
+   * @throws {LockKeyError} if `resource` is not a valid name.
+   * @throws {LockConfigError} if the token is not a whole number from 0 to 2⁵³ - 1, or `run` returns no rows.
    */
   write(run: SqlRun<PromiseLike<unknown>>, resource: string, token: number): Promise<void>;
   write(run: SqlRun<unknown>, resource: string, token: number): void;
   write(run: SqlRun<unknown>, resource: string, token: number): unknown {
-    return this.pass(run, [this.statements.write], resource, token, writesTooLate);
+    return this.runAndCheck(run, [this.statements.write], resource, token, staleWrite);
   }
 
-  /** Runs the statements one after the other; the last one answers a row if the token is let in. */
-  private pass(
+  /** Runs the statements one after the other. The last one returns a row if the token is accepted. */
+  private runAndCheck(
     run: SqlRun<unknown>,
     statements: readonly string[],
     resource: string,
     token: number,
-    refusal: (resource: string, token: number) => Error,
+    staleError: (resource: string, token: number) => Error,
   ): unknown {
     checkResource(resource);
     checkToken(token, resource);
-    const judge = (rows: unknown): void => {
-      if (!Array.isArray(rows)) throw answersNoRows(resource);
-      if (rows.length === 0) throw refusal(resource, token);
-      // Some clients answer rows and a count, or rows as lists: what is not understood must not pass for a row.
-      if (Number((rows[0] as { token?: unknown } | null)?.token) !== token) throw answersNoRows(resource);
+    const check = (rows: unknown): void => {
+      if (!Array.isArray(rows)) throw noRows(resource);
+      if (rows.length === 0) throw staleError(resource, token);
+      // Some clients return rows with a count, or rows as arrays. Those must not count as an accepted token.
+      if (Number((rows[0] as { token?: unknown } | null)?.token) !== token) throw noRows(resource);
     };
     const runFrom = (at: number): unknown => {
-      const next = at + 1 < statements.length ? () => runFrom(at + 1) : judge;
+      const next = at + 1 < statements.length ? () => runFrom(at + 1) : check;
       return andThen(run(statements[at] ?? '', [resource, token]), next);
     };
     return runFrom(0);
   }
 }
 
-function answersNoRows(resource: string): LockConfigError {
+function noRows(resource: string): LockConfigError {
   return new LockConfigError('`run` has to answer the rows of the statement, as an array of objects.', { resource });
 }
 
-/** Goes on at once where the client is synchronous: its transactions must not be left for a promise. */
-function andThen(answer: unknown, goOn: (rows: unknown) => unknown): unknown {
-  const isPromise = typeof answer === 'object' && answer !== null && 'then' in answer;
-  return isPromise ? Promise.resolve(answer).then(goOn) : goOn(answer);
+/** Continues at once if the client is synchronous, because a promise would end its transaction. */
+function andThen(result: unknown, onRows: (rows: unknown) => unknown): unknown {
+  const isPromise = typeof result === 'object' && result !== null && 'then' in result;
+  return isPromise ? Promise.resolve(result).then(onRows) : onRows(result);
 }

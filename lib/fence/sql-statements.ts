@@ -1,20 +1,22 @@
-/** `postgres` from 9.5 on, `sqlite` from 3.35 on, `mysql` from 8 on and MariaDB from 10.5 on, with InnoDB. */
+/**
+ * The SQL of a database: PostgreSQL from 9.5, SQLite from 3.35, MySQL from 8 or MariaDB from 10.5, both with InnoDB.
+ */
 export type SqlDialect = 'postgres' | 'sqlite' | 'mysql';
 
 /** The statements of a fence. `open` and `write` take the resource and the token as parameters, in this order. */
 export interface SqlStatements {
-  /** Takes no parameters; does nothing where the table is there. */
+  /** Creates the table if it does not exist. Takes no parameters. */
   readonly createTable: string;
-  /** To be run one after the other. The last one answers a row if the token is let in, and none if a higher one has opened. */
+  /** Run one after the other. The last one returns a row, or none if a higher token has opened the fence. */
   readonly open: readonly string[];
-  /** Answers a row if this very token has opened the fence last, and holds that row until the transaction ends. */
+  /** Returns a row if this token has opened the fence last, and locks the row until the transaction ends. */
   readonly write: string;
 }
 
 /**
- * That a write does not only lock the row but writes it, with the token it has, is for databases with snapshots: under
- * REPEATABLE READ, PostgreSQL would let in a holder that has waited for a mere lock, with a snapshot from before it; a row
- * that was written it refuses ("could not serialize access"). And SQLite takes its lock for writing at once.
+ * Returns the statements for a database with RETURNING. `write` updates the row instead of locking it. Under REPEATABLE
+ * READ, PostgreSQL would accept a holder that waited for a row lock, with a snapshot from before it. An updated row it
+ * refuses ("could not serialize access"). SQLite takes its write lock at once.
  */
 function returning(table: string, resource: string, token: string) {
   return {
@@ -33,7 +35,7 @@ const quoted = (names: readonly string[], quote: string): string => names.map((n
 
 function postgres(names: readonly string[]): SqlStatements {
   const table = quoted(names, '"');
-  // Some clients give numbers a type of their own.
+  // The casts are for clients that send numbers with a type of their own.
   return { createTable: textTable(table), ...returning(table, 'CAST($1 AS TEXT)', 'CAST($2 AS BIGINT)') };
 }
 
@@ -43,14 +45,15 @@ function sqlite(names: readonly string[]): SqlStatements {
 }
 
 /**
- * An upsert has no condition here, and MySQL no RETURNING: the token is raised, and then looked at. A locking read sees
- * what was committed last, whatever snapshot the transaction has. VALUES() is what MySQL and MariaDB have in common.
+ * Returns the statements for MySQL and MariaDB. Their upsert has no condition and MySQL no RETURNING, so `open` raises
+ * the token and then reads it. A locking read sees the last commit, whatever the transaction's snapshot is. Both
+ * databases know VALUES().
  */
 function mysql(names: readonly string[]): SqlStatements {
   const table = quoted(names, '`');
   const write = `SELECT token FROM ${table} WHERE resource = ? AND token = ? FOR UPDATE`;
   return {
-    // Compared by bytes, and as long as an index of InnoDB takes it.
+    // Names are compared by bytes. 768 characters are the limit of an InnoDB index.
     createTable:
       `CREATE TABLE IF NOT EXISTS ${table} (resource VARCHAR(768) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin ` +
       'NOT NULL PRIMARY KEY, token BIGINT NOT NULL) ENGINE = InnoDB',

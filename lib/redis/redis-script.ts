@@ -3,7 +3,7 @@ import type { RedisClient } from './redis-client.js';
 import type { RedisConnection } from './redis-connection.js';
 import { isEvalShaRefused, isScriptMissing, toError } from './redis-errors.js';
 
-/** A script as `lib/lua/embed.mjs` writes it into the index. */
+/** A script as `tools/embed-lua.mjs` writes it to a `scripts.ts`. */
 export interface EmbeddedScript {
   readonly lua: string;
 }

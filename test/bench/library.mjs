@@ -17,7 +17,7 @@ const requireHere = createRequire(import.meta.url);
 
 export const { Redis } = requireFromBuild('ioredis');
 export const { LockRuntime } = await load('lock-runtime.js');
-export const { luaScripts } = await load('lua/index.js');
+export const { scripts } = await load('stores/token/scripts.js');
 
 // What the library warns of is part of the result, but not ten thousand times.
 let warnings = 0;

@@ -18,9 +18,9 @@ describe('each defence', () => {
       const { switchOff } = await import('./ablations.js');
       await switchOff('deadline of asks');
       const { acquireScript } = await import('../../lib/stores/token/token-scripts.js');
-      const { luaScripts } = await import('../../lib/lua/index.js');
-      expect(luaScripts.tokenAsk.lua).toContain('if false then');
-      expect(acquireScript.digest).toBe(createHash('sha1').update(luaScripts.tokenAsk.lua).digest('hex'));
+      const { scripts } = await import('../../lib/stores/token/scripts.js');
+      expect(scripts.acquire.lua).toContain('if false then');
+      expect(acquireScript.digest).toBe(createHash('sha1').update(scripts.acquire.lua).digest('hex'));
     });
   });
 });

@@ -4,11 +4,12 @@ import { AcquireLoop } from '../../lib/core/acquire/acquire-loop.js';
 import { Grant } from '../../lib/core/lease/grant.js';
 import { Releaser } from '../../lib/core/lease/releaser.js';
 import { Watchdog } from '../../lib/core/lease/watchdog.js';
-import { luaScripts } from '../../lib/lua/index.js';
 import { RedisScript } from '../../lib/redis/redis-script.js';
 import { SlotMap } from '../../lib/redis/cluster/slot-map.js';
+import { scripts } from '../../lib/stores/token/scripts.js';
 
-const HANDING_OVER = ['tokenAsk', 'tokenRelease'] as const;
+/** The scripts that hand off. */
+const HANDING_OFF = ['acquire', 'release'] as const;
 /** Finite: the library compares with Infinity where there is no bound. */
 const FOREVER = 1e12;
 const LONG_LEASE_MS = 20_000;
@@ -22,11 +23,11 @@ const switches = {
   /** Ends whosever lock it is, or whosever share of it. */
   'owner check of releases': () => {
     const any = "local ours = held and string.match(held, '^[^ ]+ ') or ARGV[1] .. ' '";
-    edit('tokenRelease', "local ours = ARGV[1] .. ' '", any);
+    edit('release', "local ours = ARGV[1] .. ' '", any);
     const own = "redis.pcall('ZREM', KEYS[3], ARGV[1])\nif shares and";
     const first = "redis.call('ZRANGE', KEYS[3], 0, 0)[1]";
     edit(
-      'tokenRelease',
+      'release',
       own,
       `if mode and sharers.count > 0 and not shares then
       shares = redis.call('ZREM', KEYS[3], ${first})
@@ -35,7 +36,7 @@ const switches = {
     );
   },
   /** A key that is gone or somebody else's is told to be renewed. */
-  'owner check of renewals': () => edit('tokenExtend', 'return 0', 'return 1'),
+  'owner check of renewals': () => edit('extend', 'return 0', 'return 1'),
   /** The holder believes in its lock until it is told otherwise. */
   'local deadline': () => {
     Object.defineProperty(Grant.prototype, 'deadline', {
@@ -47,31 +48,31 @@ const switches = {
   },
   /** What is locked stays locked until it is released. */
   lease: () => {
-    for (const script of ['tokenAsk', 'tokenRelease'] as const) edit(script, ", 'PX', lease)", ')');
-    edit('tokenAsk', "redis.call('PEXPIRE', KEYS[1], ARGV[2])", '');
+    for (const script of HANDING_OFF) edit(script, ", 'PX', leaseMs)", ')');
+    edit('acquire', "redis.call('PEXPIRE', KEYS[1], ARGV[2])", '');
     const renewal = "redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))";
-    edit('tokenExtend', renewal, '');
+    edit('extend', renewal, '');
   },
   /** Who shares the lock shares it until it is given back. */
   'leases of sharers': () => {
-    for (const script of HANDING_OVER) edit(script, "redis.call('ZREMRANGEBYSCORE', KEYS[3], -shareTime(), '(0')", '');
+    for (const script of HANDING_OFF) edit(script, "redis.call('ZREMRANGEBYSCORE', KEYS[3], -shareTime(), '(0')", '');
   },
   /** Whoever wants the lock alone does not wait for those who share it. */
   'readers keep writers out': () => {
-    for (const script of HANDING_OVER) edit(script, 'return mode == sharers.mode and', 'return not mode or');
+    for (const script of HANDING_OFF) edit(script, 'return mode == sharers.mode and', 'return not mode or');
   },
   /** There is always a permit left. */
   'number of permits': () => {
-    for (const script of HANDING_OVER) edit(script, "(mode == '*' or sharers.count < tonumber(mode))", 'true');
+    for (const script of HANDING_OFF) edit(script, "(mode == '*' or sharers.count < tonumber(mode))", 'true');
   },
   /** Whoever may share the lock does, whoever waits for it. */
   'one line for all': () => {
-    const barred = 'if not fits and not differs(sharers, modeOf(claim)) then\n';
-    edit('tokenAsk', `${barred}return false`, `${barred}return true`);
+    const barred = 'if not fits and not permitsDiffer(sharers, modeOf(entry)) then\n';
+    edit('acquire', `${barred}return false`, `${barred}return true`);
   },
   /** The lock is handed to whoever is first in the queue, alive or not. */
   'passing over the dead': () => {
-    for (const script of HANDING_OVER) edit(script, 'heard, token = listeners[2] > 0,', 'heard, token = true,');
+    for (const script of HANDING_OFF) edit(script, 'alive, token = counted[2] > 0,', 'alive, token = true,');
   },
   /** Who is in the queue relies on being told. */
   'safety net': () => {
@@ -80,11 +81,11 @@ const switches = {
   },
   /** A lock that was handed over is closed for a full lease before its new holder has said a word. */
   'short lease of hand-overs': () => {
-    edit('tokenAsk', 'handOver(sharers, ARGV[6]', `handOver(sharers, '${LONG_LEASE_MS}'`);
-    edit('tokenRelease', 'handOver(sharers, ARGV[4]', `handOver(sharers, '${LONG_LEASE_MS}'`);
+    edit('acquire', 'handOff(sharers, ARGV[6]', `handOff(sharers, '${LONG_LEASE_MS}'`);
+    edit('release', 'handOff(sharers, ARGV[4]', `handOff(sharers, '${LONG_LEASE_MS}'`);
   },
   /** An ask locks whenever it arrives. */
-  'deadline of asks': () => edit('tokenAsk', 'if now > ARGV[3] then', 'if false then'),
+  'deadline of asks': () => edit('acquire', 'if now > ARGV[3] then', 'if false then'),
   /** A release that failed is not tried again. */
   'repeated releases': () =>
     replace(Releaser, 'repeat', (releaser) => Reflect.apply(Reflect.get(releaser, 'answered') as Method, releaser, [])),
@@ -92,7 +93,7 @@ const switches = {
   compensation: () => replace(Releaser, 'releaseBehind', () => undefined),
   /** Tokens are counted, and the count is lost with the data. */
   'tokens by the clock': () => {
-    for (const script of HANDING_OVER) {
+    for (const script of HANDING_OFF) {
       edit(script, 'local token, last = now, now', "local token, last = '1', '1'");
       edit(script, 'now + tokens - 1', '0 + tokens');
       edit(script, '>= tonumber(now) then', '>= 1 then');
@@ -100,7 +101,7 @@ const switches = {
   },
   /** Tokens are the server's time, whatever was given before. */
   'tokens behind the last': () => {
-    for (const script of HANDING_OVER)
+    for (const script of HANDING_OFF)
       edit(script, 'if (tonumber(before or 0) or 0) >= tonumber(now) then', 'if false then');
   },
   /** Leases are measured by a clock that anybody may set. */
@@ -157,8 +158,8 @@ function replace(owner: { readonly prototype: object; readonly name: string }, n
   });
 }
 
-function edit(script: keyof typeof luaScripts, from: string, to: string): void {
-  const entry = luaScripts[script] as { lua: string };
+function edit(script: keyof typeof scripts, from: string, to: string): void {
+  const entry = scripts[script] as { lua: string };
   if (!entry.lua.includes(from)) throw new Error(`the script ${script} has no "${from}" to be replaced`);
   entry.lua = entry.lua.replaceAll(from, to);
 }

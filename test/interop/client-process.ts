@@ -1,9 +1,9 @@
 import { execFile, spawnSync } from 'node:child_process';
 
-/** Runs a client to its end; answers what it printed, as JSON. */
+/** Runs a client to its end and returns the JSON that it has printed. */
 export function runClient<T>(command: string, file: string, options: object): Promise<T> {
   return new Promise((resolve, reject) => {
-    // Ended with the test that waits for it, at the latest.
+    // The client ends with the test at the latest.
     execFile(command, [file, JSON.stringify(options)], { timeout: 60_000 }, (error, stdout, stderr) => {
       if (error === null) resolve(JSON.parse(stdout) as T);
       else reject(new Error(`${command} ${file}: ${error.message}\n${stderr}`, { cause: error }));
@@ -11,7 +11,7 @@ export function runClient<T>(command: string, file: string, options: object): Pr
   });
 }
 
-/** A Python with the redis package; undefined, and a line that says so, where there is none. In CI that is a failure. */
+/** Returns a Python with the redis package. Without one it prints a line and returns undefined; in CI it throws. */
 export function pythonWithRedis(): string | undefined {
   const found = ['/usr/bin/python3', 'python3'].find(
     (python) => spawnSync(python, ['-c', 'import redis'], { timeout: 20_000 }).status === 0,

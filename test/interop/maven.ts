@@ -7,22 +7,22 @@ import { promisify } from 'node:util';
 const PROJECT = join(__dirname, 'redisson');
 const SOURCES = ['pom.xml', 'src/main/java/Peer.java'].map((name) => join(PROJECT, name));
 
-/** Where the Java program and all that it needs is built, once: from then on no network is needed. */
+/** The folder of the Java program and its libraries. They are downloaded once. */
 export const CLASSES = resolve(__dirname, '../../.cache/interop/redisson');
 
-/** As the program's POM wants it. */
+/** The version in the program's POM. */
 const JAVA = 17;
 
-/** What is missing to run Redisson here; undefined if nothing is. */
+/** Returns the tool that is missing to run Redisson here; undefined if none is. */
 export function missingForJava(): string | undefined {
   const tool = ['java', 'javac', 'mvn'].find((one) => versionOf(one) === undefined);
   if (tool !== undefined) return tool;
-  // "javac 17.0.15"; of 8 it is "javac 1.8.0".
+  // "javac 17.0.15". Version 8 prints "javac 1.8.0".
   const major = Number(/^javac (\d+)/.exec(versionOf('javac') ?? '')?.[1]);
   return major >= JAVA ? undefined : `JDK ${JAVA} (there is ${versionOf('javac')})`;
 }
 
-/** The first line of what the tool tells of itself; undefined where there is none. */
+/** Returns the first line of a tool's version; undefined if the tool is missing. */
 function versionOf(tool: string): string | undefined {
   try {
     return execFileSync(tool, ['-version'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).split(
@@ -34,7 +34,7 @@ function versionOf(tool: string): string | undefined {
   }
 }
 
-/** Builds the Java program, unless that was done already. */
+/** Builds the Java program if its sources have changed. */
 export async function buildJava(): Promise<void> {
   const digest = createHash('sha256');
   for (const file of SOURCES) digest.update(readFileSync(file));
@@ -45,7 +45,7 @@ export async function buildJava(): Promise<void> {
   const into = [`-Dinterop.target=${CLASSES}`, `-DoutputDirectory=${join(CLASSES, 'lib')}`];
   const args = ['-q', '-B', '-f', SOURCES[0], ...into, 'compile', 'dependency:copy-dependencies'];
   await promisify(execFile)('mvn', args, { timeout: 240_000 }).catch((error: { readonly stdout: string }) => {
-    // Maven tells on its output, which is not in the error's message, what it could not do.
+    // Maven prints its errors on stdout, which the error's message does not include.
     throw new Error(`The Java program could not be built:\n${error.stdout}`, { cause: error });
   });
   writeFileSync(stamp, wanted);

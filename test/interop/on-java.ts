@@ -4,13 +4,13 @@ import { eventually } from '../support/redis-locks.js';
 import { missingForJava } from './maven.js';
 import type { Peer } from './peer.js';
 
-/** Both wait for much longer by themselves: ours for 1.5 s at least, Redisson for the rest of the lease. */
+/** The limit for a wake-up by message. Without one, this library polls after 1.5 s, and Redisson after the lease. */
 export const WOKEN_WITHIN_MS = 500;
 
-/** What is missing to run Redisson here; undefined if nothing is. */
+/** The tool that is missing to run Redisson here; undefined if none is. */
 export const missing = missingForJava();
 
-/** A test that needs Java: elsewhere it may be missing, in CI it must not. */
+/** Wraps a test that needs Java. Without Java it prints that the test did not run; in CI it fails. */
 export function onJava(body: () => Promise<void>): () => Promise<void> {
   if (missing === undefined) return body;
   return () => {
@@ -24,16 +24,16 @@ export function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Lets one wait for what the other holds; answers how long after the release it had the lock. */
+/** Lets the waiter wait for the holder's lock. Returns the time from the release to the grant. */
 export async function wakeUpMs(
   holder: Peer,
   waiter: Peer,
   name: string,
-  listens: () => Promise<boolean>,
+  isSubscribed: () => Promise<boolean>,
 ): Promise<number> {
   await holder.call('lock', name);
   const granted = waiter.call('lock', name);
-  await eventually('it listens', listens);
+  await eventually('the waiter has subscribed', isSubscribed);
   await sleep(500);
   const releasedAt = performance.now();
   await holder.call('unlock', name);

@@ -3,30 +3,32 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CLASSES } from './maven.js';
 
-/** A process that takes locks as it is told, a command a line; it ends with this one. */
+/** A process that takes commands about locks, one a line. It ends with this process. */
 export class Peer {
-  private readonly answers: ((line: string) => void)[] = [];
+  private readonly replies: ((line: string) => void)[] = [];
   private readonly exited: Promise<void>;
 
   private constructor(private readonly child: ChildProcess) {
     createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) =>
-      this.answers.shift()?.(line),
+      this.replies.shift()?.(line),
     );
     this.exited = new Promise((resolve) => {
       child.once('exit', () => {
-        for (const answer of this.answers.splice(0)) answer('error the process has ended');
+        for (const reply of this.replies.splice(0)) reply('error the process has ended');
         resolve();
       });
     });
   }
 
-  /** A JVM with Redisson. @param url of one Redis, or those of a cluster's nodes with commas between them. */
+  /**
+   * Starts a JVM with Redisson. @param url the URL of a Redis, or the URLs of a cluster's nodes, separated by commas.
+   */
   static java(url: string, leaseMs = 30_000): Promise<Peer> {
     const classpath = `${join(CLASSES, 'classes')}:${join(CLASSES, 'lib', '*')}`;
     return Peer.started('java', ['-cp', classpath, 'Peer', url, String(leaseMs)]);
   }
 
-  /** A Node process with our store. */
+  /** Starts a Node process with this library. */
   static node(url: string, leaseMs = 30_000): Promise<Peer> {
     const hooks = join(__dirname, '../support/typescript-hooks.mjs');
     const main = join(__dirname, 'redisson-peer.ts');
@@ -41,20 +43,20 @@ export class Peer {
   }
 
   async call(...words: readonly string[]): Promise<string> {
-    const answer = this.nextLine();
+    const reply = this.nextLine();
     this.child.stdin?.write(`${words.join(' ')}\n`);
-    const line = await answer;
+    const line = await reply;
     if (!line.startsWith('ok ')) throw new Error(line);
     return line.slice(3);
   }
 
-  /** SIGKILL. */
+  /** Kills the process with SIGKILL. */
   async kill(): Promise<void> {
     this.child.kill('SIGKILL');
     await this.exited;
   }
 
   private nextLine(): Promise<string> {
-    return new Promise((resolve) => this.answers.push(resolve));
+    return new Promise((resolve) => this.replies.push(resolve));
   }
 }

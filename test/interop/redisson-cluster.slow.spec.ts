@@ -7,7 +7,7 @@ import { buildJava } from './maven.js';
 import { missing, onJava, say, wakeUpMs, WOKEN_WITHIN_MS } from './on-java.js';
 import { Peer } from './peer.js';
 
-/** On different nodes, and one with braces of its own. */
+/** Names on all nodes. One has braces of its own. */
 const NAMES = ['account-0', 'account-1', 'account-2', 'account-3', '{accounts}:1'];
 
 let cluster: RedisCluster;
@@ -21,7 +21,7 @@ afterEach(async () => {
   await cluster.flush();
 });
 
-/** A JVM and two Node processes, which know where the nodes are. */
+/** Starts a JVM and two Node processes with the URLs of all nodes. */
 async function started(): Promise<readonly [java: Peer, node: Peer, other: Peer]> {
   const urls = cluster.masters.map(({ server }) => server.url).join(',');
   const all = await Promise.all([Peer.java(urls), Peer.node(urls), Peer.node(urls)] as const);
@@ -38,7 +38,7 @@ async function shardListeners(admin: Redis, channel: string): Promise<number> {
   return listeners;
 }
 
-/** Reads and writes a counter apart, in all of them. */
+/** Increments a counter in all processes, by reading and writing. */
 async function count(): Promise<void> {
   const all = await started();
   await Promise.all(all.map((peer) => peer.call('count', 'account-1', 'counter', '300')));
@@ -47,7 +47,7 @@ async function count(): Promise<void> {
   expect(await (await cluster.ownerOf('account-1')).admin.exists('account-1')).toBe(0);
 }
 
-/** Lets Java and Node wait for each other, on each node. */
+/** Lets the JVM and Node wait for each other on each node. */
 async function wakeEachOther(listeners: (node: ClusterMember, channel: string) => Promise<number>): Promise<void> {
   const [java, node] = await started();
   const wokenMs: number[] = [];
@@ -55,24 +55,24 @@ async function wakeEachOther(listeners: (node: ClusterMember, channel: string) =
     const owner = await cluster.ownerOf(name);
     const listening = async () => (await listeners(owner, channelOf(name))) === 1;
     wokenMs.push(await wakeUpMs(java, node, name, listening));
-    await eventually('nobody listens', async () => !(await listening()));
+    await eventually('nobody is subscribed', async () => !(await listening()));
     wokenMs.push(await wakeUpMs(node, java, name, listening));
-    await eventually('nobody listens', async () => !(await listening()));
+    await eventually('nobody is subscribed', async () => !(await listening()));
   }
   say(`woken after ${wokenMs.map((ms) => ms.toFixed(1)).join(', ')} ms (Node, JVM in turn)`);
   expect(Math.max(...wokenMs)).toBeLessThan(WOKEN_WITHIN_MS);
 }
 
-describe('beside the real Redisson in a cluster', () => {
+describe('redisson() beside Redisson in a cluster', () => {
   beforeAll(async () => {
     cluster = await RedisCluster.start({ replicas: false });
   }, 30_000);
   afterAll(() => cluster.close());
 
-  it('a counter of a JVM and two Node processes, read and written apart, loses nothing', onJava(count));
+  it('loses no update of a counter by a JVM and two Node processes', onJava(count));
 
   it(
-    'either is woken by the message of the other, on every node, by a sharded channel',
+    'notifies and is notified on sharded channels of every node',
     onJava(async () => {
       const owners = await Promise.all(NAMES.map((name) => cluster.ownerOf(name)));
       expect(new Set(owners).size).toBe(3);
@@ -81,7 +81,7 @@ describe('beside the real Redisson in a cluster', () => {
   );
 
   it(
-    'fenced locks count one token',
+    'shares the fencing token of fenced locks',
     onJava(async () => {
       const [java, node, other] = await started();
       const tokens: number[] = [];
@@ -94,7 +94,7 @@ describe('beside the real Redisson in a cluster', () => {
   );
 
   it(
-    'a lock whose slot moves while Java holds it stays its, and its release is heard there',
+    'is notified on the new node if the slot moves while the JVM holds the lock',
     onJava(async () => {
       const [name] = NAMES;
       const [java, node] = await started();
@@ -102,11 +102,11 @@ describe('beside the real Redisson in a cluster', () => {
       const granted = node.call('lock', name);
       const listening = async ({ admin }: ClusterMember) => (await shardListeners(admin, channelOf(name))) === 1;
       const from = await cluster.ownerOf(name);
-      await eventually('it listens', () => listening(from));
+      await eventually('the waiter has subscribed', () => listening(from));
       const fields = await from.admin.hgetall(name);
       const to = await cluster.otherThan(name);
       await cluster.migrate(name, to);
-      await eventually('it listens there', () => listening(to));
+      await eventually('the waiter has subscribed on the new node', () => listening(to));
       await sleep(500);
       expect(await to.admin.hgetall(name)).toEqual(fields);
       const releasedAt = performance.now();
@@ -118,9 +118,9 @@ describe('beside the real Redisson in a cluster', () => {
   );
 });
 
-describe('beside the real Redisson in a cluster without sharded channels', () => {
+describe('redisson() beside Redisson in a cluster without sharded channels', () => {
   beforeAll(async () => {
-    // What Redisson looks for, to find that out, is a subcommand.
+    // Redisson detects sharded channels by a subcommand of PUBSUB.
     const unknown = ['SPUBLISH', 'SSUBSCRIBE', 'SUNSUBSCRIBE', 'PUBSUB'];
     cluster = await RedisCluster.start({
       replicas: false,
@@ -129,10 +129,10 @@ describe('beside the real Redisson in a cluster without sharded channels', () =>
   }, 30_000);
   afterAll(() => cluster.close());
 
-  it('a counter of a JVM and two Node processes, read and written apart, loses nothing', onJava(count));
+  it('loses no update of a counter by a JVM and two Node processes', onJava(count));
 
   it(
-    'either is woken by the message of the other, on every node, by a plain channel',
+    'notifies and is notified on plain channels of every node',
     onJava(() =>
       wakeEachOther(async ({ admin }) => {
         const clients = (await admin.client('LIST')) as string;

@@ -1,4 +1,4 @@
-// The main of a process that takes locks by our store as it is told on its input, like `redisson/src/main/java/Peer.java`.
+// The main of a process that takes commands about locks on its stdin, as `redisson/src/main/java/Peer.java` does.
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
@@ -25,14 +25,14 @@ const fenced = LockRuntime.start({ ...common, store: redisson({ fencing: true })
 for (const runtime of [plain, fenced]) runtime.connect();
 const held = new Map<string, Lock>();
 
-/** Increments by reading, pausing and writing: without the lock some of it would get lost. */
+/** Increments a counter by reading, pausing and writing, which loses updates without a lock. */
 async function increment(counter: string): Promise<void> {
   const read = Number(await client.get(counter));
   await sleep(1);
   await client.set(counter, read + 1);
 }
 
-/** Each gets the name of a lock, and more. */
+/** The commands. Each takes the name of a lock and further words. */
 const commands: Record<string, (name: string, ...rest: string[]) => Promise<number | void>> = {
   lock: async (name) => void held.set(name, await plain.service.acquire(name)),
   lockFor: async (name, leaseMs) => {
@@ -52,7 +52,7 @@ const commands: Record<string, (name: string, ...rest: string[]) => Promise<numb
   },
 };
 
-function answer(line: string): void {
+function reply(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
@@ -60,9 +60,9 @@ const input = createInterface({ input: process.stdin });
 input.on('line', (line) => {
   const [command, name, ...rest] = line.split(' ');
   commands[command](name, ...rest).then(
-    (value) => answer(`ok ${value ?? ''}`),
-    (error: unknown) => answer(`error ${String(error)}`),
+    (value) => reply(`ok ${value ?? ''}`),
+    (error: unknown) => reply(`error ${String(error)}`),
   );
 });
 input.on('close', () => process.exit());
-answer('ready');
+reply('ready');

@@ -38,9 +38,9 @@ async function listeners(channel = CHANNEL): Promise<number> {
   return ((await admin.pubsub('NUMSUB', channel)) as [string, number])[1];
 }
 
-describe('beside the real Redisson', () => {
+describe('redisson() beside Redisson', () => {
   it(
-    'a counter of a JVM and two Node processes, read and written apart, loses nothing',
+    'loses no update of a counter by a JVM and two Node processes',
     onJava(async () => {
       const all = await started(Peer.java(server.url), Peer.node(server.url), Peer.node(server.url));
       const startedAt = performance.now();
@@ -56,7 +56,7 @@ describe('beside the real Redisson', () => {
   );
 
   it(
-    'either is woken by the message of the other, with and without braces in the name',
+    'notifies and is notified, with and without braces in the name',
     onJava(async () => {
       const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
       const wokenMs: number[] = [];
@@ -74,7 +74,7 @@ describe('beside the real Redisson', () => {
   );
 
   it(
-    'what is killed frees the other when its lease is over, whichever it is',
+    'gets the lock, or gives it, when the lease of a killed holder is over',
     onJava(async () => {
       const java = (leaseMs?: number) => Peer.java(server.url, leaseMs);
       const node = (leaseMs?: number) => Peer.node(server.url, leaseMs);
@@ -82,7 +82,7 @@ describe('beside the real Redisson', () => {
         [java, node],
         [node, java],
       ]) {
-        // The watchdogs of both renew this lease until the process is gone.
+        // The watchdog of either process renews this lease until the process is killed.
         const [victim, survivor] = await started(startVictim(1_500), startSurvivor());
         await victim.call('lock', NAME);
         const granted = survivor.call('lock', NAME);
@@ -100,7 +100,7 @@ describe('beside the real Redisson', () => {
   );
 
   it(
-    'a lease that is not renewed frees the other, too',
+    'gets the lock, or gives it, when a lease without renewal is over',
     onJava(async () => {
       const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
       for (const [holder, waiter] of [
@@ -118,7 +118,7 @@ describe('beside the real Redisson', () => {
   );
 
   it(
-    'a lock that is kept closed wakes the JVM, which takes it when that is over, although nobody is left to tell',
+    'lets the JVM acquire after a minimum hold, although no process is left',
     onJava(async () => {
       const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
       await node.call('lockKept', NAME, '3000');
@@ -130,14 +130,14 @@ describe('beside the real Redisson', () => {
       await node.kill();
       const killedAt = performance.now();
       await granted;
-      // The holder's lease would have been over 30 s later.
+      // Without a message the lock would be free 30 s later.
       expect(performance.now() - killedAt).toBeLessThan(10_000);
       await java.call('unlock', NAME);
     }),
   );
 
   it(
-    'fenced locks count one token',
+    'shares the fencing token of fenced locks',
     onJava(async () => {
       const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
       const tokens: number[] = [];
@@ -150,7 +150,7 @@ describe('beside the real Redisson', () => {
   );
 
   it(
-    'Redisson sees our lock, and may end it by force: our side notices',
+    'loses a lock that Redisson ends by force',
     onJava(async () => {
       const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
       await node.call('lock', NAME);
@@ -162,7 +162,7 @@ describe('beside the real Redisson', () => {
       await expect(java.call('unlock', NAME)).rejects.toThrow('IllegalMonitorState');
       expect(await java.call('forceUnlock', NAME)).toBe('true');
       await java.call('lock', NAME);
-      // Not ours any more: our release must leave the JVM's lock alone.
+      // The lock is the JVM's now. Our release must not end it.
       await node.call('unlock', NAME);
       expect(await java.call('isLocked', NAME)).toBe('true');
       await java.call('unlock', NAME);

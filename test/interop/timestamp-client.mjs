@@ -1,5 +1,5 @@
-// A client of its own for locks by timestamps, written from the steps of the algorithm and from nothing of this library.
-// Takes a JSON object as its argument, adds to a counter under the lock, and prints what it has done as JSON.
+// An independent client for timestamp locks, written from the steps of the algorithm without code of this library.
+// Takes a JSON object as its argument, increments a counter under the lock, and prints its result as JSON.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 
@@ -30,7 +30,7 @@ async function take() {
 
 for (let turn = 0; turn < rounds; turn += 1) {
   const expiry = await take();
-  // Who crashes here leaves a key without a TTL: only its value ends it.
+  // A crash here leaves a key without a TTL, which only its value ends.
   if (turn % Math.ceil(rounds / (crashes + 1)) === 1 && turn > 1) continue;
   await (unit === 's' ? redis.expire(key, lease + 1) : redis.pexpire(key, lease + 1));
   const read = Number(await redis.get(counter));

@@ -12,7 +12,7 @@ import { RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { pythonWithRedis, runClient } from './client-process.js';
 
-/** What a client says at its end. */
+/** The result of a client. */
 interface Done {
   readonly added: number;
   readonly takenOver: number;
@@ -20,7 +20,7 @@ interface Done {
   readonly late: number;
 }
 
-/** Where all of them meet. */
+/** What all clients share. */
 interface Place {
   readonly running: RedisLocks;
   readonly redis: Redis;
@@ -34,7 +34,7 @@ const ROUNDS = 40;
 const CRASHES = 2;
 const LEASES = { s: 1, ms: 800 } as const;
 
-/** One more instance of ours, with rounds like those of the clients. */
+/** Runs one instance of this library, with rounds like those of the other clients. */
 async function ourClient({ running, redis, key, counter }: Place, options: TimestampOptions): Promise<Done> {
   const ttlMs = options.unit === 'ms' ? LEASES.ms : LEASES.s * 1_000;
   const store = timestamp({ retryDelayMs: 8, ...options });
@@ -56,8 +56,8 @@ async function ourClient({ running, redis, key, counter }: Place, options: Times
 }
 
 /**
- * Two instances of ours beside three independent clients, on one key. Each adds to a counter that is read and written
- * apart; the independent ones crash now and then, and leave a key without a TTL behind.
+ * Runs two instances of this library and three independent clients on one key. Each increments a counter by reading and
+ * writing. The independent clients crash in some rounds and leave a key without a TTL.
  */
 export async function contend(unit: 'ms' | 's', scripts: boolean): Promise<void> {
   const key = `${uniquePrefix()}account:1_lock`;
@@ -65,11 +65,11 @@ export async function contend(unit: 'ms' | 's', scripts: boolean): Promise<void>
   const running = new RedisLocks();
   const redis = new Redis(testRedisUrl());
   const outcomes: Record<string, number> = {};
-  const heard = (event: unknown): void => {
+  const onOutcome = (event: unknown): void => {
     const { key: of, outcome } = event as TimestampOutcomeEvent;
     if (of === key) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
   };
-  timestampOutcomes.subscribe(heard);
+  timestampOutcomes.subscribe(onOutcome);
   try {
     const { hostname: host, port } = new URL(testRedisUrl());
     const others = {
@@ -97,7 +97,7 @@ export async function contend(unit: 'ms' | 's', scripts: boolean): Promise<void>
     expect(sum((one) => one.takenOver) + (outcomes.takenOver ?? 0)).toBeGreaterThan(0);
     expect(outcomes.acquired).toBeGreaterThan(0);
   } finally {
-    timestampOutcomes.unsubscribe(heard);
+    timestampOutcomes.unsubscribe(onOutcome);
     await running.close();
     await redis.del(key, counter);
     await redis.quit();

@@ -1,9 +1,9 @@
 import { describe, it } from '@jest/globals';
 import { contend } from './timestamp-contention.js';
 
-describe('locks by timestamps in seconds, beside clients of the old school', () => {
+describe('timestamp() in seconds beside clients in other languages', () => {
   it.each([true, false])(
-    'a counter loses nothing, expiries included; scripts: %s',
+    'loses no update of a counter, expiries included, scripts: %s',
     (scripts) => contend('s', scripts),
     60_000,
   );

@@ -1,6 +1,6 @@
-"""A client of its own for locks by timestamps, written from the steps of the algorithm and from nothing of this library.
+"""An independent client for timestamp locks, written from the steps of the algorithm without code of this library.
 
-Takes a JSON object as its argument, adds to a counter under the lock, and prints what it has done as JSON."""
+Takes a JSON object as its argument, increments a counter under the lock, and prints its result as JSON."""
 
 import json
 import random
@@ -40,7 +40,7 @@ def acquire(crashing):
             done["lost"] += 1
             continue
         time.sleep(random.uniform(0.004, 0.008))
-    # Who crashes here leaves a key without a TTL: only its value ends it.
+    # A crash here leaves a key without a TTL, which only its value ends.
     if not crashing:
         set_ttl()
     return expiry

@@ -1,6 +1,11 @@
 import { instanceOf, type AcquireRequest, type ReleaseRequest } from '../../lib/core/store/lock-store.js';
-import type { QueueEntry, Holder } from '../../lib/stores/memory/lock-row.js';
-import { type TableHandoff, LockTable, type TableWorld } from '../../lib/stores/memory/lock-table.js';
+import {
+  type Holder,
+  LockTable,
+  type LockTableDeps,
+  type QueueEntry,
+  type TableHandoff,
+} from '../../lib/stores/memory/lock-table.js';
 import { replyOf, type Exchange, rowOf } from './exchange.js';
 import type { Request } from './network.js';
 import { KEY } from './scenario.js';
@@ -37,7 +42,7 @@ const OWNERS = [
 ];
 const LAST_TOKEN = 7;
 
-type MakeTable = (world: TableWorld) => LockTable;
+type MakeTable = (world: LockTableDeps) => LockTable;
 
 /**
  * Returns every request in every state, including states that no explored run reaches, for instance a minimum hold.
@@ -106,9 +111,9 @@ function run(
   request: Request,
 ): Exchange {
   const handoffs: TableHandoff[] = [];
-  const listens = (instanceId: string): boolean => instanceId !== 'd';
-  const tell = (handoff: TableHandoff): void => void handoffs.push(handoff);
-  const table = makeTable({ now: () => 0, wallTime: () => 0, listens, tell });
+  const isSubscribed = (instanceId: string): boolean => instanceId !== 'd';
+  const onHandoff = (handoff: TableHandoff): void => void handoffs.push(handoff);
+  const table = makeTable({ now: () => 0, wallTime: () => 0, isSubscribed, onHandoff });
   table.lastToken = LAST_TOKEN;
   const holders: readonly Holder[] = held.map((entry, i) => ({
     ...entry,
@@ -120,6 +125,6 @@ function run(
   const reply = replyOf(table, request);
   const after = { ...rowOf(table), lastToken: table.lastToken };
   const subscribers = [...queue, request.body].map(({ owner }) => owner);
-  const listening = subscribers.filter((owner) => listens(instanceOf(owner)));
+  const listening = subscribers.filter((owner) => isSubscribed(instanceOf(owner)));
   return { now: 0, before: { holders, queue, lastToken: LAST_TOKEN }, listening, request, reply, after, handoffs };
 }

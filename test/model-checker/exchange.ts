@@ -1,6 +1,5 @@
 import { instanceOf, type LockMode } from '../../lib/core/store/lock-store.js';
-import type { QueueEntry, Holder, LockRow } from '../../lib/stores/memory/lock-row.js';
-import type { TableHandoff, LockTable } from '../../lib/stores/memory/lock-table.js';
+import type { Holder, LockRow, LockTable, QueueEntry, TableHandoff } from '../../lib/stores/memory/lock-table.js';
 import type { ReplyBody, Request } from './network.js';
 import { KEY } from './scenario.js';
 

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { fenceKey, helperKey } from '../../lib/core/keys/resource-key.js';
-import { luaScripts } from '../../lib/lua/index.js';
-import type { QueueEntry } from '../../lib/stores/memory/lock-row.js';
+import type { QueueEntry } from '../../lib/stores/memory/lock-table.js';
+import { scripts } from '../../lib/stores/token/scripts.js';
 import type { Sample } from './exchange.js';
 
 /** Far ahead of any server's clock in µs. So the next token is the successor of the last one, as in the model. */
@@ -15,7 +15,7 @@ const KEY_LIFE_MS = 1e9;
 const LONGEST_LIFE_MS = 1e13;
 const BATCH = 500;
 const AN_HOUR_OF_MICROS = 3.6e9;
-const SCRIPTS = { acquire: luaScripts.tokenAsk, release: luaScripts.tokenRelease, extend: luaScripts.tokenExtend };
+const SCRIPTS = { acquire: scripts.acquire, release: scripts.release, extend: scripts.extend };
 
 /**
  * Runs the table's exchanges with the scripts on a real Redis. From the same state and with the same request, the

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import type { Clock, Timer } from '../../lib/core/time/clock.js';
-import { luaScripts } from '../../lib/lua/index.js';
+import { scripts } from '../../lib/stores/quorum/scripts.js';
 import type { RedisClient, RedisPipeline } from '../../lib/redis/redis-client.js';
 import { SHARERS_TWINS } from './quorum-sharers.js';
 
@@ -135,7 +135,7 @@ const isOf = ({ value }: Entry, owner: string): boolean => value.startsWith(`${o
 /** What the scripts do, step by step. */
 const TWINS: readonly TwinOf[] = [
   [
-    luaScripts.quorumAsk,
+    scripts.acquire,
     (node, [key, fence], [owner, round, lease, deadline, tokens, proposed]) => {
       const now = String(node.micros);
       if (node.micros > Number(deadline)) return [-1, 0, now];
@@ -153,7 +153,7 @@ const TWINS: readonly TwinOf[] = [
     },
   ],
   [
-    luaScripts.quorumSettle,
+    scripts.writeBack,
     (node, [key, fence], [round, token, last]) => {
       node.raise(fence, Number(last));
       const held = node.get(key);
@@ -163,7 +163,7 @@ const TWINS: readonly TwinOf[] = [
     },
   ],
   [
-    luaScripts.quorumRelease,
+    scripts.release,
     (node, [key], [owner, keepMs]) => {
       const held = node.get(key);
       if (held === undefined || !isOf(held, owner)) return 0;
@@ -173,7 +173,7 @@ const TWINS: readonly TwinOf[] = [
     },
   ],
   [
-    luaScripts.quorumHeal,
+    scripts.restore,
     (node, [key, fence], [value, last, lease, deadline]) => {
       if (node.micros > Number(deadline)) return 0;
       node.raise(fence, Number(last));
@@ -183,7 +183,7 @@ const TWINS: readonly TwinOf[] = [
     },
   ],
   [
-    luaScripts.quorumExtend,
+    scripts.extend,
     (node, [key, fence], [owner, lease]) => {
       const held = node.get(key);
       if (held === undefined) return -1;

@@ -1,7 +1,6 @@
 import type { Lock, LockService } from 'nestjs-redis-lock';
-import { quorum } from 'nestjs-redis-lock/quorum';
-import type { LockStore } from '../../lib/core/store/lock-store.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
+import { QuorumStore } from '../../lib/stores/quorum/quorum.store.js';
 import { randomFrom } from '../support/random.js';
 import { ModelClient, ModelNode, ProcessClock, RandomClock } from './quorum-model.js';
 
@@ -11,7 +10,7 @@ type Mode = 'exclusive' | 'shared';
 interface Process {
   readonly clock: ProcessClock;
   readonly clients: readonly ModelClient[];
-  readonly store: LockStore;
+  readonly store: QuorumStore;
   readonly locks: LockService;
 }
 
@@ -60,21 +59,18 @@ export class QuorumRun {
     }
   }
 
-  /** How many requests the stores remember. */
-  get remembered(): number {
-    const kept = this.processes.flatMap(({ store }) =>
-      ['rounds', 'unsent', 'renewals'].map((name) => (Reflect.get(store, name) as Set<unknown>).size),
-    );
-    return kept.reduce((sum, size) => sum + size);
+  /** How many requests the stores keep. */
+  get inFlightCount(): number {
+    return this.processes.reduce((sum, { store }) => sum + store.inFlightCount, 0);
   }
 
   private start(): Process {
     const clock = new ProcessClock(this.world);
     const clients = this.nodes.map((node, i) => new ModelClient(this.world, clock, node, `node-${i}`));
-    let store!: LockStore;
+    let store!: QuorumStore;
     const options = { maxLocalPasses: 2, shutdownGraceMs: 0 };
     const runtime = LockRuntime.start(
-      { ...options, store: (context) => (store = quorum(clients, { nodeTimeoutMs: 100 })(context)) },
+      { ...options, store: (context) => (store = new QuorumStore(clients, { nodeTimeoutMs: 100 }, context)) },
       'default',
       clock,
     );

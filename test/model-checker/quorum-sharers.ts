@@ -1,4 +1,4 @@
-import { luaScripts } from '../../lib/lua/index.js';
+import { scripts } from '../../lib/stores/quorum/scripts.js';
 import type { ModelNode, Twin, TwinOf } from './quorum-model.js';
 
 /** One sharer of a lock on a node. */
@@ -98,9 +98,9 @@ const extend: Twin = (node, [key, fence], [owner, lease]) => {
 
 /** What the scripts of shared locks do, step by step. */
 export const SHARERS_TWINS: readonly TwinOf[] = [
-  [luaScripts.quorumShareAsk, acquire],
-  [luaScripts.quorumShareSettle, writeBack],
-  [luaScripts.quorumShareRelease, release],
-  [luaScripts.quorumShareHeal, restore],
-  [luaScripts.quorumShareExtend, extend],
+  [scripts.acquireShared, acquire],
+  [scripts.writeBackShared, writeBack],
+  [scripts.releaseShared, release],
+  [scripts.restoreShared, restore],
+  [scripts.extendShared, extend],
 ];

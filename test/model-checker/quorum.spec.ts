@@ -16,6 +16,6 @@ describe('the quorum store with random faults', () => {
     expect(run.together).toBeGreaterThan(0);
     await run.visitAll();
     expect(run.violations).toEqual([]);
-    expect(run.remembered).toBe(0);
+    expect(run.inFlightCount).toBe(0);
   });
 });

@@ -1,5 +1,5 @@
 import type { LockMode } from '../../lib/core/store/lock-store.js';
-import type { LockTable, TableWorld } from '../../lib/stores/memory/lock-table.js';
+import type { LockTable, LockTableDeps } from '../../lib/stores/memory/lock-table.js';
 import type { Process } from './process.js';
 
 /** What can go wrong in one run, at any moment. A run has one loss at most. */
@@ -18,7 +18,7 @@ export type LossKind =
 /** The protocol without one of its rules. */
 export interface Variant {
   readonly name: string;
-  readonly table?: (world: TableWorld) => LockTable;
+  readonly table?: (world: LockTableDeps) => LockTable;
   /** Returns the moment from which the process counts a handoff that was granted at `since`. */
   readonly grantedAt?: (since: number, now: number) => number;
   /** No release follows a request that is given up. */

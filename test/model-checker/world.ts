@@ -1,7 +1,13 @@
 import type { Grant } from '../../lib/core/lease/grant.js';
 import { instanceOf } from '../../lib/core/store/lock-store.js';
-import type { QueueEntry, Holder, LockRow } from '../../lib/stores/memory/lock-row.js';
-import { type TableHandoff, LockTable, type TableWorld } from '../../lib/stores/memory/lock-table.js';
+import {
+  type Holder,
+  type LockRow,
+  LockTable,
+  type LockTableDeps,
+  type QueueEntry,
+  type TableHandoff,
+} from '../../lib/stores/memory/lock-table.js';
 import type { Time } from './model-clock.js';
 import type { Leftover, ReplyBody, Request } from './network.js';
 import { capture } from './memento.js';
@@ -10,7 +16,7 @@ import type { Scenario } from './scenario.js';
 import { replyOf, type Exchange, rowOf } from './exchange.js';
 
 /** The state of a run: the server's table, the processes, the messages on their way, and the faults that are left. */
-export class World implements TableWorld {
+export class World implements LockTableDeps {
   readonly time: Time = { now: 0 };
   readonly processes: Process[] = [];
   readonly table: LockTable;
@@ -47,11 +53,11 @@ export class World implements TableWorld {
     return 0;
   }
 
-  listens(instanceId: string): boolean {
+  isSubscribed(instanceId: string): boolean {
     return this.processOf(instanceId).line.subscription !== 'closed';
   }
 
-  tell(handoff: TableHandoff): void {
+  onHandoff(handoff: TableHandoff): void {
     this.handoffs.push(handoff);
     const { owner, mode, token, tokens, leaseMs, granted } = handoff;
     const process = this.processOf(instanceOf(owner));
@@ -164,7 +170,7 @@ export class World implements TableWorld {
     const { lastToken } = this.table;
     const before = { holders: this.holders.map((holder) => ({ ...holder })), queue: [...this.queue], lastToken };
     const owners = [...before.queue, request.body].map(({ owner }) => owner);
-    const listening = owners.filter((owner) => this.listens(instanceOf(owner)));
+    const listening = owners.filter((owner) => this.isSubscribed(instanceOf(owner)));
     const reply = replyOf(this.table, request);
     this.observe({
       now: this.time.now,

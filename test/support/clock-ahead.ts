@@ -46,7 +46,7 @@ time_t time(time_t *into) {
 }
 `;
 
-/** Whether such servers can be started here. In CI it fails where they cannot; elsewhere it says that the tests do not run. */
+/** Returns whether gcc is installed. Without it, prints that the tests did not run; in CI it throws. */
 export function canSetClocksAhead(): boolean {
   if (spawnSync('gcc', ['--version']).status === 0) return true;
   if (process.env['CI'] === 'true') throw new Error('gcc is missing: install it for the tests whose clocks differ');
@@ -54,7 +54,7 @@ export function canSetClocksAhead(): boolean {
   return false;
 }
 
-/** Answers environments for servers whose clocks are ahead. Needs gcc. */
+/** Returns a function that makes the environment of a server whose clock is ahead. Needs gcc. */
 export async function clocksAhead(): Promise<(seconds: number) => NodeJS.ProcessEnv> {
   const { library } = await shim();
   return (seconds) => ({ LD_PRELOAD: library, CLOCK_AHEAD_S: String(seconds) });
@@ -63,18 +63,18 @@ export async function clocksAhead(): Promise<(seconds: number) => NodeJS.Process
 /** The wall clock of a process that is started with this environment. */
 export interface SteeredClock {
   readonly env: NodeJS.ProcessEnv;
-  /** Sets it at once, this far ahead of the machine's. */
+  /** Sets the clock this far ahead of the machine's clock. */
   set(seconds: number): void;
 }
 
-/** A clock that is set while the process runs. Needs gcc, and a machine of 64 bits. */
+/** Returns a clock that can be set while the process runs. Needs gcc and a 64-bit machine. */
 export async function steeredClock(): Promise<SteeredClock> {
   const { folder, library } = await shim();
   const path = join(folder, 'offset');
   const set = (seconds: number): void => {
     const bytes = Buffer.alloc(8);
     bytes.writeBigInt64LE(BigInt(seconds));
-    // In place: the process has mapped this very file.
+    // Written in place, because the process has mapped this file.
     const file = openSync(path, 'r+');
     writeSync(file, bytes, 0, bytes.length, 0);
     closeSync(file);

@@ -1,7 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import type { RedisLockModuleOptions } from 'nestjs-redis-lock';
-import type { WorkerCalls } from './lock-worker.js';
+import type { LockProcessOptions, WorkerCalls } from './lock-worker.js';
 
 interface Reply {
   readonly id: number;
@@ -42,7 +41,7 @@ export class LockProcess {
     });
   }
 
-  static async start(options: RedisLockModuleOptions): Promise<LockProcess> {
+  static async start(options: LockProcessOptions): Promise<LockProcess> {
     const started = new LockProcess(forkSource('lock-worker.ts', options));
     await new Promise((resolve, reject) => started.pending.set(0, { resolve, reject }));
     return started;

@@ -5,10 +5,16 @@ import type { Lock } from '../../lib/core/hold/lock.js';
 import { RedisFence } from '../../lib/fence/index.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import type { LockOptions, RedisLockModuleOptions } from '../../lib/options/redis-lock.options.js';
+import { quorum } from '../../lib/stores/quorum/quorum.store.js';
+
+/** The options of the instance. With `nodes`, it locks on a quorum of them, and `redis` keeps the data. */
+export interface LockProcessOptions extends RedisLockModuleOptions {
+  readonly nodes?: readonly string[];
+}
 
 Logger.overrideLogger(false);
-const given = JSON.parse(process.argv[2]) as RedisLockModuleOptions & { redis: string };
-const runtime = LockRuntime.start(given);
+const { nodes, ...given } = JSON.parse(process.argv[2]) as LockProcessOptions & { redis: string };
+const runtime = LockRuntime.start(nodes === undefined ? given : { ...given, store: quorum(nodes) });
 runtime.connect();
 const data = new Redis(given.redis, { lazyConnect: true });
 const held = new Map<string, Lock>();
@@ -29,6 +35,16 @@ const calls = {
   writeFenced: (resource: string, value: string) =>
     fenceOf(resource).write(lockOf(resource).fencingToken, [['set', resource, value]]),
   expiresInMs: (resource: string) => lockOf(resource).expiresInMs,
+  /** Takes the lock again and again, and counts by reading and writing. Keeps all tokens in a list. */
+  async count(resource: string, prefix: string, times: number): Promise<void> {
+    for (let i = 0; i < times; i += 1) {
+      await runtime.service.using(resource, async ({ fencingToken }) => {
+        const count = Number(await data.get(`${prefix}count`));
+        await data.rpush(`${prefix}tokens`, fencingToken);
+        await data.set(`${prefix}count`, count + 1);
+      });
+    }
+  },
   close: () => runtime.close(),
 };
 

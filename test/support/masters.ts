@@ -5,7 +5,7 @@ import { RedisProxy } from './proxy.js';
 import { type RedisServer, startRedis } from './redis/index.js';
 import { eventually, RedisLocks } from './redis-locks.js';
 
-/** Masters of a quorum, and those who contend for locks on them. */
+/** Masters of a quorum, and module instances that lock on them. */
 export class Masters {
   private running = new RedisLocks();
   private readonly proxies: RedisProxy[] = [];
@@ -15,7 +15,7 @@ export class Masters {
     readonly admins: readonly Redis[],
   ) {}
 
-  /** @param environments what each is started with beside this process' environment. */
+  /** Starts one master for each environment, which is added to the environment of this process. */
   static async start(...environments: readonly NodeJS.ProcessEnv[]): Promise<Masters> {
     const starting = environments.map((env) => startRedis({ local: true, env: { ...process.env, ...env } }));
     const servers = await Promise.all(starting);
@@ -43,7 +43,7 @@ export class Masters {
     return `{${this.prefix}goods}|fence`;
   }
 
-  /** One more module instance. */
+  /** Starts a module instance. */
   instance(
     options: RedisLockModuleOptions = {},
     { nodes = this.urls, ...quorumOptions }: QuorumOptions & { readonly nodes?: readonly string[] } = {},
@@ -51,20 +51,20 @@ export class Masters {
     return this.running.start({ waitMs: 20_000, store: quorum(nodes, quorumOptions), ...options });
   }
 
-  /** A faulty way to one of the masters. */
+  /** Starts a proxy to one of the masters, which can fail. */
   async way(to: number): Promise<RedisProxy> {
     const proxy = await RedisProxy.start(this.urls[to]);
     this.proxies.push(proxy);
     return proxy;
   }
 
-  /** What each master has of goods:300: whose instance it is, or null. */
+  /** Returns the instance that holds goods:300 on each master, or null. */
   async holders(): Promise<(string | null)[]> {
     const values = await Promise.all(this.admins.map((admin) => admin.get(this.key)));
     return values.map((value) => value?.split(':')[0] ?? null);
   }
 
-  /** On how many masters goods:300 is locked. */
+  /** Returns on how many masters goods:300 is locked. */
   async locked(): Promise<number> {
     return (await this.holders()).filter((holder) => holder !== null).length;
   }
@@ -73,7 +73,7 @@ export class Masters {
     await eventually(`it is locked on ${count} masters`, async () => (await this.locked()) === count);
   }
 
-  /** Ends all who contend, starts all masters that do not run, and empties them. */
+  /** Closes all instances, starts all masters that do not run, and empties them. */
   async clear(): Promise<void> {
     for (const proxy of this.proxies) for (const direction of ['requests', 'replies'] as const) proxy.resume(direction);
     await this.running.close();

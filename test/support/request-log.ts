@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
-import { luaScripts } from '../../lib/lua/index.js';
+import { embeddedScripts } from './embedded-scripts.js';
 import type { RedisProxy } from './proxy.js';
 
 const scripts = new Map(
-  Object.entries(luaScripts).flatMap(([name, { lua }]) => [
+  [...embeddedScripts].flatMap(([name, lua]) => [
     [lua, name],
     [createHash('sha1').update(lua).digest('hex'), name],
   ]),
 );
 
-/** What the clients of a proxy ask for, by name: a script's as in `lib/lua`, or that of a command. */
+/** The requests of a proxy's clients: the name of the script, as in `embeddedScripts`, or of the command. */
 export class RequestLog {
   private readonly all: { readonly name: string; readonly words: readonly string[] }[] = [];
 
@@ -24,10 +24,10 @@ export class RequestLog {
     return this.all.map(({ name }) => name);
   }
 
-  /** Where the asks stand that join the queue. */
+  /** The positions of the acquire requests that join the queue. */
   get queueing(): readonly number[] {
-    // Behind EVAL, script and number of keys: three keys and four arguments.
-    return this.all.flatMap(({ name, words }, i) => (name === 'tokenAsk' && words[10] === '1' ? [i] : []));
+    // EVAL, the script, the number of keys, three keys and four arguments come first.
+    return this.all.flatMap(({ name, words }, i) => (name === 'tokenAcquire' && words[10] === '1' ? [i] : []));
   }
 
   /** The words of each request of that name. */

@@ -9,7 +9,7 @@ import {
 import { SystemClock } from '../../lib/core/time/clock.js';
 import { testRedisUrl, uniquePrefix } from './shared-redis.js';
 
-/** A clock whose wall time stands still until it is set. */
+/** A clock whose wall time does not move until it is set. */
 class WallClock extends SystemClock {
   wall = Date.UTC(2026, 0, 1, 12);
 
@@ -18,24 +18,26 @@ class WallClock extends SystemClock {
   }
 }
 
-const TERMS = { handoffMs: 3_000, tokens: 1 };
+const REQUEST_DEFAULTS = { handoffMs: 3_000, tokens: 1 };
 
-/** Timestamp stores on one key, with wall clocks that stand still, and somebody else's commands in between. */
+/**
+ * Timestamp stores on one key, with a wall clock that does not move, and commands of other clients between their own.
+ */
 export class TimestampLocks {
   readonly key = `${uniquePrefix()}account:1_lock`;
   readonly clock = new WallClock();
   readonly admin = new Redis(testRedisUrl());
   readonly outcomes: string[] = [];
-  /** The admin's, and one of each store. */
+  /** The admin's client and one for each store. */
   readonly clients: Redis[] = [this.admin];
   private owners = 0;
-  private readonly heard = (event: unknown): void => {
+  private readonly onOutcome = (event: unknown): void => {
     const { key, outcome } = event as TimestampOutcomeEvent;
     if (key === this.key) this.outcomes.push(outcome);
   };
 
   constructor() {
-    timestampOutcomes.subscribe(this.heard);
+    timestampOutcomes.subscribe(this.onOutcome);
   }
 
   /** The protocol's time, in seconds. */
@@ -43,7 +45,7 @@ export class TimestampLocks {
     return Math.floor(this.clock.wall / 1000);
   }
 
-  /** One more client of the key; `meanwhile` runs before each of its commands of that name, once. */
+  /** Opens a store. Each function of `meanwhile` runs once, before the store's next command of that name. */
   async store(
     options: TimestampOptions,
     meanwhile: Record<string, () => Promise<unknown>> = {},
@@ -77,17 +79,25 @@ export class TimestampLocks {
     return `instance:${this.owners}`;
   }
 
-  ask(store: LockStore, owner: string, leaseMs = 10_000): Promise<AcquireReply> {
+  acquire(store: LockStore, owner: string, leaseMs = 10_000): Promise<AcquireReply> {
     const expiresAt = this.clock.now() + 1_000;
-    return store.acquire({ keys: [this.key], owner, mode: 'exclusive', leaseMs, queue: false, expiresAt, ...TERMS });
+    return store.acquire({
+      keys: [this.key],
+      owner,
+      mode: 'exclusive',
+      leaseMs,
+      queue: false,
+      expiresAt,
+      ...REQUEST_DEFAULTS,
+    });
   }
 
   async status(store: LockStore, owner: string, leaseMs?: number): Promise<string> {
-    return (await this.ask(store, owner, leaseMs)).status;
+    return (await this.acquire(store, owner, leaseMs)).status;
   }
 
   release(store: LockStore, owner: string, keepMs = 0): Promise<boolean> {
-    return store.release({ keys: [this.key], owner, mode: 'exclusive', keepMs, ...TERMS });
+    return store.release({ keys: [this.key], owner, mode: 'exclusive', keepMs, ...REQUEST_DEFAULTS });
   }
 
   async extend(store: LockStore, owner: string, leaseMs = 10_000): Promise<string> {
@@ -99,7 +109,7 @@ export class TimestampLocks {
   }
 
   async close(): Promise<void> {
-    timestampOutcomes.unsubscribe(this.heard);
+    timestampOutcomes.unsubscribe(this.onOutcome);
     await this.admin.del(this.key);
     await Promise.all(this.clients.map((client) => client.quit()));
   }

@@ -6,61 +6,72 @@ import {
   type HandoffOptions,
   type Held,
   instanceOf,
+  type LockMode,
   type PermitsMismatch,
   type ReleaseRequest,
 } from '../../core/store/lock-store.js';
-import {
-  admits,
-  type QueueEntry,
-  freeAt,
-  holderIn,
-  type Holder,
-  leave,
-  type LockRow,
-  otherPermits,
-} from './lock-row.js';
 
-/** A lock that was handed to the first in the queue. */
+/** An owner in the queue of a key, and the mode that it requests. */
+export interface QueueEntry {
+  readonly owner: string;
+  readonly mode: LockMode;
+}
+
+/** An owner that holds a key, and until when. */
+export interface Holder extends QueueEntry {
+  readonly token: number;
+  expiresAt: number;
+}
+
+/** The state of one key, as the token store keeps it in Redis. */
+export interface LockRow {
+  /** One exclusive holder, or all that share the key. */
+  holders: Holder[];
+  /** In order of arrival. */
+  queue: QueueEntry[];
+}
+
+/** A lock that was handed off to the first in the queue. */
 export interface TableHandoff extends QueueEntry {
   readonly key: string;
   readonly token: number;
   readonly tokens: number;
   readonly leaseMs: number;
-  /** False if it was not handed over after all, and its owner has to ask why. */
+  /** False if the owner got no lock, and has to repeat its request to learn why. */
   readonly granted: boolean;
 }
 
-/** What the table needs to know of the world, at the moment of a request. */
-export interface TableWorld {
+/** What a table needs from its store. */
+export interface LockTableDeps {
   now(): number;
-  /** Milliseconds since 1970: tokens begin with them. */
+  /** Milliseconds since 1970. Tokens begin at this time in µs. */
   wallTime(): number;
-  /** Whether anybody listens for hand-offs to that instance. */
-  listens(instanceId: string): boolean;
-  /** Tells the owner's instance, if that is possible. */
-  tell(handedOver: TableHandoff): void;
+  /** Returns whether that instance receives handoffs. */
+  isSubscribed(instanceId: string): boolean;
+  onHandoff(handoff: TableHandoff): void;
 }
 
+/** The tokens of a handoff that grants nothing. */
 const NO_GRANT = { token: 0, tokens: 1 };
 
 /**
- * What the token store's scripts do, step by step and in the same order, on a table in memory. `test/model-checker` replays
- * what it answers against the scripts on a real Redis.
+ * Keeps locks in memory by the same steps, in the same order, as the scripts of the token store. `test/model-checker`
+ * runs both on the same requests and compares the replies.
  */
 export class LockTable {
   /** The model checker reads and restores it. @internal */
   readonly rows = new Map<string, LockRow>();
 
   constructor(
-    private readonly world: TableWorld,
+    private readonly deps: LockTableDeps,
     public lastToken = 0,
   ) {}
 
-  /** The token store's `token-ask.lua`. */
+  /** Does what `acquire.lua` of the token store does. */
   acquire(request: AcquireRequest): AcquireReply {
     const { keys, owner, mode, leaseMs, queue, tokens } = request;
     const [key] = keys;
-    const now = this.world.now();
+    const now = this.deps.now();
     if (now > request.expiresAt) return { status: 'expired' };
     const row = this.rowOf(key);
     const own = holderIn(row, owner);
@@ -71,7 +82,7 @@ export class LockTable {
     }
     const other = otherPermits(row, mode);
     if (other !== undefined) return { status: 'permits-mismatch', permits: other };
-    if (queue && !row.queue.some((claim) => claim.owner === owner)) row.queue.push({ owner, mode });
+    if (queue && !row.queue.some((entry) => entry.owner === owner)) row.queue.push({ owner, mode });
     if (this.handoff(key, row, request, owner) && admits(row, mode)) {
       leave(row, owner);
       const granted = this.grant(row, request, leaseMs, tokens);
@@ -81,10 +92,10 @@ export class LockTable {
     return { status: 'held', queued: queue, remainingMs: freeAt(row, mode) - now };
   }
 
-  /** The token store's `token-ask-all.lua`. */
+  /** Does what `acquire-many.lua` of the token store does. */
   acquireAll(request: AcquireRequest): AcquireReply {
     const { keys, owner, mode, leaseMs } = request;
-    if (this.world.now() > request.expiresAt) return { status: 'expired' };
+    if (this.deps.now() > request.expiresAt) return { status: 'expired' };
     for (const key of keys) {
       const obstacle = this.obstacle(key, request);
       if (obstacle !== undefined) return { ...obstacle, key };
@@ -92,13 +103,13 @@ export class LockTable {
     const token = this.nextToken(1);
     for (const key of keys) {
       const row = this.rowOf(key);
-      const expiresAt = Math.max(holderIn(row, owner)?.expiresAt ?? 0, this.world.now() + leaseMs);
+      const expiresAt = Math.max(holderIn(row, owner)?.expiresAt ?? 0, this.deps.now() + leaseMs);
       row.holders = [...row.holders.filter((holder) => holder.owner !== owner), { owner, mode, token, expiresAt }];
     }
     return { status: 'granted', token, tokens: 1 };
   }
 
-  /** The token store's `token-release.lua`. */
+  /** Does what `release.lua` of the token store does. */
   release(request: ReleaseRequest): boolean {
     const { keys, owner, keepMs } = request;
     const [key] = keys;
@@ -106,7 +117,7 @@ export class LockTable {
     const own = holderIn(row, owner);
     if (own?.mode !== 'exclusive') leave(row, owner);
     if (own === undefined) this.handoff(key, row, request);
-    else if (keepMs > 0) own.expiresAt = this.world.now() + keepMs;
+    else if (keepMs > 0) own.expiresAt = this.deps.now() + keepMs;
     else {
       row.holders = row.holders.filter((holder) => holder !== own);
       this.handoff(key, row, request);
@@ -115,19 +126,19 @@ export class LockTable {
     return own !== undefined;
   }
 
-  /** The token store's `token-extend.lua`. */
+  /** Does what `extend.lua` of the token store does. */
   extend({ keys: [key], owner, leaseMs }: ExtendRequest): ExtendReply {
-    const holder = this.living(key).find((one) => one.owner === owner);
+    const holder = this.living(key).find((candidate) => candidate.owner === owner);
     if (holder === undefined) return 'lost';
-    holder.expiresAt = Math.max(holder.expiresAt, this.world.now() + leaseMs);
+    holder.expiresAt = Math.max(holder.expiresAt, this.deps.now() + leaseMs);
     return 'renewed';
   }
 
-  /** Who holds the key now. */
+  /** Returns the holders of the key whose leases are not over. */
   living(key: string): readonly Holder[] {
     const row = this.rows.get(key);
     if (row === undefined) return [];
-    const now = this.world.now();
+    const now = this.deps.now();
     if (row.holders.some(({ expiresAt }) => expiresAt <= now)) {
       row.holders = row.holders.filter(({ expiresAt }) => expiresAt > now);
       this.tidy(key, row);
@@ -135,12 +146,12 @@ export class LockTable {
     return row.holders;
   }
 
-  /** Who waits for the key, first come first. */
+  /** Returns the queue of the key, in order of arrival. */
   waiting(key: string): readonly QueueEntry[] {
     return this.rows.get(key)?.queue ?? [];
   }
 
-  /** Forgets a key, its queue included, as FLUSHALL and DEL would. */
+  /** Removes a key and its queue, as FLUSHALL and DEL would. */
   delete(key: string): void {
     this.rows.delete(key);
   }
@@ -149,7 +160,7 @@ export class LockTable {
     this.rows.clear();
   }
 
-  /** What keeps the asker from the key. */
+  /** Returns why the key cannot be granted; undefined if it can. */
   private obstacle(key: string, { owner, mode }: AcquireRequest): Held | PermitsMismatch | undefined {
     const holders = this.living(key);
     const row = this.rows.get(key);
@@ -158,10 +169,10 @@ export class LockTable {
     if (other !== undefined) return { status: 'permits-mismatch', permits: other };
     const free = admits(row, mode);
     if (free && row.queue.length === 0) return undefined;
-    return { status: 'held', queued: false, remainingMs: free ? undefined : freeAt(row, mode) - this.world.now() };
+    return { status: 'held', queued: false, remainingMs: free ? undefined : freeAt(row, mode) - this.deps.now() };
   }
 
-  /** The key's row, made if need be. */
+  /** Returns the row of the key. Creates it if it does not exist. */
   private rowOf(key: string): LockRow {
     this.living(key);
     let row = this.rows.get(key);
@@ -170,32 +181,33 @@ export class LockTable {
   }
 
   /**
-   * Gives the key to the first in the queue whose instance listens, and to those behind it who may share it. Whoever wants one of
-   * another number of permits loses its place, and is told to ask. Answers whether nobody waits (before the asker) any more.
+   * Hands the key off to the first in the queue whose instance is subscribed, and to the entries behind it that may
+   * share it. Returns whether nobody is left in the queue, or before `requester`.
    */
-  private handoff(key: string, row: LockRow, { handoffMs, tokens }: HandoffOptions, asker?: string): boolean {
+  private handoff(key: string, row: LockRow, { handoffMs, tokens }: HandoffOptions, requester?: string): boolean {
     for (let first = row.queue.at(0); first !== undefined; first = row.queue.at(0)) {
       const fits = admits(row, first.mode);
       if (!fits && otherPermits(row, first.mode) === undefined) return false;
+      // An entry with another number of permits would block the queue. Its instance retries and gets the error.
       row.queue.shift();
-      if (fits && first.owner === asker) return true;
-      if (!this.world.listens(instanceOf(first.owner))) continue;
-      const { token, tokens: set } = fits ? this.grant(row, first, handoffMs, tokens) : NO_GRANT;
-      this.world.tell({ key, ...first, token, tokens: set, leaseMs: handoffMs, granted: fits });
+      if (fits && first.owner === requester) return true;
+      if (!this.deps.isSubscribed(instanceOf(first.owner))) continue;
+      const { token, tokens: reserved } = fits ? this.grant(row, first, handoffMs, tokens) : NO_GRANT;
+      this.deps.onHandoff({ key, ...first, token, tokens: reserved, leaseMs: handoffMs, granted: fits });
     }
     return true;
   }
 
-  /** Whoever shares the lock gets one token, and passes it on to nobody. */
-  private grant(row: LockRow, { owner, mode }: QueueEntry, leaseMs: number, wanted: number) {
-    const tokens = mode === 'exclusive' ? wanted : 1;
+  /** Adds a holder. A shared lock gets one token, because it is not passed on locally. */
+  private grant(row: LockRow, { owner, mode }: QueueEntry, leaseMs: number, requested: number) {
+    const tokens = mode === 'exclusive' ? requested : 1;
     const token = this.nextToken(tokens);
-    row.holders.push({ owner, mode, token, expiresAt: this.world.now() + leaseMs });
+    row.holders.push({ owner, mode, token, expiresAt: this.deps.now() + leaseMs });
     return { status: 'granted', token, tokens } as const;
   }
 
   private nextToken(tokens: number): number {
-    const token = Math.max(this.lastToken + 1, this.world.wallTime() * 1000);
+    const token = Math.max(this.lastToken + 1, this.deps.wallTime() * 1000);
     this.lastToken = token + tokens - 1;
     return token;
   }
@@ -203,4 +215,34 @@ export class LockTable {
   private tidy(key: string, row: LockRow): void {
     if (row.holders.length === 0 && row.queue.length === 0) this.rows.delete(key);
   }
+}
+
+/** Returns the owner's hold. */
+function holderIn({ holders }: LockRow, owner: string): Holder | undefined {
+  return holders.find((holder) => holder.owner === owner);
+}
+
+/** Returns whether one more holder in that mode may join the present holders. */
+function admits({ holders }: LockRow, mode: LockMode): boolean {
+  const other = holders.at(0)?.mode;
+  if (other === undefined) return true;
+  return mode === other && mode !== 'exclusive' && (mode === 'shared' || holders.length < mode);
+}
+
+/** Returns the number of permits that the present holders use, if it differs from the requested one. */
+function otherPermits({ holders }: LockRow, mode: LockMode): number | undefined {
+  const other = holders.at(0)?.mode;
+  return typeof other === 'number' && typeof mode === 'number' && other !== mode ? other : undefined;
+}
+
+/** Returns when a request in that mode can succeed: an exclusive one after the last holder, others after the first. */
+function freeAt({ holders }: LockRow, mode: LockMode): number {
+  const ends = holders.map(({ expiresAt }) => expiresAt);
+  return mode === 'exclusive' ? Math.max(...ends) : Math.min(...ends);
+}
+
+/** Removes the owner from the queue. */
+function leave(row: LockRow, owner: string): void {
+  const place = row.queue.findIndex((entry) => entry.owner === owner);
+  if (place !== -1) row.queue.splice(place, 1);
 }

@@ -15,8 +15,9 @@ import type { StoreFactory } from '../store-context.js';
 import { type TableHandoff, LockTable } from './lock-table.js';
 
 /**
- * Keeps locks in this process, by the same contract as the token store: for tests and for development without Redis. It
- * excludes nobody in another process. To let several applications of one process contend, give them one `MemoryStore`.
+ * Keeps locks in this process, with the guarantees of the token store: a queue, fencing tokens, shared modes and
+ * multi-locks. For tests and for development without Redis. Processes do not exclude each other. Applications of one
+ * process do if they are given the same {@link MemoryStore}.
  *
  * @publicApi
  */
@@ -24,11 +25,11 @@ export function memory(): StoreFactory {
   return ({ clock }) => new MemoryStore(clock);
 }
 
-/** As of the token store. */
+/** The limit of the token store. */
 const MAX_KEYS = 256;
 
 /**
- * The store behind {@link memory}.
+ * The store behind {@link memory}. Pass one instance as `store` to several modules of a process to let them contend.
  *
  * @publicApi
  */
@@ -51,8 +52,8 @@ export class MemoryStore implements LockStore {
     this.table = new LockTable({
       now: () => clock.now(),
       wallTime: () => clock.wallTime(),
-      listens: (instanceId) => this.listeners.has(instanceId),
-      tell: (handedOver) => this.tell(handedOver),
+      isSubscribed: (instanceId) => this.listeners.has(instanceId),
+      onHandoff: (handoff) => this.deliver(handoff),
     });
   }
 
@@ -88,9 +89,9 @@ export class MemoryStore implements LockStore {
     return Promise.resolve();
   }
 
-  /** As from Redis, news comes after the request that made it is done. */
-  private tell({ key, owner, granted, ...grant }: TableHandoff): void {
+  private deliver({ key, owner, granted, ...grant }: TableHandoff): void {
     const grantedAt = granted ? this.clock.now() : undefined;
+    // As with Redis, a handoff arrives after the reply to the request that caused it.
     queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onHandoff({ keys: [key], owner, ...grant, grantedAt }));
   }
 }

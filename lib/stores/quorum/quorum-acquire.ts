@@ -1,181 +1,186 @@
 import { driftOf, type Timer } from '../../core/time/clock.js';
 import type { AcquireReply, AcquireRequest } from '../../core/store/lock-store.js';
-import type { NodeAcquire } from './quorum-node.js';
+import { isHeld, noMajority, type Outcome } from './quorum-errors.js';
+import { type NodeAcquire, REPLY_GRACE_MS } from './quorum-node.js';
 import { latestMicros, type QuorumDeps } from './quorum-nodes.js';
-import { freeIn, isHeld, noMajority, type Outcome } from './quorum-errors.js';
-import type { Given, NodeVote } from './quorum-scripts.js';
-import { TURN_MS } from './in-flight.js';
-import { Vote } from './quorum-vote.js';
+import type { NodeGranted, NodeVote } from './quorum-scripts.js';
+import { type Ballot, Vote } from './quorum-vote.js';
 
 /**
- * How far tokens run ahead of the clocks. Every asker proposes one that all nodes can take as it is, because it is later than
- * their clocks, as far as they are known, when the ask arrives there. So they agree on it without being told; where requests
- * take longer than this, or somebody else knew of a clock that is further ahead, the highest token is written back.
+ * How far a proposed token is ahead of the latest known clock, in milliseconds. A request that arrives within this time
+ * finds no node whose clock is later, so all nodes give the proposed token and no write-back is needed.
  */
-const AHEAD_MS = 50;
+const PROPOSAL_LEAD_MS = 50;
 
 /**
- * All nodes are asked once, at the same time, for one lock. It is granted when a majority has given it and has closed all tokens
- * up to the last that goes with it; otherwise it is given back everywhere at once, and once more where it is given late.
+ * Sends one acquire request to all nodes at once, as Redlock does. The lock is granted if a majority has given it and
+ * has reserved all tokens of the grant. Otherwise it is released on every node, and again on a node that gives it
+ * later.
  *
- * Why tokens rise: on a majority of the nodes whoever is granted the lock has the key, and a fence that is not before the last
- * of its tokens, because that node gave this token (or a higher one) itself, or had it written back while the key was still the
- * asker's. The next one's majority has a node in common with that one. There it got the key later, so that the token that it
- * got there is behind the fence, and so is the highest of its quorum. No clock takes part in this, only memory. The same holds for
- * one who shares the lock and whoever was granted it before that one asked. Of two who ask for it beside each other at the same
- * time neither is the next: they get two tokens because no two nodes ever give the same one.
+ * Tokens rise because two majorities share a node. Before the lock is granted, every node of the majority has a fence
+ * at or above the agreed token: by giving that token or a higher one, or by write-back (as in an ABD register) while
+ * the owner has the key. The shared node gives the next owner a token above its fence. Clocks are not compared for
+ * this.
  */
 export class QuorumAcquire {
+  /** The result. Rejects with a `LockUnavailableError` that lists the outcome of every node. */
   readonly reply: Promise<AcquireReply>;
-  /** When all nodes have answered, however late. */
+  /** Resolves when all nodes have replied, however late. */
   readonly over: Promise<unknown>;
 
   private readonly vote: Vote;
   private readonly outcomes: Outcome[];
-  /** Nodes that the ask was sent to. */
-  private readonly asked = new Set<number>();
-  private readonly given = new Map<number, Given>();
+  /** The indexes of the nodes that the request was sent to. */
+  private readonly sentTo = new Set<number>();
+  private readonly granted = new Map<number, NodeGranted>();
   private readonly sentAt: number;
-  /** What all nodes are asked. */
-  private readonly ask: NodeAcquire;
-  /** Of so many tokens in a row each node gives one of its own to those who share the lock, and closes the others to all. */
-  private readonly block: number;
-  /** The owner in this round. */
-  private readonly asker: string;
+  private readonly nodeRequest: NodeAcquire;
+  /**
+   * Nodes give shared locks tokens from blocks of this size, each node only one of a block; 1 for an exclusive lock.
+   */
+  private readonly blockSize: number;
+  /** The owner with its round, as nodes keep it. */
+  private readonly holder: string;
   private timer: Timer;
-  /** The quorum's, since a majority has given the lock. */
+  /** The agreed token, once a majority has given the lock. */
   private token: number | undefined;
   private tokens = 1;
   private decided = false;
-  /** Whatever is given to this round is given back. */
+  /** Every node that gives the lock is sent a release. */
   private abandoned = false;
   private resolve!: (reply: AcquireReply) => void;
   private reject!: (error: Error) => void;
 
   constructor(
-    private readonly tools: QuorumDeps,
+    private readonly deps: QuorumDeps,
     private readonly request: AcquireRequest,
     round: number,
   ) {
-    const { nodes, clock, nodeTimeoutMs } = tools;
+    const { nodes, clock, nodeTimeoutMs } = deps;
+    const { owner, mode } = request;
     this.vote = new Vote(nodes.length);
     this.outcomes = nodes.map(() => undefined);
     this.sentAt = clock.now();
-    this.asker = `${request.owner} ${round}`;
+    this.holder = `${owner} ${round}`;
     this.reply = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
     });
     const expiresAt = Math.min(request.expiresAt, this.sentAt + nodeTimeoutMs);
-    this.block = request.mode === 'shared' ? nodes.length : 1;
-    const tokens = request.mode === 'shared' ? this.block : request.tokens;
-    const proposedToken = Math.ceil(latestMicros(nodes, this.sentAt + AHEAD_MS) / this.block) * this.block;
-    this.ask = { ...request, round, tokens, proposedToken, expiresAt };
-    this.timer = this.waitFor(expiresAt - this.sentAt);
-    const answers = nodes.map((node, i) =>
-      node
-        .acquire(this.ask, () => this.leaves(i))
-        .then(
-          (answer) => this.answered(i, answer),
-          (error: Error) => this.failed(i, error),
-        ),
-    );
-    this.over = Promise.all(answers);
+    this.blockSize = mode === 'shared' ? nodes.length : 1;
+    const tokens = mode === 'shared' ? this.blockSize : request.tokens;
+    const latest = latestMicros(nodes, this.sentAt + PROPOSAL_LEAD_MS);
+    const proposedToken = Math.ceil(latest / this.blockSize) * this.blockSize;
+    this.nodeRequest = { ...request, round, tokens, proposedToken, expiresAt };
+    this.timer = this.startTimeout(expiresAt - this.sentAt);
+    this.over = Promise.all(nodes.map((_, node) => this.send(node)));
   }
 
-  /** Its owner has been released: what this round is given from now on is given back. */
-  callOff(): void {
+  /** Cancels the acquire, because its owner has been released. A node that still gives the lock is sent a release. */
+  cancel(): void {
     this.abandoned = true;
     this.end();
     this.resolve({ status: 'expired' });
   }
 
-  private leaves(node: number): boolean {
-    if (this.abandoned) return false;
-    this.asked.add(node);
-    return true;
+  private send(node: number): Promise<void> {
+    const beforeSend = (): boolean => {
+      if (!this.abandoned) this.sentTo.add(node);
+      return !this.abandoned;
+    };
+    return this.deps.nodes[node].acquire(this.nodeRequest, beforeSend).then(
+      (reply) => this.onReply(node, reply),
+      (error: Error) => this.onError(node, error),
+    );
   }
 
-  private answered(node: number, answer: NodeVote): void {
-    this.outcomes[node] = answer;
-    if (answer.status === 'held') return this.cast(node, 'no');
-    this.vote.cast(node, 'given');
+  private onReply(node: number, reply: NodeVote): void {
+    this.outcomes[node] = reply;
+    if (reply.status === 'held') return this.cast(node, 'no');
+    this.vote.cast(node, 'granted');
     if (this.abandoned) {
-      this.giveBackAt(node);
+      this.releaseAt(node);
       return this.decide();
     }
-    this.given.set(node, answer);
-    if (this.token !== undefined) this.agree(node, answer);
-    else if (this.given.size === this.vote.majority) this.agreeOnToken();
+    this.granted.set(node, reply);
+    if (this.token !== undefined) this.agree(node, reply);
+    else if (this.granted.size === this.vote.majority) this.agreeOnToken();
     else this.decide();
   }
 
-  private failed(node: number, error: Error): void {
+  private onError(node: number, error: Error): void {
     this.outcomes[node] = error;
-    this.cast(node, 'silent');
+    this.cast(node, 'no-reply');
   }
 
-  private cast(node: number, ballot: 'yes' | 'no' | 'silent'): void {
-    this.vote.cast(node, ballot);
-    this.decide();
-  }
-
-  /** A majority has given the lock: the highest of its tokens counts. */
+  /** Takes the highest token of the majority that has given the lock as the grant's token. */
   private agreeOnToken(): void {
-    const all = [...this.given.values()];
-    this.token = Math.max(...all.map(({ token }) => token));
-    // Nobody remembers how many were set aside with one that was given before.
-    if (!all.some(({ before }) => before) && this.block === 1) this.tokens = this.request.tokens;
-    for (const [node, answer] of this.given) this.agree(node, answer);
+    const replies = [...this.granted.values()];
+    this.token = Math.max(...replies.map(({ token }) => token));
+    // Nodes do not keep how many tokens they reserved in an earlier round.
+    const repeated = replies.some((reply) => reply.repeated);
+    if (!repeated && this.blockSize === 1) this.tokens = this.request.tokens;
+    for (const [node, reply] of this.granted) this.agree(node, reply);
     if (this.decided) return;
     this.timer.cancel();
-    this.timer = this.waitFor(this.tools.nodeTimeoutMs);
+    this.timer = this.startTimeout(this.deps.nodeTimeoutMs);
   }
 
-  /** A node that gave that token, one beside it in its block, or a higher one, gives none of this lock's any more; another has to be told. */
-  private agree(node: number, { token }: Given): void {
+  /** Counts a node's yes. If the node gave a lower token, the agreed one is written back first. */
+  private agree(node: number, { token }: NodeGranted): void {
     const agreed = this.token as number;
-    const behind = this.blockOf(token) < this.blockOf(agreed);
-    if (!behind) this.cast(node, 'yes');
-    if (token === agreed || (!behind && this.block > 1)) return;
-    const last = (this.blockOf(agreed) + 1) * this.block + this.tokens - 2;
-    this.tools.nodes[node].writeBack(this.ask, this.asker, agreed, last).then(
-      (ours) => behind && this.cast(node, ours ? 'yes' : 'no'),
-      (error: Error) => behind && this.failed(node, error),
+    const isLower = this.blockOf(token) < this.blockOf(agreed);
+    if (!isLower) this.cast(node, 'yes');
+    // A higher token of an exclusive lock is replaced as well, so that all nodes keep the same one.
+    if (token === agreed || (!isLower && this.blockSize > 1)) return;
+    const last = (this.blockOf(agreed) + 1) * this.blockSize + this.tokens - 2;
+    this.deps.nodes[node].writeBack(this.nodeRequest, this.holder, agreed, last).then(
+      (written) => isLower && this.cast(node, written ? 'yes' : 'no'),
+      (error: Error) => isLower && this.onError(node, error),
     );
+  }
+
+  private blockOf(token: number): number {
+    return Math.floor(token / this.blockSize);
+  }
+
+  private cast(node: number, ballot: Ballot): void {
+    this.vote.cast(node, ballot);
+    this.decide();
   }
 
   private decide(): void {
     const { vote } = this;
     if (this.decided) return;
     if (vote.carried) return this.win();
-    if (!vote.hopeless) return;
-    // It is not known yet why not; but what nobody can use any more is in the way of others.
-    if (!this.abandoned) this.giveBack();
-    if (vote.reached) this.refuse();
+    if (!vote.cannotCarry) return;
+    // The result may still be open, held or unavailable. The nodes that gave the lock must not block other owners
+    // meanwhile.
+    if (!this.abandoned) this.releaseAll();
+    if (vote.replied) this.refuse();
     else if (vote.unreachable) this.fail('No majority of the nodes can be reached');
   }
 
   private win(): void {
     const { leaseMs } = this.request;
-    if (this.tools.clock.now() < this.sentAt + leaseMs - driftOf(leaseMs)) {
+    if (this.deps.clock.now() < this.sentAt + leaseMs - driftOf(leaseMs)) {
       this.end();
       return this.resolve({ status: 'granted', token: this.token, tokens: this.tokens });
     }
-    this.giveBack();
+    this.releaseAll();
     this.fail(`A majority of the nodes took longer than the lease of ${leaseMs} ms`);
   }
 
   private refuse(): void {
     this.end();
-    const missing = this.vote.majority - this.given.size;
-    const remainingMs = freeIn(missing, this.vote.majority, this.outcomes);
+    const { majority } = this.vote;
+    const remainingMs = remainingUntilFree(majority - this.granted.size, majority, this.outcomes);
     this.resolve({ status: 'held', queued: false, remainingMs });
   }
 
   private fail(why: string): void {
     this.end();
-    this.reject(noMajority(why, this.tools.nodes, this.outcomes));
+    this.reject(noMajority(why, this.deps.nodes, this.outcomes));
   }
 
   private end(): void {
@@ -183,37 +188,47 @@ export class QuorumAcquire {
     this.timer.cancel();
   }
 
-  /** On the nodes that have given the lock, and on those that may have, or may still, though they have not said so. */
-  private giveBack(): void {
+  /** Releases the lock on every node that has given it or may still give it. */
+  private releaseAll(): void {
     this.abandoned = true;
-    for (const node of this.asked) if (!isHeld(this.outcomes[node])) this.giveBackAt(node);
+    for (const node of this.sentTo) if (!isHeld(this.outcomes[node])) this.releaseAt(node);
   }
 
-  private giveBackAt(node: number): void {
-    const { nodes, clock } = this.tools;
-    const { keys, mode } = this.request;
-    const forgetAt = clock.now() + this.tools.nodeTimeoutMs + this.request.leaseMs;
-    nodes[node].release({ key: keys[0], mode, owner: this.asker, keepUntil: 0, forgetAt }).catch(() => undefined);
+  private releaseAt(node: number): void {
+    const { nodes, clock, nodeTimeoutMs } = this.deps;
+    const { keys, mode, leaseMs } = this.request;
+    const forgetAt = clock.now() + nodeTimeoutMs + leaseMs;
+    nodes[node].release({ key: keys[0], mode, owner: this.holder, keepUntil: 0, forgetAt }).catch(() => undefined);
   }
 
-  private waitFor(ms: number): Timer {
-    const { clock } = this.tools;
-    return clock.schedule(ms, () => (this.timer = clock.schedule(TURN_MS, () => this.late(), true)), true);
+  private startTimeout(ms: number): Timer {
+    const { clock } = this.deps;
+    const afterTimeout = (): void => void (this.timer = clock.schedule(REPLY_GRACE_MS, () => this.onTimeout(), true));
+    return clock.schedule(ms, afterTimeout, true);
   }
 
-  /** Who has not answered by now is not waited for: neither for a vote, nor for the token to be written. */
-  private late(): void {
-    const { nodes, nodeTimeoutMs } = this.tools;
-    const missing = this.token === undefined ? [undefined] : [undefined, 'given'];
+  /** Stops waiting for nodes that have not replied, and for nodes that have not confirmed the agreed token. */
+  private onTimeout(): void {
+    const { nodes, nodeTimeoutMs } = this.deps;
+    const awaited = this.token === undefined ? [undefined] : [undefined, 'granted'];
     for (const [i, node] of nodes.entries()) {
-      if (!missing.includes(this.vote.of(i))) continue;
-      this.outcomes[i] = node.failure(new Error(`no answer within ${nodeTimeoutMs} ms`));
-      this.vote.cast(i, 'silent');
+      if (!awaited.includes(this.vote.of(i))) continue;
+      this.outcomes[i] = node.errorOf(new Error(`no answer within ${nodeTimeoutMs} ms`));
+      this.vote.cast(i, 'no-reply');
     }
     this.decide();
   }
+}
 
-  private blockOf(token: number): number {
-    return Math.floor(token / this.block);
-  }
+/**
+ * Returns in how many milliseconds the lock is free on `missing` more nodes if nobody extends it. Returns undefined if
+ * no holder can have a majority: then all of them are about to release it.
+ */
+function remainingUntilFree(missing: number, majority: number, outcomes: readonly Outcome[]): number | undefined {
+  const held = outcomes.filter(isHeld);
+  const nodesOf = new Map<string, number>();
+  for (const { holder } of held) nodesOf.set(holder, (nodesOf.get(holder) ?? 0) + 1);
+  const unknown = outcomes.filter((outcome) => outcome === undefined || outcome instanceof Error).length;
+  if (Math.max(...nodesOf.values()) + unknown < majority) return undefined;
+  return held.map(({ remainingMs }) => remainingMs).toSorted((one, other) => one - other)[missing - 1];
 }

@@ -2,17 +2,95 @@ import type { Timer } from '../../core/time/clock.js';
 import type { ExtendReply, ExtendRequest } from '../../core/store/lock-store.js';
 import type { QuorumNode } from './quorum-node.js';
 import type { QuorumDeps } from './quorum-nodes.js';
-import { type NodeRenewal, tokenOf } from './quorum-scripts.js';
+import { type NodeExtendReply, tokenOf } from './quorum-scripts.js';
 import { Vote } from './quorum-vote.js';
 
-/** One lock of a batch. */
-class Renewed {
+/**
+ * Extends a batch of locks, with one pipeline for each node and mode. A lock is extended if a majority has extended it.
+ * Nodes that have lost it are restored then, as in Dynamo's read repair, so that losses of single nodes do not add up.
+ */
+export class QuorumExtend {
+  /** One reply for each request, in the same order. Never rejects. */
+  readonly replies: Promise<readonly ExtendReply[]>;
+  /** Resolves when all nodes have replied, however late, and lost locks are restored. */
+  readonly over: Promise<unknown>;
+  private readonly locks: readonly ExtendedLock[];
+  private readonly until: number;
+  /** The owners that have not been released meanwhile. */
+  private readonly holders: Set<string>;
+  private timer: Timer;
+  private resolve!: (replies: readonly ExtendReply[]) => void;
+
+  constructor(
+    private readonly deps: QuorumDeps,
+    requests: readonly ExtendRequest[],
+  ) {
+    const { nodes, clock, requestTimeoutMs, nodeTimeoutMs } = deps;
+    this.locks = requests.map((request) => new ExtendedLock(request, nodes.length));
+    this.holders = new Set(requests.map(({ owner }) => owner));
+    this.until = clock.now() + requestTimeoutMs;
+    this.replies = new Promise((resolve) => (this.resolve = resolve));
+    this.timer = clock.schedule(nodeTimeoutMs, () => this.onTimeout(), true);
+    const sent = nodes.map((node, i) =>
+      node.extend(requests).then(
+        (replies) => this.onReplies(i, replies),
+        (error: Error) => this.onReplies(i, [error]),
+      ),
+    );
+    this.over = Promise.all(sent);
+  }
+
+  /** Is called when an owner is released: its lock is not restored on any node from now on. */
+  onRelease(owner: string): void {
+    this.holders.delete(owner);
+  }
+
+  private async onReplies(node: number, replies: readonly (NodeExtendReply | Error)[]): Promise<void> {
+    const restores: Promise<unknown>[] = [];
+    for (const [i, lock] of this.locks.entries()) {
+      const reply = replies[i] ?? replies[0];
+      if (reply instanceof Error) lock.vote.cast(node, 'no-reply');
+      else {
+        lock.onReply(node, reply);
+        if (reply.status === 'missing') lock.missingAt.push(this.deps.nodes[node]);
+      }
+      if (lock.vote.carried) restores.push(...lock.missingAt.splice(0).map((missing) => this.restore(missing, lock)));
+    }
+    if (this.locks.every(({ decided }) => decided)) this.reply();
+    await Promise.all(restores);
+  }
+
+  /** Replies if a lock is decided. Waits for slow nodes only while no decided lock waits with the others. */
+  private onTimeout(): void {
+    if (this.locks.some(({ decided }) => decided)) return this.reply();
+    const { clock } = this.deps;
+    this.timer = clock.schedule(this.until - clock.now(), () => this.reply(), true);
+  }
+
+  private reply(): void {
+    this.timer.cancel();
+    this.resolve(this.locks.map(({ reply }) => reply));
+  }
+
+  private async restore(node: QuorumNode, { request, value, fence }: ExtendedLock): Promise<void> {
+    const { keys, mode, owner, leaseMs } = request;
+    if (!this.holders.has(owner)) return;
+    const restored = await node.restore(request, value, fence, this.until).catch(() => false);
+    // If the node had forgotten the script, the restore was sent again and may have run after the release.
+    if (!restored || this.holders.has(owner)) return;
+    const forgetAt = this.deps.clock.now() + leaseMs;
+    await node.release({ key: keys[0], mode, owner, keepUntil: 0, forgetAt }).catch(() => false);
+  }
+}
+
+/** One lock of a batch, and what the nodes have replied about it. */
+class ExtendedLock {
   readonly vote: Vote;
-  /** What a majority keeps, as far as it is known: the highest. */
+  /** The value and the fence to restore: the highest of all replies. */
   value = '';
   fence = 0;
-  /** Nodes that have lost the lock and could have it back. */
-  readonly gone: QuorumNode[] = [];
+  /** The nodes that have lost the lock and are not restored yet. */
+  readonly missingAt: QuorumNode[] = [];
 
   constructor(
     readonly request: ExtendRequest,
@@ -30,87 +108,10 @@ class Renewed {
     return this.vote.defeated ? 'lost' : 'unknown';
   }
 
-  heard(node: number, answer: NodeRenewal): void {
-    this.vote.cast(node, answer.status === 'renewed' ? 'yes' : 'no');
-    if (answer.status !== 'renewed') return;
-    if (this.value === '' || tokenOf(answer.value) > tokenOf(this.value)) this.value = answer.value;
-    this.fence = Math.max(this.fence, answer.fence);
-  }
-}
-
-/**
- * A batch of renewals, to all nodes in one pipeline each. A majority makes a lease; nodes that have lost the lock while a
- * majority has it get it back, so that losses that come one by one do not add up.
- */
-export class QuorumExtend {
-  readonly replies: Promise<readonly ExtendReply[]>;
-  /** When all nodes have answered, however late, and have the lock again where they had lost it. */
-  readonly over: Promise<unknown>;
-  private readonly locks: readonly Renewed[];
-  private readonly until: number;
-  /** Owners who have not released meanwhile. */
-  private readonly holders: Set<string>;
-  private timer: Timer;
-  private resolve!: (replies: readonly ExtendReply[]) => void;
-
-  constructor(
-    private readonly tools: QuorumDeps,
-    requests: readonly ExtendRequest[],
-  ) {
-    const { nodes, clock, requestTimeoutMs, nodeTimeoutMs } = tools;
-    this.locks = requests.map((request) => new Renewed(request, nodes.length));
-    this.holders = new Set(requests.map(({ owner }) => owner));
-    this.until = clock.now() + requestTimeoutMs;
-    this.replies = new Promise((resolve) => (this.resolve = resolve));
-    this.timer = clock.schedule(nodeTimeoutMs, () => this.late(), true);
-    const answers = nodes.map((node, i) =>
-      node.extend(requests).then(
-        (heard) => this.heard(i, heard),
-        (error: Error) => this.heard(i, [error]),
-      ),
-    );
-    this.over = Promise.all(answers);
-  }
-
-  /** Its lock is not given back to any node from now on. */
-  released(owner: string): void {
-    this.holders.delete(owner);
-  }
-
-  private async heard(node: number, answers: readonly (NodeRenewal | Error)[]): Promise<void> {
-    const heals: Promise<unknown>[] = [];
-    for (const [i, lock] of this.locks.entries()) {
-      const answer = answers[i] ?? answers[0];
-      if (answer instanceof Error) lock.vote.cast(node, 'silent');
-      else {
-        lock.heard(node, answer);
-        if (answer.status === 'gone') lock.gone.push(this.tools.nodes[node]);
-      }
-      if (lock.vote.carried) heals.push(...lock.gone.splice(0).map((lossy) => this.restore(lossy, lock)));
-    }
-    if (this.locks.every(({ decided }) => decided)) this.answer();
-    await Promise.all(heals);
-  }
-
-  /** Slow nodes are waited for longer only where no lock's answer waits with them. */
-  private late(): void {
-    if (this.locks.some(({ decided }) => decided)) return this.answer();
-    const { clock } = this.tools;
-    this.timer = clock.schedule(this.until - clock.now(), () => this.answer(), true);
-  }
-
-  private answer(): void {
-    this.timer.cancel();
-    this.resolve(this.locks.map(({ reply }) => reply));
-  }
-
-  private async restore(node: QuorumNode, { request, value, fence }: Renewed): Promise<void> {
-    const { keys, mode, owner, leaseMs } = request;
-    if (!this.holders.has(owner)) return;
-    const healed = await node.restore(request, value, fence, this.until).catch(() => false);
-    // A script that the node had forgotten is sent again, behind the release.
-    if (!healed || this.holders.has(owner)) return;
-    const forgetAt = this.tools.clock.now() + leaseMs;
-    await node.release({ key: keys[0], mode, owner, keepUntil: 0, forgetAt }).catch(() => false);
+  onReply(node: number, reply: NodeExtendReply): void {
+    this.vote.cast(node, reply.status === 'renewed' ? 'yes' : 'no');
+    if (reply.status !== 'renewed') return;
+    if (this.value === '' || tokenOf(reply.value) > tokenOf(this.value)) this.value = reply.value;
+    this.fence = Math.max(this.fence, reply.fence);
   }
 }

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/time/clock.js';
+import type { Clock, Timer } from '../../core/time/clock.js';
 import { LockUnavailableError } from '../../core/errors.js';
 import type { ExtendRequest, LockMode, LockOwnership } from '../../core/store/lock-store.js';
 import { fenceKey } from '../../core/keys/resource-key.js';
@@ -6,25 +6,37 @@ import type { RedisClient } from '../../redis/redis-client.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
-import { PendingReleases, type NodeRelease } from './pending-releases.js';
 import {
   inspectScript,
-  type NodeAnswer,
+  type NodeAcquireReply,
+  type NodeExtendReply,
   type NodeLock,
-  type NodeRenewal,
   type NodeVote,
   scriptsFor,
 } from './quorum-scripts.js';
-import { InFlight } from './in-flight.js';
 
-/** An ask, as all nodes get it. */
+/** An acquire request, as every node receives it. */
 export interface NodeAcquire extends LockOwnership {
+  /** Rises with every acquire of a store. A node ignores a round of the same owner that is lower than the last one. */
   readonly round: number;
   readonly leaseMs: number;
+  /** How many tokens the node reserves: of a shared lock, one for each node. */
   readonly tokens: number;
   readonly proposedToken: number;
-  /** The moment, on our clock, after which it must have no effect any more. */
+  /** The moment on the local clock after which a node must ignore the request. */
   readonly expiresAt: number;
+}
+
+/** A release of one owner on one node. */
+export interface NodeRelease {
+  readonly key: string;
+  readonly mode: LockMode;
+  /** The owner, alone or with the only round that is released. */
+  readonly owner: string;
+  /** The local moment until which the node keeps the lock; 0 releases it now. */
+  readonly keepUntil: number;
+  /** The local moment from which the lease is over without a release. */
+  readonly forgetAt: number;
 }
 
 export interface NodeTimeouts {
@@ -32,29 +44,29 @@ export interface NodeTimeouts {
   readonly nodeTimeoutMs: number;
 }
 
-/** Who wants to know whether a node can be reached. */
+/** Is called when a node becomes unreachable or reachable. */
 export interface NodeListener {
-  down(node: QuorumNode): void;
-  up(node: QuorumNode): void;
+  onDown(node: QuorumNode): void;
+  onUp(node: QuorumNode): void;
 }
 
 /**
- * One of the masters: a connection with a clock of its own. A node that owes an answer for too long is not asked anything more
- * until it has answered something, so that nothing piles up before it, and nobody waits for it twice.
+ * One of the masters, with its own connection and server clock. A node with an overdue reply gets no further requests
+ * until it replies, so that requests do not pile up and callers do not wait for it again. Every method rejects with a
+ * `LockUnavailableError` that names the node.
  */
 export class QuorumNode {
-  /** Why it cannot be reached; undefined while it can, as far as is known. */
+  /** Why the node cannot be reached; undefined while it can, as far as is known. */
   outage: Error | undefined;
   private readonly connection: RedisConnection;
   private readonly inFlight: InFlight;
-  private listener: NodeListener | undefined;
-  /** Releases that could not be sent, to follow as soon as it can. */
   private readonly pendingReleases = new PendingReleases();
+  private listener: NodeListener | undefined;
 
   constructor(
-    /** Its address, without password. */
+    /** The node's address, without password. */
     readonly name: string,
-    /** Which one it is among all, by their names: to all who give them these the same, in whatever order. */
+    /** The index of the node among all, sorted by name. It is the same in every instance with the same nodes. */
     private readonly place: number,
     readonly client: RedisClient,
     private readonly clock: Clock,
@@ -62,153 +74,250 @@ export class QuorumNode {
   ) {
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
     this.inFlight = new InFlight(clock, nodeTimeoutMs, {
-      overdue: () => this.down(new Error(`no answer within ${nodeTimeoutMs} ms`)),
-      recovered: () => this.up(),
+      onOverdue: () => this.setDown(new Error(`no answer within ${nodeTimeoutMs} ms`)),
+      onRecovered: () => this.setUp(),
     });
   }
 
+  /** Begins to watch the connection. Returns a function that ends it. */
   listen(listener: NodeListener): () => void {
     this.listener = listener;
     return this.connection.listen({
-      // One node's end is not the store's: what was asked has a timeout, and others answer.
+      // The end of one connection is not reported: every request has a timeout, and the other nodes still reply.
       onDisconnected: () => {
         this.inFlight.forget();
         this.outage ??= new Error('the connection has ended');
       },
-      onUnreachable: (error) => this.down(error),
-      onReachable: () => this.up(),
+      onUnreachable: (error) => this.setDown(error),
+      onReachable: () => this.setUp(),
     });
   }
 
-  /** Whether its clock is known, which nobody can be asked without. */
+  /** Whether the node's clock is known. Without it no deadline can be sent. */
   get known(): boolean {
     return this.microsAt(this.clock.now()) !== undefined;
   }
 
-  /** Its time in µs, certainly not later than the local moment `at`. */
+  /** Returns a server time in µs that is not later than the local moment `at`; undefined while the clock is unknown. */
   microsAt(at: number): number | undefined {
     return this.connection.microsAt(at);
   }
 
-  /** Waits until its clock is known, at most until `until`. */
+  /** Waits until the node's clock is known, at most until the local moment `until`. */
   async synchronise(until: number): Promise<void> {
     await this.connection.synchronise(until).catch((error: unknown) => {
-      throw this.failure(error);
+      throw this.errorOf(error);
     });
     if (!this.known) throw this.noConnection();
   }
 
   /**
-   * Asks for its vote. Rejects with a `LockUnavailableError` that names it.
-   * @param leaves asked right before the request leaves: whether it still shall.
+   * Sends an acquire request and returns the node's vote.
+   * @param beforeSend is called right before the request is sent; false cancels it.
    */
-  async acquire(ask: NodeAcquire, leaves: () => boolean): Promise<NodeVote> {
-    // One that nothing is known of yet is just being connected.
+  async acquire(request: NodeAcquire, beforeSend: () => boolean): Promise<NodeVote> {
+    // A node that is neither known nor down is still connecting.
     if (this.known || this.outage !== undefined) this.demandReady();
-    if (!this.known) await this.synchronise(ask.expiresAt);
-    let answer = await this.acquireOnce(ask, leaves);
-    // Its clock may have been set forward since it was last heard: its answer has told, so ask once more.
-    if (answer.status === 'late') answer = await this.acquireOnce(ask, leaves);
-    if (answer.status !== 'late') return answer;
-    throw this.failure(new Error('the request could not be delivered in time'));
+    if (!this.known) await this.synchronise(request.expiresAt);
+    let reply = await this.acquireOnce(request, beforeSend);
+    // The node's clock may have been set forward. The reply has corrected the known time, so the second try can
+    // succeed.
+    if (reply.status === 'expired') reply = await this.acquireOnce(request, beforeSend);
+    if (reply.status !== 'expired') return reply;
+    throw this.errorOf(new Error('the request could not be delivered in time'));
   }
 
-  /** Writes a token back that others gave, and closes all up to `last`; false if the lock is not that round's any more. */
-  writeBack({ keys: [key], mode }: NodeAcquire, round: string, token: number, last: number): Promise<boolean> {
-    const args = [round, String(token), String(last)];
-    return this.sent(scriptsFor(mode).writeBack.run(this.connection, [key, fenceKey(key)], args));
+  /**
+   * Writes the agreed token to the node and raises its fence to `last`. Returns false if the round does not hold the
+   * lock there.
+   * @param holder the owner with its round.
+   */
+  writeBack({ keys: [key], mode }: NodeAcquire, holder: string, token: number, last: number): Promise<boolean> {
+    const args = [holder, String(token), String(last)];
+    return this.track(scriptsFor(mode).writeBack.run(this.connection, [key, fenceKey(key)], args));
   }
 
-  /** Releases, at the latest when it is back. Rejects if it cannot be told now. */
+  /**
+   * Releases the lock on the node. If that fails, it rejects and repeats the release when the node is reachable again.
+   */
   async release(release: NodeRelease): Promise<boolean> {
     const { key, mode, owner, keepUntil } = release;
     const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
     try {
       this.demandReady();
-      return await this.sent(scriptsFor(mode).release.run(this.connection, [key], [owner, String(keepMs)]));
+      return await this.track(scriptsFor(mode).release.run(this.connection, [key], [owner, String(keepMs)]));
     } catch (error) {
       if (!(error as LockUnavailableError).permanent) this.pendingReleases.add(release);
       throw error;
     }
   }
 
-  /** Renews many, those of each mode in one pipeline; an answer, or an error, for each. */
-  async extend(requests: readonly ExtendRequest[]): Promise<readonly (NodeRenewal | Error)[]> {
+  /** Extends many locks, one pipeline for each mode. Returns a reply or an error for each, in the same order. */
+  async extend(requests: readonly ExtendRequest[]): Promise<readonly (NodeExtendReply | Error)[]> {
     this.demandReady();
-    const renewed = new Map<LockMode, (NodeRenewal | Error)[]>();
-    const renew = async (mode: LockMode): Promise<void> => {
+    const replies = new Map<LockMode, (NodeExtendReply | Error)[]>();
+    const extendAll = async (mode: LockMode): Promise<void> => {
       const calls = requests.filter((request) => request.mode === mode).map(callOf);
-      renewed.set(mode, await scriptsFor(mode).extend.runAll(this.connection, calls));
+      replies.set(mode, await scriptsFor(mode).extend.runAll(this.connection, calls));
     };
     const modes = new Set(requests.map(({ mode }) => mode));
-    await this.sent(Promise.all([...modes].map(renew)));
-    return requests.map(({ mode }) => renewed.get(mode)?.shift() as NodeRenewal | Error);
+    await this.track(Promise.all([...modes].map(extendAll)));
+    return requests.map(({ mode }) => replies.get(mode)?.shift() as NodeExtendReply | Error);
   }
 
-  /** Gives a lock back that it has lost; false if somebody has it, or `until` was over before that arrived. */
+  /** Restores a lock that the node has lost. Returns false if the key is taken or the request arrived after `until`. */
   async restore({ keys, mode, leaseMs }: ExtendRequest, value: string, fence: number, until: number): Promise<boolean> {
     const [key] = keys;
     const deadline = this.microsAt(until);
     if (deadline === undefined) return false;
     const args = [value, String(fence), wholeMs(leaseMs), String(deadline)];
-    return this.sent(scriptsFor(mode).restore.run(this.connection, [key, fenceKey(key)], args));
+    return this.track(scriptsFor(mode).restore.run(this.connection, [key, fenceKey(key)], args));
   }
 
+  /** Returns all holders of a lock on this node. */
   async inspect(key: string): Promise<readonly NodeLock[]> {
     this.demandReady();
-    return this.sent(inspectScript.run(this.connection, [key], []));
+    return this.track(inspectScript.run(this.connection, [key], []));
   }
 
-  private async acquireOnce(ask: NodeAcquire, leaves: () => boolean): Promise<NodeAnswer> {
-    const { keys, mode, owner, round, leaseMs, tokens, proposedToken, expiresAt } = ask;
+  /** Returns an error that names this node. */
+  errorOf(error: unknown): LockUnavailableError {
+    return error instanceof LockUnavailableError ? error : unavailableBecause(error, `a request to ${this.name}`);
+  }
+
+  private async acquireOnce(request: NodeAcquire, beforeSend: () => boolean): Promise<NodeAcquireReply> {
+    const { keys, mode, owner, round, leaseMs, tokens, proposedToken, expiresAt } = request;
     const [key] = keys;
     const deadline = this.microsAt(expiresAt);
     const sentAt = this.clock.now();
-    if (deadline === undefined || sentAt >= expiresAt || !leaves()) return { status: 'late', now: 0 };
+    if (deadline === undefined || sentAt >= expiresAt || !beforeSend()) return { status: 'expired', now: 0 };
     const proposed = mode === 'shared' ? proposedToken + this.place : proposedToken;
-    const terms = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposed)];
-    const args = [owner, String(round), ...terms];
-    const answer = await this.sent(scriptsFor(mode).acquire.run(this.connection, [key, fenceKey(key)], args));
-    this.connection.heard(answer.now, sentAt);
-    return answer;
+    const numbers = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposed)];
+    const args = [owner, String(round), ...numbers];
+    const reply = await this.track(scriptsFor(mode).acquire.run(this.connection, [key, fenceKey(key)], args));
+    this.connection.heard(reply.now, sentAt);
+    return reply;
   }
 
-  private down(outage: Error): void {
+  private setDown(outage: Error): void {
     this.outage = outage;
-    this.listener?.down(this);
+    this.listener?.onDown(this);
   }
 
-  private up(): void {
+  private setUp(): void {
     const wasDown = this.outage !== undefined;
     this.outage = undefined;
-    if (wasDown) this.listener?.up(this);
+    if (wasDown) this.listener?.onUp(this);
     for (const release of this.pendingReleases.take(this.clock.now())) this.release(release).catch(() => undefined);
   }
 
-  /** Throws the reason why nothing can be sent now, if there is one. */
+  /** Throws if nothing can be sent now. */
   private demandReady(): void {
-    if (this.inFlight.overdue) throw this.failure(new Error('it has not answered an earlier request yet'));
+    if (this.inFlight.overdue) throw this.errorOf(new Error('it has not answered an earlier request yet'));
     if (!this.connection.ready) throw this.noConnection();
   }
 
   private noConnection(): LockUnavailableError {
-    return this.failure(this.outage ?? new Error(`no connection (${this.client.status})`));
+    return this.errorOf(this.outage ?? new Error(`no connection (${this.client.status})`));
   }
 
-  private async sent<T>(answer: Promise<T>): Promise<T> {
+  private async track<T>(reply: Promise<T>): Promise<T> {
     try {
-      return await this.inFlight.track(answer);
+      return await this.inFlight.track(reply);
     } catch (error) {
-      throw this.failure(error);
+      throw this.errorOf(error);
     }
-  }
-
-  /** An error that names this node. */
-  failure(error: unknown): LockUnavailableError {
-    return error instanceof LockUnavailableError ? error : unavailableBecause(error, `a request to ${this.name}`);
   }
 }
 
 function callOf({ keys: [key], owner, leaseMs }: ExtendRequest) {
   return { keys: [key, fenceKey(key)], args: [owner, wholeMs(leaseMs)] };
+}
+
+/**
+ * The pause in milliseconds between a timeout and its check. After a blocked event loop, timers fire before the replies
+ * that have arrived; the replies are read in this pause.
+ */
+export const REPLY_GRACE_MS = 5;
+
+/** The unanswered requests of one node. Reports when the oldest takes longer than the timeout. */
+class InFlight {
+  /** A reply has taken longer than the timeout. */
+  overdue = false;
+  private readonly requests = new Set<{ readonly sentAt: number }>();
+  /** The request that had timed out at the previous check. */
+  private suspect: object | undefined;
+  private timer: Timer | undefined;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly timeoutMs: number,
+    private readonly listener: {
+      onOverdue(): void;
+      /** The node has replied after all. */
+      onRecovered(): void;
+    },
+  ) {}
+
+  async track<T>(reply: Promise<T>): Promise<T> {
+    const request = { sentAt: this.clock.now() };
+    this.requests.add(request);
+    this.timer ??= this.checkIn(this.timeoutMs);
+    try {
+      return await reply;
+    } finally {
+      this.requests.delete(request);
+      if (this.overdue) {
+        this.overdue = false;
+        this.listener.onRecovered();
+      }
+    }
+  }
+
+  /** Drops all requests: their connection has ended, so they may never be answered. */
+  forget(): void {
+    this.requests.clear();
+    this.overdue = false;
+  }
+
+  /** Checks the oldest request. One timer serves all requests and runs only while one is unanswered. */
+  private check(): void {
+    this.timer = undefined;
+    const [oldest] = this.requests;
+    if (oldest === undefined) return;
+    if (oldest === this.suspect) {
+      this.overdue = true;
+      return this.listener.onOverdue();
+    }
+    const restMs = oldest.sentAt + this.timeoutMs - this.clock.now();
+    if (restMs <= 0) this.suspect = oldest;
+    this.timer = this.checkIn(Math.max(REPLY_GRACE_MS, restMs));
+  }
+
+  private checkIn(delayMs: number): Timer {
+    return this.clock.schedule(delayMs, () => this.check(), true);
+  }
+}
+
+/** Beyond this number the oldest pending releases are dropped, and their locks expire with their leases. */
+const MAX_PENDING = 10_000;
+
+/** The releases that a node has not received, each once. */
+class PendingReleases {
+  private readonly releases = new Map<string, NodeRelease>();
+
+  add(release: NodeRelease): void {
+    this.releases.set(`${release.key} ${release.owner}`, release);
+    if (this.releases.size <= MAX_PENDING) return;
+    const [oldest] = this.releases.keys();
+    this.releases.delete(oldest);
+  }
+
+  /** Removes all releases and returns those whose leases are not over. */
+  take(now: number): readonly NodeRelease[] {
+    if (this.releases.size === 0) return [];
+    const due = [...this.releases.values()].filter(({ forgetAt }) => forgetAt > now);
+    this.releases.clear();
+    return due;
+  }
 }

@@ -1,16 +1,18 @@
 import type { RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/time/clock.js';
 import { checkOptions, milliseconds } from '../../core/check-options.js';
-import { LockConfigError } from '../../core/errors.js';
+import { LockConfigError, messageOf } from '../../core/errors.js';
+import type { StoreListener } from '../../core/store/lock-store.js';
 import type { RedisClient } from '../../redis/redis-client.js';
 import { isCluster } from '../../redis/cluster/cluster-client.js';
 import type { StoreContext } from '../store-context.js';
-import { type NodeTimeouts, QuorumNode } from './quorum-node.js';
+import { noMajority } from './quorum-errors.js';
+import { type NodeListener, type NodeTimeouts, QuorumNode } from './quorum-node.js';
 
-/** Where a node is: a URL, options of ioredis, or a client, which is never closed. */
+/** The address of a node: a URL, options of ioredis, or a client. A client is never closed by the store. */
 export type QuorumNodeAddress = string | RedisOptions | RedisClient;
 
-/** What the parts of a quorum store share. */
+/** What a quorum store, its acquires and its extends use. */
 export interface QuorumDeps extends NodeTimeouts {
   readonly nodes: readonly QuorumNode[];
   readonly clock: Clock;
@@ -18,9 +20,9 @@ export interface QuorumDeps extends NodeTimeouts {
 
 const NODE_TIMEOUT_MS = 200;
 
-/** @throws LockConfigError for a timeout that cannot work. */
+/** Returns the timeout of one node, in milliseconds. @throws LockConfigError if it is out of range. */
 export function nodeTimeoutOf(given: number | undefined, requestTimeoutMs: number): number {
-  // A lock takes two requests where the nodes have to be told of the token.
+  // An acquire takes two requests if the token has to be written back.
   const most = requestTimeoutMs / 2;
   const { allowed, fits } = milliseconds(1, most);
   const rule = { allowed: `${allowed}, half of requestTimeoutMs`, fits };
@@ -28,7 +30,12 @@ export function nodeTimeoutOf(given: number | undefined, requestTimeoutMs: numbe
   return given ?? Math.min(NODE_TIMEOUT_MS, most);
 }
 
-/** @throws LockConfigError for a number of nodes that makes no quorum, and for nodes that are not several. */
+/**
+ * Opens a connection to every node.
+ *
+ * @throws LockConfigError if the number of nodes is even or below 3, if an address is invalid, or if two are the same
+ * server.
+ */
 export function openNodes(
   given: readonly QuorumNodeAddress[],
   context: StoreContext,
@@ -58,7 +65,7 @@ export function openNodes(
   return nodes;
 }
 
-/** The latest of all clocks that are known, at a local moment, in µs; 0 if none is. */
+/** Returns the latest known server time at the local moment `at`, in µs; 0 if no clock is known. */
 export function latestMicros(nodes: readonly QuorumNode[], at: number): number {
   return Math.max(...nodes.map((node) => node.microsAt(at) ?? 0));
 }
@@ -76,7 +83,7 @@ interface Address {
   readonly name?: string | null;
 }
 
-/** Where a client of ioredis leads. A database is no node of its own. */
+/** Returns the address that a client connects to. Two databases of one server are the same node. */
 function nameOf(client: RedisClient): string | undefined {
   const { options } = client as { readonly options?: Address };
   if (options === undefined) return undefined;
@@ -93,4 +100,46 @@ function addressOf({ host = 'localhost', port = 6379 }: Address): string {
 
 function refused(why: string): LockConfigError {
   return new LockConfigError(`quorum(): ${why}.`);
+}
+
+/** Reports to the engine when a majority is lost and when it is back, and each outage of a minority once. */
+export class QuorumHealth implements NodeListener {
+  /** The unreachable nodes that were reported. */
+  private readonly reported = new Set<QuorumNode>();
+  private wasReachable = true;
+
+  constructor(
+    private readonly nodes: readonly QuorumNode[],
+    private readonly listener: Pick<StoreListener, 'onDegraded' | 'onUnreachable' | 'onReachable'>,
+  ) {}
+
+  onDown(): void {
+    const outages = this.nodes.map(({ outage }) => outage);
+    const down = outages.filter((outage) => outage !== undefined);
+    if (down.length * 2 < this.nodes.length) return this.reportMinority();
+    this.wasReachable = false;
+    this.listener.onUnreachable(noMajority('No majority of the nodes can be reached', this.nodes, outages));
+  }
+
+  onUp(node: QuorumNode): void {
+    this.reported.delete(node);
+    const down = this.nodes.filter(({ outage }) => outage !== undefined);
+    if (down.length * 2 > this.nodes.length) return;
+    if (!this.wasReachable) this.listener.onReachable();
+    this.wasReachable = true;
+    this.reportMinority();
+  }
+
+  /** Reports each unreachable node once per outage, but not before a majority is known to be reachable. */
+  private reportMinority(): void {
+    const serving = this.nodes.filter(({ known, outage }) => known && outage === undefined).length;
+    if (serving * 2 < this.nodes.length) return;
+    for (const node of this.nodes) {
+      const { name, outage } = node;
+      if (outage === undefined || this.reported.has(node)) continue;
+      this.reported.add(node);
+      const others = `${serving} of ${this.nodes.length} nodes`;
+      this.listener.onDegraded(`${name} cannot be reached, locks go on with ${others}: ${messageOf(outage)}`);
+    }
+  }
 }

@@ -1,31 +1,34 @@
 import type { HolderInfo, LockState } from '../../core/store/lock-store.js';
-import type { QuorumNode } from './quorum-node.js';
 import { noMajority, type Outcome } from './quorum-errors.js';
+import type { QuorumNode } from './quorum-node.js';
 import type { NodeLock } from './quorum-scripts.js';
 import { type Ballot, Vote } from './quorum-vote.js';
 
-/** What all nodes are asked, and what follows from their answers. */
-export interface NodeQuery<Answer, Result> {
-  readonly ask: (node: QuorumNode) => Promise<Answer>;
-  readonly ballotOf: (answer: Answer) => Ballot;
-  /** Undefined while that cannot be told. */
-  readonly decide: (vote: Vote, answers: readonly Answer[]) => Result | undefined;
+/** A request to all nodes, and how their replies make one result. */
+export interface NodeQuery<Reply, Result> {
+  readonly send: (node: QuorumNode) => Promise<Reply>;
+  readonly ballotOf: (reply: Reply) => Ballot;
+  /** Returns the result; undefined while the replies do not decide it. */
+  readonly decide: (vote: Vote, replies: readonly Reply[]) => Result | undefined;
 }
 
-/** Asks all nodes at once, and answers as soon as that is decided; rejects with `LockUnavailableError` if it cannot be. */
-export function queryNodes<Answer, Result>(
+/**
+ * Sends a request to all nodes at once and returns the result as soon as the replies decide it. Rejects with
+ * `LockUnavailableError` if they cannot decide it any more.
+ */
+export function queryNodes<Reply, Result>(
   nodes: readonly QuorumNode[],
   subject: string,
-  { ask, ballotOf, decide }: NodeQuery<Answer, Result>,
+  { send, ballotOf, decide }: NodeQuery<Reply, Result>,
 ): Promise<Result> {
   const vote = new Vote(nodes.length);
-  const answers: Answer[] = [];
+  const replies: Reply[] = [];
   const outcomes: Outcome[] = nodes.map(() => undefined);
   return new Promise((resolve, reject) => {
     const cast = (node: number, ballot: Ballot, outcome: Outcome): void => {
       outcomes[node] = outcome;
       vote.cast(node, ballot);
-      const result = decide(vote, answers);
+      const result = decide(vote, replies);
       if (result !== undefined) resolve(result);
       else if (vote.unreachable)
         reject(noMajority(`${subject} got no answer of use from a majority of the nodes`, nodes, outcomes));
@@ -33,45 +36,46 @@ export function queryNodes<Answer, Result>(
         reject(noMajority(`${subject} got answers of which no ${vote.majority} agree`, nodes, outcomes));
     };
     for (const [i, node] of nodes.entries()) {
-      const answered = (answer: Answer): void => {
-        answers.push(answer);
-        cast(i, ballotOf(answer), 'answered');
+      const onReply = (reply: Reply): void => {
+        replies.push(reply);
+        cast(i, ballotOf(reply), 'answered');
       };
-      ask(node).then(answered, (error: Error) => cast(i, 'silent', error));
+      send(node).then(onReply, (error: Error) => cast(i, 'no-reply', error));
     }
   });
 }
 
 /**
- * Who holds a lock that nodes were looked at for: whoever has a majority, or may have one among those that are silent. Of those
- * who share it, all; that is told when nobody can join them any more.
+ * Returns the state of a lock from the replies of the inspected nodes: null if it is free, undefined while that is
+ * open. A holder has a majority of the nodes, or may have one together with nodes that did not reply. The holders of a
+ * shared lock are returned together, as soon as no further holder is possible.
  */
-export function holderOf(vote: Vote, answers: readonly (readonly NodeLock[])[]): LockState | null | undefined {
+export function stateFrom(vote: Vote, replies: readonly (readonly NodeLock[])[]): LockState | null | undefined {
   const missing = vote.count(undefined);
-  const unheard = missing + vote.count('silent');
-  const possible = holdsIn(answers).filter(({ length }) => length + unheard >= vote.majority);
-  if (possible.length === 0) return vote.reached ? null : undefined;
+  const unknown = missing + vote.count('no-reply');
+  const possible = locksByOwner(replies).filter(({ length }) => length + unknown >= vote.majority);
+  if (possible.length === 0) return vote.replied ? null : undefined;
   const certain = possible.filter(({ length }) => length >= vote.majority);
   const isAll = certain.length === possible.length || missing === 0 || certain[0]?.[0].mode === 'exclusive';
   if (certain.length > 0 && isAll) return stateOf(certain, vote.majority);
-  return vote.complete && vote.reached ? stateOf(possible, vote.majority) : undefined;
+  return vote.complete && vote.replied ? stateOf(possible, vote.majority) : undefined;
 }
 
-/** What nodes have of each owner, who has the most of them first. */
-function holdsIn(answers: readonly (readonly NodeLock[])[]): readonly (readonly NodeLock[])[] {
-  const perOwner = new Map<string, NodeLock[]>();
-  for (const lock of answers.flat()) perOwner.set(lock.owner, [...(perOwner.get(lock.owner) ?? []), lock]);
-  return [...perOwner.values()].toSorted((one, other) => other.length - one.length);
+/** Returns what the nodes keep of each owner. The owner with the most nodes comes first. */
+function locksByOwner(replies: readonly (readonly NodeLock[])[]): readonly (readonly NodeLock[])[] {
+  const byOwner = new Map<string, NodeLock[]>();
+  for (const lock of replies.flat()) byOwner.set(lock.owner, [...(byOwner.get(lock.owner) ?? []), lock]);
+  return [...byOwner.values()].toSorted((one, other) => other.length - one.length);
 }
 
 function stateOf([first, ...rest]: readonly (readonly NodeLock[])[], majority: number): LockState {
   const [{ mode }] = first;
   const others = mode === 'shared' ? rest.filter(([other]) => other.mode === mode) : [];
-  return { ...infoOf(first, majority), mode, others: others.map((locks) => infoOf(locks, majority)) };
+  return { ...holderOf(first, majority), mode, others: others.map((locks) => holderOf(locks, majority)) };
 }
 
-/** Its lease lasts as long as it has a majority. */
-function infoOf(locks: readonly NodeLock[], majority: number): HolderInfo {
+/** Returns one holder. Its lease lasts as long as it has a majority. */
+function holderOf(locks: readonly NodeLock[], majority: number): HolderInfo {
   const leases = locks.map(({ remainingMs }) => remainingMs).toSorted((one, other) => other - one);
   const tokens = locks.flatMap(({ token }) => token ?? []);
   return {

@@ -1,111 +1,121 @@
 import type { LockMode } from '../../core/store/lock-store.js';
-import { luaScripts } from '../../lua/index.js';
 import { RedisScript } from '../../redis/redis-script.js';
+import { scripts as redisScripts } from '../../redis/scripts.js';
+import { scripts } from './scripts.js';
 
-/** The lock is the asker's on one node. */
-export interface Given {
-  readonly status: 'given';
+/** One node has given the lock to the owner. */
+export interface NodeGranted {
+  readonly status: 'granted';
   readonly token: number;
-  /** It was already. */
-  readonly before: boolean;
+  /** The node had given it to the same owner before. */
+  readonly repeated: boolean;
 }
 
-/** The lock is somebody else's on one node. */
-export interface HeldThere {
+/** Another owner holds the lock on one node. */
+export interface NodeHeld {
   readonly status: 'held';
   readonly remainingMs: number;
   readonly holder: string;
 }
 
-export type NodeVote = Given | HeldThere;
+export type NodeVote = NodeGranted | NodeHeld;
 
-/** One node's answer to an ask, with its time in µs. */
-export type NodeAnswer = (NodeVote | { readonly status: 'late' }) & { readonly now: number };
+/**
+ * One node's reply to an acquire, with its time in µs. `expired`: the request arrived after its deadline and did
+ * nothing.
+ */
+export type NodeAcquireReply = (NodeVote | { readonly status: 'expired' }) & { readonly now: number };
 
-/** One node's answer to a renewal; with what gives the lock back to nodes that have lost it. */
-export type NodeRenewal =
+/**
+ * One node's reply to an extend. `taken`: another owner holds the lock there. `missing`: nobody holds it there.
+ * `renewed` carries what a node that has lost the lock needs to restore it.
+ */
+export type NodeExtendReply =
   | { readonly status: 'renewed'; readonly value: string; readonly fence: number }
   | { readonly status: 'taken' }
-  | { readonly status: 'gone' };
+  | { readonly status: 'missing' };
 
-/** What a node keeps of one who holds a lock. */
+/** One holder of a lock, as one node keeps it. */
 export interface NodeLock {
   readonly owner: string;
   readonly mode: LockMode;
-  /** The holder's instance id, or all that the key holds, where another system wrote it. */
+  /** The holder's instance id, or the whole value if another system wrote it. */
   readonly holder: string;
   readonly remainingMs: number;
   readonly token: number | undefined;
 }
 
-/** What nodes are asked by those who want a lock alone, or by those who share it: both are given the same, and answered alike. */
-export interface LockScripts {
-  readonly acquire: RedisScript<NodeAnswer>;
+/** The scripts of one mode. Both modes take the same arguments and return the same replies. */
+export interface QuorumScripts {
+  readonly acquire: RedisScript<NodeAcquireReply>;
   readonly writeBack: RedisScript<boolean>;
   readonly release: RedisScript<boolean>;
-  readonly extend: RedisScript<NodeRenewal>;
+  readonly extend: RedisScript<NodeExtendReply>;
   readonly restore: RedisScript<boolean>;
 }
 
-const ALONE: LockScripts = {
-  acquire: new RedisScript(luaScripts.quorumAsk, voteOf),
-  writeBack: new RedisScript(luaScripts.quorumSettle, isOne),
-  release: new RedisScript(luaScripts.quorumRelease, isOne),
-  extend: new RedisScript(luaScripts.quorumExtend, renewalOf),
-  restore: new RedisScript(luaScripts.quorumHeal, isOne),
+const EXCLUSIVE: QuorumScripts = {
+  acquire: new RedisScript(scripts.acquire, voteOf),
+  writeBack: new RedisScript(scripts.writeBack, isOne),
+  release: new RedisScript(scripts.release, isOne),
+  extend: new RedisScript(scripts.extend, renewalOf),
+  restore: new RedisScript(scripts.restore, isOne),
 };
 
-const SHARED: LockScripts = {
-  acquire: new RedisScript(luaScripts.quorumShareAsk, voteOf),
-  writeBack: new RedisScript(luaScripts.quorumShareSettle, isOne),
-  release: new RedisScript(luaScripts.quorumShareRelease, isOne),
-  extend: new RedisScript(luaScripts.quorumShareExtend, renewalOf),
-  restore: new RedisScript(luaScripts.quorumShareHeal, isOne),
+const SHARED: QuorumScripts = {
+  acquire: new RedisScript(scripts.acquireShared, voteOf),
+  writeBack: new RedisScript(scripts.writeBackShared, isOne),
+  release: new RedisScript(scripts.releaseShared, isOne),
+  extend: new RedisScript(scripts.extendShared, renewalOf),
+  restore: new RedisScript(scripts.restoreShared, isOne),
 };
 
-/** What nodes are asked by those who hold locks in that mode. */
-export function scriptsFor(mode: LockMode): LockScripts {
-  return mode === 'shared' ? SHARED : ALONE;
+/** Returns the scripts of a mode. */
+export function scriptsFor(mode: LockMode): QuorumScripts {
+  return mode === 'shared' ? SHARED : EXCLUSIVE;
 }
 
-/** What a lock is looked at with is the token store's. Answers all who hold it. */
-export const inspectScript = new RedisScript(luaScripts.tokenInspect, (reply): readonly NodeLock[] => {
+/** Returns all holders of a lock. The Lua is the one that the token store uses. */
+export const inspectScript = new RedisScript(redisScripts.inspect, (reply): readonly NodeLock[] => {
   if (reply === null) return [];
   const [value, ttl] = reply as [string, number | string];
   return isShared(value) ? sharersIn(value, Number(ttl)) : [lockOf(value, 'exclusive', remaining(ttl))];
 });
 
-/** The value of a lock that is held alone, and what there is of each who shares one, is `<instanceId>:<askId> <round> <token>`. */
+/** The value of an exclusive lock, and each entry of a shared one: `<instanceId>:<attempt> <round> <token>`. */
 const OURS = /^([\w-]+):\d+ \d+ (\d+)$/;
 
-/** The token in a value of this store. */
+/** Returns the token in a value that this store wrote. */
 export function tokenOf(value: string): number {
   return Number(OURS.exec(value)?.[2]);
 }
 
-/** A client with `stringNumbers` answers strings. */
-function voteOf(reply: unknown): NodeAnswer {
+/** Decodes a reply. Numbers arrive as strings from a client with `stringNumbers`. */
+function voteOf(reply: unknown): NodeAcquireReply {
   const [status, value, now, held] = reply as [number | string, number | string, string, string];
   const at = { now: Number(now) };
-  if (Number(status) === -1) return { status: 'late', ...at };
-  if (Number(status) !== 0) return { status: 'given', token: Number(value), before: Number(status) === 2, ...at };
+  if (Number(status) === -1) return { status: 'expired', ...at };
+  if (Number(status) !== 0) return { status: 'granted', token: Number(value), repeated: Number(status) === 2, ...at };
   return { status: 'held', remainingMs: remaining(value), holder: isShared(held) ? SHARERS : ownerOf(held), ...at };
 }
 
-function renewalOf(reply: unknown): NodeRenewal {
-  if (!Array.isArray(reply)) return { status: Number(reply) === 0 ? 'taken' : 'gone' };
+function renewalOf(reply: unknown): NodeExtendReply {
+  if (!Array.isArray(reply)) return { status: Number(reply) === 0 ? 'taken' : 'missing' };
   const [value, fence] = reply as [string, string];
   return { status: 'renewed', value, fence: Number(fence) };
 }
 
-/** What the value of a shared lock begins with: `;` and all who share it follow. */
+/** The value of a shared lock begins with this. `;` and one entry for each holder follow. */
 const SHARERS = '*';
 
 function isShared(value: string): boolean {
   return value.startsWith(`${SHARERS};`);
 }
 
-/** All who share a lock. Its key lives as long as the last of them, and their ends are told in the node's time. */
+/**
+ * Returns all holders of a shared lock. The key expires with the last of them. Each entry ends with its expiry in
+ * server time.
+ */
 function sharersIn(value: string, ttl: number): readonly NodeLock[] {
   const sharers = value.split(';').slice(1, -1);
   const ends = sharers.map((sharer) => Number(sharer.slice(sharer.lastIndexOf(' '))));
@@ -115,7 +125,10 @@ function sharersIn(value: string, ttl: number): readonly NodeLock[] {
     .filter(({ remainingMs }) => remainingMs > 0);
 }
 
-/** Each node keeps a token of its own of those who share the lock: which of them counts is not known. */
+/**
+ * Decodes one holder. Each node keeps another token of a shared lock, so one node cannot tell which of them was agreed
+ * on.
+ */
 function lockOf(value: string, mode: LockMode, remainingMs: number): NodeLock {
   const ours = OURS.exec(value);
   const token = ours === null || mode === 'shared' ? undefined : Number(ours[2]);

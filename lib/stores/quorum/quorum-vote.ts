@@ -1,11 +1,15 @@
 /**
- * What a node has said: `given`, it is ours there, but that does not count yet; `yes` and `no` count; `silent`, no answer of use.
+ * The effect of one node's reply on the result of a request.
+ *
+ * - `yes`, `no`: the reply counts.
+ * - `granted`: the node has given the lock with a lower token. It becomes `yes` when the agreed token is written back.
+ * - `no-reply`: the request failed or timed out.
  */
-export type Ballot = 'given' | 'yes' | 'no' | 'silent';
+export type Ballot = 'granted' | 'yes' | 'no' | 'no-reply';
 
-/** One question to a number of nodes, decided as soon as the answers that are still missing cannot change the result. */
+/** Counts the ballots of one request. A vote is decided as soon as missing replies cannot change its result. */
 export class Vote {
-  /** More than half: any two majorities have a node in common. */
+  /** More than half of the nodes: any two majorities have a node in common. */
   readonly majority: number;
   private readonly ballots: (Ballot | undefined)[];
 
@@ -14,17 +18,17 @@ export class Vote {
     this.ballots = Array.from<undefined>({ length: nodes });
   }
 
-  /** Takes in what a node has said, in place of what it said before. */
+  /** Records a node's ballot and replaces the earlier one of that node. */
   cast(node: number, ballot: Ballot): void {
     this.ballots[node] = ballot;
   }
 
-  /** What a node has said last; undefined if nothing yet. */
+  /** Returns a node's last ballot; undefined before its first. */
   of(node: number): Ballot | undefined {
     return this.ballots[node];
   }
 
-  /** How many have said that last, or nothing yet. */
+  /** Counts the nodes whose last ballot is this one; undefined counts the nodes without a ballot. */
   count(ballot: Ballot | undefined): number {
     let count = 0;
     for (const cast of this.ballots) if (cast === ballot) count += 1;
@@ -36,27 +40,27 @@ export class Vote {
     return this.count('yes') >= this.majority;
   }
 
-  /** A majority cannot say yes any more: too many have said no, or nothing. */
-  get hopeless(): boolean {
-    return this.nodes - this.count('no') - this.count('silent') < this.majority;
+  /** A majority cannot say yes any more, because too many nodes said no or did not reply. */
+  get cannotCarry(): boolean {
+    return this.nodes - this.count('no') - this.count('no-reply') < this.majority;
   }
 
-  /** A majority cannot say yes any more, even if those that were silent would. */
+  /** A majority could not say yes even if all nodes without a reply did. */
   get defeated(): boolean {
     return this.nodes - this.count('no') < this.majority;
   }
 
-  /** A majority has answered, whatever it was. */
-  get reached(): boolean {
-    return this.nodes - this.count(undefined) - this.count('silent') >= this.majority;
+  /** A majority has replied. */
+  get replied(): boolean {
+    return this.nodes - this.count(undefined) - this.count('no-reply') >= this.majority;
   }
 
-  /** A majority cannot answer any more. */
+  /** A majority cannot reply any more. */
   get unreachable(): boolean {
-    return this.nodes - this.count('silent') < this.majority;
+    return this.nodes - this.count('no-reply') < this.majority;
   }
 
-  /** Nothing is missing. */
+  /** Every node has a ballot. */
   get complete(): boolean {
     return this.count(undefined) === 0;
   }

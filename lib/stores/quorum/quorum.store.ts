@@ -10,12 +10,11 @@ import type {
   StoreListener,
 } from '../../core/store/lock-store.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
-import { QuorumHealth } from './quorum-health.js';
-import type { QuorumNode } from './quorum-node.js';
-import { type QuorumNodeAddress, nodeTimeoutOf, openNodes, type QuorumDeps } from './quorum-nodes.js';
-import { holderOf, queryNodes } from './quorum-query.js';
-import { QuorumExtend } from './quorum-extend.js';
 import { QuorumAcquire } from './quorum-acquire.js';
+import { QuorumExtend } from './quorum-extend.js';
+import type { QuorumNode } from './quorum-node.js';
+import { nodeTimeoutOf, openNodes, type QuorumDeps, QuorumHealth, type QuorumNodeAddress } from './quorum-nodes.js';
+import { queryNodes, stateFrom } from './quorum-query.js';
 
 /**
  * The options of {@link quorum}.
@@ -24,9 +23,9 @@ import { QuorumAcquire } from './quorum-acquire.js';
  */
 export interface QuorumOptions {
   /**
-   * How long one node may take to answer, in milliseconds; at most half of the module's `requestTimeoutMs`. Long: where so many
-   * nodes hang that the answer depends on them, an ask takes that long, and what it got of the others is closed to everybody for
-   * that time. Short: nodes that are only slow are not counted. The majority's answers are never waited for longer than they take.
+   * How long one node may take to reply, in milliseconds, from 1 to half of the module's `requestTimeoutMs`. A result
+   * never waits for it if the replies of a majority decide. Long: if nodes hang, an acquire that needs them takes that
+   * long, and blocks other callers on the remaining nodes meanwhile. Short: slow nodes are not counted.
    *
    * @default 200, or half of `requestTimeoutMs` if that is less
    */
@@ -34,23 +33,26 @@ export interface QuorumOptions {
 }
 
 /**
- * Redlock: a lock is held by whoever has its key on a majority of `nodes`, which are masters that know nothing of each other, as
- * {@link https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ | Redis' documentation} describes it. It goes on
- * while a minority is down, slow or empty; where a majority is, locks are unavailable, not unsafe.
+ * Keeps each lock on a majority of `nodes`, which are independent masters: the Redlock algorithm of
+ * {@link https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ | Redis' documentation}. Locks stay
+ * available while a minority of the nodes is down, slow or empty. Without a majority they are unavailable:
+ * `LockUnavailableError`.
  *
- * Two can hold one lock only if a majority's common nodes forget it: a node that restarts without its data within a lease (start
- * it again no sooner than the longest lease, or with `appendfsync always`), one whose clock is set forward by a lease, one that
- * evicts keys. Whoever is stopped for longer than a lease learns of it when it is over: what is locked should refuse fencing
- * tokens lower than the last (Kleppmann, {@link https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html | "How to do distributed locking"}).
- * These rise with every grant, whatever the nodes' clocks, as long as the majority that gave the last one keeps its data, and also
- * beyond that while the clocks agree.
+ * Two callers can hold one lock only if the nodes that both majorities share forget it. A node forgets it if it
+ * restarts without its data within a lease, if its clock is set forward by a lease, or if it evicts keys. Start a node
+ * again no sooner than the longest lease, or use `appendfsync always`.
  *
- * There is no queue: who waits asks again and again, 10 to 200 ms apart. So readers (`mode: 'shared'`) who overlap all the time keep
- * a writer waiting. There are no permits: majorities exclude, they do not count.
+ * Fencing tokens rise with every grant, whatever the nodes' clocks, as long as the majority of the last grant keeps its
+ * data. A holder that is stopped for longer than its lease notices only afterwards, so let the guarded resource refuse
+ * lower tokens: Kleppmann,
+ * {@link https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html | "How to do distributed locking"}.
  *
- * @param nodes an odd number of URLs, options of ioredis, or clients, three at least, to servers that are not replicas of each
- * other. Clients that are given are never closed.
- * @throws LockConfigError at start, for a number of nodes, or nodes, that cannot work.
+ * The store has no queue. Waiting callers retry every 10 to 200 ms, in no order, so overlapping readers
+ * (`mode: 'shared'`) can starve a writer. Permits are not supported.
+ *
+ * @param nodes an odd number of URLs, options of ioredis, or clients, at least 3, to servers that are not replicas of
+ * each other. Clients that are passed in are never closed.
+ * @throws LockConfigError when the module starts, if the nodes or the options are invalid.
  *
  * @publicApi
  */
@@ -58,7 +60,8 @@ export function quorum(nodes: readonly QuorumNodeAddress[], options: QuorumOptio
   return (context) => new QuorumStore(nodes, options, context);
 }
 
-class QuorumStore implements LockStore {
+/** The store behind {@link quorum}. */
+export class QuorumStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
     name: 'quorum()',
     queue: false,
@@ -69,22 +72,22 @@ class QuorumStore implements LockStore {
   };
 
   private readonly nodes: readonly QuorumNode[];
-  private readonly tools: QuorumDeps;
-  /** The last round of each owner, until all nodes have answered. */
-  private readonly rounds = new Map<string, QuorumAcquire>();
-  private roundCount = 0;
-  /** Asks that wait for a majority to be there, by their owners. */
+  private readonly deps: QuorumDeps;
+  /** The owners whose acquire waits for a majority to be known and is not sent yet. */
   private readonly unsent = new Set<string>();
-  /** Those that not all nodes have answered yet. */
-  private readonly renewals = new Set<QuorumExtend>();
-  /** The longest lease that was ever asked for: nothing that is to be released lives longer. */
+  /** The last acquire of each owner, until all nodes have replied to it. */
+  private readonly acquires = new Map<string, QuorumAcquire>();
+  private round = 0;
+  /** The extends that not all nodes have replied to. */
+  private readonly extensions = new Set<QuorumExtend>();
+  /** The longest lease that was ever requested: a lock without a release is over after it. */
   private longestLeaseMs = 0;
 
   constructor(nodes: readonly QuorumNodeAddress[], { nodeTimeoutMs }: QuorumOptions, context: StoreContext) {
     const { clock, requestTimeoutMs } = context;
     const timeoutMs = nodeTimeoutOf(nodeTimeoutMs, requestTimeoutMs);
     this.nodes = openNodes(nodes, context, timeoutMs);
-    this.tools = { nodes: this.nodes, clock, requestTimeoutMs, nodeTimeoutMs: timeoutMs };
+    this.deps = { nodes: this.nodes, clock, requestTimeoutMs, nodeTimeoutMs: timeoutMs };
   }
 
   listen(listener: StoreListener): () => void {
@@ -99,25 +102,25 @@ class QuorumStore implements LockStore {
     const { owner, expiresAt, leaseMs } = request;
     this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
     if (this.isPast(expiresAt)) return { status: 'expired' };
-    if (!this.assembled && !(await this.assemble(owner, expiresAt))) return { status: 'expired' };
+    if (!this.majorityKnown && !(await this.isWantedOnceKnown(owner, expiresAt))) return { status: 'expired' };
     if (this.isPast(expiresAt)) return { status: 'expired' };
-    this.roundCount += 1;
-    const round = new QuorumAcquire(this.tools, request, this.roundCount);
-    this.rounds.set(owner, round);
-    void round.over.then(() => this.rounds.get(owner) === round && this.rounds.delete(owner));
-    return round.reply;
+    this.round += 1;
+    const acquire = new QuorumAcquire(this.deps, request, this.round);
+    this.acquires.set(owner, acquire);
+    void acquire.over.then(() => this.acquires.get(owner) === acquire && this.acquires.delete(owner));
+    return acquire.reply;
   }
 
   release({ keys: [key], mode, owner, keepMs }: ReleaseRequest): Promise<boolean> {
     this.unsent.delete(owner);
-    this.rounds.get(owner)?.callOff();
-    for (const renewal of this.renewals) renewal.released(owner);
-    const now = this.tools.clock.now();
+    this.acquires.get(owner)?.cancel();
+    for (const extension of this.extensions) extension.onRelease(owner);
+    const now = this.deps.clock.now();
     const keepUntil = keepMs === 0 ? 0 : now + keepMs;
-    const forgetAt = now + this.tools.requestTimeoutMs + this.longestLeaseMs;
+    const forgetAt = now + this.deps.requestTimeoutMs + this.longestLeaseMs;
     return queryNodes(this.nodes, 'A release', {
-      ask: (node) => node.release({ key, mode, owner, keepUntil, forgetAt }),
-      ballotOf: (ended) => (ended ? 'yes' : 'no'),
+      send: (node) => node.release({ key, mode, owner, keepUntil, forgetAt }),
+      ballotOf: (released) => (released ? 'yes' : 'no'),
       decide: (vote) => (vote.carried ? true : vote.defeated ? false : undefined),
     });
   }
@@ -125,53 +128,64 @@ class QuorumStore implements LockStore {
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     if (requests.length === 0) return [];
     for (const { leaseMs } of requests) this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
-    const renewal = new QuorumExtend(this.tools, requests);
-    this.renewals.add(renewal);
-    void renewal.over.then(() => this.renewals.delete(renewal));
-    return renewal.replies;
+    const extension = new QuorumExtend(this.deps, requests);
+    this.extensions.add(extension);
+    void extension.over.then(() => this.extensions.delete(extension));
+    return extension.replies;
   }
 
   async inspect(key: string): Promise<LockState | null> {
-    const until = this.tools.clock.now() + this.tools.requestTimeoutMs;
-    if (!this.assembled) await this.meet(until);
+    const until = this.deps.clock.now() + this.deps.requestTimeoutMs;
+    if (!this.majorityKnown) await this.waitForMajority(until);
     return queryNodes(this.nodes, 'A look at a lock', {
-      ask: (node) => node.inspect(key),
+      send: (node) => node.inspect(key),
       ballotOf: () => 'yes',
-      decide: holderOf,
+      decide: stateFrom,
     });
   }
 
-  /** What was opened is closed by the module. */
+  /** Does nothing: the module closes the connections that it opened. */
   close(): Promise<void> {
     return Promise.resolve();
   }
 
-  private isPast(moment: number): boolean {
-    return this.tools.clock.now() >= moment;
+  /**
+   * The number of requests that the store keeps, because they are not sent or not answered by all nodes.
+   *
+   * @internal
+   */
+  get inFlightCount(): number {
+    return this.unsent.size + this.acquires.size + this.extensions.size;
   }
 
-  /** Whether a majority can be asked at once. */
-  private get assembled(): boolean {
+  private isPast(moment: number): boolean {
+    return this.deps.clock.now() >= moment;
+  }
+
+  /** Whether the clocks of a majority are known, so that requests can be sent at once. */
+  private get majorityKnown(): boolean {
     return this.nodes.filter((node) => node.known).length * 2 > this.nodes.length;
   }
 
-  /** Waits for a majority; false if the ask was called off meanwhile, so that it is not sent behind its release. */
-  private async assemble(owner: string, until: number): Promise<boolean> {
+  /**
+   * Waits for a majority. Returns false if the owner was released meanwhile: the acquire must not follow its release.
+   */
+  private async isWantedOnceKnown(owner: string, until: number): Promise<boolean> {
     this.unsent.add(owner);
     let wanted = false;
     try {
-      await this.meet(until);
+      await this.waitForMajority(until);
     } finally {
       wanted = this.unsent.delete(owner);
     }
     return wanted;
   }
 
-  /** One that is known to be down is not waited for as long as one that nothing is known of yet. */
-  private meet(until: number): Promise<true> {
-    const soon = Math.min(until, this.tools.clock.now() + this.tools.nodeTimeoutMs);
+  /** Waits until the clocks of a majority are known: for `nodeTimeoutMs` if a node is down, until `until` otherwise. */
+  private waitForMajority(until: number): Promise<true> {
+    const soon = Math.min(until, this.deps.clock.now() + this.deps.nodeTimeoutMs);
     return queryNodes(this.nodes, 'A lock', {
-      ask: (node) => node.synchronise(node.outage === undefined ? until : soon),
+      send: (node) => node.synchronise(node.outage === undefined ? until : soon),
       ballotOf: () => 'yes',
       decide: (vote) => vote.carried || undefined,
     });

@@ -1,11 +1,11 @@
 import type { Clock } from '../../core/time/clock.js';
-import { luaScripts } from '../../lua/index.js';
 import type { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { VerifiedSubscriber } from '../../redis/pubsub/verified-subscriber.js';
 import type { RedisSubscriber } from '../../redis/redis-client.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import type { Redirection } from '../../redis/redis-errors.js';
 import { RedisScript } from '../../redis/redis-script.js';
+import { scripts } from './scripts.js';
 
 /** Where releases are told: a server, and the connection on which its channels are subscribed. */
 export interface LockPubSubSource {
@@ -33,7 +33,7 @@ export interface LockPubSubSourceListener {
   refused(why: string): void;
 }
 
-const echoScript = new RedisScript(luaScripts.listenEcho, Number);
+const echoScript = new RedisScript(scripts.probeSubscription, Number);
 
 /** One server tells of all locks. It is proven by an echo that its releases are heard. */
 export class SingleNodeSource implements LockPubSubSource, LockPubSubSources {

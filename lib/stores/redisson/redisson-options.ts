@@ -1,15 +1,15 @@
 import { checkOptions, oneOf, type OptionRules } from '../../core/check-options.js';
 
 /**
- * Options of `redisson()`.
+ * The options of {@link redisson}.
  *
  * @publicApi
  */
 export interface RedissonStoreOptions {
   /**
-   * Locks as Redisson's `RFencedLock` does, with a fencing token for every grant, instead of its `RLock`. All who share a
-   * lock have to agree on this: an `RLock` leaves the token as it is. The tokens are counted one by one, so that every caller
-   * asks Redis, and none passes the lock on to the next (`maxLocalPasses` has no effect).
+   * `true`: locks are Redisson's `RFencedLock`, with a fencing token for every grant. `false`: they are its `RLock`.
+   * All clients of a lock must use the same kind, because an `RLock` does not count the token. Redis counts the tokens
+   * one by one, so every caller sends a request, and locks are not passed on locally (`maxLocalPasses` has no effect).
    *
    * @default false
    */

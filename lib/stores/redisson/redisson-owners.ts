@@ -1,20 +1,20 @@
 import { createHash } from 'node:crypto';
 
 /**
- * Owners as Redisson writes them, `<uuid>:<threadId>`: the UUID stands for one module instance, the thread's number for one
- * ask, so that no owner ever occurs twice.
+ * Converts owners to Redisson's form `<uuid>:<threadId>` and back. The UUID stands for one module instance, the thread
+ * id for one attempt, so no owner occurs twice.
  */
 export class RedissonOwners {
   private readonly uuids = new Map<string, string>();
   private readonly instances = new Map<string, string>();
 
-  /** The field of an owner `<instanceId>:<askId>`. */
+  /** Returns the field of an owner `<instanceId>:<attempt>`. */
   fieldOf(owner: string): string {
     const colon = owner.lastIndexOf(':');
     return this.uuidOf(owner.slice(0, colon)) + owner.slice(colon);
   }
 
-  /** Whose field it is: the instance's id for one of ours, else its UUID. */
+  /** Returns the holder of a field: the instance's id if this process has it, the UUID otherwise. */
   holderOf(field: string): string {
     const colon = field.lastIndexOf(':');
     const uuid = colon < 0 ? field : field.slice(0, colon);
@@ -31,7 +31,7 @@ export class RedissonOwners {
   }
 }
 
-/** Of version 4, as Java's random ones: the instance's id is as random. */
+/** Returns a UUID of version 4, as Java's random UUIDs. The instance's id is as random. */
 function asUuid(bytes: Buffer): string {
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x40, 6);
   bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);

@@ -1,12 +1,14 @@
 import type { ExtendReply, HolderInfo } from '../../core/store/lock-store.js';
-import { luaScripts } from '../../lua/index.js';
 import type { DeadlineReply } from '../../redis/deadline-requests.js';
 import { RedisScript } from '../../redis/redis-script.js';
+import { scripts } from './scripts.js';
 
-/** What the scripts answer to an ask. */
+/** The acquire script has granted the lock. */
 export const GRANTED = 1;
 
-/** What the script answers to a release, where it is not how many were told of it. */
+/**
+ * Replies of the release script in place of the number of subscribers: PUBLISH was refused, or the lock was not ours.
+ */
 export const NOT_TOLD = -1;
 export const NOT_OURS = -2;
 
@@ -25,32 +27,26 @@ const toHolder = (reply: unknown): HolderInfo | null => {
   };
 };
 
-/** The scripts for the lock alone, and for the lock with its fencing token. */
-export const plain = {
-  ask: new RedisScript(luaScripts.redissonAsk, toDatedReply),
-  inspect: new RedisScript(luaScripts.redissonInspect, toHolder),
-};
-export const fenced = {
-  ask: new RedisScript(luaScripts.redissonFencedAsk, toDatedReply),
-  inspect: new RedisScript(luaScripts.redissonFencedInspect, toHolder),
-};
+/** The acquire and the inspect script also take the key of the fencing token if the lock has one. */
+export const acquireScript = new RedisScript(scripts.acquire, toDatedReply);
+export const inspectScript = new RedisScript(scripts.inspect, toHolder);
 
-export const releaseScript = new RedisScript(luaScripts.redissonRelease, Number);
-export const extendScript = new RedisScript(luaScripts.redissonExtend, (reply): ExtendReply =>
+export const releaseScript = new RedisScript(scripts.release, Number);
+export const extendScript = new RedisScript(scripts.extend, (reply): ExtendReply =>
   Number(reply) === 1 ? 'renewed' : 'lost',
 );
 
-/** Where those who wait for the lock of that name listen. */
+/** Returns the pub/sub channel of a lock. */
 export function channelOf(name: string): string {
-  return besideName('redisson_lock__channel', name);
+  return helperNameOf('redisson_lock__channel', name);
 }
 
-/** Where the last fencing token of the lock of that name is kept. */
+/** Returns the key of a lock's last fencing token. */
 export function tokenKeyOf(name: string): string {
-  return besideName('redisson_lock_token', name);
+  return helperNameOf('redisson_lock_token', name);
 }
 
-/** As Redisson names what belongs to a lock: in its slot. */
-function besideName(kind: string, name: string): string {
+/** Returns the name of a helper key or channel, as Redisson builds it: in the slot of the lock. */
+function helperNameOf(kind: string, name: string): string {
   return name.includes('{') ? `${kind}:${name}` : `${kind}:{${name}}`;
 }

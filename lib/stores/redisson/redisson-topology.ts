@@ -8,11 +8,11 @@ import { channelOf } from './redisson-scripts.js';
 import { type LockPubSubListener, LockPubSub } from './lock-pubsub.js';
 import { ClusterSources, SingleNodeSource } from './lock-pubsub-sources.js';
 
-/** Where the locks are, and how those who wait hear of releases there. */
+/** The servers that keep the locks, and the pub/sub that notifies waiters of releases. */
 export interface RedissonTopology extends Topology {
-  /** What the script that releases a lock is told besides. */
+  /** Additional arguments of the release script. */
   readonly releaseArgs: readonly string[];
-  /** Begins to watch the connections; answers how releases are heard, and how to stop. */
+  /** Begins to watch the connections. Returns the pub/sub and a function that ends it. */
   listen(listener: StoreListener, events: LockPubSubListener): Listening;
 }
 
@@ -21,7 +21,7 @@ export interface Listening {
   stop(): void;
 }
 
-/** On the cluster or on the one server that the client leads to. */
+/** Returns the topology of the client: a cluster or a single node. */
 export function redissonTopology(context: StoreContext): RedissonTopology {
   const client = context.redis();
   return isCluster(client) ? new ClusterRedisson(client, context) : new SingleNodeRedisson(context);
@@ -36,7 +36,7 @@ class SingleNodeRedisson extends SingleNode implements RedissonTopology {
 
   listen(listener: StoreListener, events: LockPubSubListener): Listening {
     const { clock, requestTimeoutMs } = this.context;
-    // Of the name of a lock's channel, so that what may be heard of locks may be heard of this; no lock has that name.
+    // Named as the channels of locks are, so that an ACL that allows those allows this one. No lock has that name.
     const echo = channelOf(`nestjs-redis-lock:${listener.instanceId}`);
     const connect = () => this.context.subscriber();
     const heardBy = (): LockPubSub => messages;

@@ -19,13 +19,13 @@ import { Yield } from './yield.js';
 import { fencingOf, type RedissonStoreOptions } from './redisson-options.js';
 import { RedissonOwners } from './redisson-owners.js';
 import {
+  acquireScript,
   channelOf,
   extendScript,
-  fenced,
   GRANTED,
+  inspectScript,
   NOT_OURS,
   NOT_TOLD,
-  plain,
   releaseScript,
   tokenKeyOf,
 } from './redisson-scripts.js';
@@ -33,14 +33,16 @@ import { redissonTopology, type RedissonTopology } from './redisson-topology.js'
 import type { LockPubSub } from './lock-pubsub.js';
 
 /**
- * Locks that are shared with applications in Java which use Redisson 4 (`RLock`, or `RFencedLock` by `fencing: true`), on one
- * Redis from 6.2 on, or each on the node of a cluster that has its slot. The lock's name there is the key here: see the `key` option of the module.
+ * Keeps locks in the format of Redisson 4 for Java, so that both can contend for them: `RedissonLock` behind `RLock`,
+ * and `RFencedLock` with `fencing: true`. Works on one Redis from 6.2, and on a cluster. The name of a lock in Redisson
+ * is the key here, which the module's `key` option makes.
  *
- * Who waits is woken by Redisson's messages, in no order. A wake-up that gets lost is made up for after three seconds at
- * most, or when the holder's lease is over. It promises what Redisson does: exclusion while the server keeps its data.
+ * The guarantee is Redisson's: exclusion while the server keeps its data. Waiting callers are notified by Redisson's
+ * pub/sub messages, in no order. A caller whose message is lost retries after 3 s at most, or when the holder's lease
+ * is over.
  *
- * @throws LockConfigError for an option that it does not have; when the module starts, for a client with a `keyPrefix` if it
- * gives fencing tokens, because such a client cannot reach the key in which Redisson keeps them.
+ * @throws LockConfigError if an option is unknown or not allowed; when the module starts, if `fencing` is on and the
+ * client has a `keyPrefix`, because such a client cannot reach the key of Redisson's token.
  * @publicApi
  */
 export function redisson(options: RedissonStoreOptions = {}): StoreFactory {
@@ -102,7 +104,7 @@ class RedissonStore implements LockStore {
         news = this.messages?.newsOf(key);
         return this.run(request, server, deadline);
       };
-      return server.deadlineRequests.send(request, run, this.yielding.before(key));
+      return server.deadlineRequests.send(request, run, this.yielding.beforeAcquire(key));
     };
     const { status, value } = await this.servers.run(key, send);
     if (status === PAST_DEADLINE) return { status: 'expired' };
@@ -120,9 +122,9 @@ class RedissonStore implements LockStore {
     this.messages?.left(key, owner);
     if (this.servers.cancel(owner)) return Promise.resolve(false);
     const answer = this.servers.run(key, (server) => this.releaseAt(server, request));
-    // One of those who were told may have been ourselves.
+    // This instance receives its own message if its channel is subscribed.
     const ourselves = this.messages?.newsOf(key) === undefined ? 0 : 1;
-    this.yielding.after(
+    this.yielding.onRelease(
       key,
       answer.then((told) => told > ourselves),
     );
@@ -149,7 +151,7 @@ class RedissonStore implements LockStore {
 
   async inspect(key: string): Promise<HolderInfo | null> {
     try {
-      const look = ({ connection }: RedisNode) => this.scripts.inspect.run(connection, this.keysOf(key), []);
+      const look = ({ connection }: RedisNode) => inspectScript.run(connection, this.keysOf(key), []);
       const info = await this.servers.run(key, look);
       return info === null ? null : { ...info, holder: this.owners.holderOf(info.holder) };
     } catch (error) {
@@ -168,19 +170,15 @@ class RedissonStore implements LockStore {
     deadline: string,
   ): Promise<DeadlineReply> {
     const args = [this.owners.fieldOf(owner), wholeMs(leaseMs), deadline];
-    return this.scripts.ask.run(connection, this.keysOf(keys[0]), args);
+    return acquireScript.run(connection, this.keysOf(keys[0]), args);
   }
 
   private releaseAt({ connection, accepting }: RedisNode, { keys, owner, keepMs }: ReleaseRequest): Promise<number> {
     const [key] = keys;
-    // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
+    // In the client's queue releases would pile up during an outage. The engine repeats a failed release.
     if (!accepting) return Promise.reject(new Error('there is no connection'));
     const args = [this.owners.fieldOf(owner), String(keepMs), this.channelOf(key), ...this.servers.releaseArgs];
     return releaseScript.run(connection, [this.servers.keyOf(key)], args);
-  }
-
-  private get scripts() {
-    return this.fencing ? fenced : plain;
   }
 
   private keysOf(key: string): readonly string[] {
@@ -188,7 +186,7 @@ class RedissonStore implements LockStore {
     return names.map((name) => this.servers.keyOf(name));
   }
 
-  /** The client's prefix is put before keys, not before channels. */
+  /** Returns the channel of a key. A client applies its prefix to keys, but not to channels. */
   private channelOf(key: string): string {
     return channelOf(this.servers.prefix + key);
   }

@@ -1,36 +1,39 @@
 import { type Clock, withTimeout } from '../../core/time/clock.js';
 
-/** Long enough for a message to arrive and for an ask to come back. */
+/** How long other waiters get, in milliseconds: a message has to arrive there, and their request in Redis. */
 const YIELD_MS = 5;
 
 /**
- * Lets others who hear of a release ask first, where it was ours and we want the lock again: our ask, which needs no message
- * to set out, would be the first each time.
+ * Delays an acquire that follows a release of the same key in this instance, so that waiters of other processes come
+ * first. Without it this instance would be first every time, because it does not need to wait for the message.
  */
 export class Yield {
-  /** Releases on their way, by key. */
+  /** The releases without a reply and the pauses after them, by key. */
   private readonly releasing = new Map<string, Promise<void>>();
 
   constructor(
     private readonly clock: Clock,
-    /** How long a release is waited for: there are clients that never answer one which a lost connection took along. */
+    /** The limit for the reply to a release. Some clients never settle a request that was lost with its connection. */
     private readonly requestTimeoutMs: number,
   ) {}
 
-  /** What an ask for the key has to wait for; undefined if nothing. Never rejects. */
-  before(key: string): Promise<void> | undefined {
+  /** Returns what an acquire of the key has to wait for; undefined if nothing. Never rejects. */
+  beforeAcquire(key: string): Promise<void> | undefined {
     return this.releasing.get(key);
   }
 
-  /** A release of the key is on its way, and will answer whether others were told of it. */
-  after(key: string, toldOthers: Promise<boolean>): void {
-    const ahead = withTimeout(this.clock, this.requestTimeoutMs, toldOthers, () => false).then(
-      (told) => (told ? this.pause() : undefined),
+  /**
+   * Is called with a release of the key.
+   * @param reachedOthers resolves to whether other processes have received its message.
+   */
+  onRelease(key: string, reachedOthers: Promise<boolean>): void {
+    const before = withTimeout(this.clock, this.requestTimeoutMs, reachedOthers, () => false).then(
+      (reached) => (reached ? this.pause() : undefined),
       () => undefined,
     );
-    this.releasing.set(key, ahead);
-    void ahead.finally(() => {
-      if (this.releasing.get(key) === ahead) this.releasing.delete(key);
+    this.releasing.set(key, before);
+    void before.finally(() => {
+      if (this.releasing.get(key) === before) this.releasing.delete(key);
     });
   }
 

@@ -1,38 +1,52 @@
 import type { Clock } from '../../core/time/clock.js';
-import type { HeldLease, Expiry } from './held-leases.js';
 import type { TimestampUnit } from './timestamp-options.js';
 
-/**
- * How far beside the holder's value one may lie that the loser of a race has left there. A loser has read the expired
- * value before the holder replaced it, and has computed its own within moments of that, on a clock of its own.
- */
-const BESIDE_MS = 2_000;
+/** An expiry, as it is written into a key. */
+export interface Expiry {
+  /** The last moment of the lease, in the protocol's unit since 1970. */
+  readonly value: number;
+  /** The same moment on the monotonic clock. */
+  readonly overAt: number;
+  /** The lease from when the expiry was made, in milliseconds. */
+  readonly lengthMs: number;
+  /** The key's own TTL in the protocol's unit, for EXPIRE or PEXPIRE. */
+  readonly ttl: number;
+}
+
+/** When a lease is over, by the protocol's clock and by the monotonic clock. */
+type ExpiryMoment = Pick<Expiry, 'value' | 'overAt'>;
 
 /**
- * What a value in the other unit looks like. In milliseconds: as a time of January to April 1970, if it is one in seconds of
- * the years 2001 to 2286. In seconds: as a time from the year 5138 on, if it is one in milliseconds from 1973 on.
+ * How far the value that the loser of a race writes may differ from the holder's, in milliseconds. The loser has read
+ * the expired value before the holder replaced it, and computes its own value within moments of that, on its own clock.
+ */
+const RACE_TOLERANCE_MS = 2_000;
+
+/**
+ * Values that are in the other unit. `ms`: they read as January to April 1970, and are seconds of the years 2001 to
+ * 2286. `s`: they read as a time from the year 5138 on, and are milliseconds from 1973 on.
  */
 const OTHER_UNIT = { ms: { from: 1e9, to: 1e10 }, s: { from: 1e11, to: Infinity } };
 
-/** The clock of the protocol: each client's own wall clock, in whole seconds or milliseconds. */
+/** Makes and reads expiries by the protocol's clock: each client's own wall clock, in whole seconds or milliseconds. */
 export class ExpiryClock {
   readonly unitMs: number;
-  /** {@link BESIDE_MS}, in the protocol's unit. */
-  readonly beside: number;
+  /** {@link RACE_TOLERANCE_MS} in the protocol's unit. */
+  readonly tolerance: number;
 
   constructor(
     private readonly clock: Clock,
     readonly unit: TimestampUnit,
   ) {
     this.unitMs = unit === 's' ? 1_000 : 1;
-    this.beside = BESIDE_MS / this.unitMs;
+    this.tolerance = RACE_TOLERANCE_MS / this.unitMs;
   }
 
   now(): number {
     return Math.floor(this.clock.wallTime() / this.unitMs);
   }
 
-  /** now + lease + 1: whole units cut off the rest of the present one, and the lease has to last to its end. */
+  /** Returns the expiry of a new lease: now + lease + 1, because `now` drops the fraction of the present unit. */
   expiryAfter(leaseMs: number): Expiry {
     const wallTime = this.clock.wallTime();
     const ttl = Math.ceil(leaseMs / this.unitMs) + 1;
@@ -41,54 +55,53 @@ export class ExpiryClock {
     return { value, ttl, lengthMs, overAt: this.clock.now() + lengthMs };
   }
 
-  /**
-   * A stamp in place of one that is in the key already. If our wall clock was set back since that was made, those of the
-   * others were not: so it is counted on from there by the clock that nobody sets.
-   */
-  nextExpiry(lease: HeldLease, leaseMs: number): Expiry {
+  /** Returns an expiry that replaces the one of a held lease. */
+  nextExpiry(lease: ExpiryMoment, leaseMs: number): Expiry {
+    // If our wall clock was set back since, those of the others were not: count on from the old value by the monotonic
+    // clock.
     const onward = Math.ceil((this.clock.now() + leaseMs - lease.overAt) / this.unitMs);
-    return this.expiryOf(lease, Math.max(this.expiryAfter(leaseMs).value, lease.value + onward));
+    return this.expiryAt(lease, Math.max(this.expiryAfter(leaseMs).value, lease.value + onward));
   }
 
-  /** The same, but never a shorter one. */
-  laterExpiry(lease: HeldLease, leaseMs: number): Expiry {
-    const stamp = this.nextExpiry(lease, leaseMs);
-    return stamp.value > lease.value ? stamp : this.expiryOf(lease, lease.value);
+  /** Returns the same as {@link nextExpiry}, but never a shorter lease than the held one. */
+  laterExpiry(lease: ExpiryMoment, leaseMs: number): Expiry {
+    const expiry = this.nextExpiry(lease, leaseMs);
+    return expiry.value > lease.value ? expiry : this.expiryAt(lease, lease.value);
   }
 
-  /** Whether we may not believe in it any more: from now ≥ value on, for there are clients that take over then. */
-  isOver({ value, overAt }: Pick<Expiry, 'value' | 'overAt'>): boolean {
+  /** Returns whether a lease of ours is over: from now ≥ value on, because some clients take over then. */
+  isOver({ value, overAt }: ExpiryMoment): boolean {
     return this.now() >= value || this.clock.now() >= overAt;
   }
 
-  /** How long a lease lasts still; not negative. */
+  /** Returns the rest of a lease in milliseconds; not negative. */
   restMs({ value }: Pick<Expiry, 'value'>): number {
     return Math.max(0, value * this.unitMs - this.clock.wallTime());
   }
 
-  /** Whether what is in a key is over for others: when now > value. What does not read as a time never is. */
+  /** Returns whether a key's value may be taken over: now > value. A value that is no time never expires. */
   isExpired(held: string): boolean {
     const value = this.read(held);
     return value !== undefined && this.now() > value;
   }
 
-  /** When {@link isExpired} will be true, in milliseconds from now; undefined for what does not read as a time. */
+  /** Returns in how many milliseconds {@link isExpired} becomes true; undefined for a value that is no time. */
   expiresInMs(held: string): number | undefined {
     const value = this.read(held);
     return value === undefined ? undefined : this.restMs({ value: Math.floor(value) + 1 });
   }
 
-  /** The time in a value; some clients write it with a fraction. */
+  /** Returns the time in a value, or undefined if it is none. Some clients write a fraction. */
   read(held: string): number | undefined {
     if (!/^\d+(?:\.\d*)?$/.test(held)) return undefined;
     const value = Number(held);
-    // Seconds, where everybody should write milliseconds, would all look as if they were over since 1970.
+    // Seconds in a key of milliseconds would all read as expired since 1970.
     const { from, to } = OTHER_UNIT[this.unit];
     return value >= from && value < to ? undefined : value;
   }
 
-  /** A value in place of the lease's, believed in for as long as both clocks allow. */
-  private expiryOf(lease: HeldLease, value: number): Expiry {
+  /** Returns the expiry of a value that replaces the lease's. It is over as soon as one of the two clocks says so. */
+  private expiryAt(lease: ExpiryMoment, value: number): Expiry {
     const now = this.clock.now();
     const onwardMs = lease.overAt - now + (value - lease.value) * this.unitMs;
     const lengthMs = Math.min(onwardMs, value * this.unitMs - this.clock.wallTime());

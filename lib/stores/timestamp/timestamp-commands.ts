@@ -1,10 +1,10 @@
-import { type Clock, withTimeout } from '../../core/time/clock.js';
 import type { ExtendReply } from '../../core/store/lock-store.js';
+import { type Clock, withTimeout } from '../../core/time/clock.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import type { HeldLease, Expiry } from './held-leases.js';
-import { tellOutcome } from './timestamp-outcomes.js';
-import type { ExpiryClock } from './expiry-clock.js';
-import type { Renewal, Take, Taken, TimestampProtocol } from './timestamp-protocol.js';
+import type { Expiry, ExpiryClock } from './expiry-clock.js';
+import type { HeldLease } from './held-leases.js';
+import { publishOutcome } from './timestamp-outcomes.js';
+import type { Renewal, TakeReply, TakeRequest, TimestampProtocol } from './timestamp-protocol.js';
 
 /** The plain commands, as ioredis has them. */
 export interface PlainCommands {
@@ -19,15 +19,15 @@ export interface PlainCommands {
   del(key: string): Promise<unknown>;
 }
 
-/** A key that changes hands so often between two commands is held, whoever has it. */
-const MOST_ROUNDS = 10;
+/** After this number of lost races the lock counts as held. */
+const MAX_ROUNDS = 10;
 
-/** A renewal stays away from the end of the lease by this part of it, or by the time that one request may take. */
+/** A renewal is not sent in the last part of a lease: this fraction of it, or `requestTimeoutMs` if that is less. */
 const MARGIN = 1 / 4;
 
 /**
- * Each step is several plain commands. Others may come between two of them, which the algorithm provides for; what it cannot
- * help is a command that is delayed in the network until the lease which it belongs to is over.
+ * Runs each step as several plain commands. The algorithm allows for commands of other clients between them. It does
+ * not allow for a command that is delayed in the network until its own lease is over.
  */
 export class TimestampCommands implements TimestampProtocol {
   private reaching: Promise<unknown> | undefined;
@@ -44,47 +44,45 @@ export class TimestampCommands implements TimestampProtocol {
     return this.connection.ready;
   }
 
-  /**
-   * While the connection is down, a command that changes nothing waits in the client's queue: one for all who want to know,
-   * because nothing ends that queue before the connection is back.
-   */
   prepare(key: string, until: number): Promise<void> {
+    // The command waits in the client's queue until the connection is back. One serves all callers, so that they do not
+    // pile up.
     this.reaching ??= this.commands.get(key).finally(() => (this.reaching = undefined));
     const reached = this.reaching.then(
       () => undefined,
       (error: unknown) => {
-        // Of another type, for example: that concerns this key alone.
+        // An error of a ready connection concerns this key alone, as one of another type does.
         if (!this.ready) throw error;
       },
     );
     return withTimeout(this.clock, until - this.clock.now(), reached, () => undefined);
   }
 
-  async take(ask: Take): Promise<Taken> {
-    const { key, leaseMs } = ask;
-    for (let round = 0; round < MOST_ROUNDS; round += 1) {
-      if (!this.isOpen(ask)) return { status: 'expired' };
-      const stamp = this.time.expiryAfter(leaseMs);
-      if (Number(await this.commands.setnx(key, String(stamp.value))) === 1)
-        return this.granted(key, 'acquired', stamp);
+  async take(request: TakeRequest): Promise<TakeReply> {
+    const { key, leaseMs } = request;
+    for (let round = 0; round < MAX_ROUNDS; round += 1) {
+      if (!this.isCurrent(request)) return { status: 'expired' };
+      const expiry = this.time.expiryAfter(leaseMs);
+      const created = Number(await this.commands.setnx(key, String(expiry.value))) === 1;
+      if (created) return this.grant(key, 'acquired', expiry);
       const held = await this.commands.get(key);
       if (held === null) {
-        tellOutcome(key, 'deletedMeanwhile');
+        publishOutcome(key, 'deletedMeanwhile');
         continue;
       }
       if (!this.time.isExpired(held)) {
-        tellOutcome(key, 'stillHeld');
+        publishOutcome(key, 'stillHeld');
         return { status: 'held', held };
       }
-      if (!this.isOpen(ask)) return { status: 'expired' };
-      const taken = await this.takeOver(key, held, leaseMs);
-      if (taken !== undefined) return taken;
+      if (!this.isCurrent(request)) return { status: 'expired' };
+      const reply = await this.takeOver(key, held, leaseMs);
+      if (reply !== undefined) return reply;
     }
     return { status: 'held', held: undefined };
   }
 
   async renew(renewals: readonly Renewal[]): Promise<readonly ExtendReply[]> {
-    // A renewal that waits in the client's queue is old when it is sent.
+    // In the client's queue a renewal would grow old before it is sent.
     if (!this.ready) return renewals.map(() => 'unknown');
     return Promise.all(renewals.map((renewal) => this.renewOne(renewal).catch((): ExtendReply => 'unknown')));
   }
@@ -94,45 +92,41 @@ export class TimestampCommands implements TimestampProtocol {
     return Number(await this.commands.del(lease.key)) === 1;
   }
 
-  async keep(lease: HeldLease, stamp: Expiry): Promise<boolean> {
-    return (await this.isOurs(lease)) && this.replace(lease, stamp);
+  async keep(lease: HeldLease, expiry: Expiry): Promise<boolean> {
+    return (await this.isOurs(lease)) && this.replace(lease, expiry);
   }
 
-  /** Undefined: somebody else was faster. */
-  private async takeOver(key: string, expired: string, leaseMs: number): Promise<Taken | undefined> {
+  /** Replaces an expired value by GETSET. Returns undefined if another client was faster. */
+  private async takeOver(key: string, expired: string, leaseMs: number): Promise<TakeReply | undefined> {
     const { commands, time } = this;
-    const stamp = time.expiryAfter(leaseMs);
-    const old = await commands.getset(key, String(stamp.value));
-    if (old === expired) return this.granted(key, 'takenOver', stamp);
-    // Deleted at the last moment: nobody held it when our value was written, and nobody else was told so. To begin anew
-    // would be to wait for ourselves.
-    if (old === null) return this.granted(key, 'acquired', stamp);
-    tellOutcome(key, 'lostRace');
-    // The winner's value is overwritten. A later one does it no harm; an earlier one, of a shorter lease or one that was
-    // computed long ago, would open its lock to others too soon.
+    const expiry = time.expiryAfter(leaseMs);
+    const old = await commands.getset(key, String(expiry.value));
+    if (old === expired) return this.grant(key, 'takenOver', expiry);
+    // The key was deleted meanwhile, and nobody else was granted the lock. A new round would wait for our own value.
+    if (old === null) return this.grant(key, 'acquired', expiry);
+    publishOutcome(key, 'lostRace');
+    // We have overwritten the winner's value. A later one does no harm. An earlier one, of a shorter or older lease,
+    // would let others take over the winner's lock too soon.
     const winners = time.read(old);
-    if (winners === undefined || winners > stamp.value) await commands.set(key, old, 'XX');
+    if (winners === undefined || winners > expiry.value) await commands.set(key, old, 'XX');
     return undefined;
   }
 
-  private async granted(key: string, outcome: 'acquired' | 'takenOver', stamp: Expiry): Promise<Taken> {
-    tellOutcome(key, outcome);
-    // Only the sweeping up of what a crash leaves behind; the value counts, with or without it. Never late: it would
-    // shorten the life of another one's key.
-    if (!this.time.isOver(stamp)) await this.expire(key, stamp).catch(() => undefined);
-    return { status: 'granted', stamp };
+  private async grant(key: string, outcome: 'acquired' | 'takenOver', expiry: Expiry): Promise<TakeReply> {
+    publishOutcome(key, outcome);
+    // The TTL only removes the key after a crash. Sent late, it could shorten the life of another client's key.
+    if (!this.time.isOver(expiry)) await this.setTtl(key, expiry).catch(() => undefined);
+    return { status: 'granted', expiry };
   }
 
-  /**
-   * Written blindly, a new expiry can hit another's key if the lease runs out on the way. So it is not sent close to the
-   * end; and an answer that comes after the end says nothing, because somebody may have had the key in between.
-   */
-  private async renewOne({ lease, stamp }: Renewal): Promise<ExtendReply> {
+  private async renewOne({ lease, expiry }: Renewal): Promise<ExtendReply> {
     const { overAt, lengthMs } = lease;
     if (!(await this.isOurs(lease))) return 'lost';
+    // The write checks nothing. It would hit another client's key if the lease ended on the way.
     const marginMs = Math.min(lengthMs * MARGIN, this.requestTimeoutMs);
     if (this.clock.now() + marginMs >= overAt) return 'unknown';
-    if (!(await this.replace(lease, stamp))) return 'lost';
+    if (!(await this.replace(lease, expiry))) return 'lost';
+    // After the end of the lease the reply proves nothing: another client may have had the key in between.
     return this.clock.now() < overAt ? 'renewed' : 'lost';
   }
 
@@ -141,17 +135,17 @@ export class TimestampCommands implements TimestampProtocol {
     return held !== null && lease.covers(this.time.read(held)) && !this.time.isOver(lease);
   }
 
-  private async replace(lease: HeldLease, stamp: Expiry): Promise<boolean> {
+  private async replace(lease: HeldLease, expiry: Expiry): Promise<boolean> {
     const unit = this.time.unit === 's' ? 'EX' : 'PX';
-    lease.writing(stamp);
-    return (await this.commands.set(lease.key, String(stamp.value), unit, String(stamp.ttl), 'XX')) !== null;
+    lease.onWrite(expiry);
+    return (await this.commands.set(lease.key, String(expiry.value), unit, String(expiry.ttl), 'XX')) !== null;
   }
 
-  private expire(key: string, { ttl }: Expiry): Promise<unknown> {
+  private setTtl(key: string, { ttl }: Expiry): Promise<unknown> {
     return this.time.unit === 's' ? this.commands.expire(key, String(ttl)) : this.commands.pexpire(key, String(ttl));
   }
 
-  private isOpen({ expiresAt, isWanted }: Take): boolean {
+  private isCurrent({ expiresAt, isWanted }: TakeRequest): boolean {
     return isWanted() && this.clock.now() < expiresAt;
   }
 }

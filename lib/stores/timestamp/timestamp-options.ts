@@ -1,46 +1,46 @@
 import { checkOptions, milliseconds, oneOf, type OptionRules, wholeNumberFrom } from '../../core/check-options.js';
 import type { RetryPolicy } from '../../core/store/lock-store.js';
 
-/** What the times in a timestamp lock's value count. */
+/** The unit of the expiry in a key: seconds or milliseconds since 1970. */
 export type TimestampUnit = 's' | 'ms';
 
 /**
- * The options of {@link timestamp}: as the other clients of the same keys have them. Their lease is the module's `ttlMs`,
- * and their keys are made to the letter by its `key`.
+ * The options of {@link timestamp}. They must match the other clients of the same keys. The lease is the module's
+ * `ttlMs`, and the module's `key` option makes the names of the keys.
  *
  * @publicApi
  */
 export interface TimestampOptions {
   /**
-   * What the times in the value count: seconds or milliseconds since 1970. All clients of a key have to agree. With seconds
-   * leases are whole seconds: another `ttlMs` of the module is refused at start; another one of a single lock, or a
-   * `minHoldMs`, is rounded up to the next second in Redis.
+   * The unit of the expiry in a key: seconds or milliseconds since 1970. All clients of a key must use the same. With
+   * seconds, leases are whole seconds: a `ttlMs` of the module that is not a multiple of 1,000 throws at start. A
+   * `ttlMs` of one lock and a `minHoldMs` are rounded up to the next second in Redis.
    *
    * @default 's'
    */
   readonly unit?: TimestampUnit;
 
   /**
-   * Whether each verb is one Lua script. Off: plain SETNX, GET, GETSET, SET, EXPIRE and DEL, for servers and proxies without
-   * scripts; between two of them others may come, and a command that is delayed in the network for longer than the lease,
-   * or sent again after the connection was lost, can meet another holder's key.
+   * `true`: each step is one Lua script. `false`: SETNX, GET, GETSET, SET, EXPIRE and DEL, for servers and proxies
+   * without scripts. Commands of other clients may run between two of these. A command that is delayed for longer than
+   * the lease, or repeated after a lost connection, can hit the key of another holder.
    *
    * @default true
    */
   readonly scripts?: boolean;
 
   /**
-   * How often a lock that others hold is asked for again before whoever waits is refused, if `waitMs` is not over before; a
-   * whole number from 0 up, or Infinity. Who waits for the same lock in one module instance is asked for together; each has
-   * a count of its own.
+   * How often a held lock is requested again before a waiting caller is refused, unless its `waitMs` ends first: a
+   * whole number from 0 up, or Infinity. Callers of one module instance that wait for the same lock share requests.
+   * Each has its own count.
    *
    * @default Infinity
    */
   readonly retryCount?: number;
 
   /**
-   * The pause before asking again, in milliseconds; each one is jittered down to half of it. Long: a lock that became free
-   * stays unused. Short: everybody who waits costs requests.
+   * The pause between two requests of a waiting caller, in milliseconds, from 1 up. Each pause is jittered down to half
+   * of it. Long: a released lock stays unused for longer. Short: waiting costs more requests.
    *
    * @default 100
    * @minimum 1
@@ -48,7 +48,7 @@ export interface TimestampOptions {
   readonly retryDelayMs?: number;
 }
 
-/** The options with every default filled in. */
+/** The options with their defaults. */
 export interface ResolvedTimestampOptions {
   readonly unit: TimestampUnit;
   readonly scripts: boolean;
@@ -64,10 +64,10 @@ const RULES: OptionRules<TimestampOptions> = {
   retryDelayMs: milliseconds(1, 2 ** 31 - 1),
 };
 
-/** @throws LockConfigError naming the option, what was given and what is allowed. */
+/** Returns the options with their defaults. @throws LockConfigError if an option is unknown or not allowed. */
 export function resolveTimestampOptions(given: TimestampOptions): ResolvedTimestampOptions {
   const known = checkOptions('timestamp()', given, RULES);
   const { unit, scripts, retryCount, retryDelayMs } = { ...DEFAULTS, ...known };
-  // The first ask is no retry.
+  // The first request is no retry.
   return { unit, scripts, retry: { pauseMs: retryDelayMs, limit: retryCount + 1 } };
 }

@@ -1,22 +1,22 @@
 import { channel } from 'node:diagnostics_channel';
 
 /**
- * What came of one try for a lock by timestamps.
+ * The outcome of one attempt to take a lock.
  *
- * - `acquired`: there was none.
- * - `deletedMeanwhile`: it was there, and gone when it was looked at; the try begins anew.
- * - `stillHeld`: its expiry has not come.
- * - `takenOver`: its expiry was over; it is ours.
- * - `lostRace`: its expiry was over, and somebody else was faster; the try begins anew.
+ * - `acquired`: the key did not exist.
+ * - `deletedMeanwhile`: the key existed and was gone when it was read. The attempt starts over.
+ * - `stillHeld`: the key's expiry is not over.
+ * - `takenOver`: the key's expiry was over, and this client has replaced it.
+ * - `lostRace`: the key's expiry was over, and another client was faster. The attempt starts over.
  *
- * A script does in one step what others could come between: it is never `deletedMeanwhile` and never `lostRace`.
+ * With scripts, `deletedMeanwhile` and `lostRace` do not occur, because a script is atomic.
  *
  * @publicApi
  */
 export type TimestampOutcome = 'acquired' | 'deletedMeanwhile' | 'stillHeld' | 'takenOver' | 'lostRace';
 
 /**
- * What is published on {@link timestampOutcomes}.
+ * The message that is published on {@link timestampOutcomes}.
  *
  * @publicApi
  */
@@ -27,14 +27,14 @@ export interface TimestampOutcomeEvent {
 }
 
 /**
- * The `node:diagnostics_channel` of {@link TimestampOutcomeEvent}: `nestjs-redis-lock:outcome`. Without a subscriber an
- * outcome costs one property read.
+ * The `node:diagnostics_channel` with the name `nestjs-redis-lock:outcome`. It carries a {@link TimestampOutcomeEvent}
+ * for each attempt. Without a subscriber an outcome costs one property read.
  *
  * @publicApi
  */
 export const timestampOutcomes = channel('nestjs-redis-lock:outcome');
 
-/** Tells whoever has subscribed. */
-export function tellOutcome(key: string, outcome: TimestampOutcome): void {
+/** Publishes an outcome if the channel has subscribers. */
+export function publishOutcome(key: string, outcome: TimestampOutcome): void {
   if (timestampOutcomes.hasSubscribers) timestampOutcomes.publish({ key, outcome } satisfies TimestampOutcomeEvent);
 }

@@ -1,40 +1,45 @@
 import type { ExtendReply } from '../../core/store/lock-store.js';
-import type { HeldLease, Expiry } from './held-leases.js';
+import type { Expiry } from './expiry-clock.js';
+import type { HeldLease } from './held-leases.js';
 
-/** One try for a lock. */
-export interface Take {
+/** One attempt to take a lock. */
+export interface TakeRequest {
   readonly key: string;
   readonly owner: string;
   readonly leaseMs: number;
-  /** The moment on our clock after which it must have no effect. */
+  /** The moment on the local clock after which the attempt must have no effect. */
   readonly expiresAt: number;
-  /** Whether anybody still waits for the answer. */
+  /** Returns false once the owner was released: nothing more is sent then. */
   readonly isWanted: () => boolean;
 }
 
-export type Taken =
-  | { readonly status: 'granted'; readonly stamp: Expiry }
-  /** Others hold it; what is in the key, undefined if it changed hands too fast to tell. */
+export type TakeReply =
+  | { readonly status: 'granted'; readonly expiry: Expiry }
+  /** Another client holds the lock. `held` is the key's value; undefined if the key changed too often to tell. */
   | { readonly status: 'held'; readonly held: string | undefined }
   | { readonly status: 'expired' };
 
-/** A new expiry for a lock that is ours. */
+/** A new expiry for a lock that this instance holds. */
 export interface Renewal {
   readonly lease: HeldLease;
-  readonly stamp: Expiry;
+  readonly expiry: Expiry;
 }
 
-/** The steps of the algorithm on a server: each one script, or several plain commands. They reject if it could not be asked. */
+/**
+ * The steps of the algorithm on a server: each one script, or several plain commands. A step rejects if Redis did not
+ * reply.
+ */
 export interface TimestampProtocol {
-  /** Whether it can be asked now. */
+  /** Whether a request can be sent now. */
   readonly ready: boolean;
-  /** Waits until it can be asked; at the longest until the local moment `until`. */
+  /** Waits until a request can be sent, at most until the local moment `until`. */
   prepare(key: string, until: number): Promise<void>;
-  take(ask: Take): Promise<Taken>;
-  /** An answer for each, in the same order; none rejects. */
+  /** Takes the lock if it is free or expired. */
+  take(request: TakeRequest): Promise<TakeReply>;
+  /** Writes new expiries. Returns a reply for each, in the same order, and does not reject. */
   renew(renewals: readonly Renewal[]): Promise<readonly ExtendReply[]>;
-  /** Ends the lock; false if it was not ours any more. */
+  /** Deletes the lock. Returns false if it was not ours any more. */
   end(lease: HeldLease): Promise<boolean>;
-  /** Leaves the lock closed until the stamp; false if it was not ours any more. */
-  keep(lease: HeldLease, stamp: Expiry): Promise<boolean>;
+  /** Keeps the lock until the expiry, without a holder. Returns false if it was not ours any more. */
+  keep(lease: HeldLease, expiry: Expiry): Promise<boolean>;
 }

@@ -1,30 +1,30 @@
 import type { Clock } from '../../core/time/clock.js';
 import type { ExtendReply } from '../../core/store/lock-store.js';
 import { helperKey } from '../../core/keys/resource-key.js';
-import { luaScripts } from '../../lua/index.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { RedisScript } from '../../redis/redis-script.js';
-import type { HeldLease, Expiry } from './held-leases.js';
-import { tellOutcome } from './timestamp-outcomes.js';
-import type { ExpiryClock } from './expiry-clock.js';
-import type { Renewal, Take, Taken, TimestampProtocol } from './timestamp-protocol.js';
+import { scripts } from './scripts.js';
+import type { Expiry, ExpiryClock } from './expiry-clock.js';
+import type { HeldLease } from './held-leases.js';
+import { publishOutcome } from './timestamp-outcomes.js';
+import type { Renewal, TakeReply, TakeRequest, TimestampProtocol } from './timestamp-protocol.js';
 
 const ACQUIRED = 1;
 const TAKEN_OVER = 2;
 const PAST_DEADLINE = -1;
 
-const askScript = new RedisScript(luaScripts.timestampAsk, (reply) => {
+const acquireScript = new RedisScript(scripts.acquire, (reply) => {
   const [status, now, held] = reply as [status: number | string, now: string, held?: string];
   return { status: Number(status), now: Number(now), held };
 });
-const extendScript = new RedisScript(luaScripts.timestampExtend, (reply) => Number(reply) === 1);
-const releaseScript = new RedisScript(luaScripts.timestampRelease, (reply) => Number(reply) === 1);
+const extendScript = new RedisScript(scripts.extend, (reply) => Number(reply) === 1);
+const releaseScript = new RedisScript(scripts.release, (reply) => Number(reply) === 1);
 
 /**
- * Each step is one script. It compares the clients' times, as all clients of the key do, but it is the server's own clock
- * by which a request that was under way for too long has no effect. And because ioredis sends again what was not answered
- * when a connection ended, a second key tells which of us has got the lock: a release that has run already must not delete
- * the lock of whoever came behind it, although the values may be equal. Other clients know nothing of that key.
+ * Runs each step as one script. It compares the clients' wall clocks, as all clients of the key do, but checks
+ * deadlines by the server's clock. A second key, `{key}|holder`, names the owner. ioredis repeats a script whose reply
+ * was lost, and a repeated release must not delete the lock of the next client, which may have the same value. Other
+ * clients do not know that key.
  */
 export class TimestampScripts implements TimestampProtocol {
   constructor(
@@ -42,19 +42,20 @@ export class TimestampScripts implements TimestampProtocol {
     return this.connection.synchronise(until);
   }
 
-  async take(ask: Take): Promise<Taken> {
-    const reply = await this.takeOnce(ask);
-    // The server's clock may have been set forward since it was last heard: its answer has told, so ask once more.
-    return reply.status === 'expired' ? this.takeOnce(ask) : reply;
+  async take(request: TakeRequest): Promise<TakeReply> {
+    const reply = await this.takeOnce(request);
+    // The server's clock may have been set forward. The reply has corrected the known time, so the second try can
+    // succeed.
+    return reply.status === 'expired' ? this.takeOnce(request) : reply;
   }
 
   async renew(renewals: readonly Renewal[]): Promise<readonly ExtendReply[]> {
     const until = this.clock.now() + this.requestTimeoutMs;
     if (!this.ready) await this.prepare('', until).catch(() => undefined);
     if (!this.ready) return renewals.map(() => 'unknown');
-    const calls = renewals.map(({ lease, stamp }) => {
-      const args = this.extendArgs(lease, stamp);
-      lease.writing(stamp);
+    const calls = renewals.map(({ lease, expiry }) => {
+      const args = this.extendArgs(lease, expiry);
+      lease.onWrite(expiry);
       return { keys: keysOf(lease.key), args };
     });
     try {
@@ -72,36 +73,36 @@ export class TimestampScripts implements TimestampProtocol {
     return releaseScript.run(this.connection, keysOf(lease.key), this.proofOf(lease));
   }
 
-  async keep(lease: HeldLease, stamp: Expiry): Promise<boolean> {
-    const args = this.extendArgs(lease, stamp);
-    lease.writing(stamp);
+  async keep(lease: HeldLease, expiry: Expiry): Promise<boolean> {
+    const args = this.extendArgs(lease, expiry);
+    lease.onWrite(expiry);
     return extendScript.run(this.connection, keysOf(lease.key), args);
   }
 
-  private async takeOnce({ key, owner, leaseMs, expiresAt, isWanted }: Take): Promise<Taken> {
+  private async takeOnce({ key, owner, leaseMs, expiresAt, isWanted }: TakeRequest): Promise<TakeReply> {
     const { connection, time, clock } = this;
     const deadline = connection.microsAt(expiresAt);
     const sentAt = clock.now();
     if (deadline === undefined || sentAt >= expiresAt || !isWanted()) return { status: 'expired' };
     const now = time.now();
-    const stamp = time.expiryAfter(leaseMs);
-    const args = [owner, String(now), String(stamp.value), this.ttlMs(stamp), time.unit, String(deadline)];
-    const reply = await askScript.run(connection, keysOf(key), args);
+    const expiry = time.expiryAfter(leaseMs);
+    const args = [owner, String(now), String(expiry.value), this.ttlMs(expiry), time.unit, String(deadline)];
+    const reply = await acquireScript.run(connection, keysOf(key), args);
     connection.heard(reply.now, sentAt);
     if (reply.status === PAST_DEADLINE) return { status: 'expired' };
     if (reply.status === ACQUIRED || reply.status === TAKEN_OVER) {
-      tellOutcome(key, reply.status === ACQUIRED ? 'acquired' : 'takenOver');
-      return { status: 'granted', stamp };
+      publishOutcome(key, reply.status === ACQUIRED ? 'acquired' : 'takenOver');
+      return { status: 'granted', expiry };
     }
-    tellOutcome(key, 'stillHeld');
+    publishOutcome(key, 'stillHeld');
     return { status: 'held', held: reply.held };
   }
 
-  private extendArgs(lease: HeldLease, stamp: Expiry): string[] {
-    return [...this.proofOf(lease), String(stamp.value), this.ttlMs(stamp)];
+  private extendArgs(lease: HeldLease, expiry: Expiry): string[] {
+    return [...this.proofOf(lease), String(expiry.value), this.ttlMs(expiry)];
   }
 
-  /** By what a script knows that the lock is ours still. */
+  /** Returns the arguments by which a script checks that the lock is still ours. */
   private proofOf({ owner, range: [lowest, highest], overAt }: HeldLease): string[] {
     return [owner, String(lowest), String(highest), this.micros(overAt)];
   }
@@ -110,13 +111,13 @@ export class TimestampScripts implements TimestampProtocol {
     return String(ttl * this.time.unitMs);
   }
 
-  /** The server's time at a local moment; without it, a moment long gone, so that nothing is done. */
+  /** Returns the server's time at a local moment. If it is unknown, it returns 1970, and the script does nothing. */
   private micros(at: number): string {
     return String(this.connection.microsAt(at) ?? 0).padStart(16, '0');
   }
 }
 
-/** The lock, and who got it by a script. */
+/** Returns the key of the lock and the key of its holder. */
 function keysOf(key: string): readonly [lock: string, holder: string] {
   return [key, helperKey(key, 'holder')];
 }

@@ -14,24 +14,26 @@ import { refuseCluster } from '../../redis/cluster/cluster-client.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
-import { HeldLease, HeldLeases } from './held-leases.js';
-import { type ResolvedTimestampOptions, resolveTimestampOptions, type TimestampOptions } from './timestamp-options.js';
-import { type PlainCommands, TimestampCommands } from './timestamp-commands.js';
-import { TimestampScripts } from './timestamp-scripts.js';
 import { ExpiryClock } from './expiry-clock.js';
-import type { Renewal, Taken, TimestampProtocol } from './timestamp-protocol.js';
+import { HeldLease, HeldLeases } from './held-leases.js';
+import { type PlainCommands, TimestampCommands } from './timestamp-commands.js';
+import { type ResolvedTimestampOptions, resolveTimestampOptions, type TimestampOptions } from './timestamp-options.js';
+import type { Renewal, TakeReply, TimestampProtocol } from './timestamp-protocol.js';
+import { TimestampScripts } from './timestamp-scripts.js';
 
 /**
- * Locks whose value is the time of their expiry, by the algorithm of the classic SETNX/GETSET articles: to share locks with
- * services that use it already. For locks of your own, {@link token} is safer and faster.
+ * Keeps locks as keys whose value is the time of their expiry: the SETNX/GETSET pattern of Redis' documentation of
+ * {@link https://redis.io/docs/latest/commands/setnx/ | SETNX}. For locks that are shared with services that use it
+ * already. For other locks, {@link token} is safer and faster.
  *
- * What it cannot do: leases are measured by the clients' wall clocks, so that these have to agree to within much less than
- * a lease; there are no fencing tokens; and nobody is told of a lock that became free, so that waiting is asking again and
- * again. All clients of a key should ask for leases of about the same length: who loses a race for an expired lock
- * overwrites the winner's expiry with its own. With scripts a second key beside the lock's, `{key}|holder`, makes requests
- * that are sent twice harmless; with plain commands a request that is sent twice can end another's lock.
+ * Leases are measured by the clients' wall clocks, so these must agree to much less than a lease. All clients of a key
+ * should use leases of about the same length, because a client that loses the race for an expired lock overwrites the
+ * winner's expiry. The store gives no fencing tokens and has no queue: waiting callers retry.
  *
- * @throws LockConfigError for options that cannot work.
+ * With scripts, a second key `{key}|holder` makes repeated requests harmless. With plain commands, a repeated request
+ * can end the lock of another client.
+ *
+ * @throws LockConfigError if an option is unknown or not allowed; when the module starts, if the client is a Cluster.
  * @publicApi
  */
 export function timestamp(options: TimestampOptions = {}): StoreFactory {
@@ -39,23 +41,22 @@ export function timestamp(options: TimestampOptions = {}): StoreFactory {
   return (context) => new TimestampStore(context, resolved);
 }
 
-/** An ask that is not answered yet. */
-interface Asking {
+/** An acquire without a reply yet. */
+interface PendingAcquire {
+  /** False once its owner was released. */
   wanted: boolean;
-  /** Fulfilled at its end, whatever that was. */
+  /** Resolves when it has succeeded or failed. */
   readonly ended: Promise<unknown>;
 }
 
 /**
- * The value does not tell whose a lock is: it may be equal to another client's that asked in the same second. So a lock
- * counts as ours from the answer to the ask until its lease is over, by the protocol's clock and by the one that nobody
- * sets; afterwards nothing is written to the key or deleted.
+ * The value of a key does not name its holder, and another client that tried in the same second may have the same
+ * value. A lock is therefore ours from the reply until its lease is over, by the wall clock and by the monotonic clock.
+ * Afterwards nothing is written or deleted.
  *
- * Before that, the value in the key is ours, or one that the loser of a race put there: it saw the expired value before we
- * replaced it, and so wrote its own soon after ours. Nobody else writes before our expiry has come. A value that lies
- * further off is somebody else's, after a flush or another client's mistaken delete: then the lock is lost.
- *
- * A renewal is safe for the same reason: it is only written before our expiry, while nobody may take over.
+ * Until then nobody may take the lock over, so a renewal is safe. The value in the key is one that we wrote, or one
+ * that the loser of a race wrote moments later. Any other value is another client's, after a flush or a mistaken
+ * delete: the lock is lost.
  */
 class TimestampStore implements LockStore {
   readonly capabilities: StoreCapabilities;
@@ -63,8 +64,8 @@ class TimestampStore implements LockStore {
   private readonly connection: RedisConnection;
   private readonly commands: PlainCommands;
   private readonly time: ExpiryClock;
-  private readonly wire: TimestampProtocol;
-  private readonly asking = new Map<string, Asking>();
+  private readonly protocol: TimestampProtocol;
+  private readonly acquires = new Map<string, PendingAcquire>();
   private readonly leases: HeldLeases;
 
   constructor(context: StoreContext, { unit, scripts, retry }: ResolvedTimestampOptions) {
@@ -75,7 +76,7 @@ class TimestampStore implements LockStore {
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, scripts);
     this.time = new ExpiryClock(clock, unit);
     this.leases = new HeldLeases((lease) => this.time.isOver(lease));
-    this.wire = scripts
+    this.protocol = scripts
       ? new TimestampScripts(this.connection, this.time, clock, requestTimeoutMs)
       : new TimestampCommands(this.connection, this.commands, this.time, clock, requestTimeoutMs);
     this.capabilities = {
@@ -97,31 +98,31 @@ class TimestampStore implements LockStore {
     const { owner } = request;
     let end!: () => void;
     const ended = new Promise<void>((resolve) => (end = resolve));
-    const asking: Asking = { wanted: true, ended };
-    this.asking.set(owner, asking);
-    return this.askAs(request, asking)
+    const pending: PendingAcquire = { wanted: true, ended };
+    this.acquires.set(owner, pending);
+    return this.take(request, pending)
       .catch((error: unknown) => {
         throw unavailableBecause(error, 'a lock');
       })
       .finally(() => {
-        if (this.asking.get(owner) === asking) this.asking.delete(owner);
+        if (this.acquires.get(owner) === pending) this.acquires.delete(owner);
         end();
       });
   }
 
   async release({ owner, keepMs }: ReleaseRequest): Promise<boolean> {
-    const asking = this.asking.get(owner);
-    if (asking !== undefined) {
-      // Whether there is anything to release only its answer tells.
-      asking.wanted = false;
-      await asking.ended;
+    const pending = this.acquires.get(owner);
+    if (pending !== undefined) {
+      pending.wanted = false;
+      // Only its reply shows whether there is anything to release.
+      await pending.ended;
     }
     const lease = this.leases.of(owner);
     if (lease === undefined) return false;
-    // Waiting in the client's queue through an outage, it might come after the end of the lease: whoever gives back repeats it.
-    if (!this.wire.ready) throw unavailableBecause(new Error('there is no connection'), 'a release');
+    // In the client's queue the release could outlive the lease. The engine repeats a failed release.
+    if (!this.protocol.ready) throw unavailableBecause(new Error('there is no connection'), 'a release');
     try {
-      return await (keepMs > 0 ? this.keepClosed(lease, keepMs) : this.end(lease));
+      return await (keepMs > 0 ? this.keepLocked(lease, keepMs) : this.end(lease));
     } catch (error) {
       throw unavailableBecause(error, 'a release');
     }
@@ -130,12 +131,12 @@ class TimestampStore implements LockStore {
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     const renewals = requests.map((request) => this.renewalOf(request));
     const known = renewals.filter((renewal) => renewal !== undefined);
-    const replies = await this.wire.renew(known);
+    const replies = await this.protocol.renew(known);
     const replyOf = new Map(known.map((renewal, i) => [renewal, replies[i] ?? 'unknown']));
     return renewals.map((renewal, i) => {
       const reply = renewal === undefined ? 'lost' : (replyOf.get(renewal) ?? 'unknown');
-      if (reply === 'renewed') renewal?.lease.wrote(renewal.stamp);
-      // What is somebody else's by now must not be deleted later.
+      if (reply === 'renewed') renewal?.lease.onWritten(renewal.expiry);
+      // A later release must not delete the key of another client.
       if (reply === 'lost') this.leases.forget(requests[i].owner);
       return reply;
     });
@@ -145,7 +146,7 @@ class TimestampStore implements LockStore {
     try {
       const held = await this.commands.get(key);
       if (held === null || this.time.isExpired(held)) return null;
-      // The value does not tell whose it is, but whether it is ours is known.
+      // Of a foreign lock only the value is known.
       const owner = this.leases.ownerOf(key, this.time.read(held));
       const holder = owner === undefined ? held : instanceOf(owner);
       return { holder, remainingMs: await this.remainingMs(key, held), token: undefined };
@@ -159,41 +160,41 @@ class TimestampStore implements LockStore {
     return Promise.resolve();
   }
 
-  private async askAs(
-    { keys: [key], owner, leaseMs, expiresAt, tokens }: AcquireRequest,
-    asking: Asking,
-  ): Promise<AcquireReply> {
-    if (!this.wire.ready) await this.wire.prepare(key, expiresAt);
-    if (!this.wire.ready) return { status: 'expired' };
-    const taken = await this.wire.take({ key, owner, leaseMs, expiresAt, isWanted: () => asking.wanted });
-    if (taken.status !== 'granted') return this.refusalOf(taken);
-    this.leases.add(new HeldLease(owner, key, taken.stamp, this.time.beside));
+  private async take(request: AcquireRequest, pending: PendingAcquire): Promise<AcquireReply> {
+    const { protocol } = this;
+    const { keys, owner, leaseMs, expiresAt, tokens } = request;
+    const [key] = keys;
+    if (!protocol.ready) await protocol.prepare(key, expiresAt);
+    if (!protocol.ready) return { status: 'expired' };
+    const reply = await protocol.take({ key, owner, leaseMs, expiresAt, isWanted: () => pending.wanted });
+    if (reply.status !== 'granted') return this.refusalOf(reply);
+    this.leases.add(new HeldLease(owner, key, reply.expiry, this.time.tolerance));
     return { status: 'granted', token: undefined, tokens };
   }
 
-  private refusalOf(taken: Exclude<Taken, { readonly status: 'granted' }>): AcquireReply {
-    if (taken.status === 'expired') return taken;
-    const { held } = taken;
+  private refusalOf(reply: Exclude<TakeReply, { readonly status: 'granted' }>): AcquireReply {
+    if (reply.status === 'expired') return reply;
+    const { held } = reply;
     return { status: 'held', queued: false, remainingMs: held === undefined ? undefined : this.time.expiresInMs(held) };
   }
 
   private async end(lease: HeldLease): Promise<boolean> {
-    const ended = await this.wire.end(lease);
+    const ended = await this.protocol.end(lease);
     this.leases.forget(lease.owner);
     return ended;
   }
 
-  private async keepClosed(lease: HeldLease, keepMs: number): Promise<boolean> {
-    const stamp = this.time.nextExpiry(lease, keepMs);
-    const kept = await this.wire.keep(lease, stamp);
-    if (kept) lease.wrote(stamp);
+  private async keepLocked(lease: HeldLease, keepMs: number): Promise<boolean> {
+    const expiry = this.time.nextExpiry(lease, keepMs);
+    const kept = await this.protocol.keep(lease, expiry);
+    if (kept) lease.onWritten(expiry);
     else this.leases.forget(lease.owner);
     return kept;
   }
 
   private renewalOf({ owner, leaseMs }: ExtendRequest): Renewal | undefined {
     const lease = this.leases.of(owner);
-    return lease && { lease, stamp: this.time.laterExpiry(lease, leaseMs) };
+    return lease && { lease, expiry: this.time.laterExpiry(lease, leaseMs) };
   }
 
   private async remainingMs(key: string, held: string): Promise<number> {

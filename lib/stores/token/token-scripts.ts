@@ -7,34 +7,33 @@ import {
   type WaiterInfo,
 } from '../../core/store/lock-store.js';
 import { fenceKey, helperKey } from '../../core/keys/resource-key.js';
-import { luaScripts } from '../../lua/index.js';
 import type { DeadlineReply } from '../../redis/deadline-requests.js';
 import { RedisScript, wholeMs } from '../../redis/redis-script.js';
+import { scripts as redisScripts } from '../../redis/scripts.js';
 import type { Call } from '../../redis/topology.js';
 import { encodeEntry, modeOf, ownerOf } from './queue-entry.js';
+import { scripts } from './scripts.js';
 
 /** A client with `stringNumbers` answers strings. */
-export const acquireScript = new RedisScript(luaScripts.tokenAsk, (reply): DeadlineReply => {
+export const acquireScript = new RedisScript(scripts.acquire, (reply): DeadlineReply => {
   if (!Array.isArray(reply)) return { status: 1, value: Number(reply), now: Number(reply) };
   const [status, value, now] = reply.map(Number) as [number, number, number];
   return { status, value, now };
 });
-export const acquireManyScript = new RedisScript(luaScripts.tokenAskAll, (reply): DeadlineReply => {
+export const acquireManyScript = new RedisScript(scripts.acquireMany, (reply): DeadlineReply => {
   const [status, value, now, nth] = (reply as unknown[]).map(Number);
   return { status, value, now, nth };
 });
-export const releaseScript = new RedisScript(luaScripts.tokenRelease, (reply) => Number(reply) === 1);
-export const extendScript = new RedisScript(luaScripts.tokenExtend, (reply): ExtendReply =>
+export const releaseScript = new RedisScript(scripts.release, (reply) => Number(reply) === 1);
+export const extendScript = new RedisScript(scripts.extend, (reply): ExtendReply =>
   Number(reply) === 1 ? 'renewed' : 'lost',
 );
-export const inspectScript = new RedisScript(luaScripts.tokenInspect, (reply): HolderInfo | null => {
+export const inspectScript = new RedisScript(redisScripts.inspect, (reply): HolderInfo | null => {
   if (reply === null) return null;
   const [value, ttl] = reply as [value: string, ttl: number | string];
   return holderOf(value, Number(ttl));
 });
-export const queueScript = new RedisScript(luaScripts.tokenInspectQueue, (reply) =>
-  lineOf(reply as (string | number)[]),
-);
+export const queueScript = new RedisScript(scripts.inspectQueue, (reply) => lineOf(reply as (string | number)[]));
 
 /** The lock, the last fencing token under its hash tag, and the queue for it, before which those stand who share it. */
 export function keysOf(key: string): readonly [lock: string, fence: string, queue: string] {

@@ -1,9 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { sleep } from '../clock.mjs';
-import { connect, luaScripts } from '../library.mjs';
+import { connect, scripts } from '../library.mjs';
 import { PERMITS, POLL_MS, TTL_MS } from '../settings.mjs';
 
-// The wire protocol, as the headers in lib/lua say it.
+// The wire protocol, as the headers in lib/stores/token/scripts say it.
 const FAR_FUTURE_MICROS = '9000000000000000';
 const TOKENS = '17';
 /** As the library asks where nobody waits behind. */
@@ -16,14 +16,14 @@ const GRANTED = 1;
 const SHARED = ' *';
 
 const digestOf = ({ lua }) => createHash('sha1').update(lua).digest('hex');
-const ASK = digestOf(luaScripts.tokenAsk);
-const RELEASE = digestOf(luaScripts.tokenRelease);
-const EXTEND = digestOf(luaScripts.tokenExtend);
+const ASK = digestOf(scripts.acquire);
+const RELEASE = digestOf(scripts.release);
+const EXTEND = digestOf(scripts.extend);
 
 /** Our own scripts on one connection, without anything of the library around them. */
 export async function openScripts(url, { autoPipelining = false, leaseMs = TTL_MS } = {}) {
   const client = await connect(url, { enableAutoPipelining: autoPipelining });
-  for (const { lua } of Object.values(luaScripts)) await client.script('LOAD', lua);
+  for (const { lua } of Object.values(scripts)) await client.script('LOAD', lua);
   const lease = String(leaseMs);
   const keysOf = (key) => [key, `${key.slice(0, key.indexOf('}') + 1)}|fence`, `${key}|queue`];
   return {

@@ -27,7 +27,7 @@ afterAll(() => redis.quit());
 const set = (value: string): FencedCommand[] => [['set', order, value]];
 
 describe('a fence in Redis', () => {
-  it('lets in the holder who has opened it, as often as it likes', async () => {
+  it('accepts all writes of the holder that opened it', async () => {
     await fence.open(5);
     expect(await fence.write(5, set('first'))).toEqual(['OK']);
     await fence.open(5);
@@ -35,7 +35,7 @@ describe('a fence in Redis', () => {
     expect(await redis.get(order)).toBe('second');
   });
 
-  it('refuses the write of a holder after whom another has opened it, though that one has written nothing yet', async () => {
+  it('refuses a write after a later holder has opened it', async () => {
     await fence.open(5);
     await fence.open(6);
     await expect(fence.write(5, set('late'))).rejects.toThrow(StaleFenceError);
@@ -44,7 +44,7 @@ describe('a fence in Redis', () => {
     expect(await redis.get(order)).toBe('new');
   });
 
-  it('is not opened by a holder who comes after a later one, and stays as it is', async () => {
+  it('is not opened by an earlier holder, and stays unchanged', async () => {
     await fence.open(6);
     const refusal = (await fence.open(5).catch((error: unknown) => error)) as StaleFenceError;
     expect(refusal).toBeInstanceOf(StaleFenceError);
@@ -53,7 +53,7 @@ describe('a fence in Redis', () => {
     await fence.write(6, set('new'));
   });
 
-  it('refuses whom it does not know: never opened, opened by an earlier holder, lost with the data', async () => {
+  it('refuses a write if it was not opened, or opened by another, or is lost', async () => {
     await expect(fence.write(5, set('unopened'))).rejects.toThrow(StaleFenceError);
     await fence.open(5);
     await expect(fence.write(6, set('unopened'))).rejects.toThrow(StaleFenceError);
@@ -62,7 +62,7 @@ describe('a fence in Redis', () => {
     expect(await redis.exists(order)).toBe(0);
   });
 
-  it('lets a failover that goes back behind a holder cost that holder its write, and nobody else theirs', async () => {
+  it('refuses the write of a holder whose open was lost in a failover', async () => {
     await fence.open(5);
     const before = await redis.get(`${order}|opened`);
     await fence.open(6);
@@ -72,7 +72,7 @@ describe('a fence in Redis', () => {
     expect(await redis.get(order)).toBe('five');
   });
 
-  it('tells tokens apart up to 2^53, where texts and numbers of other lengths would not do', async () => {
+  it('distinguishes tokens up to 2^53', async () => {
     const last = Number.MAX_SAFE_INTEGER;
     await fence.open(999);
     await fence.open(last - 1);
@@ -84,12 +84,12 @@ describe('a fence in Redis', () => {
     await fence.write(last, set('last'));
   });
 
-  it.each([Number.NaN, 1.5, -1, 2 ** 53, '5', undefined])('takes no %p for a token', async (token) => {
+  it.each([Number.NaN, 1.5, -1, 2 ** 53, '5', undefined])('throws if the token is %p', async (token) => {
     await expect(fence.open(token as number)).rejects.toMatchObject({ code: 'LOCK_CONFIG' });
     await expect(fence.write(token as number, set('x'))).rejects.toMatchObject({ code: 'LOCK_CONFIG' });
   });
 
-  it('is kept for a day after it was opened, or as long as is said', async () => {
+  it('is kept for a day after open, or for retentionMs', async () => {
     await fence.open(5);
     const DAY_MS = 86_400_000;
     expect(await redis.pttl(`${order}|opened`)).toBeGreaterThan(DAY_MS - 60_000);
@@ -101,7 +101,7 @@ describe('a fence in Redis', () => {
     }
   });
 
-  it('is named as resources are', () => {
+  it('throws if its name is not a valid resource', () => {
     for (const name of ['', 'a|b', 'a}b', '{a}{b}']) expect(() => new RedisFence(redis, name)).toThrow('esource');
   });
 });
@@ -109,7 +109,7 @@ describe('a fence in Redis', () => {
 describe('a write behind the fence', () => {
   beforeEach(() => fence.open(5));
 
-  it('runs several commands on several keys in one step, and answers the reply of each', async () => {
+  it('runs several commands atomically and returns the reply of each', async () => {
     const lines = `${order}:lines`;
     const replies = await fence.write(5, [
       ['rpush', lines, 'tea', 'milk', 'sugar'],
@@ -124,12 +124,12 @@ describe('a write behind the fence', () => {
     expect(await redis.exists(order)).toBe(0);
   });
 
-  it('may be of no command at all: then it only checks', async () => {
+  it('only checks the token if there is no command', async () => {
     expect(await fence.write(5, [])).toEqual([]);
     await expect(fence.write(4, [])).rejects.toThrow(StaleFenceError);
   });
 
-  it('leaves one script in Redis, however many arguments its commands have', async () => {
+  it('uses one script for commands with different numbers of arguments', async () => {
     const texts = new Set<unknown>();
     const client = {
       eval: (lua: string, count: number, ...rest: string[]) => {
@@ -146,7 +146,7 @@ describe('a write behind the fence', () => {
     expect(await redis.llen(`${order}:lines`)).toBe(303);
   });
 
-  it('refuses commands whose keys it would not know, by their names', async () => {
+  it('throws if a command is not in the list', async () => {
     const wrong = [
       ['rename', order, 'x'],
       ['set) os.exit(', order],
@@ -159,7 +159,7 @@ describe('a write behind the fence', () => {
     }
   });
 
-  it('may be a script, to which its own keys and arguments are all there are', async () => {
+  it('runs a script that sees only its own keys and arguments', async () => {
     const script = {
       lua: `redis.call('SET', KEYS[1], ARGV[1] + ARGV[2])
             return { redis.call('GET', KEYS[1]), #KEYS, #ARGV }`,
@@ -174,14 +174,14 @@ describe('a write behind the fence', () => {
     expect(await redis.exists(order)).toBe(0);
   });
 
-  it("leaves the script's and the server's own errors as they are", async () => {
+  it('rejects with the errors of the script and of the server', async () => {
     const failing = { lua: `return redis.error_reply('SOLDOUT no tea left')`, keys: [] };
     await expect(fence.write(5, failing)).rejects.toThrow('SOLDOUT no tea left');
     await redis.rpush(order, 'a list');
     await expect(fence.write(5, [['hset', order, 'a', '1']])).rejects.toThrow('WRONGTYPE');
   });
 
-  it('works on after SCRIPT FLUSH, and where EVALSHA is refused', async () => {
+  it('works after SCRIPT FLUSH, and if EVALSHA is refused', async () => {
     await fence.write(5, set('one'));
     await redis.script('FLUSH');
     await fence.open(5);
@@ -202,7 +202,7 @@ describe('a write behind the fence', () => {
     }
   });
 
-  it("stands under the client's own keyPrefix, as its data does", async () => {
+  it('applies the keyPrefix of the client to all keys', async () => {
     const prefix = uniquePrefix();
     const client = new Redis(testRedisUrl(), { keyPrefix: prefix });
     try {
@@ -217,12 +217,12 @@ describe('a write behind the fence', () => {
   });
 });
 
-describe('in a cluster', () => {
+describe('a fence in a cluster', () => {
   let server: RedisServer;
   let node: Redis;
 
   beforeAll(async () => {
-    // The port of the cluster's bus is this one and 10,000.
+    // The port of the cluster's bus is this port + 10,000.
     let port = await freePort();
     while (port > 55_535) port = await freePort();
     server = await startRedis({ local: true, port, args: ['--cluster-enabled', 'yes'] });
@@ -235,7 +235,7 @@ describe('in a cluster', () => {
     await server.stop();
   });
 
-  it('has its slot from the name: that of one key, or of all with its braces', async () => {
+  it('is in the slot of its name, which is one key or a hash tag', async () => {
     for (const [name, key] of [
       ['order:300', 'order:300'],
       ['order:{300}', 'order:{300}:lines'],
@@ -249,7 +249,7 @@ describe('in a cluster', () => {
   });
 });
 
-describe('a holder that is stopped past its lease and wakes up late', () => {
+describe('a holder that is stopped past its lease and continues', () => {
   const running: LockProcess[] = [];
   afterEach(async () => {
     await Promise.all(running.splice(0).map((process) => process.kill()));
@@ -261,7 +261,7 @@ describe('a holder that is stopped past its lease and wakes up late', () => {
     return process;
   }
 
-  /** The first one reads and is stopped; the second one adds its line; the first one wakes up and adds its own. */
+  /** The first holder reads and is stopped. The second adds its line. The first continues and adds its own. */
   async function twoHolders(write: 'write' | 'writeFenced') {
     const prefix = uniquePrefix();
     const [first, second] = await Promise.all([start({ prefix, ttlMs: 300 }), start({ prefix })]);
@@ -279,7 +279,7 @@ describe('a holder that is stopped past its lease and wakes up late', () => {
     await (
       await add(second, 'second')
     )();
-    // It lies there when the process wakes up, as the next line of a program does.
+    // The command is in the pipe when the process continues, as the next line of a program would be.
     const late = lateWrite().then(
       () => 'written',
       (error: unknown) => String(error),
@@ -288,13 +288,13 @@ describe('a holder that is stopped past its lease and wakes up late', () => {
     return { late: await late, lines: await redis.get(order) };
   }
 
-  it('is refused, and nothing is lost', async () => {
+  it('is refused, and no update is lost', async () => {
     const { late, lines } = await twoHolders('writeFenced');
     expect(late).toContain('StaleFenceError');
     expect(lines).toBe('second');
   });
 
-  it('loses the update of the other without the fence: the control', async () => {
+  it('overwrites the update of the other holder without a fence', async () => {
     expect(await twoHolders('write')).toEqual({ late: 'written', lines: 'first' });
   });
 });

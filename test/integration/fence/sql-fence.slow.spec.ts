@@ -1,4 +1,4 @@
-// The statements on real servers, with transactions that run side by side.
+// Runs the statements on real servers, in concurrent transactions.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { eventually } from '../../support/redis-locks.js';
@@ -7,7 +7,7 @@ import { type Database, type DatabaseKind, onServer, SERVERS, type Session } fro
 const LEVELS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
 type Level = (typeof LEVELS)[number];
 
-/** Whom a fence turns away, and whom the database itself does: both roll back, and have written nothing. */
+/** The errors of the fence and of the database after which a transaction is rolled back. */
 const REFUSED = /^StaleFenceError|could not serialize access|try restarting transaction|Record has changed/;
 
 describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) => {
@@ -16,7 +16,7 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
   const placeholder = dialect === 'postgres' ? '$1' : '?';
   const sessions: Session[] = [];
   let database: Database;
-  /** Outside of transactions. */
+  /** A session without transactions. */
   let plain: Session;
 
   beforeAll(async () => {
@@ -58,7 +58,7 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
   const lines = async (session = plain) =>
     ((await session.run('SELECT name FROM items ORDER BY name')) as { name: string }[]).map(({ name }) => name);
 
-  /** Starts what has to wait for another's transaction, and answers when it does: with how it will end. */
+  /** Starts a statement that another transaction blocks. Resolves with its outcome as soon as it is blocked. */
   async function blocked(session: Session, work: Promise<unknown>): Promise<() => Promise<string>> {
     const end = work.then(
       () => 'let in',
@@ -69,7 +69,7 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
   }
 
   it(
-    'lets in the holder who has opened it last, and nobody else',
+    'accepts only the holder that opened it last',
     onServer(kind, async () => {
       await expect(write(5, plain)).rejects.toThrow(StaleFenceError);
       await open(5);
@@ -87,7 +87,7 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
   );
 
   it(
-    'tells tokens apart up to 2^53, and resources by every character',
+    'distinguishes tokens up to 2^53, and resources by every character',
     onServer(kind, async () => {
       const last = Number.MAX_SAFE_INTEGER;
       await open(last - 1);
@@ -103,7 +103,7 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
   );
 
   it(
-    'has no effect when its transaction is rolled back',
+    'has no effect if its transaction is rolled back',
     onServer(kind, async () => {
       await open(5);
       const session = await begin('READ COMMITTED');
@@ -114,7 +114,7 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
   );
 
   it(
-    'is opened for the first time by two at once: the later holder stays',
+    'keeps the higher token if two holders open it first at once',
     onServer(kind, async () => {
       const later = await begin('READ COMMITTED');
       await open(6, later);
@@ -127,9 +127,9 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
     }),
   );
 
-  describe.each(LEVELS)('by transactions at %s', (level) => {
+  describe.each(LEVELS)('in transactions at %s', (level) => {
     it(
-      'is not opened while a write is in its transaction, and then shows what that one wrote',
+      'blocks open during a write transaction, whose writes are read then',
       onServer(kind, async () => {
         await open(5);
         const writer = await begin(level);
@@ -146,7 +146,7 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
     );
 
     it(
-      'refuses a write that has waited for the next holder to open it',
+      'refuses a write that waited while the next holder opened it',
       onServer(kind, async () => {
         await open(5);
         const opener = await begin(level);
@@ -164,7 +164,7 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
     );
 
     it(
-      'refuses a write whose transaction began, and read, before the next holder opened it',
+      'refuses a write whose transaction read before the next holder opened it',
       onServer(kind, async () => {
         await open(5);
         const writer = await begin(level);
@@ -175,7 +175,7 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
     );
 
     it(
-      'never lets a holder who opens it in the transaction that reads miss what was written before',
+      'shows all earlier writes to a transaction that opens it first',
       onServer(kind, async () => {
         await open(5);
         const writer = await begin('READ COMMITTED');

@@ -34,7 +34,7 @@ describe('a fence in SQLite', () => {
     };
   }
 
-  it('lets in the holder who has opened it last, and nobody else, at once', () => {
+  it('accepts only the holder that opened it last, synchronously', () => {
     const one = connect();
     expect(() => one.write(5)).toThrow(StaleFenceError);
     one.open(5);
@@ -50,7 +50,7 @@ describe('a fence in SQLite', () => {
     expect(() => one.write(6)).toThrow(StaleFenceError);
   });
 
-  it('says which resource it was', () => {
+  it('names the resource in its error', () => {
     const one = connect();
     one.open(6);
     const error = { code: 'LOCK_STALE', name: 'StaleFenceError', resource: 'order:300' };
@@ -58,7 +58,7 @@ describe('a fence in SQLite', () => {
     expect(() => one.write(5)).toThrow(expect.objectContaining(error));
   });
 
-  it('tells tokens apart up to 2^53, and resources by every character', () => {
+  it('distinguishes tokens up to 2^53, and resources by every character', () => {
     const one = connect();
     const last = Number.MAX_SAFE_INTEGER;
     one.open(last - 1);
@@ -72,7 +72,7 @@ describe('a fence in SQLite', () => {
     expect(one.db.all('SELECT typeof(token) AS type FROM fences')).toEqual([{ type: 'integer' }, { type: 'integer' }]);
   });
 
-  it('is not opened while a write is in its transaction, and not passed by a write from before', () => {
+  it('blocks open during a write transaction, and refuses an earlier write', () => {
     const [writer, opener] = [connect(), connect()];
     writer.open(5);
     writer.db.exec('BEGIN');
@@ -87,7 +87,7 @@ describe('a fence in SQLite', () => {
     writer.db.exec('ROLLBACK');
   });
 
-  it('is not opened while a transaction that has read before may still write', () => {
+  it('blocks open during a transaction that reads and may write', () => {
     const [writer, opener] = [connect(), connect()];
     writer.open(5);
     writer.db.exec('BEGIN');
@@ -104,11 +104,11 @@ describe('a fence for SQL', () => {
   const rows = async (): Promise<unknown[]> => [{ token: 5 }];
 
   it.each(['fences; DROP TABLE orders', 'a.b.c', '', '1st', 'a"b', 'a`b', 'x'.repeat(64), 'ä'])(
-    'takes no table %p',
+    'throws if the table is %p',
     (table) => expect(() => new SqlFence('postgres', { table })).toThrow('table is a name'),
   );
 
-  it('takes a schema, and no other dialects', () => {
+  it('accepts a schema, and throws if the dialect is unknown', () => {
     const { statements } = new SqlFence('postgres', { table: 'App.lock_fences' });
     expect(Object.values(statements).flat()).toEqual(
       expect.arrayContaining([expect.stringContaining('"App"."lock_fences"')]),
@@ -119,7 +119,7 @@ describe('a fence for SQL', () => {
     }
   });
 
-  it('gives values as parameters only, always the resource and the token', async () => {
+  it('passes the resource and the token as parameters only', async () => {
     for (const dialect of ['postgres', 'sqlite', 'mysql'] as const) {
       const sent: unknown[] = [];
       const run = (sql: string, params: (string | number)[]) => {
@@ -134,19 +134,19 @@ describe('a fence for SQL', () => {
     }
   });
 
-  it('says so where the client answers something else than rows: a refusal would look like a pass', async () => {
+  it('throws if run returns no rows', async () => {
     const fence = new SqlFence('postgres');
     const result = { rows: [], rowCount: 0 };
     await expect(fence.write(async () => result, 'order:1', 5)).rejects.toMatchObject({ code: 'LOCK_CONFIG' });
     expect(() => fence.write(() => result, 'order:1', 5)).toThrow('rows');
-    // TypeORM's answer to an UPDATE, rows as lists, and what else may come.
-    for (const answer of [[[], 0], [[5]], [null], [{}], [{ token: 6 }]]) {
-      expect(() => fence.write(() => answer, 'order:1', 5)).toThrow(expect.objectContaining({ code: 'LOCK_CONFIG' }));
+    // What TypeORM returns for an UPDATE, rows as arrays, and other results.
+    for (const returned of [[[], 0], [[5]], [null], [{}], [{ token: 6 }]]) {
+      expect(() => fence.write(() => returned, 'order:1', 5)).toThrow(expect.objectContaining({ code: 'LOCK_CONFIG' }));
     }
     for (const row of [{ token: 5 }, { token: '5' }, { token: 5n }]) fence.write(() => [row], 'order:1', 5);
   });
 
-  it('takes only tokens and resources that are some', () => {
+  it('throws if the token or the resource is invalid', () => {
     const fence = new SqlFence('sqlite');
     expect(() => fence.open(() => [], 'order:1', Number.NaN)).toThrow('fencing token');
     expect(() => fence.write(() => [{}], 'order:1', undefined as never)).toThrow('fencing token');

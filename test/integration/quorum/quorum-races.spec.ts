@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
-import { luaScripts } from '../../../lib/lua/index.js';
+import { scripts } from '../../../lib/stores/quorum/scripts.js';
 import { scriptsFor } from '../../../lib/stores/quorum/quorum-scripts.js';
 import { Masters } from '../../support/masters.js';
 import { eventually } from '../../support/redis-locks.js';
@@ -14,18 +14,18 @@ beforeAll(async () => {
 afterEach(() => here.clear());
 afterAll(() => here.close());
 
-/** Somebody else's lock on one master. */
+/** Writes another system's lock to one master. */
 const occupy = (master: number, ms = 60_000) => here.admins[master].set(here.key, 'somebody else', 'PX', ms);
 
-/** What each master has answered to an ask that failed. */
-async function causesOf(asked: Promise<unknown>): Promise<string[]> {
-  const error = await asked.catch((reason: unknown) => reason);
+/** Returns what each master has replied to an acquire that failed. */
+async function causesOf(acquired: Promise<unknown>): Promise<string[]> {
+  const error = await acquired.catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(LockUnavailableError);
   const { errors } = (error as LockUnavailableError).cause as AggregateError;
   return errors.map(String);
 }
 
-/** An instance that reaches one master, which has it connected, by a way of its own. */
+/** Starts an instance that is connected to one master through a proxy of its own. */
 async function byWayTo(master: number, options = {}) {
   const way = await here.way(master);
   const nodes = here.urls.map((url, i) => (i === master ? way.url : url));
@@ -35,33 +35,36 @@ async function byWayTo(master: number, options = {}) {
   return { way, locks };
 }
 
-describe('votes', () => {
-  it.each(['requests', 'replies'] as const)('given late, because %s are held up, are given back', async (direction) => {
-    const { way, locks } = await byWayTo(2);
-    await Promise.all([occupy(0), occupy(1)]);
-    way.hold(direction);
-    expect(await locks.tryAcquire('goods:300')).toBeNull();
-    way.resume(direction);
-    await eventually('it is free again', async () => (await here.holders())[2] === null);
-    await sleep(20);
-    expect((await here.holders())[2]).toBeNull();
-  });
+describe('a vote of a node', () => {
+  it.each(['requests', 'replies'] as const)(
+    'is released if it arrives late because %s are held up',
+    async (direction) => {
+      const { way, locks } = await byWayTo(2);
+      await Promise.all([occupy(0), occupy(1)]);
+      way.hold(direction);
+      expect(await locks.tryAcquire('goods:300')).toBeNull();
+      way.resume(direction);
+      await eventually('the lock is free again', async () => (await here.holders())[2] === null);
+      await sleep(20);
+      expect((await here.holders())[2]).toBeNull();
+    },
+  );
 
-  it('given late to a script that was sent again behind the release are given back', async () => {
+  it('is released if the acquire script is repeated after the release', async () => {
     const { way, locks } = await byWayTo(2);
     await Promise.all([occupy(0), occupy(1)]);
     const fence = async (): Promise<number> => Number(await here.admins[2].get(here.fence));
     const before = await fence();
     await here.admins[2].script('FLUSH');
-    await here.admins[2].script('LOAD', luaScripts.quorumRelease.lua);
+    await here.admins[2].script('LOAD', scripts.release.lua);
     way.hold('replies');
     expect(await locks.tryAcquire('goods:300')).toBeNull();
     way.resume('replies');
-    await eventually('it is given', async () => (await fence()) > before);
-    await eventually('it is free again', async () => (await here.holders())[2] === null);
+    await eventually('the script has run', async () => (await fence()) > before);
+    await eventually('the lock is free again', async () => (await here.holders())[2] === null);
   });
 
-  it('to an asker who was refused are given back by nodes that could not tell of them', async () => {
+  it('is released by a node whose reply to the refused caller was lost', async () => {
     const { way, locks } = await byWayTo(2);
     await occupy(1);
     way.drop('replies');
@@ -69,10 +72,10 @@ describe('votes', () => {
     expect((await here.holders())[2]).not.toBeNull();
     way.resume('replies');
     way.reset();
-    await eventually('it is free again', async () => (await here.holders())[2] === null);
+    await eventually('the lock is free again', async () => (await here.holders())[2] === null);
   });
 
-  it.each([0, 1, 2])('of two nodes are enough to be told from an outage, also where node %i hangs', async (hanging) => {
+  it.each([0, 1, 2])('makes a busy lock, not an outage, if another node votes and node %i hangs', async (hanging) => {
     const { way, locks } = await byWayTo(hanging);
     const [busy] = [0, 1, 2].filter((i) => i !== hanging);
     await occupy(busy);
@@ -82,17 +85,17 @@ describe('votes', () => {
     await here.lockedOn(1);
   });
 
-  it('count although this process was held up until their time was over', async () => {
+  it('counts if this process was blocked until the timeout was over', async () => {
     const locks = here.instance({}, { nodeTimeoutMs: 50 });
     await locks.using('goods:300', () => here.lockedOn(3));
-    const asked = locks.tryAcquire('goods:300');
-    // The requests leave; the answers come while nothing is read.
+    const acquired = locks.tryAcquire('goods:300');
+    // The requests are sent. The replies arrive while the event loop is blocked.
     for (let i = 0; i < 50; i++) await Promise.resolve();
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
-    expect(await asked).not.toBeNull();
+    expect(await acquired).not.toBeNull();
   });
 
-  it('of a lock that is held are kept, however late they come, and end with it', async () => {
+  it('is kept until the release if it arrives late for a lock that is held', async () => {
     const { way, locks } = await byWayTo(2);
     way.hold('replies');
     const lock = await locks.acquire('goods:300');
@@ -104,7 +107,7 @@ describe('votes', () => {
     await here.lockedOn(0);
   });
 
-  it('that make no majority are in nobody’s way: they are given back before the refusal', async () => {
+  it('is released before the refusal if there is no majority', async () => {
     const locks = here.instance();
     await locks.using('goods:300', () => undefined);
     await Promise.all([occupy(0), occupy(1)]);
@@ -112,7 +115,7 @@ describe('votes', () => {
     expect(await here.locked()).toBe(2);
   });
 
-  it('that come when the lease is nearly over are worth nothing, and are given back', async () => {
+  it('is released if it arrives when the lease is nearly over', async () => {
     const ways = await Promise.all([here.way(1), here.way(2)]);
     const locks = here.instance({ ttlMs: 100 }, { nodes: [here.urls[0], ...ways.map(({ url }) => url)] });
     await locks.using('goods:300', () => here.lockedOn(3));
@@ -124,12 +127,12 @@ describe('votes', () => {
     await here.lockedOn(0);
   });
 
-  it('split three ways are settled in well under a lease', async () => {
-    const askers: LockService[] = [];
+  it('is released within a fraction of the lease if three callers split the vote', async () => {
+    const contenders: LockService[] = [];
     const ways = [];
     for (const master of [0, 1, 2]) {
       const nodes = [...here.urls];
-      // Each is the first at one master.
+      // Each contender is the first at one master.
       for (const other of [0, 1, 2].filter((i) => i !== master)) {
         const way = await here.way(other);
         ways.push(way);
@@ -138,13 +141,13 @@ describe('votes', () => {
       const locks = here.instance({ ttlMs: 30_000, maxLocalPasses: 0 }, { nodes });
       await locks.using('goods:300', () => here.lockedOn(3));
       await here.lockedOn(0);
-      askers.push(locks);
+      contenders.push(locks);
     }
     for (const way of ways) way.delay('requests', 15);
     let splits = 0;
     const from = performance.now();
-    const visits = askers.map((locks) => locks.using('goods:300', () => sleep(1)));
-    await eventually('the vote is split', async () => {
+    const visits = contenders.map((locks) => locks.using('goods:300', () => sleep(1)));
+    await eventually('each master has another holder', async () => {
       splits = new Set(await here.holders()).size;
       return splits === 3;
     });
@@ -154,7 +157,7 @@ describe('votes', () => {
 });
 
 describe('a node that hangs', () => {
-  it('is told in the error, and the one that has answered too', async () => {
+  it('is listed in the error, with the node that has replied', async () => {
     const ways = await Promise.all([here.way(1), here.way(2)]);
     const locks = here.instance({}, { nodes: [here.urls[0], ...ways.map(({ url }) => url)] });
     await locks.using('goods:300', () => here.lockedOn(3));
@@ -164,39 +167,39 @@ describe('a node that hangs', () => {
       expect.stringContaining('no answer within 200 ms'),
       expect.stringContaining('no answer within 200 ms'),
     ]);
-    await eventually('nobody waits for it any more', async () => {
+    await eventually('no request waits for the node', async () => {
       const [, ...ofHanging] = await causesOf(locks.tryAcquire('goods:301'));
       return ofHanging.every((cause) => cause.includes('has not answered an earlier request'));
     });
   });
 
-  it('is told of once, as one that cannot be reached', async () => {
+  it('is reported once, as unreachable', async () => {
     const { way, locks } = await byWayTo(2);
     way.hold('replies');
     for (const id of [1, 2]) {
       await locks.using(`goods:${id}`, () => undefined);
-      await eventually('it is told of', () => here.warnings.length > 0);
+      await eventually('the outage is reported', () => here.warnings.length > 0);
     }
     expect(here.warnings).toEqual([expect.stringContaining('locks go on with 2 of 3 nodes: no answer within 200 ms')]);
     way.resume('replies');
     await locks.using('goods:3', () => here.lockedOn(0));
   });
 
-  it('is not sent renewals and questions for ever', async () => {
+  it('gets no extend and no inspect while a reply is overdue', async () => {
     const { way, locks } = await byWayTo(2);
     const lock = await locks.acquire('goods:300', { ttlMs: 60_000 });
     await here.lockedOn(3);
     way.hold('requests');
     await lock.extend();
     await locks.inspect('goods:300');
-    await sleep(300);
+    await eventually('the outage is reported', () => here.warnings.length > 0);
     let requests = 0;
     way.observer = (direction) => direction === 'requests' && (requests += 1);
     for (let i = 0; i < 5; i++) await lock.extend();
     for (let i = 0; i < 5; i++) expect(await locks.inspect('goods:300')).not.toBeNull();
     expect(requests).toBe(0);
     way.resume('requests');
-    await eventually('it is asked again', async () => {
+    await eventually('the node gets requests again', async () => {
       await lock.extend();
       return requests > 0;
     });
@@ -206,18 +209,18 @@ describe('a node that hangs', () => {
 });
 
 describe('a master that has lost a lock', () => {
-  it('does not keep the answer from other locks of the same renewal, while another hangs', async () => {
+  it('does not delay other locks of the same extend while another master hangs', async () => {
     const { way, locks } = await byWayTo(2);
     const [lossy, sound] = await Promise.all([1, 2].map((id) => locks.acquire(`goods:30${id}`, { ttlMs: 900 })));
-    await eventually('all have both', async () => (await here.admins[2].keys('*30?')).length === 2);
+    await eventually('all masters have both locks', async () => (await here.admins[2].keys('*30?')).length === 2);
     await here.admins[1].del(here.key.replace('300', '301'));
     way.hold('requests');
-    await eventually('one is lost', () => lossy.signal.aborted);
+    await eventually('the first lock is lost', () => lossy.signal.aborted);
     await sleep(100);
     sound.assertHeld();
   });
 
-  it('does not get it back behind its release, by a script that it had forgotten', async () => {
+  it('does not keep a lock restored by a script that ran after the release', async () => {
     const { way, locks } = await byWayTo(2);
     const lock = await locks.acquire('goods:300', { ttlMs: 60_000 });
     await here.lockedOn(3);
@@ -226,55 +229,55 @@ describe('a master that has lost a lock', () => {
     await here.lockedOn(3);
     await here.admins[2].del(here.key);
     await here.admins[2].script('FLUSH');
-    for (const { lua } of [luaScripts.quorumExtend, luaScripts.quorumRelease]) await here.admins[2].script('LOAD', lua);
-    let healing = false;
-    let healedLate = false;
+    for (const { lua } of [scripts.extend, scripts.release]) await here.admins[2].script('LOAD', lua);
+    let restoring = false;
+    let restoredLate = false;
     way.observer = (direction, chunk) => {
       if (direction !== 'requests') return;
-      if (chunk.includes(luaScripts.quorumHeal.lua)) healedLate = true;
+      if (chunk.includes(scripts.restore.lua)) restoredLate = true;
       if (!chunk.includes(scriptsFor('exclusive').restore.digest)) return;
-      healing = true;
+      restoring = true;
       way.hold('replies');
     };
     await lock.extend();
-    await eventually('it is to be healed', () => healing);
+    await eventually('the restore is sent', () => restoring);
     await lock.release();
     await here.lockedOn(0);
     way.resume('replies');
-    await eventually('the script is sent again', () => healedLate);
+    await eventually('the restore is sent again', () => restoredLate);
     await sleep(20);
     await here.lockedOn(0);
   });
 });
 
 describe('a master that restarts empty within a lease', () => {
-  const terms = { renew: false, ttlMs: 1_000 };
+  const options = { renew: false, ttlMs: 1_000 };
 
-  /** A lock on two of three masters, held by somebody who does not renew it. */
+  /** Acquires a lock on two of three masters without renewal. */
   async function heldByTwo() {
-    const holder = here.instance(terms);
+    const holder = here.instance(options);
     await holder.using('goods:300', () => here.lockedOn(3));
     await here.servers[2].kill();
     const lock = await holder.acquire('goods:300');
     return lock;
   }
 
-  it('and is one of the two that know of a lock, lets others in, with a higher token: redlock’s limit', async () => {
+  it('lets another caller in, with a higher token, if one of two masters has forgotten', async () => {
     const lock = await heldByTwo();
     await Promise.all([here.servers[1].restart(), here.servers[2].restart()]);
-    const other = await here.instance(terms).acquire('goods:300');
+    const other = await here.instance(options).acquire('goods:300');
     lock.assertHeld();
     expect(other.fencingToken).toBeGreaterThan(lock.fencingToken);
   });
 
-  it('does not if it is started again when the longest lease is over', async () => {
+  it('lets nobody in if it starts again when the longest lease is over', async () => {
     const lock = await heldByTwo();
     await here.servers[1].kill();
     await here.servers[2].restart();
-    const others = here.instance(terms);
+    const others = here.instance(options);
     await expect(others.acquire('goods:300', { waitMs: 300 })).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
     lock.assertHeld();
-    await eventually('its lease is over', () => lock.expiresInMs === 0);
+    await eventually('the lease is over', () => lock.expiresInMs === 0);
     await here.servers[1].restart();
     await others.using('goods:300', () => expect(lock.signal.aborted).toBe(true));
   });

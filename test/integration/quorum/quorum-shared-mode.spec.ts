@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type Lock, LockConfigError, type LockService, LockTimeoutError } from 'nestjs-redis-lock';
-import { luaScripts } from '../../../lib/lua/index.js';
+import { scripts } from '../../../lib/stores/quorum/scripts.js';
 import { Masters } from '../../support/masters.js';
 import { eventually } from '../../support/redis-locks.js';
 
@@ -15,10 +15,10 @@ afterAll(() => here.close());
 const shared = { mode: 'shared' } as const;
 const LONG = { ...shared, ttlMs: 60_000 } as const;
 
-/** A value of goods:300 that is nobody's who shares it. */
+/** Writes another system's exclusive lock to one master. */
 const occupy = (master: number) => here.admins[master].set(here.key, 'somebody else', 'PX', 60_000);
 
-/** How many share goods:300 on each master. */
+/** Returns how many owners share goods:300 on each master. */
 async function sharers(): Promise<number[]> {
   const values = await Promise.all(here.admins.map((admin) => admin.get(here.key)));
   return values.map((value) => (value?.startsWith('*;') ? value.split(';').length - 2 : 0));
@@ -29,14 +29,14 @@ const sharedBy = (...counts: readonly number[]): Promise<void> =>
 
 const remaining = (master: number): Promise<number> => here.admins[master].pttl(here.key);
 
-/** What a master is asked by a script, whoever sends it, and however late. */
-function run(master: number, script: keyof typeof luaScripts, args: readonly (string | number)[]): Promise<unknown> {
-  const { lua, keys } = luaScripts[script];
+/** Runs a script of the store on a master. */
+function run(master: number, script: keyof typeof scripts, args: readonly (string | number)[]): Promise<unknown> {
+  const { lua, keys } = scripts[script];
   return here.admins[master].eval(lua, keys, ...[here.key, here.fence].slice(0, keys), ...args);
 }
 
 describe('readers and writers on a quorum', () => {
-  it('readers of several instances are beside one another, and nobody alone beside them', async () => {
+  it('let readers of several instances share the lock, and no writer join them', async () => {
     const [one, other, writer] = [here.instance(), here.instance(), here.instance()];
     const readers = [await one.acquire('goods:300', shared), await other.acquire('goods:300', shared)];
     await expect(writer.acquire('goods:300', { waitMs: 50 })).rejects.toThrow(LockTimeoutError);
@@ -48,7 +48,7 @@ describe('readers and writers on a quorum', () => {
     await here.lockedOn(0);
   });
 
-  it('lose nothing that is read and written apart, and tokens of those who are alone rise over all', async () => {
+  it('never overlap with a writer, and the token of a writer is the highest so far', async () => {
     const instances = Array.from({ length: 4 }, () => here.instance({ waitMs: 60_000 }));
     let [readersNow, writersNow, mostReaders, last, count] = [0, 0, 0, 0, 0];
     const write = (locks: LockService): Promise<void> =>
@@ -77,21 +77,21 @@ describe('readers and writers on a quorum', () => {
     await here.lockedOn(0);
   });
 
-  it('each reader has a token that rises over those before it', async () => {
+  it('have rising tokens if readers come one after the other', async () => {
     const locks = here.instance();
     const tokens: number[] = [];
     for (let i = 0; i < 5; i++) tokens.push((await locks.acquire('goods:300', shared)).fencingToken);
     expect(tokens).toEqual([...new Set(tokens)].toSorted((one, other) => one - other));
   });
 
-  it('the highest token is written back where masters disagree: whoever comes next is behind it', async () => {
+  it('have the highest token written back if masters disagree', async () => {
     const [seconds] = (await here.admins[2].time()) as unknown as [string | number];
     await here.admins[2].set(here.fence, String((Number(seconds) + 600) * 1e6));
-    // A majority without the one that was ahead must know of the token, too.
+    // A majority without the master that was ahead must know the token, too.
     const reader = await here
       .instance({}, { nodes: ['redis://127.0.0.9:1', ...here.urls.slice(1)] })
       .acquire('goods:300', shared);
-    // And of those beside it: the last of three is that node's by its address, which cannot be reached.
+    // All three tokens of the block are reserved. By its address the unreachable node has the last one.
     expect(Number(await here.admins[1].get(here.fence)) % 3).toBe(2);
     expect(await reader.release()).toBe(true);
     await here.lockedOn(0);
@@ -99,7 +99,7 @@ describe('readers and writers on a quorum', () => {
     expect((await others.acquire('goods:300')).fencingToken).toBeGreaterThan(reader.fencingToken);
   });
 
-  it('a node’s lock lives as long as the last lease, and no longer', async () => {
+  it('keep the key of a master for as long as the longest lease', async () => {
     const locks = here.instance();
     const [brief, long] = [
       await locks.acquire('goods:300', { ...shared, ttlMs: 20_000 }),
@@ -115,11 +115,11 @@ describe('readers and writers on a quorum', () => {
     await here.lockedOn(0);
   });
 
-  it('permits are refused: a quorum cannot count', async () => {
+  it('throw a LockConfigError if permits are requested', async () => {
     await expect(here.instance().acquire('goods:300', { permits: 2 })).rejects.toThrow(LockConfigError);
   });
 
-  it('all who hold it are told, with what is left of their leases', async () => {
+  it('are all listed by inspect, with the rest of their leases', async () => {
     const [locks, elsewhere] = [here.instance(), here.instance()];
     await locks.acquire('goods:300', LONG);
     await elsewhere.acquire('goods:300', { ...shared, ttlMs: 20_000 });
@@ -139,7 +139,7 @@ describe('readers and writers on a quorum', () => {
 });
 
 describe('a master that has lost a reader', () => {
-  /** Of two readers on all masters, one that is renewed by hand. */
+  /** Acquires two shared locks on all masters. */
   async function twoReaders(): Promise<readonly [Lock, Lock]> {
     const [one, other] = [here.instance(), here.instance()];
     const readers = [await one.acquire('goods:300', LONG), await other.acquire('goods:300', LONG)] as const;
@@ -147,7 +147,7 @@ describe('a master that has lost a reader', () => {
     return readers;
   }
 
-  it('gets it back, beside those who came since, with the tokens that were given', async () => {
+  it('gets it back beside later readers, with a fence at or above its token', async () => {
     const [reader, second] = await twoReaders();
     await Promise.all([here.admins[2].del(here.key), here.admins[2].del(here.fence)]);
     await reader.extend();
@@ -161,7 +161,7 @@ describe('a master that has lost a reader', () => {
     await here.lockedOn(0);
   });
 
-  it('does not get it back beside one who has the lock alone', async () => {
+  it('does not get it back if another client has an exclusive lock', async () => {
     const [reader] = await twoReaders();
     await occupy(2);
     await reader.extend();
@@ -171,7 +171,7 @@ describe('a master that has lost a reader', () => {
     expect(await here.admins[2].get(here.key)).toBe('somebody else');
   });
 
-  it('does not get one back who has the lock alone beside readers', async () => {
+  it('does not get a writer back beside readers', async () => {
     const lock = await here.instance().acquire('goods:300', { ttlMs: 60_000 });
     await here.lockedOn(3);
     const strangers = `*;stranger:1 1 1 ${Date.now() + 60_000};`;
@@ -183,7 +183,7 @@ describe('a master that has lost a reader', () => {
     expect(await here.admins[2].get(here.key)).toBe(strangers);
   });
 
-  it('on a majority: it is lost, and the other reader is not', async () => {
+  it('makes the reader lost, and no other one, if it is one of a majority', async () => {
     const [reader, other] = await twoReaders();
     for (const master of [0, 1]) {
       const value = String(await here.admins[master].get(here.key));
@@ -199,15 +199,15 @@ describe('a master that has lost a reader', () => {
   });
 });
 
-describe('what a reader leaves behind', () => {
-  it('a master that was cut off when it was released hears of it, and of it alone', async () => {
+describe('a reader that has left', () => {
+  it('is released on a master that was cut off, as soon as it is back', async () => {
     const way = await here.way(0);
     const locks = here.instance({}, { nodes: [way.url, ...here.urls.slice(1)] });
     const [lock] = [await locks.acquire('goods:300', LONG), await here.instance().acquire('goods:300', LONG)];
     await sharedBy(2, 2, 2);
     await way.refuseConnections();
     way.reset();
-    await eventually('it is noticed', () => here.warnings.length > 0);
+    await eventually('the outage is reported', () => here.warnings.length > 0);
     expect(await lock.release()).toBe(true);
     await sharedBy(2, 1, 1);
     await way.acceptConnections();
@@ -215,7 +215,7 @@ describe('what a reader leaves behind', () => {
   });
 
   it.each(['requests', 'replies'] as const)(
-    'a vote that comes late, because %s are held up, is given back',
+    'is released if the vote arrives late because %s are held up',
     async (direction) => {
       const way = await here.way(2);
       const locks = here.instance({}, { nodes: [...here.urls.slice(0, 2), way.url] });
@@ -228,17 +228,17 @@ describe('what a reader leaves behind', () => {
       way.hold(direction);
       expect(await locks.tryAcquire('goods:300', shared)).toBeNull();
       way.resume(direction);
-      await eventually('it is given back', async () => (await sharers())[2] === 1);
+      await eventually('the vote is released', async () => (await sharers())[2] === 1);
       expect(await here.admins[2].get(here.key)).toContain(stays.shared.owner);
     },
   );
 
-  it('a dead reader’s lease ends by itself beside those who live on', async () => {
+  it('is removed when its lease ends, while other readers stay', async () => {
     const locks = here.instance();
     const dead = await locks.acquire('goods:300', { ...shared, ttlMs: 300, renew: false });
     const reader = await here.instance().acquire('goods:300', LONG);
     await sharedBy(2, 2, 2);
-    await eventually('its lease is over', () => dead.signal.aborted);
+    await eventually('the lease is over', () => dead.signal.aborted);
     const next = await here.instance().acquire('goods:300', LONG);
     expect(await reader.release()).toBe(true);
     await sharedBy(1, 1, 1);
@@ -247,64 +247,64 @@ describe('what a reader leaves behind', () => {
   });
 });
 
-describe('scripts that come late', () => {
+describe('a script that arrives late', () => {
   const deadline = (Date.now() + 600_000) * 1_000;
   const value = (): Promise<string | null> => here.admins[0].get(here.key);
   const voteFor = async (owner: string, round: number, until = deadline): Promise<unknown[]> => {
-    const vote = (await run(0, 'quorumShareAsk', [owner, round, 60_000, until, 1, 0])) as unknown[];
+    const vote = (await run(0, 'acquireShared', [owner, round, 60_000, until, 1, 0])) as unknown[];
     return vote.slice(0, 2);
   };
 
-  it('let nobody in again beside one who has come in between, and has the lock alone', async () => {
+  it('does not restore a reader beside a writer', async () => {
     await occupy(0);
-    expect(await run(0, 'quorumShareHeal', ['ann:1 1 5', 5, 60_000, deadline])).toBe(0);
-    expect(await run(0, 'quorumShareSettle', ['ann:1 1', 5, 5])).toBe(0);
-    expect(await run(0, 'quorumShareExtend', ['ann:1', 60_000])).toBe(0);
+    expect(await run(0, 'restoreShared', ['ann:1 1 5', 5, 60_000, deadline])).toBe(0);
+    expect(await run(0, 'writeBackShared', ['ann:1 1', 5, 5])).toBe(0);
+    expect(await run(0, 'extendShared', ['ann:1', 60_000])).toBe(0);
     expect(await value()).toBe('somebody else');
   });
 
-  it('let nobody in again twice, nor past the deadline', async () => {
-    expect(await run(0, 'quorumShareHeal', ['ann:1 1 5', 5, 60_000, 1])).toBe(0);
+  it('restores a reader once, and not past the deadline', async () => {
+    expect(await run(0, 'restoreShared', ['ann:1 1 5', 5, 60_000, 1])).toBe(0);
     expect(await value()).toBeNull();
-    expect(await run(0, 'quorumShareHeal', ['ann:1 1 5', 5, 60_000, deadline])).toBe(1);
+    expect(await run(0, 'restoreShared', ['ann:1 1 5', 5, 60_000, deadline])).toBe(1);
     const once = await value();
-    expect(await run(0, 'quorumShareHeal', ['ann:1 1 5', 5, 60_000, deadline])).toBe(0);
+    expect(await run(0, 'restoreShared', ['ann:1 1 5', 5, 60_000, deadline])).toBe(0);
     expect(await value()).toBe(once);
   });
 
-  it('ask past the deadline, or in a round that is over, for nothing', async () => {
+  it('does not acquire past the deadline or for an earlier round', async () => {
     expect(await voteFor('ann:1', 1, 1)).toEqual([-1, 0]);
     expect(await value()).toBeNull();
     const [, token] = await voteFor('ann:1', 2);
     expect(await voteFor('ann:1', 1)).toEqual([-1, 0]);
-    expect(await run(0, 'quorumShareRelease', ['ann:1 1', 0])).toBe(0);
+    expect(await run(0, 'releaseShared', ['ann:1 1', 0])).toBe(0);
     expect(await value()).toContain(`;ann:1 2 ${String(token)} `);
     expect(await voteFor('ann:1', 3)).toEqual([2, token]);
-    expect(await run(0, 'quorumShareRelease', ['ann:1 3', 0])).toBe(1);
+    expect(await run(0, 'releaseShared', ['ann:1 3', 0])).toBe(1);
     expect(await value()).toBeNull();
   });
 
-  it('clear away those whose leases are over', async () => {
-    await run(0, 'quorumShareAsk', ['dead:1', 1, 20, deadline, 1, 0]);
+  it('removes readers whose leases are over', async () => {
+    await run(0, 'acquireShared', ['dead:1', 1, 20, deadline, 1, 0]);
     for (const owner of ['ann:1', 'bob:1']) await voteFor(owner, 1);
-    await eventually('its lease is over', async () => (await run(0, 'quorumShareExtend', ['dead:1', 1])) === -1);
+    await eventually('the lease is over', async () => (await run(0, 'extendShared', ['dead:1', 1])) === -1);
     expect(await value()).toContain('dead:1');
-    expect(await run(0, 'quorumShareRelease', ['ann:1', 0])).toBe(1);
+    expect(await run(0, 'releaseShared', ['ann:1', 0])).toBe(1);
     expect(await value()).toMatch(/^\*;bob:1 1 \d+ \d+;$/);
   });
 
-  it('take one owner for no other', async () => {
+  it('does not mistake an owner for another with a similar name', async () => {
     for (const owner of ['ann:1', 'ann:11', 'joann:1']) await voteFor(owner, 1);
-    expect(await run(0, 'quorumShareRelease', ['ann:1', 0])).toBe(1);
-    expect(await run(0, 'quorumShareRelease', ['ann:1', 0])).toBe(0);
+    expect(await run(0, 'releaseShared', ['ann:1', 0])).toBe(1);
+    expect(await run(0, 'releaseShared', ['ann:1', 0])).toBe(0);
     expect(await value()).toMatch(/^\*;ann:11 1 \d+ \d+;joann:1 1 \d+ \d+;$/);
   });
 
-  it('give tokens that no other node gives, and close them to all', async () => {
+  it('gives the token of its place and reserves the block', async () => {
     const nodes = 3;
     for (const place of [0, 1, 2]) {
       const proposed = 3e15 + place;
-      const [, token] = (await run(0, 'quorumShareAsk', [
+      const [, token] = (await run(0, 'acquireShared', [
         `ann:${place}`,
         1,
         60_000,
@@ -317,37 +317,37 @@ describe('scripts that come late', () => {
     }
   });
 
-  it('write a token to whom it belongs, and close it to all', async () => {
+  it('writes a token to its owner and raises the fence', async () => {
     for (const owner of ['ann:1', 'bob:1']) await voteFor(owner, 1);
     const token = (Date.now() + 60_000) * 1_000;
     const ttl = await remaining(0);
-    expect(await run(0, 'quorumShareSettle', ['ann:1 1', token, token])).toBe(1);
+    expect(await run(0, 'writeBackShared', ['ann:1 1', token, token])).toBe(1);
     expect(await value()).toContain(`;ann:1 1 ${token} `);
     expect(await remaining(0)).toBeLessThanOrEqual(ttl);
     expect(await voteFor('cid:1', 1)).toEqual([1, String(token + 1)]);
   });
 });
 
-describe('older versions beside readers', () => {
-  it('are refused until the last reader’s lease is over, and change nothing', async () => {
+describe('an older version beside readers', () => {
+  it('is refused until the last lease of a reader is over, and changes nothing', async () => {
     const reader = await here.instance().acquire('goods:300', LONG);
     await sharedBy(1, 1, 1);
     const value = await here.admins[0].get(here.key);
     const deadline = (Date.now() + 60_000) * 1_000;
-    const [status, remainingMs] = (await run(0, 'quorumAsk', ['old:1', 1, 1_000, deadline, 1, 0])) as number[];
+    const [status, remainingMs] = (await run(0, 'acquire', ['old:1', 1, 1_000, deadline, 1, 0])) as number[];
     expect(status).toBe(0);
     expect(remainingMs).toBeGreaterThan(50_000);
-    expect(await run(0, 'quorumExtend', ['old:1', 1_000])).toBe(0);
-    expect(await run(0, 'quorumHeal', ['old:1 1 5', 5, 1_000, deadline])).toBe(0);
-    expect(await run(0, 'quorumSettle', ['old:1 1', 5, 5])).toBe(0);
-    expect(await run(0, 'quorumRelease', ['old:1', 0])).toBe(0);
+    expect(await run(0, 'extend', ['old:1', 1_000])).toBe(0);
+    expect(await run(0, 'restore', ['old:1 1 5', 5, 1_000, deadline])).toBe(0);
+    expect(await run(0, 'writeBack', ['old:1 1', 5, 5])).toBe(0);
+    expect(await run(0, 'release', ['old:1', 0])).toBe(0);
     expect(await here.admins[0].get(here.key)).toBe(value);
     expect(await reader.release()).toBe(true);
   });
 
-  it('keep readers out', async () => {
+  it('keeps readers out', async () => {
     const deadline = (Date.now() + 60_000) * 1_000;
-    for (const master of [0, 1]) await run(master, 'quorumAsk', ['old:1', 1, 60_000, deadline, 1, 0]);
+    for (const master of [0, 1]) await run(master, 'acquire', ['old:1', 1, 60_000, deadline, 1, 0]);
     const locks = here.instance();
     await expect(locks.acquire('goods:300', { ...shared, waitMs: 50 })).rejects.toThrow(LockTimeoutError);
     for (const master of [0, 1]) expect(await here.admins[master].get(here.key)).toMatch(/^old:1 1 \d+$/);

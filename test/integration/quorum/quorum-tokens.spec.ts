@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-redis-lock';
 import { Masters } from '../../support/masters.js';
+import { eventually } from '../../support/redis-locks.js';
 
 let here: Masters;
 
@@ -13,13 +13,13 @@ afterAll(() => here.close());
 
 const MINUTE_MICROS = 60e6;
 
-/** From now on the master gives tokens as one does whose clock is ahead: its fence stands where its time would. */
+/** Makes a master give tokens as if its clock were ahead: its fence is where its time would be. */
 async function setAhead(master: number, minutes: number): Promise<void> {
   const [seconds] = (await here.admins[master].time()) as unknown as [string | number];
   await here.admins[master].set(here.fence, String(Number(seconds) * 1e6 + minutes * MINUTE_MICROS));
 }
 
-/** An instance that cannot reach one of the masters. */
+/** Starts an instance that cannot reach one of the masters. */
 function without(missing: number, maxLocalPasses = 0): LockService {
   const nodes = here.urls.map((url, i) => (i === missing ? 'redis://127.0.0.1:1' : url));
   return here.instance({ maxLocalPasses }, { nodes });
@@ -30,7 +30,7 @@ const tokenOf = (locks: LockService): Promise<number> => locks.using('goods:300'
 const isRising = (tokens: readonly number[]): boolean => tokens.every((token, i) => i === 0 || token > tokens[i - 1]);
 
 describe('fencing tokens of a quorum', () => {
-  it('rise whichever majority gives them, with masters that are minutes apart', async () => {
+  it('rise with every majority, if the clocks differ by minutes', async () => {
     await Promise.all([setAhead(0, 5), setAhead(1, 0), setAhead(2, 2)]);
     const majorities = [without(2), without(0), without(1)];
     const tokens: number[] = [];
@@ -38,7 +38,7 @@ describe('fencing tokens of a quorum', () => {
     expect(isRising(tokens)).toBe(true);
   });
 
-  it('rise when the master that was ahead restarts empty: the others were told', async () => {
+  it('rise if the master that was ahead restarts empty', async () => {
     await setAhead(0, 2);
     const locks = here.instance();
     const before = await locks.using('goods:300', async (lock) => {
@@ -49,7 +49,7 @@ describe('fencing tokens of a quorum', () => {
     expect(isRising([before, await tokenOf(without(2)), await tokenOf(without(1))])).toBe(true);
   });
 
-  it('that are set aside for local passing are nobody else’s, on no majority', async () => {
+  it('are not given to others while they are reserved for local handoff', async () => {
     await setAhead(0, 2);
     const passing = without(2, 16);
     await passing.using('other:1', () => undefined);
@@ -62,29 +62,28 @@ describe('fencing tokens of a quorum', () => {
     await setAhead(1, 2);
     const lock = await here.instance().acquire('goods:300');
     await here.lockedOn(3);
-    await sleep(20);
-    const values = await Promise.all(here.admins.map((admin) => admin.get(here.key)));
-    expect(new Set(values).size).toBe(1);
-    expect(values[0]).toContain(` ${lock.fencingToken}`);
+    const values = (): Promise<(string | null)[]> => Promise.all(here.admins.map((admin) => admin.get(here.key)));
+    await eventually('all masters have the same token', async () => new Set(await values()).size === 1);
+    expect((await values())[0]).toContain(` ${lock.fencingToken}`);
     expect(await here.instance().inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken });
   });
 
-  it('rise through the loss of all data, where the clocks agree', async () => {
+  it('rise after the loss of all data if the clocks agree', async () => {
     const before = await tokenOf(here.instance());
     await Promise.all(here.servers.map((server) => server.restart()));
     expect(await tokenOf(here.instance())).toBeGreaterThan(before);
   });
 
-  it('cost no second request where the clocks agree', async () => {
+  it('cost no second request if the clocks agree', async () => {
     const locks = here.instance();
     await tokenOf(locks);
-    await sleep(50);
+    await here.lockedOn(0);
     await Promise.all(here.admins.map((admin) => admin.config('RESETSTAT')));
     for (let i = 0; i < 50; i++) await tokenOf(locks);
     for (const admin of here.admins) {
       const stats = await admin.info('commandstats');
       const calls = Number(/cmdstat_set:calls=(\d+)/.exec(stats)?.[1]);
-      // The lock and the fence each; writing back would be a third.
+      // One SET for the lock and one for the fence. A write-back would be a third.
       expect(calls).toBeLessThan(125);
     }
   });

@@ -14,27 +14,27 @@ afterAll(() => here.close());
 
 const errorOf = (promise: Promise<unknown>): Promise<Error> =>
   promise.then(
-    () => new Error('it did not fail'),
+    () => new Error('it has resolved'),
     (error: Error) => error,
   );
 
 describe('five masters', () => {
-  it.each([1, 2])('%i of them down: locks go on, and it is said once for each', async (count) => {
+  it.each([1, 2])('keep locks available if %i are down, and report each once', async (count) => {
     const locks = here.instance();
     await locks.using('goods:300', () => undefined);
     for (const server of here.servers.slice(0, count)) await server.kill();
     for (let i = 0; i < 20; i++) await locks.using('goods:300', () => undefined);
     const lock = await locks.acquire('goods:300', { ttlMs: 600 });
-    await eventually('it is renewed', () => lock.expiresInMs < 450);
+    await eventually('a renewal is due', () => lock.expiresInMs < 450);
     await eventually('it is renewed', () => lock.expiresInMs > 500);
     expect(await lock.release()).toBe(true);
-    const told = (): number => here.warnings.filter((warning) => warning.includes('locks go on with')).length;
-    await eventually('each is told of', () => told() >= count);
+    const reported = (): number => here.warnings.filter((warning) => warning.includes('locks go on with')).length;
+    await eventually('each outage is reported', () => reported() >= count);
     await locks.using('goods:300', () => undefined);
-    expect(told()).toBe(count);
+    expect(reported()).toBe(count);
   });
 
-  it('several locks are taken one after the other, all or none, and lists that cross end', async () => {
+  it('acquire multi-locks all or none, without a deadlock if lists cross', async () => {
     const [one, other] = [here.instance(), here.instance()];
     const lists = [
       ['goods:300', 'order:7'],
@@ -46,17 +46,17 @@ describe('five masters', () => {
     expect(turns).toBe(10);
     const lock = await one.acquire('order:7');
     expect(await other.tryAcquire(lists[0])).toBeNull();
-    await eventually('none is kept', async () => (await one.inspect('goods:300')) === null);
+    await eventually('the first lock is released', async () => (await one.inspect('goods:300')) === null);
     await lock.release();
   });
 
-  it('one of them down at start: locks work, also without waiting', async () => {
+  it('grant a tryAcquire at start if one is down', async () => {
     await here.servers[2].kill();
     const lock = await here.instance().tryAcquire('goods:300');
     expect(await lock?.release()).toBe(true);
   });
 
-  it('three of them down: unavailable, not busy, with what each has answered; and back they serve', async () => {
+  it('make locks unavailable, with each cause, while three are down', async () => {
     const locks = here.instance({ requestTimeoutMs: 400 });
     await locks.using('goods:300', () => undefined);
     for (const server of here.servers.slice(0, 3)) await server.kill();
@@ -70,7 +70,7 @@ describe('five masters', () => {
     await locks.using('goods:300', () => undefined);
   });
 
-  it('two of them slow by 2 s: nobody waits for those', async () => {
+  it('do not delay locks if two are slow by 2 s', async () => {
     const ways = await Promise.all([here.way(0), here.way(1)]);
     const nodes = [...ways.map(({ url }) => url), ...here.urls.slice(2)];
     const locks = here.instance({}, { nodes });
@@ -79,7 +79,7 @@ describe('five masters', () => {
     const order: string[] = [];
     for (const way of ways) {
       way.delay('requests', 2_000);
-      way.observer = (direction) => direction === 'replies' && order.push('a slow one has answered');
+      way.observer = (direction) => direction === 'replies' && order.push('slow reply');
     }
     await locks.using('goods:300', () => order.push('granted'));
     await locks.using('goods:301', () => order.push('granted'));
@@ -88,7 +88,7 @@ describe('five masters', () => {
     expect(order).toEqual(['granted', 'granted', 'released']);
   });
 
-  it('one of them restarted empty within a lease: nobody else gets in, and it gets the lock back', async () => {
+  it('keep others out if one restarts empty within a lease, and restore its lock', async () => {
     const lock = await here.instance({ ttlMs: 900 }).acquire('goods:300');
     await here.lockedOn(5);
     await here.servers[0].restart();
@@ -96,14 +96,14 @@ describe('five masters', () => {
     expect(await here.instance().tryAcquire('goods:300')).toBeNull();
     await here.lockedOn(5);
     expect(new Set(await here.holders()).size).toBe(1);
-    // With the tokens that were given so far.
+    // Its fence is restored with the lock.
     expect(Number(await here.admins[0].get(here.fence))).toBeGreaterThanOrEqual(lock.fencingToken);
     lock.assertHeld();
     expect(await lock.release()).toBe(true);
     await here.lockedOn(0);
   });
 
-  it('never gives a lock back over another’s', async () => {
+  it('do not restore a lock over the key of another client', async () => {
     const lock = await here.instance({ ttlMs: 600 }).acquire('goods:300');
     await here.lockedOn(5);
     await here.admins[0].set(here.key, 'mine');
@@ -114,7 +114,7 @@ describe('five masters', () => {
     expect(await here.admins[0].get(here.key)).toBe('mine');
   });
 
-  it('three of them restarted empty: the holder is told at the next renewal', async () => {
+  it('make a lock lost at the next renewal if three restart empty', async () => {
     const lock = await here.instance({ ttlMs: 900 }).acquire('goods:300');
     await here.lockedOn(5);
     await Promise.all(here.servers.slice(0, 3).map((server) => server.restart()));
@@ -122,21 +122,21 @@ describe('five masters', () => {
     await here.lockedOn(0);
   });
 
-  it('a node that was cut off when the lock was released hears of it when it is back', async () => {
+  it('release a lock on a master that was cut off, as soon as it is back', async () => {
     const way = await here.way(0);
     const locks = here.instance({}, { nodes: [way.url, ...here.urls.slice(1)] });
     const lock = await locks.acquire('goods:300', { ttlMs: 60_000 });
     await here.lockedOn(5);
     await way.refuseConnections();
     way.reset();
-    await eventually('it is noticed', () => here.warnings.length > 0);
+    await eventually('the outage is reported', () => here.warnings.length > 0);
     expect(await lock.release()).toBe(true);
     await here.lockedOn(1);
     await way.acceptConnections();
     await here.lockedOn(0);
   });
 
-  it('a release that too few remember is not known to have been in time, with what each has said', async () => {
+  it('make a release unavailable, with each cause, if no majority agrees', async () => {
     const lock = await here.instance().acquire('goods:300');
     await here.lockedOn(5);
     await Promise.all([0, 1].map((i) => here.admins[i].del(here.key)));
@@ -148,7 +148,7 @@ describe('five masters', () => {
     await here.lockedOn(0);
   });
 
-  it('a hanging node is waited for once at most, and nothing piles up before it', async () => {
+  it('wait for a hanging master once at most, and send it nothing more', async () => {
     const [first] = here.servers;
     const locks = here.instance({}, { nodeTimeoutMs: 50 });
     await locks.using('goods:300', () => undefined);
@@ -157,11 +157,11 @@ describe('five masters', () => {
     for (let i = 0; i < 5; i++) await locks.using(`goods:${i}`, () => sleep(20));
     first.resume();
     const { key } = here;
-    await eventually('it answers', async () => (await here.admins[0].get(key)) === null);
+    await eventually('the master has replied', async () => (await here.admins[0].get(key)) === null);
     await locks.using('goods:300', () => here.lockedOn(5));
   });
 
-  it('tells who holds the lock, as long as a majority knows', async () => {
+  it('list the holder of a lock while a majority has it', async () => {
     const locks = here.instance();
     const lock = await locks.acquire('goods:300');
     await here.lockedOn(5);
@@ -171,7 +171,7 @@ describe('five masters', () => {
     expect(await locks.inspect('goods:300')).toBeNull();
   });
 
-  it('20 instances contend: one at a time, with rising tokens', async () => {
+  it('let one of 20 instances in at a time, with rising tokens', async () => {
     const tokens: number[] = [];
     let inside = 0;
     const visit = async (locks: ReturnType<Masters['instance']>): Promise<void> => {
@@ -191,8 +191,8 @@ describe('five masters', () => {
   });
 });
 
-describe('a majority that refuses', () => {
-  it('for good is not asked again, and says what to change', async () => {
+describe('a permanent error', () => {
+  it('of a majority rejects at once, and says what to change', async () => {
     for (const admin of here.admins.slice(0, 3)) await admin.hset(here.key, 'stock', '5');
     const error = await errorOf(here.instance().acquire('goods:300'));
     expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
@@ -200,15 +200,15 @@ describe('a majority that refuses', () => {
     for (const admin of here.admins.slice(3)) expect(await admin.exists(here.key)).toBe(0);
   });
 
-  it('is none if it is a minority', async () => {
+  it('of a minority is ignored', async () => {
     for (const admin of here.admins.slice(0, 2)) await admin.hset(here.key, 'stock', '5');
     expect(await here.instance().using('goods:300', () => 'sold')).toBe('sold');
   });
 });
 
-describe('a lock that others hold', () => {
-  it('is busy, not unavailable, and tells when enough masters are free at the latest', async () => {
-    // However long a busy machine's masters take to answer.
+describe('a lock that another caller holds', () => {
+  it('is busy, not unavailable, and remainingMs is when a majority is free', async () => {
+    // Long timeouts, because masters on a busy machine reply late.
     const bob = here.instance({ requestTimeoutMs: 10_000 }, { nodeTimeoutMs: 5_000 });
     const lock = await here.instance().acquire('goods:300', { ttlMs: 10_000 });
     await here.lockedOn(5);

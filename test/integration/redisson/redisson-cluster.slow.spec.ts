@@ -22,7 +22,7 @@ afterEach(async () => {
 }, 60_000);
 
 const WAYS: Record<string, () => Promise<void>> = {
-  'gives its place up': async () => {
+  'steps down': async () => {
     await replica.admin.cluster('FAILOVER');
   },
   'is killed': () => master.server.kill(),
@@ -34,8 +34,8 @@ async function listeners({ admin }: ClusterMember): Promise<number> {
   return count;
 }
 
-describe('a lock of Redisson whose master', () => {
-  it.each(Object.keys(WAYS))('%s keeps owner and count at the replica, where its release is heard', async (way) => {
+describe('a lock of redisson() whose master', () => {
+  it.each(Object.keys(WAYS))('%s keeps owner and count on the replica', async (way) => {
     const [holder, waiter] = [1, 2].map(() =>
       here.instance({ store: redisson(), key: (resource) => resource, ttlMs: 20_000, waitMs: 60_000 }),
     );
@@ -60,7 +60,7 @@ describe('a lock of Redisson whose master', () => {
     expect(await lock.release()).toBe(true);
     const releasedAt = performance.now();
     await (await granted).release();
-    // By message: who waits asks again after 1.5 s at the earliest.
+    // A waiter that gets no message polls after 1.5 s at the earliest.
     expect(performance.now() - releasedAt).toBeLessThan(1_000);
     expect(await replica.admin.exists(NAME)).toBe(0);
   });

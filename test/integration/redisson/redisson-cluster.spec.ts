@@ -9,18 +9,18 @@ import { eventually } from '../../support/redis-locks.js';
 
 const NAME = 'account-1';
 
-/** Spread over all nodes; one with braces of its own. */
+/** Names on all nodes. One has braces of its own. */
 const NAMES = [...Array.from({ length: 8 }, (_, i) => `account-${i}`), '{accounts}:1'];
 
-/** Whoever waits asks by itself after 1.5 s at the earliest. */
+/** A waiter that gets no message polls after 1.5 s at the earliest. */
 const BY_MESSAGE_MS = 1_000;
 
-/** As Redisson names it. */
+/** Returns the channel of a lock, as Redisson names it. */
 function channelOf(name: string): string {
   return name.includes('{') ? `redisson_lock__channel:${name}` : `redisson_lock__channel:{${name}}`;
 }
 
-/** What these tests do with a cluster, of Redis 7 or as of one before. */
+/** Locks on a cluster of Redis 7, or without sharded channels as before Redis 7. */
 class Accounts {
   private constructor(
     readonly here: ClusterContention,
@@ -35,14 +35,14 @@ class Accounts {
     return this.here.instance({ store: redisson(), key: (resource) => resource, ...options });
   }
 
-  /** How many listen for the name's lock at that node. */
+  /** Returns how many clients have subscribed to the channel of a lock at a node. */
   async listeners({ admin }: ClusterMember, name: string): Promise<number> {
     const kind = this.sharded ? 'SHARDNUMSUB' : 'NUMSUB';
     const [, count] = (await admin.call('PUBSUB', kind, channelOf(name))) as [string, number];
     return count;
   }
 
-  /** Begins to wait; answers when a release would be heard, and nobody asks any more. */
+  /** Starts to wait for a lock. Resolves when the channel is subscribed and no request is sent any more. */
   async wait(locks: LockService, name = NAME) {
     const owner = await this.here.cluster.ownerOf(name);
     const before = await this.listeners(owner, name);
@@ -53,7 +53,7 @@ class Accounts {
     return { granted };
   }
 
-  /** Lets two wait for locks on one node; whoever goes leaves the other's subscription alone. */
+  /** Lets two callers wait for locks on one node. A caller that leaves keeps the subscription of the other. */
   async waitForTwo(): Promise<void> {
     const names = ['{accounts}:1', '{accounts}:2'];
     const locks = this.instance();
@@ -71,18 +71,18 @@ class Accounts {
     await (await stays).release();
   }
 
-  /** Nobody asks for a lock, for a moment. */
+  /** Waits until no acquire was sent for 250 ms. */
   async quiet(): Promise<void> {
-    for (let asked = -1; asked !== (await this.asked()); await sleep(250)) asked = await this.asked();
+    for (let sent = -1; sent !== (await this.requestCount()); await sleep(250)) sent = await this.requestCount();
   }
 
-  /** Asks that found a lock held, renewals and releases, at all nodes. */
-  async asked(): Promise<number> {
+  /** Counts the acquires of a held lock, the extends and the releases at all nodes. */
+  async requestCount(): Promise<number> {
     const infos = await Promise.all(this.here.cluster.masters.map(({ admin }) => admin.info('commandstats')));
     return infos.reduce((sum, info) => sum + Number(/cmdstat_hexists:calls=(\d+)/.exec(info)?.[1] ?? 0), 0);
   }
 
-  /** Holds the lock as a thread of Redisson does. */
+  /** Locks a name as a thread of Redisson does. */
   async holdAsRedisson(name = NAME): Promise<ClusterMember> {
     const owner = await this.here.cluster.ownerOf(name);
     await owner.admin.hincrby(name, '0f0e0d0c-0b0a-4908-8706-050403020100:41', 1);
@@ -90,16 +90,16 @@ class Accounts {
     return owner;
   }
 
-  /** What is told of the lock, as Redisson hears it: at the node that has the name's slot, unless another is given. */
+  /** Subscribes to the messages of a lock, as Redisson does: at the node with the slot, unless another is given. */
   async listenAsRedisson(name: string, at?: ClusterMember): Promise<readonly string[]> {
     const { admin } = at ?? (await this.here.cluster.ownerOf(name));
     const client = admin.duplicate();
     this.closing.push(() => client.disconnect());
-    const heard: string[] = [];
-    client.on(this.sharded ? 'smessage' : 'message', (_: string, message: string) => heard.push(message));
+    const messages: string[] = [];
+    client.on(this.sharded ? 'smessage' : 'message', (_: string, message: string) => messages.push(message));
     if (this.sharded) await client.ssubscribe(channelOf(name));
     else await client.subscribe(channelOf(name));
-    return heard;
+    return messages;
   }
 
   async clear(): Promise<void> {
@@ -110,7 +110,7 @@ class Accounts {
   private readonly closing: (() => void)[] = [];
 }
 
-/** Gives the lock back; answers who gets it, having waited no longer than a message takes. */
+/** Releases the lock. Resolves with the caller that gets it within the time that a message takes. */
 async function handedOver(lock: Lock, granted: Promise<Lock>): Promise<Lock> {
   const from = performance.now();
   expect(await lock.release()).toBe(true);
@@ -119,7 +119,7 @@ async function handedOver(lock: Lock, granted: Promise<Lock>): Promise<Lock> {
   return next;
 }
 
-describe('locks of Redisson in a cluster', () => {
+describe('locks of redisson() in a cluster', () => {
   let accounts: Accounts;
   let here: ClusterContention;
 
@@ -130,7 +130,7 @@ describe('locks of Redisson in a cluster', () => {
   afterEach(() => accounts.clear());
   afterAll(() => here.close());
 
-  it('are on all nodes, are renewed there, and are hashes of one owner each', async () => {
+  it('are hashes on all nodes, and are renewed there', async () => {
     const [locks, other] = [accounts.instance(), accounts.instance()];
     const held = await Promise.all(NAMES.map((name) => locks.acquire(name, { ttlMs: 1_000 })));
     const owners = await Promise.all(NAMES.map((name) => here.cluster.ownerOf(name)));
@@ -147,7 +147,7 @@ describe('locks of Redisson in a cluster', () => {
     expect(here.warnings).toEqual([]);
   });
 
-  it('count their tokens where Redisson does', async () => {
+  it('keep their tokens in the keys of Redisson', async () => {
     const locks = accounts.instance({ store: redisson({ fencing: true }) });
     for (const name of NAMES) {
       const { admin } = await here.cluster.ownerOf(name);
@@ -158,41 +158,38 @@ describe('locks of Redisson in a cluster', () => {
     }
   });
 
-  it('are told of on sharded channels alone when they end', async () => {
+  it('publish on sharded channels alone when they end', async () => {
     const locks = accounts.instance();
     for (const name of NAMES) {
       const sharded = await accounts.listenAsRedisson(name);
       const { admin } = await here.cluster.ownerOf(name);
       const before = await admin.info('commandstats');
       await locks.using(name, () => undefined);
-      await eventually('it is told', () => sharded.length === 1);
+      await eventually('the message has arrived', () => sharded.length === 1);
       expect(sharded).toEqual(['0']);
       const plain = /cmdstat_publish:\S+/;
       expect(plain.exec(await admin.info('commandstats'))?.[0]).toBe(plain.exec(before)?.[0]);
     }
   });
 
-  it.each(['0', '1'])(
-    'wake who waits for them by the message %s, and are not asked for until then',
-    async (message) => {
-      for (const name of NAMES.slice(-3)) {
-        const { admin } = await accounts.holdAsRedisson(name);
-        const { granted } = await accounts.wait(accounts.instance(), name);
-        const asked = await accounts.asked();
-        await sleep(300);
-        expect(await accounts.asked()).toBe(asked);
-        await admin.del(name);
-        const freedAt = performance.now();
-        await admin.spublish(channelOf(name), message);
-        const lock = await granted;
-        expect(performance.now() - freedAt).toBeLessThan(BY_MESSAGE_MS);
-        await lock.release();
-      }
-      expect(here.warnings).toEqual([]);
-    },
-  );
+  it.each(['0', '1'])('notify waiters by the message %s, which send no request until then', async (message) => {
+    for (const name of NAMES.slice(-3)) {
+      const { admin } = await accounts.holdAsRedisson(name);
+      const { granted } = await accounts.wait(accounts.instance(), name);
+      const sent = await accounts.requestCount();
+      await sleep(300);
+      expect(await accounts.requestCount()).toBe(sent);
+      await admin.del(name);
+      const freedAt = performance.now();
+      await admin.spublish(channelOf(name), message);
+      const lock = await granted;
+      expect(performance.now() - freedAt).toBeLessThan(BY_MESSAGE_MS);
+      await lock.release();
+    }
+    expect(here.warnings).toEqual([]);
+  });
 
-  it('are handed over by message among instances of ours, on every node', async () => {
+  it('pass between instances by message, on every node', async () => {
     const both = [accounts.instance(), accounts.instance()];
     for (const name of NAMES.slice(0, 5)) {
       let lock = await both[0].acquire(name);
@@ -206,9 +203,9 @@ describe('locks of Redisson in a cluster', () => {
     expect(here.warnings).toEqual([]);
   });
 
-  it('are listened for one by one', () => accounts.waitForTwo());
+  it('have one subscription each', () => accounts.waitForTwo());
 
-  it('leave neither a subscription nor a connection behind', async () => {
+  it('leave neither a subscription nor a connection', async () => {
     const name = 'nestjs-redis-lock:hand-offs';
     const lock = await accounts.instance().acquire(NAME);
     const { granted } = await accounts.wait(accounts.instance());
@@ -222,7 +219,7 @@ describe('locks of Redisson in a cluster', () => {
     await next.release().catch(() => undefined);
   });
 
-  it('need no other permissions than the documentation lists', async () => {
+  it('need only the permissions in the documentation', async () => {
     const { masters } = here.cluster;
     for (const { admin } of masters) {
       const keys = [`~${NAME}`, `~redisson_lock_token:*`, '&redisson_lock__channel:*'];
@@ -246,14 +243,14 @@ describe('locks of Redisson in a cluster', () => {
     }
     const logs = await Promise.all(masters.map(({ admin }) => admin.acl('LOG', '100')));
     const refused = (logs.flat() as readonly (readonly string[])[]).map((entry) => entry[entry.indexOf('object') + 1]);
-    // Besides what ioredis says of itself.
+    // The other commands are those that ioredis sends by itself.
     expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
     expect(here.warnings).toEqual([]);
     for (const { admin } of masters) await admin.acl('DELUSER', 'guest');
   });
 
   it.each([{ keyPrefix: 'app:' }, { redisOptions: { keyPrefix: 'app:' } }])(
-    'have the prefix of a client %p in their names, there too',
+    'have the prefix of a client with %p in their names',
     async (options) => {
       const [locks, other] = [1, 2].map(() => accounts.instance({ redis: here.client(options) }));
       const lock = await locks.acquire(NAME);
@@ -280,7 +277,7 @@ describe('locks of Redisson in a cluster', () => {
       if ((await here.cluster.ownerOf(NAME)) === to) await here.cluster.migrate(NAME, from);
     });
 
-    it('keep owner and count, and are given back there', async () => {
+    it('keep owner and count, and are released there', async () => {
       const lock = await accounts.instance().acquire(NAME);
       const fields = await from.admin.hgetall(NAME);
       await here.cluster.migrate(NAME, to);
@@ -291,7 +288,7 @@ describe('locks of Redisson in a cluster', () => {
       expect(await here.leftovers()).toEqual([]);
     });
 
-    it('are listened for where they are then, and told of there', async () => {
+    it('are subscribed and published on the new node', async () => {
       const lock = await accounts.instance().acquire(NAME);
       const { granted } = await accounts.wait(accounts.instance());
       await here.cluster.migrate(NAME, to);
@@ -301,10 +298,10 @@ describe('locks of Redisson in a cluster', () => {
       expect(here.warnings).toEqual([]);
     });
 
-    it('are listened for there at once, although the client knows of no move', async () => {
+    it('are subscribed on the new node before the client knows of the move', async () => {
       const client = here.client();
       await client.ping();
-      // Its table stays as it was.
+      // The client's slot table stays unchanged.
       client.refreshSlotsCache = (done) => done?.();
       const lock = await accounts.instance().acquire(NAME);
       const { granted } = await accounts.wait(accounts.instance({ redis: client }));
@@ -315,7 +312,7 @@ describe('locks of Redisson in a cluster', () => {
       expect(here.warnings).toEqual([]);
     });
 
-    it('and move back are listened for where they were', async () => {
+    it('are subscribed on the old node if the slot moves back', async () => {
       const lock = await accounts.instance().acquire(NAME);
       const { granted } = await accounts.wait(accounts.instance());
       await here.cluster.migrate(NAME, to);
@@ -325,12 +322,12 @@ describe('locks of Redisson in a cluster', () => {
       await (await handedOver(lock, granted)).release();
     });
 
-    it('without their message are got by asking now and then', async () => {
+    it('are acquired by polling if their message is lost', async () => {
       const lock = await accounts.instance().acquire(NAME);
       const { granted } = await accounts.wait(accounts.instance());
       const { moveKeys, finish } = await here.cluster.migration(NAME, to);
       await moveKeys();
-      // Told where nobody may listen yet.
+      // The message is published before the channel can be subscribed there.
       expect(await lock.release()).toBe(true);
       const releasedAt = performance.now();
       await (await granted).release();
@@ -341,7 +338,7 @@ describe('locks of Redisson in a cluster', () => {
   });
 });
 
-describe('locks of Redisson in a cluster before Redis 7', () => {
+describe('locks of redisson() in a cluster before Redis 7', () => {
   let accounts: Accounts;
   let here: ClusterContention;
 
@@ -353,18 +350,18 @@ describe('locks of Redisson in a cluster before Redis 7', () => {
   afterEach(() => accounts.clear());
   afterAll(() => here.close());
 
-  it('are told of on plain channels, which are heard at every node', async () => {
+  it('publish on plain channels, which every node receives', async () => {
     const locks = accounts.instance();
-    const heard = await Promise.all(here.cluster.masters.map((member) => accounts.listenAsRedisson(NAME, member)));
+    const received = await Promise.all(here.cluster.masters.map((member) => accounts.listenAsRedisson(NAME, member)));
     await locks.using(NAME, () => undefined);
-    await eventually('all are told', () => heard.every(({ length }) => length === 1));
-    expect(heard).toEqual([['0'], ['0'], ['0']]);
+    await eventually('all messages have arrived', () => received.every(({ length }) => length === 1));
+    expect(received).toEqual([['0'], ['0'], ['0']]);
     expect(here.warnings).toEqual([]);
   });
 
-  it('are listened for one by one', () => accounts.waitForTwo());
+  it('have one subscription each', () => accounts.waitForTwo());
 
-  it('wake who waits for them, wherever they are told of', async () => {
+  it('notify waiters on every node', async () => {
     const { admin } = await accounts.holdAsRedisson();
     const { granted } = await accounts.wait(accounts.instance());
     await admin.del(NAME);

@@ -55,21 +55,21 @@ async function way(): Promise<{ proxy: RedisProxy; log: RequestLog }> {
   return { proxy, log: new RequestLog(proxy) };
 }
 
-/** What is told on a channel. */
+/** Returns the messages of a channel, as they arrive. */
 async function listenTo(channel: string): Promise<readonly string[]> {
   const client = new Redis(server.url);
   clients.push(client);
-  const heard: string[] = [];
-  client.on('message', (_, message) => heard.push(message));
+  const messages: string[] = [];
+  client.on('message', (_, message) => messages.push(message));
   await client.subscribe(channel);
-  return heard;
+  return messages;
 }
 
 async function listeners(channel = CHANNEL): Promise<number> {
   return ((await admin.pubsub('NUMSUB', channel)) as [string, number])[1];
 }
 
-/** Holds the lock as a thread of Redisson does. */
+/** Locks account-1 as a thread of Redisson does. */
 async function holdAsRedisson(name: string, leaseMs = 30_000): Promise<void> {
   await admin.hincrby(name, '0f0e0d0c-0b0a-4908-8706-050403020100:41', 1);
   await admin.pexpire(name, leaseMs);
@@ -80,7 +80,7 @@ async function releaseAsRedisson(name: string, channel: string): Promise<void> {
   await admin.publish(channel, '0');
 }
 
-/** Begins to wait; answers when a release would be heard. */
+/** Starts to wait for the lock. Resolves when its channel is subscribed. */
 async function wait(locks: LockService, name = NAME, channel = CHANNEL) {
   const before = await listeners(channel);
   const granted = locks.acquire(name);
@@ -89,17 +89,17 @@ async function wait(locks: LockService, name = NAME, channel = CHANNEL) {
   return { granted };
 }
 
-/** Somebody listens, and has stopped asking; answers how often that was. */
+/** Waits until the channel is subscribed and no acquire was sent for 250 ms. Returns how many were sent. */
 async function waiting(log: RequestLog): Promise<number> {
-  await eventually('it listens', async () => (await listeners()) > 0);
-  for (let asked = 0; ; await sleep(250)) {
-    if (asked === log.count('redissonAsk')) return asked;
-    asked = log.count('redissonAsk');
+  await eventually('the channel is subscribed', async () => (await listeners()) > 0);
+  for (let sent = 0; ; await sleep(250)) {
+    if (sent === log.count('redissonAcquire')) return sent;
+    sent = log.count('redissonAcquire');
   }
 }
 
-describe('what Redis sees of a lock', () => {
-  it("is Redisson's: a hash of the owner's count, and a TTL", async () => {
+describe('a lock of redisson()', () => {
+  it('is a hash with the count of its owner, and a TTL', async () => {
     const lock = await instance().acquire(NAME);
     expect(await admin.keys('*')).toEqual([NAME]);
     const fields = await admin.hgetall(NAME);
@@ -112,7 +112,7 @@ describe('what Redis sees of a lock', () => {
     expect(await admin.keys('*')).toEqual([]);
   });
 
-  it('has a UUID for each instance, and a number for each ask', async () => {
+  it('has a UUID for each instance, and a number for each attempt', async () => {
     const [one, other] = [instance(), instance()];
     const fields: string[] = [];
     const note = async () => void fields.push(...(await admin.hkeys(NAME)));
@@ -123,35 +123,35 @@ describe('what Redis sees of a lock', () => {
     expect(Number(second[1])).toBeGreaterThan(Number(first[1]));
   });
 
-  it('is a message on the channel when it ends, with and without braces in the name', async () => {
+  it('publishes a message when it ends, with and without braces in its name', async () => {
     const locks = instance();
     const plain = await listenTo(CHANNEL);
     const braced = await listenTo('redisson_lock__channel:{accounts}:1');
     await locks.using(NAME, () => undefined);
     await locks.using('{accounts}:1', () => undefined);
-    await eventually('both are told', () => plain.length + braced.length === 2);
+    await eventually('both messages have arrived', () => plain.length + braced.length === 2);
     expect([plain, braced]).toEqual([['0'], ['0']]);
   });
 
-  it('holds the real name also behind a keyPrefix', async () => {
+  it('publishes on the channel of the prefixed name if the client has a keyPrefix', async () => {
     const client = new Redis(server.url, { keyPrefix: 'app:' });
     clients.push(client);
-    const heard = await listenTo('redisson_lock__channel:{app:account-1}');
+    const messages = await listenTo('redisson_lock__channel:{app:account-1}');
     const locks = instance({ redis: client });
     await locks.using(NAME, async () => expect(await admin.keys('*')).toEqual(['app:account-1']));
-    await eventually('it is told', () => heard.length === 1);
+    await eventually('the message has arrived', () => messages.length === 1);
   });
 
-  it('keeps the count at 1, however deep it is nested and however often it is asked for', async () => {
+  it('keeps the count at 1 if holds are nested or an acquire is repeated', async () => {
     const { proxy, log } = await way();
     const locks = instance({ redis: proxy.url });
     const lock = await locks.acquire(NAME);
     await locks.using('other', () =>
       locks.using('other', async () => expect(await admin.hvals('other')).toEqual(['1'])),
     );
-    expect(log.count('redissonAsk')).toBe(2);
-    const [ask] = log.requestsOf('redissonAsk');
-    const again = async () => (await admin.call(ask[0], ...ask.slice(1, -1), inAMinute())) as unknown[];
+    expect(log.count('redissonAcquire')).toBe(2);
+    const [request] = log.requestsOf('redissonAcquire');
+    const again = async () => (await admin.call(request[0], ...request.slice(1, -1), inAMinute())) as unknown[];
     expect((await again()).slice(0, 2)).toEqual([1, 0]);
     await admin.pexpire(NAME, 1_000);
     expect((await again()).slice(0, 2)).toEqual([1, 0]);
@@ -161,18 +161,18 @@ describe('what Redis sees of a lock', () => {
     expect(await admin.exists(NAME)).toBe(0);
   });
 
-  it('is renewed while it is held, and lost if somebody took it', async () => {
+  it('is renewed while it is held, and lost if another client takes it', async () => {
     const lock = await instance({ ttlMs: 300 }).acquire(NAME);
     await sleep(500);
     expect(await admin.exists(NAME)).toBe(1);
     await admin.del(NAME);
     await holdAsRedisson(NAME);
-    await eventually('it is lost', () => lock.signal.aborted);
+    await eventually('the lock is lost', () => lock.signal.aborted);
     expect(await lock.release()).toBe(false);
     expect(await admin.hkeys(NAME)).toEqual(['0f0e0d0c-0b0a-4908-8706-050403020100:41']);
   });
 
-  it('tells who holds it: one of us, or a client of Redisson', async () => {
+  it('lists its holder: an instance or a client of Redisson', async () => {
     const [one, other] = [instance(), instance()];
     const lock = await one.acquire(NAME);
     expect(await one.inspect(NAME)).toMatchObject({ isOwn: true, fencingToken: undefined });
@@ -183,16 +183,16 @@ describe('what Redis sees of a lock', () => {
   });
 });
 
-/** A deadline as the script takes it, in µs. */
+/** Returns a deadline in µs, as the script takes it. */
 function inAMinute(): string {
   return String((Date.now() + 60_000) * 1_000);
 }
 
-describe('fencing', () => {
+describe('the fencing token', () => {
   it.each([
     [NAME, 'redisson_lock_token:{account-1}'],
     ['{accounts}:1', 'redisson_lock_token:{accounts}:1'],
-  ])('counts the token of %s on with every grant, in %s', async (name, tokenKey) => {
+  ])('of %s rises with every grant, in %s', async (name, tokenKey) => {
     const locks = instance({ store: redisson({ fencing: true }) });
     await admin.set(tokenKey, 41);
     const tokens: number[] = [];
@@ -206,19 +206,19 @@ describe('fencing', () => {
     });
   });
 
-  it('is refused at start for a client whose prefix keeps the token out of reach', () => {
+  it('throws at start if the client has a keyPrefix', () => {
     const client = new Redis(server.url, { keyPrefix: 'app:' });
     clients.push(client);
     expect(() => instance({ redis: client, store: redisson({ fencing: true }) })).toThrow(/keyPrefix/);
   });
 
-  it('is what the error for a missing token advises', async () => {
+  it('throws an error that advises fencing: true if it is off', async () => {
     const lock = await instance().acquire(NAME);
     expect(() => lock.fencingToken).toThrow(LockConfigError);
     expect(() => lock.fencingToken).toThrow(/redisson\(\{ fencing: true \}\)/);
   });
 
-  it('is the only option', () => {
+  it('is enabled by the only option', () => {
     expect(() => redisson({ fancing: true } as object)).toThrow('there is no option fancing');
     expect(() => redisson({ fencing: 1 } as object)).toThrow('fencing is 1; allowed is true or false');
     for (const mistaken of [true, null, 'fencing']) {
@@ -229,24 +229,24 @@ describe('fencing', () => {
   });
 });
 
-describe('who waits', () => {
-  it.each(['0', '1'])('is woken by the message %s, and asks for nothing until then', async (message) => {
+describe('a waiter', () => {
+  it.each(['0', '1'])('is notified by the message %s, and sends no request until then', async (message) => {
     const { proxy, log } = await way();
     await holdAsRedisson(NAME);
     const { granted } = await wait(instance({ redis: proxy.url }));
     await sleep(100);
     log.clear();
     await sleep(500);
-    expect(log.count('redissonAsk')).toBe(0);
+    expect(log.count('redissonAcquire')).toBe(0);
     await admin.del(NAME);
     const freedAt = performance.now();
     await admin.publish(CHANNEL, message);
     await granted;
     expect(performance.now() - freedAt).toBeLessThan(200);
-    expect(log.count('redissonAsk')).toBe(1);
+    expect(log.count('redissonAcquire')).toBe(1);
   });
 
-  it('is woken where the name has braces, and behind a keyPrefix', async () => {
+  it('is notified if the name has braces, and if the client has a keyPrefix', async () => {
     const client = new Redis(server.url, { keyPrefix: 'app:' });
     clients.push(client);
     for (const [locks, name] of [
@@ -264,19 +264,19 @@ describe('who waits', () => {
     }
   });
 
-  it('hears of a release that came between the answer to its ask and the news of that', async () => {
+  it('is notified of a release that overtakes the reply to its request', async () => {
     const { proxy } = await way();
     const client = twoWays(proxy.url, server.url);
     clients.push(client);
     await holdAsRedisson(NAME);
     const { granted } = await wait(instance({ redis: client, requestTimeoutMs: 5_000 }));
     await sleep(50);
-    // Not once, but until asking again by itself would have become slow.
+    // Repeated until polling would have become slow.
     for (let round = 1; round <= 7; round += 1) {
       proxy.hold('replies');
-      const asked = await asks();
+      const before = await requestCount();
       await admin.publish(CHANNEL, '0');
-      await eventually('it is refused', async () => (await asks()) > asked);
+      await eventually('the acquire is refused', async () => (await requestCount()) > before);
       if (round < 7) await admin.publish(CHANNEL, '0');
       else await releaseAsRedisson(NAME, CHANNEL);
       await sleep(250);
@@ -287,7 +287,7 @@ describe('who waits', () => {
     expect(performance.now() - answeredAt).toBeLessThan(90);
   });
 
-  it('does not ask for one who has left, although a message came beside the answer', async () => {
+  it('sends no request after it has left, although a message arrived', async () => {
     const { proxy, log } = await way();
     const client = twoWays(proxy.url, server.url);
     clients.push(client);
@@ -297,9 +297,9 @@ describe('who waits', () => {
     const refused = locks.acquire(NAME, { signal: leaving.signal }).catch(() => 'left');
     const before = await waiting(log);
     proxy.hold('replies');
-    const asked = await asks();
+    const requests = await requestCount();
     await admin.publish(CHANNEL, '0');
-    await eventually('it is refused', async () => (await asks()) > asked);
+    await eventually('the acquire is refused', async () => (await requestCount()) > requests);
     await releaseAsRedisson(NAME, CHANNEL);
     await sleep(50);
     leaving.abort();
@@ -307,10 +307,10 @@ describe('who waits', () => {
     await eventually('its release is sent', () => log.count('redissonRelease') > 0);
     proxy.resume('replies');
     await sleep(100);
-    expect(log.count('redissonAsk')).toBe(before + 1);
+    expect(log.count('redissonAcquire')).toBe(before + 1);
   });
 
-  it('gets the lock behind a release that its client never answers', async () => {
+  it('gets the lock after a release that its client never settles', async () => {
     const { proxy } = await way();
     const client = new Redis(proxy.url, { autoResendUnfulfilledCommands: false });
     clients.push(client);
@@ -326,7 +326,7 @@ describe('who waits', () => {
     await (await locks.acquire(NAME, { waitMs: 5_000 })).release();
   });
 
-  it('opens the connection it listens on anew when that has gone dumb', async () => {
+  it('reconnects its subscriber if the connection is silent', async () => {
     const { proxy } = await way();
     const client = twoWays(server.url, proxy.url);
     clients.push(client);
@@ -334,9 +334,9 @@ describe('who waits', () => {
     const { granted } = await wait(instance({ redis: client, requestTimeoutMs: 200 }));
     const before = await subscriberId();
     proxy.drop('replies');
-    await eventually('it is cut', async () => (await subscriberId()) !== before);
+    await eventually('the connection is replaced', async () => (await subscriberId()) !== before);
     proxy.resume('replies');
-    await eventually('it listens again', async () => (await listeners()) === 1);
+    await eventually('the channel is subscribed again', async () => (await listeners()) === 1);
     await sleep(100);
     await releaseAsRedisson(NAME, CHANNEL);
     const freedAt = performance.now();
@@ -344,7 +344,7 @@ describe('who waits', () => {
     expect(performance.now() - freedAt).toBeLessThan(200);
   });
 
-  it('gets the lock although the message was lost, by asking now and then', async () => {
+  it('gets the lock by polling if the message is lost', async () => {
     await holdAsRedisson(NAME);
     const { granted } = await wait(instance());
     await sleep(100);
@@ -354,14 +354,14 @@ describe('who waits', () => {
     expect(performance.now() - freedAt).toBeLessThan(3_200);
   });
 
-  it('gets the lock when a lease is over that nobody ends', async () => {
+  it('gets the lock when the lease of the holder is over', async () => {
     await holdAsRedisson(NAME, 500);
-    const asked = performance.now();
+    const from = performance.now();
     await instance().acquire(NAME);
-    expect(performance.now() - asked).toBeLessThan(700);
+    expect(performance.now() - from).toBeLessThan(700);
   });
 
-  it('misses nothing while the connection it listens on is down', async () => {
+  it('misses no release while its subscriber is disconnected', async () => {
     const { proxy } = await way();
     await holdAsRedisson(NAME);
     const client = twoWays(server.url, proxy.url);
@@ -375,42 +375,42 @@ describe('who waits', () => {
     expect(performance.now() - freedAt).toBeLessThan(1_000);
   });
 
-  it('asks now and then where nobody may listen, and says so once', async () => {
+  it('polls if pub/sub is refused, with one warning', async () => {
     const { proxy } = await way();
     proxy.refuseCommands(['SUBSCRIBE'], 'NOPERM this user has no permissions to access one of the channels');
     await holdAsRedisson(NAME);
     const granted = instance({ redis: proxy.url }).acquire(NAME);
-    await sleep(300);
+    await eventually('the refusal is reported', () => running.warnings.length === 1);
     await admin.del(NAME);
     await granted;
     expect(running.warnings).toEqual([expect.stringContaining('releases are not told')]);
   });
 
-  it('listens again when it may, and its connection is a new one', async () => {
+  it('subscribes again on a new connection when pub/sub is allowed', async () => {
     await guest('&redisson_lock__channel:{nestjs-redis-lock:*', '+@all');
     await holdAsRedisson(NAME);
     const granted = instance({ redis: asGuest() }).acquire(NAME);
-    await eventually('it may not listen', () => running.warnings.length === 1);
+    await eventually('the refusal is reported', () => running.warnings.length === 1);
     await admin.acl('SETUSER', 'guest', 'resetchannels', '&redisson_lock__channel:*');
     await admin.client('KILL', 'TYPE', 'PUBSUB');
-    await eventually('it listens', async () => (await listeners()) === 1);
+    await eventually('the channel is subscribed', async () => (await listeners()) === 1);
     await releaseAsRedisson(NAME, CHANNEL);
     await granted;
   });
 
-  it('leaves no subscription behind: neither when it has the lock nor when it gives up', async () => {
+  it('leaves no subscription, neither with the lock nor after a timeout', async () => {
     await holdAsRedisson(NAME);
     const locks = instance();
     const { granted } = await wait(locks);
     await releaseAsRedisson(NAME, CHANNEL);
     const lock = await granted;
-    await eventually('nobody listens', async () => (await listeners()) === 0, 5_000);
+    await eventually('nobody is subscribed', async () => (await listeners()) === 0, 5_000);
     await expect(instance({ waitMs: 300 }).acquire(NAME)).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
-    await eventually('nobody listens', async () => (await listeners()) === 0, 5_000);
+    await eventually('nobody is subscribed', async () => (await listeners()) === 0, 5_000);
     await lock.release();
   });
 
-  it('costs no subscription if it tries but once', async () => {
+  it('costs no subscription if it tries once', async () => {
     await holdAsRedisson(NAME);
     const { proxy } = await way();
     expect(await instance({ redis: proxy.url }).tryAcquire(NAME)).toBeNull();
@@ -418,7 +418,7 @@ describe('who waits', () => {
     expect(proxy.connectionCount).toBe(1);
   });
 
-  it('leaves nothing after the close', async () => {
+  it('leaves no subscription after the close', async () => {
     const before = await connections();
     await holdAsRedisson(NAME);
     const { granted } = await wait(instance());
@@ -428,7 +428,7 @@ describe('who waits', () => {
     expect(await admin.pubsub('CHANNELS', '*')).toEqual([]);
   });
 
-  it('gets its turn beside an instance whose callers never cease', async () => {
+  it('gets the lock beside an instance that always has callers', async () => {
     const stop = new AbortController();
     const [busy, other] = [instance(), instance()];
     const caller = async (): Promise<void> => {
@@ -445,12 +445,12 @@ describe('who waits', () => {
   });
 });
 
-/** How many asks found the lock held, or releases their own. */
-async function asks(): Promise<number> {
+/** Counts the acquires of a held lock and the releases. */
+async function requestCount(): Promise<number> {
   return Number(/cmdstat_hexists:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? 0);
 }
 
-/** The connection that is subscribed, if there is one. */
+/** Returns the connection that is subscribed, if there is one. */
 async function subscriberId(): Promise<string | undefined> {
   return /^id=(\d+) .* sub=[1-9]/m.exec((await admin.client('LIST')) as string)?.[1];
 }
@@ -459,7 +459,7 @@ async function connections(): Promise<number> {
   return ((await admin.client('LIST')) as string).trim().split('\n').length;
 }
 
-/** Makes the user `guest`, with these rights. */
+/** Creates the user `guest` with these rights. */
 async function guest(...rules: string[]): Promise<void> {
   await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...rules);
 }
@@ -471,7 +471,7 @@ function asGuest(): string {
 describe('a user with an ACL', () => {
   const listed = redissonCommands();
 
-  it('may do all with what the documentation lists', async () => {
+  it('needs only the permissions in the documentation', async () => {
     expect(listed).toContain('+hexists');
     await guest('resetkeys', `~${NAME}`, `~redisson_lock_token:*`, '&redisson_lock__channel:*', '+info', ...listed);
     await admin.acl('LOG', 'RESET');
@@ -483,33 +483,33 @@ describe('a user with an ACL', () => {
       expect(await one.inspect(NAME)).toMatchObject({ isOwn: true });
       await lock.release();
       await (await granted).release();
-      await eventually('nobody listens', async () => (await listeners()) === 0);
+      await eventually('nobody is subscribed', async () => (await listeners()) === 0);
     }
     const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];
     const refused = log.map((entry) => entry[entry.indexOf('object') + 1]);
-    // Besides what ioredis says of itself.
+    // The other commands are those that ioredis sends by itself.
     expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
     expect(running.warnings).toEqual([]);
   });
 
-  it('is told where to read what it lacks', async () => {
+  it('gets an error that names the documentation if a permission is missing', async () => {
     await guest('&redisson_lock__channel:*', '+@all', '-time');
     await expect(instance({ redis: asGuest(), waitMs: 500 }).acquire(NAME)).rejects.toThrow(/docs\/algorithms\.md/);
   });
 });
 
-describe('beside another store', () => {
-  it('locks in one application, each with its own', async () => {
+describe('redisson() beside another store', () => {
+  it('locks independently in one application', async () => {
     const [shared, own] = [instance(), instance({ store: token() })];
     await shared.using('java:1', () => own.using('node:1', async () => expect(await admin.dbsize()).toBe(3)));
   });
 
-  it('a key of another kind is an error, not a wait', async () => {
+  it('rejects if the key has another type', async () => {
     await admin.set(NAME, 'text');
     await expect(instance().acquire(NAME)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
   });
 
-  it('a lock that cannot be told of is freed nevertheless', async () => {
+  it('releases a lock although PUBLISH is refused', async () => {
     await guest('resetchannels', '+@all');
     const lock = await instance({ redis: asGuest() }).acquire(NAME);
     expect(await lock.release()).toBe(true);
@@ -519,7 +519,7 @@ describe('beside another store', () => {
 });
 
 describe('a minimum hold', () => {
-  it('keeps the lock closed for those who wait for longer', async () => {
+  it('keeps other callers out until it is over', async () => {
     const { proxy, log } = await way();
     const lock = await instance().acquire(NAME, { minHoldMs: 1_500 });
     const grantedAt = performance.now();
@@ -531,12 +531,12 @@ describe('a minimum hold', () => {
     expect(performance.now() - grantedAt).toBeGreaterThan(1_400);
   });
 
-  it('is told to all who wait, and to a thread of Java that was refused and does not wait yet', async () => {
-    const heard = await listenTo(CHANNEL);
+  it('notifies all waiters, and a Java thread that subscribes later', async () => {
+    const messages = await listenTo(CHANNEL);
     const lock = await instance().acquire(NAME, { minHoldMs: 20_000 });
     await lock.release();
-    await eventually('it is told', () => heard.length === 2);
-    expect(heard).toEqual(['1', '0']);
+    await eventually('the message has arrived', () => messages.length === 2);
+    expect(messages).toEqual(['1', '0']);
     expect(await admin.pttl(NAME)).toBeGreaterThan(10_000);
   });
 });

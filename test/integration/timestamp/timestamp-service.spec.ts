@@ -28,12 +28,12 @@ afterEach(async () => {
   await redis.quit();
 });
 
-describe.each([true, false])('a lock service on timestamps, scripts: %s', (scripts) => {
+describe.each([true, false])('a lock service on timestamp(), scripts: %s', (scripts) => {
   const keyOf = (resource: string): string => `${running.prefix}${resource}_lock`;
   const start = (unit: 's' | 'ms', ttlMs: number, more: object = {}) =>
     running.start({ redis: testRedisUrl(), store: timestamp({ unit, scripts }), ttlMs, key: keyOf, ...more });
 
-  it('renews for as long as the hold lasts, under the very key', async () => {
+  it('renews while the lock is held, under the given key', async () => {
     const locks = start('ms', 900);
     const others = start('ms', 900);
     const lock = await locks.acquire('account:1');
@@ -48,25 +48,25 @@ describe.each([true, false])('a lock service on timestamps, scripts: %s', (scrip
     expect(await redis.exists(lock.key)).toBe(0);
   });
 
-  it('has no fencing tokens, and says so by its name', async () => {
+  it('throws an error with its name if a fencing token is read', async () => {
     const lock = await start('s', 2_000).acquire('account:1');
     expect(() => lock.fencingToken).toThrow(LockConfigError);
     expect(() => lock.fencingToken).toThrow('gives no fencing tokens');
     await lock.release();
   });
 
-  it('notices that another has the key, and leaves it to that one', async () => {
+  it('loses a lock whose key another client has, and leaves the key', async () => {
     const lock = await start('ms', 300).acquire('account:1');
     const theirs = String(Date.now() + 60_000);
     await redis.set(lock.key, theirs);
-    await eventually('it is lost', () => lock.signal.aborted);
+    await eventually('the lock is lost', () => lock.signal.aborted);
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
     expect(await lock.release()).toBe(false);
     expect(await redis.get(lock.key)).toBe(theirs);
     await redis.del(lock.key);
   });
 
-  it('keeps to its retry count, and waits for an expiry', async () => {
+  it('stops after retryCount, and waits for an expiry', async () => {
     const key = keyOf('account:1');
     await redis.set(key, Math.floor(Date.now() / 1000) + 60);
     const store = timestamp({ scripts, retryCount: 2, retryDelayMs: 20 });
@@ -80,12 +80,12 @@ describe.each([true, false])('a lock service on timestamps, scripts: %s', (scrip
     await lock.release();
   });
 
-  it('holds for minHoldMs, whoever asks', async () => {
+  it('holds for minHoldMs', async () => {
     const locks = start('ms', 5_000);
     await locks.using('job', { minHoldMs: 200 }, () => undefined);
     expect(await locks.tryAcquire('job')).toBeNull();
     expect(await redis.exists(keyOf('job'))).toBe(1);
-    await eventually('it is free', async () => (await redis.exists(keyOf('job'))) === 0, 1_000);
+    await eventually('the key is free', async () => (await redis.exists(keyOf('job'))) === 0, 1_000);
   });
 
   it('lets one caller in at a time', async () => {
@@ -102,20 +102,20 @@ describe.each([true, false])('a lock service on timestamps, scripts: %s', (scrip
     expect(most).toBe(1);
   });
 
-  it('gives back what an answer that came too late had granted', async () => {
+  it('releases a lock whose grant arrives too late', async () => {
     const proxy = await RedisProxy.start(testRedisUrl());
     const store = timestamp({ unit: 'ms', scripts });
     const locks = running.start({ redis: proxy.url, store, ttlMs: 60_000, key: keyOf, requestTimeoutMs: 150 });
     await locks.using('account:1', () => undefined);
     proxy.hold('replies');
     await expect(locks.acquire('account:2', { waitMs: 100 })).rejects.toThrow(LockUnavailableError);
-    await eventually('it stands in Redis', async () => (await redis.exists(keyOf('account:2'))) === 1);
+    await eventually('the key is set', async () => (await redis.exists(keyOf('account:2'))) === 1);
     proxy.resume('replies');
-    await eventually('it is given back', async () => (await redis.exists(keyOf('account:2'))) === 0);
+    await eventually('the key is deleted', async () => (await redis.exists(keyOf('account:2'))) === 0);
     await proxy.close();
   });
 
-  it('goes on after the connection was lost, also with the key prefix of a client', async () => {
+  it('works after a lost connection, and with the keyPrefix of a client', async () => {
     const proxy = await RedisProxy.start(testRedisUrl());
     const client = new Redis(proxy.url, { keyPrefix: 'app:', maxRetriesPerRequest: null, stringNumbers: true });
     client.on('error', () => undefined);
@@ -133,7 +133,7 @@ describe.each([true, false])('a lock service on timestamps, scripts: %s', (scrip
   });
 });
 
-it('plain commands do without scripts and TIME', async () => {
+it('uses neither scripts nor TIME if scripts is false', async () => {
   const proxy = await RedisProxy.start(testRedisUrl());
   proxy.refuseCommands(['EVALSHA', 'EVAL', 'SCRIPT', 'TIME'], "ERR unknown command 'EVAL'");
   const locks = running.start({ redis: proxy.url, store: timestamp({ scripts: false }), ttlMs: 1_000 });
@@ -147,7 +147,7 @@ it('plain commands do without scripts and TIME', async () => {
 it.each([
   ['EVAL', { scripts: true }, 'this server has no scripts, which only timestamp({ scripts: false }) can do without'],
   ['SETNX', { scripts: false }, 'Redis refused the command'],
-])('a server without %s is told of for what it is', async (command, options, why) => {
+])('names the missing command if the server has no %s', async (command, options, why) => {
   const proxy = await RedisProxy.start(testRedisUrl());
   proxy.refuseCommands([command, `${command}SHA`], `ERR unknown command '${command}', with args beginning with: 'x'`);
   const locks = running.start({ redis: proxy.url, store: timestamp(options), ttlMs: 1_000 });
@@ -156,20 +156,20 @@ it.each([
   await proxy.close();
 });
 
-it('an ask that is under way when the module closes leaves nothing behind', async () => {
+it('leaves no key if the module closes during an acquire', async () => {
   const proxy = await RedisProxy.start(testRedisUrl());
   const locks = running.start({ redis: proxy.url, store: timestamp(), ttlMs: 10_000 });
   await locks.using('account:1', () => undefined);
   proxy.delay('replies', 100);
-  const asked = locks.acquire('account:2').catch((error: unknown) => error);
-  await eventually('it stands in Redis', async () => (await redis.exists(running.keyOf('account', '2'))) === 1);
+  const acquired = locks.acquire('account:2').catch((error: unknown) => error);
+  await eventually('the key is set', async () => (await redis.exists(running.keyOf('account', '2'))) === 1);
   await running.close();
-  expect(await asked).toBeInstanceOf(LockClosedError);
+  expect(await acquired).toBeInstanceOf(LockClosedError);
   expect(await redis.keys(`*${running.prefix}*`)).toEqual([]);
   await proxy.close();
 });
 
-describe('the commands that the page of algorithms lists for a user with an ACL', () => {
+describe('the commands in docs/algorithms.md', () => {
   const page = readFileSync(join(__dirname, '../../../docs/algorithms.md'), 'utf8');
   const wants = /Where Redis users have ACLs, it needs ([\s\S]*?)\n\n/.exec(page)?.[1] ?? '';
   const [forScripts, forPlain] = wants
@@ -179,7 +179,7 @@ describe('the commands that the page of algorithms lists for a user with an ACL'
   it.each([
     { scripts: true, listed: forScripts, helpers: ['~{*_lock}|holder'] },
     { scripts: false, listed: forPlain, helpers: [] },
-  ])('are enough for all of it, scripts: $scripts', async ({ scripts, listed, helpers }) => {
+  ])('are enough for a user with an ACL, scripts: $scripts', async ({ scripts, listed, helpers }) => {
     const server = await startRedis({ local: true });
     const admin = new Redis(server.url);
     const may = ['info', ...listed].map((command) => `+${command}`);
@@ -203,7 +203,7 @@ describe('the commands that the page of algorithms lists for a user with an ACL'
     expect(await locks.inspect('account:3')).toMatchObject({ holder: 'somebody' });
     const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];
     const refused = log.map((entry) => entry[entry.indexOf('object') + 1]);
-    // But for what ioredis says of itself.
+    // The other commands are those that ioredis sends by itself.
     expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
     admin.disconnect();
     await server.stop();

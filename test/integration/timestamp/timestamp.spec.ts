@@ -9,7 +9,7 @@ beforeEach(() => {
 });
 afterEach(() => locks.close());
 
-describe.each([true, false])('locks by timestamps, scripts: %s', (scripts) => {
+describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
   let ours: LockStore;
   let owner: string;
 
@@ -18,7 +18,7 @@ describe.each([true, false])('locks by timestamps, scripts: %s', (scripts) => {
     owner = locks.nextOwner();
   });
 
-  it('the value is now + lease + 1, and the TTL a duration', async () => {
+  it('writes now + lease + 1, and a TTL', async () => {
     locks.clock.wall += 900;
     expect(await locks.status(ours, owner)).toBe('granted');
     expect(await locks.value()).toBe(String(locks.seconds + 11));
@@ -28,22 +28,22 @@ describe.each([true, false])('locks by timestamps, scripts: %s', (scripts) => {
     expect(locks.outcomes).toEqual(['acquired']);
   });
 
-  it('in milliseconds, too', async () => {
+  it('writes the same in milliseconds', async () => {
     ours = await locks.store({ scripts, unit: 'ms' });
-    await locks.ask(ours, owner, 250);
+    await locks.acquire(ours, owner, 250);
     expect(await locks.value()).toBe(String(locks.clock.wall + 251));
     expect(await locks.admin.pttl(locks.key)).toBeLessThanOrEqual(251);
   });
 
-  it('a lease that is no whole number of seconds is rounded up', async () => {
-    await locks.ask(ours, owner, 1_001);
+  it('rounds a lease up to whole seconds', async () => {
+    await locks.acquire(ours, owner, 1_001);
     expect(await locks.value()).toBe(String(locks.seconds + 3));
   });
 
-  it('a value is taken over from now > value on, not before', async () => {
+  it('takes a lock over if now > value, not before', async () => {
     await locks.admin.set(locks.key, locks.seconds);
     locks.clock.wall += 999;
-    const held = await locks.ask(ours, owner);
+    const held = await locks.acquire(ours, owner);
     expect(held).toEqual({ status: 'held', queued: false, remainingMs: 1 });
     locks.clock.wall += 1;
     expect(await locks.status(ours, owner)).toBe('granted');
@@ -52,24 +52,21 @@ describe.each([true, false])('locks by timestamps, scripts: %s', (scripts) => {
     expect(locks.outcomes).toEqual(['stillHeld', 'takenOver']);
   });
 
-  it('a value with a fraction of a second, as some clients write it, is read as it is', async () => {
+  it('reads a value with a fraction of a second', async () => {
     await locks.admin.set(locks.key, `${locks.seconds}.5`);
     expect(await locks.status(ours, owner)).toBe('held');
     locks.clock.wall += 1_000;
     expect(await locks.status(ours, owner)).toBe('granted');
   });
 
-  it.each(['', 'somebody', '-1', '0x10', 'nan', '1e3'])(
-    'what reads as no time is never taken over: %j',
-    async (value) => {
-      await locks.admin.set(locks.key, value);
-      expect(await locks.ask(ours, owner)).toEqual({ status: 'held', queued: false, remainingMs: undefined });
-      expect(await ours.inspect(locks.key)).toEqual({ holder: value, remainingMs: Infinity, token: undefined });
-      expect(await locks.value()).toBe(value);
-    },
-  );
+  it.each(['', 'somebody', '-1', '0x10', 'nan', '1e3'])('never takes a lock over if its value is %j', async (value) => {
+    await locks.admin.set(locks.key, value);
+    expect(await locks.acquire(ours, owner)).toEqual({ status: 'held', queued: false, remainingMs: undefined });
+    expect(await ours.inspect(locks.key)).toEqual({ holder: value, remainingMs: Infinity, token: undefined });
+    expect(await locks.value()).toBe(value);
+  });
 
-  it('seconds where milliseconds are agreed on are never taken over', async () => {
+  it('never takes a lock over if its value is seconds in place of milliseconds', async () => {
     ours = await locks.store({ scripts, unit: 'ms' });
     await locks.admin.set(locks.key, locks.seconds);
     expect(await locks.status(ours, owner)).toBe('held');
@@ -77,31 +74,31 @@ describe.each([true, false])('locks by timestamps, scripts: %s', (scripts) => {
     expect(await locks.status(ours, owner)).toBe('granted');
   });
 
-  it('milliseconds where seconds are agreed on are no time of which anybody could tell how far it is', async () => {
+  it('returns no remainingMs for milliseconds in place of seconds', async () => {
     const milliseconds = String(locks.clock.wall - 60_000);
     await locks.admin.set(locks.key, milliseconds);
-    expect(await locks.ask(ours, owner)).toEqual({ status: 'held', queued: false, remainingMs: undefined });
+    expect(await locks.acquire(ours, owner)).toEqual({ status: 'held', queued: false, remainingMs: undefined });
     expect(await ours.inspect(locks.key)).toMatchObject({ holder: milliseconds, remainingMs: Infinity });
   });
 
-  it('ours ends at now = value: it is neither deleted nor renewed from then on', async () => {
-    await locks.ask(ours, owner);
+  it('neither deletes nor renews its lock from now = value on', async () => {
+    await locks.acquire(ours, owner);
     locks.clock.wall += 11_000;
     expect(await locks.extend(ours, owner)).toBe('lost');
     expect(await locks.release(ours, owner)).toBe(false);
     expect(await locks.value()).not.toBeNull();
   });
 
-  it('ours is released until then', async () => {
-    await locks.ask(ours, owner);
+  it('releases its lock until now = value', async () => {
+    await locks.acquire(ours, owner);
     locks.clock.wall += 10_999;
     expect(await locks.release(ours, owner)).toBe(true);
     expect(await locks.value()).toBeNull();
   });
 
-  it('a wall clock that was set back makes no lease longer for its holder', async () => {
+  it('does not extend a lease if the wall clock is set back', async () => {
     ours = await locks.store({ scripts, unit: 'ms' });
-    await locks.ask(ours, owner, 50);
+    await locks.acquire(ours, owner, 50);
     locks.clock.wall -= 3_600_000;
     await new Promise((resolve) => setTimeout(resolve, 60));
     await locks.admin.set(locks.key, locks.clock.wall + 3_600_051);
@@ -109,9 +106,9 @@ describe.each([true, false])('locks by timestamps, scripts: %s', (scripts) => {
     expect(await locks.value()).not.toBeNull();
   });
 
-  it('a wall clock that was set back ends no lease sooner for its holder than for the others', async () => {
+  it('renews beyond the old expiry if the wall clock is set back', async () => {
     const before = locks.seconds;
-    await locks.ask(ours, owner);
+    await locks.acquire(ours, owner);
     locks.clock.wall -= 8_000;
     expect(await locks.extend(ours, owner, 20_000)).toBe('renewed');
     expect(await locks.value()).toBe(String(before + 21));
@@ -122,17 +119,17 @@ describe.each([true, false])('locks by timestamps, scripts: %s', (scripts) => {
     expect(await locks.value()).toBe(String(before + 4));
   });
 
-  it('a wall clock that was set forward makes no lease longer for its holder', async () => {
-    await locks.ask(ours, owner);
+  it('ends a lease if the wall clock is set forward', async () => {
+    await locks.acquire(ours, owner);
     locks.clock.wall += 5_000;
     expect(await locks.extend(ours, owner)).toBe('renewed');
     expect(await locks.value()).toBe(String(locks.seconds + 11));
     expect(await locks.admin.pttl(locks.key)).toBeLessThanOrEqual(11_000);
   });
 
-  it.each([-1, 1, 2])("a loser's GETSET of a value %i s later takes nothing from the holder", async (later) => {
+  it.each([-1, 1, 2])('keeps its lock if the loser of a race writes a value %i s later', async (later) => {
     await locks.admin.set(locks.key, locks.seconds - 1);
-    await locks.ask(ours, owner);
+    await locks.acquire(ours, owner);
     const lose = (): Promise<unknown> => locks.admin.getset(locks.key, locks.seconds + 11 + later);
     await lose();
     expect((await ours.inspect(locks.key))?.holder).toBe('instance');
@@ -144,22 +141,22 @@ describe.each([true, false])('locks by timestamps, scripts: %s', (scripts) => {
     expect(await locks.value()).toBeNull();
   });
 
-  it('a lock that somebody else has after a flush is neither renewed nor deleted', async () => {
-    await locks.ask(ours, owner);
+  it('neither renews nor deletes the lock of another client after a flush', async () => {
+    await locks.acquire(ours, owner);
     const theirs = String(locks.seconds + 30);
     await locks.admin.set(locks.key, theirs);
     expect(await locks.release(ours, owner)).toBe(false);
     const again = locks.nextOwner();
     await locks.admin.del(locks.key);
-    await locks.ask(ours, again);
+    await locks.acquire(ours, again);
     await locks.admin.set(locks.key, theirs);
     expect(await locks.extend(ours, again)).toBe('lost');
     expect(await locks.release(ours, again)).toBe(false);
     expect(await locks.value()).toBe(theirs);
   });
 
-  it('a minimum hold leaves the key closed for that long, and can be ended', async () => {
-    await locks.ask(ours, owner, 60_000);
+  it('keeps the key for a minimum hold, and ends it on request', async () => {
+    await locks.acquire(ours, owner, 60_000);
     expect(await locks.release(ours, owner, 1_500)).toBe(true);
     expect(await locks.value()).toBe(String(locks.seconds + 3));
     locks.clock.wall += 1_500;
@@ -167,48 +164,48 @@ describe.each([true, false])('locks by timestamps, scripts: %s', (scripts) => {
     expect(await locks.value()).toBeNull();
   });
 
-  it('a release behind an ask that is under way ends what it gets', async () => {
-    const asked = locks.status(ours, owner);
+  it('releases what an acquire gets that is not answered yet', async () => {
+    const status = locks.status(ours, owner);
     const released = locks.release(ours, owner);
-    await asked;
+    await status;
     await released;
     expect(await locks.value()).toBeNull();
   });
 
-  it('a release behind an ask that is refused deletes nothing, even if the values are equal', async () => {
+  it('deletes nothing after a refused acquire, even if the values are equal', async () => {
     const theirs = await locks.store({ scripts });
     const holder = locks.nextOwner();
-    await locks.ask(theirs, holder);
-    const asked = locks.status(ours, owner);
+    await locks.acquire(theirs, holder);
+    const status = locks.status(ours, owner);
     expect(await locks.release(ours, owner)).toBe(false);
-    expect(await asked).not.toBe('granted');
+    expect(await status).not.toBe('granted');
     expect(await locks.release(theirs, holder)).toBe(true);
   });
 
-  it('a value of another type is an error that asking again does not cure', async () => {
+  it('rejects permanently if the key has another type', async () => {
     await locks.admin.lpush(locks.key, 'x');
-    await expect(locks.ask(ours, owner)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
+    await expect(locks.acquire(ours, owner)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
   });
 });
 
-describe('between two plain commands', () => {
+describe('a command of another client between two plain commands', () => {
   const expire = () => locks.admin.set(locks.key, locks.seconds - 5);
 
-  it('gone when it is looked at: from the start', async () => {
+  it('starts over if the key is deleted before GET', async () => {
     await locks.admin.set(locks.key, locks.seconds + 100);
     const ours = await locks.store({ scripts: false }, { get: () => locks.admin.del(locks.key) });
     expect(await locks.status(ours, 'a:1')).toBe('granted');
     expect(locks.outcomes).toEqual(['deletedMeanwhile', 'acquired']);
   });
 
-  it('deleted before GETSET: nobody else can have it', async () => {
+  it('grants the lock if the key is deleted before GETSET', async () => {
     await expire();
     const ours = await locks.store({ scripts: false }, { getset: () => locks.admin.del(locks.key) });
     expect(await locks.status(ours, 'a:1')).toBe('granted');
     expect(await locks.release(ours, 'a:1')).toBe(true);
   });
 
-  it('taken over before GETSET: lost, and the winner releases and renews as if nothing had happened', async () => {
+  it('refuses the loser of a race, and the winner renews and releases', async () => {
     await expire();
     const theirs = await locks.store({ scripts: false });
     const faster = async (): Promise<void> => {
@@ -223,7 +220,7 @@ describe('between two plain commands', () => {
     expect(await locks.release(ours, 'a:1')).toBe(false);
   });
 
-  it('a loser whose lease is shorter gives the winner its value back', async () => {
+  it('restores the value of a winner with a longer lease', async () => {
     await expire();
     const winners = String(locks.seconds + 61);
     const ours = await locks.store({ scripts: false }, { getset: () => locks.admin.set(locks.key, winners) });
@@ -231,20 +228,20 @@ describe('between two plain commands', () => {
     expect(await locks.value()).toBe(winners);
   });
 
-  it('a renewal is not sent close to the end, and not believed in after it', async () => {
+  it('sends no renewal close to the end, and ignores its reply after the end', async () => {
     const ours = await locks.store({ scripts: false, unit: 'ms' });
-    await locks.ask(ours, 'a:1', 2_000);
+    await locks.acquire(ours, 'a:1', 2_000);
     await new Promise((resolve) => setTimeout(resolve, 1_600));
     expect(await locks.extend(ours, 'a:1', 2_000)).toBe('unknown');
     const slow = () => new Promise((resolve) => setTimeout(resolve, 250));
     const late = await locks.store({ scripts: false, unit: 'ms' }, { set: slow });
     await locks.admin.del(locks.key);
-    await locks.ask(late, 'b:1', 200);
+    await locks.acquire(late, 'b:1', 200);
     expect(await locks.extend(late, 'b:1', 200)).toBe('lost');
     expect(await locks.release(late, 'b:1')).toBe(false);
   });
 
-  it('an ask that nobody wants any more stops', async () => {
+  it('stops an acquire whose owner is released', async () => {
     await locks.admin.set(locks.key, locks.seconds + 100);
     let released: Promise<boolean> | undefined;
     const leave = (): Promise<unknown> => {

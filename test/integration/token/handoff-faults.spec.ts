@@ -129,7 +129,7 @@ describe('grant for a gate that has left', () => {
     const abort = new AbortController();
     const leaving = locks.acquire('goods:300', { signal: abort.signal });
     leaving.catch(() => undefined);
-    await eventually('the ask is sent by its digest', () => log.count('tokenAsk') === 1);
+    await eventually('the ask is sent by its digest', () => log.count('tokenAcquire') === 1);
     abort.abort(new Error('gone home'));
     await expect(leaving).rejects.toThrow('gone home');
     proxy.resume('replies');
@@ -137,7 +137,7 @@ describe('grant for a gate that has left', () => {
     await (await listening).release();
     const releases = (): number => log.requestsOf('tokenRelease').filter((words) => words.includes(here.key)).length;
     await eventually('the ask is sent whole, and a release behind its late reply', () => releases() === 2);
-    expect(log.count('tokenAsk')).toBe(2);
+    expect(log.count('tokenAcquire')).toBe(2);
     await here.queueOf(0);
     await first.release();
     expect(await here.leftovers()).toEqual([]);
@@ -288,7 +288,7 @@ describe('a server that forgets', () => {
     await here.admin.script('FLUSH');
     await first.release();
     const lock = await granted;
-    expect(log.count('tokenAsk')).toBe(0);
+    expect(log.count('tokenAcquire')).toBe(0);
     await here.admin.script('FLUSH');
     expect(await lock.release()).toBe(true);
     await (await last).release();

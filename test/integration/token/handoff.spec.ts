@@ -19,7 +19,7 @@ describe('an uncontended lock', () => {
     await locks.using('goods:300', () => undefined);
     log.clear();
     await locks.using('goods:300', () => undefined);
-    expect(log.names).toEqual(['tokenAsk', 'tokenRelease']);
+    expect(log.names).toEqual(['tokenAcquire', 'tokenRelease']);
   });
 
   it('costs the server four calls to acquire and three to release', async () => {
@@ -98,7 +98,7 @@ describe('a lock that others wait for', () => {
     log.clear();
     await first.release();
     await Promise.all([granted, ...others]);
-    expect(log.count('tokenAsk')).toBe(0);
+    expect(log.count('tokenAcquire')).toBe(0);
     expect(log.count('tokenRelease')).toBe(1);
     expect(tokens).toEqual([0, 1, 2, 3].map((n) => tokens[0] + n));
     expect(await locks.using('goods:300', (lock) => lock.fencingToken)).toBeGreaterThan(tokens[3]);
@@ -166,9 +166,9 @@ describe('the subscription', () => {
     expect(await here.subscribers()).toBe(1);
     expect(log.names.filter((name) => name === 'subscribe')).toHaveLength(1);
     const { names } = log;
-    expect(names.indexOf('subscribe')).toBeLessThan(names.indexOf('tokenListen'));
-    expect(names.slice(0, names.indexOf('tokenListen'))).toContain('tokenAsk');
-    expect(log.queueing[0]).toBeGreaterThan(names.indexOf('tokenListen'));
+    expect(names.indexOf('subscribe')).toBeLessThan(names.indexOf('tokenProbeSubscription'));
+    expect(names.slice(0, names.indexOf('tokenProbeSubscription'))).toContain('tokenAcquire');
+    expect(log.queueing[0]).toBeGreaterThan(names.indexOf('tokenProbeSubscription'));
     await Promise.all(holders.map((holder) => holder.release()));
     await Promise.all(waiting);
     await locks.engine.close(0);
@@ -184,11 +184,11 @@ describe('the subscription', () => {
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
     log.clear();
     await here.cutSubscribers();
-    await eventually('it asks again, hearing again', () => log.count('tokenAsk') === 1);
-    expect(log.names.indexOf('subscribe')).toBeLessThan(log.names.indexOf('tokenAsk'));
+    await eventually('it asks again, hearing again', () => log.count('tokenAcquire') === 1);
+    expect(log.names.indexOf('subscribe')).toBeLessThan(log.names.indexOf('tokenAcquire'));
     await first.release();
     await (await granted).release();
-    expect(log.count('tokenAsk')).toBe(1);
+    expect(log.count('tokenAcquire')).toBe(1);
     expect(await here.subscribers()).toBe(1);
   });
 });

@@ -51,7 +51,7 @@ describe('several free locks of one family', () => {
     await locks.using(ACCOUNTS, () => undefined);
     log.clear();
     const all = await locks.acquire(['account:3', 'account:1', 'account:2', 'account:1']);
-    expect(log.names).toEqual(['tokenAskAll']);
+    expect(log.names).toEqual(['tokenAcquireMany']);
     expect(all.resources).toEqual(['account:3', 'account:1', 'account:2']);
     for (const resource of ACCOUNTS) {
       const { shared, fencingToken } = all.of(resource);
@@ -103,7 +103,7 @@ describe('several free locks of one family', () => {
     const locks = here.instance({ redis: proxy.url });
     const many = Array.from({ length: 300 }, (_, i) => `account:${i}`);
     await locks.using(many, async () => {
-      expect(log.count('tokenAskAll')).toBe(2);
+      expect(log.count('tokenAcquireMany')).toBe(2);
       expect(await locked(many)).toHaveLength(300);
     });
     expect(await here.leftovers()).toEqual([]);
@@ -119,7 +119,7 @@ describe('where one of them is held', () => {
     const before = await contents();
     log.clear();
     expect(await locks.tryAcquire(ACCOUNTS)).toBeNull();
-    expect(log.names).toEqual(['tokenAskAll']);
+    expect(log.names).toEqual(['tokenAcquireMany']);
     expect(await contents()).toEqual(before);
   });
 
@@ -263,7 +263,7 @@ describe('several shared locks', () => {
     await one.using('account:9', () => undefined);
     log.clear();
     const readers = [await one.acquire(ACCOUNTS, shared), await other.acquire(['account:2', 'account:3'], shared)];
-    expect(log.names).toEqual(['tokenAskAll']);
+    expect(log.names).toEqual(['tokenAcquireMany']);
     expect(await one.tryAcquire(['account:3', 'account:4'])).toBeNull();
     expect(await locked(['account:4'])).toEqual([]);
     const writing = one.acquire(['account:4', 'account:3']);
@@ -432,7 +432,7 @@ describe('faults while several are asked for at once', () => {
     const { filter } = proxy;
     proxy.filter = (words) => {
       filter?.(words);
-      return log.names.at(-1) === 'tokenAskAll' ? 'ERR bad lua script' : undefined;
+      return log.names.at(-1) === 'tokenAcquireMany' ? 'ERR bad lua script' : undefined;
     };
     log.clear();
     for (const waitMs of [0, 20_000]) {
@@ -440,7 +440,7 @@ describe('faults while several are asked for at once', () => {
       expect(await locked(ACCOUNTS)).toEqual(ACCOUNTS);
       await all.release();
     }
-    expect(log.count('tokenAsk')).toBe(6);
+    expect(log.count('tokenAcquire')).toBe(6);
     await here.instance().acquire('account:3');
     expect(await locks.tryAcquire(ACCOUNTS)).toBeNull();
     await eventually('the others are free', async () => (await locked(ACCOUNTS)).join() === 'account:3');

@@ -169,7 +169,7 @@ describe('a module that was closed', () => {
     proxy.hold('replies');
     const waiting = runtime.service.acquire('goods:300');
     waiting.catch(() => undefined);
-    await eventually('it asks', () => log.count('tokenAsk') === 1);
+    await eventually('it asks', () => log.count('tokenAcquire') === 1);
     await runtime.close();
     await expect(waiting).rejects.toBeInstanceOf(LockClosedError);
     proxy.resume('replies');

@@ -6,11 +6,11 @@ import type { SqlDialect } from 'nestjs-redis-lock/fence';
 import { freePort } from '../redis/local-server.js';
 import { findProgram, SqlServer } from './server.js';
 
-/** One connection, and the transaction that is open on it. */
+/** One connection, with at most one open transaction. */
 export interface Session {
-  /** By parameters. */
+  /** Runs a statement with parameters and returns its rows. */
   readonly run: (sql: string, params?: (string | number)[]) => Promise<unknown[]>;
-  /** Whether its statement waits for somebody else's transaction; asked on another session. */
+  /** Returns whether this session's statement is blocked by another transaction. Queries it on another session. */
   readonly isBlocked: (other: Session) => Promise<boolean>;
   close(): Promise<void>;
 }
@@ -25,7 +25,7 @@ export interface Database {
 export interface DatabaseKind {
   readonly title: string;
   readonly dialect: SqlDialect;
-  /** What is missing on this machine; undefined where nothing is. */
+  /** The program that is missing on this machine; undefined if none is. */
   readonly missing: string | undefined;
   start(): Promise<Database>;
 }
@@ -63,13 +63,13 @@ async function mysqlSession(url: string): Promise<Session> {
   const waiting = `SELECT 1 FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ? AND trx_state = 'LOCK WAIT'`;
   return {
     run: async (sql, params) => {
-      type Answer = RowDataPacket[] | ResultSetHeader;
-      // Prepared where there are parameters: numbers are sent as they are then, not as text.
-      const [answer] = await (params ? connection.execute<Answer>(sql, params) : connection.query<Answer>(sql));
-      return answer as unknown[];
+      type Result = RowDataPacket[] | ResultSetHeader;
+      // Prepared statements send numbers as numbers, not as text.
+      const [result] = await (params ? connection.execute<Result>(sql, params) : connection.query<Result>(sql));
+      return result as unknown[];
     },
     isBlocked: async (other) => {
-      // Who looks again sooner is shown what was seen before.
+      // InnoDB caches this table for 100 ms.
       await sleep(150);
       return (await other.run(waiting, [threadId])).length > 0;
     },
@@ -101,7 +101,7 @@ const mariadb: DatabaseKind = {
 
 export const SERVERS = { postgres, mariadb } as const;
 
-/** A test that needs a server: elsewhere it may be missing, in CI it must not. */
+/** Wraps a test that needs a server. Without the server it prints that the test did not run; in CI it fails. */
 export function onServer({ title, missing }: DatabaseKind, body: () => Promise<void>): () => Promise<void> {
   if (missing === undefined) return body;
   return () => {

@@ -10,10 +10,10 @@ const run = promisify(execFile);
 const START_TIMEOUT_MS = 30_000;
 const NOBODY = 65_534;
 
-/** Debian keeps PostgreSQL's programs beside the PATH, by versions. */
+/** Debian keeps PostgreSQL's programs here, by version, outside of the PATH. */
 const POSTGRES_VERSIONS = '/usr/lib/postgresql';
 
-/** Where a program is; undefined where it is not installed. */
+/** Returns the path of a program; undefined if it is not installed. */
 export function findProgram(name: string): string | undefined {
   const versions = existsSync(POSTGRES_VERSIONS) ? readdirSync(POSTGRES_VERSIONS) : [];
   const folders = [
@@ -24,7 +24,7 @@ export function findProgram(name: string): string | undefined {
   return folders.map((folder) => join(folder, name)).find((file) => existsSync(file));
 }
 
-/** A database server of this test's own, in a folder that goes with it. */
+/** A database server for one test, with a folder that is removed with it. */
 export class SqlServer {
   private constructor(
     private readonly process: GuardedProcess,
@@ -35,7 +35,7 @@ export class SqlServer {
     const folder = mkdtempSync(join(tmpdir(), 'postgres-'));
     const isRoot = process.getuid?.() === 0;
     if (isRoot) chownSync(folder, NOBODY, NOBODY);
-    // It does not run as root.
+    // PostgreSQL does not run as root.
     const asNobody = ['--reuid', String(NOBODY), '--regid', String(NOBODY), '--clear-groups', '--'];
     const command = (name: string, ...args: string[]): [string, string[]] => {
       const program = findProgram(name) as string;
@@ -65,11 +65,11 @@ export class SqlServer {
     );
   }
 
-  /** Tries until the server lets somebody in. */
+  /** Connects, and repeats it until the server accepts the connection. */
   async ready<T>(connect: () => Promise<T>): Promise<T> {
     for (const end = performance.now() + START_TIMEOUT_MS; ; await sleep(50)) {
       try {
-        // Whoever answers on the port of one that has ended is another.
+        // After an exit, another server may have the port.
         if (this.process.hasExited) throw new Error('it has ended');
         return await connect();
       } catch (error) {

@@ -4,12 +4,13 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 
-const EMBED = resolve(__dirname, '../../../lib/lua/embed.mjs');
-const HEADER = '--[[ Delete the lock if still ours.\n  KEYS[1] lock   ARGV[1] owner\n  returns 1 | 0 ]]\n';
-const BODY = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end\nreturn 0\n";
+const EMBED = resolve(__dirname, '../../../tools/embed-lua.mjs');
+const HEADER = '--[[ Deletes the lock if it is still ours.\n  keys.lock\n  args.owner\n  returns 1 | 0 ]]\n';
+const BODY = "if redis.call('GET', keys.lock) == args.owner then return redis.call('DEL', keys.lock) end\nreturn 0\n";
+const BOUND = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end\nreturn 0";
 
 let root: string;
-beforeAll(() => void (root = mkdtempSync(join(tmpdir(), 'lua-embed-'))));
+beforeAll(() => void (root = mkdtempSync(join(tmpdir(), 'embed-lua-'))));
 afterAll(() => rmSync(root, { recursive: true }));
 
 function embed(...args: string[]): Promise<{ code: number; stderr: string }> {
@@ -18,8 +19,9 @@ function embed(...args: string[]): Promise<{ code: number; stderr: string }> {
   );
 }
 
+/** Creates a `scripts` folder with these files. */
 function folder(files: Record<string, string>): string {
-  const path = mkdtempSync(join(root, 'scripts-'));
+  const path = join(mkdtempSync(join(root, 'store-')), 'scripts');
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(path, name)), { recursive: true });
     writeFileSync(join(path, name), text);
@@ -27,37 +29,52 @@ function folder(files: Record<string, string>): string {
   return path;
 }
 
-const generated = (path: string): string => readFileSync(join(path, 'index.ts'), 'utf8');
+const generated = (path: string): string => readFileSync(join(path, '../scripts.ts'), 'utf8');
 
-/** The generated strings, by name. */
-function scripts(path: string): Record<string, { keys: number; args: number; lua: string }> {
+/** Returns the generated entries by name. */
+function entriesOf(path: string): Record<string, { keys: number; args: number; lua: string }> {
   const entries = generated(path).matchAll(/^ {2}(\w+): \{ keys: (\d+), args: (\d+), lua: (".*") \},$/gm);
   return Object.fromEntries(
     [...entries].map(([, name, keys, args, lua]) => [name, { keys: +keys, args: +args, lua: JSON.parse(lua) }]),
   );
 }
 
-describe('lib/lua/embed.mjs', () => {
-  it('finds the committed index up to date', async () => {
+/** Embeds one script and its includes, and returns the generated Lua. */
+async function luaOf(script: string, includes: Record<string, string> = {}): Promise<string> {
+  const files = Object.entries(includes).map(([name, text]) => [`includes/${name}`, text]);
+  const path = folder({ 'a.lua': script, ...Object.fromEntries(files) });
+  expect(await embed(path)).toEqual({ code: 0, stderr: '' });
+  return entriesOf(path).a.lua;
+}
+
+describe('tools/embed-lua.mjs', () => {
+  it('finds the committed files up to date', async () => {
     expect(await embed('--check')).toEqual({ code: 0, stderr: '' });
   });
 
-  it('embeds lean code and leaves strings as they are', async () => {
+  it('embeds code without comments and leaves strings as they are', async () => {
     const tricky =
-      "local text = '-- no comment `${x}` \\' \\\\' -- a comment\n\n\n  --[==[ long ]] one ]==]\n  local more = [[\n  -- kept\n]]\n";
-    const path = folder({ 'token-release.lua': `${HEADER}${tricky}${BODY}` });
+      "local text = '-- no comment `${x}` keys.lock \\' \\\\' -- a comment\n\n\n  --[==[ long ]] one ]==]\n  local more = [[\n  -- kept\n]]\n";
+    const path = folder({ 'inspect-queue.lua': `${HEADER}${tricky}${BODY}` });
     expect(await embed(path)).toEqual({ code: 0, stderr: '' });
-    expect(scripts(path)).toEqual({
-      tokenRelease: {
+    expect(entriesOf(path)).toEqual({
+      inspectQueue: {
         keys: 1,
         args: 1,
-        lua: `local text = '-- no comment \`\${x}\` \\' \\\\'\nlocal more = [[\n  -- kept\n]]\n${BODY.trim()}`,
+        lua: `local text = '-- no comment \`\${x}\` keys.lock \\' \\\\'\nlocal more = [[\n  -- kept\n]]\n${BOUND}`,
       },
     });
   });
 
-  it('refuses an index that is out of date', async () => {
-    const path = folder({ 'a.lua': `${HEADER}${BODY}` });
+  it('types scripts so that declarations carry no Lua', async () => {
+    const path = folder({ 'a.lua': HEADER + BODY, 'b.lua': HEADER + BODY });
+    await embed(path);
+    expect(generated(path)).toContain("export const scripts: Readonly<Record<'a' | 'b', Script>> = {");
+    expect(generated(path)).toContain('readonly lua: string;');
+  });
+
+  it('refuses a file that is out of date', async () => {
+    const path = folder({ 'a.lua': HEADER + BODY });
     expect((await embed('--check', path)).stderr).toContain('out of date');
     await embed(path);
     expect((await embed('--check', path)).code).toBe(0);
@@ -67,76 +84,159 @@ describe('lib/lua/embed.mjs', () => {
     expect((await embed('--check', path)).stderr).toContain('out of date');
   });
 
-  it('puts an include in its place, once', async () => {
-    const include =
-      "--[[ Says whether it is ours. ]]\nlocal function ours() return redis.call('GET', KEYS[1]) == ARGV[1] end\n";
-    const path = folder({
-      'a.lua': `${HEADER}--- @include ours\n--- @include ours\nreturn ours()\n`,
-      'includes/ours.lua': include,
-    });
-    expect(await embed(path)).toEqual({ code: 0, stderr: '' });
-    expect(scripts(path).a.lua).toBe(
-      "local function ours() return redis.call('GET', KEYS[1]) == ARGV[1] end\nreturn ours()",
+  it('numbers keys and args in the order of the header', async () => {
+    const header = '--[[ Sets both keys.\n  keys.b  second\n  keys.a\n  args.z\n  args.y  in ms\n  returns OK ]]\n';
+    const lua = await luaOf(`${header}redis.call('SET', keys.a, args.y)\nreturn redis.call('SET', keys.b, args.z)\n`);
+    expect(lua).toBe("redis.call('SET', KEYS[2], ARGV[2])\nreturn redis.call('SET', KEYS[1], ARGV[1])");
+  });
+
+  it('gives one key two names', async () => {
+    const header = HEADER.replace('keys.lock', 'keys.lock or keys.queue  where the entry is');
+    expect(await luaOf(`${header}redis.call('ZREM', keys.queue, args.owner)\n${BODY}`)).toBe(
+      `redis.call('ZREM', KEYS[1], ARGV[1])\n${BOUND}`,
     );
   });
 
-  it('puts another key in the place of an include’s, where it is told to', async () => {
-    const path = folder({
-      'a.lua': `${HEADER}--- @include life at KEYS[1]\n${BODY}`,
-      'includes/life.lua': "--- @include left\nlocal life = left() - redis.call('PTTL', KEYS[3])\n",
-      'includes/left.lua': "local function left() return redis.call('PTTL', KEYS[3]) end\n",
-    });
+  it('lets a script test whether an optional key was sent', async () => {
+    const header = HEADER.replace('keys.lock', 'keys.lock\n  keys.token?  the last one');
+    const path = folder({ 'a.lua': `${header}local t = keys.token and redis.call('GET', keys.token)\n${BODY}` });
     expect(await embed(path)).toEqual({ code: 0, stderr: '' });
-    expect(scripts(path).a.lua).toContain(
-      "local function left() return redis.call('PTTL', KEYS[1]) end\nlocal life = left() - redis.call('PTTL', KEYS[1])\n",
+    expect(entriesOf(path).a).toEqual({
+      keys: 2,
+      args: 1,
+      lua: `local t = KEYS[2] and redis.call('GET', KEYS[2])\n${BOUND}`,
+    });
+  });
+
+  it('embeds an include once', async () => {
+    const ours = "local function ours() return redis.call('GET', keys.lock) == args.owner end";
+    const header = `${HEADER}--- @include ./includes/ours.lua\n`;
+    const lua = await luaOf(`${header}--- @include ./includes/ours.lua\nreturn ours() or ours()\n`, {
+      'ours.lua': `--[[ Returns whether it is ours. ]]\n${ours}\n`,
+    });
+    expect(lua).toBe("local function ours() return redis.call('GET', KEYS[1]) == ARGV[1] end\nreturn ours() or ours()");
+  });
+
+  it('embeds an include before the first statement that needs it', async () => {
+    const header = `${HEADER}--- @include ./includes/late.lua\n--- @include ./includes/early.lua\n`;
+    const lua = await luaOf(
+      `${header}local first = redis.call('GET', keys.lock)\nif first then\n  return early()\nend\nreturn late(args.owner)\n`,
+      {
+        'early.lua': 'local function early() return 1 end\n',
+        'late.lua':
+          '--- @include ./early.lua\n--- @include ./inner.lua\nlocal function late() return early(inner) end\n',
+        'inner.lua': 'local inner = 2\n',
+      },
+    );
+    expect(lua.split('\n')).toEqual([
+      "local first = redis.call('GET', KEYS[1])",
+      'local function early() return 1 end',
+      'if first then',
+      'return early()',
+      'end',
+      'local inner = 2',
+      'local function late() return early(inner) end',
+      'return late(ARGV[1])',
+    ]);
+  });
+
+  it('binds the keys of includes to the positions in the script', async () => {
+    const header = HEADER.replace('keys.lock', 'keys.queue');
+    const body = "return redis.call('GET', keys.queue) == args.owner and life()\n";
+    const lua = await luaOf(`${header}--- @include ./includes/life.lua\n${body}`, {
+      'life.lua': "--- @include ./left.lua\nlocal function life() return left() - redis.call('PTTL', keys.queue) end\n",
+      'left.lua': "local function left() return redis.call('PTTL', keys.queue) end\n",
+    });
+    expect(lua).toContain(
+      "local function left() return redis.call('PTTL', KEYS[1]) end\n" +
+        "local function life() return left() - redis.call('PTTL', KEYS[1]) end\n",
     );
   });
 
-  it('refuses includes in a cycle, and those that are not there', async () => {
+  it('lets one marked include compute keys, without commands', async () => {
+    const script = `${HEADER}--- @include ./includes/next-key.lua\nnextKey()\n${BODY}`;
+    const include = 'local function nextKey() KEYS[1] = KEYS[2] end\n';
+    const lua = await luaOf(script, { 'next-key.lua': `--- @computed-keys\n${include}` });
+    expect(lua).toBe(`local function nextKey() KEYS[1] = KEYS[2] end\nnextKey()\n${BOUND}`);
+    const unmarked = folder({ 'a.lua': script, 'includes/next-key.lua': include });
+    expect((await embed(unmarked)).stderr).toContain('a.lua: KEYS is written keys.name');
+    const bold = `--- @computed-keys\nlocal function nextKey() redis.call('DEL', KEYS[2]) end\n`;
+    const calling = folder({ 'a.lua': script, 'includes/next-key.lua': bold });
+    expect((await embed(calling)).stderr).toContain('next-key.lua: @computed-keys may run no command');
+  });
+
+  it('refuses includes that form a cycle or do not exist', async () => {
     const cycle = folder({
-      'x.lua': `${HEADER}--- @include a\n${BODY}`,
-      'includes/a.lua': '--- @include b\n',
-      'includes/b.lua': '--- @include a\n',
+      'x.lua': `${HEADER}--- @include ./includes/a.lua\na()\n${BODY}`,
+      'includes/a.lua': '--- @include ./b.lua\nlocal function a() b() end\n',
+      'includes/b.lua': '--- @include ./a.lua\nlocal function b() a() end\n',
     });
-    expect((await embed(cycle)).stderr).toContain('x.lua: include cycle: x > a > b > a');
-    const missing = folder({ 'x.lua': `${HEADER}--- @include none\n${BODY}` });
-    expect((await embed(missing)).stderr).toContain('x.lua: no such include: none');
+    expect((await embed(cycle)).stderr).toContain('x.lua: include cycle: x.lua > a.lua > b.lua > a.lua');
+    const missing = folder({ 'x.lua': `${HEADER}--- @include ./includes/none.lua\n${BODY}` });
+    expect((await embed(missing)).stderr).toContain('x.lua: no such include: includes/none.lua');
+  });
+
+  it.each([
+    ['defines another name', 'local function b() end\n', 'a.lua must define one local, named a'],
+    ['defines two', 'local a = 1\nlocal b = 2\n', 'a.lua must define one local, named a'],
+  ])('refuses an include that %s', async (_what, include, message) => {
+    const script = `${HEADER}--- @include ./includes/a.lua\na()\n${BODY}`;
+    const { stderr } = await embed(folder({ 'x.lua': script, 'includes/a.lua': include }));
+    expect(stderr).toContain(`x.lua: ${message}`);
   });
 
   it.each([
     ['no header', BODY, 'must begin with a --[[ header ]]'],
     [
-      'a header that guarantees nothing',
-      HEADER.replace('Delete the lock if still ours.', '') + BODY,
-      'what the script guarantees',
+      'a header without a guarantee',
+      HEADER.replace('Deletes the lock if it is still ours.', '') + BODY,
+      'must first say what the script does',
     ],
     ['no returns line', HEADER.replace('returns', 'gives') + BODY, 'a line "returns …"'],
-    ['a key without a name', HEADER.replace('] lock', ']') + BODY, 'must name KEYS[1]'],
-    ['an undocumented key', `${HEADER}${BODY}redis.call('DEL', KEYS[2])`, 'KEYS[2] is used but not in the header'],
-    ['an undocumented key, spaced', `${HEADER}${BODY}redis.call('DEL', KEYS [2])`, 'KEYS[2] is used but not'],
-    ['an undocumented argument', `${HEADER}${BODY}return ARGV[2]`, 'ARGV[2] is used but not in the header'],
+    ['a key without a name', HEADER.replace('keys.lock', 'keys.') + BODY, 'the header must name keys.'],
+    ['a key by its number', HEADER.replace('keys.lock', 'KEYS[1]') + BODY, 'the header must name KEYS[1]'],
     [
-      'an argument nobody uses',
-      HEADER.replace('owner', 'owner ARGV[2] lease') + BODY,
-      'ARGV[2] is in the header but not used',
+      'a key declared twice',
+      HEADER.replace('keys.lock', 'keys.lock\n keys.lock') + BODY,
+      'keys.lock is declared twice',
     ],
-    ['a gap in the numbers', (HEADER + BODY).replaceAll('ARGV[1]', 'ARGV[2]'), 'ARGV[1] is missing'],
-    ['a copied key', `${HEADER}local key = KEYS[1]\n${BODY}`, 'never in a copy'],
-    ['a key given to a function', `${HEADER}${BODY}grant(KEYS[1])`, 'never in a copy'],
-    ['all keys at once', `${HEADER}${BODY}return #KEYS`, 'never in a copy'],
-    ['a built key', `${HEADER}${BODY}redis.call('GET', KEYS[1] .. ':x')`, 'a key must be a literal KEYS[n]'],
-    ['a key from a variable', `${HEADER}${BODY}redis.call('GET', key)`, 'a key must be a literal KEYS[n], found key'],
-    ['a second key that is not literal', `${HEADER}${BODY}redis.call('DEL', KEYS[1], other)`, 'found other'],
-    ['a computed index', `${HEADER}${BODY}redis.call('GET', KEYS[i])`, 'a key must be a literal KEYS[n]'],
-    ['a computed argument', `${HEADER}${BODY}return ARGV[i]`, 'ARGV needs a literal index'],
-    ['a command from a variable', `${HEADER}${BODY}redis.call(verb, KEYS[1])`, 'needs a literal command'],
+    [
+      'an optional argument before another',
+      HEADER.replace('args.owner', 'args.ms?\n  args.owner') + BODY,
+      'args.owner stands behind an optional one',
+    ],
+    [
+      'an undocumented key',
+      `${HEADER}${BODY}redis.call('DEL', keys.queue)`,
+      'keys.queue is used but not in the header',
+    ],
+    ['an undocumented key, spaced', `${HEADER}${BODY}redis.call('DEL', keys . queue)`, 'keys.queue is used but not'],
+    ['an undocumented argument', `${HEADER}${BODY}return args.leaseMs`, 'args.leaseMs is used but not in the header'],
+    [
+      'an unused argument',
+      HEADER.replace('args.owner', 'args.owner\n  args.leaseMs') + BODY,
+      'args.leaseMs is in the header but not used',
+    ],
+    ['a numbered key', `${HEADER}${BODY}redis.call('DEL', KEYS[1])`, 'a key must be keys.name, found KEYS[1]'],
+    ['a numbered argument', `${HEADER}${BODY}return ARGV[1]`, 'ARGV is written args.name'],
+    ['a copied key', `${HEADER}local key = keys.lock\n${BODY}`, 'never in a copy'],
+    ['a key passed to a function', `${HEADER}${BODY}grant(keys.lock)`, 'never in a copy'],
+    ['all keys at once', `${HEADER}${BODY}return #keys`, 'keys may only be used as keys.name'],
+    ['a built key', `${HEADER}${BODY}redis.call('GET', keys.lock .. ':x')`, 'a key must be keys.name'],
+    ['a key from a variable', `${HEADER}${BODY}redis.call('GET', key)`, 'a key must be keys.name, found key'],
+    ['a second key from a variable', `${HEADER}${BODY}redis.call('DEL', keys.lock, other)`, 'found other'],
+    ['a computed index', `${HEADER}${BODY}redis.call('GET', keys[i])`, 'a key must be keys.name'],
+    ['a computed argument', `${HEADER}${BODY}return args[i]`, 'args may only be used as args.name'],
+    ['a command from a variable', `${HEADER}${BODY}redis.call(verb, keys.lock)`, 'needs a literal command'],
     ['SELECT', `${HEADER}${BODY}redis.call('select', 1)`, 'SELECT is not portable'],
     ['redis.log', `${HEADER}${BODY}redis.log(redis.LOG_NOTICE, 'x')`, 'redis.log is not portable'],
     ['an alias of redis.call', `${HEADER}local call = redis.call\n${BODY}`, 'must be called where it is named'],
     ['an alias of redis', `${HEADER}local r = redis\n${BODY}`, 'only be used as redis.name'],
     ['another clock', `${HEADER}${BODY}return os.clock()`, "no clock but redis.call('TIME')"],
+    ['an unused include', `${HEADER}--- @include ./includes/a.lua\n${BODY}`, 'a.lua is included but not used'],
+    ['an include below code', `${HEADER}${BODY}--- @include ./includes/a.lua\n`, 'a.lua must stand at the top'],
   ])('refuses %s', async (_what, script, message) => {
-    const { code, stderr } = await embed(folder({ 'bad.lua': script }));
+    const { code, stderr } = await embed(folder({ 'bad.lua': script, 'includes/a.lua': 'local a = 1\n' }));
     expect(stderr).toContain(`bad.lua: `);
     expect(stderr).toContain(message);
     expect(code).toBe(1);

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../core/time/clock.js';
 import type { KeyFilter, LockMode } from '../../../core/store/lock-store.js';
 import { helperKey } from '../../../core/keys/resource-key.js';
-import { luaScripts } from '../../../lua/index.js';
+import { scripts } from '../scripts.js';
 import { VerifiedSubscriber, type SubscriberListener } from '../../../redis/pubsub/verified-subscriber.js';
 import type { RedisSubscriber } from '../../../redis/redis-client.js';
 import type { RedisConnection } from '../../../redis/redis-connection.js';
@@ -42,7 +42,7 @@ export interface HandoffChannels {
 /** As in the scripts. */
 export const CHANNEL_PREFIX = 'nestjs-redis-lock:';
 
-export const probeScript = new RedisScript(luaScripts.tokenListen, Number);
+export const probeScript = new RedisScript(scripts.probeSubscription, Number);
 
 /** The channel on which one module instance is told of the locks that are handed to it, where there is one server. */
 export class HandoffChannel implements HandoffChannels, SubscriberListener {

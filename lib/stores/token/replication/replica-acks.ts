@@ -2,7 +2,7 @@ import { runOutside } from '../../../core/async-context.js';
 import { type Clock, withTimeout } from '../../../core/time/clock.js';
 import { LockReplicationError, LockUnavailableError } from '../../../core/errors.js';
 import type { ExtendRequest } from '../../../core/store/lock-store.js';
-import { luaScripts } from '../../../lua/index.js';
+import { scripts } from '../scripts.js';
 import { toError, unavailableBecause } from '../../../redis/redis-errors.js';
 import { isOfReplica, refused, replicasOf, tooFew } from './replica-errors.js';
 import type { ReplicaDemand, ReplicaConnection } from './replica-options.js';
@@ -36,7 +36,7 @@ type Replies = readonly [error: Error | null, result: unknown][];
 /** A connection that has led to the wrong server for this long is tried anew: it may have been slow to follow. */
 const REOPEN_AFTER_MS = 1_000;
 
-const { keys: KEY_COUNT, lua: EXTEND } = luaScripts.tokenExtend;
+const { keys: KEY_COUNT, lua: EXTEND } = scripts.extend;
 
 /**
  * Makes sure that replicas know of locks: by a write of each lock's lease and a WAIT behind them, on a connection of its own, where

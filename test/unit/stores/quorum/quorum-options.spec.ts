@@ -15,48 +15,48 @@ function start(...given: Parameters<typeof quorum>): unknown {
   }
 }
 
-describe('a quorum', () => {
+describe('quorum()', () => {
   it.each<[string, Parameters<typeof quorum>, RegExp]>([
-    ['no nodes', [[]], /0 nodes.*odd number from 3 up/],
-    ['one node', [[a]], /1 nodes.*odd number from 3 up/],
-    ['an even number of nodes', [[a, b, c, d]], /4 nodes.*no more losses/],
-    ['no array', [a as never], /array/],
-    ['what is no node', [[a, b, 3 as never]], /node 3 is no URL/],
-    ['what is no URL', [[a, 'localhost:6379', c]], /node 2 is no URL/],
-    ['a node twice', [[a, b, a]], /nodes 1 and 3 are the same, 10\.0\.0\.1:6379/],
-    ['a node twice, by another database', [[a, b, `${b}/7`]], /nodes 2 and 3 are the same/],
+    ['has no nodes', [[]], /0 nodes.*odd number from 3 up/],
+    ['has one node', [[a]], /1 nodes.*odd number from 3 up/],
+    ['has an even number of nodes', [[a, b, c, d]], /4 nodes.*no more losses/],
+    ['is given no array', [a as never], /array/],
+    ['has a node that is a number', [[a, b, 3 as never]], /node 3 is no URL/],
+    ['has a node that is no URL', [[a, 'localhost:6379', c]], /node 2 is no URL/],
+    ['has a node twice', [[a, b, a]], /nodes 1 and 3 are the same, 10\.0\.0\.1:6379/],
+    ['has two databases of one node', [[a, b, `${b}/7`]], /nodes 2 and 3 are the same/],
     [
-      'a node twice, spelt differently',
+      'has a node twice, spelt differently',
       [[a, 'redis://Redis-2', 'redis://redis-2:6379/1']],
       /nodes 2 and 3 are the same/,
     ],
+    ['has two names of this machine', [[a, 'redis://127.0.0.1', { host: '::1' }]], /nodes 2 and 3 are the/],
+    ['has a node as a URL and as options', [['redis://localhost', {}, c]], /nodes 1 and 2 are the same/],
     [
-      'a node twice, by two names of this machine',
-      [[a, 'redis://127.0.0.1', { host: '::1' }]],
-      /nodes 2 and 3 are the/,
-    ],
-    ['a node twice, by URL and by options', [['redis://localhost', {}, c]], /nodes 1 and 2 are the same/],
-    [
-      'no time for a node',
+      'has a nodeTimeoutMs of 0',
       [[a, b, c], { nodeTimeoutMs: 0 }],
       /nodeTimeoutMs is 0; allowed is a number of milliseconds from 1 to 500/,
     ],
-    ['too much time for a node', [[a, b, c], { nodeTimeoutMs: 501 }], /half of requestTimeoutMs/],
-  ])('of %s is refused at start, with the reason', (_, given, reason) => {
+    [
+      'has a nodeTimeoutMs over half of requestTimeoutMs',
+      [[a, b, c], { nodeTimeoutMs: 501 }],
+      /half of requestTimeoutMs/,
+    ],
+  ])('throws at start if it %s', (_, given, reason) => {
     const error = start(...given);
     expect(error).toBeInstanceOf(LockConfigError);
     expect((error as Error).message).toMatch(reason);
     expect((error as Error).message).not.toContain('secret');
   });
 
-  it('with a client twice, or a Cluster, is refused', () => {
+  it('throws if a client is given twice, or a Cluster', () => {
     const client = new Redis({ lazyConnect: true });
     expect(start([client, b, client])).toBeInstanceOf(LockConfigError);
     const cluster = new Cluster(['redis://10.0.0.1'], { lazyConnect: true });
     expect(start([a, b, cluster as never])).toBeInstanceOf(LockConfigError);
   });
 
-  it('of an odd number of nodes starts, however they are given', () => {
+  it('takes an odd number of URLs, options and clients', () => {
     expect(
       start([a, { host: '10.0.0.2' }, new Redis(c, { lazyConnect: true })], { nodeTimeoutMs: 50 }),
     ).toBeUndefined();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { holderOf } from '../../../../lib/stores/quorum/quorum-query.js';
+import { stateFrom } from '../../../../lib/stores/quorum/quorum-query.js';
 import type { NodeLock } from '../../../../lib/stores/quorum/quorum-scripts.js';
 import { Vote } from '../../../../lib/stores/quorum/quorum-vote.js';
 
@@ -9,13 +9,13 @@ const of =
 const reader = of('shared');
 const writer = of('exclusive');
 
-/** What is told after these answers: what a node has, or that it is silent. */
-function told(nodes: number, answers: readonly (readonly NodeLock[] | 'silent')[]): string | undefined {
+/** Returns the holders and the mode after these replies. */
+function stateAfter(nodes: number, replies: readonly (readonly NodeLock[] | 'no-reply')[]): string | undefined {
   const vote = new Vote(nodes);
-  for (const [node, answer] of answers.entries()) vote.cast(node, answer === 'silent' ? 'silent' : 'yes');
-  const state = holderOf(
+  for (const [node, reply] of replies.entries()) vote.cast(node, reply === 'no-reply' ? 'no-reply' : 'yes');
+  const state = stateFrom(
     vote,
-    answers.filter((answer) => answer !== 'silent'),
+    replies.filter((reply) => reply !== 'no-reply'),
   );
   if (state === undefined) return 'not yet';
   if (state === null) return 'nobody';
@@ -24,16 +24,16 @@ function told(nodes: number, answers: readonly (readonly NodeLock[] | 'silent')[
 
 const [ann, bob] = [reader('ann'), reader('bob')];
 
-describe('who holds a lock on a quorum', () => {
-  it.each<[string, number, (readonly NodeLock[] | 'silent')[], string]>([
-    ['a majority of one is enough', 3, [[writer('ann')], [writer('ann')]], 'ann exclusive'],
-    ['a majority that has none, too', 3, [[], []], 'nobody'],
-    ['readers are told when it is known who else is one', 3, [[ann, bob], [ann]], 'not yet'],
-    ['by the last node', 3, [[ann, bob], [ann], [bob]], 'ann bob shared'],
-    ['or because it cannot be a majority any more', 3, [[ann, bob], [ann], [ann]], 'ann shared'],
-    ['also where it will not say', 3, [[ann, bob], [ann], 'silent'], 'ann shared'],
+describe('the state of a lock on a quorum', () => {
+  it.each<[string, number, (readonly NodeLock[] | 'no-reply')[], string]>([
+    ['is held by an owner with a majority', 3, [[writer('ann')], [writer('ann')]], 'ann exclusive'],
+    ['is free if a majority has no holder', 3, [[], []], 'nobody'],
+    ['is open while another reader may have a majority', 3, [[ann, bob], [ann]], 'not yet'],
+    ['is decided by the last node', 3, [[ann, bob], [ann], [bob]], 'ann bob shared'],
+    ['is decided if the other reader cannot have a majority', 3, [[ann, bob], [ann], [ann]], 'ann shared'],
+    ['is decided if the last node does not reply', 3, [[ann, bob], [ann], 'no-reply'], 'ann shared'],
     [
-      'readers whom all know of are told at once',
+      'is decided at once if a majority has all readers',
       3,
       [
         [ann, bob],
@@ -41,22 +41,22 @@ describe('who holds a lock on a quorum', () => {
       ],
       'ann bob shared',
     ],
-    ['a reader on one node alone is none', 3, [[ann], [], []], 'nobody'],
-    ['but may be where another is silent', 3, [[ann], [], 'silent'], 'ann shared'],
+    ['does not include a reader on one node', 3, [[ann], [], []], 'nobody'],
+    ['includes a reader on one node if another does not reply', 3, [[ann], [], 'no-reply'], 'ann shared'],
     [
-      'a reader is not told beside one who may have it alone',
+      'does not include a reader if a writer may hold the lock',
       5,
-      [[writer('ann')], [writer('ann')], [bob], 'silent', 'silent'],
+      [[writer('ann')], [writer('ann')], [bob], 'no-reply', 'no-reply'],
       'ann exclusive',
     ],
-  ])('%s', (_case, nodes, answers, expected) => {
-    expect(told(nodes, answers)).toBe(expected);
+  ])('%s', (_case, nodes, replies, expected) => {
+    expect(stateAfter(nodes, replies)).toBe(expected);
   });
 
-  it('each has its lease for as long as it has a majority', () => {
+  it('has the lease that a majority keeps, for each reader', () => {
     const vote = new Vote(3);
     for (const node of [0, 1, 2]) vote.cast(node, 'yes');
-    const answers = [1_000, 500, 100].map((ms) => [reader('ann', ms), reader('bob', ms * 2)]);
-    expect(holderOf(vote, answers)).toMatchObject({ remainingMs: 500, others: [{ remainingMs: 1_000 }] });
+    const replies = [1_000, 500, 100].map((ms) => [reader('ann', ms), reader('bob', ms * 2)]);
+    expect(stateFrom(vote, replies)).toMatchObject({ remainingMs: 500, others: [{ remainingMs: 1_000 }] });
   });
 });

@@ -12,17 +12,17 @@ describe('the options of timestamp()', () => {
     [{ retryCount: 1.5 }, 'retryCount is 1.5'],
     [{ retryDelayMs: 0 }, 'retryDelayMs is 0; allowed is a number of milliseconds from 1'],
     [{ lease: 10 }, 'there is no option lease; there are unit, scripts, retryCount, retryDelayMs'],
-  ])('%j is refused', (options, message) => {
+  ])('throw if they are %j', (options, message) => {
     const make = () => timestamp(options as TimestampOptions);
     expect(make).toThrow(LockConfigError);
     expect(make).toThrow(message);
   });
 
-  it('what is undefined is left at its default', () => {
+  it('use the default for undefined', () => {
     expect(() => timestamp({ unit: undefined, retryCount: undefined })).not.toThrow();
   });
 
-  it('a lease of parts of a second is refused at start where times are seconds, and taken where they are not', async () => {
+  it('throw at start if ttlMs is not a multiple of the unit', async () => {
     const start = (options: TimestampOptions, ttlMs: number) => LockRuntime.start({ store: timestamp(options), ttlMs });
     expect(() => start({}, 1_500)).toThrow(
       'ttlMs is 1500; allowed is a multiple of 1000, the resolution of the store.',
@@ -33,8 +33,8 @@ describe('the options of timestamp()', () => {
   });
 });
 
-describe('the memory of own leases', () => {
-  it('forgets what is over when it grows', () => {
+describe('HeldLeases', () => {
+  it('removes leases that are over when it grows', () => {
     let over = true;
     const leases = new HeldLeases(() => over);
     const add = (owner: number) =>

@@ -1,0 +1,13 @@
+// Generated from scripts/*.lua by `npm run lua`. Edit the scripts, not this file.
+
+interface Script {
+  /** How many KEYS and ARGV it takes. */
+  readonly keys: number;
+  readonly args: number;
+  readonly lua: string;
+}
+
+export const scripts: Readonly<Record<'open' | 'write', Script>> = {
+  open: { keys: 1, args: 2, lua: "local last = redis.call('GET', KEYS[1])\nif last and tonumber(last) > tonumber(ARGV[1]) then\nreturn 0\nend\nredis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\nreturn 1" },
+  write: { keys: 1, args: 1, lua: "if redis.call('GET', KEYS[1]) ~= ARGV[1] then\nreturn redis.error_reply('STALEFENCE a later holder has opened the fence')\nend" },
+};

@@ -1,0 +1,7 @@
+--- Raises the fence to `last`: no token up to it is granted under this hash tag any more.
+local function raiseFence(last)
+  local before = redis.call('GET', keys.fence)
+  if not before or tonumber(before) < tonumber(last) then
+    redis.call('SET', keys.fence, last, 'EX', '86400')
+  end
+end

@@ -1,0 +1,16 @@
+// Generated from scripts/*.lua by `npm run lua`. Edit the scripts, not this file.
+
+interface Script {
+  /** How many KEYS and ARGV it takes. */
+  readonly keys: number;
+  readonly args: number;
+  readonly lua: string;
+}
+
+export const scripts: Readonly<Record<'acquire' | 'extend' | 'inspect' | 'probeSubscription' | 'release', Script>> = {
+  acquire: { keys: 2, args: 3, lua: "local now = redis.call('TIME')\nnow = now[1] .. string.sub('00000' .. now[2], -6)\nif now > ARGV[3] then\nreturn { -1, 0, now }\nend\nif redis.call('EXISTS', KEYS[1]) == 0 then\nlocal token = KEYS[2] and redis.call('INCR', KEYS[2]) or 0\nredis.call('HSET', KEYS[1], ARGV[1], 1)\nredis.call('PEXPIRE', KEYS[1], ARGV[2])\nreturn { 1, token, now }\nend\nlocal remaining = redis.call('PTTL', KEYS[1])\nif redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then\nreturn { 0, remaining, now }\nend\nif remaining < tonumber(ARGV[2]) then\nredis.call('PEXPIRE', KEYS[1], ARGV[2])\nend\nreturn { 1, KEYS[2] and (redis.call('GET', KEYS[2]) or redis.call('INCR', KEYS[2])) or 0, now }" },
+  extend: { keys: 1, args: 2, lua: "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then\nreturn 0\nend\nif redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then\nredis.call('PEXPIRE', KEYS[1], ARGV[2])\nend\nreturn 1" },
+  inspect: { keys: 2, args: 0, lua: "local owner = redis.call('HKEYS', KEYS[1])[1]\nif not owner then\nreturn nil\nend\nreturn { owner, redis.call('PTTL', KEYS[1]), KEYS[2] and redis.call('GET', KEYS[2]) }" },
+  probeSubscription: { keys: 0, args: 1, lua: "return redis.call('PUBLISH', ARGV[1], '')" },
+  release: { keys: 1, args: 4, lua: "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then\nreturn -2\nend\nlocal function publish(message)\nlocal receivers = ARGV[4] and redis.pcall('SPUBLISH', ARGV[3], message)\nif not receivers or (type(receivers) == 'table' and string.find(receivers.err, 'nknown')) then\nreceivers = redis.pcall('PUBLISH', ARGV[3], message)\nend\nreturn receivers\nend\nif ARGV[2] == '0' then\nredis.call('DEL', KEYS[1])\nelse\nredis.call('PEXPIRE', KEYS[1], ARGV[2])\npublish('1')\nend\nlocal receivers = publish('0')\nreturn type(receivers) == 'number' and receivers or -1" },
+};

@@ -1,0 +1,12 @@
+--[[ Renews the lease of a lock of Redisson if the owner still holds it. Never shortens a lease.
+  keys.lock  hash of hold counts by owner
+  args.owner
+  args.leaseMs
+  returns 1: renewed | 0: not held by the owner ]]
+if redis.call('HEXISTS', keys.lock, args.owner) == 0 then
+  return 0
+end
+if redis.call('PTTL', keys.lock) < tonumber(args.leaseMs) then
+  redis.call('PEXPIRE', keys.lock, args.leaseMs)
+end
+return 1

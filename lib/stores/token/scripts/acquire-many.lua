@@ -1,0 +1,68 @@
+--[[ Acquires several locks under one hash tag for the caller, all or none.
+  Each must be free, or the caller may share it with its holders, and nobody may wait for it. The caller joins no queue.
+  After the deadline nothing changes.
+  keys.fence     last token granted under this hash tag
+  keys.lock      lock and queue follow for each further lock
+  keys.queue     entries by ticket, preceded by the sharers
+  args.entry     owner, followed by its mode if it shares the locks
+  args.leaseMs
+  args.deadline  µs, server time
+  returns {1, token, now}: granted, with one token for all | {-1, 0, now}: past the deadline | {0, remaining, now, nth}: the nth
+  lock is held | {-2, permits, now, nth}: the nth lock has a different number of permits
+  `remaining` is the rest of the blocking lease in ms, -1 without an end, -2 if others wait. `now` is the server time in µs. ]]
+--- @include ../../../redis/scripts/includes/now.lua
+--- @include ./includes/each-lock.lua
+--- @include ./includes/mode-of.lua
+--- @include ./includes/read-sharers.lua
+--- @include ./includes/permits-differ.lua
+--- @include ./includes/may-share.lua
+--- @include ./includes/ms-until-free.lua
+--- @include ./includes/has-waiters.lua
+--- @include ./includes/next-token.lua
+--- @include ./includes/lock.lua
+if now > args.deadline then
+  return { -1, 0, now }
+end
+
+local mode = modeOf(args.entry)
+local ours = args.entry .. ' '
+
+--- Returns why the caller cannot have the lock of this turn: status and value of the reply, or nothing.
+local function obstacle()
+  if redis.call('EXISTS', keys.lock, keys.queue) == 0 then
+    return
+  end
+  local held = redis.call('GET', keys.lock)
+  if held then
+    if string.sub(held, 1, #ours) == ours then
+      return
+    end
+    return 0, redis.call('PTTL', keys.lock)
+  end
+  local sharers = readSharers(mode)
+  if sharers.count > 0 and tonumber(redis.call('ZSCORE', keys.queue, args.entry) or 0) < 0 then
+    return
+  end
+  if permitsDiffer(sharers, mode) then
+    return -2, sharers.mode
+  end
+  if not mayShare(sharers, args.entry) then
+    return 0, msUntilFree(sharers, mode)
+  end
+  if hasWaiters() then
+    return 0, -2
+  end
+end
+
+for nth in eachLock do
+  local status, value = obstacle()
+  if status then
+    return { status, value, now, nth }
+  end
+end
+local token = nextToken('1', now)
+for _ in eachLock do
+  -- A lease from an earlier run of this request is never shortened.
+  lock(args.entry, math.max(redis.call('PTTL', keys.lock), tonumber(args.leaseMs)), token)
+end
+return { 1, token, now }

@@ -1,0 +1,61 @@
+--- @include ./grant.lua
+--- @include ./mode-of.lua
+--- @include ./may-share.lua
+--- @include ./add-holder.lua
+--- @include ./permits-differ.lua
+--[[ Grants the lock to the head of the queue and notifies its instance, then to the next entries as long as they may share it.
+  Stops before the caller's entry, whose instance gets a reply.
+  Returns true if no entry is left, or none before the caller's. Also returns true if a command is refused, which must not keep
+  the lock closed.
+  An entry with a different `permits` value is removed, because it would block the queue. Its instance gets a handoff that has
+  already expired, asks again, and receives the mismatch error.
+  @param prefix cluster only: prefix of the channels, with the lock's hash tag. Only subscribers of this node are counted. ]]
+local function handOff(sharers, leaseMs, tokens, now, caller, prefix)
+  while not sharers.excluded do
+    local entry
+    if sharers.count == 0 then
+      entry = redis.pcall('ZPOPMIN', keys.queue)[1]
+    else
+      -- The first waiter stands after the sharers. A grant moves it among them.
+      entry = redis.pcall('ZRANGE', keys.queue, sharers.count, sharers.count)[1]
+    end
+    if not entry then
+      return true
+    end
+    local fits = mayShare(sharers, entry)
+    if not fits and not permitsDiffer(sharers, modeOf(entry)) then
+      return false
+    end
+    if fits and entry == caller then
+      return true
+    end
+    local channel = (prefix or 'nestjs-redis-lock:') .. string.match(entry, '^[^:]*')
+    -- Subscribers are counted before the grant: a message counted as received by none could still have a receiver.
+    local counted = redis.pcall('PUBSUB', prefix and 'SHARDNUMSUB' or 'NUMSUB', channel)
+    if counted.err then
+      return true
+    end
+    local alive, token = counted[2] > 0, '0'
+    if fits and alive then
+      local granted
+      granted, token = pcall(grant, entry, leaseMs, tokens, now)
+      if not granted then
+        return true
+      end
+      addHolder(sharers, entry)
+    elseif sharers.count > 0 and redis.pcall('ZREM', keys.queue, entry) ~= 1 then
+      return true
+    end
+    if alive then
+      local owner, mode = string.match(entry, '^(%S*)(.*)')
+      local fields = { owner, token, sharers.mode and '1' or tokens, fits and now or '0', leaseMs }
+      local message = table.concat(fields, ' ') .. mode
+      if prefix then
+        redis.pcall('SPUBLISH', channel, message)
+      else
+        redis.pcall('PUBLISH', channel, message)
+      end
+    end
+  end
+  return false
+end
