@@ -77,7 +77,7 @@ function openStore({ store, redis, requestTimeoutMs, replicas }: ResolvedOptions
     requestTimeoutMs,
     redis: () => opening().client,
     subscriber: () => opening().subscriber(),
-    replicas: replicas && { ...replicas, connect: () => opening().replicaLink() },
+    replicas: replicas && { ...replicas, connect: () => opening().replicaConnection() },
     open: (where) => open(where as ResolvedOptions['redis']),
   });
   const connect = (): void => {

@@ -2,6 +2,7 @@ import { LockConfigError, messageOf } from '../core/errors.js';
 import { checkResource, helperKey } from '../core/keys/resource-key.js';
 import { scripts } from './scripts.js';
 import type { RedisClient } from '../redis/redis-client.js';
+import { isOne } from '../redis/decode.js';
 import { RedisScript, type ScriptConnection } from '../redis/redis-script.js';
 import { checkToken, staleOpen, staleWrite } from './check-token.js';
 import { type FencedCommand, type FencedScript, scriptOf } from './fenced-commands.js';
@@ -23,7 +24,7 @@ export interface RedisFenceOptions {
 const DAY_MS = 86_400_000;
 const LEAST_RETENTION_MS = 1_000;
 
-const openScript = new RedisScript(scripts.open, (reply) => Number(reply) === 1);
+const openScript = new RedisScript(scripts.open, isOne);
 
 /** Which scripts a client has sent. All fences of the client share it. */
 const connections = new WeakMap<FenceClient, ScriptConnection>();

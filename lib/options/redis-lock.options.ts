@@ -1,8 +1,10 @@
-import type { ClusterNode, ClusterOptions, RedisOptions } from 'ioredis';
+import type { RedisOptions } from 'ioredis';
 import type { LockStore } from '../core/store/lock-store.js';
-import type { RedisClient } from '../redis/redis-client.js';
+import type { RedisClient, RedisClusterOptions } from '../redis/redis-client.js';
 import type { ReplicaOptions } from '../stores/token/replication/replica-options.js';
 import type { StoreFactory } from '../stores/store-context.js';
+
+export type { RedisClusterOptions };
 
 /**
  * How one lock is asked for and kept. What is left out comes from the module's options.
@@ -91,16 +93,6 @@ export interface LockOptions {
    * it is refused where the store does not have it: by `@Locked` when the application starts, by a `LockService` at the call.
    */
   readonly permits?: number;
-}
-
-/**
- * Where a cluster is: some of its nodes, from which ioredis learns of the others, beside ioredis' own options for a Cluster.
- *
- * @publicApi
- */
-export interface RedisClusterOptions extends ClusterOptions {
-  /** At least one; each a URL, a port, or a host and a port. */
-  readonly nodes: readonly ClusterNode[];
 }
 
 /**

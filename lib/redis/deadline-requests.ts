@@ -1,59 +1,56 @@
 import type { Clock } from '../core/time/clock.js';
 import type { AcquireRequest } from '../core/store/lock-store.js';
 import type { RedisConnection } from './redis-connection.js';
-import { unavailableBecause } from './redis-errors.js';
-import { PendingRequests } from './pending-requests.js';
+import { acquireFailed } from './redis-errors.js';
 
-/** What a script answers to an ask that carries its deadline in the server's time. */
+/** The reply of a script that checks its deadline in server time. */
 export interface DeadlineReply {
   readonly status: number;
-  /** A token, or the remaining life of the holder's lease. */
+  /** A fencing token, or the remaining life of the holder's lease in milliseconds. */
   readonly value: number;
-  /** In µs of the server's clock. */
+  /** Server time in µs. */
   readonly now: number;
-  /** Of several locks, which one the answer is about, counted from 1. */
+  /** The lock that the reply is about, counted from 1, if the request named several. */
   readonly nth?: number;
 }
 
-/** The ask did nothing: it was too late, or called off. */
+/** Status of a request that did nothing, because it arrived too late or was cancelled. */
 export const PAST_DEADLINE = -1;
 
-/** Nothing was heard of the server. */
+/** Stands for the reply to a request that was not sent. */
 export const NOT_SENT: DeadlineReply = { status: PAST_DEADLINE, value: 0, now: 0 };
 
-/** Runs an ask with this deadline, in µs of the server's clock. */
-type Run = (deadline: string) => Promise<DeadlineReply>;
+/** Runs the script of an acquire request with this deadline, in µs of server time. */
+type RunScript = (deadline: string) => Promise<DeadlineReply>;
 
-/** Sends asks with their deadline in the server's time, so that one which is delayed does nothing. */
+/** Sends acquire requests with a deadline in server time, so that a delayed request does nothing. */
 export class DeadlineRequests {
-  /** @param unsent a release behind one of these calls it off. */
+  /** @param pending the requests that a release can still cancel. The nodes of a cluster share it. */
   constructor(
     private readonly connection: RedisConnection,
     private readonly clock: Clock,
-    private readonly unsent = new PendingRequests(),
+    private readonly pending: PendingRequests,
   ) {}
 
   /**
-   * Runs the ask: at once where the server's time is known, and nothing has to come `before`, which does not reject. Rejects with
-   * `LockUnavailableError`.
+   * Runs the script, at once if server time is known and there is nothing to wait for. Returns `NOT_SENT` for a request
+   * that was cancelled or that is past its deadline. Rejects with `LockUnavailableError`.
+   *
+   * @param before the request is sent after this promise, which must not reject.
    */
-  send(request: AcquireRequest, run: Run, before?: Promise<void>): Promise<DeadlineReply> {
-    const known = this.connection.microsAt(request.expiresAt) !== undefined;
-    return known && before === undefined ? this.sendNow(request, run) : this.sendLater(request, run, before);
-  }
-
-  /** Whether the owner's ask was called off by this, before it was sent. */
-  cancel(owner: string): boolean {
-    return this.unsent.cancel(owner);
+  sendWithDeadline(request: AcquireRequest, runScript: RunScript, before?: Promise<void>): Promise<DeadlineReply> {
+    const timeIsKnown = this.connection.microsAt(request.expiresAt) !== undefined;
+    if (timeIsKnown && before === undefined) return this.sendNow(request, runScript);
+    return this.sendLater(request, runScript, before);
   }
 
   private async sendLater(
     request: AcquireRequest,
-    run: Run,
+    runScript: RunScript,
     before: Promise<void> | undefined,
   ): Promise<DeadlineReply> {
     const { owner, expiresAt } = request;
-    this.unsent.add(owner);
+    this.pending.add(owner);
     let wanted = false;
     try {
       await before;
@@ -61,22 +58,21 @@ export class DeadlineRequests {
     } catch (error) {
       throw acquireFailed(error);
     } finally {
-      wanted = this.unsent.take(owner);
+      wanted = this.pending.take(owner);
     }
-    return wanted ? this.sendNow(request, run) : NOT_SENT;
+    return wanted ? this.sendNow(request, runScript) : NOT_SENT;
   }
 
-  /** Without `async`: every lock goes through here. */
-  private sendNow(request: AcquireRequest, run: Run, again = false): Promise<DeadlineReply> {
+  // Every lock goes through here, and `async` would cost it two promises.
+  private sendNow(request: AcquireRequest, runScript: RunScript, isRepeated = false): Promise<DeadlineReply> {
     const deadline = this.connection.microsAt(request.expiresAt);
     const sentAt = this.clock.now();
-    // Without a connection, or without anybody who still waits for the answer, it is not sent at all.
     if (deadline === undefined || sentAt >= request.expiresAt) return Promise.resolve(NOT_SENT);
-    return run(String(deadline)).then(
+    return runScript(String(deadline)).then(
       (reply) => {
-        this.connection.heard(reply.now, sentAt);
-        // The server's clock may have been set forward since it was last heard: its answer has told, so ask once more.
-        return reply.status === PAST_DEADLINE && !again ? this.sendNow(request, run, true) : reply;
+        this.connection.observeTime(reply.now, sentAt);
+        // The server's clock may have been set forward. The reply has corrected it, so the request is sent once more.
+        return reply.status === PAST_DEADLINE && !isRepeated ? this.sendNow(request, runScript, true) : reply;
       },
       (error: unknown) => {
         throw acquireFailed(error);
@@ -85,6 +81,26 @@ export class DeadlineRequests {
   }
 }
 
-function acquireFailed(error: unknown): Error {
-  return unavailableBecause(error, 'a lock');
+/** The owners whose acquire request was not sent yet. A release can cancel such a request. */
+export class PendingRequests {
+  /** Whether each owner's request is still wanted. */
+  private readonly wanted = new Map<string, boolean>();
+
+  add(owner: string): void {
+    this.wanted.set(owner, true);
+  }
+
+  /** Cancels the owner's request. Returns true if it was not sent, also when called again for another of its keys. */
+  cancel(owner: string): boolean {
+    if (!this.wanted.has(owner)) return false;
+    this.wanted.set(owner, false);
+    return true;
+  }
+
+  /** Removes the owner's request to send it. Returns false if it was cancelled. */
+  take(owner: string): boolean {
+    const wanted = this.wanted.get(owner) === true;
+    this.wanted.delete(owner);
+    return wanted;
+  }
 }

@@ -1,99 +1,100 @@
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { type Clock, withTimeout } from '../core/time/clock.js';
-import type { RedisClusterOptions } from '../options/redis-lock.options.js';
-import { sentinelConnector, SILENCE_MS } from './sentinel-connector.js';
 import { isCluster } from './cluster/cluster-client.js';
-import type { RedisClient, RedisSubscriber } from './redis-client.js';
-import type { ReplicaConnection } from '../stores/token/replication/replica-options.js';
-import type { RedisEndpoint } from '../stores/store-context.js';
+import type {
+  RedisClient,
+  RedisClusterOptions,
+  RedisEndpoint,
+  RedisSubscriber,
+  ReplicaConnection,
+} from './redis-client.js';
+import { SILENCE_MS, sentinelConnector } from './sentinel-connector.js';
 
-/** The module's client, and how to end it. */
+/** A client of the module. */
 export interface OpenedRedis extends RedisEndpoint {
-  /** Another connection to the same place, not yet connected, to wait for replicas on; undefined if there can be none. */
-  replicaLink(): ReplicaConnection | undefined;
-  /** Begins to connect what was opened here. Until then nothing is open that a failed start could leave behind. */
+  /**
+   * Returns a new connection to the same server that waits for replicas, not yet connected. Returns undefined if the
+   * client cannot be duplicated.
+   */
+  replicaConnection(): ReplicaConnection | undefined;
+  /** Connects a client that was made here. Until then a failed start leaves no connection behind. */
   connect(): void;
-  /** Closes what was opened here; a client that was given is left alone. */
+  /** Closes a client that was made here. A client that the caller has given stays open. */
   close(): Promise<void>;
 }
 
-/** How long a closing connection may wait for what it has sent before it is cut. */
+/** How long a closing connection may wait for replies before it is cut. */
 const QUIT_TIMEOUT_MS = 500;
 
-/** Takes the client that was given, or opens one. */
+/** Returns the given client, or makes one from a URL or options. */
 export function openRedis(redis: string | RedisOptions | RedisClusterOptions | RedisClient, clock: Clock): OpenedRedis {
   if (isClient(redis)) {
-    return { client: redis, ...copiesOf(redis), connect: () => undefined, close: () => Promise.resolve() };
+    return { client: redis, ...furtherConnections(redis), connect: () => undefined, close: () => Promise.resolve() };
   }
-  const client = make(redis, clock);
-  // Without a listener ioredis writes every refused connection to the console; the module tells about it once.
+  const client = makeClient(redis, clock);
+  // Without a listener ioredis prints every failed connection. The module logs an outage once.
   client.on('error', () => undefined);
   const connect = (): void => {
     if (client.status === 'wait') client.connect().catch(() => undefined);
   };
-  return { client, ...copiesOf(client), connect, close: () => closeClient(client, clock) };
+  return { client, ...furtherConnections(client), connect, close: () => closeClient(client, clock) };
 }
 
-function make(redis: string | RedisOptions | RedisClusterOptions, clock: Clock): Redis | Cluster {
-  if (typeof redis === 'string') return new Redis(redis, OURS);
+function makeClient(redis: string | RedisOptions | RedisClusterOptions, clock: Clock): Redis | Cluster {
+  if (typeof redis === 'string') return new Redis(redis, DEFAULTS);
   if (!('nodes' in redis)) return new Redis({ ...defaultsFor(redis, clock), ...redis });
   const { nodes, ...options } = redis;
-  const { lazyConnect, ...ofNodes } = OURS;
-  const redisOptions = { ...ofNodes, ...options.redisOptions } as ClusterOptions['redisOptions'];
+  const { lazyConnect, ...nodeDefaults } = DEFAULTS;
+  const redisOptions = { ...nodeDefaults, ...options.redisOptions } as ClusterOptions['redisOptions'];
   return new Cluster([...nodes], { lazyConnect, ...options, redisOptions });
 }
 
-/** Further connections to where a client leads; in a cluster that is no single place, and the store makes its own. */
-function copiesOf(client: RedisClient): Pick<OpenedRedis, 'subscriber' | 'replicaLink'> {
+function furtherConnections(client: RedisClient): Pick<OpenedRedis, 'subscriber' | 'replicaConnection'> {
+  // A cluster is no single server. Its stores connect to the nodes by themselves.
   const original = isCluster(client) || !('duplicate' in client) ? undefined : (client as Redis);
   return {
     subscriber: () => original && subscriberOf(original),
-    replicaLink: () => original && replicaLinkOf(original),
+    replicaConnection: () => original && replicaConnectionOf(original),
   };
 }
 
-/** It is subscribed anew by its owner, who wants to know when. */
 function subscriberOf(client: Redis): RedisSubscriber {
-  return client.duplicate({ ...FOLLOWING, connectionName: 'nestjs-redis-lock:hand-offs', autoResubscribe: false });
+  // The owner subscribes again after an outage, because it must know when the channel is subscribed.
+  return client.duplicate({ ...FOLLOWING, connectionName: 'nestjs-redis-lock:handoffs', autoResubscribe: false });
 }
 
-/** What is not answered on one connection is never sent on the next one; WAIT has a time limit of its own. */
-function replicaLinkOf(client: Redis): ReplicaConnection {
+function replicaConnectionOf(client: Redis): ReplicaConnection {
   return client.duplicate({
     ...FOLLOWING,
     connectionName: 'nestjs-redis-lock:replicas',
+    // WAIT counts only for what was written over the same connection.
     autoResendUnfulfilledCommands: false,
+    // WAIT has its own timeout.
     commandTimeout: undefined,
   });
 }
 
-/**
- * Commands wait for the connection instead of failing after a number of tries: every request of this library has its own
- * timeout, and a release must not be given up while its lock may still be closed.
- */
-const OURS: RedisOptions = {
+const DEFAULTS: RedisOptions = {
   connectionName: 'nestjs-redis-lock',
   lazyConnect: true,
+  // Commands wait for the connection. Each request has its own timeout, and a release must not be given up early.
   maxRetriesPerRequest: null,
-  // ioredis' timer for cutting a connection outlives one that is cut already; 2 s of it would keep the process alive.
+  // ioredis' timer for cutting a connection outlives the connection. Its default of 2 s would keep the process alive.
   disconnectTimeout: 50,
 };
 
-/** It goes where the connection that asks for locks goes: its owner sees to that. */
-const FOLLOWING: RedisOptions = { ...OURS, failoverDetector: false };
+/** Options of a further connection. Its owner reconnects it after the connection for commands was lost. */
+const FOLLOWING: RedisOptions = { ...DEFAULTS, failoverDetector: false };
 
 const LONGEST_RETRY_MS = 500;
 
-/**
- * With Sentinels, a connection has to leave a master that hangs or was cut off when another one takes its place, and to come back
- * soon after: leases go on meanwhile, and ioredis' own pauses grow to 5 s.
- */
 function defaultsFor(redis: RedisOptions, clock: Clock): RedisOptions {
-  // Options that are read from a client have null there.
-  if (!redis.sentinels) return OURS;
+  // Options that were read from a client contain null here.
+  if (!redis.sentinels) return DEFAULTS;
+  // ioredis' own pauses grow to 5 s. Leases go on meanwhile, so a connection has to come back sooner after a failover.
   const retryStrategy = (times: number): number => Math.min(times * 50, LONGEST_RETRY_MS) * (0.5 + clock.random());
   const Connector = sentinelConnector(clock);
-  return { ...OURS, Connector, failoverDetector: true, sentinelCommandTimeout: SILENCE_MS, retryStrategy };
+  return { ...DEFAULTS, Connector, failoverDetector: true, sentinelCommandTimeout: SILENCE_MS, retryStrategy };
 }
 
 function isClient(redis: RedisOptions | RedisClient | string): redis is RedisClient {

@@ -1,11 +1,13 @@
+import type { ClusterNode, ClusterOptions } from 'ioredis';
+
 /**
- * What a store uses of an ioredis client, of version 5 or 6. Their classes are not assignable to each other, so that the
- * client is typed by the commands used.
+ * The part of an ioredis client (version 5 or 6) that stores use. The classes of the two versions are not assignable to
+ * each other, so the client is typed by its commands.
  */
 export interface RedisClient {
   /** `wait`, `connecting`, `connect`, `ready`, `reconnecting`, `close`, `end` … */
   readonly status: string;
-  /** What it was made with. */
+  /** The options that the client was made with. */
   readonly options?: { readonly keyPrefix?: string | undefined };
   /** The socket, while there is one. */
   readonly stream?: { cork(): void; uncork(): void };
@@ -20,13 +22,13 @@ export interface RedisClient {
   listenerCount(event: string): number;
 }
 
-/** What a store uses of ioredis' pipelines. */
+/** The part of an ioredis pipeline that stores use. */
 export interface RedisPipeline {
   evalsha(sha: string, keyCount: number, ...args: string[]): unknown;
   exec(): Promise<[error: Error | null, result: unknown][] | null>;
 }
 
-/** What a store uses of a connection that listens to a channel. */
+/** A connection that subscribes to channels. */
 export interface RedisSubscriber {
   readonly status: string;
   connect(): Promise<void>;
@@ -36,6 +38,46 @@ export interface RedisSubscriber {
   on(event: 'connect' | 'ready' | 'close' | 'end', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'message', listener: (channel: string, message: string) => void): unknown;
-  /** Cuts the connection; it comes back if `reconnect` is true. */
+  /** Cuts the connection. It comes back if `reconnect` is true. */
   disconnect(reconnect?: boolean): void;
+}
+
+/** A connection that sends WAIT, of ioredis 5 or 6. */
+export interface ReplicaConnection {
+  readonly status: string;
+  connect(): Promise<void>;
+  /** Cuts the connection. It comes back if `reconnect` is true. */
+  disconnect(reconnect?: boolean): void;
+  wait(replicas: number, timeoutMs: number): Promise<unknown>;
+  info(section: string): Promise<unknown>;
+  pipeline(): ReplicaPipeline;
+  on(event: 'connect' | 'ready' | 'close', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+/** The part of a pipeline that waits for replicas. */
+export interface ReplicaPipeline {
+  eval(script: string, keyCount: number, ...args: string[]): unknown;
+  wait(replicas: number, timeoutMs: number): unknown;
+  exec(): Promise<[error: Error | null, result: unknown][] | null>;
+}
+
+/** A client and further connections to the same server. */
+export interface RedisEndpoint {
+  readonly client: RedisClient;
+  /**
+   * Returns a new connection to the same server, not yet connected. The caller closes it. Returns undefined if the
+   * client cannot be duplicated.
+   */
+  subscriber(): RedisSubscriber | undefined;
+}
+
+/**
+ * A Redis Cluster: some of its nodes and ioredis' own options for a Cluster. ioredis learns the other nodes from these.
+ *
+ * @publicApi
+ */
+export interface RedisClusterOptions extends ClusterOptions {
+  /** At least one node. Each is a URL, a port, or an object with host and port. */
+  readonly nodes: readonly ClusterNode[];
 }

@@ -6,153 +6,158 @@ import { ServerTime } from './server-time.js';
 
 type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onUnreachable' | 'onReachable'>;
 
-/** A second connection, which has to lead to where the first one leads. */
+/** A second connection, which has to lead to the same server as the first one. */
 export interface Follower {
-  /** The first one was lost, and may lead to another server when it is back. */
+  /** Called if the first connection was lost. It may lead to another server when it is back. */
   reconnect(): void;
-  /** The first one has ended, and does not come back by itself. */
+  /** Called if the first connection has ended and does not come back by itself. */
   close(): void;
 }
 
 /**
- * What a store knows of its connection: the server's clock, and which scripts it has seen. Both are dropped when the
- * connection ends, because the next one may lead to another server.
+ * A store's connection: the server's clock, and which scripts the server has. Both are forgotten when the connection
+ * ends, because the next one may lead to another server.
  */
 export class RedisConnection {
-  /** Scripts that were sent whole on this connection; afterwards their digests do. */
+  /** Digests of the scripts that were sent as a whole on this connection. Later runs send the digest. */
   readonly sentScripts = new Set<string>();
-  /** The server takes EVAL only. */
+  /** True if the server refuses EVALSHA. */
   evalOnly = false;
 
   private readonly serverTime = new ServerTime();
   private learning: Promise<void> | undefined;
   private listener: ConnectionListener | undefined;
   private follower: Follower | undefined;
-  private check: Timer | undefined;
-  private up = false;
-  private gathering = false;
+  private outageTimer: Timer | undefined;
+  private wasReady = false;
+  private corked = false;
 
   constructor(
     readonly client: RedisClient,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
-    /** Whether to learn the server's clock; not every server or proxy has TIME. */
-    private readonly keepsTime: boolean = true,
+    /** Whether to learn the server's clock. Not every server or proxy has TIME. */
+    private readonly usesServerTime: boolean = true,
   ) {}
 
+  /** True while the connection is open and the server has accepted it. */
   get ready(): boolean {
     return this.client.status === 'ready';
   }
 
-  /** Begins to watch the connection; answers how to stop. Nothing but listeners is put on the client. */
+  /**
+   * Begins to report the connection's state. Returns a function that stops it. Adds nothing but listeners to the
+   * client.
+   */
   listen(listener: ConnectionListener, follower?: Follower): () => void {
     const { client } = this;
     this.listener = listener;
     this.follower = follower;
-    const onReady = (): void => this.opened();
-    const onClose = (): void => this.closed();
+    const onReady = (): void => this.onReady();
+    const onClose = (): void => this.onClose();
     const onEnd = (): void => follower?.close();
-    const onError = (error: Error): void => this.unreachable(error);
+    const onError = (error: Error): void => this.reportUnreachable(error);
     client.on('ready', onReady);
     client.on('close', onClose);
     client.on('end', onEnd);
-    // A client without an error listener reports its errors on the console: a listener of ours would silence them.
-    const hearsErrors = client.listenerCount('error') > 0;
-    if (hearsErrors) client.on('error', onError);
+    // ioredis prints errors only if the client has no error listener. A listener of ours would silence them.
+    const listensToErrors = client.listenerCount('error') > 0;
+    if (listensToErrors) client.on('error', onError);
     if (client.status === 'ready') onReady();
-    else if (client.status !== 'wait') this.checkLater();
+    else if (client.status !== 'wait') this.startOutageTimer();
     return () => {
       client.off('ready', onReady);
       client.off('close', onClose);
       client.off('end', onEnd);
-      if (hearsErrors) client.off('error', onError);
-      this.check?.cancel();
+      if (listensToErrors) client.off('error', onError);
+      this.outageTimer?.cancel();
       this.listener = undefined;
     };
   }
 
-  /** Lets all that is sent until the end of this tick leave in one packet, and arrive side by side. */
-  gather(): void {
+  /** Sends all commands of the current tick in one packet, so that the server reads them together. */
+  corkUntilTickEnds(): void {
     const { stream } = this.client;
-    if (stream === undefined || this.gathering) return;
-    this.gathering = true;
+    if (stream === undefined || this.corked) return;
+    this.corked = true;
     stream.cork();
     queueMicrotask(() => {
-      this.gathering = false;
+      this.corked = false;
       stream.uncork();
     });
   }
 
-  /** The server's time, in µs, that is certainly not later than the local moment `at`, if it is known. */
+  /**
+   * Returns a server time in µs that is certainly not later than the local moment `at`. Undefined if it is not known.
+   */
   microsAt(at: number): number | undefined {
-    const earliest = this.serverTime.serverLowerBound(at);
-    return earliest === undefined ? undefined : Math.floor(earliest * 1000);
+    const lowerBound = this.serverTime.serverLowerBound(at);
+    return lowerBound === undefined ? undefined : Math.floor(lowerBound * 1000);
   }
 
-  /** A local moment that is certainly not later than the server's, in µs, if its clock is known. */
+  /** Returns a local moment that is certainly not later than this server time in µs. Undefined if it is not known. */
   localLowerBound(serverMicros: number): number | undefined {
     return this.serverTime.localLowerBound(serverMicros / 1000);
   }
 
-  /** Waits for the server's clock to be known; without a connection, until the local moment `until`. */
+  /** Waits until the server's clock is known, or until the local moment `until`. */
   synchronise(until: number): Promise<void> {
     return withTimeout(this.clock, until - this.clock.now(), this.learnTime(), () => undefined);
   }
 
-  /** Takes in the server's time from a reply. */
-  heard(serverMicros: number, sentAt: number): void {
+  /** Learns the server's clock from a reply to a request that was sent at `sentAt`. */
+  observeTime(serverMicros: number, sentAt: number): void {
     this.serverTime.learn(serverMicros / 1000, sentAt, this.clock.now());
     this.listener?.onReachable();
   }
 
-  /** One TIME for all who want to know; while the connection is down, its command waits in the client's queue. */
+  /** Sends one TIME for all callers. While the connection is down, the command waits in the client's queue. */
   private learnTime(): Promise<void> {
     if (this.learning !== undefined) return this.learning;
-    const learning = this.askTime().finally(() => {
+    const learning = this.readTime().finally(() => {
       if (this.learning === learning) this.learning = undefined;
     });
     this.learning = learning;
     return learning;
   }
 
-  private async askTime(): Promise<void> {
-    // Sent before the connection was up, the answer's way was shorter than the wait for it: the reading is poor, and the
-    // next reply improves it.
+  private async readTime(): Promise<void> {
+    // If the connection is not ready yet, this includes the wait for it. The next reply improves the reading.
     const sentAt = this.clock.now();
     const reply = (await this.client.time()) as [string | number, string | number];
-    this.heard(Number(reply[0]) * 1e6 + Number(reply[1]), sentAt);
+    this.observeTime(Number(reply[0]) * 1e6 + Number(reply[1]), sentAt);
   }
 
-  private opened(): void {
-    this.up = true;
-    if (!this.keepsTime) return this.listener?.onReachable();
-    this.learnTime().catch((error: unknown) => this.unreachable(toError(error)));
+  private onReady(): void {
+    this.wasReady = true;
+    if (!this.usesServerTime) return this.listener?.onReachable();
+    this.learnTime().catch((error: unknown) => this.reportUnreachable(toError(error)));
   }
 
-  /** ioredis also tells of each connection that did not come about: nothing was sent over those. */
-  private closed(): void {
-    if (!this.up) return;
-    this.up = false;
+  private onClose(): void {
+    // ioredis also emits `close` for each failed attempt to connect.
+    if (!this.wasReady) return;
+    this.wasReady = false;
     this.learning = undefined;
     this.serverTime.forget();
     this.sentScripts.clear();
     this.evalOnly = false;
-    this.checkLater();
+    this.startOutageTimer();
     this.follower?.reconnect();
     this.listener?.onDisconnected();
   }
 
-  /** A connection that is back soon is nothing to talk about. */
-  private checkLater(): void {
-    this.check?.cancel();
-    const check = (): void => {
-      if (this.keepsTime ? !this.serverTime.known : !this.ready)
-        this.unreachable(new Error(`no connection (${this.client.status})`));
+  /** Reports an outage only if the connection is not back within `requestTimeoutMs`. */
+  private startOutageTimer(): void {
+    this.outageTimer?.cancel();
+    const report = (): void => {
+      if (this.usesServerTime ? !this.serverTime.known : !this.ready)
+        this.reportUnreachable(new Error(`no connection (${this.client.status})`));
     };
-    this.check = this.clock.schedule(this.requestTimeoutMs, check, true);
+    this.outageTimer = this.clock.schedule(this.requestTimeoutMs, report, true);
   }
 
-  private unreachable(error: Error): void {
+  private reportUnreachable(error: Error): void {
     this.listener?.onUnreachable(withoutArguments(error));
   }
 }

@@ -1,8 +1,8 @@
 import { LockUnavailableError, messageOf } from '../core/errors.js';
 
 /**
- * What a server's refusal means to the user. Redis 6.2 puts it into the text of a script's error, later ones in front. The
- * first that fits counts; `permanent`: asking again does not help.
+ * Advice for each error of a server. Redis 6.2 puts the error code inside the text of a script's error, later versions
+ * put it first. The first match counts. `permanent`: sending the request again does not help.
  */
 const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean; readonly advice: string }[] = [
   {
@@ -19,13 +19,13 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
     matches: /\bNOPERM\b|ACL failure|can't run this command/,
     permanent: true,
     advice:
-      'the Redis user may not do this: allow it the lock keys, and the commands and channels that the README lists for ' +
-      'token(), docs/algorithms.md for other stores',
+      'the Redis user may not do this: allow it the lock keys, and the commands and channels that the README ' +
+      'lists for token(), docs/algorithms.md for other stores',
   },
   {
     matches: /unknown command '?`?ssubscribe|Unknown subcommand.*SHARDNUMSUB/i,
     permanent: true,
-    advice: 'sharded pub/sub, by which a cluster tells of locks, needs Redis 7',
+    advice: 'handoffs in a cluster use sharded pub/sub, which needs Redis 7',
   },
   {
     matches: /\bCROSSSLOT\b/,
@@ -54,33 +54,12 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
   { matches: /^ERR /, permanent: true, advice: 'Redis refused the command' },
 ];
 
-/** Where in a cluster a request has to go instead. */
-export interface Redirection {
-  /** `again`: to the same place, a little later. `lost`: the connection has ended, perhaps because the node has. */
-  readonly kind: 'moved' | 'ask' | 'again' | 'lost';
-  /** Empty where it is the same as of who answered. */
-  readonly host: string;
-  readonly port: string;
-}
-
-const REDIRECTIONS: Record<string, Redirection['kind']> = {
-  MOVED: 'moved',
-  ASK: 'ask',
-  TRYAGAIN: 'again',
-  'Connection is closed': 'lost',
-};
-
-/** What became of a request to a node of a cluster which has to go elsewhere; undefined for every other error. */
-export function redirectionIn(error: unknown): Redirection | undefined {
-  const answer = error instanceof LockUnavailableError ? error.cause : error;
-  // The last colon is in front of the port: addresses of IPv6 come without brackets.
-  const found = /^(MOVED|ASK|TRYAGAIN|Connection is closed)\b(?: \d+ (\S*):(\d+))?/.exec(messageOf(answer));
-  if (found === null) return undefined;
-  const [, kind, host = '', port = ''] = found;
-  return { kind: REDIRECTIONS[kind], host, port };
-}
-
-/** Turns what ioredis rejected with into the error of this library, saying what to change. */
+/**
+ * Converts an error of ioredis to a `LockUnavailableError` that says what to change. Returns a `LockUnavailableError`
+ * as it is.
+ *
+ * @param subject what the request was for, for example `a lock`.
+ */
 export function unavailableBecause(error: unknown, subject: string): LockUnavailableError {
   if (error instanceof LockUnavailableError) return error;
   const message = messageOf(error);
@@ -92,28 +71,39 @@ export function unavailableBecause(error: unknown, subject: string): LockUnavail
   });
 }
 
-/** ioredis' errors carry the command with its arguments: owners of locks, and passwords. */
+/** Converts the error of a failed acquire request. */
+export function acquireFailed(error: unknown): LockUnavailableError {
+  return unavailableBecause(error, 'a lock');
+}
+
+/** Converts the error of a failed release. */
+export function releaseFailed(error: unknown): LockUnavailableError {
+  return unavailableBecause(error, 'a release');
+}
+
+/** Returns the error without the `command` that ioredis adds. Its arguments hold owners of locks and passwords. */
 export function withoutArguments<E>(error: E): E | Error {
   if (!(error instanceof Error) || !('command' in error)) return error;
   const { name, message, stack } = error;
   return Object.assign(new Error(message), { name, stack });
 }
 
-/** The server does not know the script (any more): after SCRIPT FLUSH, a restart or a failover. */
+/** Returns true if the server does not have the script, for example after SCRIPT FLUSH, a restart or a failover. */
 export function isScriptMissing(error: unknown): boolean {
   return messageOf(error).startsWith('NOSCRIPT');
 }
 
-/** The server has no sharded channels: it is older than Redis 7. */
+/** Returns true if the server has no sharded channels because it is older than Redis 7. */
 export function isShardingMissing(error: unknown): boolean {
   return /unknown command '?`?ssubscribe/i.test(messageOf(error));
 }
 
-/** The server takes EVAL at most. */
+/** Returns true if the server refuses EVALSHA. It may still accept EVAL. */
 export function isEvalShaRefused(error: unknown): boolean {
   return /(unknown command|NOPERM|not allowed).*evalsha/i.test(messageOf(error));
 }
 
+/** Returns the error itself, or an `Error` with the value as its message. */
 export function toError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }

@@ -8,18 +8,18 @@ export interface EmbeddedScript {
   readonly lua: string;
 }
 
-/** What a script has to know of where it runs. */
+/** The connection on which a script runs. */
 export interface ScriptConnection {
   readonly client: Pick<RedisClient, 'eval' | 'evalsha'>;
-  /** Scripts that were sent whole; afterwards their digests do. */
+  /** Digests of the scripts that were sent as a whole. Later runs send the digest. */
   readonly sentScripts: Set<string>;
-  /** The server takes EVAL only. */
+  /** True if the server refuses EVALSHA. */
   evalOnly: boolean;
 }
 
 /**
- * A Lua script, typed by its reply. Sent whole once on a connection and by its digest afterwards; where the server has
- * forgotten it, or takes no digests, it is sent whole again. Nothing is defined on the client.
+ * A Lua script, typed by its reply. It is sent as a whole once per connection, and by its digest afterwards. It is sent
+ * as a whole again if the server has forgotten it or refuses EVALSHA. Nothing is defined on the client.
  */
 export class RedisScript<Reply> {
   readonly digest: string;
@@ -31,7 +31,8 @@ export class RedisScript<Reply> {
     this.digest = createHash('sha1').update(script.lua).digest('hex');
   }
 
-  /** Without `async`: every lock goes through here, and promises are what it costs. */
+  /** Runs the script and returns its decoded reply. */
+  // Every lock goes through here, and `async` would cost it further promises.
   run(connection: ScriptConnection, keys: readonly string[], args: readonly string[]): Promise<Reply> {
     if (connection.evalOnly || !connection.sentScripts.has(this.digest)) return this.runWhole(connection, keys, args);
     return connection.client
@@ -39,7 +40,7 @@ export class RedisScript<Reply> {
       .then(this.decode, (error: unknown) => this.runAgain(error, connection, keys, args));
   }
 
-  /** Runs it for many in one pipeline; an answer, or an error, for each. Does not reject. */
+  /** Runs the script once for each call, in one pipeline. Returns a reply or an error for each. Does not reject. */
   async runAll(
     connection: RedisConnection,
     calls: readonly { readonly keys: readonly string[]; readonly args: readonly string[] }[],
@@ -82,7 +83,7 @@ export class RedisScript<Reply> {
   }
 }
 
-/** Redis takes whole milliseconds; rounded up, so that a lease never ends there before it ends here. */
+/** Returns whole milliseconds for Redis, rounded up so that a lease does not end there before it ends here. */
 export function wholeMs(leaseMs: number): string {
   return String(Math.ceil(leaseMs));
 }

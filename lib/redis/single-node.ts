@@ -1,23 +1,24 @@
 import type { Clock } from '../core/time/clock.js';
-import { DeadlineRequests } from './deadline-requests.js';
+import { DeadlineRequests, PendingRequests } from './deadline-requests.js';
 import type { RedisClient } from './redis-client.js';
 import { RedisConnection } from './redis-connection.js';
 import type { RedisScript } from './redis-script.js';
 import type { Call, RedisNode, Topology } from './topology.js';
 
-/** All keys on one server: nothing is looked up, and nothing is waited for. */
+/** The topology of one server: every key is there. */
 export class SingleNode implements Topology, RedisNode {
   readonly connection: RedisConnection;
   readonly deadlineRequests: DeadlineRequests;
   readonly prefix: string;
+  private readonly pending = new PendingRequests();
 
   constructor(client: RedisClient, clock: Clock, requestTimeoutMs: number) {
     this.prefix = client.options?.keyPrefix ?? '';
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
-    this.deadlineRequests = new DeadlineRequests(this.connection, clock);
+    this.deadlineRequests = new DeadlineRequests(this.connection, clock, this.pending);
   }
 
-  get accepting(): boolean {
+  get failsFast(): boolean {
     return this.connection.ready;
   }
 
@@ -25,7 +26,7 @@ export class SingleNode implements Topology, RedisNode {
     return key;
   }
 
-  run<T>(_key: string, send: (server: RedisNode) => Promise<T>): Promise<T> {
+  sendToNode<T>(_key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {
     return send(this);
   }
 
@@ -33,7 +34,7 @@ export class SingleNode implements Topology, RedisNode {
     return script.runAll(this.connection, calls);
   }
 
-  cancel(owner: string): boolean {
-    return this.deadlineRequests.cancel(owner);
+  cancelPending(owner: string): boolean {
+    return this.pending.cancel(owner);
   }
 }

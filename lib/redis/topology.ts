@@ -2,34 +2,34 @@ import type { DeadlineRequests } from './deadline-requests.js';
 import type { RedisConnection } from './redis-connection.js';
 import type { RedisScript } from './redis-script.js';
 
-/** One server, and what is known of it: its clock is its own, and so are the scripts that it has seen. */
+/** One Redis server and what is known of it. Each node has its own clock and its own script cache. */
 export interface RedisNode {
   readonly connection: RedisConnection;
   readonly deadlineRequests: DeadlineRequests;
-  /** Whether a request is sent soon, or fails, and does not wait through an outage. */
-  readonly accepting: boolean;
+  /** True if a request is sent or rejected soon. False if it would wait in the client's queue through an outage. */
+  readonly failsFast: boolean;
 }
 
-/** A script's arguments for one lock, by its key. */
+/** The keys and arguments of one script run, for the lock with this key. */
 export interface Call {
   readonly key: string;
-  /** What the script is given of it, as it is sent. */
+  /** The keys as they are sent. */
   readonly keys: readonly string[];
   readonly args: readonly string[];
 }
 
-/** Where the keys are: on one server, or each on a node of a cluster. */
+/** Which node has which key: one server, or the nodes of a cluster. */
 export interface Topology {
-  /** What the client puts before keys. */
+  /** The client's `keyPrefix`. */
   readonly prefix: string;
-  /** The key as it is sent. */
+  /** Returns the key as it is sent. */
   keyOf(key: string): string;
-  /** Which server has the key, where there are several and that is known. */
+  /** Returns the address of the node that has the key. Undefined on a single server, or if the node is not known. */
   serverOf?(key: string): string | undefined;
-  /** Runs it at the server that has the key. */
-  run<T>(key: string, send: (server: RedisNode) => Promise<T>): Promise<T>;
-  /** Runs a script of one lock for many; an answer, or an error, for each. Does not reject. */
+  /** Calls `send` with the node that has the key. In a cluster it may be called again with another node. */
+  sendToNode<T>(key: string, send: (node: RedisNode) => Promise<T>): Promise<T>;
+  /** Runs a script once for each lock. Returns a reply or an error for each. Does not reject. */
   runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]>;
-  /** Whether the owner's ask was called off by this, before it was sent. */
-  cancel(owner: string): boolean;
+  /** Cancels the owner's acquire request. Returns true if it was not sent yet. */
+  cancelPending(owner: string): boolean;
 }

@@ -19,6 +19,5 @@ export type {
   WaiterInfo,
 } from '../core/store/lock-store.js';
 export type { Clock, Timer } from '../core/time/clock.js';
-export type { RedisClient, RedisSubscriber } from '../redis/redis-client.js';
-export type { ReplicaConnection, ReplicaDemand } from './token/replication/replica-options.js';
-export type { RedisEndpoint, StoreContext, StoreFactory } from './store-context.js';
+export type { RedisClient, RedisEndpoint, RedisSubscriber, ReplicaConnection } from '../redis/redis-client.js';
+export type { ReplicaDemand, StoreContext, StoreFactory } from './store-context.js';

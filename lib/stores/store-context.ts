@@ -1,17 +1,20 @@
 import type { Clock } from '../core/time/clock.js';
 import type { LockStore } from '../core/store/lock-store.js';
-import type { RedisClient, RedisSubscriber } from '../redis/redis-client.js';
-import type { ReplicaDemand } from './token/replication/replica-options.js';
+import type { RedisClient, RedisEndpoint, RedisSubscriber, ReplicaConnection } from '../redis/redis-client.js';
+import type { ReplicaOptions } from './token/replication/replica-options.js';
 
-/** A Redis, as a store uses it. */
-export interface RedisEndpoint {
-  readonly client: RedisClient;
-  /** Another connection to the same place, not yet connected, for its caller to close; undefined if there can be none. */
-  subscriber(): RedisSubscriber | undefined;
+/** How many replicas must have a lock, and how to open the connection that waits for them. */
+export interface ReplicaDemand extends Required<ReplicaOptions> {
+  /**
+   * Returns a new connection to the server of the client, not yet connected. The caller closes it. Returns undefined if
+   * the client cannot be duplicated, or is of a cluster. The connection does not resend commands, because WAIT counts
+   * only for what was written over the same connection.
+   */
+  connect(): ReplicaConnection | undefined;
 }
 
 /**
- * What a module instance gives to the store that it makes.
+ * What a module instance passes to the factory of its store.
  *
  * @publicApi
  */
@@ -19,24 +22,25 @@ export interface StoreContext {
   readonly clock: Clock;
   /** How long a request may take, in milliseconds. */
   readonly requestTimeoutMs: number;
-  /** How many replicas have to know of a lock; undefined where none has to. */
+  /** How many replicas must have a lock. Undefined if the module's `replicas` option is not set. */
   readonly replicas?: ReplicaDemand | undefined;
-  /** The module's client; opened at the first call, so that a store without Redis opens none. */
+  /** Returns the module's client. It is made by the first call, so a store without Redis opens no connection. */
   redis(): RedisClient;
   /**
-   * Opens connections to a further Redis, by a URL, options of ioredis or a client: connected when the application starts,
+   * Opens a further Redis by a URL, options of ioredis or a client. It is connected when the application starts and
    * closed with the module.
    */
   open(redis: unknown): RedisEndpoint;
   /**
-   * A second connection to where `redis()` leads, not yet connected, to hear of hand-offs on; whoever calls this closes it.
-   * Undefined where the client cannot be duplicated.
+   * Returns a new connection to the server of `redis()`, not yet connected, for subscriptions. The caller closes it.
+   * Returns undefined if the client cannot be duplicated.
    */
   subscriber(): RedisSubscriber | undefined;
 }
 
 /**
- * Makes a store for one module instance. What it makes is closed with the module; a store that is given ready-made is not.
+ * Makes a store for one module instance. The module closes this store. It does not close a store that was given
+ * ready-made.
  *
  * @publicApi
  */

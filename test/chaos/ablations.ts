@@ -126,11 +126,11 @@ const switches = {
   'acknowledgement of replicas': async () => {
     // It brings the scripts along, whose digests are taken then: not before another defence has edited them.
     const { ReplicaAcks } = await import('../../lib/stores/token/replication/replica-acks.js');
-    replace(ReplicaAcks, 'doubt', () => Promise.resolve());
+    replace(ReplicaAcks, 'replicationError', () => Promise.resolve());
   },
   /** A slot is where it was at the start. */
   'following slots': () => {
-    replace(SlotMap, 'follow', () => undefined);
+    replace(SlotMap, 'nodeAfter', () => undefined);
     replace(SlotMap, 'refresh', () => undefined);
   },
   /** The resource takes any token: the workload's own business. */

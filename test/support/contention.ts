@@ -109,7 +109,7 @@ export class Contention {
 
   private async subscriberIds(): Promise<readonly string[]> {
     const clients = (await this.admin.client('LIST')) as string;
-    return [...clients.matchAll(/^id=(\d+) .* name=nestjs-redis-lock:hand-offs /gm)].map(([, id]) => id);
+    return [...clients.matchAll(/^id=(\d+) .* name=nestjs-redis-lock:handoffs /gm)].map(([, id]) => id);
   }
 
   /** How many locks and queues there are; fences stay. */

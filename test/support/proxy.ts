@@ -83,11 +83,20 @@ export class RedisProxy {
     }
   }
 
+  /** The URL of the server that new connections lead to. */
+  get targetUrl(): string {
+    return this.target.href;
+  }
+
+  /** Leads new connections to another server. Open connections stay. */
+  retarget(url: string): void {
+    this.target = new URL(url);
+  }
+
   /** Goes to another server from now on; whoever is connected elsewhere is cut off. */
   leadTo(url: string): void {
-    const target = new URL(url);
-    if (target.href === this.target.href) return;
-    this.target = target;
+    if (new URL(url).href === this.targetUrl) return;
+    this.retarget(url);
     this.reset();
   }
 

@@ -1,24 +1,27 @@
 import type { Clock, Timer } from '../../core/time/clock.js';
-import { DeadlineRequests, NOT_SENT } from '../deadline-requests.js';
+import { DeadlineRequests, NOT_SENT, type PendingRequests } from '../deadline-requests.js';
+import type { ChannelKind, ChannelSource } from '../pubsub/channel-source.js';
+import { ShardedSubscriber } from '../pubsub/sharded-subscriber.js';
 import { VerifiedSubscriber, type SubscriberListener } from '../pubsub/verified-subscriber.js';
-import type { RedisClient, RedisPipeline, RedisSubscriber } from '../redis-client.js';
-import { type ClusterNodeClient, ShardedSubscriber } from './cluster-client.js';
+import type { RedisSubscriber } from '../redis-client.js';
 import { RedisConnection } from '../redis-connection.js';
 import type { RedisNode } from '../topology.js';
-import type { PendingRequests } from '../pending-requests.js';
+import { AskingClient } from './asking-client.js';
+import type { ClusterNodeClient } from './cluster-client.js';
 
-/** What a node tells. */
+/** Receives the events of a node. */
 export interface NodeListener {
-  disconnected(node: ClusterNode): void;
-  unreachable(node: ClusterNode, error: Error): void;
-  reachable(node: ClusterNode): void;
-  /** It has left requests unanswered for long: its place may have been taken. */
-  silent(node: ClusterNode): void;
-  /** A slot that somebody listened for has gone elsewhere. */
-  moved(node: ClusterNode): void;
-  /** Its connection has ended; another one will be another node's. */
-  ended(node: ClusterNode): void;
-  subscriberOf(node: ClusterNode): SubscriberListener;
+  onNodeDisconnected(node: ClusterNode): void;
+  onNodeUnreachable(node: ClusterNode, error: Error): void;
+  onNodeReachable(node: ClusterNode): void;
+  /** The node has not replied for `requestTimeoutMs`. Another node may have taken its slots. */
+  onNodeSilent(node: ClusterNode): void;
+  /** The node has removed sharded channels, because their slot has moved. */
+  onChannelsRemoved(node: ClusterNode): void;
+  /** The node's connection has ended. ioredis makes another client for it. */
+  onNodeEnded(node: ClusterNode): void;
+  /** Returns the listener for the node's subscriber. */
+  subscriberListenerOf(node: ClusterNode): SubscriberListener;
 }
 
 /** What all nodes of a cluster share. */
@@ -29,109 +32,10 @@ export interface NodeDeps {
   readonly listener: NodeListener;
 }
 
-/** One node of a cluster, for as long as ioredis' connection to it lasts. */
-export class ClusterNode implements RedisNode {
-  readonly connection: RedisConnection;
-  readonly deadlineRequests: DeadlineRequests;
-  /** For sharded channels; opened when it is needed. */
-  readonly subscriber: VerifiedSubscriber;
-  private redirected: RedisNode | undefined;
-  private unanswered = 0;
-  private heardAt = -Infinity;
-  private overdue: Timer | undefined;
-  private readonly stopListening: () => void;
-
-  constructor(
-    readonly address: string,
-    readonly client: ClusterNodeClient,
-    private readonly tools: NodeDeps,
-  ) {
-    const { clock, requestTimeoutMs, pending, listener } = tools;
-    this.connection = new RedisConnection(client, clock, requestTimeoutMs);
-    this.deadlineRequests = new DeadlineRequests(this.connection, clock, pending);
-    const heard = listener.subscriberOf(this);
-    this.subscriber = new VerifiedSubscriber(undefined, this.connection, clock, requestTimeoutMs, heard);
-    const news = {
-      onDisconnected: () => listener.disconnected(this),
-      onUnreachable: (error: Error) => listener.unreachable(this, error),
-      onReachable: () => listener.reachable(this),
-    };
-    const follower = { reconnect: () => this.subscriber.reconnect(), close: () => this.close() };
-    this.stopListening = this.connection.listen(news, follower);
-    if (client.status === 'wait') client.connect().catch(() => undefined);
-  }
-
-  /** Unless it was told to come back by itself, the client refuses all that waits in it when its connection ends. */
-  get accepting(): boolean {
-    return this.client.status !== 'reconnecting';
-  }
-
-  /** The same, for what another node has sent here (`ASK`). */
-  get asking(): RedisNode {
-    if (this.redirected === undefined) {
-      const { clock, requestTimeoutMs, pending } = this.tools;
-      const connection = new RedisConnection(new AskingClient(this.client), clock, requestTimeoutMs);
-      connection.evalOnly = true;
-      this.redirected = {
-        connection,
-        deadlineRequests: new DeadlineRequests(connection, clock, pending),
-        accepting: true,
-      };
-    }
-    return this.redirected;
-  }
-
-  /**
-   * Opens the connection for sharded channels, unless that was done already.
-   *
-   * @param kind whether plain channels will do where the node is older than Redis 7, and has no sharded ones.
-   */
-  subscribe(kind: 'sharded' | 'sharded or plain' = 'sharded'): void {
-    this.subscriber.open((): RedisSubscriber => {
-      const copy = this.client.duplicate(SUBSCRIBER);
-      copy.on('moved', () => this.tools.listener.moved(this));
-      return new ShardedSubscriber(copy, kind === 'sharded or plain');
-    });
-  }
-
-  /** Watches over a request to this node. */
-  async awaited<T>(answer: Promise<T>): Promise<T> {
-    this.unanswered += 1;
-    this.watch();
-    try {
-      const reply: unknown = await answer;
-      if (reply !== NOT_SENT) this.heardAt = this.tools.clock.now();
-      return reply as T;
-    } finally {
-      this.unanswered -= 1;
-    }
-  }
-
-  /** Forgets the node; the client's connection is ioredis' own. */
-  close(): void {
-    this.stopListening();
-    this.overdue?.cancel();
-    this.overdue = undefined;
-    this.unanswered = -Infinity;
-    this.subscriber.close();
-    this.tools.listener.ended(this);
-  }
-
-  /** A node that is stopped keeps its connection: nothing else tells that its requests should go to another one. */
-  private watch(): void {
-    const { clock, requestTimeoutMs, listener } = this.tools;
-    if (this.overdue !== undefined) return;
-    const since = clock.now();
-    const look = (): void => {
-      this.overdue = undefined;
-      if (this.heardAt < since) listener.silent(this);
-      if (this.unanswered > 0) this.watch();
-    };
-    this.overdue = clock.schedule(requestTimeoutMs, look, true);
-  }
-}
-
-/** Unlike ioredis' connections to nodes a further one comes back by itself: it is closed with the one that asks. */
+/**
+ * Options of a further connection to a node. Unlike ioredis' own connections to nodes it reconnects by itself. Its
+ * owner closes it together with the node.
+ */
 export const NODE_COPY = {
   lazyConnect: true,
   maxRetriesPerRequest: null,
@@ -139,52 +43,111 @@ export const NODE_COPY = {
   retryStrategy: (times: number): number => Math.min(times * 50, 2_000),
 };
 
-/** Names of sharded channels are given whole. */
 const SUBSCRIBER = {
   ...NODE_COPY,
-  connectionName: 'nestjs-redis-lock:hand-offs',
+  connectionName: 'nestjs-redis-lock:handoffs',
+  // Channels are named as a whole.
   keyPrefix: '',
   autoResubscribe: false,
 };
 
-/** Sends each script right behind ASKING, which counts for one command. */
-class AskingClient implements RedisClient {
-  constructor(private readonly client: ClusterNodeClient) {}
+/** One node of a cluster, for as long as ioredis' connection to it lasts. */
+export class ClusterNode implements RedisNode, ChannelSource {
+  readonly connection: RedisConnection;
+  readonly deadlineRequests: DeadlineRequests;
+  /** The connection for channels, which `openSubscriber` opens. */
+  readonly subscriber: VerifiedSubscriber;
+  private nodeWithAsking: RedisNode | undefined;
+  private unansweredCount = 0;
+  private repliedAt = -Infinity;
+  private silenceTimer: Timer | undefined;
+  private readonly stopListening: () => void;
 
-  get status(): string {
-    return this.client.status;
+  constructor(
+    readonly address: string,
+    readonly client: ClusterNodeClient,
+    private readonly deps: NodeDeps,
+  ) {
+    const { clock, requestTimeoutMs, pending, listener } = deps;
+    this.connection = new RedisConnection(client, clock, requestTimeoutMs);
+    this.deadlineRequests = new DeadlineRequests(this.connection, clock, pending);
+    const subscriberListener = listener.subscriberListenerOf(this);
+    this.subscriber = new VerifiedSubscriber(undefined, this.connection, clock, requestTimeoutMs, subscriberListener);
+    const connectionListener = {
+      onDisconnected: () => listener.onNodeDisconnected(this),
+      onUnreachable: (error: Error) => listener.onNodeUnreachable(this, error),
+      onReachable: () => listener.onNodeReachable(this),
+    };
+    const follower = { reconnect: () => this.subscriber.reconnect(), close: () => this.close() };
+    this.stopListening = this.connection.listen(connectionListener, follower);
+    if (client.status === 'wait') client.connect().catch(() => undefined);
   }
 
-  async eval(script: string, keyCount: number, ...args: string[]): Promise<unknown> {
-    const pipeline = this.client.pipeline();
-    pipeline.asking();
-    pipeline.eval(script, keyCount, ...args);
-    const [error, reply] = (await pipeline.exec())?.[1] ?? [new Error('the pipeline gave no answer'), undefined];
-    if (error !== null) throw error;
-    return reply;
+  // A client that does not reconnect by itself rejects its queued commands when its connection ends.
+  get failsFast(): boolean {
+    return this.client.status !== 'reconnecting';
   }
 
-  evalsha(): Promise<unknown> {
-    return Promise.reject(new Error('NOSCRIPT'));
+  /** The same node for requests that another node has redirected here by `ASK`. */
+  get withAsking(): RedisNode {
+    if (this.nodeWithAsking === undefined) {
+      const { clock, requestTimeoutMs, pending } = this.deps;
+      const connection = new RedisConnection(new AskingClient(this.client), clock, requestTimeoutMs);
+      connection.evalOnly = true;
+      this.nodeWithAsking = {
+        connection,
+        deadlineRequests: new DeadlineRequests(connection, clock, pending),
+        failsFast: true,
+      };
+    }
+    return this.nodeWithAsking;
   }
 
-  time(): Promise<unknown> {
-    return this.client.time();
+  openSubscriber(kind: ChannelKind): void {
+    this.subscriber.open((): RedisSubscriber => {
+      const copy = this.client.duplicate(SUBSCRIBER);
+      copy.on('moved', () => this.deps.listener.onChannelsRemoved(this));
+      return new ShardedSubscriber(copy, kind === 'sharded or plain');
+    });
   }
 
-  pipeline(): RedisPipeline {
-    return this.client.pipeline();
+  onLastUnsubscribed(): void {
+    this.subscriber.close();
   }
 
-  on(): void {
-    // Nobody listens: the node's own connection is watched.
+  /** Returns the reply, and reports the node as silent if it does not reply in time. */
+  async trackReply<T>(pendingReply: Promise<T>): Promise<T> {
+    this.unansweredCount += 1;
+    this.startSilenceTimer();
+    try {
+      const reply: unknown = await pendingReply;
+      if (reply !== NOT_SENT) this.repliedAt = this.deps.clock.now();
+      return reply as T;
+    } finally {
+      this.unansweredCount -= 1;
+    }
   }
 
-  off(): void {
-    // As above.
+  /** Stops using the node. The client's connection belongs to ioredis and stays as it is. */
+  close(): void {
+    this.stopListening();
+    this.silenceTimer?.cancel();
+    this.silenceTimer = undefined;
+    this.unansweredCount = -Infinity;
+    this.subscriber.close();
+    this.deps.listener.onNodeEnded(this);
   }
 
-  listenerCount(): number {
-    return 0;
+  // A stopped node keeps its connection open, so its silence is the only sign that requests should go elsewhere.
+  private startSilenceTimer(): void {
+    const { clock, requestTimeoutMs, listener } = this.deps;
+    if (this.silenceTimer !== undefined) return;
+    const startedAt = clock.now();
+    const checkSilence = (): void => {
+      this.silenceTimer = undefined;
+      if (this.repliedAt < startedAt) listener.onNodeSilent(this);
+      if (this.unansweredCount > 0) this.startSilenceTimer();
+    };
+    this.silenceTimer = clock.schedule(requestTimeoutMs, checkSilence, true);
   }
 }

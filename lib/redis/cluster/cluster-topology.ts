@@ -2,72 +2,75 @@ import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { LockConfigError } from '../../core/errors.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
 import type { RedisCluster } from './cluster-client.js';
-import { type Redirection, redirectionIn, toError, unavailableBecause } from '../redis-errors.js';
+import type { ChannelListener } from '../pubsub/channel-source.js';
+import { acquireFailed, toError } from '../redis-errors.js';
 import type { RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
-import { SlotMap, type ShardListener } from './slot-map.js';
 import { hashTag } from '../../core/keys/resource-key.js';
+import { type Redirection, redirectionIn } from './redirection.js';
+import { SlotMap } from './slot-map.js';
 import { slotOfTag } from './hash-slot.js';
 import type { Call, RedisNode, Topology } from '../topology.js';
 
-/** Between two tries of what the cluster cannot do just now. */
+/** The pause between two attempts at a request that the cluster cannot serve just now. */
 const PAUSE_MS = 25;
 
-/** Nodes that disagree send a request round in a circle, for a moment. */
-const MOST_HOPS = 4;
+/** Nodes that disagree may redirect a request in a circle for a moment. */
+const MAX_REDIRECTIONS = 4;
 
-type Send<T> = (server: RedisNode) => Promise<T>;
+type Send<T> = (node: RedisNode) => Promise<T>;
 
-/** Each key on the node of a cluster that has its slot. */
+/** The topology of a cluster: each key is on the node that has its slot. */
 export class ClusterTopology implements Topology {
-  private readonly slotMap: SlotMap;
-  /** What the client puts before keys, which then decide the slot. */
+  /** @internal Public for tests. */
+  readonly slotMap: SlotMap;
+  /** The client's `keyPrefix`. It counts for the slot of a key. */
   readonly prefix: string;
-  /** Where the clients of the nodes do not do that. */
-  private readonly ownPrefix: string;
+  /** The part of `prefix` that the clients of the nodes do not add by themselves. */
+  private readonly addedPrefix: string;
 
-  /** @throws LockConfigError where nodes have another keyPrefix than the cluster. */
+  /** @throws LockConfigError if nodes have another `keyPrefix` than the cluster. */
   constructor(
     cluster: RedisCluster,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
   ) {
     this.prefix = cluster.options?.keyPrefix ?? '';
-    const ofNodes = cluster.options?.redisOptions?.keyPrefix ?? '';
-    if (ofNodes !== '' && ofNodes !== this.prefix) {
+    const nodePrefix = cluster.options?.redisOptions?.keyPrefix ?? '';
+    if (nodePrefix !== '' && nodePrefix !== this.prefix) {
       throw new LockConfigError('redis: keyPrefix and redisOptions.keyPrefix of a Cluster are two; allowed is one.');
     }
-    this.ownPrefix = ofNodes === '' ? this.prefix : '';
+    this.addedPrefix = nodePrefix === '' ? this.prefix : '';
     this.slotMap = new SlotMap(cluster, clock, requestTimeoutMs, (key) => this.slotOf(key));
   }
 
   keyOf(key: string): string {
-    return this.ownPrefix + key;
+    return this.addedPrefix + key;
   }
 
-  /** The part of the key that decides its slot, with what the client puts before it. */
+  /** Returns the part of the prefixed key that decides its slot. */
   tagOf(key: string): string {
     return hashTag(this.prefix + key);
   }
 
-  /** Goes where the cluster sends it, and tries again, for as long as one request may take, what cannot be done just now. */
-  async run<T>(key: string, send: Send<T>): Promise<T> {
+  /** Follows redirections. Repeats what the cluster cannot serve just now, within `requestTimeoutMs`. */
+  async sendToNode<T>(key: string, send: Send<T>): Promise<T> {
     const slot = this.slotOf(key);
     const giveUpAt = this.clock.now() + this.requestTimeoutMs;
-    let server: RedisNode | undefined = this.slotMap.nodeOf(slot);
-    for (let hops = 1; ; hops++) {
-      const failure = server === undefined ? unconnected(slot) : await this.tried(server, send);
-      if (!(failure instanceof Failure)) return failure;
-      const { error } = failure;
+    let node: RedisNode | undefined = this.slotMap.nodeOf(slot);
+    for (let attempts = 1; ; attempts++) {
+      const reply = node === undefined ? notConnected(slot) : await this.attemptAt(node, send);
+      if (!(reply instanceof Failure)) return reply;
+      const { error } = reply;
       const redirection = redirectionIn(error);
       if (redirection === undefined) this.slotMap.refresh();
-      if (redirection === undefined && server !== undefined) throw error;
-      const from = server instanceof ClusterNode ? server : undefined;
-      server = redirection && this.slotMap.follow(slot, redirection, from);
-      if (server !== undefined && hops < MOST_HOPS) continue;
-      if (this.clock.now() + PAUSE_MS >= giveUpAt) throw unavailableBecause(error, 'a lock');
+      if (redirection === undefined && node !== undefined) throw error;
+      const from = node instanceof ClusterNode ? node : undefined;
+      node = redirection && this.slotMap.nodeAfter(slot, redirection, from);
+      if (node !== undefined && attempts < MAX_REDIRECTIONS) continue;
+      if (this.clock.now() + PAUSE_MS >= giveUpAt) throw acquireFailed(error);
       await this.pause();
-      server = this.slotMap.nodeOf(slot);
+      node = this.slotMap.nodeOf(slot);
     }
   }
 
@@ -75,29 +78,28 @@ export class ClusterTopology implements Topology {
     const byNode = this.byNode(calls, ({ key }) => key);
     const replies = new Map<Call, Reply | Error>();
     const groups = [...byNode].map(async ([node, group]) => {
-      const answers = node === undefined ? [] : await this.answersOf(node, script, group);
-      const settled = group.map(async (call, i) => replies.set(call, await this.settled(script, call, answers[i])));
-      await Promise.all(settled);
+      const first = node === undefined ? [] : await this.runAllAt(node, script, group);
+      await Promise.all(group.map(async (call, i) => replies.set(call, await this.finalReply(script, call, first[i]))));
     });
     await Promise.all(groups);
     return calls.map((call) => replies.get(call) as Reply | Error);
   }
 
-  cancel(owner: string): boolean {
-    return this.slotMap.cancel(owner);
+  cancelPending(owner: string): boolean {
+    return this.slotMap.pending.cancel(owner);
   }
 
-  /** Begins to watch the connections, and to tell of their sharded channels; answers how to stop. */
-  watch(listener: StoreListener, shards: ShardListener): () => void {
-    return this.slotMap.listen(listener, shards);
+  /** Begins to report the state of the nodes and their channels. Returns a function that stops it. */
+  watchNodes(listener: StoreListener, channels: ChannelListener): () => void {
+    return this.slotMap.listen(listener, channels);
   }
 
-  /** The node that has the key; undefined while there is no connection to it. */
+  /** Returns the node that has the key. Undefined while there is no connection to it. */
   nodeOf(key: string): ClusterNode | undefined {
     return this.slotMap.nodeOf(this.slotOf(key));
   }
 
-  /** Those of one node together; `undefined` has those whose node there is no connection to. */
+  /** Groups items by the node that has their key, or by undefined while there is no connection to it. */
   byNode<T>(items: readonly T[], keyOf: (item: T) => string): Map<ClusterNode | undefined, T[]> {
     const byNode = new Map<ClusterNode | undefined, T[]>();
     for (const item of items) {
@@ -109,21 +111,21 @@ export class ClusterTopology implements Topology {
     return byNode;
   }
 
-  /** The node that a node's answer names. */
-  meant(key: string, redirection: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
-    return this.slotMap.meant(this.slotOf(key), redirection, from);
+  /** Returns the node that a redirection names, if it is known. */
+  targetOf(key: string, redirection: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
+    return this.slotMap.targetOf(this.slotOf(key), redirection, from);
   }
 
   serverOf(key: string): string | undefined {
     return this.slotMap.addressOf(this.slotOf(key));
   }
 
-  /** Takes in what that node has answered to something else than a request of `run`. */
-  follow(key: string, redirection: Redirection): void {
-    this.slotMap.follow(this.slotOf(key), redirection, this.nodeOf(key));
+  /** Learns from a redirection that the key's node has sent in reply to a SUBSCRIBE. */
+  learnRedirection(key: string, redirection: Redirection): void {
+    this.slotMap.nodeAfter(this.slotOf(key), redirection, this.nodeOf(key));
   }
 
-  /** Looks, in the background, where the keys are. */
+  /** Refreshes the slot table in the background. */
   refresh(): void {
     this.slotMap.refresh();
   }
@@ -132,32 +134,32 @@ export class ClusterTopology implements Topology {
     return slotOfTag(this.tagOf(key));
   }
 
-  private async tried<T>(server: RedisNode, send: Send<T>): Promise<T | Failure> {
+  private async attemptAt<T>(node: RedisNode, send: Send<T>): Promise<T | Failure> {
     try {
-      return await (server instanceof ClusterNode ? server.awaited(send(server)) : send(server));
+      return await (node instanceof ClusterNode ? node.trackReply(send(node)) : send(node));
     } catch (error) {
       return new Failure(error);
     }
   }
 
-  private answersOf<Reply>(node: ClusterNode, script: RedisScript<Reply>, calls: readonly Call[]) {
-    const answers = node.awaited(script.runAll(node.connection, calls));
-    return this.inTime<(Reply | Error)[]>(answers, () => calls.map(unanswered));
+  private runAllAt<Reply>(node: ClusterNode, script: RedisScript<Reply>, calls: readonly Call[]) {
+    const replies = node.trackReply(script.runAll(node.connection, calls));
+    return this.withinRequestTimeout<(Reply | Error)[]>(replies, () => calls.map(noAnswer));
   }
 
-  /** What one of many was answered, at the node to which it was sent on, or which there was not. */
-  private settled<Reply>(script: RedisScript<Reply>, call: Call, answer: Reply | Error | undefined) {
-    const final = answer !== undefined && redirectionIn(answer) === undefined;
-    if (final && answer instanceof Error) this.slotMap.refresh();
-    if (final) return answer;
+  /** Returns the reply, or the reply of the node to which the call was redirected. */
+  private finalReply<Reply>(script: RedisScript<Reply>, call: Call, reply: Reply | Error | undefined) {
+    const isFinal = reply !== undefined && redirectionIn(reply) === undefined;
+    if (isFinal && reply instanceof Error) this.slotMap.refresh();
+    if (isFinal) return reply;
     const { keys, args } = call;
-    const elsewhere = this.run(call.key, ({ connection }) => script.run(connection, keys, args)).catch(toError);
-    return this.inTime<Reply | Error>(elsewhere, unanswered);
+    const repeated = this.sendToNode(call.key, ({ connection }) => script.run(connection, keys, args)).catch(toError);
+    return this.withinRequestTimeout<Reply | Error>(repeated, noAnswer);
   }
 
-  /** A node that hangs may have lost its slots by now: nothing waits for it longer than a request may take. */
-  private inTime<T>(answer: Promise<T>, otherwise: () => T): Promise<T> {
-    return withTimeout(this.clock, this.requestTimeoutMs, answer, otherwise);
+  // A node that hangs may have lost its slots, so nothing waits for it longer than a request may take.
+  private withinRequestTimeout<T>(reply: Promise<T>, onTimeout: () => T): Promise<T> {
+    return withTimeout(this.clock, this.requestTimeoutMs, reply, onTimeout);
   }
 
   private pause(): Promise<void> {
@@ -169,10 +171,10 @@ class Failure {
   constructor(readonly error: unknown) {}
 }
 
-function unanswered(): Error {
+function noAnswer(): Error {
   return new Error('no answer');
 }
 
-function unconnected(slot: number): Failure {
+function notConnected(slot: number): Failure {
   return new Failure(new Error(`there is no connection to the node that has slot ${slot}`));
 }

@@ -1,47 +1,38 @@
 import { runOutside } from '../../core/async-context.js';
 import type { Clock, Timer } from '../../core/time/clock.js';
 import type { KeyFilter, StoreListener } from '../../core/store/lock-store.js';
+import { PendingRequests } from '../deadline-requests.js';
+import type { ChannelListener } from '../pubsub/channel-source.js';
 import type { SubscriberListener } from '../pubsub/verified-subscriber.js';
-import type { ClusterNodeClient, RedisCluster } from './cluster-client.js';
-import { type Redirection, toError } from '../redis-errors.js';
+import { toError } from '../redis-errors.js';
 import type { RedisNode } from '../topology.js';
-import { PendingRequests } from '../pending-requests.js';
+import type { ClusterNodeClient, RedisCluster } from './cluster-client.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
-import { addressOf, type NodeAddress, placeOf } from './node-address.js';
-
-/** Who listens on the nodes' sharded channels. */
-export interface ShardListener {
-  linked(node: ClusterNode): void;
-  lost(node: ClusterNode): void;
-  message(node: ClusterNode, channel: string, message: string): void;
-  refused(why: string): void;
-  /** A slot has left the node. */
-  moved(node: ClusterNode): void;
-  /** Slots may be elsewhere than before. */
-  rerouted(): void;
-}
+import { formatAddress, type NodeAddress, type Redirection, targetAddress } from './redirection.js';
 
 type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onUnreachable' | 'onReachable'>;
 
-/** Everybody who is refused wants to know more: one look at the cluster serves all of them. */
+/** The shortest time between two refreshes of the slot table. One refresh serves all requests that were redirected. */
 const REFRESH_AFTER_MS = 100;
 
 /**
- * Which node has which slot, as far as is known: by ioredis' table, and by what nodes have answered since. ioredis' own routing is
- * not used, because what is sent to a node depends on what is known of it: its clock above all.
+ * The node of each slot, as far as is known: from ioredis' slot table and from redirections since. ioredis' own routing
+ * is not used, because a request depends on what is known of its node, such as its clock.
  */
 export class SlotMap implements NodeListener {
   private readonly nodes = new Map<string, ClusterNode>();
-  /** Connections of our own, to nodes that ioredis did not know. */
-  private readonly own = new Set<ClusterNodeClient>();
-  /** What nodes have answered since the table was read. */
-  private readonly redirected = new Map<number, string>();
-  private readonly pending = new PendingRequests();
+  /** Clients of nodes that ioredis did not know, made here. */
+  private readonly ownClients = new Set<ClusterNodeClient>();
+  /** The addresses that nodes have named by MOVED since the slot table was read. */
+  private readonly movedTo = new Map<number, string>();
+  /** Acquire requests that were not sent yet, of all nodes. */
+  readonly pending = new PendingRequests();
+  /** @internal Public for tests. */
+  mayRefreshAt = -Infinity;
   private listener: ConnectionListener | undefined;
-  private shards: ShardListener | undefined;
-  private check: Timer | undefined;
-  private look: Timer | undefined;
-  private mayRefreshAt = -Infinity;
+  private channels: ChannelListener | undefined;
+  private outageTimer: Timer | undefined;
+  private refreshTimer: Timer | undefined;
   private stopped = false;
 
   constructor(
@@ -51,110 +42,106 @@ export class SlotMap implements NodeListener {
     private readonly slotOf: (key: string) => number,
   ) {}
 
-  listen(listener: ConnectionListener, shards: ShardListener): () => void {
+  /** Begins to report the state of the nodes and their channels. Returns a function that stops it. */
+  listen(listener: ConnectionListener, channels: ChannelListener): () => void {
     const { cluster } = this;
     this.listener = listener;
-    this.shards = shards;
-    const onRefresh = (): void => this.refreshed();
+    this.channels = channels;
+    const onRefresh = (): void => this.onRefresh();
     const onError = (error: Error): void => listener.onUnreachable(error);
     cluster.on('refresh', onRefresh);
-    // A client without an error listener reports its errors on the console: a listener of ours would silence them.
-    const hearsErrors = cluster.listenerCount('error') > 0;
-    if (hearsErrors) cluster.on('error', onError);
-    if (cluster.status !== 'wait') this.checkLater();
+    // ioredis prints errors only if the client has no error listener. A listener of ours would silence them.
+    const listensToErrors = cluster.listenerCount('error') > 0;
+    if (listensToErrors) cluster.on('error', onError);
+    if (cluster.status !== 'wait') this.startOutageTimer();
     return () => {
       this.stopped = true;
       cluster.off('refresh', onRefresh);
-      if (hearsErrors) cluster.off('error', onError);
-      this.check?.cancel();
-      this.look?.cancel();
+      if (listensToErrors) cluster.off('error', onError);
+      this.outageTimer?.cancel();
+      this.refreshTimer?.cancel();
       this.listener = undefined;
-      for (const client of this.own) client.disconnect();
+      for (const client of this.ownClients) client.disconnect();
       for (const node of this.nodes.values()) node.close();
-      this.shards = undefined;
+      this.channels = undefined;
     };
   }
 
-  /** The node that has the slot; undefined while there is no connection to it. */
+  /** Returns the node that has the slot. Undefined while there is no connection to it. */
   nodeOf(slot: number): ClusterNode | undefined {
     const address = this.addressOf(slot);
     return address === undefined ? undefined : this.nodeAt(address);
   }
 
-  /** Where that node is. */
+  /** Returns the address of the node that has the slot. */
   addressOf(slot: number): string | undefined {
-    return this.redirected.get(slot) ?? this.cluster.slots[slot]?.[0];
+    return this.movedTo.get(slot) ?? this.cluster.slots[slot]?.[0];
   }
 
-  /** Whom to ask next at once, if that is known, after this answer of a node to a request for the slot. */
-  follow(slot: number, redirection: Redirection, from: ClusterNode | undefined): RedisNode | undefined {
-    const node = this.meant(slot, redirection, from);
-    return redirection.kind === 'ask' ? node?.asking : node;
+  /** Returns the node to which a redirected request is sent at once, if it is known. */
+  nodeAfter(slot: number, redirection: Redirection, from: ClusterNode | undefined): RedisNode | undefined {
+    const node = this.targetOf(slot, redirection, from);
+    return redirection.kind === 'ask' ? node?.withAsking : node;
   }
 
-  /** The node that this answer names, if it names one. */
-  meant(slot: number, redirection: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
+  /** Returns the node that a redirection names, and remembers a MOVED. Undefined if it names none that is known. */
+  targetOf(slot: number, redirection: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
     const { kind } = redirection;
     if (kind === 'again') return undefined;
     if (kind === 'lost') return void this.refresh();
-    const place = placeOf(redirection, from, this.cluster);
-    const to = addressOf(place);
-    if (kind === 'ask') return this.nodeAt(to) ?? this.newcomerAt(to, place, from);
-    this.redirected.set(slot, to);
+    const target = targetAddress(redirection, from?.client.options.host, this.cluster.options?.natMap);
+    const address = formatAddress(target);
+    if (kind === 'ask') return this.nodeAt(address) ?? this.connectTo(address, target, from);
+    this.movedTo.set(slot, address);
     this.refresh();
-    return this.nodeAt(to);
+    return this.nodeAt(address);
   }
 
-  /** Looks, in the background, where the slots are; a little later, if it has just done so: they may have moved since. */
+  /** Refreshes the slot table in the background, 100 ms after the last refresh at the earliest. */
   refresh(): void {
-    if (this.stopped || this.look !== undefined) return;
+    if (this.stopped || this.refreshTimer !== undefined) return;
     const delayMs = Math.max(0, this.mayRefreshAt - this.clock.now());
     runOutside(() => {
-      this.look = this.clock.schedule(delayMs, () => this.refreshNow(), true);
+      this.refreshTimer = this.clock.schedule(delayMs, () => this.refreshNow(), true);
     });
   }
 
-  /** Whether the owner's ask was called off by this, before it was sent. */
-  cancel(owner: string): boolean {
-    return this.pending.cancel(owner);
-  }
-
-  /** Unless it comes back by itself, ioredis answers all that was asked over it, and it is asked again elsewhere. */
-  disconnected({ address, client }: ClusterNode): void {
+  onNodeDisconnected({ address, client }: ClusterNode): void {
+    // A client that does not reconnect by itself rejects its commands, and they are sent to another node.
     if (typeof client.options.retryStrategy !== 'function') return;
     const concerns: KeyFilter = (key) => this.addressOf(this.slotOf(key)) === address;
     this.listener?.onDisconnected(concerns);
   }
 
-  unreachable({ address }: ClusterNode, error: Error): void {
+  onNodeUnreachable({ address }: ClusterNode, error: Error): void {
     this.listener?.onUnreachable(error, address);
   }
 
-  reachable({ address }: ClusterNode): void {
+  onNodeReachable({ address }: ClusterNode): void {
     this.listener?.onReachable(address);
   }
 
-  silent(): void {
+  onNodeSilent(): void {
     this.refresh();
   }
 
-  moved(node: ClusterNode): void {
+  onChannelsRemoved(node: ClusterNode): void {
     this.refresh();
-    this.shards?.moved(node);
+    this.channels?.onChannelsRemoved(node);
   }
 
-  ended(node: ClusterNode): void {
+  onNodeEnded(node: ClusterNode): void {
     if (this.nodes.get(node.address) === node) this.nodes.delete(node.address);
-    this.own.delete(node.client);
+    this.ownClients.delete(node.client);
     this.refresh();
   }
 
-  subscriberOf(node: ClusterNode): SubscriberListener {
+  subscriberListenerOf(node: ClusterNode): SubscriberListener {
     return {
-      linked: () => this.shards?.linked(node),
-      lost: () => this.shards?.lost(node),
-      message: (channel, message) => this.shards?.message(node, channel, message),
-      refused: (why) => this.shards?.refused(why),
+      onReady: () => this.channels?.onSourceReady(node),
+      onLost: () => this.channels?.onSourceLost(node),
+      onMessage: (channel, message) => this.channels?.onMessage(node, channel, message),
+      onRefused: (why) => this.channels?.onRefused(why),
     };
   }
 
@@ -162,19 +149,19 @@ export class SlotMap implements NodeListener {
     const known = this.nodes.get(address);
     if (known !== undefined || this.stopped) return known;
     const client = this.cluster.nodes('all').find(({ options: { host, port } }) => `${host}:${port}` === address);
-    return client === undefined || client.status === 'end' ? undefined : this.known(address, client);
+    return client === undefined || client.status === 'end' ? undefined : this.addNode(address, client);
   }
 
-  /** While the first slot of a node is on its way to it, ioredis does not know of it, and half of the keys are there. */
-  private newcomerAt(address: string, place: NodeAddress, from: ClusterNode | undefined): ClusterNode | undefined {
+  // ioredis does not know a node whose first slot is being migrated, but some keys are already there.
+  private connectTo(address: string, target: NodeAddress, from: ClusterNode | undefined): ClusterNode | undefined {
     if (from === undefined || this.stopped) return undefined;
-    const client = from.client.duplicate({ ...place, retryStrategy: null });
+    const client = from.client.duplicate({ ...target, retryStrategy: null });
     client.on('error', () => undefined);
-    this.own.add(client);
-    return this.known(address, client);
+    this.ownClients.add(client);
+    return this.addNode(address, client);
   }
 
-  private known(address: string, client: ClusterNodeClient): ClusterNode {
+  private addNode(address: string, client: ClusterNodeClient): ClusterNode {
     const { clock, requestTimeoutMs, pending } = this;
     const node = runOutside(
       () => new ClusterNode(address, client, { clock, requestTimeoutMs, pending, listener: this }),
@@ -184,28 +171,28 @@ export class SlotMap implements NodeListener {
   }
 
   private refreshNow(): void {
-    this.look = undefined;
+    this.refreshTimer = undefined;
     this.mayRefreshAt = this.clock.now() + REFRESH_AFTER_MS;
     const { status } = this.cluster;
     if (status === 'wait') this.cluster.connect().catch(() => undefined);
-    // Otherwise ioredis looks by itself, as soon as it has found a node. `connect`: one may hang that was asked for the rest.
-    if (status !== 'ready' && status !== 'connect') return this.checkLater();
+    // In other states ioredis reads the table itself. In `connect` the node that it reads from may hang.
+    if (status !== 'ready' && status !== 'connect') return this.startOutageTimer();
     this.cluster.refreshSlotsCache((error) => {
       if (error) this.listener?.onUnreachable(toError(error));
     });
   }
 
-  private refreshed(): void {
-    this.redirected.clear();
-    this.shards?.rerouted();
+  private onRefresh(): void {
+    this.movedTo.clear();
+    this.channels?.onSlotsChanged();
   }
 
-  private checkLater(): void {
-    const check = (): void => {
-      this.check = undefined;
+  private startOutageTimer(): void {
+    const report = (): void => {
+      this.outageTimer = undefined;
       const { status } = this.cluster;
       if (status !== 'ready') this.listener?.onUnreachable(new Error(`no connection (${status})`));
     };
-    this.check ??= this.clock.schedule(this.requestTimeoutMs, check, true);
+    this.outageTimer ??= this.clock.schedule(this.requestTimeoutMs, report, true);
   }
 }

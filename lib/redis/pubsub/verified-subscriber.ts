@@ -2,58 +2,67 @@ import { runOutside } from '../../core/async-context.js';
 import { type Clock, withTimeout, type Timer } from '../../core/time/clock.js';
 import type { RedisSubscriber } from '../redis-client.js';
 import type { RedisConnection } from '../redis-connection.js';
-import { redirectionIn, unavailableBecause } from '../redis-errors.js';
+import { redirectionIn } from '../cluster/redirection.js';
+import { unavailableBecause } from '../redis-errors.js';
 
-/** Who subscribes. */
+/** Receives the messages and the events of a subscriber. */
 export interface SubscriberListener {
-  /** From now on what is published to the echo's channel, and what is subscribed from now on, is heard. */
-  linked(): void;
-  /** Nothing is heard any more. */
-  lost(): void;
-  message(channel: string, message: string): void;
-  /** Nothing can be heard, and why: something refused it. */
-  refused(why: string): void;
+  /** From now on channels can be subscribed, and messages on the probe channel are received. */
+  onReady(): void;
+  /** All subscriptions are lost. */
+  onLost(): void;
+  onMessage(channel: string, message: string): void;
+  /** Subscribing is refused, and why. */
+  onRefused(why: string): void;
 }
 
-/** A connection on which nothing was heard for this long is asked whether it is still there. */
+/** A connection that has received nothing for this long is verified by PING. */
 const SILENCE_MS = 3_000;
 
-/** A lost connection is not opened anew at once where its client gives up. */
+/** How long to wait before a connection is opened again whose client does not reconnect by itself. */
 const REOPEN_AFTER_MS = 10_000;
 
 const LONGEST_PROBE_MS = 30_000;
 
-const PROBE = '';
+/** The message that a probe publishes. */
+export const PROBE = '';
 
-const nothing = (): Promise<void> => Promise.resolve();
+export const PROBE_NOT_RECEIVED = 'a probe was not received: its connection may lead to another server';
+
+const doNothing = (): Promise<void> => Promise.resolve();
 
 type State =
   | 'unopened'
   /** Connecting, or between two connections. */
   | 'connecting'
-  /** Subscribing, and waiting for the echo. */
-  | 'proving'
-  | 'linked'
+  /** Subscribing to the probe channel, or waiting for the probe. */
+  | 'verifying'
+  | 'ready'
   /** The server does not allow it. */
   | 'refused';
 
 /**
- * A connection for subscriptions. It is opened when it is needed first, opened again when it was lost, and it counts as linked
- * only when an echo, sent over the connection that asks for locks, was heard on it: then both lead to the same server, and
- * nothing on the way refuses it.
+ * A connection for subscriptions. It is opened when it is first needed and comes back after an outage. It is ready
+ * after it has received a probe that was sent over the connection for commands. This proves that both connections lead
+ * to the same server, and that subscribing is allowed.
  *
- * Without an echo's channel it is linked as soon as it is connected: in a cluster each channel may move to another node by
- * itself, and so is proven by itself, by whoever subscribes it.
+ * Without a probe channel it is ready as soon as it is connected. In a cluster each channel may move to another node,
+ * so each channel is verified on its own.
  */
 export class VerifiedSubscriber {
-  private subscriber: RedisSubscriber | undefined;
+  /** @internal For tests, as are all public members below. */
+  subscriber: RedisSubscriber | undefined;
+  /** @internal When the last message or reply arrived. */
+  receivedAt = 0;
+  /** @internal */
+  pinging = false;
+  /** @internal How many probes in a row did not arrive. */
+  failedProbes = 0;
+  /** @internal */
+  mayOpenAt = -Infinity;
   private state: State = 'unopened';
-  private heardAt = 0;
-  private pinging = false;
-  /** Goes off where the echo is not heard. */
+  /** Fires if the probe does not arrive. */
   private probeTimer: Timer | undefined;
-  private failedProbes = 0;
-  private mayOpenAt = -Infinity;
 
   constructor(
     private readonly probeChannel: string | undefined,
@@ -63,80 +72,82 @@ export class VerifiedSubscriber {
     private readonly listener: SubscriberListener,
   ) {}
 
-  /** Whether what is subscribed is heard, as far as is known. */
-  get linked(): boolean {
-    return this.state === 'linked';
+  /** True if channels can be subscribed and messages are received, as far as is known. */
+  get ready(): boolean {
+    return this.state === 'ready';
   }
 
   /**
-   * Opens the connection, in the background, unless that was done already.
+   * Opens the connection in the background. Does nothing if it was opened already.
    *
-   * @param sendEcho sends an empty message to the echo's channel, over the connection that asks for locks.
+   * @param sendProbe publishes an empty message to the probe channel over the connection for commands.
    */
-  open(connect: () => RedisSubscriber | undefined, sendEcho: () => Promise<unknown> = nothing): void {
+  open(connect: () => RedisSubscriber | undefined, sendProbe: () => Promise<unknown> = doNothing): void {
     if (this.state !== 'unopened' || this.clock.now() < this.mayOpenAt) return;
     this.state = 'connecting';
     runOutside(() => {
       const subscriber = connect();
-      if (subscriber === undefined) this.listener.refused('the client that was given cannot be duplicated');
-      else this.watch(subscriber, sendEcho);
+      if (subscriber === undefined) this.listener.onRefused('the client that was given cannot be duplicated');
+      else this.use(subscriber, sendProbe);
     });
   }
 
-  /** Rejects with `LockUnavailableError`; without an answer in time the connection is cut, to be opened again. */
+  /** Subscribes to a channel. Rejects with `LockUnavailableError`. If there is no reply in time, it also reconnects. */
   async subscribe(channel: string): Promise<void> {
     const { subscriber } = this;
-    if (!this.linked || subscriber === undefined) throw unavailableBecause(new Error('no connection'), 'pub/sub');
+    if (!this.ready || subscriber === undefined) throw unavailableBecause(new Error('no connection'), 'pub/sub');
     try {
       await withTimeout(this.clock, this.requestTimeoutMs, subscriber.subscribe(channel), () => {
         throw new Error('no answer');
       });
     } catch (error) {
       const failure = unavailableBecause(error, 'pub/sub');
-      if (!failure.permanent && redirectionIn(error) === undefined) this.cut();
+      if (!failure.permanent && redirectionIn(error) === undefined) this.reconnectIfReady();
       throw failure;
     }
   }
 
+  /** Unsubscribes from a channel in the background. */
   unsubscribe(channel: string): void {
-    if (this.linked) this.subscriber?.unsubscribe(channel).catch(() => undefined);
+    if (this.ready) this.subscriber?.unsubscribe(channel).catch(() => undefined);
   }
 
-  /** Makes sure, in the background, that a connection which has been silent for long is still there. */
-  check(): void {
+  /** Sends PING in the background if nothing was received for 3 s. Reconnects if there is no reply in time. */
+  verifyConnection(): void {
     const { subscriber, clock, requestTimeoutMs } = this;
-    if (!this.linked || subscriber === undefined || this.pinging) return;
-    if (clock.now() - this.heardAt < SILENCE_MS) return;
+    if (!this.ready || subscriber === undefined || this.pinging) return;
+    if (clock.now() - this.receivedAt < SILENCE_MS) return;
     this.pinging = true;
-    const answered = (): void => {
-      this.heardAt = clock.now();
+    const onReply = (): void => {
+      this.receivedAt = clock.now();
     };
-    // A refusal is an answer, too.
-    withTimeout(clock, requestTimeoutMs, subscriber.ping().then(answered, answered), () => this.cut())
+    // An error is a reply, too.
+    const pong = subscriber.ping().then(onReply, onReply);
+    withTimeout(clock, requestTimeoutMs, pong, () => this.reconnectIfReady())
       .catch(() => undefined)
       .finally(() => (this.pinging = false));
   }
 
-  /** The connection that asks for locks has ended, and the next one may lead to another server: so must this one. */
+  /** Reconnects after the connection for commands was lost, because that one may lead to another server now. */
   reconnect(): void {
     if (this.state !== 'unopened' && this.state !== 'connecting') this.subscriber?.disconnect(true);
   }
 
-  /** Ends the connection; it is opened again when it is needed. */
+  /** Ends the connection. `open` opens another one. */
   close(): void {
-    const { subscriber, linked } = this;
+    const { subscriber, ready } = this;
     this.probeTimer?.cancel();
     this.state = 'unopened';
     this.subscriber = undefined;
     subscriber?.disconnect();
-    if (linked) this.listener.lost();
+    if (ready) this.listener.onLost();
   }
 
-  private cut(): void {
-    if (this.linked) this.subscriber?.disconnect(true);
+  private reconnectIfReady(): void {
+    if (this.ready) this.subscriber?.disconnect(true);
   }
 
-  private watch(subscriber: RedisSubscriber, sendEcho: () => Promise<unknown>): void {
+  private use(subscriber: RedisSubscriber, sendProbe: () => Promise<unknown>): void {
     this.subscriber = subscriber;
     const on = (event: 'connect' | 'ready' | 'close' | 'end', then: () => void): void => {
       subscriber.on(event, () => {
@@ -144,34 +155,34 @@ export class VerifiedSubscriber {
       });
     };
     subscriber.on('error', () => undefined);
-    // A server that hangs takes connections, and never gets them ready: another one may have its place by now.
+    // A server that hangs accepts connections that never become ready. Another server may have its place by now.
     on('connect', () => this.startProbeTimer(subscriber));
-    on('ready', () => void this.verify(subscriber, sendEcho));
-    on('close', () => this.lost());
-    on('end', () => this.givenUp());
-    subscriber.on('message', (channel, message) => this.heard(channel, message));
+    on('ready', () => void this.verify(subscriber, sendProbe));
+    on('close', () => this.onClose());
+    on('end', () => this.onEnd());
+    subscriber.on('message', (channel, message) => this.onMessage(channel, message));
     subscriber.connect().catch(() => undefined);
   }
 
-  /** Subscribes and sends the echo. */
-  private async verify(subscriber: RedisSubscriber, sendEcho: () => Promise<unknown>): Promise<void> {
-    if (this.probeChannel === undefined) return this.link();
-    this.state = 'proving';
+  /** Subscribes to the probe channel and sends the probe. */
+  private async verify(subscriber: RedisSubscriber, sendProbe: () => Promise<unknown>): Promise<void> {
+    if (this.probeChannel === undefined) return this.onVerified();
+    this.state = 'verifying';
     this.startProbeTimer(subscriber);
     try {
       await subscriber.subscribe(this.probeChannel);
-      await sendEcho();
+      await sendProbe();
     } catch (error) {
       const { permanent, message } = unavailableBecause(error, 'pub/sub');
-      // Anything else comes to an end by itself: the connection's, or the doubt's.
-      if (!permanent || this.state !== 'proving') return;
+      // Other errors end with the connection or with the probe timer.
+      if (!permanent || this.state !== 'verifying') return;
       this.probeTimer?.cancel();
       this.state = 'refused';
-      this.listener.refused(message);
+      this.listener.onRefused(message);
     }
   }
 
-  /** Later from time to time, until an echo is heard. */
+  /** Starts the probe timer. Each failed probe doubles its delay. */
   private startProbeTimer(subscriber: RedisSubscriber): void {
     this.probeTimer?.cancel();
     const delayMs = Math.min(this.requestTimeoutMs * 2 ** this.failedProbes, LONGEST_PROBE_MS);
@@ -180,36 +191,34 @@ export class VerifiedSubscriber {
 
   private onProbeTimeout(subscriber: RedisSubscriber): void {
     this.failedProbes += 1;
-    // While there is no connection to send the echo over, nothing can be said.
-    if (this.connection.ready)
-      this.listener.refused('an echo was not heard: its connection may lead to another server');
+    // Without a connection that sends the probe, its absence proves nothing.
+    if (this.connection.ready) this.listener.onRefused(PROBE_NOT_RECEIVED);
     subscriber.disconnect(true);
   }
 
-  private lost(): void {
+  private onClose(): void {
     this.probeTimer?.cancel();
-    const wasLinked = this.linked;
+    const wasReady = this.ready;
     this.state = 'connecting';
-    if (wasLinked) this.listener.lost();
+    if (wasReady) this.listener.onLost();
   }
 
-  private givenUp(): void {
+  private onEnd(): void {
     this.close();
     this.mayOpenAt = this.clock.now() + REOPEN_AFTER_MS;
-    this.listener.refused('its connection has ended, and its retryStrategy makes no other one');
+    this.listener.onRefused('its connection has ended, and its retryStrategy makes no other one');
   }
 
-  private heard(channel: string, message: string): void {
-    this.heardAt = this.clock.now();
-    if (channel !== this.probeChannel || message !== PROBE) return this.listener.message(channel, message);
-    if (this.state !== 'proving') return;
-    this.link();
+  private onMessage(channel: string, message: string): void {
+    this.receivedAt = this.clock.now();
+    if (channel !== this.probeChannel || message !== PROBE) this.listener.onMessage(channel, message);
+    else if (this.state === 'verifying') this.onVerified();
   }
 
-  private link(): void {
+  private onVerified(): void {
     this.probeTimer?.cancel();
     this.failedProbes = 0;
-    this.state = 'linked';
-    this.listener.linked();
+    this.state = 'ready';
+    this.listener.onReady();
   }
 }

@@ -195,7 +195,7 @@ export class QuorumNode {
     const numbers = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposed)];
     const args = [owner, String(round), ...numbers];
     const reply = await this.track(scriptsFor(mode).acquire.run(this.connection, [key, fenceKey(key)], args));
-    this.connection.heard(reply.now, sentAt);
+    this.connection.observeTime(reply.now, sentAt);
     return reply;
   }
 

@@ -1,4 +1,5 @@
 import type { LockMode } from '../../core/store/lock-store.js';
+import { isOne, toRemainingMs } from '../../redis/decode.js';
 import { RedisScript } from '../../redis/redis-script.js';
 import { scripts as redisScripts } from '../../redis/scripts.js';
 import { scripts } from './scripts.js';
@@ -79,7 +80,7 @@ export function scriptsFor(mode: LockMode): QuorumScripts {
 export const inspectScript = new RedisScript(redisScripts.inspect, (reply): readonly NodeLock[] => {
   if (reply === null) return [];
   const [value, ttl] = reply as [string, number | string];
-  return isShared(value) ? sharersIn(value, Number(ttl)) : [lockOf(value, 'exclusive', remaining(ttl))];
+  return isShared(value) ? sharersIn(value, Number(ttl)) : [lockOf(value, 'exclusive', toRemainingMs(ttl))];
 });
 
 /** The value of an exclusive lock, and each entry of a shared one: `<instanceId>:<attempt> <round> <token>`. */
@@ -96,7 +97,7 @@ function voteOf(reply: unknown): NodeAcquireReply {
   const at = { now: Number(now) };
   if (Number(status) === -1) return { status: 'expired', ...at };
   if (Number(status) !== 0) return { status: 'granted', token: Number(value), repeated: Number(status) === 2, ...at };
-  return { status: 'held', remainingMs: remaining(value), holder: isShared(held) ? SHARERS : ownerOf(held), ...at };
+  return { status: 'held', remainingMs: toRemainingMs(value), holder: isShared(held) ? SHARERS : ownerOf(held), ...at };
 }
 
 function renewalOf(reply: unknown): NodeExtendReply {
@@ -137,12 +138,4 @@ function lockOf(value: string, mode: LockMode, remainingMs: number): NodeLock {
 
 function ownerOf(value: string): string {
   return OURS.test(value) ? value.slice(0, value.indexOf(' ')) : value;
-}
-
-function remaining(ttl: number | string): number {
-  return Number(ttl) === -1 ? Infinity : Number(ttl);
-}
-
-function isOne(reply: unknown): boolean {
-  return Number(reply) === 1;
 }

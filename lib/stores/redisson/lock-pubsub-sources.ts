@@ -1,75 +1,58 @@
 import type { Clock } from '../../core/time/clock.js';
 import type { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
+import type { Redirection } from '../../redis/cluster/redirection.js';
+import type { ChannelListener, ChannelSource } from '../../redis/pubsub/channel-source.js';
 import { VerifiedSubscriber } from '../../redis/pubsub/verified-subscriber.js';
 import type { RedisSubscriber } from '../../redis/redis-client.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import type { Redirection } from '../../redis/redis-errors.js';
 import { RedisScript } from '../../redis/redis-script.js';
 import { scripts } from './scripts.js';
 
-/** Where releases are told: a server, and the connection on which its channels are subscribed. */
-export interface LockPubSubSource {
-  readonly subscriber: VerifiedSubscriber;
-  /** Opens that connection, in the background, unless that was done already: for channels of the kind that the server has. */
-  subscribe(kind: 'sharded or plain'): void;
-}
-
-/** Which server tells of which lock. */
+/** The servers that publish the releases of locks. */
 export interface LockPubSubSources {
-  /** Where releases of the key are told; undefined while there is no connection to it. */
-  of(key: string): LockPubSubSource | undefined;
-  /** Takes in what that server has answered of the key: it has to be asked elsewhere. */
-  follow(key: string, redirection: Redirection): void;
-  /** Nobody listens there any more. */
-  idle(source: LockPubSubSource): void;
+  /** Returns the server that publishes the releases of the key. Undefined while there is no connection to it. */
+  sourceOf(key: string): ChannelSource | undefined;
+  /** Learns from a redirection that the key's server has sent in reply to a SUBSCRIBE. */
+  learnRedirection(key: string, redirection: Redirection): void;
   close(): void;
 }
 
-/** Who is told of what is heard. */
-export interface LockPubSubSourceListener {
-  linked(source: LockPubSubSource): void;
-  lost(source: LockPubSubSource): void;
-  message(source: LockPubSubSource, channel: string, message: string): void;
-  refused(why: string): void;
-}
+const probeScript = new RedisScript(scripts.probeSubscription, Number);
 
-const echoScript = new RedisScript(scripts.probeSubscription, Number);
-
-/** One server tells of all locks. It is proven by an echo that its releases are heard. */
-export class SingleNodeSource implements LockPubSubSource, LockPubSubSources {
+/** A single server, which publishes the releases of all keys. A probe proves that its messages are received. */
+export class SingleNodeSource implements ChannelSource, LockPubSubSources {
   readonly subscriber: VerifiedSubscriber;
 
   constructor(
-    private readonly echoChannel: string,
-    private readonly connection: RedisConnection,
+    private readonly probeChannel: string,
+    readonly connection: RedisConnection,
     clock: Clock,
     requestTimeoutMs: number,
     private readonly connect: () => RedisSubscriber | undefined,
-    listener: () => LockPubSubSourceListener,
+    listener: () => ChannelListener,
   ) {
-    const heard = {
-      linked: () => listener().linked(this),
-      lost: () => listener().lost(this),
-      message: (channel: string, message: string) => listener().message(this, channel, message),
-      refused: (why: string) => listener().refused(why),
-    };
-    this.subscriber = new VerifiedSubscriber(echoChannel, connection, clock, requestTimeoutMs, heard);
+    this.subscriber = new VerifiedSubscriber(probeChannel, connection, clock, requestTimeoutMs, {
+      onReady: () => listener().onSourceReady(this),
+      onLost: () => listener().onSourceLost(this),
+      onMessage: (channel, message) => listener().onMessage(this, channel, message),
+      onRefused: (why) => listener().onRefused(why),
+    });
   }
 
-  subscribe(): void {
-    this.subscriber.open(this.connect, () => echoScript.run(this.connection, [], [this.echoChannel]));
+  openSubscriber(): void {
+    this.subscriber.open(this.connect, () => probeScript.run(this.connection, [], [this.probeChannel]));
   }
 
-  of(): LockPubSubSource {
+  onLastUnsubscribed(): void {
+    // The next waiter needs the connection again.
+  }
+
+  sourceOf(): ChannelSource {
     return this;
   }
 
-  follow(): void {
+  learnRedirection(): void {
     // There is no other server.
-  }
-
-  idle(): void {
-    // The next one who waits needs the connection again.
   }
 
   close(): void {
@@ -77,23 +60,19 @@ export class SingleNodeSource implements LockPubSubSource, LockPubSubSources {
   }
 }
 
-/** The node of a cluster that has the lock's slot tells of it: no other one lets its sharded channel be subscribed. */
+/** The nodes of a cluster. The sharded channel of a lock can be subscribed only at the node that has its slot. */
 export class ClusterSources implements LockPubSubSources {
-  constructor(private readonly servers: Pick<ClusterTopology, 'nodeOf' | 'follow'>) {}
+  constructor(private readonly topology: Pick<ClusterTopology, 'nodeOf' | 'learnRedirection'>) {}
 
-  of(key: string): LockPubSubSource | undefined {
-    return this.servers.nodeOf(key);
+  sourceOf(key: string): ChannelSource | undefined {
+    return this.topology.nodeOf(key);
   }
 
-  follow(key: string, redirection: Redirection): void {
-    this.servers.follow(key, redirection);
-  }
-
-  idle({ subscriber }: LockPubSubSource): void {
-    subscriber.close();
+  learnRedirection(key: string, redirection: Redirection): void {
+    this.topology.learnRedirection(key, redirection);
   }
 
   close(): void {
-    // Each connection has ended with the last who listened there.
+    // Each node's connection ends with its last channel.
   }
 }

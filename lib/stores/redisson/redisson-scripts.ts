@@ -1,5 +1,6 @@
-import type { ExtendReply, HolderInfo } from '../../core/store/lock-store.js';
+import type { HolderInfo } from '../../core/store/lock-store.js';
 import type { DeadlineReply } from '../../redis/deadline-requests.js';
+import { toExtendReply, toRemainingMs } from '../../redis/decode.js';
 import { RedisScript } from '../../redis/redis-script.js';
 import { scripts } from './scripts.js';
 
@@ -22,7 +23,7 @@ const toHolder = (reply: unknown): HolderInfo | null => {
   const [field, ttl, token] = reply as [field: string, ttl: number | string, token?: string | null];
   return {
     holder: field,
-    remainingMs: Number(ttl) === -1 ? Infinity : Number(ttl),
+    remainingMs: toRemainingMs(ttl),
     token: token === undefined || token === null ? undefined : Number(token),
   };
 };
@@ -32,9 +33,7 @@ export const acquireScript = new RedisScript(scripts.acquire, toDatedReply);
 export const inspectScript = new RedisScript(scripts.inspect, toHolder);
 
 export const releaseScript = new RedisScript(scripts.release, Number);
-export const extendScript = new RedisScript(scripts.extend, (reply): ExtendReply =>
-  Number(reply) === 1 ? 'renewed' : 'lost',
-);
+export const extendScript = new RedisScript(scripts.extend, toExtendReply);
 
 /** Returns the pub/sub channel of a lock. */
 export function channelOf(name: string): string {

@@ -39,9 +39,10 @@ class SingleNodeRedisson extends SingleNode implements RedissonTopology {
     // Named as the channels of locks are, so that an ACL that allows those allows this one. No lock has that name.
     const echo = channelOf(`nestjs-redis-lock:${listener.instanceId}`);
     const connect = () => this.context.subscriber();
-    const heardBy = (): LockPubSub => messages;
+    const heardBy = (): LockPubSub['subscriptions'] => messages.subscriptions;
     const source = new SingleNodeSource(echo, this.connection, clock, requestTimeoutMs, connect, heardBy);
-    const messages: LockPubSub = new LockPubSub(clock, events, source);
+    const nameOf = (key: string): string => channelOf(this.prefix + key);
+    const messages: LockPubSub = new LockPubSub(clock, requestTimeoutMs, events, source, nameOf);
     return { messages, stop: this.connection.listen(listener, source.subscriber) };
   }
 }
@@ -57,7 +58,9 @@ class ClusterRedisson extends ClusterTopology implements RedissonTopology {
   }
 
   listen(listener: StoreListener, events: LockPubSubListener): Listening {
-    const messages = new LockPubSub(this.context.clock, events, new ClusterSources(this));
-    return { messages, stop: this.watch(listener, messages) };
+    const { clock, requestTimeoutMs } = this.context;
+    const nameOf = (key: string): string => channelOf(this.prefix + key);
+    const messages = new LockPubSub(clock, requestTimeoutMs, events, new ClusterSources(this), nameOf);
+    return { messages, stop: this.watchNodes(listener, messages.subscriptions) };
   }
 }

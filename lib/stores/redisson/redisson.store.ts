@@ -1,4 +1,4 @@
-import { LockConfigError, type LockUnavailableError } from '../../core/errors.js';
+import { LockConfigError } from '../../core/errors.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -11,10 +11,12 @@ import type {
   StoreListener,
 } from '../../core/store/lock-store.js';
 import { type DeadlineReply, PAST_DEADLINE } from '../../redis/deadline-requests.js';
-import { unavailableBecause } from '../../redis/redis-errors.js';
+import { toRemainingMs } from '../../redis/decode.js';
+import { releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
+import { warnOnce } from '../warn-once.js';
 import { Yield } from './yield.js';
 import { fencingOf, type RedissonStoreOptions } from './redisson-options.js';
 import { RedissonOwners } from './redisson-owners.js';
@@ -84,12 +86,12 @@ class RedissonStore implements LockStore {
   }
 
   listen(listener: StoreListener): () => void {
-    let warned = false;
-    this.refused = (why) => {
-      if (!warned) listener.onDegraded(`Waiting for locks costs more requests, because releases are not told: ${why}`);
-      warned = true;
+    const degraded = 'Waiting for locks costs more requests, because releases are not told';
+    this.refused = warnOnce((why) => listener.onDegraded(`${degraded}: ${why}`));
+    const events = {
+      onReleased: (key: string) => listener.onReleased(key),
+      onRefused: (why: string) => this.refused(why),
     };
-    const events = { freed: (key: string) => listener.onReleased(key), refused: (why: string) => this.refused(why) };
     const heard = this.servers.listen(listener, events);
     this.messages = heard.messages;
     return () => heard.stop();
@@ -101,29 +103,29 @@ class RedissonStore implements LockStore {
     let news: number | undefined;
     const send = (server: RedisNode): Promise<DeadlineReply> => {
       const run = (deadline: string) => {
-        news = this.messages?.newsOf(key);
+        news = this.messages?.messageIdOf(key);
         return this.run(request, server, deadline);
       };
-      return server.deadlineRequests.send(request, run, this.yielding.beforeAcquire(key));
+      return server.deadlineRequests.sendWithDeadline(request, run, this.yielding.beforeAcquire(key));
     };
-    const { status, value } = await this.servers.run(key, send);
+    const { status, value } = await this.servers.sendToNode(key, send);
     if (status === PAST_DEADLINE) return { status: 'expired' };
     if (status === GRANTED) {
-      this.messages?.left(key, owner);
+      this.messages?.stopWaiting(key, owner);
       return { status: 'granted', token: this.fencing ? value : undefined, tokens: 1 };
     }
-    const queued = this.messages?.refusedAt(news, key, this.channelOf(key), owner) ?? false;
-    return { status: 'held', queued, remainingMs: value === -1 ? Infinity : value };
+    const queued = this.messages?.waitForRelease(key, owner, news) ?? false;
+    return { status: 'held', queued, remainingMs: toRemainingMs(value) };
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
     const { keys, owner } = request;
     const [key] = keys;
-    this.messages?.left(key, owner);
-    if (this.servers.cancel(owner)) return Promise.resolve(false);
-    const answer = this.servers.run(key, (server) => this.releaseAt(server, request));
+    this.messages?.stopWaiting(key, owner);
+    if (this.servers.cancelPending(owner)) return Promise.resolve(false);
+    const answer = this.servers.sendToNode(key, (server) => this.releaseAt(server, request));
     // This instance receives its own message if its channel is subscribed.
-    const ourselves = this.messages?.newsOf(key) === undefined ? 0 : 1;
+    const ourselves = this.messages?.messageIdOf(key) === undefined ? 0 : 1;
     this.yielding.onRelease(
       key,
       answer.then((told) => told > ourselves),
@@ -152,7 +154,7 @@ class RedissonStore implements LockStore {
   async inspect(key: string): Promise<HolderInfo | null> {
     try {
       const look = ({ connection }: RedisNode) => inspectScript.run(connection, this.keysOf(key), []);
-      const info = await this.servers.run(key, look);
+      const info = await this.servers.sendToNode(key, look);
       return info === null ? null : { ...info, holder: this.owners.holderOf(info.holder) };
     } catch (error) {
       throw unavailableBecause(error, 'a look at a lock');
@@ -173,10 +175,10 @@ class RedissonStore implements LockStore {
     return acquireScript.run(connection, this.keysOf(keys[0]), args);
   }
 
-  private releaseAt({ connection, accepting }: RedisNode, { keys, owner, keepMs }: ReleaseRequest): Promise<number> {
+  private releaseAt({ connection, failsFast }: RedisNode, { keys, owner, keepMs }: ReleaseRequest): Promise<number> {
     const [key] = keys;
     // In the client's queue releases would pile up during an outage. The engine repeats a failed release.
-    if (!accepting) return Promise.reject(new Error('there is no connection'));
+    if (!failsFast) return Promise.reject(new Error('there is no connection'));
     const args = [this.owners.fieldOf(owner), String(keepMs), this.channelOf(key), ...this.servers.releaseArgs];
     return releaseScript.run(connection, [this.servers.keyOf(key)], args);
   }
@@ -190,8 +192,4 @@ class RedissonStore implements LockStore {
   private channelOf(key: string): string {
     return channelOf(this.servers.prefix + key);
   }
-}
-
-function releaseFailed(error: unknown): LockUnavailableError {
-  return unavailableBecause(error, 'a release');
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/time/clock.js';
 import type { ExtendReply } from '../../core/store/lock-store.js';
 import { helperKey } from '../../core/keys/resource-key.js';
+import { isOne } from '../../redis/decode.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { RedisScript } from '../../redis/redis-script.js';
 import { scripts } from './scripts.js';
@@ -17,8 +18,8 @@ const acquireScript = new RedisScript(scripts.acquire, (reply) => {
   const [status, now, held] = reply as [status: number | string, now: string, held?: string];
   return { status: Number(status), now: Number(now), held };
 });
-const extendScript = new RedisScript(scripts.extend, (reply) => Number(reply) === 1);
-const releaseScript = new RedisScript(scripts.release, (reply) => Number(reply) === 1);
+const extendScript = new RedisScript(scripts.extend, isOne);
+const releaseScript = new RedisScript(scripts.release, isOne);
 
 /**
  * Runs each step as one script. It compares the clients' wall clocks, as all clients of the key do, but checks
@@ -88,7 +89,7 @@ export class TimestampScripts implements TimestampProtocol {
     const expiry = time.expiryAfter(leaseMs);
     const args = [owner, String(now), String(expiry.value), this.ttlMs(expiry), time.unit, String(deadline)];
     const reply = await acquireScript.run(connection, keysOf(key), args);
-    connection.heard(reply.now, sentAt);
+    connection.observeTime(reply.now, sentAt);
     if (reply.status === PAST_DEADLINE) return { status: 'expired' };
     if (reply.status === ACQUIRED || reply.status === TAKEN_OVER) {
       publishOutcome(key, reply.status === ACQUIRED ? 'acquired' : 'takenOver');

@@ -12,6 +12,7 @@ import {
 } from '../../core/store/lock-store.js';
 import { refuseCluster } from '../../redis/cluster/cluster-client.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
+import { toRemainingMs } from '../../redis/decode.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { ExpiryClock } from './expiry-clock.js';
@@ -201,6 +202,6 @@ class TimestampStore implements LockStore {
     const value = this.time.read(held);
     if (value !== undefined) return this.time.restMs({ value });
     const ttl = Number(await this.commands.pttl(key));
-    return ttl === -1 ? Infinity : Math.max(0, ttl);
+    return Math.max(0, toRemainingMs(ttl));
   }
 }

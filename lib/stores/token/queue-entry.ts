@@ -1,19 +1,20 @@
 import type { LockMode, LockOwnership } from '../../core/store/lock-store.js';
 
-/** Who wants a lock, and how, in one word: as the scripts keep it in the queue, and among those who share the lock. */
-export function encodeEntry({ owner, mode }: Pick<LockOwnership, 'owner' | 'mode'>): string {
+/** An owner and its mode, which the scripts keep as one string in the queue and among the sharers of a lock. */
+type Entry = Pick<LockOwnership, 'owner' | 'mode'>;
+
+/** Returns `owner` for an exclusive lock, `owner *` for a shared one, or `owner n` for one of `n` permits. */
+export function encodeEntry({ owner, mode }: Entry): string {
   return mode === 'exclusive' ? owner : `${owner} ${mode === 'shared' ? '*' : mode}`;
 }
 
-/** The owner that a claim begins with. */
-export function ownerOf(claim: string): string {
-  const [owner] = claim.split(' ', 1);
-  return owner;
+/** Returns the owner and the mode that {@link encodeEntry} has encoded. */
+export function decodeEntry(entry: string): Entry {
+  const [owner, mode] = entry.split(' ');
+  return { owner, mode: decodeMode(mode) };
 }
 
-/** The mode that a claim ends with, if it shares the lock. */
-export function modeOf(claim: string): LockMode {
-  const [, mode] = claim.split(' ');
+function decodeMode(mode: string | undefined): LockMode {
   if (mode === undefined) return 'exclusive';
   return mode === '*' ? 'shared' : Number(mode);
 }

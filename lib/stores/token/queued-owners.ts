@@ -1,29 +1,29 @@
-/** As long as the scripts keep a queue that nobody asks about; and once more, for what is on its way. */
-const KEPT_MS = 2 * 60_000;
+/** Twice as long as the scripts keep a queue without requests. The second half allows for requests on their way. */
+const MAX_AGE_MS = 2 * 60_000;
 
 interface Entry {
   readonly key: string;
-  readonly askedAt: number;
+  readonly addedAt: number;
 }
 
 /**
- * The owners that may stand in a queue, and for which key: from their ask until their release is answered, or until the queue
- * has forgotten them, where a release never was.
+ * The owners that may be in a queue, and the key of each. An owner is kept from its acquire request until its release
+ * has been answered. If there is no release, it is dropped once the queue has expired.
  */
 export class QueuedOwners {
-  /** In the order of their last asks. */
+  /** In the order of their last acquire requests. */
   private readonly entries = new Map<string, Entry>();
 
-  /** How many there are. */
+  /** How many owners there are. */
   get size(): number {
     return this.entries.size;
   }
 
   add(owner: string, key: string, now: number): void {
     this.entries.delete(owner);
-    this.entries.set(owner, { key, askedAt: now });
-    for (const [oldest, { askedAt }] of this.entries) {
-      if (now - askedAt < KEPT_MS) break;
+    this.entries.set(owner, { key, addedAt: now });
+    for (const [oldest, { addedAt }] of this.entries) {
+      if (now - addedAt < MAX_AGE_MS) break;
       this.entries.delete(oldest);
     }
   }

@@ -1,5 +1,6 @@
 import {
-  type ExtendReply,
+  type AcquireReply,
+  type AcquireRequest,
   type ExtendRequest,
   type HolderInfo,
   instanceOf,
@@ -7,14 +8,24 @@ import {
   type WaiterInfo,
 } from '../../core/store/lock-store.js';
 import { fenceKey, helperKey } from '../../core/keys/resource-key.js';
-import type { DeadlineReply } from '../../redis/deadline-requests.js';
+import { type DeadlineReply, PAST_DEADLINE } from '../../redis/deadline-requests.js';
+import { isOne, toExtendReply, toRemainingMs } from '../../redis/decode.js';
 import { RedisScript, wholeMs } from '../../redis/redis-script.js';
 import { scripts as redisScripts } from '../../redis/scripts.js';
 import type { Call } from '../../redis/topology.js';
-import { encodeEntry, modeOf, ownerOf } from './queue-entry.js';
+import { decodeEntry, encodeEntry } from './queue-entry.js';
 import { scripts } from './scripts.js';
 
-/** A client with `stringNumbers` answers strings. */
+const GRANTED = 1;
+/** The same owner was granted the lock by an earlier request. */
+const GRANTED_BEFORE = 2;
+const QUEUED = 3;
+const PERMITS_MISMATCH = -2;
+
+/** In place of a remaining life: it is not known. */
+const UNKNOWN_MS = -2;
+
+// A client with `stringNumbers` receives numbers as strings.
 export const acquireScript = new RedisScript(scripts.acquire, (reply): DeadlineReply => {
   if (!Array.isArray(reply)) return { status: 1, value: Number(reply), now: Number(reply) };
   const [status, value, now] = reply.map(Number) as [number, number, number];
@@ -24,38 +35,59 @@ export const acquireManyScript = new RedisScript(scripts.acquireMany, (reply): D
   const [status, value, now, nth] = (reply as unknown[]).map(Number);
   return { status, value, now, nth };
 });
-export const releaseScript = new RedisScript(scripts.release, (reply) => Number(reply) === 1);
-export const extendScript = new RedisScript(scripts.extend, (reply): ExtendReply =>
-  Number(reply) === 1 ? 'renewed' : 'lost',
-);
+export const releaseScript = new RedisScript(scripts.release, isOne);
+export const extendScript = new RedisScript(scripts.extend, toExtendReply);
 export const inspectScript = new RedisScript(redisScripts.inspect, (reply): HolderInfo | null => {
   if (reply === null) return null;
   const [value, ttl] = reply as [value: string, ttl: number | string];
-  return holderOf(value, Number(ttl));
+  return decodeHolder(value, ttl);
 });
-export const queueScript = new RedisScript(scripts.inspectQueue, (reply) => lineOf(reply as (string | number)[]));
+export const queueScript = new RedisScript(scripts.inspectQueue, (reply) =>
+  decodeQueue(reply as (string | number)[]),
+);
 
-/** The lock, the last fencing token under its hash tag, and the queue for it, before which those stand who share it. */
+/** Decodes the reply of both acquire scripts. */
+export function decodeAcquireReply(
+  { keys, mode, tokens }: AcquireRequest,
+  { status, value, nth }: DeadlineReply,
+): AcquireReply {
+  if (status === PAST_DEADLINE) return { status: 'expired' };
+  if (status === GRANTED || status === GRANTED_BEFORE) {
+    // Tokens are reserved for local passes, which need one exclusive lock. How many an earlier grant has reserved is
+    // not known.
+    const hasReserved = mode === 'exclusive' && keys.length === 1 && status === GRANTED;
+    return { status: 'granted', token: value, tokens: hasReserved ? tokens : 1 };
+  }
+  const subject = nth === undefined ? undefined : { key: keys[nth - 1] };
+  if (status === PERMITS_MISMATCH) return { status: 'permits-mismatch', permits: value, ...subject };
+  const remainingMs = value === UNKNOWN_MS ? undefined : toRemainingMs(value);
+  return { status: 'held', queued: status === QUEUED, remainingMs, ...subject };
+}
+
+/**
+ * Returns the keys of a lock: the lock, the last fencing token of its hash tag, and its queue, which also holds its
+ * sharers.
+ */
 export function keysOf(key: string): readonly [lock: string, fence: string, queue: string] {
   return [key, fenceKey(key), helperKey(key, 'queue')];
 }
 
-/** Names keys as they are sent. */
-export interface KeyPlaces {
+/** Returns the keys of a lock as they are sent. */
+export interface KeyNames {
   keysOf(key: string): readonly string[];
 }
 
-/** Several locks under one hash tag: what they share, and then each. */
-export function keysOfAll(keys: readonly string[], places: KeyPlaces): readonly string[] {
-  const each = keys.map((key) => places.keysOf(key));
+/** Returns the keys of several locks under one hash tag: their common fence, then the lock and the queue of each. */
+export function keysOfAll(keys: readonly string[], names: KeyNames): readonly string[] {
+  const each = keys.map((key) => names.keysOf(key));
   const [[, fence]] = each;
   return [fence, ...each.flatMap(([lock, , queue]) => [lock, queue])];
 }
 
-/** What the extend script is given for one lock. */
-export function renewalOf(request: ExtendRequest, places: KeyPlaces): Call {
+/** Returns the keys and arguments of the extend script for one lock. */
+export function extendCall(request: ExtendRequest, names: KeyNames): Call {
   const [key] = request.keys;
-  const [lock, , queue] = places.keysOf(key);
+  const [lock, , queue] = names.keysOf(key);
   return {
     key,
     keys: [request.mode === 'exclusive' ? lock : queue],
@@ -63,31 +95,36 @@ export function renewalOf(request: ExtendRequest, places: KeyPlaces): Call {
   };
 }
 
-/** One who shares a lock. Tokens are not kept: nobody among the sharers has to come behind another. */
+/** A holder that shares a lock. Its token is not kept, because tokens do not order concurrent holders. */
 interface Sharer extends HolderInfo {
   readonly mode: LockMode;
 }
 
-/** Who shares a lock, and who waits for it. */
-function lineOf(list: readonly (string | number)[]): { sharers: readonly Sharer[]; waiting: readonly WaiterInfo[] } {
+interface QueueState {
+  readonly sharers: readonly Sharer[];
+  readonly waiting: readonly WaiterInfo[];
+}
+
+/** Decodes pairs of an entry and the remaining life of its lease, which is 0 for a waiter. */
+function decodeQueue(list: readonly (string | number)[]): QueueState {
   const sharers: Sharer[] = [];
   const waiting: WaiterInfo[] = [];
   for (let i = 0; i < list.length; i += 2) {
-    const claim = String(list[i]);
+    const { owner, mode } = decodeEntry(String(list[i]));
     const remainingMs = Number(list[i + 1]);
-    const [id, mode] = [instanceOf(ownerOf(claim)), modeOf(claim)];
+    const id = instanceOf(owner);
     if (remainingMs > 0) sharers.push({ holder: id, mode, remainingMs, token: undefined });
     else if (remainingMs === 0) waiting.push({ waiter: id, mode });
   }
   return { sharers, waiting };
 }
 
-/** Values of this store are `<instanceId>:<askId> <token>`; what another system wrote is shown as it is. */
-function holderOf(value: string, ttl: number): HolderInfo {
+/** Decodes `<instanceId>:<attemptId> <token>`. A value that another system wrote is returned as the holder. */
+function decodeHolder(value: string, ttl: number | string): HolderInfo {
   const ours = /^([\w-]+):\d+ (\d+)$/.exec(value);
   return {
     holder: ours?.[1] ?? value,
-    remainingMs: ttl === -1 ? Infinity : ttl,
+    remainingMs: toRemainingMs(ttl),
     token: ours === null ? undefined : Number(ours[2]),
   };
 }

@@ -1,6 +1,7 @@
 import type { StoreListener } from '../../core/store/lock-store.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { isCluster, type RedisCluster } from '../../redis/cluster/cluster-client.js';
+import type { RedisSubscriber } from '../../redis/redis-client.js';
 import type { Topology } from '../../redis/topology.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { StoreContext } from '../store-context.js';
@@ -13,30 +14,30 @@ import {
 import { ShardedHandoffChannels } from './handoff/sharded-handoff-channels.js';
 import { keysOf } from './token-scripts.js';
 
-/** Where the keys are, and how those who wait there are told of locks. */
+/** The topology of the token store. */
 export interface TokenTopology extends Topology {
-  /** The lock, the last fencing token under its hash tag, and the queue for it, before which those stand who share it, as they are sent. */
+  /** Returns the lock, the last fencing token of its hash tag, and the queue, as they are sent. */
   keysOf(key: string): readonly string[];
-  /** What a script that hands the key's lock over is told besides. */
+  /** Returns the further arguments of a script that hands off the key's lock. */
   handoffArgs(key: string): readonly string[];
-  /** Begins to watch the connections; answers how hand-offs are heard, and how to stop. */
+  /** Begins to report the state of the connections. Returns the handoff channels and how to stop. */
   listen(listener: StoreListener, events: HandoffListener): Listening;
 }
 
 export interface Listening {
   readonly handoffs: HandoffChannels;
-  stop(): void;
+  readonly stop: () => void;
 }
 
 const NONE: readonly string[] = [];
 
-/** On the cluster or on the one server that the client leads to. */
+/** Returns the topology of the cluster or of the single server that the client leads to. */
 export function tokenTopology(context: StoreContext): TokenTopology {
   const client = context.redis();
-  return isCluster(client) ? new ClusterToken(client, context) : new SingleNodeToken(context);
+  return isCluster(client) ? new TokenCluster(client, context) : new TokenSingleNode(context);
 }
 
-class SingleNodeToken extends SingleNode implements TokenTopology {
+class TokenSingleNode extends SingleNode implements TokenTopology {
   constructor(private readonly context: StoreContext) {
     super(context.redis(), context.clock, context.requestTimeoutMs);
   }
@@ -51,14 +52,14 @@ class SingleNodeToken extends SingleNode implements TokenTopology {
 
   listen(listener: StoreListener, events: HandoffListener): Listening {
     const { clock, requestTimeoutMs } = this.context;
-    const connect = () => this.context.subscriber();
+    const connect = (): RedisSubscriber | undefined => this.context.subscriber();
     const { instanceId } = listener;
     const handoffs = new HandoffChannel(instanceId, this.connection, clock, requestTimeoutMs, connect, events);
     return { handoffs, stop: this.connection.listen(listener, handoffs) };
   }
 }
 
-class ClusterToken extends ClusterTopology implements TokenTopology {
+class TokenCluster extends ClusterTopology implements TokenTopology {
   constructor(
     cluster: RedisCluster,
     private readonly context: StoreContext,
@@ -66,7 +67,7 @@ class ClusterToken extends ClusterTopology implements TokenTopology {
     super(cluster, context.clock, context.requestTimeoutMs);
   }
 
-  /** A key without braces is its own hash tag, with what the client puts before it. */
+  // A key without braces is its own hash tag, including the client's prefix.
   keysOf(key: string): readonly string[] {
     const tagged = this.prefix === '' || key.includes('{') ? key : `{${this.prefix}${key}}`;
     const [, ...helpers] = keysOf(tagged);
@@ -80,6 +81,6 @@ class ClusterToken extends ClusterTopology implements TokenTopology {
   listen(listener: StoreListener, events: HandoffListener): Listening {
     const { clock, requestTimeoutMs } = this.context;
     const handoffs = new ShardedHandoffChannels(listener.instanceId, this, clock, requestTimeoutMs, events);
-    return { handoffs, stop: this.watch(listener, handoffs) };
+    return { handoffs, stop: this.watchNodes(listener, handoffs.subscriptions) };
   }
 }

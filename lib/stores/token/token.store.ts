@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/time/clock.js';
-import { LockConfigError, type LockUnavailableError } from '../../core/errors.js';
+import { LockConfigError } from '../../core/errors.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -14,37 +14,37 @@ import type {
 } from '../../core/store/lock-store.js';
 import type { DeadlineReply } from '../../redis/deadline-requests.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import { unavailableBecause } from '../../redis/redis-errors.js';
+import { releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
 import { type RedisScript, wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
-import type { StoreContext, StoreFactory } from '../store-context.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
+import type { ReplicaDemand, StoreContext, StoreFactory } from '../store-context.js';
+import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
-import { decodeAcquireReply } from './acquire-reply.js';
 import { encodeEntry } from './queue-entry.js';
 import type { HandoffMessage, HandoffChannels } from './handoff/handoff-channel.js';
 import { QueuedOwners } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
-import type { ReplicaDemand } from './replication/replica-options.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
 import {
   acquireManyScript,
   acquireScript,
+  decodeAcquireReply,
+  extendCall,
   extendScript,
   inspectScript,
   keysOfAll,
   queueScript,
   releaseScript,
-  renewalOf,
 } from './token-scripts.js';
 import { tokenTopology, type TokenTopology } from './token-topology.js';
 
 /**
- * The default store: one key with its owner and its fencing token, on one Redis (or Valkey) from 6.2 on, or on the node of a
- * cluster that has the key's slot.
+ * Makes the default store. Each lock is one key with its owner and its fencing token. It needs one Redis (or Valkey)
+ * from version 6.2, or a cluster, where the lock is on the node that has the key's slot.
  *
- * Every lease and token is measured by the server's clock. A grant can be violated only where the server itself forgets:
- * a failover that lost the write, a flush, an eviction policy that takes keys with a TTL.
+ * Leases and tokens are measured by the server's clock. Exclusion can be violated only if the server loses data: by a
+ * failover that lost the write, a flush, or an eviction policy that removes keys with a TTL.
  *
  * @publicApi
  */
@@ -53,14 +53,15 @@ export function token(): StoreFactory {
     const store = new TokenStore(context);
     const { replicas, clock } = context;
     if (replicas === undefined) return store;
-    return new ReplicatedStore(store, (warn) => acksOf(store.servers, replicas, context, warn), clock);
+    return new ReplicatedStore(store, (warn) => replicaAcks(store.topology, replicas, context, warn), clock);
   };
 }
 
-/** So that one script never keeps others waiting for long. */
+/** Keeps the script for several locks short, because Redis runs one script at a time. */
 const MAX_KEYS = 256;
 
-class TokenStore implements LockStore {
+/** @internal Exported for tests. */
+export class TokenStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
     name: 'token()',
     queue: true,
@@ -72,148 +73,143 @@ class TokenStore implements LockStore {
   };
 
   readonly serverOf: LockStore['serverOf'];
-  readonly servers: TokenTopology;
+  readonly topology: TokenTopology;
+  /** @internal Public for tests. */
+  handoffs: HandoffChannels | undefined;
   private readonly clock: Clock;
   private readonly queued = new QueuedOwners();
-  private channel: HandoffChannels | undefined;
 
   constructor(context: StoreContext) {
     this.clock = context.clock;
-    this.servers = tokenTopology(context);
-    this.serverOf = this.servers.serverOf?.bind(this.servers);
+    this.topology = tokenTopology(context);
+    this.serverOf = this.topology.serverOf?.bind(this.topology);
   }
 
   listen(listener: StoreListener): () => void {
-    let warned = false;
-    const onRefused = (why: string): void => {
-      if (!warned)
-        listener.onDegraded(`Waiting for locks costs more requests, because nobody can be told of them: ${why}`);
-      warned = true;
-    };
-    const onHandoff = (message: HandoffMessage, from: RedisConnection): void =>
-      this.handedOver(message, from, listener);
-    const onSubscribed = (concerns?: KeyFilter): void => listener.onSubscribed(concerns);
-    const heard = this.servers.listen(listener, { onHandoff, onSubscribed, onRefused });
-    this.channel = heard.handoffs;
-    return () => heard.stop();
+    const { handoffs, stop } = this.topology.listen(listener, {
+      onHandoff: (message, from) => this.onHandoff(message, from, listener),
+      onSubscribed: (concerns?: KeyFilter) => listener.onSubscribed(concerns),
+      onRefused: warnOnce((why) => listener.onDegraded(`${DEGRADED}: ${why}`)),
+    });
+    this.handoffs = handoffs;
+    return stop;
   }
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const send = (server: RedisNode): Promise<DeadlineReply> =>
-      server.deadlineRequests.send(request, (deadline) => this.run(request, server, deadline));
-    return this.servers.run(request.keys[0], send).then((reply) => this.answered(request, reply));
+    const send = (node: RedisNode): Promise<DeadlineReply> =>
+      node.deadlineRequests.sendWithDeadline(request, (deadline) => this.runAcquire(request, node, deadline));
+    return this.topology.sendToNode(request.keys[0], send).then((reply) => this.decodeReply(request, reply));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
     const { keys, owner } = request;
-    const unsent = this.servers.cancel(owner);
+    const unsent = this.topology.cancelPending(owner);
     if (unsent && !this.queued.has(owner)) return Promise.resolve(false);
-    const answered = (wasHeld: boolean): boolean => {
+    const onReleased = (wasHeld: boolean): boolean => {
       this.queued.delete(owner);
       return wasHeld;
     };
-    const failed = (error: unknown): never => {
+    const onFailed = (error: unknown): never => {
       throw releaseFailed(error);
     };
-    return this.servers.run(keys[0], (server) => this.releaseAt(server, request)).then(answered, failed);
+    return this.topology.sendToNode(keys[0], (node) => this.releaseAt(node, request)).then(onReleased, onFailed);
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    const calls = requests.map((request) => renewalOf(request, this.servers));
-    const replies = await this.servers.runAll(extendScript, calls);
+    const calls = requests.map((request) => extendCall(request, this.topology));
+    const replies = await this.topology.runAll(extendScript, calls);
     return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
   }
 
   async inspect(key: string): Promise<LockState | null> {
     try {
-      const [lock, , queue] = this.servers.keysOf(key);
-      const looks = [this.look(key, inspectScript, lock), this.look(key, queueScript, queue)] as const;
-      const [alone, { sharers, waiting }] = await Promise.all(looks);
-      const [first = alone, ...others] = sharers;
+      const [lock, , queue] = this.topology.keysOf(key);
+      // Two scripts of one key each: while a cluster migrates a slot, a script of several keys is refused.
+      const reads = [this.read(key, inspectScript, lock), this.read(key, queueScript, queue)] as const;
+      const [exclusive, { sharers, waiting }] = await Promise.all(reads);
+      const [first = exclusive, ...others] = sharers;
       return first && { ...first, others, waiting };
     } catch (error) {
       throw unavailableBecause(error, 'a look at a lock');
     }
   }
 
-  /** At one key: while a cluster moves a slot, others that are not there would put it off. */
-  private look<T>(key: string, script: RedisScript<T>, name: string): Promise<T> {
-    return this.servers.run(key, ({ connection }) => script.run(connection, [name], []));
-  }
-
   close(): Promise<void> {
-    this.channel?.close();
-    // What is answered later opens it no more.
-    this.channel = undefined;
+    this.handoffs?.close();
+    // A late reply must not open it again.
+    this.handoffs = undefined;
     return Promise.resolve();
   }
 
-  private run(request: AcquireRequest, server: RedisNode, deadline: string): Promise<DeadlineReply> {
+  private read<T>(key: string, script: RedisScript<T>, name: string): Promise<T> {
+    return this.topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
+  }
+
+  private runAcquire(request: AcquireRequest, node: RedisNode, deadline: string): Promise<DeadlineReply> {
     const { owner, leaseMs, tokens, handoffMs, queue } = request;
     const [key, ...others] = request.keys;
-    if (others.length > 0) return this.runForAll(request, server, deadline);
-    const waits = queue && this.mayQueue(owner, key, server) ? '1' : '0';
-    const args = [encodeEntry(request), wholeMs(leaseMs), deadline, String(tokens), waits, wholeMs(handoffMs)];
-    args.push(...this.servers.handoffArgs(key));
-    return acquireScript.run(server.connection, this.servers.keysOf(key), args);
+    if (others.length > 0) return this.runAcquireMany(request, node, deadline);
+    const joins = queue && this.mayQueue(owner, key, node) ? '1' : '0';
+    const args = [encodeEntry(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
+    args.push(...this.topology.handoffArgs(key));
+    return acquireScript.run(node.connection, this.topology.keysOf(key), args);
   }
 
-  private runForAll(request: AcquireRequest, { connection }: RedisNode, deadline: string): Promise<DeadlineReply> {
+  private runAcquireMany(request: AcquireRequest, { connection }: RedisNode, deadline: string) {
     const args = [encodeEntry(request), wholeMs(request.leaseMs), deadline];
-    return acquireManyScript.run(connection, keysOfAll(request.keys, this.servers), args);
+    return acquireManyScript.run(connection, keysOfAll(request.keys, this.topology), args);
   }
 
-  private releaseAt({ connection, accepting }: RedisNode, request: ReleaseRequest): Promise<boolean> {
+  private releaseAt({ connection, failsFast }: RedisNode, request: ReleaseRequest): Promise<boolean> {
     const { keys, owner, keepMs, tokens, handoffMs } = request;
     const [key] = keys;
-    // Waiting in the client's queue through an outage, releases would pile up there: whoever gives back repeats them.
-    if (!accepting) return Promise.reject(new Error('there is no connection'));
-    // Where there is a queue, whoever still waits here asks anew in the same tick, and must not be late for its place.
-    if (this.queued.has(owner)) connection.gather();
+    // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
+    if (!failsFast) return Promise.reject(new Error('there is no connection'));
+    // Another waiter of this instance acquires in the same tick. Its request must arrive before the handoff passes it
+    // over.
+    if (this.queued.has(owner)) connection.corkUntilTickEnds();
     const args = [encodeEntry(request), String(keepMs), String(tokens), wholeMs(handoffMs)];
-    args.push(...this.servers.handoffArgs(key));
-    return releaseScript.run(connection, this.servers.keysOf(key), args);
+    args.push(...this.topology.handoffArgs(key));
+    return releaseScript.run(connection, this.topology.keysOf(key), args);
   }
 
-  private answered(request: AcquireRequest, reply: DeadlineReply): AcquireReply {
-    const answer = decodeAcquireReply(request, reply);
-    // Others hold it: from now on it is worth while to be told.
-    if (answer.status === 'held' && request.queue) this.channel?.open(request.keys[0]);
-    return answer;
+  private decodeReply(request: AcquireRequest, reply: DeadlineReply): AcquireReply {
+    const decoded = decodeAcquireReply(request, reply);
+    // From now on a subscription is worth its cost.
+    if (decoded.status === 'held' && request.queue) this.handoffs?.open(request.keys[0]);
+    return decoded;
   }
 
-  /** Who waits in the queue has to hear of the lock: without a subscription it is passed over as dead. */
-  private mayQueue(owner: string, key: string, server: RedisNode): boolean {
-    if (!this.channel?.hears(key, server)) return false;
+  /** Returns true if the owner may join the queue. Without a subscription a handoff would skip it. */
+  private mayQueue(owner: string, key: string, node: RedisNode): boolean {
+    if (!this.handoffs?.isSubscribed(key, node)) return false;
     this.queued.add(owner, key, this.clock.now());
     return true;
   }
 
-  private handedOver(message: HandoffMessage, from: RedisConnection, to: StoreListener): void {
+  private onHandoff(message: HandoffMessage, from: RedisConnection, listener: StoreListener): void {
     const { owner, mode, token: first, tokens, grantedAt, leaseMs } = message;
     const key = this.queued.keyOf(owner);
-    // Told late: its release has been answered.
+    // A late message: the owner's release has been answered.
     if (key === undefined) return;
     const since = from.localLowerBound(grantedAt);
-    to.onHandoff({ keys: [key], owner, mode, token: first, tokens, grantedAt: since, leaseMs });
+    listener.onHandoff({ keys: [key], owner, mode, token: first, tokens, grantedAt: since, leaseMs });
   }
 }
 
-/** @throws LockConfigError where there can be no second connection. */
-function acksOf(
-  servers: TokenTopology,
+const DEGRADED = 'Waiting for locks costs more requests, because handoffs cannot be received';
+
+/** @throws LockConfigError if the client cannot be duplicated. */
+function replicaAcks(
+  topology: TokenTopology,
   demand: ReplicaDemand,
   { clock, requestTimeoutMs }: StoreContext,
   warn: (message: string) => void,
 ): Acks {
-  if (servers instanceof ClusterTopology) return new ClusterAcks(servers, demand, clock, requestTimeoutMs, warn);
-  const link = demand.connect();
-  if (link !== undefined) return new ReplicaAcks(link, servers, demand, clock, requestTimeoutMs, warn);
+  if (topology instanceof ClusterTopology) return new ClusterAcks(topology, demand, clock, requestTimeoutMs, warn);
+  const connection = demand.connect();
+  if (connection !== undefined) return new ReplicaAcks(connection, topology, demand, clock, requestTimeoutMs, warn);
   throw new LockConfigError(
     'replicas: it takes a second connection; allowed is a URL, options, or a client of ioredis or of its Cluster.',
   );
-}
-
-function releaseFailed(error: unknown): LockUnavailableError {
-  return unavailableBecause(error, 'a release');
 }

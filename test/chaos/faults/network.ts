@@ -5,7 +5,7 @@ import { ALL_STORES, type Fault, leases } from './fault.js';
 /** Faults of one process' way to the servers. */
 
 /** The name that the library gives its connections for subscriptions. */
-const SUBSCRIBER = /^id=(\d+) .* name=nestjs-redis-lock:hand-offs /gm;
+const SUBSCRIBER = /^id=(\d+) .* name=nestjs-redis-lock:handoffs /gm;
 
 const LOST_WAY_MS = 900;
 

@@ -206,7 +206,7 @@ describe('locks of redisson() in a cluster', () => {
   it('have one subscription each', () => accounts.waitForTwo());
 
   it('leave neither a subscription nor a connection', async () => {
-    const name = 'nestjs-redis-lock:hand-offs';
+    const name = 'nestjs-redis-lock:handoffs';
     const lock = await accounts.instance().acquire(NAME);
     const { granted } = await accounts.wait(accounts.instance());
     expect(await here.connections(name)).toBe(1);

@@ -2,6 +2,10 @@ import type { EventEmitter } from 'node:events';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { type ClusterOptions } from 'ioredis';
 import { type Lock, LockConfigError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import type { ClusterTopology } from '../../../lib/redis/cluster/cluster-topology.js';
+import type { ShardedSubscriber } from '../../../lib/redis/pubsub/sharded-subscriber.js';
+import type { ShardedHandoffChannels } from '../../../lib/stores/token/handoff/sharded-handoff-channels.js';
+import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { clocksAhead } from '../../support/clock-ahead.js';
 import { ClusterContention } from '../../support/cluster-contention.js';
@@ -228,14 +232,15 @@ describe('a node that hangs', () => {
   });
 });
 
-function ears(locks: LockService): Map<string, object> {
-  return Reflect.get(Reflect.get(locks.engine.store, 'channel'), 'subscriptions');
+function subscriptionsOf(locks: LockService): ShardedHandoffChannels['subscriptions'] {
+  const { handoffs } = locks.engine.store as TokenStore;
+  return (handoffs as ShardedHandoffChannels).subscriptions;
 }
 
-/** The connection on which the first channel is subscribed. */
-function subscriberOf(locks: LockService): object {
-  const [ear] = ears(locks).values();
-  return Reflect.get(Reflect.get(Reflect.get(ear, 'node'), 'subscriber'), 'subscriber');
+/** Returns the connection on which the first channel is subscribed. */
+function subscriberOf(locks: LockService): ShardedSubscriber {
+  const [subscription] = subscriptionsOf(locks).all;
+  return subscription.source?.subscriber.subscriber as ShardedSubscriber;
 }
 
 describe('a subscription in a cluster', () => {
@@ -246,16 +251,15 @@ describe('a subscription in a cluster', () => {
     const others = here.cluster.masters.filter((master) => master !== owner);
     expect(await here.listening(owner)).toBe(2);
     for (const other of others) expect(await here.listening(other)).toBe(0);
-    expect(await here.connections('nestjs-redis-lock:hand-offs')).toBe(2);
+    expect(await here.connections('nestjs-redis-lock:handoffs')).toBe(2);
     for (const locks of both) {
-      const channel = Reflect.get(locks.engine.store, 'channel');
-      for (const ear of ears(locks).values()) Reflect.set(ear, 'usedAt', -Infinity);
-      Reflect.get(channel, 'sweep').call(channel);
+      for (const subscription of subscriptionsOf(locks).all) subscription.usedAt = -Infinity;
+      subscriptionsOf(locks).sweep();
     }
     await eventually('they are dropped', async () => (await here.listening(owner)) === 0);
     await eventually(
       'so are their connections',
-      async () => (await here.connections('nestjs-redis-lock:hand-offs')) === 0,
+      async () => (await here.connections('nestjs-redis-lock:handoffs')) === 0,
     );
     await bothHeard(both);
     expect(await here.listening(owner)).toBe(2);
@@ -265,17 +269,17 @@ describe('a subscription in a cluster', () => {
     const both = [here.instance(), here.instance()];
     await bothHeard(both);
     const [, locks] = both;
-    const channel = Reflect.get(locks.engine.store, 'channel');
-    const [first] = ears(locks).values();
-    const node = Reflect.get(first, 'node') as object;
+    const [first] = subscriptionsOf(locks).all;
+    const { source } = first;
     const tag = await here.familyAt(await here.cluster.ownerOf(here.key));
     const strangers = await both[0].acquire(`${tag}:1`);
     const granted = locks.acquire(`${tag}:1`);
     const { admin } = await here.cluster.ownerOf(strangers.key);
     await eventually('it queues', async () => (await admin.zcard(`${strangers.key}|queue`)) === 1);
-    expect([...ears(locks).values()].map((ear) => Reflect.get(ear, 'node'))).toEqual([node, node]);
-    Reflect.set(first, 'usedAt', -Infinity);
-    Reflect.get(channel, 'sweep').call(channel);
+    const sources = subscriptionsOf(locks).all.map((subscription) => subscription.source);
+    expect([sources.length, ...new Set(sources)]).toEqual([2, source]);
+    first.usedAt = -Infinity;
+    subscriptionsOf(locks).sweep();
     await eventually('it is dropped', async () => (await here.listening({ admin })) === 1);
     await (await handedOver(strangers, granted)).release();
   });
@@ -316,11 +320,11 @@ describe('a subscription in a cluster', () => {
     const [locks, waiter] = [here.instance(), here.instance()];
     await bothHeard([locks, waiter]);
     const owner = await here.cluster.ownerOf(here.key);
-    const [ear] = ears(waiter).values();
-    await Reflect.get(subscriberOf(waiter), 'unsubscribe').call(subscriberOf(waiter), Reflect.get(ear, 'channel'));
+    const [subscription] = subscriptionsOf(waiter).all;
+    await subscriberOf(waiter).unsubscribe(subscription.channel);
     expect(await here.listening(owner)).toBe(1);
     // Nothing was heard on it for longer than 3 s.
-    Reflect.set(ear, 'heardAt', -Infinity);
+    subscription.receivedAt = -Infinity;
     const lock = await locks.acquire('goods:300');
     const granted = waiter.acquire('goods:300');
     await eventually('it listens again', async () => (await here.listening(owner)) === 2);
@@ -334,7 +338,7 @@ describe('a subscription in a cluster', () => {
     const { granted } = await here.enqueue(waiter);
     const from = performance.now();
     const owner = await here.cluster.ownerOf(here.key);
-    const client: EventEmitter & { sunsubscribe(): Promise<unknown> } = Reflect.get(subscriberOf(waiter), 'client');
+    const client = subscriberOf(waiter).client as object as EventEmitter & { sunsubscribe(): Promise<unknown> };
     await client.sunsubscribe();
     expect(await here.listening(owner)).toBe(0);
     client.emit('moved');
@@ -358,7 +362,7 @@ describe('a subscription in a cluster', () => {
     await lock.release();
     await (await granted).release();
     expect(here.warnings).toEqual([
-      expect.stringMatching(/nobody can be told of them: .*the Redis user may not do this/),
+      expect.stringMatching(/handoffs cannot be received: .*the Redis user may not do this/),
     ]);
   });
 });
@@ -426,12 +430,12 @@ describe('a slot that moves to another node', () => {
     const lock = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(waiter);
     const from = performance.now();
-    const routes = Reflect.get(Reflect.get(waiter.engine.store, 'servers'), 'slotMap');
+    const { slotMap } = (waiter.engine.store as TokenStore).topology as object as ClusterTopology;
     // As if it had just looked.
-    Reflect.set(routes, 'mayRefreshAt', waiter.engine.now() + 500);
-    const [ear] = ears(waiter).values();
+    slotMap.mayRefreshAt = waiter.engine.now() + 500;
+    const [subscription] = subscriptionsOf(waiter).all;
     await here.cluster.migrate(here.key, to);
-    await eventually('it has heard', () => Reflect.get(ear, 'state') === 'moved');
+    await eventually('it has heard', () => subscription.state === 'moved');
     await here.cluster.migrate(here.key, back);
     await eventually('it listens again', async () => (await here.listening(back)) === 1);
     // 1.5 s after the last ask at the earliest, which was just now.

@@ -86,7 +86,7 @@ describe('grant for a gate that has left', () => {
     proxy.reset();
     await eventually(
       'there is no connection',
-      () => !Reflect.get(Reflect.get(locks.engine.store, 'servers'), 'connection').ready,
+      () => !Reflect.get(Reflect.get(locks.engine.store, 'topology'), 'connection').ready,
     );
     await eventually('the safety net asks, which waits for the connection', asking);
     abort.abort(new Error('gone home'));

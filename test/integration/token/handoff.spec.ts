@@ -229,7 +229,7 @@ describe('where pub/sub is refused', () => {
     await eventually('the connection is back', async () => (await here.subscribers()) === 1);
     await second.release();
     await (await waiting).release();
-    expect(here.warnings).toEqual([expect.stringContaining('nobody can be told of them')]);
+    expect(here.warnings).toEqual([expect.stringContaining('handoffs cannot be received')]);
     expect(await here.leftovers()).toEqual([]);
   });
 

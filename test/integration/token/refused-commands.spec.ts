@@ -66,7 +66,7 @@ describe('the commands that the README lists for a user with an ACL', () => {
     return both;
   }
 
-  const seemsSilent = (locks: LockService): void => void Reflect.set(subscriberOf(locks), 'heardAt', -Infinity);
+  const seemsSilent = (locks: LockService): void => void (subscriberOf(locks).receivedAt = -Infinity);
 
   it('are found in it', () => {
     expect(listed).toEqual(expect.arrayContaining(['eval', 'zpopmin', 'ping']));
@@ -106,7 +106,7 @@ describe('the commands that the README lists for a user with an ACL', () => {
     seemsSilent(other);
     const { granted } = await here.enqueue(() => other.acquire('goods:300'));
     await eventually('it was refused', async () => (await refused()).includes('ping'));
-    const checking = (): boolean => Reflect.get(subscriberOf(other), 'pinging');
+    const checking = (): boolean => subscriberOf(other).pinging;
     await eventually('it was answered', () => !checking());
     await first.release();
     await (await granted).release();
@@ -138,7 +138,7 @@ describe('a user who may not do what a queue takes', () => {
         await strangers.release();
         await (await granted).release();
       }
-      const line = expect.stringMatching(/nobody can be told of them: .*the Redis user may not do this/);
+      const line = expect.stringMatching(/handoffs cannot be received: .*the Redis user may not do this/);
       expect(warnings).toEqual([line]);
       expect(said).toEqual([undefined]);
       expect(await here.leftovers()).toEqual([]);

@@ -322,7 +322,7 @@ describe('replicas and a faulty network', () => {
       const asking = locks.tryAcquire('goods:300');
       asking.catch(() => undefined);
       await eventually('it waits', async () => (await admin.info('clients')).includes('blocked_clients:1'));
-      Reflect.set(acknowledging, 'target', new URL(elsewhere.servers[0].url));
+      acknowledging.retarget(elsewhere.servers[0].url);
       acknowledging.reset();
       await expect(asking).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
       await nothingLeft();
@@ -335,9 +335,9 @@ describe('replicas and a faulty network', () => {
   it('a connection that leads to another server than the one that gives locks is tried anew', async () => {
     const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
     const elsewhere = await startRedis({ local: true });
-    const target = Reflect.get(acknowledging, 'target');
+    const target = acknowledging.targetUrl;
     try {
-      Reflect.set(acknowledging, 'target', new URL(elsewhere.url));
+      acknowledging.retarget(elsewhere.url);
       acknowledging.reset();
       await eventually('no lock is given', () =>
         locks.tryAcquire('goods:300').then(
@@ -346,7 +346,7 @@ describe('replicas and a faulty network', () => {
         ),
       );
       await nothingLeft();
-      Reflect.set(acknowledging, 'target', target);
+      acknowledging.retarget(target);
       await (await locks.acquire('goods:300')).release();
     } finally {
       client.disconnect();
@@ -403,15 +403,15 @@ describe('replicas and a faulty network', () => {
   it('a renewal on a server that does not have the lock is no loss, where the one that gave it renews it', async () => {
     const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
     const elsewhere = await startRedis({ local: true });
-    const target = Reflect.get(acknowledging, 'target');
+    const target = acknowledging.targetUrl;
     try {
       const lock = await locks.acquire('goods:300', { ttlMs: 9_000 });
-      Reflect.set(acknowledging, 'target', new URL(elsewhere.url));
+      acknowledging.retarget(elsewhere.url);
       acknowledging.reset();
       await ledTo(elsewhere);
       await expect(lock.extend()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
       lock.assertHeld();
-      Reflect.set(acknowledging, 'target', target);
+      acknowledging.retarget(target);
       await eventually('it is renewed', () =>
         lock.extend().then(
           () => true,
@@ -432,7 +432,7 @@ describe('replicas and a faulty network', () => {
       const lock = await locks.acquire('goods:300', { ttlMs: 9_000 });
       const [old] = elsewhere.servers;
       await elsewhere.adminOf(old).set(key, String(await admin.get(key)), 'PX', 9_000);
-      Reflect.set(acknowledging, 'target', new URL(old.url));
+      acknowledging.retarget(old.url);
       acknowledging.reset();
       await ledTo(old);
       await admin.del(key);
@@ -445,8 +445,8 @@ describe('replicas and a faulty network', () => {
 
   it('a connection that leads to a replica is tried anew', async () => {
     const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
-    const target = Reflect.get(acknowledging, 'target');
-    Reflect.set(acknowledging, 'target', new URL(replica.url));
+    const target = acknowledging.targetUrl;
+    acknowledging.retarget(replica.url);
     acknowledging.reset();
     await eventually('no lock is given', () =>
       locks.tryAcquire('goods:300').then(
@@ -454,7 +454,7 @@ describe('replicas and a faulty network', () => {
         (error: Error) => error.message.includes('read-only'),
       ),
     );
-    Reflect.set(acknowledging, 'target', target);
+    acknowledging.retarget(target);
     await (await locks.acquire('goods:300', { waitMs: 5_000 })).release();
     client.disconnect();
   });

@@ -28,7 +28,7 @@ afterAll(async () => {
 
 /** From now on new connections lead there; those there are stay. */
 function redirect(proxy: RedisProxy, url: string): void {
-  Reflect.set(proxy, 'target', new URL(url));
+  proxy.retarget(url);
 }
 
 const channelsAt = async (admin: Redis): Promise<number> =>
@@ -106,7 +106,7 @@ describe('a subscription that leads to another server than the connection that a
     const before = await callsOf(adminThere, 'subscribe');
     const from = performance.now();
     const granted = locks.acquire('goods:300');
-    const doubts = (): number => Reflect.get(subscriberOf(locks), 'failedProbes');
+    const doubts = (): number => subscriberOf(locks).failedProbes;
     await eventually('it was doubted four times', () => doubts() >= 4);
     // 1 + 2 + 4 + 8 times.
     expect(performance.now() - from).toBeGreaterThan(15 * requestTimeoutMs);
@@ -127,7 +127,7 @@ describe('a subscription that leads to another server than the connection that a
     await eventually('it is doubted', () => doubted().length === 1);
     redirect(proxy, here.server.url);
     await here.queueOf(1);
-    expect(Reflect.get(subscriberOf(locks), 'failedProbes')).toBe(0);
+    expect(subscriberOf(locks).failedProbes).toBe(0);
     await first.release();
     await (await granted).release();
   });
@@ -224,7 +224,7 @@ describe('a client that does not come back by itself (retryStrategy: null)', () 
     await locks.inspect('goods:300');
     expect(copies).toBe(0);
     // Ten seconds later.
-    Reflect.set(subscriberOf(locks), 'mayOpenAt', Reflect.get(subscriberOf(locks), 'mayOpenAt') - 10_000);
+    subscriberOf(locks).mayOpenAt -= 10_000;
     await here.queueOf(1);
     expect(copies).toBe(1);
     await first.release();
@@ -238,7 +238,7 @@ describe('a client that does not come back by itself (retryStrategy: null)', () 
       for (const [holder, waiter] of [[one, other], [other, one]]) {
         const first = await holder.acquire('goods:300');
         const waiting = waiter.acquire('goods:300');
-        while (!waiter.engine.store.channel.subscriber.linked) await new Promise((resolve) => setTimeout(resolve, 5));
+        while (!waiter.engine.store.handoffs.subscriber.ready) await new Promise((resolve) => setTimeout(resolve, 5));
         await first.release();
         await (await waiting).release();
       }

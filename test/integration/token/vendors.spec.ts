@@ -107,6 +107,6 @@ describe('where nobody may publish, subscribe or count subscribers', () => {
   it('waiting falls back to asking, one line for each instance says so, and no lock gets lost', async () => {
     proxy.refuseCommands(['SUBSCRIBE', 'PUBLISH', 'PUBSUB'], "ERR unknown command 'SUBSCRIBE'");
     await useAll({ store: token() });
-    expect(running.warnings).toEqual(Array(2).fill(expect.stringContaining('nobody can be told of them')));
+    expect(running.warnings).toEqual(Array(2).fill(expect.stringContaining('handoffs cannot be received')));
   });
 });

@@ -6,48 +6,54 @@ import { VerifiedSubscriber, type SubscriberListener } from '../../../redis/pubs
 import type { RedisSubscriber } from '../../../redis/redis-client.js';
 import type { RedisConnection } from '../../../redis/redis-connection.js';
 import { RedisScript } from '../../../redis/redis-script.js';
-import { modeOf } from '../queue-entry.js';
+import { decodeEntry } from '../queue-entry.js';
 
-/** What an instance hears on its channel. */
+/** The message that a script publishes when it hands off a lock. */
 export interface HandoffMessage {
   readonly owner: string;
   readonly mode: LockMode;
   readonly token: number;
   readonly tokens: number;
-  /** In µs of the server's clock. */
+  /** Server time in µs. */
   readonly grantedAt: number;
   readonly leaseMs: number;
 }
 
-/** Who listens. */
+/** Receives the handoffs of an instance. */
 export interface HandoffListener {
-  /** @param from the connection to the server whose clock the message is dated by. */
+  /** @param from the connection to the server whose clock `grantedAt` is measured by. */
   onHandoff(message: HandoffMessage, from: RedisConnection): void;
-  /** From now on hand-offs are heard (again), of all keys or of these. */
+  /** From now on handoffs are received (again), for all keys or for these. */
   onSubscribed(concerns?: KeyFilter): void;
-  /** Hand-offs cannot be heard, and why: something refused them. */
+  /** Handoffs cannot be received, and why. */
   onRefused(why: string): void;
 }
 
-/** How one module instance hears of the locks that are handed to it. */
+/** The channels on which one module instance receives handoffs. */
 export interface HandoffChannels {
-  /** Whether hand-offs of this key by this server are heard, as far as is known; makes sure of it in the background. */
-  hears(key: string, server: { readonly connection: RedisConnection }): boolean;
-  /** Begins to listen for those of this key, in the background, unless that was done already. */
+  /**
+   * Returns true if handoffs of this key by this node are received, as far as is known. Verifies it in the background.
+   */
+  isSubscribed(key: string, node: { readonly connection: RedisConnection }): boolean;
+  /** Subscribes to the key's channel in the background. Does nothing if it is subscribed already. */
   open(key: string): void;
-  /** Ends it; it is opened again when it is needed. */
+  /** Ends the subscriptions. */
   close(): void;
 }
 
-/** As in the scripts. */
+/** The same prefix stands in the scripts. */
 export const CHANNEL_PREFIX = 'nestjs-redis-lock:';
 
+/**
+ * Publishes a probe, and tries the commands that a queue needs. Returns how many subscribers the server has counted.
+ */
 export const probeScript = new RedisScript(scripts.probeSubscription, Number);
 
-/** The channel on which one module instance is told of the locks that are handed to it, where there is one server. */
+/** The channel of one module instance on a single server. */
 export class HandoffChannel implements HandoffChannels, SubscriberListener {
   private readonly channel: string;
-  private readonly subscriber: VerifiedSubscriber;
+  /** @internal Public for tests. */
+  readonly subscriber: VerifiedSubscriber;
 
   constructor(
     instanceId: string,
@@ -61,18 +67,18 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
     this.subscriber = new VerifiedSubscriber(this.channel, connection, clock, requestTimeoutMs, this);
   }
 
-  hears(): boolean {
-    this.subscriber.check();
-    return this.subscriber.linked;
+  isSubscribed(): boolean {
+    this.subscriber.verifyConnection();
+    return this.subscriber.ready;
   }
 
   open(key: string): void {
-    // Under that key it is tried whether the server allows a queue.
+    // The probe script tries on this key whether the server allows a queue.
     const queue = helperKey(key, 'queue');
     this.subscriber.open(this.connect, () => probeScript.run(this.connection, [queue], [this.channel]));
   }
 
-  /** Goes where the connection that asks for locks goes next. */
+  /** Called after the connection for commands was lost. */
   reconnect(): void {
     this.subscriber.reconnect();
   }
@@ -81,29 +87,28 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
     this.subscriber.close();
   }
 
-  linked(): void {
+  onReady(): void {
     this.listener.onSubscribed();
   }
 
-  lost(): void {
-    // Whoever waits asks again by itself.
+  onLost(): void {
+    // Waiters repeat their acquire requests by themselves.
   }
 
-  message(_channel: string, message: string): void {
-    this.listener.onHandoff(decode(message), this.connection);
+  onMessage(_channel: string, message: string): void {
+    this.listener.onHandoff(decodeHandoff(message), this.connection);
   }
 
-  refused(why: string): void {
+  onRefused(why: string): void {
     this.listener.onRefused(why);
   }
 }
 
-/** Reads what the scripts publish. */
-export function decode(message: string): HandoffMessage {
+/** Decodes `<owner> <token> <tokens> <grantedAt> <leaseMs> [<mode>]`. */
+export function decodeHandoff(message: string): HandoffMessage {
   const [owner, token, tokens, grantedAt, leaseMs, ...mode] = message.split(' ');
   return {
-    owner,
-    mode: modeOf([owner, ...mode].join(' ')),
+    ...decodeEntry([owner, ...mode].join(' ')),
     token: Number(token),
     tokens: Number(tokens),
     grantedAt: Number(grantedAt),

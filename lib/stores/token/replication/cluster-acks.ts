@@ -1,12 +1,13 @@
 import type { Clock } from '../../../core/time/clock.js';
 import type { ExtendRequest } from '../../../core/store/lock-store.js';
-import { redirectionIn, unavailableBecause } from '../../../redis/redis-errors.js';
-import { AskingConnection, type NodeConnection } from '../../../redis/cluster/asking-connection.js';
+import { AskingConnection, type NodeConnection } from '../../../redis/cluster/asking-client.js';
 import { type ClusterNode, NODE_COPY } from '../../../redis/cluster/cluster-node.js';
 import type { ClusterTopology } from '../../../redis/cluster/cluster-topology.js';
+import { redirectionIn } from '../../../redis/cluster/redirection.js';
+import { acquireFailed } from '../../../redis/redis-errors.js';
+import type { ReplicaDemand } from '../../store-context.js';
+import type { KeyNames } from '../token-scripts.js';
 import { type Acks, type Confirmed, ReplicaAcks } from './replica-acks.js';
-import type { ReplicaDemand } from './replica-options.js';
-import type { KeyPlaces } from '../token-scripts.js';
 
 /** The acknowledgements of one node's replicas. */
 interface NodeAcks {
@@ -14,7 +15,7 @@ interface NodeAcks {
   readonly close: () => void;
 }
 
-const LINK = {
+const REPLICA_CONNECTION = {
   ...NODE_COPY,
   connectionName: 'nestjs-redis-lock:replicas',
   readOnly: false,
@@ -23,15 +24,15 @@ const LINK = {
 };
 
 /**
- * Makes sure that replicas know of locks in a cluster: at the node that has the lock, over a connection to it that is opened when it
- * is needed, and closed when the node leaves.
+ * Waits for replicas in a cluster, at the node that has the lock. The connection to a node is opened when it is first
+ * needed and closed when the node leaves.
  */
 export class ClusterAcks implements Acks {
   private readonly nodes = new Map<ClusterNode, NodeAcks>();
   private closed = false;
 
   constructor(
-    private readonly servers: ClusterTopology & KeyPlaces,
+    private readonly topology: ClusterTopology & KeyNames,
     private readonly demand: ReplicaDemand,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
@@ -39,29 +40,28 @@ export class ClusterAcks implements Acks {
   ) {}
 
   open(): void {
-    // Each when it is needed.
+    // Each connection is opened when it is needed.
   }
 
   async confirm(requests: readonly ExtendRequest[]): Promise<readonly Confirmed[]> {
-    const answers = new Map<ExtendRequest, Confirmed>();
-    const groups = [...this.servers.byNode(requests, keyOf)].map(async ([node, group]) => {
+    const results = new Map<ExtendRequest, Confirmed>();
+    const groups = [...this.topology.byNode(requests, keyOf)].map(async ([node, group]) => {
       const confirmed = await this.confirmAt(node, group);
-      const followed = group.map(async (request, i) =>
-        answers.set(request, await this.followed(request, confirmed[i], node)),
+      await Promise.all(
+        group.map(async (request, i) => results.set(request, await this.redirected(request, confirmed[i], node))),
       );
-      await Promise.all(followed);
     });
     await Promise.all(groups);
-    return requests.map((request) => answers.get(request) as Confirmed);
+    return requests.map((request) => results.get(request) as Confirmed);
   }
 
-  /** The lock may have moved on since it was granted. */
-  misled(): void {
-    this.servers.refresh();
+  /** The lock's slot may have moved since the grant. */
+  onLockMissing(): void {
+    this.topology.refresh();
   }
 
   reconnect(): void {
-    // A node's connection leads to that node, or nowhere.
+    // A connection to a node cannot lead to another server.
   }
 
   close(): void {
@@ -70,14 +70,14 @@ export class ClusterAcks implements Acks {
   }
 
   private async confirmAt(node: ClusterNode | undefined, requests: readonly ExtendRequest[]) {
-    if (node === undefined || this.closed) return requests.map(() => unconnected());
+    if (node === undefined || this.closed) return requests.map(() => notConnected());
     return this.acksOf(node).confirm(requests);
   }
 
-  /** What a lock was answered at the node to which it was sent on, once: after that its slot is on its way, and somebody tries again. */
-  private async followed(request: ExtendRequest, confirmed: Confirmed, from: ClusterNode | undefined) {
+  /** Follows one redirection. After a second one the slot is being migrated, and the engine tries again later. */
+  private async redirected(request: ExtendRequest, confirmed: Confirmed, from: ClusterNode | undefined) {
     const redirection = typeof confirmed === 'string' ? undefined : redirectionIn(confirmed);
-    const to = redirection && this.servers.meant(keyOf(request), redirection, from);
+    const to = redirection && this.topology.targetOf(keyOf(request), redirection, from);
     if (to === undefined) return confirmed;
     const [again] = await this.confirmAt(to, [request]);
     return again;
@@ -87,8 +87,8 @@ export class ClusterAcks implements Acks {
     const known = this.nodes.get(node);
     if (known !== undefined) return known.acks;
     const { clock, demand, requestTimeoutMs } = this;
-    const link = new AskingConnection(node.client.duplicate(LINK) as object as NodeConnection);
-    const acks = new ReplicaAcks(link, this.servers, demand, clock, requestTimeoutMs, (message) =>
+    const connection = new AskingConnection(node.client.duplicate(REPLICA_CONNECTION) as object as NodeConnection);
+    const acks = new ReplicaAcks(connection, this.topology, demand, clock, requestTimeoutMs, (message) =>
       this.warn(`${node.address}: ${message}`),
     );
     const close = (): void => {
@@ -106,6 +106,6 @@ function keyOf({ keys }: ExtendRequest): string {
   return keys[0];
 }
 
-function unconnected(): Confirmed {
-  return unavailableBecause(new Error('there is no connection to the node that has it'), 'a lock');
+function notConnected(): Confirmed {
+  return acquireFailed(new Error('there is no connection to the node that has it'));
 }

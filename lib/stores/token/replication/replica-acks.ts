@@ -2,61 +2,66 @@ import { runOutside } from '../../../core/async-context.js';
 import { type Clock, withTimeout } from '../../../core/time/clock.js';
 import { LockReplicationError, LockUnavailableError } from '../../../core/errors.js';
 import type { ExtendRequest } from '../../../core/store/lock-store.js';
+import { isOne } from '../../../redis/decode.js';
+import type { ReplicaConnection } from '../../../redis/redis-client.js';
+import { acquireFailed, toError } from '../../../redis/redis-errors.js';
+import type { ReplicaDemand } from '../../store-context.js';
+import { extendCall, type KeyNames } from '../token-scripts.js';
+import { isFromReplica, replicasOf, tooFewReplicas, waitRefused } from './replica-errors.js';
 import { scripts } from '../scripts.js';
-import { toError, unavailableBecause } from '../../../redis/redis-errors.js';
-import { isOfReplica, refused, replicasOf, tooFew } from './replica-errors.js';
-import type { ReplicaDemand, ReplicaConnection } from './replica-options.js';
-import { type KeyPlaces, renewalOf } from '../token-scripts.js';
 
-/** `lost`: not the owner's (any more); an error: it may be the owner's, but the replicas do not know it. */
+/** `lost`: the lock is not the owner's (any more). An error: it may be the owner's, but too few replicas have it. */
 export type Confirmed = 'renewed' | 'lost' | LockUnavailableError;
 
-/** Makes sure that replicas know of locks. */
+/** Waits until replicas have locks. */
 export interface Acks {
-  /** Connects, in the background, unless that was done already. */
+  /** Connects in the background. Does nothing if it is connected already. */
   open(): void;
-  /** Writes the leases and waits until enough replicas have them; an answer for each. Does not reject. */
+  /** Writes the leases and waits until enough replicas have them. Returns a result for each. Does not reject. */
   confirm(requests: readonly ExtendRequest[]): Promise<readonly Confirmed[]>;
-  /** A lock that was granted just now was not found: the connection may lead to another server than the one that gave it. */
-  misled(): void;
-  /** Goes where the connection that asks for locks goes next. */
+  /**
+   * Called if a lock that was just granted was not found. The connection may lead to another server than the store's.
+   */
+  onLockMissing(): void;
+  /** Called after the connection for commands was lost. */
   reconnect(): void;
   close(): void;
 }
 
-/** Locks that have to be known to replicas, and who wants to know whether they are. */
+/** One call of `confirm`. */
 interface Confirmation {
   readonly requests: readonly ExtendRequest[];
-  readonly settle: (confirmed: readonly Confirmed[]) => void;
+  readonly resolve: (confirmed: readonly Confirmed[]) => void;
 }
 
 /** The replies to the pipeline of a batch. */
 type Replies = readonly [error: Error | null, result: unknown][];
 
-/** A connection that has led to the wrong server for this long is tried anew: it may have been slow to follow. */
+/** A connection that leads to the wrong server is given this long to follow by itself before it is cut. */
 const REOPEN_AFTER_MS = 1_000;
 
 const { keys: KEY_COUNT, lua: EXTEND } = scripts.extend;
 
 /**
- * Makes sure that replicas know of locks: by a write of each lock's lease and a WAIT behind them, on a connection of its own, where
- * nothing else has to stand in line behind WAIT. One batch is on its way at a time; the next takes all that came meanwhile.
+ * Waits until replicas have locks, by a write of each lock's lease followed by WAIT. It uses its own connection,
+ * because WAIT blocks all later commands. One batch is unanswered at a time. The next batch takes all requests that
+ * came meanwhile.
  *
- * WAIT counts for what was written over the same connection. So a batch that is not answered on the connection that it was sent
- * on has failed, whatever is answered later. Scripts are sent whole: one that was unknown and repeated would run behind WAIT.
+ * WAIT counts only what was written over the same connection. So a batch has failed if its connection ends, whatever is
+ * replied later. Scripts are sent as a whole, because an unknown digest would be repeated after the WAIT.
  */
 export class ReplicaAcks implements Acks {
   private waiting: Confirmation[] = [];
-  /** Ends the batch that is on its way, without an answer. */
-  private abandon: ((error: Error) => void) | undefined;
+  /** Rejects the unanswered batch. */
+  private rejectBatch: ((error: Error) => void) | undefined;
   private state: 'unopened' | 'open' | 'closed' = 'unopened';
   private connectedAt = Infinity;
   private readyAt = Infinity;
   private warned = false;
 
   constructor(
-    private readonly link: ReplicaConnection,
-    private readonly places: KeyPlaces,
+    private readonly connection: ReplicaConnection,
+    private readonly names: KeyNames,
     private readonly demand: ReplicaDemand,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
@@ -64,155 +69,156 @@ export class ReplicaAcks implements Acks {
   ) {}
 
   open(): void {
-    const { link, state } = this;
-    // Its client may have given up: ioredis' retryStrategy decides.
-    if (state === 'closed' || (state === 'open' && link.status !== 'end')) return;
+    const { connection, state } = this;
+    // The client gives up for good if its retryStrategy says so.
+    if (state === 'closed' || (state === 'open' && connection.status !== 'end')) return;
     runOutside(() => {
-      if (state === 'unopened') this.watch();
+      if (state === 'unopened') this.addListeners();
       this.state = 'open';
-      link.connect().catch(() => undefined);
+      connection.connect().catch(() => undefined);
     });
   }
 
   confirm(requests: readonly ExtendRequest[]): Promise<readonly Confirmed[]> {
-    if (this.state === 'closed') return Promise.resolve(all(requests, noConnection()));
+    if (this.state === 'closed') return Promise.resolve(failAll(requests, noConnection()));
     this.open();
     let confirmation: Confirmation | undefined;
-    const confirmed = new Promise<readonly Confirmed[]>((settle) => {
-      confirmation = { requests, settle };
+    const confirmed = new Promise<readonly Confirmed[]>((resolve) => {
+      confirmation = { requests, resolve };
       this.waiting.push(confirmation);
       this.sendNext();
     });
     return withTimeout(this.clock, this.requestTimeoutMs, confirmed, () => {
       this.waiting = this.waiting.filter((other) => other !== confirmation);
-      this.doubtConnection();
+      this.reconnectIfNeverReady();
       const why = `there was no answer within ${this.requestTimeoutMs} ms on the connection that waits for replicas`;
-      return all(requests, unavailableBecause(new Error(why), 'a lock'));
+      return failAll(requests, acquireFailed(new Error(why)));
     });
   }
 
-  misled(): void {
+  onLockMissing(): void {
     if (this.clock.now() - this.readyAt > REOPEN_AFTER_MS) this.reconnect();
   }
 
   reconnect(): void {
-    if (this.state === 'open') this.link.disconnect(true);
+    if (this.state === 'open') this.connection.disconnect(true);
   }
 
   close(): void {
-    if (this.state === 'open') this.link.disconnect();
+    if (this.state === 'open') this.connection.disconnect();
     this.state = 'closed';
     const confirmations = this.waiting.splice(0);
-    for (const { requests, settle } of confirmations) settle(all(requests, noConnection()));
+    for (const { requests, resolve } of confirmations) resolve(failAll(requests, noConnection()));
   }
 
-  private watch(): void {
-    const { link } = this;
-    link.on('error', () => undefined);
-    link.on('connect', () => (this.connectedAt = this.clock.now()));
-    link.on('ready', () => this.ready());
-    link.on('close', () => this.lost());
+  private addListeners(): void {
+    const { connection } = this;
+    connection.on('error', () => undefined);
+    connection.on('connect', () => (this.connectedAt = this.clock.now()));
+    connection.on('ready', () => this.onReady());
+    connection.on('close', () => this.onClose());
   }
 
-  private ready(): void {
+  private onReady(): void {
     this.readyAt = this.clock.now();
-    this.link.wait(0, 1).then(
-      () => this.count(),
-      (error: Error) => this.complain(refused(error)),
+    this.connection.wait(0, 1).then(
+      () => this.warnIfTooFew(),
+      (error: Error) => this.warnOnce(waitRefused(error)),
     );
     this.sendNext();
   }
 
-  /** Says it early where there cannot be enough. */
-  private async count(): Promise<void> {
-    const replicas = await replicasOf(this.link);
-    if (replicas !== undefined && replicas < this.demand.min) this.complain(tooFew(this.demand, 0, replicas));
+  /** Warns early if the server has too few replicas. */
+  private async warnIfTooFew(): Promise<void> {
+    const replicas = await replicasOf(this.connection);
+    if (replicas !== undefined && replicas < this.demand.min) this.warnOnce(tooFewReplicas(this.demand, 0, replicas));
   }
 
-  private lost(): void {
+  private onClose(): void {
     this.connectedAt = this.readyAt = Infinity;
-    this.abandon?.(noConnection());
+    this.rejectBatch?.(noConnection());
   }
 
-  /** A server that hangs takes connections, and never gets them ready: another one may have its place by now. */
-  private doubtConnection(): void {
-    const unready = this.link.status !== 'ready' && this.clock.now() - this.connectedAt >= this.requestTimeoutMs;
-    if (unready) this.reconnect();
+  // A server that hangs accepts connections that never become ready. Another server may have its place by now.
+  private reconnectIfNeverReady(): void {
+    const neverReady =
+      this.connection.status !== 'ready' && this.clock.now() - this.connectedAt >= this.requestTimeoutMs;
+    if (neverReady) this.reconnect();
   }
 
   private sendNext(): void {
-    if (this.abandon !== undefined || this.waiting.length === 0 || this.link.status !== 'ready') return;
+    if (this.rejectBatch !== undefined || this.waiting.length === 0 || this.connection.status !== 'ready') return;
     const batch = this.waiting.splice(0);
-    void runOutside(() => this.send(batch));
+    void runOutside(() => this.sendBatch(batch));
   }
 
-  private async send(batch: readonly Confirmation[]): Promise<void> {
+  private async sendBatch(batch: readonly Confirmation[]): Promise<void> {
     const requests = batch.flatMap((confirmation) => confirmation.requests);
-    const replies = await this.exchange(requests).catch(toError);
-    const taken =
-      replies instanceof Error ? all(requests, unavailableBecause(replies, 'a lock')) : this.take(requests, replies);
-    // What came meanwhile need not wait until this answer is explained.
+    const replies = await this.runPipeline(requests).catch(toError);
+    const decoding =
+      replies instanceof Error ? failAll(requests, acquireFailed(replies)) : this.decode(requests, replies);
+    // The next batch need not wait for INFO, which explains a failure.
     this.sendNext();
-    const confirmed = await taken;
+    const confirmed = await decoding;
     let from = 0;
-    for (const { requests: own, settle } of batch) settle(confirmed.slice(from, (from += own.length)));
+    for (const { requests: own, resolve } of batch) resolve(confirmed.slice(from, (from += own.length)));
   }
 
-  /** Ends with an answer on this very connection, or rejects. */
-  private async exchange(requests: readonly ExtendRequest[]): Promise<Replies> {
+  /** Writes the leases and waits for the replicas. Rejects if the connection ends before its reply. */
+  private async runPipeline(requests: readonly ExtendRequest[]): Promise<Replies> {
     const { min, timeoutMs } = this.demand;
-    const pipeline = this.link.pipeline();
-    for (const { keys, args } of requests.map((request) => renewalOf(request, this.places))) {
+    const pipeline = this.connection.pipeline();
+    for (const { keys, args } of requests.map((request) => extendCall(request, this.names))) {
       pipeline.eval(EXTEND, KEY_COUNT, ...keys, ...args);
     }
     pipeline.wait(min, timeoutMs);
-    const answer = new Promise<Replies | null>((resolve, reject) => {
-      this.abandon = reject;
+    const reply = new Promise<Replies | null>((resolve, reject) => {
+      this.rejectBatch = reject;
       pipeline.exec().then(resolve, reject);
     });
     try {
-      const replies = await withTimeout(this.clock, timeoutMs + this.requestTimeoutMs, answer, () => null);
+      const replies = await withTimeout(this.clock, timeoutMs + this.requestTimeoutMs, reply, () => null);
       if (replies !== null) return replies;
-      this.link.disconnect(true);
+      this.connection.disconnect(true);
       throw new Error('the connection that waits for replicas gives no answer');
     } finally {
-      this.abandon = undefined;
+      this.rejectBatch = undefined;
     }
   }
 
-  private async take(requests: readonly ExtendRequest[], replies: Replies): Promise<readonly Confirmed[]> {
-    const [failure, acknowledged] = replies[requests.length];
-    const doubt = failure === null ? await this.doubt(Number(acknowledged)) : refused(failure);
-    if (doubt === undefined) this.warned = false;
-    else this.complain(doubt);
+  private async decode(requests: readonly ExtendRequest[], replies: Replies): Promise<readonly Confirmed[]> {
+    const [waitError, acknowledged] = replies[requests.length];
+    const failure = waitError === null ? await this.replicationError(Number(acknowledged)) : waitRefused(waitError);
+    if (failure === undefined) this.warned = false;
+    else this.warnOnce(failure);
     return requests.map((_, i) => {
-      const [error, written] = replies[i];
-      if (error !== null) return this.refusal(error);
-      return Number(written) === 1 ? (doubt ?? 'renewed') : 'lost';
+      const [error, extended] = replies[i];
+      if (error !== null) return this.requestError(error);
+      return isOne(extended) ? (failure ?? 'renewed') : 'lost';
     });
   }
 
-  private refusal(error: Error): LockUnavailableError {
-    if (isOfReplica(error)) this.misled();
-    return unavailableBecause(error, 'a lock');
+  private requestError(error: Error): LockUnavailableError {
+    if (isFromReplica(error)) this.onLockMissing();
+    return acquireFailed(error);
   }
 
-  private async doubt(acknowledged: number): Promise<LockReplicationError | undefined> {
+  private async replicationError(acknowledged: number): Promise<LockReplicationError | undefined> {
     if (acknowledged >= this.demand.min) return undefined;
-    return tooFew(this.demand, acknowledged, await replicasOf(this.link));
+    return tooFewReplicas(this.demand, acknowledged, await replicasOf(this.connection));
   }
 
-  /** Once, until it is well again. */
-  private complain({ message }: Error): void {
+  /** Warns once until enough replicas have acknowledged again. */
+  private warnOnce({ message }: Error): void {
     if (!this.warned) this.warn(message);
     this.warned = true;
   }
 }
 
-function all(requests: readonly ExtendRequest[], error: LockUnavailableError): readonly Confirmed[] {
+function failAll(requests: readonly ExtendRequest[], error: LockUnavailableError): readonly Confirmed[] {
   return requests.map(() => error);
 }
 
 function noConnection(): LockUnavailableError {
-  return unavailableBecause(new Error('there is no connection to wait for replicas on'), 'a lock');
+  return acquireFailed(new Error('there is no connection to wait for replicas on'));
 }

@@ -14,13 +14,14 @@ import type {
 } from '../../../core/store/lock-store.js';
 import { forwardTo } from '../../../core/store/forward-to.js';
 import type { Acks, Confirmed } from './replica-acks.js';
-import { notThere } from './replica-errors.js';
+import { lockGone } from './replica-errors.js';
 
 /**
- * A store whose grants and renewals count only when enough replicas know of them. What too few know of is given back by whoever
- * asked, as after any ask that failed; a renewal that too few know of is none, and only the local deadline decides.
+ * A store whose grants and renewals count only after enough replicas have acknowledged them. Without that an acquire
+ * request fails, and the caller releases the lock. A renewal without that does not count, and the local deadline
+ * decides.
  *
- * The connection that waits for replicas may lead to another server for a while, around a failover: so its word alone neither
+ * Around a failover the connection that waits for replicas may lead to another server. So its reply alone neither
  * renews a lock nor ends it.
  */
 export class ReplicatedStore implements LockStore {
@@ -28,8 +29,8 @@ export class ReplicatedStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];
   private readonly acks: Acks;
   private listener: StoreListener | undefined;
-  /** Owners of asks that are under way and were not given up. */
-  private readonly asking = new Set<string>();
+  /** Owners whose acquire request is unanswered and was not followed by a release. */
+  private readonly acquiring = new Set<string>();
 
   constructor(
     private readonly inner: LockStore,
@@ -44,7 +45,7 @@ export class ReplicatedStore implements LockStore {
   listen(listener: StoreListener): () => void {
     this.listener = listener;
     const overrides: Partial<StoreListener> = {
-      onHandoff: (handoff) => void this.handedOver(handoff),
+      onHandoff: (handoff) => void this.onHandoff(handoff),
       onDisconnected: (concerns) => {
         this.acks.reconnect();
         listener.onDisconnected(concerns);
@@ -62,22 +63,22 @@ export class ReplicatedStore implements LockStore {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    this.asking.add(request.owner);
+    this.acquiring.add(request.owner);
     try {
-      return await this.askFor(request);
+      return await this.acquireReplicated(request);
     } finally {
-      this.asking.delete(request.owner);
+      this.acquiring.delete(request.owner);
     }
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
-    this.asking.delete(request.owner);
+    this.acquiring.delete(request.owner);
     return this.inner.release(request);
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     const [replies, confirmed] = await Promise.all([this.inner.extend(requests), this.acks.confirm(requests)]);
-    return replies.map((reply, i) => (reply === 'renewed' ? this.renewalOf(confirmed[i]) : reply));
+    return replies.map((reply, i) => (reply === 'renewed' ? this.confirmedReply(confirmed[i]) : reply));
   }
 
   inspect(key: string): Promise<LockState | null> {
@@ -89,31 +90,33 @@ export class ReplicatedStore implements LockStore {
     return this.inner.close();
   }
 
-  private async askFor(request: AcquireRequest): Promise<AcquireReply> {
+  private async acquireReplicated(request: AcquireRequest): Promise<AcquireReply> {
     const sentAt = this.clock.now();
     const reply = await this.inner.acquire(request);
     if (reply.status !== 'granted') return reply;
     const each = await this.acks.confirm(request.keys.map((key) => ({ ...request, keys: [key] })));
-    const confirmed = each.find((word) => word !== 'renewed');
+    const confirmed = each.find((result) => result !== 'renewed');
     if (confirmed === undefined) return reply;
     if (confirmed !== 'lost') throw confirmed;
-    // Its lease was over by then: an answer like any that comes too late to be believed in.
+    // The lease was over by then. The engine ignores a grant that arrives so late.
     if (this.clock.now() - sentAt >= request.leaseMs) return reply;
-    // Where it was given up it was given back as well.
-    if (this.asking.has(request.owner)) this.acks.misled();
-    throw notThere();
+    // If a release has followed, it has removed the lock.
+    if (this.acquiring.has(request.owner)) this.acks.onLockMissing();
+    throw lockGone();
   }
 
-  /** Told only when replicas know of it; otherwise as one that cannot be believed in, so that its owner asks, and hears why. */
-  private async handedOver(handoff: Handoff): Promise<void> {
+  /**
+   * Passes on a handoff. Without acknowledgement it has no `grantedAt`, so the owner acquires again and gets the error.
+   */
+  private async onHandoff(handoff: Handoff): Promise<void> {
     const [confirmed] = await this.acks.confirm([handoff]);
     this.listener?.onHandoff(confirmed === 'renewed' ? handoff : { ...handoff, grantedAt: undefined });
   }
 
-  /** Of a lock that was renewed where it was given. */
-  private renewalOf(confirmed: Confirmed): ExtendReply {
+  /** Returns the reply for a lock that the inner store has renewed. */
+  private confirmedReply(confirmed: Confirmed): ExtendReply {
     if (confirmed === 'renewed') return confirmed;
-    if (confirmed === 'lost') this.acks.misled();
+    if (confirmed === 'lost') this.acks.onLockMissing();
     return confirmed instanceof LockReplicationError ? 'unreplicated' : 'unknown';
   }
 }

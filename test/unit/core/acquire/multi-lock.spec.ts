@@ -14,7 +14,7 @@ import {
 } from 'nestjs-redis-lock';
 import { inLockOrder } from '../../../../lib/core/acquire/lock-order.js';
 import { createKeyFactory } from '../../../../lib/core/keys/resource-key.js';
-import { PendingRequests } from '../../../../lib/redis/pending-requests.js';
+import { PendingRequests } from '../../../../lib/redis/deadline-requests.js';
 import { outcome } from '../../../support/async.js';
 import { faultyLocks } from '../../../support/locks.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockUnavailableError } from 'nestjs-redis-lock';
-import { redirectionIn } from '../../../../lib/redis/redis-errors.js';
+import { redirectionIn } from '../../../../lib/redis/cluster/redirection.js';
 
 describe('where a node sends a request', () => {
   it.each([

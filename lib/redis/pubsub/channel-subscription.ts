@@ -1,0 +1,49 @@
+import type { Timer } from '../../core/time/clock.js';
+import type { ChannelSource } from './channel-source.js';
+
+/**
+ * `idle`: subscribed by the next `open`. `moved`: subscribed as soon as the slot's new node is known. `waiting`:
+ * subscribed as soon as there is a connection. `verifying`: waits for the probe. `refused`: by the server.
+ */
+export type SubscriptionState = 'idle' | 'moved' | 'waiting' | 'subscribing' | 'verifying' | 'subscribed' | 'refused';
+
+/** The state of one channel. */
+export class ChannelSubscription {
+  state: SubscriptionState = 'idle';
+  /** The server at which the channel is subscribed, or will be. */
+  source: ChannelSource | undefined;
+  /** When the channel was last needed. */
+  usedAt: number;
+  /** When the last message arrived. */
+  receivedAt: number;
+  /** Fires if the probe does not arrive. */
+  probeTimer: Timer | undefined;
+  /** How many probes in a row did not arrive. */
+  failedProbes = 0;
+
+  /** @param key a key whose slot the channel follows. */
+  constructor(
+    readonly channel: string,
+    readonly key: string,
+    now: number,
+  ) {
+    this.usedAt = now;
+    this.receivedAt = now;
+  }
+
+  /** True if the channel is not subscribed, and nothing is under way to subscribe it. */
+  get inactive(): boolean {
+    return this.state === 'idle' || this.state === 'moved';
+  }
+
+  /** Enters a state. No probe is awaited any more. */
+  enter(state: SubscriptionState): void {
+    this.cancelProbeTimer();
+    this.state = state;
+  }
+
+  cancelProbeTimer(): void {
+    this.probeTimer?.cancel();
+    this.probeTimer = undefined;
+  }
+}

@@ -1,0 +1,263 @@
+import type { Clock, Timer } from '../../core/time/clock.js';
+import { type Redirection, redirectionIn } from '../cluster/redirection.js';
+import { unavailableBecause } from '../redis-errors.js';
+import type { ChannelKind, ChannelListener, ChannelSource } from './channel-source.js';
+import type { ChannelSubscription } from './channel-subscription.js';
+import { PROBE, PROBE_NOT_RECEIVED } from './verified-subscriber.js';
+
+/** A channel that has received nothing for this long is verified again. */
+const SILENCE_MS = 3_000;
+
+const LONGEST_PROBE_MS = 30_000;
+
+/** What differs between the users of {@link ChannelSubscriptions}. */
+export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscription> {
+  readonly clock: Clock;
+  readonly requestTimeoutMs: number;
+  readonly kind: ChannelKind;
+  /** What subscribing is called in errors. */
+  readonly subject: string;
+  /** How long an unused channel stays subscribed, in milliseconds. */
+  readonly lingerMs: number;
+  /** How long after a redirection the channel is subscribed again. Undefined: by the next `open` or slot change. */
+  readonly retryMs?: number;
+  /** Returns the server that publishes to the key's channel. Undefined while there is no connection to it. */
+  sourceOf(key: string): ChannelSource | undefined;
+  /**
+   * Lets the source publish an empty message to the channel. Returns how many subscribers it has counted. Without this
+   * method a channel counts as subscribed as soon as the source has confirmed it.
+   */
+  probe?(subscription: Subscription, source: ChannelSource): Promise<number>;
+  /** Returns true if the channel must stay subscribed. */
+  isInUse?(subscription: Subscription): boolean;
+  onSubscribed(subscription: Subscription): void;
+  onMessage(source: ChannelSource, channel: string, message: string): void;
+  /** The source has replied that the channel's slot is elsewhere. */
+  onRedirected(subscription: Subscription, source: ChannelSource, redirection: Redirection): void;
+  /** Subscribing is refused, and why. */
+  onRefused(why: string): void;
+}
+
+/**
+ * Keeps channels subscribed at the servers that publish to them. A channel follows its slot to another node, comes back
+ * after an outage, and is unsubscribed some time after its last use.
+ */
+export class ChannelSubscriptions<Subscription extends ChannelSubscription> implements ChannelListener {
+  private readonly byChannel = new Map<string, Subscription>();
+  private readonly bySource = new Map<ChannelSource, Set<Subscription>>();
+  private sweepTimer: Timer | undefined;
+
+  constructor(private readonly deps: ChannelSubscriptionsDeps<Subscription>) {}
+
+  /** @internal For tests. */
+  get all(): readonly Subscription[] {
+    return [...this.byChannel.values()];
+  }
+
+  get(channel: string): Subscription | undefined {
+    return this.byChannel.get(channel);
+  }
+
+  /** Adds a channel. It is subscribed by `open`. */
+  add(subscription: Subscription): void {
+    this.byChannel.set(subscription.channel, subscription);
+    this.startSweepTimer();
+  }
+
+  /** Subscribes in the background. Does nothing if the channel is subscribed where it should be, or soon will be. */
+  open(subscription: Subscription): void {
+    const { clock, kind } = this.deps;
+    subscription.usedAt = clock.now();
+    const source = this.deps.sourceOf(subscription.key);
+    if (source === undefined) return;
+    if (source !== subscription.source || subscription.inactive) this.moveTo(subscription, source);
+    // Its connection may have ended for good since.
+    else if (subscription.state === 'waiting') source.openSubscriber(kind);
+  }
+
+  /** Marks a subscribed channel as used, and verifies in the background that a silent one still works. */
+  verify(subscription: Subscription): void {
+    const { source, receivedAt, probeTimer } = subscription;
+    const now = this.deps.clock.now();
+    subscription.usedAt = now;
+    if (source === undefined) return;
+    if (this.deps.probe === undefined) source.subscriber.verifyConnection();
+    else if (now - receivedAt >= SILENCE_MS && probeTimer === undefined) void this.sendProbe(subscription, source);
+  }
+
+  /** Unsubscribes all channels. */
+  close(): void {
+    this.sweepTimer?.cancel();
+    for (const subscription of this.byChannel.values()) this.drop(subscription);
+  }
+
+  /** Unsubscribes the channels that are not used any more. @internal Public for tests. */
+  sweep(): void {
+    this.sweepTimer = undefined;
+    const { clock, lingerMs } = this.deps;
+    const now = clock.now();
+    for (const subscription of this.byChannel.values()) {
+      const inUse = now - subscription.usedAt < lingerMs || this.deps.isInUse?.(subscription);
+      if (!inUse) this.drop(subscription);
+    }
+    if (this.byChannel.size > 0) this.startSweepTimer();
+  }
+
+  onSourceReady(source: ChannelSource): void {
+    for (const subscription of this.at(source)) {
+      if (subscription.state === 'waiting') void this.subscribeAt(source, subscription);
+    }
+  }
+
+  onSourceLost(source: ChannelSource): void {
+    // A refused channel is tried again, too: the next connection may be allowed to subscribe.
+    for (const subscription of this.at(source)) subscription.enter('waiting');
+  }
+
+  onMessage(source: ChannelSource, channel: string, message: string): void {
+    const isProbe = message === PROBE;
+    if (!isProbe) this.deps.onMessage(source, channel, message);
+    const subscription = this.byChannel.get(channel);
+    if (subscription?.source !== source) return;
+    subscription.receivedAt = this.deps.clock.now();
+    if (isProbe) this.onProbe(subscription);
+  }
+
+  onRefused(why: string): void {
+    this.deps.onRefused(why);
+  }
+
+  onChannelsRemoved(source: ChannelSource): void {
+    for (const subscription of this.at(source)) {
+      const { state } = subscription;
+      if (this.deps.probe !== undefined) {
+        if (state === 'subscribed') void this.sendProbe(subscription, source);
+      } else if (state === 'subscribed' || state === 'subscribing') {
+        // A channel that is being subscribed may have been confirmed and removed at once.
+        void this.subscribeAt(source, subscription);
+      }
+    }
+  }
+
+  onSlotsChanged(): void {
+    for (const subscription of this.byChannel.values()) {
+      const source = subscription.source && this.deps.sourceOf(subscription.key);
+      if (source === undefined) continue;
+      // The same node over another connection is another source, too.
+      if (source !== subscription.source || subscription.state === 'moved') this.moveTo(subscription, source);
+    }
+  }
+
+  private at(source: ChannelSource): readonly Subscription[] {
+    return [...(this.bySource.get(source) ?? [])];
+  }
+
+  private moveTo(subscription: Subscription, source: ChannelSource): void {
+    if (subscription.source !== source) this.assign(subscription, source);
+    subscription.enter('waiting');
+    source.openSubscriber(this.deps.kind);
+    // Otherwise `onSourceReady` subscribes it.
+    if (source.subscriber.ready) void this.subscribeAt(source, subscription);
+  }
+
+  private async subscribeAt(source: ChannelSource, subscription: Subscription): Promise<void> {
+    subscription.enter('subscribing');
+    try {
+      await source.subscriber.subscribe(subscription.channel);
+    } catch (error) {
+      return this.onFailed(subscription, source, error);
+    }
+    if (subscription.source !== source || subscription.state !== 'subscribing') return;
+    if (this.deps.probe === undefined) return this.onVerified(subscription);
+    subscription.enter('verifying');
+    await this.sendProbe(subscription, source);
+  }
+
+  private async sendProbe(subscription: Subscription, source: ChannelSource): Promise<void> {
+    const { clock, requestTimeoutMs } = this.deps;
+    const delayMs = Math.min(requestTimeoutMs * 2 ** subscription.failedProbes, LONGEST_PROBE_MS);
+    subscription.cancelProbeTimer();
+    subscription.probeTimer = clock.schedule(delayMs, () => this.onProbeTimeout(subscription, source), true);
+    try {
+      const subscribers = await this.deps.probe?.(subscription, source);
+      if (subscribers === undefined || subscribers > 0) return;
+      // The server has removed the channel, because its slot was elsewhere for a moment.
+      if (subscription.source === source && subscription.state === 'subscribed') this.moveTo(subscription, source);
+      else throw new Error('nobody is subscribed');
+    } catch (error) {
+      this.onFailed(subscription, source, error);
+    }
+  }
+
+  private onProbe(subscription: Subscription): void {
+    subscription.failedProbes = 0;
+    if (subscription.state === 'verifying') this.onVerified(subscription);
+    else if (subscription.state === 'subscribed') subscription.cancelProbeTimer();
+  }
+
+  private onVerified(subscription: Subscription): void {
+    subscription.enter('subscribed');
+    this.deps.onSubscribed(subscription);
+  }
+
+  private onProbeTimeout(subscription: Subscription, { connection, subscriber }: ChannelSource): void {
+    subscription.failedProbes += 1;
+    subscription.enter('waiting');
+    // Without a connection that sends the probe, its absence proves nothing.
+    if (connection.ready) this.deps.onRefused(PROBE_NOT_RECEIVED);
+    subscriber.reconnect();
+  }
+
+  private onFailed(subscription: Subscription, source: ChannelSource, error: unknown): void {
+    // A subscription that waits has lost its connection meanwhile.
+    if (subscription.source !== source || subscription.state === 'waiting') return;
+    const redirection = redirectionIn(error);
+    if (redirection !== undefined) return this.onRedirected(subscription, source, redirection);
+    const { permanent, message } = unavailableBecause(error, this.deps.subject);
+    subscription.enter(permanent ? 'refused' : 'idle');
+    if (permanent) this.deps.onRefused(message);
+  }
+
+  private onRedirected(subscription: Subscription, source: ChannelSource, redirection: Redirection): void {
+    const { clock, retryMs } = this.deps;
+    subscription.enter(redirection.kind === 'moved' ? 'moved' : 'idle');
+    this.deps.onRedirected(subscription, source, redirection);
+    if (retryMs !== undefined) clock.schedule(retryMs, () => this.retry(subscription), true);
+  }
+
+  private retry(subscription: Subscription): void {
+    if (this.byChannel.get(subscription.channel) !== subscription || !subscription.inactive) return;
+    const source = this.deps.sourceOf(subscription.key);
+    if (source !== undefined) this.moveTo(subscription, source);
+  }
+
+  private startSweepTimer(): void {
+    this.sweepTimer ??= this.deps.clock.schedule(this.deps.lingerMs, () => this.sweep(), true);
+  }
+
+  private drop(subscription: Subscription): void {
+    subscription.cancelProbeTimer();
+    this.byChannel.delete(subscription.channel);
+    this.unassign(subscription);
+  }
+
+  private assign(subscription: Subscription, source: ChannelSource): void {
+    this.unassign(subscription);
+    subscription.source = source;
+    const others = this.bySource.get(source);
+    if (others === undefined) this.bySource.set(source, new Set([subscription]));
+    else others.add(subscription);
+  }
+
+  private unassign(subscription: Subscription): void {
+    const { source, channel } = subscription;
+    if (source === undefined) return;
+    subscription.source = undefined;
+    source.subscriber.unsubscribe(channel);
+    const others = this.bySource.get(source);
+    others?.delete(subscription);
+    if (others === undefined || others.size > 0) return;
+    this.bySource.delete(source);
+    source.onLastUnsubscribed();
+  }
+}
