@@ -1,16 +1,16 @@
-// Checks the Lua of each `scripts` folder and writes it to a scripts.ts beside the folder, so that nothing reads files at run
-// time.
+// Checks the Lua of each `scripts` folder and writes it to a scripts.ts beside the folder, so that nothing reads files
+// at run time.
 //   node tools/embed-lua.mjs [--check] [scripts folder…]    all folders below lib/ by default
 //
 // - A script begins with its contract, a --[[ header ]]. The header first says what the script does. Then it declares
 //   `keys.name` and `args.name`, one a line, in the order in which they are sent. A line "returns …" ends it.
 //   `keys.a or keys.b` gives one key two names. `keys.a?` may be omitted by the caller.
-// - Scripts write `keys.name` and `args.name`. The embedder replaces them by KEYS[n] and ARGV[n]: some vendors refuse a key that
-//   is not a literal KEYS[n]. Includes use the names that the including script declares.
-// - `--- @include ./includes/name.lua` lines stand at the top. Paths are relative to the file. An include defines one local,
-//   named as its file. It is embedded before the first statement that needs it, so that a script which returns earlier does not
-//   pay for it.
-// - `--- @computed-keys` lets one include assign KEYS[n] by index. It may then run no command.
+// - Scripts write `keys.name` and `args.name`. The embedder replaces them by KEYS[n] and ARGV[n], because some vendors
+//   refuse a key that is not a literal KEYS[n]. Includes use the names that the including script declares.
+// - `--- @include ./includes/name.lua` lines stand at the top. Paths are relative to the file. An include defines one
+//   local, named as its file. It is embedded before the first statement that needs it, so that a script which returns
+//   earlier does not pay for it.
+// - `--- @computed-keys` lets an include assign KEYS[n] by index. That include must not run a command.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -152,7 +152,9 @@ function assemble(file, source) {
   ]);
 }
 
-/** Reads the contract at the top of a script. Returns the names of its keys and args, those of one position together. */
+/**
+ * Reads the contract at the top of a script. Returns the names of its keys and args, those of one position together.
+ */
 function readHeader(source) {
   const text = /^--\[\[([\s\S]*?)\]\]/.exec(source)?.[1];
   if (text === undefined) throw new Error('must begin with a --[[ header ]]');
@@ -295,8 +297,12 @@ function generate(folder) {
   const union = files.toSorted().map((file) => `'${camelCase(file)}'`);
   return (
     '// Generated from scripts/*.lua by `npm run lua`. Edit the scripts, not this file.\n\n' +
-    'interface Script {\n  /** How many KEYS and ARGV it takes. */\n  readonly keys: number;\n  readonly args: number;\n' +
-    '  readonly lua: string;\n}\n\n' +
+    'interface Script {\n' +
+    '  /** How many KEYS and ARGV it takes. */\n' +
+    '  readonly keys: number;\n' +
+    '  readonly args: number;\n' +
+    '  readonly lua: string;\n' +
+    '}\n\n' +
     `export const scripts: Readonly<Record<${union.join(' | ')}, Script>> = {\n${entries.join('')}};\n`
   );
 }

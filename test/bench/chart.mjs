@@ -4,9 +4,9 @@ import { significant } from './format.mjs';
 const PANELS = [
   { id: '1', figure: 'us', title: '1 Uncontended cycle', unit: 'µs', better: 'less' },
   { id: '2', figure: 'perSecond', title: '2 Distinct keys, 100 tasks', unit: 'cycles/s', better: 'more' },
-  { id: '3', figure: 'msPerHandoff', title: '3 One key, 50 tasks', unit: 'ms a hand-off', better: 'less' },
-  { id: '4', figure: 'msPerHandoff', title: '4 One key, 4 processes × 10', unit: 'ms a hand-off', better: 'less' },
-  { id: '4b', figure: 'msPerHandoff', title: '4b The same, local passing off', unit: 'ms a hand-off', better: 'less' },
+  { id: '3', figure: 'msPerHandoff', title: '3 One key, 50 tasks', unit: 'ms a handoff', better: 'less' },
+  { id: '4', figure: 'msPerHandoff', title: '4 One key, 4 processes × 10', unit: 'ms a handoff', better: 'less' },
+  { id: '4b', figure: 'msPerHandoff', title: '4b The same, local handoff off', unit: 'ms a handoff', better: 'less' },
   { id: '4', longest: true, title: '4 Longest wait', unit: 'ms', better: 'less' },
   { id: '5', figure: 'perSecond', title: '5 100 waiters', unit: 'commands/s', better: 'less' },
   { id: '6', figure: 'ms', title: '6 Release → grant', unit: 'ms', better: 'less' },

@@ -1,4 +1,4 @@
-// One clock for all processes of this machine: the monotonic one. `performance.now()` reads it too, from another zero.
+// The machine's monotonic clock, which is the same in all processes. `performance.now()` reads it with another origin.
 export { setTimeout as sleep } from 'node:timers/promises';
 
 const OFFSET = offsetOfPerformance();

@@ -1,18 +1,18 @@
-// Counts the commands that this process sends, one by one, whether they go alone, in a pipeline or in an automatic one.
+// Counts the commands that this process sends, also those of pipelines and automatic pipelines.
 import { connect, Redis } from './library.mjs';
 
 let sent = 0;
 const { sendCommand } = Redis.prototype;
 
 Redis.prototype.sendCommand = function countingSendCommand(command, stream) {
-  // What is sent before the connection is up comes here once more when it is.
+  // A command that is sent before the connection is ready passes here a second time.
   if (this.status === 'ready') sent += 1;
   return sendCommand.call(this, command, stream);
 };
 
 export const commandsSent = () => sent;
 
-/** Proves that the count is right, in the three ways in which a command can be sent. */
+/** Verifies the count for the three ways in which a command can be sent. */
 export async function checkCounting(url) {
   const client = await connect(url, { enableAutoPipelining: true });
   const ten = Array.from({ length: 10 });
@@ -27,7 +27,10 @@ export async function checkCounting(url) {
   if (counted !== 30) throw new Error(`30 commands were sent, ${counted} counted.`);
 }
 
-/** Everything the server has executed, calls inside of scripts included, and the scripts alone; what asks for it is not counted. */
+/**
+ * Returns the commands that the server has executed, with those inside scripts, and the scripts alone. Excludes its
+ * own.
+ */
 export async function serverCalls(admin) {
   const stats = await admin.info('commandstats');
   const calls = { all: 0, scripts: 0 };

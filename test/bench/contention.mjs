@@ -1,16 +1,15 @@
-// Tasks that fight for one key.
+// Tasks that compete for one key.
 import { now, sleep } from './clock.mjs';
 import { commandsSent } from './commands.mjs';
 
 /**
- * Runs tasks that take and give back one lock, again and again from `startAt` to `stopAt`; then those that wait still get
- * it once more, for `drainMs`. A wait that takes longer than that, because a waiter missed the release, is told as `stuck`, with what it
- * has lasted so far.
+ * Runs tasks that acquire and release one lock in a loop from `startAt` to `stopAt`. Tasks that still wait may get it
+ * for `drainMs` more. A longer wait is counted as `stuck` with its duration so far: the waiter missed the release.
  *
  * @param {import('./entries/index.mjs').Opened} lock
  * @param {object} plan
- * @param {(handle: unknown) => Promise<void>} [plan.section] what is done with the lock; nothing by default
- * @param {(task: number) => number} [plan.wayOf] in which of the ways that the entry knows the task locks next
+ * @param {(handle: unknown) => Promise<void>} [plan.section] the work under the lock. Default: none
+ * @param {(task: number) => number} [plan.wayOf] the way in which the task locks next, one of the entry's
  */
 export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, section, wayOf = () => 0 }) {
   const record = { task: [], way: [], began: [], granted: [], ended: [], token: [] };
@@ -61,9 +60,9 @@ export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, sect
 }
 
 /**
- * The figures of one round.
+ * Returns the figures of one round.
  *
- * @param {Awaited<ReturnType<typeof contend>>[]} records one a process
+ * @param {Awaited<ReturnType<typeof contend>>[]} records one per process
  */
 export function figuresOf(records, stopAt) {
   const from = Math.max(...records.map(({ startedAt }) => startedAt));
@@ -84,7 +83,7 @@ export function figuresOf(records, stopAt) {
 export const waitsOf = (records) =>
   records.flatMap(({ began, granted, stuck }) => [...Array.from(granted, (at, i) => at - began[i]), ...stuck]);
 
-/** The waits of those who locked in that way. */
+/** Returns the waits of the locks in that way. */
 export const waitsIn = (records, wanted) =>
   records.flatMap(({ way, began, granted, stuck, stuckWay }) => [
     ...Array.from(granted, (at, i) => at - began[i]).filter((_, i) => way[i] === wanted),
@@ -93,7 +92,7 @@ export const waitsIn = (records, wanted) =>
 
 export const stuckIn = (records) => records.reduce((total, { stuck }) => total + stuck.length, 0);
 
-/** A section that finds out whether somebody else is inside, over a connection of its own. */
+/** Returns a section that checks over its own connection whether another task is inside. */
 export function exclusionCheck(client, name) {
   const found = { violations: 0, sections: 0 };
   const section = async () => {
@@ -105,7 +104,7 @@ export function exclusionCheck(client, name) {
   return { found, section };
 }
 
-/** How often a grant had a token that was not higher than the one before. */
+/** Returns how many grants had no higher token than the grant before. */
 export function fallingTokens(records) {
   const grants = records.flatMap(({ granted, token }) => Array.from(token, (value, i) => ({ at: granted[i], value })));
   grants.sort((a, b) => a.at - b.at);

@@ -1,11 +1,11 @@
 // Numbers and Markdown.
 import { format, resolveConfig } from 'prettier';
 
-/** With so many decimals, and thousands separated. */
+/** Formats a number with that many decimals and with thousands separators. */
 export const number = (value, digits) =>
   value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
-/** Three significant digits, for figures of any size. */
+/** Formats a number with three significant digits. */
 export function significant(value) {
   if (Number.isInteger(value)) return value.toLocaleString('en');
   return value.toLocaleString(
@@ -14,19 +14,19 @@ export function significant(value) {
   );
 }
 
-/** Milliseconds of a wait. */
+/** Formats the milliseconds of a wait. */
 export const ms = (value) => significant(value < 1 ? Number(value.toPrecision(2)) : Number(value.toPrecision(3)));
 
-/** @param {number} [left] how many columns hold words */
+/** @param {number} [left] how many columns are left-aligned */
 export function table(head, rows, left = 1) {
   const line = (cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
   return [line(head), line(head.map((_, i) => (i < left ? '---' : '---:'))), ...rows.map(line)].join('\n');
 }
 
-/** As the repository's formatter wants it. */
+/** Formats a file with prettier. */
 export const pretty = async (text, filepath) => format(text, { ...(await resolveConfig(filepath)), filepath });
 
-/** What it was measured on. */
+/** Returns the machine and the versions. */
 export function machineLine({ machine, date }) {
   const { processor, cores, memory, system, node, redis, libraries, commit } = machine;
   const versions = Object.entries(libraries).map(([name, version]) => `${name} ${version}`);

@@ -1,5 +1,5 @@
 /**
- * Calls it for 0 … count − 1, with so many calls on their way at most.
+ * Calls `call` for 0 … count − 1, with at most `tasks` calls at a time.
  *
  * @template T
  * @param {number} count

@@ -1,4 +1,4 @@
-// The build under measure, and the one copy of ioredis that every entry is given: the one that this build itself loads.
+// The measured build, and the copy of ioredis that it loads. Every entry uses that copy.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Logger } from '@nestjs/common';
 
 const ROOT = resolve(fileURLToPath(import.meta.url), '../../..');
-/** The build under measure. */
+/** The measured build. */
 export const DIST = resolve(process.env.NRL_DIST ?? join(ROOT, 'dist/esm'));
 
 /** Loads a module of the build, `index.js` for example. */
@@ -19,7 +19,7 @@ export const { Redis } = requireFromBuild('ioredis');
 export const { LockRuntime } = await load('lock-runtime.js');
 export const { scripts } = await load('stores/token/scripts.js');
 
-// What the library warns of is part of the result, but not ten thousand times.
+// Warnings of the library are shown, but at most three.
 let warnings = 0;
 const warn = (message) => {
   warnings += 1;
@@ -29,7 +29,9 @@ Logger.overrideLogger({ log: () => undefined, warn, error: warn });
 
 const PEERS = ['redlock', 'redis-semaphore', 'redlock-universal', '@verrou/core', 'ioredfour'];
 
-/** Versions of what was measured. Refuses to compare on different versions of ioredis. */
+/**
+ * Returns the versions of the measured packages. Throws if the build and its peers use different versions of ioredis.
+ */
 export function versions() {
   const ours = requireFromBuild('ioredis/package.json').version;
   const theirs = installedVersion('ioredis');
@@ -44,13 +46,13 @@ function installedVersion(name) {
     try {
       return JSON.parse(readFileSync(file, 'utf8')).version.replace(/^v/, '');
     } catch {
-      // Not in this one.
+      // The package is not in this folder.
     }
   }
   throw new Error(`${name} is not installed: npm ci --prefix test/bench`);
 }
 
-/** A client that is connected. */
+/** Returns a connected client. */
 export async function connect(url, options = {}) {
   const client = new Redis(url, { lazyConnect: true, ...options });
   await client.connect();

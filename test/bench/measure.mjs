@@ -1,6 +1,6 @@
-// Rounds, and what is made of them.
+// Rounds and their evaluation.
 
-/** The value below which a share of them lies. */
+/** Returns the value below which that share of the values lies. */
 export function quantile(values, share) {
   const sorted = Float64Array.from(values).toSorted();
   if (sorted.length === 0) return Number.NaN;
@@ -12,23 +12,23 @@ export function quantile(values, share) {
 export const median = (values) => quantile(values, 0.5);
 
 /**
- * What an entry was measured to do.
+ * The measurements of an entry.
  *
  * @typedef {object} Measured
  * @property {Record<string, number>[]} rounds the figures of each round
  * @property {number[]} waits every single wait of all rounds, in ms
  * @property {number} stuck waits that did not end with their round
- * @property {string} [failed] why there is nothing (more) of it
+ * @property {string} [failed] why there are no (more) figures
  */
 
 /**
- * Runs every entry once a round; the order is rotated from round to round, and the first round is dropped.
+ * Runs every entry once per round. Rotates the order from round to round, and drops the first round.
  *
  * @typedef {{ figures: Record<string, number>, waits?: ArrayLike<number>, stuck?: number }} Turn
  * @param {object} plan
  * @param {readonly { name: string, kind: string }[]} plan.entries
  * @param {number} plan.rounds
- * @param {number} [plan.slices] divides a round into so many, for short turns: what disturbs the machine then meets all alike
+ * @param {number} [plan.slices] divides each round into this many short turns, so that a disturbance hits all entries alike
  * @param {number} [plan.requestTimeoutMs] an entry that takes longer for its turn has failed
  * @param {(entry: object, round: number) => Promise<Turn>} plan.turn
  * @returns {Promise<Map<string, Measured>>}
@@ -62,7 +62,7 @@ function rotated(entries, by) {
   return [...entries.slice(first), ...entries.slice(0, first)];
 }
 
-/** @param {Measured} all @param {Turn[]} turns those of one round */
+/** @param {Measured} all @param {Turn[]} turns the turns of one round */
 function takeIn(all, turns) {
   const mean = (figure) => turns.reduce((total, { figures }) => total + figures[figure], 0) / turns.length;
   all.rounds.push(Object.fromEntries(Object.keys(turns[0].figures).map((figure) => [figure, mean(figure)])));
@@ -85,22 +85,22 @@ export async function within(ms, promise) {
   }
 }
 
-/** The median of a figure over the rounds. */
+/** Returns the median of a figure over the rounds. */
 export const medianOf = ({ rounds }, figure) => median(rounds.map((figures) => figures[figure]));
 
-/** The median of the quotients that the rounds gave each: what slows a whole round down cancels out. */
+/** Returns the median of the rounds' quotients. A disturbance of a whole round cancels out. */
 export function ratio(of, to, figure) {
   return median(of.rounds.map((figures, i) => figures[figure] / to.rounds[i][figure]));
 }
 
-/** The peer that is best in a figure, where less is better. */
+/** Returns the peer with the lowest figure. */
 export function bestPeer(entries, measured, figure) {
   const peers = entries.filter(({ name, kind }) => kind === 'peer' && measured.get(name).failed === undefined);
   const ranked = peers.map(({ name }) => ({ name, value: medianOf(measured.get(name), figure) }));
   return ranked.toSorted((a, b) => a.value - b.value)[0];
 }
 
-/** The rows of the result, one an entry. */
+/** Returns the rows of the result, one per entry. */
 export function rowsOf(entries, measured, extra = () => ({})) {
   return entries.map((entry) => {
     const { rounds, waits, stuck, failed } = measured.get(entry.name);
@@ -115,16 +115,16 @@ export function rowsOf(entries, measured, extra = () => ({})) {
   });
 }
 
-/** What is told of many waits. */
+/** Returns the percentiles of the waits. */
 export function tailOf(waits) {
   return waits.length === 0 ? {} : { p50: median(waits), p99: quantile(waits, 0.99), longest: quantile(waits, 1) };
 }
 
-/** A figure to reach. */
+/** Returns a figure with its target. */
 export function target(name, value, comparison, limit) {
   const met = comparison === '≤' ? value <= limit : value >= limit;
   return { name, value, comparison, limit, met };
 }
 
-/** A figure that is only stated. */
+/** Returns a figure without a target. */
 export const stated = (name, value, unit = '') => ({ name, value, unit });

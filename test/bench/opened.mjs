@@ -1,9 +1,9 @@
-// A server with every entry open on it.
+// A server on which every entry is open.
 import { checkCounting } from './commands.mjs';
 import { open } from './entries/index.mjs';
 import { startRedis } from './redis.mjs';
 
-/** Opens all entries in this process, on a server of their own. */
+/** Opens all entries in this process, on their own server. */
 export async function openAll(entries, options) {
   const redis = await startRedis();
   await checkCounting(redis.url);

@@ -1,14 +1,15 @@
-// Who was overtaken by whom, from the clocks of the clients: whoever has looked at its clock counts as waiting, though the server
-// does not know of it before its request arrives. What the server knows is in queue-order.mjs.
+// Overtakes by the clients' clocks. A task counts as waiting once it has read its clock, before its request reaches the
+// server. queue-order.mjs has the order of the server.
 
 /**
- * Two counts over the grants of one round, in the order in which they were given:
+ * Returns two counts over the grants of one round, in the order of the grants:
  *
- * - **process**: a process waits for a grant from the end of its last one (or from when its first task began to wait, if none
- *   was waiting then). It is overtaken by each grant to a task of another process that has begun to wait for it later.
- * - **task**: a task is overtaken by each grant, during its wait, to a task that began to wait later.
+ * - **process**: a process waits for a grant from the end of its last grant, or from when its first task began to wait
+ * if
+ *   none was waiting then. Each grant to a task of another process that began to wait later overtakes it.
+ * - **task**: each grant during its wait to a task that began to wait later overtakes it.
  *
- * A process's first wait does not count as one that is overtaken: which ask of the start came first cannot be told from outside.
+ * The first wait of a process is not counted: the order of the first requests cannot be observed.
  *
  * @param {readonly { task: Float64Array, began: Float64Array, granted: Float64Array, ended: Float64Array }[]} records
  */
@@ -28,7 +29,7 @@ function processWaits({ task, began, granted, ended }, process) {
     seen.add(task[i]);
     return { process, first, firstOfProcess: place === 0, began: began[i], granted: granted[i], ended: ended[i] };
   });
-  // The oldest of those that still wait.
+  // The oldest waiter.
   let oldest = Infinity;
   for (let i = grants.length - 1; i >= 0; i--) {
     oldest = Math.min(oldest, grants[i].began);

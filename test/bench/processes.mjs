@@ -1,17 +1,17 @@
-// Forked processes, and how they are called.
+// Forked processes and calls to them.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { profileFlags } from './profile.mjs';
 
 const WORKER = fileURLToPath(new URL('worker.mjs', import.meta.url));
 
-/** A process that runs a scenario, or a part of one. */
+/** A process that runs a scenario or a part of it. */
 export class Worker {
   #child;
   #calls = new Map();
   #lastCall = 0;
 
-  /** @param {string} scenario the file under `scenarios/` whose `run` and `ops` it serves */
+  /** @param {string} scenario the file in `scenarios/` whose `run` and `ops` it serves */
   constructor(scenario) {
     this.#child = fork(WORKER, [scenario], {
       execArgv: ['--expose-gc', '--no-warnings', ...profileFlags()],
@@ -38,7 +38,7 @@ export class Worker {
     });
   }
 
-  /** Ends it; what it has started ends with it. */
+  /** Ends the process, and with it all that it has started. */
   async stop() {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const ended = new Promise((resolve) => this.#child.once('exit', resolve));

@@ -1,4 +1,4 @@
-// Where the time of a scenario goes, in Node and on the server: for a figure that is missed.
+// Profiles a scenario, in Node and on the server.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -11,10 +11,10 @@ export function startProfiling() {
   process.env[FOLDER] = mkdtempSync(join(tmpdir(), 'bench-'));
 }
 
-/** Flags of Node that make a process write a profile when it ends. */
+/** Returns the Node flags that make a process write a profile at its end. */
 export const profileFlags = () => (process.env[FOLDER] ? ['--cpu-prof', `--cpu-prof-dir=${process.env[FOLDER]}`] : []);
 
-/** Tells what the server was busy with; its scripts are told with their inner calls, and once more by those. */
+/** Prints the commands of the server. A script's time includes its inner calls, which are also listed. */
 export async function tellServerTime(client) {
   if (!process.env[FOLDER]) return;
   const stats = [...(await client.info('commandstats')).matchAll(/^cmdstat_(\S+?):calls=(\d+),usec=(\d+)/gm)];
@@ -26,7 +26,7 @@ export async function tellServerTime(client) {
   process.stderr.write(`   on the server:\n${lines.join('\n')}\n`);
 }
 
-/** The functions that most of the time was spent in, of each process of the last scenario. */
+/** Returns the functions with the most time, of each process of the last scenario. */
 export function takeProfiles() {
   const folder = process.env[FOLDER];
   const texts = readdirSync(folder).map((file) => {

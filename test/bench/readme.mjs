@@ -65,8 +65,8 @@ function comparison(scenarios) {
   const columns = [
     ['µs a cycle, uncontended', '1', ({ figures }) => number(figures.us.median, 0)],
     ['cycles/s, 100 keys', '2', ({ figures }) => number(figures.perSecond.median, 0)],
-    ['ms a hand-off, 50 tasks', '3', contended],
-    ['ms a hand-off, 4 processes × 10', '4', contended],
+    ['ms a handoff, 50 tasks', '3', contended],
+    ['ms a handoff, 4 processes × 10', '4', contended],
     ['longest wait there, ms', '4', ({ longest, stuck }) => `${stuck > 0 ? '> ' : ''}${ms(longest)}`],
     ['commands/s of 100 waiters', '5', ({ figures }) => number(figures.perSecond.median, 0)],
     ['release → grant, ms', '6', ({ figures }) => number(figures.ms.median, 2)],

@@ -1,4 +1,4 @@
-// A private Redis on a free port, without persistence, which ends with this process.
+// A private Redis on a free port, without persistence. It ends with this process.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
@@ -7,8 +7,8 @@ import { tellServerTime } from './profile.mjs';
 
 const BINARY = process.env.REDIS_SERVER_BIN ?? 'redis-server';
 
-// The shell holds our pipe: when that ends, even because we were killed, it ends the server.
-// A thousand module instances are two thousand connections.
+// The shell reads a pipe of this process. It ends the server when the pipe closes, even after a kill -9.
+// A thousand module instances have two thousand connections.
 const GUARD = 'ulimit -n 10100; "$@" & server=$!; cat >/dev/null; kill -9 $server';
 
 /** @returns {Promise<{ url: string, stop: () => Promise<void> }>} */
@@ -46,7 +46,7 @@ async function answers(url) {
   try {
     await client.ping();
   } catch (cause) {
-    throw new Error(`${BINARY} does not answer.`, { cause });
+    throw new Error(`${BINARY} does not reply.`, { cause });
   } finally {
     client.disconnect();
   }

@@ -1,4 +1,4 @@
-// The results as files: JSON (all of it), Markdown and a chart, made from the JSON alone.
+// Writes the results as JSON, and a Markdown file and a chart from the JSON.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { chart } from './chart.mjs';
@@ -37,7 +37,7 @@ export function markdown(results) {
   ].join('\n\n');
 }
 
-/** Every figure of every scenario beside what it should reach. */
+/** Returns every figure with its target. */
 export function targetTable(scenarios) {
   const rows = scenarios.flatMap(({ id, title, targets, failed }) =>
     failed !== undefined
@@ -58,7 +58,7 @@ function scenarioSection({ id, title, method, failed, ...shown }) {
   return [`## ${id} ${title}`, method, rowTable(shown), ...stuckNote(shown.rows)].join('\n\n');
 }
 
-/** One row an entry. */
+/** Returns a table with one row per entry. */
 export function rowTable({ rows, columns, tail, tails = {}, excluded = 'two inside at once' }) {
   const has = (field) => rows.some((row) => row[field] !== undefined);
   const extra = [
@@ -118,34 +118,34 @@ function stuckNote(rows) {
   if (stuck.length === 0) return [];
   const list = stuck.map(({ name, stuck: count }) => `${name} ${count}`).join(', ');
   return [
-    `Waits that still had not ended some seconds after their round, when nobody else wanted the lock any more: ${list}. They count with what they had lasted by then.`,
+    `Waits that had not ended some seconds after their round, when no other task wanted the lock: ${list}. They count with their duration so far.`,
   ];
 }
 
 function notes({ entries }) {
   const ways = entries.map(({ name, waiting, defaults }) => [name, waiting, defaults ?? 'the same']);
   return [
-    'All entries of a scenario run in the same processes on one server, in turns; the order is rotated from round to round, short turns are divided and mixed within one, and a ' +
-      'first round is dropped. A figure is the median of its rounds; a quotient is the median of the quotients of the rounds; p50, p99 ' +
-      'and the longest are over every single one of all rounds. Everyone uses one copy of ioredis and a lease of 30 s. Commands are those ' +
-      'that clients send, counted in the client, one by one also where they are pipelined.',
-    'A hand-off is from one acquisition to the next, whoever gets it. With nothing to do inside, a library without a queue mostly gives ' +
-      'the lock straight back to the task that just released it, which is quick, while the others wait: see that column, p99 and the longest.',
-    'Whoever polls for a permit mostly takes the one that its own process has just given back, which is quick, while others poll in vain: see p50 ' +
-      'beside p99 and the longest. A permit that is handed to the first in the queue is idle until the process of that one has been told and ' +
-      'scheduled, which is slow with more processes than cores. Who shares a lock with us asks for itself: there is no passing on among those of one process.',
-    "Overtakes by the server's order are exact. MONITOR shows who joins the queue and who is granted the lock, in the order in which the " +
-      'server does it: a process waits from when it joins until it is granted the lock, and is overtaken by each grant meanwhile to one ' +
-      'that joined later, or not at all. The acquisitions of other processes before it are counted by their fencing tokens, from the first ' +
-      'of whoever held the lock when it joined, also if they were over by then: an upper bound. Between two acquisitions of one process there can be more than that: it always wants ' +
-      'the lock here, but between its release and the arrival of its next ask the server does not know that it does.',
-    "Overtakes by the clients' clocks are all that can be told of libraries without a queue. A process waits for a grant from the end of " +
-      'its last one, or from when its first task began to wait if none was waiting then; it is overtaken by each grant to a task of ' +
-      'another process that began to wait for it later. A task is overtaken by each grant, while it waits, to a task, wherever, that ' +
-      'began to wait later. The first wait of each is left out. They count more than the order of the server: a process counts as waiting ' +
-      'from when it looks at its clock, but the server knows of it only when its request arrives, which is late if the process is not ' +
-      'scheduled before, or is still to read the answer to its last request; with more processes than cores that is common.',
-    'Those that poll were all given the same short pause and unlimited patience. At their defaults they wait longer, and some give up:',
+    'All entries of a scenario run in turns, in the same processes on one server. The order rotates from round to round. Short turns are ' +
+      'divided and mixed within a round. The first round is dropped. A figure is the median of its rounds. A quotient is the median of the ' +
+      'rounds’ quotients. p50, p99 and the longest are over all waits of all rounds. All entries use one copy of ioredis and a lease of ' +
+      '30 s. Commands are counted one by one in the client, also in pipelines.',
+    'A handoff is the time from one acquisition to the next, by any task. Without work under the lock, a library without a queue mostly ' +
+      'grants the lock to the task that just released it. That is fast, while the others wait: see that column, p99 and the longest.',
+    'A polling task mostly takes the permit that its own process has just released. That is fast, while the others poll without success: ' +
+      'compare p50 with p99 and the longest. A permit that is handed to the head of the queue is unused until its process has received the ' +
+      'message and is scheduled, which is slow with more processes than cores. Sharers have no local handoff in this library.',
+    "Overtakes by the server's order are exact. MONITOR shows the entries that join the queue and the grants, in the server's order. A " +
+      'process waits from joining the queue until its grant. Each grant meanwhile to a process that joined later, or not at all, overtakes ' +
+      'it. The acquisitions of other processes before it are counted by their fencing tokens. All acquisitions of the holder at the time of ' +
+      'joining are counted, also those that were over: an upper bound. Between two acquisitions of one process there can be more, because ' +
+      'the server does not know of its next request between its release and the arrival of that request.',
+    "For libraries without a queue, overtakes are known by the clients' clocks only. A process waits for a grant from the end of its last " +
+      'grant, or from when its first task began to wait if none was waiting then. Each grant to a task of another process that began to ' +
+      'wait later overtakes it. A task is overtaken by each grant, while it waits, to a task of any process that began to wait later. The ' +
+      'first wait of each is left out. These counts exceed those by the order of the server. A process counts as waiting when it reads its ' +
+      'clock, but the server knows of it when its request arrives. That is late if the process is not scheduled, or has yet to read its ' +
+      'last reply, which is common with more processes than cores.',
+    'All polling libraries have the same short pause and an unlimited wait here. At their defaults they wait longer, and some give up:',
     table(['', 'waits by, here', 'at its defaults'], ways, 3),
   ];
 }

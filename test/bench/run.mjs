@@ -1,4 +1,5 @@
-// npm run bench: runs the scenarios one after the other, each in a process and on a server of its own, and writes the results.
+// npm run bench: runs the scenarios one after another, each in its own process and on its own server, and writes the
+// results.
 import { execFileSync } from 'node:child_process';
 import { cpus, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
@@ -25,14 +26,14 @@ const SCENARIOS = new Map([
   ['11', '11-permits.mjs'],
 ]);
 
-/** A scenario that takes longer hangs. */
+/** The time limit of a scenario. */
 const PATIENCE_MS = 600_000;
 
 const HELP = `node test/bench/run.mjs [options]
   --quick          shorter and fewer rounds: to see that it works, not to quote
   --only 3,4       these scenarios alone (4b is part of 4, 10b of 10)
   --out <folder>   where the results go; test/bench/results for a full run, nowhere for any other
-  --profile        tells where the time goes, in every process and on the server; it slows what is measured`;
+  --profile        prints profiles of every process and the server; slows the run down`;
 
 const { values: options } = parseArgs({
   options: {
@@ -81,7 +82,7 @@ async function runScenario(id, file) {
   try {
     return await within(PATIENCE_MS, worker.call('run', { quick: options.quick }));
   } catch (error) {
-    // The others are worth their time all the same.
+    // The other scenarios still run.
     say(`   failed: ${error.stack}`);
     return [{ id, title: file, failed: error.message, columns: [], rows: [], targets: [] }];
   } finally {
@@ -99,14 +100,16 @@ function wantedScenarios(only) {
   return all.filter((id) => ids.includes(id));
 }
 
-/** Missing a target is a result; letting two in at once, a token that falls or a waiter that is forgotten is a fault. */
+/**
+ * Returns the faults: violated exclusion, fallen tokens and stuck waiters. A missed target is a result, not a fault.
+ */
 function unsound(all) {
   let bad = false;
   for (const { id, rows, failed } of all) {
     if (failed !== undefined) bad = true;
     for (const { name, kind, exclusion, stuck } of rows) {
       if (kind === 'ours' && stuck > 0) {
-        say(`${id}: ${name}: ${stuck} waiters were not given a lock that nobody held`);
+        say(`${id}: ${name}: ${stuck} waiters did not get a free lock`);
         bad = true;
       }
       if (exclusion === undefined || kind === 'peer') continue;

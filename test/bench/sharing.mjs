@@ -1,4 +1,4 @@
-// Several processes, and several tasks in each, want one lock that some of them may share.
+// Several processes with several tasks each want one lock that some tasks may share.
 import { deepStrictEqual } from 'node:assert';
 import { now, sleep } from './clock.mjs';
 import { contend, figuresOf, stuckIn, waitsIn } from './contention.mjs';
@@ -13,7 +13,7 @@ export const TASKS = 10;
 
 const locks = new Map();
 
-/** What the forked processes do. */
+/** The operations of the forked processes. */
 export const ops = {
   async open(names, url) {
     for (const name of names) locks.set(name, await open(name, url));
@@ -45,10 +45,10 @@ export async function openShared(scenario, entries) {
  *
  * @param {Awaited<ReturnType<typeof openShared>>} opened
  * @param {object} plan
- * @param {number} plan.sectionMs how long each keeps the lock
- * @param {number} plan.writersPercent how many of all lock in way 1
- * @param {Record<string, number>} plan.ways whose waits are told, and their way
- * @param {(way: number, inside: readonly number[]) => boolean} plan.admits whether one may be inside beside so many of each way
+ * @param {number} plan.sectionMs how long each task holds the lock
+ * @param {number} plan.writersPercent the percentage of locks in way 1
+ * @param {Record<string, number>} plan.ways the ways whose waits are reported
+ * @param {(way: number, inside: readonly number[]) => boolean} plan.admits whether one more may be inside with that many of each way
  */
 export async function measureShared(
   { workers, entries },
@@ -72,8 +72,8 @@ export async function measureShared(
   const measured = await interleaved({ entries, rounds: roundsOf(quick), turn });
   const extra = ({ name }) => {
     const rounds = seen.get(name);
-    const told = Object.entries(ways).map(([of, way]) => [of, tailIn(rounds.flat(), way)]);
-    return { waits: Object.fromEntries(told), exclusion: exclusionIn(rounds, admits) };
+    const tails = Object.entries(ways).map(([of, way]) => [of, tailIn(rounds.flat(), way)]);
+    return { waits: Object.fromEntries(tails), exclusion: exclusionIn(rounds, admits) };
   };
   return { measured, rows: rowsOf(entries, measured, extra) };
 }
@@ -83,7 +83,7 @@ function tailIn(records, way) {
   return { ...tailOf(waitsIn(records, way)), ...(stuck > 0 ? { stuck } : {}) };
 }
 
-/** How many were inside, on average. */
+/** Returns the mean number of tasks inside. */
 function meanInside(records, stopAt) {
   const from = Math.max(...records.map(({ startedAt }) => startedAt));
   const total = records.reduce(
@@ -95,8 +95,8 @@ function meanInside(records, stopAt) {
 }
 
 /**
- * Who was inside beside somebody it may not be beside. All processes read one clock, after they were granted the lock and before
- * they give it back: whoever is found inside was.
+ * Returns the violations: tasks that were inside together but must not be. All processes read one clock, after the
+ * grant and before the release.
  */
 function exclusionIn(rounds, admits) {
   let [violations, sections] = [0, 0];
@@ -113,7 +113,7 @@ function exclusionIn(rounds, admits) {
   return { violations, sections };
 }
 
-/** Proves that whoever is inside beside somebody it may not be beside is seen, in one process or in two. */
+/** Verifies that violations are found, in one process or in two. */
 function checkExclusion() {
   const record = (...visits) => {
     const [way, granted, ended] = [0, 1, 2].map((i) => Float64Array.from(visits, (visit) => visit[i]));
@@ -121,18 +121,19 @@ function checkExclusion() {
   };
   const alone = (way, [readers, writers]) => writers === 0 && (way === 0 || readers === 0);
   const atMostTwo = (_, [inside]) => inside < 2;
-  // A writer leaves at the moment at which a reader enters; then one comes in beside two readers, and a reader beside it.
+  // A writer leaves as a reader enters. Then a writer enters while two readers are inside, and a reader enters after
+  // it.
   const rounds = [[record([1, 0, 1], [0, 1, 4], [0, 5.5, 9]), record([0, 2, 8], [1, 3, 6], [1, 7, 7])]];
   deepStrictEqual(exclusionIn(rounds, alone), { violations: 2, sections: 5 });
   const three = [record([0, 0, 9], [0, 3, 5]), record([0, 1, 3], [0, 4, 6])];
   deepStrictEqual(exclusionIn([three, three], atMostTwo), { violations: 2, sections: 8 });
 }
 
-/** Who enters and who leaves, in order; at one moment leaving comes first. */
+/** Returns the entries and exits in order. At one moment, exits come first. */
 function eventsOf(records) {
   const events = records.flatMap(({ way, granted, ended }) =>
     Array.from(way, (one, i) => {
-      // In no time at all nobody is beside anybody.
+      // An empty interval overlaps with nothing.
       if (granted[i] === ended[i]) return [];
       const enters = { at: granted[i], way: one, enters: true };
       return [enters, { at: ended[i], way: one, enters: false }];
@@ -141,7 +142,7 @@ function eventsOf(records) {
   return events.toSorted((a, b) => a.at - b.at || a.enters - b.enters);
 }
 
-/** The same numbers for everyone, from 0 to 1 (mulberry32). */
+/** Returns the same random numbers for all entries, from 0 to 1 (mulberry32). */
 function randomFrom(seed) {
   let state = seed;
   return () => {

@@ -1,4 +1,4 @@
-// The main of a forked process: answers calls with what its scenario exports, until its parent has gone.
+// The main of a forked process: serves calls with the exports of its scenario until its parent ends.
 import process from 'node:process';
 
 process.on('disconnect', () => process.exit());

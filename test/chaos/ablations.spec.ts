@@ -1,22 +1,22 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it, jest } from '@jest/globals';
-import { DEFENCES } from './ablations.js';
+import { ABLATIONS } from './ablations.js';
 
-describe('each defence', () => {
-  // It is switched off for good where it is loaded.
-  it.each(DEFENCES)('can be switched off: what is replaced is there: %s', async (defence) => {
+describe('each ablation', () => {
+  // An ablation is permanent in its module registry.
+  it.each(ABLATIONS)('finds the code that it replaces: %s', async (ablation) => {
     expect.hasAssertions();
     await jest.isolateModulesAsync(async () => {
       const { switchOff } = await import('./ablations.js');
-      await expect(switchOff(defence)).resolves.toBeUndefined();
+      await expect(switchOff(ablation)).resolves.toBeUndefined();
     });
   });
 
-  it('is switched off before the scripts are read: they go by the digests of what they are then', async () => {
+  it('edits scripts before their digests are taken', async () => {
     expect.hasAssertions();
     await jest.isolateModulesAsync(async () => {
       const { switchOff } = await import('./ablations.js');
-      await switchOff('deadline of asks');
+      await switchOff('deadline of requests');
       const { acquireScript } = await import('../../lib/stores/token/token-scripts.js');
       const { scripts } = await import('../../lib/stores/token/scripts.js');
       expect(scripts.acquire.lua).toContain('if false then');

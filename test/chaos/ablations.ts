@@ -15,12 +15,12 @@ const FOREVER = 1e12;
 const LONG_LEASE_MS = 20_000;
 
 /**
- * How each defence is switched off, in the process that runs a control and nowhere else: a script or a method is replaced
- * before the library is loaded. What is not there any more to be replaced is an error, so that no control stays whole
- * unnoticed.
+ * Switches one defence of the library off, in the process of a control run only. Each replaces a part of a script or a
+ * method before the library is loaded. A part that does not exist any more is an error: a control run would keep its
+ * defence unnoticed.
  */
-const switches = {
-  /** Ends whosever lock it is, or whosever share of it. */
+const ablations = {
+  /** A release ends the lock, or a share of it, of any owner. */
   'owner check of releases': () => {
     const any = "local ours = held and string.match(held, '^[^ ]+ ') or ARGV[1] .. ' '";
     edit('release', "local ours = ARGV[1] .. ' '", any);
@@ -35,63 +35,63 @@ const switches = {
     ${own}`,
     );
   },
-  /** A key that is gone or somebody else's is told to be renewed. */
+  /** Reports a renewal if the key is gone or another owner's. */
   'owner check of renewals': () => edit('extend', 'return 0', 'return 1'),
-  /** The holder believes in its lock until it is told otherwise. */
+  /** The holder trusts its lock until Redis reports the loss. */
   'local deadline': () => {
     Object.defineProperty(Grant.prototype, 'deadline', {
       get: () => FOREVER,
       set: () => {
-        // It stays as it is.
+        // The deadline stays as it is.
       },
     });
   },
-  /** What is locked stays locked until it is released. */
+  /** A lock stays locked until it is released. */
   lease: () => {
     for (const script of HANDING_OFF) edit(script, ", 'PX', leaseMs)", ')');
     edit('acquire', "redis.call('PEXPIRE', KEYS[1], ARGV[2])", '');
     const renewal = "redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))";
     edit('extend', renewal, '');
   },
-  /** Who shares the lock shares it until it is given back. */
+  /** A sharer shares the lock until it releases it. */
   'leases of sharers': () => {
     for (const script of HANDING_OFF) edit(script, "redis.call('ZREMRANGEBYSCORE', KEYS[3], -shareTime(), '(0')", '');
   },
-  /** Whoever wants the lock alone does not wait for those who share it. */
+  /** Exclusive requests do not wait for sharers. */
   'readers keep writers out': () => {
     for (const script of HANDING_OFF) edit(script, 'return mode == sharers.mode and', 'return not mode or');
   },
-  /** There is always a permit left. */
+  /** A permit is always left. */
   'number of permits': () => {
     for (const script of HANDING_OFF) edit(script, "(mode == '*' or sharers.count < tonumber(mode))", 'true');
   },
-  /** Whoever may share the lock does, whoever waits for it. */
-  'one line for all': () => {
-    const barred = 'if not fits and not permitsDiffer(sharers, modeOf(entry)) then\n';
-    edit('acquire', `${barred}return false`, `${barred}return true`);
+  /** An entry that may share the lock is granted before the entries ahead of it. */
+  'one queue for all': () => {
+    const blocked = 'if not fits and not permitsDiffer(sharers, modeOf(entry)) then\n';
+    edit('acquire', `${blocked}return false`, `${blocked}return true`);
   },
-  /** The lock is handed to whoever is first in the queue, alive or not. */
-  'passing over the dead': () => {
+  /** The lock is handed to the head of the queue, alive or not. */
+  'skipping dead waiters': () => {
     for (const script of HANDING_OFF) edit(script, 'alive, token = counted[2] > 0,', 'alive, token = true,');
   },
-  /** Who is in the queue relies on being told. */
-  'safety net': () => {
+  /** A queued waiter relies on its message alone. */
+  'retry while queued': () => {
     replace(Attempt, 'pauseAfter', (_, [held], own) => ((held as { queued: boolean }).queued ? FOREVER : own()));
     replace(AcquireLoop, 'retryNow', () => undefined);
   },
-  /** A lock that was handed over is closed for a full lease before its new holder has said a word. */
-  'short lease of hand-overs': () => {
+  /** A lock that was handed off is closed for a full lease before its new holder has sent a request. */
+  'short lease of handoffs': () => {
     edit('acquire', 'handOff(sharers, ARGV[6]', `handOff(sharers, '${LONG_LEASE_MS}'`);
     edit('release', 'handOff(sharers, ARGV[4]', `handOff(sharers, '${LONG_LEASE_MS}'`);
   },
-  /** An ask locks whenever it arrives. */
-  'deadline of asks': () => edit('acquire', 'if now > ARGV[3] then', 'if false then'),
-  /** A release that failed is not tried again. */
+  /** A request locks whenever it arrives. */
+  'deadline of requests': () => edit('acquire', 'if now > ARGV[3] then', 'if false then'),
+  /** A failed release is not repeated. */
   'repeated releases': () =>
-    replace(Releaser, 'repeat', (releaser) => Reflect.apply(Reflect.get(releaser, 'answered') as Method, releaser, [])),
-  /** Nothing follows an ask that was given up. */
+    replace(Releaser, 'repeat', (releaser) => Reflect.apply(fieldOf(releaser, 'answered') as Method, releaser, [])),
+  /** No release follows a request that was given up. */
   compensation: () => replace(Releaser, 'releaseBehind', () => undefined),
-  /** Tokens are counted, and the count is lost with the data. */
+  /** Tokens are counted. The count is lost with the data. */
   'tokens by the clock': () => {
     for (const script of HANDING_OFF) {
       edit(script, 'local token, last = now, now', "local token, last = '1', '1'");
@@ -99,55 +99,56 @@ const switches = {
       edit(script, '>= tonumber(now) then', '>= 1 then');
     }
   },
-  /** Tokens are the server's time, whatever was given before. */
-  'tokens behind the last': () => {
+  /** Tokens are the server time, whatever was granted before. */
+  'tokens above the last': () => {
     for (const script of HANDING_OFF)
       edit(script, 'if (tonumber(before or 0) or 0) >= tonumber(now) then', 'if false then');
   },
-  /** Leases are measured by a clock that anybody may set. */
+  /** Leases are measured by a wall clock, which can be set. */
   'monotonic clock': () => replace(SystemClock, 'now', () => Date.now()),
-  /** A renewal whose answer was lost on the way counts as refused. */
+  /** A renewal without a reply counts as refused. */
   'unknown is not lost': () =>
     replace(Watchdog, 'onDisconnected', (watchdog) => {
-      const events = Reflect.get(watchdog, 'events') as { lost(grant: unknown, why: string): void };
-      const unanswered = Reflect.get(watchdog, 'inFlight') as ReadonlyMap<unknown, unknown>;
-      for (const grant of unanswered.keys()) events.lost(grant, 'no answer');
+      const events = fieldOf(watchdog, 'events') as { lost(grant: unknown, why: string): void };
+      const unanswered = fieldOf(watchdog, 'inFlight') as ReadonlyMap<unknown, unknown>;
+      for (const grant of unanswered.keys()) events.lost(grant, 'no reply');
     }),
-  /** A lease counts from when it is heard of. */
-  'leases from before the ask': () =>
+  /** A lease counts from its reply. */
+  'leases from before the request': () =>
     replace(AcquireLoop, 'grantedByReply', (loop, [attempt], own) => {
-      const { clock } = Reflect.get(loop, 'deps') as { clock: { now(): number } };
+      const { clock } = fieldOf(loop, 'deps') as { clock: { now(): number } };
       (attempt as { sentAt: number }).sentAt = clock.now();
       return own();
     }),
-  /** A server that has forgotten a script is not sent it again. */
+  /** A script that the server has forgotten is not sent again. */
   'scripts sent again': () => replace(RedisScript, 'runAgain', (_, [error]) => Promise.reject(error)),
-  /** Replicas are asked, but their answers count for nothing. */
+  /** Replicas are asked, but their replies are ignored. */
   'acknowledgement of replicas': async () => {
-    // It brings the scripts along, whose digests are taken then: not before another defence has edited them.
+    // It loads the scripts and takes their digests, so it is loaded after another ablation has edited them.
     const { ReplicaAcks } = await import('../../lib/stores/token/replication/replica-acks.js');
     replace(ReplicaAcks, 'replicationError', () => Promise.resolve());
   },
-  /** A slot is where it was at the start. */
+  /** A slot stays where it was at the start. */
   'following slots': () => {
     replace(SlotMap, 'nodeAfter', () => undefined);
     replace(SlotMap, 'refresh', () => undefined);
   },
-  /** The resource takes any token: the workload's own business. */
+  /** The resource accepts any token. The workload itself does this. */
   fence: () => undefined,
 } satisfies Record<string, () => void | Promise<void>>;
 
-/** What keeps a fault from doing harm. */
-export type DefenceName = keyof typeof switches;
+/** Named by the defence that is switched off. */
+export type AblationName = keyof typeof ablations;
 
-export const DEFENCES = Object.keys(switches) as DefenceName[];
+export const ABLATIONS = Object.keys(ablations) as AblationName[];
 
-export async function switchOff(defence: DefenceName): Promise<void> {
-  await switches[defence]();
+/** Switches the defence off in this process, for good. */
+export async function switchOff(ablation: AblationName): Promise<void> {
+  await ablations[ablation]();
 }
 
 type Method = (...args: unknown[]) => unknown;
-/** Stands in for a method of `self`; `own` runs that with the arguments it was called with. */
+/** Replaces a method of `self`. `own` runs the original with the arguments of the call. */
 type Replacement = (self: object, args: readonly unknown[], own: () => unknown) => unknown;
 
 function replace(owner: { readonly prototype: object; readonly name: string }, name: string, by: Replacement): void {
@@ -156,6 +157,13 @@ function replace(owner: { readonly prototype: object; readonly name: string }, n
   Reflect.set(owner.prototype, name, function (this: object, ...args: unknown[]) {
     return by(this, args, () => Reflect.apply(own, this, args));
   });
+}
+
+/** Returns a private field. A field that was renamed is an error, in the process that needs it. */
+function fieldOf(self: object, name: string): unknown {
+  const value: unknown = Reflect.get(self, name);
+  if (value === undefined) throw new Error(`${self.constructor.name} has no ${name}`);
+  return value;
 }
 
 function edit(script: keyof typeof scripts, from: string, to: string): void {

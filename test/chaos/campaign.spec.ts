@@ -20,7 +20,7 @@ const breaking =
     version: '7',
   });
 
-/** Carries out orders whose runs end as they are told, one after another; the last again and again. */
+/** Runs orders whose runs end as given, one after another. The last end is repeated. */
 async function campaign(orders: readonly RunOrder[], ...ends: readonly ((order: RunOrder) => RunResult)[]) {
   const seeds: number[] = [];
   const run = async (order: RunOrder): Promise<RunResult> => {
@@ -36,19 +36,19 @@ const failing = (error: Error) => (): never => {
 };
 
 describe('a campaign', () => {
-  it('is fine where promises are kept, and broken where they should be', async () => {
+  it('passes if runs keep their promises and controls break theirs', async () => {
     const { failures, runs, controls } = await campaign([ORDER, CONTROL], breaking(), breaking(fault.breaks));
     expect(failures).toEqual([]);
     expect([runs.length, controls.length]).toEqual([1, 1]);
   });
 
-  it('fails where a promise is broken', async () => {
+  it('fails if a promise is broken', async () => {
     const { failures, runs } = await campaign([ORDER], breaking('leftover'));
     expect(failures).toEqual([expect.stringContaining('leftover: what')]);
     expect(runs).toHaveLength(1);
   });
 
-  it('fails where a control never breaks what its fault names, whatever else it breaks', async () => {
+  it('fails if a control never breaks its own promise, whatever else it breaks', async () => {
     expect(fault.breaks).not.toBe('wait');
     const { failures, controls, seeds } = await campaign([CONTROL], breaking('wait'));
     expect(failures).toEqual([expect.stringContaining('never broke')]);
@@ -56,19 +56,19 @@ describe('a campaign', () => {
     expect(seeds).toEqual([1, 2, 3]);
   });
 
-  it('lets a control be lucky twice', async () => {
+  it('runs a control three times until it breaks its promise', async () => {
     const { failures, controls } = await campaign([CONTROL], breaking(), breaking(), breaking(fault.breaks));
     expect(failures).toEqual([]);
     expect(controls).toEqual([expect.objectContaining({ attempts: 3 })]);
   });
 
-  it('tries once more what could not be carried out, and no more', async () => {
+  it('repeats a run that could not be carried out, once', async () => {
     const port = failing(new Error('port'));
     expect((await campaign([ORDER], port, breaking())).failures).toEqual([]);
     expect((await campaign([ORDER], port, port, breaking())).failures).toEqual([expect.stringContaining('port')]);
   });
 
-  it('does not try again where a process misbehaved', async () => {
+  it('does not repeat a run in which a process misbehaved', async () => {
     const { failures } = await campaign([ORDER], failing(new Misbehaviour('p1 crashed')), breaking());
     expect(failures).toEqual([expect.stringContaining('p1 crashed')]);
   });

@@ -1,35 +1,35 @@
 import { Misbehaviour, run, type RunOrder, type RunResult } from './run.js';
 
-/** What a control has shown. */
+/** The result of a control, and how many runs it took. */
 export interface Control {
   readonly result: RunResult;
   readonly attempts: number;
 }
 
-/** What all runs have shown. */
+/** The results of all runs. */
 export interface Campaign {
   readonly runs: readonly RunResult[];
   readonly controls: readonly Control[];
-  /** Whatever must not be: promises that were broken, controls that kept theirs, runs that came to no end. */
+  /** Broken promises, controls that broke nothing, and runs that did not end. */
   readonly failures: readonly string[];
 }
 
-/** How orders are carried out. */
+/** How orders are run. */
 export interface Conduct {
-  /** How many at a time. */
+  /** How many orders run at a time. */
   readonly jobs: number;
   readonly say: (line: string) => void;
   readonly run?: (order: RunOrder) => Promise<RunResult>;
 }
 
-/** A control may be lucky, but not again and again. */
+/** How often a control may run until it breaks its promise. */
 const ATTEMPTS = 3;
 
 export async function carryOut(
   orders: readonly RunOrder[],
   { jobs, say, run: runOne = run }: Conduct,
 ): Promise<Campaign> {
-  // By the places of their orders: they end in any order.
+  // Indexed by order: runs end in any order.
   const runs: RunResult[] = [];
   const controls: Control[] = [];
   const failures: string[] = [];
@@ -42,7 +42,7 @@ export async function carryOut(
     }
     const result = await runOne(order);
     runs[place] = result;
-    return told(result);
+    return breachText(result);
   };
   const waiting = orders.entries();
   const work = async (): Promise<void> => {
@@ -58,28 +58,28 @@ export async function carryOut(
   return { runs: runs.filter(Boolean), controls: controls.filter(Boolean), failures };
 }
 
-/** What could not be carried out, because a server's port was taken for example, says nothing: it is tried once more. */
+/** Runs an order again if it could not be run, because a server's port was taken for example. */
 async function insistently<T>(carryOutOne: () => Promise<T>, say: (line: string) => void): Promise<T> {
   try {
     return await carryOutOne();
   } catch (error) {
     if (error instanceof Misbehaviour) throw error;
-    say(`once more, because of ${String((error as Error).stack)}`);
+    say(`once more, after ${String((error as Error).stack)}`);
     return carryOutOne();
   }
 }
 
 function nameOf({ fault, store, seed, control }: RunOrder): string {
-  return `${fault.name}, ${store}, seed ${seed}${control ? `, without ${fault.defence}` : ''}`;
+  return `${fault.name}, ${store}, seed ${seed}${control ? `, without ${fault.ablation}` : ''}`;
 }
 
-/** What is wrong, if anything is. */
-function told({ breaches }: RunResult): string | undefined {
+/** Returns the breaches as text, if there are any. */
+function breachText({ breaches }: RunResult): string | undefined {
   if (breaches.size === 0) return undefined;
   return [...breaches].map(([breach, what]) => `${breach}: ${what}`).join('; ');
 }
 
-/** Runs a control until it breaks what it should; a complaint if it never does. */
+/** Runs a control until it breaks its promise. Returns a complaint if it never does. */
 async function breaking(order: RunOrder, runOne: (order: RunOrder) => Promise<RunResult>): Promise<Control | string> {
   const { breaks } = order.fault;
   let broken: readonly string[] = [];
@@ -89,5 +89,5 @@ async function breaking(order: RunOrder, runOne: (order: RunOrder) => Promise<Ru
     broken = [...result.breaches.keys()];
   }
   const others = broken.join(', ') || 'nothing';
-  return `the control never broke what it should, ${breaks}, in ${ATTEMPTS} runs; broken: ${others}`;
+  return `the control never broke its promise, ${breaks}, in ${ATTEMPTS} runs; broken: ${others}`;
 }

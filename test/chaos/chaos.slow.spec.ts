@@ -3,7 +3,7 @@ import { type Campaign, carryOut } from './campaign.js';
 import { planOf } from './plan.js';
 import { PERMITS } from './workload/kinds.js';
 
-/** One for each thing that can break, the fence's, masters that are replaced, and locks that are shared. */
+/** One fault for each kind of breach, for the fence, for replaced masters, and for shared locks. */
 const SHORT = [
   'holder stopped',
   'event loop blocked',
@@ -19,8 +19,8 @@ const SHORT = [
   'permit holder stopped',
 ];
 
-/** A short set of `npm run chaos`; its choices are always the same. */
-describe('a few faults, with the defence that each one tests and without it', () => {
+/** A short set of `npm run chaos` with a fixed seed. */
+describe('a few faults, each with its defence and without it', () => {
   const orders = [
     ...planOf({ seed: 1, quick: true, store: 'token' }).filter(({ fault }) => SHORT.includes(fault.name)),
     ...planOf({ seed: 1, quick: true, store: 'quorum', fault: 'holder stopped' }),
@@ -33,25 +33,25 @@ describe('a few faults, with the defence that each one tests and without it', ()
     campaign = await carryOut(orders, { jobs: 2, say });
   }, 600_000);
 
-  it('break no promise while it is there, and break one each without it', () => {
+  it('break no promise with the defence, and one each without it', () => {
     expect(campaign.failures).toEqual([]);
   });
 
-  it('were all run', () => {
+  it('all run', () => {
     expect(campaign.runs).toHaveLength(SHORT.length + 2);
     expect(campaign.controls).toHaveLength(SHORT.length);
   });
 
-  it('lose updates of a resource without a fence, none of one with it', () => {
+  it('lose updates without a fence, and none with it', () => {
     const lost = (pick: 'lostUpdates' | 'lostBehindFence') =>
       campaign.runs.reduce((sum, { findings }) => sum + findings[pick].length, 0);
     expect(lost('lostBehindFence')).toBe(0);
     expect(lost('lostUpdates')).toBeGreaterThan(0);
   });
 
-  it('tear what a reader reads who was away for longer than its lease, and leave readers and permits beside each other', () => {
+  it('tear the read of a reader that was stopped past its lease', () => {
     const of = (name: string) => campaign.runs.find(({ order }) => order.fault.name === name)?.findings;
-    expect(of('reader stopped')?.tornReads).toEqual([expect.objectContaining({ believed: false })]);
+    expect(of('reader stopped')?.tornReads).toEqual([expect.objectContaining({ trusted: false })]);
     expect(of('reader stopped')?.mostAtOnce).toBeGreaterThan(1);
     expect(of('permit holder stopped')?.mostAtOnce).toBe(PERMITS);
   });

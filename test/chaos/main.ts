@@ -1,4 +1,4 @@
-// npm run chaos: makes every kind of trouble, with each defence and without it, and writes what came of it.
+// npm run chaos: injects every fault, with its defence and without it, and writes the results.
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -13,13 +13,13 @@ import { soak } from './soak/soak.js';
 import { STORES, type StoreName } from './workload/orders.js';
 
 const HELP = `npm run chaos -- [options]
-  --quick              each fault once, without the mixtures and the soak: to see that it works
-  --fault <part>       faults whose name holds this, alone
+  --quick              each fault once, without the mixed faults and the soak test
+  --fault <part>       only the faults whose name contains this
   --store <name>       ${STORES.join(', ')}
   --seed <number>      repeats the choices of an earlier run
-  --jobs <number>      how many runs at a time; 2
-  --soak-minutes <n>   how long the load lasts; 10; with 0 there is none. Alone with --fault none
-Only a whole run writes RESULTS.md.`;
+  --jobs <number>      how many runs at a time (default 2)
+  --soak-minutes <n>   how long the soak test takes (default 10), 0: no soak test. Use --fault none to run it alone
+Only a complete run writes RESULTS.md.`;
 
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 const { values: options } = parseArgs({
@@ -45,7 +45,7 @@ const seed = Number(options.seed ?? Date.now() % 1e9);
 const whole = !quick && fault === undefined && store === undefined;
 const soakMinutes = Number(options['soak-minutes'] ?? (whole ? 10 : 0));
 
-// Of what runs: meanwhile somebody may commit.
+// Read before the runs: somebody may commit meanwhile.
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
 say(`seed ${seed}`);
 const campaign = await carryOut(planOf({ seed, quick, fault, store }), { jobs: Number(options.jobs ?? 2), say });

@@ -3,26 +3,26 @@ import { FAULTS, type Fault } from './faults/index.js';
 import type { RunOrder } from './run.js';
 import { STORES, type StoreName } from './workload/orders.js';
 
-/** What is asked for on the command line. */
+/** The options of the command line. */
 export interface PlanOptions {
   readonly seed: number;
-  /** Each fault once, the mixtures left out. */
+  /** Runs each fault once, and no mixed faults. */
   readonly quick: boolean;
-  /** Faults whose name holds this. */
+  /** Runs only the faults whose name contains this. */
   readonly fault?: string;
   readonly store?: StoreName;
 }
 
-/** The store whose defences are switched off in controls: their replacements are made for its scripts. */
+/** The store of the controls: the ablations replace parts of its scripts. */
 const CONTROLLED: StoreName = 'token';
 const TIMES = { token: 2, others: 1 };
 
-/** All runs and their controls. The same options give the same runs. */
+/** Returns all runs and their controls. The same options give the same runs. */
 export function planOf({ seed, quick, fault: part, store: only }: PlanOptions): readonly RunOrder[] {
   const random = randomFrom(seed);
   return FAULTS.flatMap((fault) =>
     STORES.flatMap((store) => {
-      // Drawn whether it is run or not: `--fault` alone repeats what it did among the others.
+      // Drawn even if the fault is not run, so that `--fault` repeats a run of all faults.
       const seeds = { run: draw(random), control: draw(random) };
       const wanted = part === undefined ? !(quick && fault.mixed) : fault.name.includes(part);
       if (!wanted || fault.stores[store] === undefined || (only ?? store) !== store) return [];

@@ -3,16 +3,16 @@ import type { Campaign, Control } from './campaign.js';
 import type { RunResult } from './run.js';
 import { WORKLOADS } from './workload/kinds.js';
 
-/** What the results were made with. */
+/** The heading of the results. */
 export interface ResultsHead {
   readonly seed: number;
-  /** The command that makes them again. */
+  /** The command that repeats the runs. */
   readonly command: string;
   readonly versions: string;
   readonly date: string;
 }
 
-/** What makes the same runs again: the options that were given, and the seed, given or not. */
+/** Returns the command that repeats the runs: the given options and the seed. */
 export function commandOf(seed: number, options: Readonly<Record<string, string | boolean | undefined>>): string {
   const words = Object.entries(options).flatMap(([name, value]) => {
     if (name === 'seed') return [];
@@ -37,7 +37,7 @@ export const RUN_COLUMNS = [
   'longest time to recover, ms',
 ] as const;
 
-/** Of runs in which the lock was shared. */
+/** For runs with a shared lock. */
 export const SHARING_COLUMNS = [
   'fault',
   'lock',
@@ -54,35 +54,39 @@ export const SHARING_COLUMNS = [
   'longest time to recover, ms',
 ] as const;
 
-export const CONTROL_COLUMNS = ['fault', 'what happens', 'defence', 'without it'] as const;
+export const CONTROL_COLUMNS = ['fault', 'what happens', 'ablation', 'without it'] as const;
 
-/** `test/chaos/RESULTS.md`, of nothing but what was run. */
+/** Returns the text of `test/chaos/RESULTS.md`. */
 export function resultsOf({ runs, controls }: Campaign, head: ResultsHead): string {
   const sharing = runs.filter(isSharing);
   const alone = runs.filter((result) => !isSharing(result));
-  return `# What breaks, and what does not
+  return `# Chaos results
 
-Written by \`${head.command}\`; not edited by hand. ${head.date}; seed ${head.seed}; ${head.versions}.
+Written by \`${head.command}\`, not edited by hand. ${head.date}, seed ${head.seed}, ${head.versions}.
 
-Several processes read, pause and write under one lock while a fault is made as often as _runs_ tells. _Overlaps_: holds that began while
-another holder had an unaborted signal and an unexpired local deadline. _Lost updates_: writes over a value that their writer had not read,
-because its lock was gone meanwhile; _with fence_: at a resource that refuses older fencing tokens. One such write takes all elements from
-the set that were added since it was read. _Time to recover_: from when the fault was over and nobody held the lock to the next grant.
-[How it is done](README.md).
+Several processes read, pause and write under one lock. _Runs_ is how often the fault was injected.
+
+- _Overlaps_: holds that began while another holder had an unaborted signal and an unexpired local deadline.
+- _Lost updates_: writes over a value that their writer had not read, because its lock was gone meanwhile. _With fence_:
+  at a resource that refuses older fencing tokens. A lost update also removes all elements that were added to the set
+  since it was read.
+- _Time to recover_: from the end of the fault, or of a hold that outlived it, to the next grant.
+
+[README.md](README.md) describes the runs.
 
 ${markdownTable(RUN_COLUMNS, alone.map(runRow))}
 
 ## Shared locks and permits
 
-On the \`token\` store. _Overlaps_: a writer beside anybody, or somebody beside as many others as there are
-permits, each in good faith as above. _Torn readings_: a reader read twice, and a writer had written meanwhile, because the reader's lock was
-gone.
+On the \`token\` store. _Overlaps_: holds of a writer and of another caller at the same time, or more holds
+than permits, counted as above. _Torn readings_: a writer wrote between the two reads of a reader, because the reader's
+lock was gone.
 
 ${markdownTable(SHARING_COLUMNS, sharing.map(sharingRow))}
 
 ## Controls
 
-The same runs, on the \`token\` store, with one defence switched off: each has to break.
+The same faults on the \`token\` store, with one defence switched off. Each control must break a promise.
 
 ${markdownTable(CONTROL_COLUMNS, controls.map(controlRow))}
 `;
@@ -110,15 +114,15 @@ function sharingRow({ order, findings }: RunResult): readonly string[] {
   const counts = [times, shared, acquisitions - shared, mostAtOnce, overlaps.length].map(whole);
   const kept = [tornReads, lostUpdates, lostBehindFence].map(({ length }) => whole(length));
   const rest = [lostHolds.length, longestWaitMs, recoveryMs].map(whole);
-  return [fault.name, WORKLOADS[workload].told, ...counts, ...kept, ...rest];
+  return [fault.name, WORKLOADS[workload].label, ...counts, ...kept, ...rest];
 }
 
 function controlRow({ result: { order, breaches } }: Control): readonly string[] {
   const { fault } = order;
-  return [fault.name, fault.what, fault.defence, `${fault.breaks}: ${summaryOf(breaches.get(fault.breaks) ?? '')}`];
+  return [fault.name, fault.what, fault.ablation, `${fault.breaks}: ${summaryOf(breaches.get(fault.breaks) ?? '')}`];
 }
 
-/** The first words tell how often, or how long; the operations' names are of no use later. */
+/** Keeps the first words of a breach: how often, or how long. Drops the names of the operations. */
 function summaryOf(what: string): string {
   return what
     .replace(/: (\d+) × .*/s, ', $1 times')

@@ -21,9 +21,9 @@ export interface RunOrder {
   readonly fault: Fault;
   readonly store: StoreName;
   readonly seed: number;
-  /** How often trouble is made. */
+  /** How often the fault is injected. */
   readonly times: number;
-  /** Without the defence that the fault puts to the test. */
+  /** Switches the fault's defence off. */
   readonly control: boolean;
 }
 
@@ -34,26 +34,26 @@ export interface RunResult {
   readonly version: string;
 }
 
-/** The history of the last run that broke a promise, for whoever looks into it. */
+/** The file with the history of the last run that broke a promise. */
 export const KEPT = join(tmpdir(), 'chaos-broken.json');
 
-/** A lock that was handed over is closed for 3 s at most until its new holder says a word; and a second to get well. */
+/** A handed-off lock stays closed for 3 s at most if its new holder is dead. One second is added for recovery. */
 const LONGEST_CLOSURE_MS = 4_000;
 const BEYOND_MS = 1_500;
-/** Some get in meanwhile. */
+/** Some members enter meanwhile. */
 const UNORDERED_MS = 2_500;
-/** A refusal comes when its time is over; a busy machine takes a little longer. */
+/** How late a refusal may come on a busy machine. */
 const REFUSED_MS = 2_000;
 
-/** A process did what none may, whatever happens around it. */
+/** A process crashed or did not leave, which no fault excuses. */
 export class Misbehaviour extends Error {
   override readonly name = 'Misbehaviour';
 }
 
-/** What is left of the dead is over by its lease, and cleared by whoever comes next. */
+/** Keys of killed processes end with their leases, or are removed by the next caller. */
 const CLEARED_MS = 20_000;
 
-/** Runs it on servers and processes of its own, and judges its history. */
+/** Runs an order on its own servers and processes, and checks the history. */
 export async function run(order: RunOrder): Promise<RunResult> {
   const { fault, store, seed } = order;
   const folder = await mkdtemp(join(tmpdir(), 'chaos-'));
@@ -66,7 +66,7 @@ export async function run(order: RunOrder): Promise<RunResult> {
       workload: fault.workload ?? 'alone',
       resource: resource.url,
       terms: fault.terms,
-      off: order.control ? fault.defence : undefined,
+      off: order.control ? fault.ablation : undefined,
       folder,
       seed,
       clocks: fault.clocks === 'clients',
@@ -89,7 +89,9 @@ export async function run(order: RunOrder): Promise<RunResult> {
   }
 }
 
-/** Only this store keeps an order between processes; of the others whoever waits may be unlucky until it is refused. */
+/**
+ * Only this store orders waiters of several processes. With the others, a waiter may be overtaken until its refusal.
+ */
 const ORDERED: StoreName = 'token';
 
 export function promisesOf(fault: Fault, store: StoreName): Promises {
@@ -99,10 +101,10 @@ export function promisesOf(fault: Fault, store: StoreName): Promises {
   return { ...promises, waitMs: Math.max(promises.waitMs, waitMs + requestTimeoutMs + REFUSED_MS) };
 }
 
-/** How soon everybody should have got the lock again; longer than may be promised. */
+/** Returns how long all members may take to get the lock again. It exceeds every promise. */
 function settlesWithin({ fault, store, control }: RunOrder): number {
   if (store !== ORDERED) return UNORDERED_MS;
-  // A control is broken off as soon as it must have been seen that it broke.
+  // A control ends as soon as its breach must be visible.
   return control ? promisesOf(fault, store).waitMs + BEYOND_MS : fault.terms.waitMs + LONGEST_CLOSURE_MS;
 }
 
@@ -110,7 +112,7 @@ async function historyOf(order: RunOrder, fleet: Fleet, topology: Topology, url:
   const { seed, control } = order;
   const scene = new Scene(fleet, topology, randomFrom(seed), settlesWithin(order));
   await scene.settle();
-  const end = control ? await brokenOff(order, scene) : await comesToAnEnd(order, scene);
+  const end = control ? await runControl(order, scene) : await runToTheEnd(order, scene);
   if (fleet.crashes.length > 0) throw new Misbehaviour(fleet.crashes.join('\n'));
   const events: Event[] = [...scene.events];
   for (const member of fleet.all) {
@@ -123,25 +125,25 @@ async function historyOf(order: RunOrder, fleet: Fleet, topology: Topology, url:
   return { events: events.toSorted((one, other) => one.at - other.at), ...contents, ...end };
 }
 
-async function comesToAnEnd({ fault, times }: RunOrder, scene: Scene): Promise<Pick<History, 'leftovers'>> {
+async function runToTheEnd({ fault, times }: RunOrder, scene: Scene): Promise<Pick<History, 'leftovers'>> {
   for (let i = 0; i < times; i += 1) await fault.inject(scene);
   const stayed = await scene.fleet.leave();
   if (stayed.length > 0) throw new Misbehaviour(`${stayed.join()} did not leave`);
-  return { leftovers: await cleared(scene.topology) };
+  return { leftovers: await leftoversOf(scene.topology) };
 }
 
-/** Without its defence, trouble may end in any way. */
-async function brokenOff({ fault, times }: RunOrder, scene: Scene): Promise<Pick<History, 'leftovers' | 'until'>> {
+/** Injects the fault. Without its defence, it may end in any way. */
+async function runControl({ fault, times }: RunOrder, scene: Scene): Promise<Pick<History, 'leftovers' | 'until'>> {
   try {
     for (let i = 0; i < times; i += 1) await fault.inject(scene);
   } catch {
-    // What it waited for did not happen.
+    // The fault waited for something that did not happen.
   }
   return { leftovers: [], until: scene.now() };
 }
 
-/** The keys that stay. */
-async function cleared(topology: Topology): Promise<readonly string[]> {
+/** Returns the keys that stay. */
+async function leftoversOf(topology: Topology): Promise<readonly string[]> {
   let leftovers: readonly string[] = [];
   const none = async (): Promise<boolean> => {
     leftovers = await topology.leftovers();

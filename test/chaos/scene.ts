@@ -5,16 +5,16 @@ import type { Member } from './fleet/member.js';
 import type { HarnessEvent } from './history/events.js';
 import type { LockServer, Topology } from './topology/index.js';
 
-/** What a fault can lay hands on, and where it tells what it does. */
+/** What a fault can use, and where it records what it does. */
 export class Scene {
   readonly events: HarnessEvent[] = [];
 
   constructor(
     readonly fleet: Fleet,
     readonly topology: Topology,
-    /** From the run's seed: whatever a fault chooses, it chooses by this. */
+    /** Seeded by the run. All choices of a fault use it. */
     readonly random: () => number,
-    /** How long everybody may take to get the lock again. */
+    /** How long all members may take to get the lock again. */
     private readonly settlesWithinMs: number,
   ) {}
 
@@ -22,10 +22,11 @@ export class Scene {
     return this.topology.victim;
   }
 
-  /** The topology, as what the fault takes it for. */
+  /** Returns the topology as the given class. Throws if it is another. */
   on<Kind extends Topology>(kind: { readonly prototype: Kind; readonly name: string }): Kind {
     const { topology } = this;
-    if (!Object.prototype.isPrototypeOf.call(kind.prototype, topology)) throw new Error(`this takes a ${kind.name}`);
+    if (!Object.prototype.isPrototypeOf.call(kind.prototype, topology))
+      throw new Error(`the fault needs a ${kind.name}`);
     return topology as Kind;
   }
 
@@ -45,7 +46,7 @@ export class Scene {
     this.events.push({ kind: 'healed', fault, at: machineMs() });
   }
 
-  /** Does what makes a server lose its data. */
+  /** Makes a server lose its data, and records when. */
   async dataLost(how: () => Promise<unknown>): Promise<void> {
     const at = machineMs();
     await how();
@@ -58,12 +59,12 @@ export class Scene {
   }
 
   /**
-   * Until everybody has had the lock again, and no hold of before lasts any longer: those of these members end now. That it
-   * takes too long is for the checker to find.
+   * Ends the long holds of these members. Waits until all members have had the lock again and all long holds are over.
+   * Does not throw if that takes too long: the checker finds it.
    */
   async settle(...ending: readonly Member[]): Promise<void> {
-    for (const member of ending) member.tell({ kind: 'end' });
-    await this.fleet.everybodyEnters(this.settlesWithinMs);
+    for (const member of ending) member.send({ kind: 'end' });
+    await this.fleet.allEnter(this.settlesWithinMs);
     await this.fleet.longHoldsEnd();
   }
 }

@@ -1,4 +1,4 @@
-// Everything that is compared, in the order of the tables.
+// All compared entries, in the order of the tables.
 import { bare, barePermits, bareShared } from './bare.mjs';
 import { ioredfour } from './ioredfour.mjs';
 import { ours, oursPermits, oursShared, oursStrict } from './ours.mjs';
@@ -14,16 +14,16 @@ import { verrou } from './verrou.mjs';
  * @typedef {object} Entry
  * @property {string} name
  * @property {'floor' | 'peer' | 'ours'} kind
- * @property {string} waiting how its waiters learn that they may try again, as set here
- * @property {string} [defaults] the same at the library's own defaults, where that is different
+ * @property {string} waiting how its waiters learn of a release, as configured here
+ * @property {string} [defaults] the same at the library's defaults, if different
  * @property {(url: string, options?: OpenOptions) => Promise<Opened>} open
  *
  * @typedef {object} OpenOptions
  * @property {boolean} [autoPipelining]
  *
  * @typedef {object} Opened
- * @property {(key: string, way?: number) => Promise<unknown>} acquire waits as long as it takes; answers a handle. Those with
- *   several ways to lock are told which
+ * @property {(key: string, way?: number) => Promise<unknown>} acquire waits without a limit and returns a
+ *   handle. `way` is one of the entry's ways to lock
  * @property {(handle: unknown) => Promise<unknown>} release
  * @property {(handle: unknown) => number} [tokenOf] the fencing token of a handle
  * @property {() => Promise<void> | void} close
@@ -36,7 +36,7 @@ export const entries = [raw, bare, redlock, redisSemaphore, redlockUniversal, ve
 export const entriesWithStrict = [...entries, oursStrict];
 
 /**
- * For readers (way 0) and writers (way 1). None of the others tells them apart: this is what readers cost who exclude one another.
+ * For readers (way 0) and writers (way 1). The peers do not distinguish them: their readers exclude one another.
  *
  * @type {readonly Entry[]}
  */

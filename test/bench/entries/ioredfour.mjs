@@ -21,7 +21,7 @@ export const ioredfour = {
       release: (lock) => locks.releaseLock(lock),
       close() {
         client.disconnect();
-        // It has no way to end the connection that it opened itself.
+        // It cannot close the connection that it opened itself.
         const { _redisSubscriber: subscriber } = locks;
         subscriber.disconnect();
       },

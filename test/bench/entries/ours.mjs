@@ -1,14 +1,14 @@
 import { connect, LockRuntime } from '../library.mjs';
 import { PERMITS, TTL_MS } from '../settings.mjs';
 
-/** A module instance, as `RedisLockModule.forRoot()` starts it. */
+/** Opens a module instance as `RedisLockModule.forRoot()` does. */
 export function startInstance(redis, options = {}) {
   const runtime = LockRuntime.start({ redis, ttlMs: TTL_MS, waitMs: Infinity, shutdownGraceMs: 0, ...options });
   runtime.connect();
   return runtime;
 }
 
-/** @param {readonly object[]} [ways] what is asked for, in each of the ways to lock */
+/** @param {readonly object[]} [ways] the lock options of each way to lock */
 async function openOurs(url, autoPipelining, options, ways = [{}]) {
   const client = autoPipelining ? await connect(url, { enableAutoPipelining: true }) : undefined;
   const runtime = startInstance(client ?? url, options);
@@ -26,7 +26,7 @@ async function openOurs(url, autoPipelining, options, ways = [{}]) {
 export const ours = {
   name: 'nestjs-redis-lock',
   kind: 'ours',
-  waiting: 'queue and hand-off, local passing',
+  waiting: 'queue and handoff, local handoff',
   open: (url, { autoPipelining = false } = {}) => openOurs(url, autoPipelining, {}),
 };
 
@@ -34,7 +34,7 @@ export const ours = {
 export const oursStrict = {
   name: 'nestjs-redis-lock, maxLocalPasses: 0',
   kind: 'ours',
-  waiting: 'queue and hand-off',
+  waiting: 'queue and handoff',
   open: (url, { autoPipelining = false } = {}) => openOurs(url, autoPipelining, { maxLocalPasses: 0 }),
 };
 
@@ -42,18 +42,18 @@ export const oursStrict = {
 export const oursShared = {
   name: 'nestjs-redis-lock, shared',
   kind: 'ours',
-  waiting: 'queue and hand-off',
+  waiting: 'queue and handoff',
   open: (url, { autoPipelining = false } = {}) => openOurs(url, autoPipelining, {}, [{ mode: 'shared' }, {}]),
 };
 
 export const oursPermits = {
   name: 'nestjs-redis-lock, permits',
   kind: 'ours',
-  waiting: 'queue and hand-off',
+  waiting: 'queue and handoff',
   open: (url, { autoPipelining = false } = {}) => openOurs(url, autoPipelining, {}, [{ permits: PERMITS }]),
 };
 
-/** Whether this build has local passing to switch off. */
+/** Whether this build has local handoffs. */
 export async function hasLocalPassing() {
   try {
     await LockRuntime.start({ maxLocalPasses: 0 }).close();

@@ -5,7 +5,7 @@ import { POLL_MS, TTL_MS } from '../settings.mjs';
 
 const COMPARE_AND_DELETE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`;
 
-/** The floor: SET NX PX, and a script that deletes the key if it is still ours. */
+/** The floor: SET NX PX, and a script that deletes the key if it still has the owner's value. */
 export const raw = {
   name: 'raw pair',
   kind: 'floor',

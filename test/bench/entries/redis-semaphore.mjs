@@ -37,5 +37,5 @@ const semaphore = (pollMs) => ({
     openPeer(url, options, pollMs, ({ Semaphore }, client, key, terms) => new Semaphore(client, key, PERMITS, terms)),
 });
 
-/** As it polls by default, as all others here do, and about as often as a permit comes free. */
+/** At its default pause, at the pause of all entries here, and at about the time between two releases. */
 export const redisSemaphores = [DEFAULT_POLL_MS, POLL_MS, 1].map(semaphore);

@@ -11,7 +11,7 @@ export const redlockUniversal = {
     const client = await connect(url, { enableAutoPipelining: autoPipelining });
     const adapter = new IoredisAdapter(client);
     const options = { adapter, ttl: TTL_MS, retryAttempts: Number.MAX_SAFE_INTEGER, retryDelay: POLL_MS };
-    // One lock object a key, kept: a new one pings the server before its first try, which would be a third of its commands.
+    // One lock object per key: a new one pings the server before its first attempt, a third of its commands.
     const locks = new Map();
     const lockOf = (key) => {
       let lock = locks.get(key);

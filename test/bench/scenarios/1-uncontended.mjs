@@ -1,4 +1,4 @@
-// One task takes and gives back a lock that nobody else wants.
+// One task acquires and releases a lock that no other task wants.
 import { entries } from '../entries/index.mjs';
 import { interleaved, ratio, rowsOf, stated, target } from '../measure.mjs';
 import { openAll } from '../opened.mjs';

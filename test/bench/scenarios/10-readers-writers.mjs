@@ -1,4 +1,4 @@
-// Readers who may share a lock, and a few writers who may not.
+// Many readers, which share the lock, and a few writers, which do not.
 import { readWriteEntries } from '../entries/index.mjs';
 import { medianOf, ratio, stated, target } from '../measure.mjs';
 import { measureShared, openShared, ops, PROCESSES, TASKS } from '../sharing.mjs';

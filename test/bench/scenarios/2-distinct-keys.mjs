@@ -1,4 +1,4 @@
-// Many tasks in one process, each with a key of its own.
+// Many tasks in one process, each with its own key.
 import { entries } from '../entries/index.mjs';
 import { interleaved, ratio, rowsOf, stated, target } from '../measure.mjs';
 import { openAll } from '../opened.mjs';

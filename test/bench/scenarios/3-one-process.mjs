@@ -14,7 +14,7 @@ export async function run({ quick }) {
   const lengthMs = quick ? 250 : 1_000;
   const drainMs = drainMsOf(quick);
   const turn = async (entry, round) => {
-    // A key for each round: who is still stuck in one does not disturb the next.
+    // A key per round: a task that is stuck in one round does not disturb the next.
     const key = `goods:${round}`;
     const startAt = now() + 5;
     const stopAt = startAt + lengthMs;
@@ -23,7 +23,7 @@ export async function run({ quick }) {
   };
   const measured = await interleaved({ entries, rounds: roundsOf(quick), turn });
 
-  // Exclusion, in a pass of its own: its section would be part of the time of a hand-off.
+  // Exclusion is checked in its own pass: its section would add to the time of a handoff.
   const checked = new Map();
   const checker = await connect(redis.url);
   for (const entry of entries) {
@@ -48,7 +48,7 @@ export async function run({ quick }) {
       title: 'One key, 50 tasks in one process',
       method: `${lengthMs} ms a round over an empty section; exclusion checked in a pass of its own.`,
       columns: [
-        { figure: 'msPerHandoff', title: 'ms a hand-off', digits: 4 },
+        { figure: 'msPerHandoff', title: 'ms a handoff', digits: 4 },
         { figure: 'commands', title: 'commands an acquisition', digits: 2 },
         { figure: 'backPercent', title: '% straight back to the task that gave it', digits: 0 },
       ],
@@ -56,7 +56,7 @@ export async function run({ quick }) {
       rows: rowsOf(entries, measured, ({ name }) => ({ exclusion: checked.get(name) })),
       targets: [
         target(
-          `ms a hand-off ÷ best peer (${best.name})`,
+          `ms a handoff ÷ best peer (${best.name})`,
           ratio(ours, measured.get(best.name), 'msPerHandoff'),
           '≤',
           0.1,

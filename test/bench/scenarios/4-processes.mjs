@@ -1,4 +1,4 @@
-// Several processes want one key. Both of our ways stand in one run: with local passing (4) and without (4b).
+// Several processes want one key. One run has both configurations: with local handoff (4) and without (4b).
 import { now } from '../clock.mjs';
 import { contend, exclusionCheck, fallingTokens, figuresOf, stuckIn, waitsOf } from '../contention.mjs';
 import { entries, entriesWithStrict, open } from '../entries/index.mjs';
@@ -24,7 +24,7 @@ const BETWEEN = 'acquisitions of other processes between two of a process, at mo
 const locks = new Map();
 let checker;
 
-/** What the forked processes do. */
+/** The operations of the forked processes. */
 export const ops = {
   async open(names, url) {
     for (const name of names) locks.set(name, await open(name, url));
@@ -48,7 +48,7 @@ export async function run({ quick }) {
 
   const lengthMs = quick ? 300 : 1_500;
   const drainMs = drainMsOf(quick);
-  // A key for each round: who is still stuck in one does not disturb the next.
+  // A key per round: a task that is stuck in one round does not disturb the next.
   const contendAll = async (name, key, checked) => {
     const startAt = now() + 30;
     const plan = { key, tasks: TASKS, startAt, stopAt: startAt + lengthMs, drainMs };
@@ -92,7 +92,7 @@ export async function run({ quick }) {
     title,
     method: `${lengthMs} ms a round over an empty section; exclusion, and the order in the server's queue, in passes of their own.`,
     columns: [
-      { figure: 'msPerHandoff', title: 'ms a hand-off', digits: 4 },
+      { figure: 'msPerHandoff', title: 'ms a handoff', digits: 4 },
       { figure: 'commands', title: 'commands an acquisition', digits: 2 },
       { figure: 'backPercent', title: '% straight back to the task that gave it', digits: 0 },
     ],
@@ -113,7 +113,7 @@ export async function run({ quick }) {
   const [own, ownStrict] = ['nestjs-redis-lock', 'nestjs-redis-lock, maxLocalPasses: 0'];
   const results = [
     result('4', 'One key, 4 processes with 10 tasks each', own, [
-      target(`ms a hand-off ÷ best peer (${best.name})`, against(own), '≤', 0.2),
+      target(`ms a handoff ÷ best peer (${best.name})`, against(own), '≤', 0.2),
       target('commands an acquisition', commands(own), '≤', 0.4),
       target(BEFORE, orders.get(own).before.most, '≤', LOCAL_PASSES * PROCESSES),
       stated(OVERTAKEN, orders.get(own).overtaken.most),
@@ -123,8 +123,8 @@ export async function run({ quick }) {
   ];
   if (strict) {
     results.push(
-      result('4b', 'The same without local passing: strict order between processes', ownStrict, [
-        target(`ms a hand-off ÷ best peer (${best.name})`, against(ownStrict), '≤', 1.5),
+      result('4b', 'The same without local handoff: strict order between processes', ownStrict, [
+        target(`ms a handoff ÷ best peer (${best.name})`, against(ownStrict), '≤', 1.5),
         target('commands an acquisition', commands(ownStrict), '≤', 2.5),
         target(OVERTAKEN, orders.get(ownStrict).overtaken.most, '≤', 0),
         stated(BEFORE, orders.get(ownStrict).before.most),

@@ -1,4 +1,4 @@
-// Many tasks of one process wait for a lock that somebody else keeps: what the waiting alone costs.
+// Many tasks of one process wait for a lock that another process holds. Measures the cost of waiting.
 import { sleep } from '../clock.mjs';
 import { commandsSent } from '../commands.mjs';
 import { entries, open } from '../entries/index.mjs';
@@ -11,7 +11,7 @@ const WAITERS = 100;
 
 const held = new Map();
 
-/** What the process that keeps the lock does. */
+/** The operations of the process that holds the lock. */
 export const ops = {
   async open(names, url) {
     for (const name of names) held.set(name, { lock: await open(name, url) });

@@ -1,4 +1,4 @@
-// A thousand module instances wait for one key: what one release costs the server, and what a waiter costs in memory.
+// A thousand module instances wait for one key. Measures the server's cost of a release and the memory of a waiter.
 import { sleep } from '../clock.mjs';
 import { serverCalls } from '../commands.mjs';
 import { keyOf } from '../entries/bare.mjs';
@@ -17,14 +17,14 @@ let waiting = [];
 let granted = 0;
 let failed;
 
-/** What the forked processes do. */
+/** The operations of the forked processes. */
 export const ops = {
   async open(count, url) {
     for (let i = 0; i < count; i++) instances.push(startInstance(url));
-    // One after the other, so that a thousand handshakes do not run into each other's time limits.
+    // One after another, so that a thousand handshakes do not exceed their time limits.
     for (const { service } of instances) await (await service.acquire(`warm-up:${process.pid}`)).release();
   },
-  /** The first so many of them begin to wait; each gives the lock back as soon as it has it, and waits no more. */
+  /** Makes the first `count` instances wait. Each releases the lock as soon as it has it, and does not wait again. */
   wait(count) {
     granted = 0;
     waiting = instances.slice(0, count).map(async ({ service }) => {
@@ -58,7 +58,7 @@ export async function run({ quick }) {
   const workers = Array.from({ length: PROCESSES }, () => new Worker('5b-instances.mjs'));
   const all = (op, ...args) => Promise.all(workers.map((worker) => worker.call(op, ...args)));
   const memory = async () => {
-    // The server lets go of the buffers of quiet clients after some seconds.
+    // The server frees the buffers of idle clients after some seconds.
     await sleep(quick ? 1_000 : 5_000);
     const processes = await all('memory');
     const sum = (field) => processes.reduce((total, each) => total + each[field], 0);
@@ -74,9 +74,9 @@ export async function run({ quick }) {
   const idle = await memory();
 
   let waitingMemory;
-  let safetyNet;
-  /** What the server has to do while all wait and nothing happens: each asks again 1.5 to 3 s after its last answer. */
-  const asksWhileWaiting = async () => {
+  let repeats;
+  /** Counts the server's calls while all wait: each instance repeats its request 1.5 to 3 s after its last reply. */
+  const requestsWhileWaiting = async () => {
     await sleep(quick ? 1_500 : 3_000);
     const [before, start] = [await serverCalls(admin), performance.now()];
     await sleep(quick ? 2_250 : 9_000);
@@ -85,13 +85,13 @@ export async function run({ quick }) {
     return { scripts: (after.scripts - before.scripts) / seconds, all: (after.all - before.all) / seconds };
   };
 
-  /** So many wait; some hand-offs are counted, over the calls of the server. */
+  /** Counts the server's calls per handoff while `size` instances wait. */
   const handoffs = async (count, round) => {
     const before = await holder.service.acquire(KEY);
     await all('wait', count / PROCESSES);
     await sleep(quick ? 300 : 1_000);
     if (count === most && round < 0) {
-      safetyNet = await asksWhileWaiting();
+      repeats = await requestsWhileWaiting();
       waitingMemory = await memory();
     }
     const callsBefore = await serverCalls(admin);
@@ -100,7 +100,7 @@ export async function run({ quick }) {
     await all('done');
     const took = performance.now() - start;
     const after = await serverCalls(admin);
-    // The holder's own release is the first, and each waiter's release follows.
+    // The holder's release is the first. Each waiter's release follows.
     const releases = (await all('granted')).reduce((total, each) => total + each, 1);
     return { perRelease: (after.all - callsBefore.all) / releases, ms: took / releases };
   };
@@ -139,7 +139,7 @@ export async function run({ quick }) {
       method: `${PROCESSES} processes, every instance with connections of its own. Each instance takes the lock once and gives it back, until all had it; all calls of the server are counted, those inside of scripts and those of waiters that ask again included.`,
       columns: [
         { figure: 'perRelease', title: 'server calls a release', digits: 1 },
-        { figure: 'ms', title: 'ms a hand-off', digits: 3 },
+        { figure: 'ms', title: 'ms a handoff', digits: 3 },
       ],
       rows,
       targets: [
@@ -150,8 +150,8 @@ export async function run({ quick }) {
           1.5,
         ),
         stated(`server calls a release, ${most} instances`, of(most, 'perRelease')),
-        stated(`asks a second of ${most} that wait, in case something was lost`, safetyNet.scripts),
-        stated('server calls a second for that, those inside of the asks included', safetyNet.all),
+        stated(`repeated requests a second of ${most} waiters`, repeats.scripts),
+        stated('server calls a second of these requests, with those inside scripts', repeats.all),
         stated('Redis memory of an idle instance', kib(idle, empty, 'redis'), 'KiB'),
         stated('Redis memory of its place in the queue', waitingMemory.queue / most, 'bytes'),
         stated('heap of an idle instance', kib(idle, empty, 'heapUsed'), 'KiB'),

@@ -1,4 +1,4 @@
-// How long after a release the waiter in another process has the lock, beside how long a message takes from one to the other.
+// Measures the time from a release to the grant in another process, and the time of a message between the processes.
 import { now, sleep } from '../clock.mjs';
 import { entries, open } from '../entries/index.mjs';
 import { connect } from '../library.mjs';
@@ -14,7 +14,7 @@ let client;
 let subscriber;
 let mine;
 
-/** What the two processes do. */
+/** The operations of the two processes. */
 export const ops = {
   async open(names, url) {
     for (const name of names) locks.set(name, await open(name, url));
@@ -52,7 +52,7 @@ export async function run({ quick }) {
   await Promise.all([a, b].map((worker) => worker.call('open', names, redis.url)));
 
   const times = quick ? 10 : 100;
-  // Long enough for the waiter to be waiting; of varying length, so that polls are met anywhere between two of them.
+  // Long enough for the waiter to wait. The length varies, so that the release comes at any time between two polls.
   const pause = () => sleep(10 + Math.random() * 10);
   const lockLatency = async (name) => {
     await a.call('take', name);

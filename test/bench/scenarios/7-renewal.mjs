@@ -1,4 +1,4 @@
-// Ten thousand locks are held and renewed, beside a plain pipeline of as many extensions.
+// Ten thousand locks are held and renewed. Compared with a plain pipeline of ten thousand extensions.
 import { createHook } from 'node:async_hooks';
 import { setImmediate } from 'node:timers/promises';
 import { sleep } from '../clock.mjs';
@@ -38,7 +38,7 @@ export async function run({ quick }) {
   const renewals = quick ? 3 : 4;
   const turns = {
     raw: async () => {
-      await inTasks(LOCKS, TASKS, (i) => scripts.ask(keys[i], `raw:${i}`));
+      await inTasks(LOCKS, TASKS, (i) => scripts.acquire(keys[i], `raw:${i}`));
       return measure(async () => {
         for (let i = 0; i < renewals; i++) {
           await extendAll();
@@ -62,7 +62,7 @@ export async function run({ quick }) {
     await work();
     const { user, system } = process.cpuUsage(cpu);
     const server = (await serverCpuMs(scripts.client)) - serverCpu;
-    // The two INFOs of this measurement are not the work's.
+    // The two INFO commands of this measurement are not counted.
     const sent = commandsSent() - commands - 2;
     return { commands: sent / renewals, cpuMs: (user + system) / 1000 / renewals, serverCpuMs: server / renewals };
   };
@@ -100,12 +100,12 @@ export async function run({ quick }) {
   ];
 }
 
-// So many at a time: ten thousand requests at once would take longer than a request may take.
+// Limited: ten thousand requests at once would exceed their time limits.
 const TASKS = 100;
 const acquireAll = (service, count) => inTasks(count, TASKS, (i) => service.acquire(`goods:${i}`));
 const releaseAll = (locks) => inTasks(locks.length, TASKS, (i) => locks[i].release());
 
-/** How many timers are alive that were not before, with so many locks held. */
+/** Returns how many more timers are alive with that many locks held. */
 async function timersOf(service, count) {
   const alive = new Set();
   const hook = createHook({
@@ -113,9 +113,9 @@ async function timersOf(service, count) {
     destroy: (id) => alive.delete(id),
   }).enable();
   const locks = await acquireAll(service, count);
-  // By then, time limits of requests that were answered are over.
+  // Waits until the timeouts of completed requests are over.
   await sleep(1_100);
-  // A timer that has fired is told a moment later.
+  // A timer that has fired is reported a moment later.
   for (let i = 0; i < 3; i++) await setImmediate();
   const timers = alive.size;
   hook.disable();

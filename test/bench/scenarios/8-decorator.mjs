@@ -1,4 +1,4 @@
-// What a `@Locked` method costs more than `using` by hand, in a Nest application.
+// Measures how much more a `@Locked` method costs than `using` by hand, in a Nest application.
 import 'reflect-metadata';
 import { Inject, Injectable } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -23,7 +23,7 @@ class GoodsService {
   }
 }
 
-// Decorators are syntax that Node does not know: applied by hand, as a compiler would.
+// Node has no decorator syntax, so the decorator is applied by hand, as a compiler does.
 Injectable()(GoodsService);
 Inject(LockService)(GoodsService, undefined, 0);
 const descriptor = Object.getOwnPropertyDescriptor(GoodsService.prototype, 'locked');
@@ -46,7 +46,7 @@ export async function run({ quick }) {
     const waits = new Float64Array(calls);
     for (let i = 0; i < calls; i++) {
       const start = performance.now();
-      if ((await call()) !== 300) throw new Error('a wrong answer');
+      if ((await call()) !== 300) throw new Error('a wrong result');
       waits[i] = performance.now() - start;
     }
     return { figures: { us: (waits.reduce((total, each) => total + each, 0) / calls) * 1000 }, waits };

@@ -1,4 +1,4 @@
-// A million different resources are locked once each: nothing of them may stay, but for one fence clock a hash tag.
+// A million resources are locked once each. Only one fence key per hash tag may stay.
 import { sleep } from '../clock.mjs';
 import { startInstance } from '../entries/ours.mjs';
 import { inTasks } from '../in-tasks.mjs';
@@ -23,7 +23,7 @@ export async function run({ quick }) {
   };
 
   const count = quick ? 50_000 : 1_000_000;
-  // First some, so that compiled code and buffers are not taken for what the locks leave behind.
+  // Warm-up, so that compiled code and buffers do not count as left behind by the locks.
   await inTasks(20_000, TASKS, (i) => lockOnce(count + i));
   const before = await look();
   const start = performance.now();

@@ -1,13 +1,13 @@
 import { ALL_STORES, type Fault, leases } from './fault.js';
 
-/** Clocks that are set. Those that measure intervals nobody can set. */
+/** Faults that set wall clocks. Monotonic clocks cannot be set. */
 
 const JUMP_S = 120;
 
 const serverForward: Fault = {
   name: "server's clock +2 min",
-  what: 'all leases are over at once, while the lock is held, behind the last look at it',
-  defence: 'fence',
+  what: 'all leases end at once while the lock is held, after the last check of it',
+  ablation: 'fence',
   breaks: 'fenced update lost',
   terms: leases(900),
   promises: { waitMs: 6_000, losesHolds: true, overlapMs: Infinity, refuses: true },
@@ -25,7 +25,7 @@ const serverForward: Fault = {
     scene.healed(this.name);
     await fleet.entry((member) => member !== holder);
     await scene.settle();
-    // Back when nobody holds the lock: keys would live two minutes longer.
+    // Set back when no process holds the lock. Otherwise keys would live two minutes longer.
     await fleet.rest();
     scene.victim.clock?.set(0);
     await scene.readClock();
@@ -37,7 +37,7 @@ const serverForward: Fault = {
 const serverBack: Fault = {
   name: "server's clock −2 min",
   what: "the server's clock is set back while the lock is held",
-  defence: 'tokens behind the last',
+  ablation: 'tokens above the last',
   breaks: 'token',
   terms: leases(900),
   promises: { waitMs: 6_000 },
@@ -62,12 +62,12 @@ const serverBack: Fault = {
 
 const clientJumps: Fault = {
   name: "client's clock ±2 min",
-  what: "the holder's wall clock is set back while it holds the lock, and forward when it does again",
-  defence: 'monotonic clock',
+  what: "the holder's wall clock is set back while it holds the lock, and forward when it holds it again",
+  ablation: 'monotonic clock',
   breaks: 'overlap',
   terms: leases(900),
   promises: { waitMs: 6_000 },
-  // Not of the timestamp protocol: that the clocks of its clients agree is what it stands on.
+  // The timestamp protocol requires that its clients' clocks agree.
   stores: { token: {}, redisson: {}, quorum: {} },
   clocks: 'clients',
   async inject(scene) {

@@ -1,4 +1,4 @@
-import type { DefenceName } from '../ablations.js';
+import type { AblationName } from '../ablations.js';
 import type { HoldDetails } from '../fleet/fleet.js';
 import type { Breach } from '../history/promises.js';
 import {
@@ -12,14 +12,14 @@ import type { LockTerms } from '../workload/orders.js';
 import { type Fault, leases } from './fault.js';
 
 /**
- * Masters whose place is taken by a replica. On the default store: `timestamp` and `quorum` have nothing to add, and Redisson's
- * tokens are counted by a server that forgets its count.
+ * Faults in which a replica takes a master's place, on the token store. `timestamp` and `quorum` add nothing to them.
+ * Redisson's tokens are counted by a server that forgets its count.
  */
 
-/** What is on trial when the last grant is lost with its master. */
-const TRIALS: readonly { readonly lost: string; readonly defence: DefenceName; readonly breaks: Breach }[] = [
-  { lost: 'grant', defence: 'fence', breaks: 'fenced update lost' },
-  { lost: 'token', defence: 'tokens by the clock', breaks: 'token' },
+/** The ablations that are tested when the last grant is lost with its master. */
+const TRIALS: readonly { readonly lost: string; readonly ablation: AblationName; readonly breaks: Breach }[] = [
+  { lost: 'grant', ablation: 'fence', breaks: 'fenced update lost' },
+  { lost: 'token', ablation: 'tokens by the clock', breaks: 'token' },
 ];
 
 const NO_END_MS = 60_000;
@@ -33,10 +33,10 @@ type Kind = { readonly prototype: Topology & Succession; readonly name: string }
 
 function lastGrantLost(on: keyof typeof SUCCESSIONS): readonly Fault[] {
   const { name, kind } = SUCCESSIONS[on];
-  return TRIALS.map(({ lost, defence, breaks }) => ({
+  return TRIALS.map(({ lost, ablation, breaks }) => ({
     name: `${name}, last ${lost} lost`,
-    what: 'kill -9 of the master, whose last grant no replica has got, and whose place one takes; the holder writes when others have',
-    defence,
+    what: 'kill -9 of a master whose last grant no replica has; one takes its place; the holder writes late',
+    ablation,
     breaks,
     terms: leases(3_000, { requestTimeoutMs: 500, waitMs: 20_000 }),
     promises: { waitMs: 12_000, refuses: true, losesHolds: true, overlapMs: Infinity },
@@ -63,10 +63,10 @@ function lastGrantLost(on: keyof typeof SUCCESSIONS): readonly Fault[] {
   }));
 }
 
-/** What no replica has got is no grant. */
+/** A grant counts only if a replica has it. */
 const acknowledged = (ttlMs: number, more: Partial<LockTerms> = {}) =>
   ({
-    defence: 'acknowledgement of replicas',
+    ablation: 'acknowledgement of replicas',
     terms: leases(ttlMs, { requestTimeoutMs: 500, replicas: REPLICAS, ...more }),
     stores: { token: {} },
   }) as const;
@@ -74,7 +74,7 @@ const acknowledged = (ttlMs: number, more: Partial<LockTerms> = {}) =>
 export function replicasAsked(how: HoldDetails = {}): Fault {
   return {
     name: 'Sentinel failover, replicas: { min: 1 }',
-    what: 'the same, but what no replica has got is no grant: nothing can be lost with the master',
+    what: 'the same, but a grant counts only if a replica has it: nothing is lost with the master',
     breaks: 'update lost',
     ...acknowledged(3_000, { waitMs: 20_000 }),
     promises: { waitMs: 12_000, refuses: true, keepsUpdates: true },
@@ -82,10 +82,10 @@ export function replicasAsked(how: HoldDetails = {}): Fault {
     async inject(scene) {
       const { fleet, random } = scene;
       await fleet.rest();
-      const asker = fleet.other(random);
+      const caller = fleet.other(random);
       const lastGrant = async (): Promise<void> => {
-        asker.tell({ kind: 'hold', ms: NO_END_MS, lookAfterMs: 50, ...how });
-        fleet.go([asker]);
+        caller.send({ kind: 'hold', ms: NO_END_MS, lookAfterMs: 50, ...how });
+        fleet.go([caller]);
         await scene.sleep(1_000);
         fleet.go();
         await scene.sleep(200);
@@ -93,13 +93,13 @@ export function replicasAsked(how: HoldDetails = {}): Fault {
       scene.injected(this.name);
       await scene.on(SentinelTopology).failOverWithout(lastGrant);
       scene.healed(this.name);
-      if (asker.busy) await fleet.written(asker);
-      await scene.settle(asker);
+      if (caller.busy) await fleet.written(caller);
+      await scene.settle(caller);
     },
   };
 }
 
-/** The replica that takes the master's place knows the lock and the queue: the holder keeps the one, and whoever waits gets it. */
+/** A replica with all data takes the master's place. The holder keeps the lock, and the waiters get it next. */
 function keptThrough(
   name: string,
   what: string,
@@ -109,7 +109,7 @@ function keptThrough(
   return {
     name,
     what,
-    defence: 'following slots',
+    ablation: 'following slots',
     breaks: 'hold lost',
     terms: leases(leaseMs, { requestTimeoutMs: 500, waitMs: 30_000 }),
     promises: { waitMs: leaseMs + 8_000, refuses: true, keepsUpdates: true },
@@ -118,7 +118,7 @@ function keptThrough(
     async inject(scene) {
       const { fleet, random } = scene;
       const holder = fleet.other(random);
-      // It lives on renewals that the next master answers.
+      // The lease outlasts the fault only by renewals on the new master.
       await fleet.longHold(holder, leaseMs + 2_000);
       await fleet.allWait(holder);
       scene.injected(this.name);
@@ -131,8 +131,8 @@ function keptThrough(
 
 const oldMasterWritable: Fault = {
   name: 'partition, old master writable',
-  what: 'some stay with the old master, which knows nothing of the next one that all others go to; locks are given by both',
-  defence: 'fence',
+  what: 'some processes stay with the old master, all others go to the new one; both grant locks',
+  ablation: 'fence',
   breaks: 'fenced update lost',
   terms: leases(900, { requestTimeoutMs: 500 }),
   promises: { waitMs: 8_000, refuses: true, losesHolds: true, overlapMs: Infinity },
@@ -149,12 +149,12 @@ const oldMasterWritable: Fault = {
     await scene.dataLost(async () => {
       await servers.part(holder.ways);
       await fleet.written(holder);
-      // Its hold outlasts the partition, and is too long to be passed on without its master (`maxLocalHoldMs`): so tokens are
-      // given by one master at a time, and can be compared. Those of two at a time are in no order.
+      // This hold outlasts the partition, and is too long for a local handoff (`maxLocalHoldMs`). Therefore only one
+      // master grants tokens at a time. Tokens of two masters at a time cannot be compared.
       await fleet.longHold(next, NO_END_MS);
       await scene.sleep(100);
       const again = fleet.entry((member) => member === holder);
-      holder.tell({ kind: 'end' });
+      holder.send({ kind: 'end' });
       await again;
       await servers.rejoin();
     });
@@ -165,7 +165,7 @@ const oldMasterWritable: Fault = {
 
 const partitionSeen: Fault = {
   name: 'partition, replicas: { min: 1 }',
-  what: 'the same, but the old master gives and renews no lock that no replica acknowledges',
+  what: 'the same, but the old master grants and renews no lock without an acknowledgement by a replica',
   breaks: 'overlap',
   ...acknowledged(900),
   promises: { waitMs: 8_000, refuses: true, losesHolds: true, keepsUpdates: true },
@@ -174,7 +174,7 @@ const partitionSeen: Fault = {
     const { fleet, random } = scene;
     const servers = scene.on(PartitionTopology);
     const holder = fleet.other(random);
-    // The look in its middle comes when the lease must be over.
+    // The check in the middle of the hold comes when the lease must be over.
     await fleet.longHold(holder, 4_000);
     scene.injected(this.name);
     await servers.part(holder.ways);

@@ -1,44 +1,44 @@
-import type { DefenceName } from '../ablations.js';
+import type { AblationName } from '../ablations.js';
 import type { Breach, Promises } from '../history/promises.js';
 import type { Scene } from '../scene.js';
 import type { ReplicatedTopologyName } from '../topology/index.js';
 import { type WorkloadName, WORKLOADS } from '../workload/kinds.js';
 import type { LockTerms, StoreName } from '../workload/orders.js';
 
-/** A kind of trouble, and what is promised under it. */
+/** A fault, and the promises that hold under it. */
 export interface Fault {
   readonly name: string;
-  /** What happens, in a line. */
+  /** One line for the results. */
   readonly what: string;
-  /** The one defence that it puts to the test. Without it the same run has to break that promise. */
-  readonly defence: DefenceName;
+  /** The defence that the control run switches off. That run must then commit the breach below. */
+  readonly ablation: AblationName;
   readonly breaks: Breach;
-  /** How the lock is taken; each time alone, if it does not say. */
+  /** How callers take the lock. Default: exclusively. */
   readonly workload?: WorkloadName;
   readonly terms: LockTerms;
   readonly promises: Promises;
-  /** The stores that it applies to, and what they promise otherwise. */
+  /** The stores that it applies to, with their differing promises. */
   readonly stores: { readonly [Store in StoreName]?: Partial<Promises> };
-  /** What it takes beside masters. It is made once there, since nothing is as before. */
+  /** The topology, if it needs more than masters. Such a fault is injected once in a run. */
   readonly on?: ReplicatedTopologyName;
-  /** Whose clocks it sets. */
+  /** The clocks that it sets. */
   readonly clocks?: 'servers' | 'clients';
-  /** The servers keep their data when they are killed. */
+  /** Killed servers keep their data. */
   readonly durable?: true;
-  /** It is made of other faults. */
+  /** It consists of other faults. */
   readonly mixed?: true;
-  /** Makes trouble once, and waits until it is over. */
+  /** Injects the fault once, and waits until it is over. */
   inject(scene: Scene): Promise<void>;
 }
 
 export const ALL_STORES = { token: {}, timestamp: {}, redisson: {}, quorum: {} } as const;
 
-/** Terms with that lease; callers wait much longer than anything promised. */
+/** Returns terms with that lease. Callers wait much longer than the promises. */
 export function leases(ttlMs: number, more: Partial<LockTerms> = {}): LockTerms {
   return { ttlMs, waitMs: 8_000, requestTimeoutMs: 1_000, ...more };
 }
 
-/** The same trouble where the lock is shared, on the default store. */
+/** Returns the same fault with a shared lock, on the token store. */
 export function among(workload: Exclude<WorkloadName, 'alone'>, fault: Fault, more: Partial<Fault> = {}): Fault {
-  return { ...fault, name: `${fault.name}, ${WORKLOADS[workload].told}`, workload, stores: { token: {} }, ...more };
+  return { ...fault, name: `${fault.name}, ${WORKLOADS[workload].label}`, workload, stores: { token: {} }, ...more };
 }

@@ -8,7 +8,7 @@ import { processFaults } from './processes.js';
 import { readerFaults } from './readers.js';
 import { serverFaults } from './servers.js';
 
-/** All faults: the rows of the result. */
+/** All faults: the rows of the results. */
 export const FAULTS: readonly Fault[] = [
   ...processFaults,
   ...serverFaults,
@@ -16,7 +16,7 @@ export const FAULTS: readonly Fault[] = [
   ...clockFaults,
   ...failoverFaults,
   ...mixtures,
-  // Behind all others: these keep the seeds that they had.
+  // They come last, so that the faults above keep their seeds.
   ...readerFaults,
   ...permitFaults,
 ];

@@ -4,21 +4,21 @@ import { networkFaults } from './network.js';
 import { processFaults } from './processes.js';
 import { serverFaults } from './servers.js';
 
-/** What takes nothing from the servers: the lock has to hold throughout. */
+/** Faults that keep the servers' data: the lock must hold throughout. */
 const HARMLESS = [...processFaults, ...networkFaults, ...named('server stopped', 'server killed', 'SCRIPT FLUSH')];
 
-/** What the lock alone does not survive, among what it does. */
+/** Faults that the lock alone does not survive, and faults that it does. */
 const HARMFUL = [...named('server restarted empty', 'FLUSHALL', 'key deleted by hand'), ...processFaults];
 
 const TERMS = leases(1_000, { requestTimeoutMs: 500 });
 
-/** Callers wait for so long, and one answer more. */
+/** The callers' `waitMs`, and one reply more. */
 const LONGEST_MS = TERMS.waitMs + 4_000;
 
 const dataKept: Fault = {
   name: 'mixed, data kept',
-  what: 'all faults that leave the servers their data, one after another, in an order of the seed',
-  defence: 'local deadline',
+  what: 'all faults without data loss, one after another, in an order chosen by the seed',
+  ablation: 'local deadline',
   breaks: 'overlap',
   terms: TERMS,
   promises: { waitMs: LONGEST_MS, refuses: true, losesHolds: true },
@@ -30,8 +30,8 @@ const dataKept: Fault = {
 
 const dataLost: Fault = {
   name: 'mixed, data lost',
-  what: 'faults that take the lock away from its holder among others, in an order of the seed',
-  defence: 'fence',
+  what: 'faults of processes, and faults that take the lock away from its holder, in an order chosen by the seed',
+  ablation: 'fence',
   breaks: 'fenced update lost',
   terms: TERMS,
   promises: { waitMs: LONGEST_MS, refuses: true, losesHolds: true, overlapMs: Infinity },

@@ -2,29 +2,29 @@ import type { Direction, RedisProxy } from '../../support/proxy.js';
 import type { Member } from '../fleet/member.js';
 import { ALL_STORES, type Fault, leases } from './fault.js';
 
-/** Faults of one process' way to the servers. */
+/** Faults of one process' connections to the servers. */
 
 /** The name that the library gives its connections for subscriptions. */
 const SUBSCRIBER = /^id=(\d+) .* name=nestjs-redis-lock:handoffs /gm;
 
 const LOST_WAY_MS = 900;
 
-/** A connection that ends, one way or another, with a renewal on it that is lost there or back. */
+/** Returns a fault that ends the connections while a renewal, or its reply, is on the way. */
 function ended(name: string, what: string, lost: Direction, end: (way: RedisProxy) => void): Fault {
   return {
     name,
     what: `${what}, with a renewal under way`,
-    defence: 'unknown is not lost',
+    ablation: 'unknown is not lost',
     breaks: 'hold lost',
     terms: leases(2_400, { waitMs: 14_000 }),
-    // The hold itself, and the safety net behind it.
+    // The hold itself, and the next retry of a queued waiter.
     promises: { waitMs: 10_000, refuses: true },
     stores: ALL_STORES,
     async inject(scene) {
       const { fleet, random } = scene;
       const holder = fleet.other(random);
       await fleet.longHold(holder, 5_000);
-      // Behind the first renewals: a hold that was handed over begins with one at once.
+      // After the first renewals: a handed-off lock is renewed at once.
       await scene.sleep(150);
       scene.injected(this.name);
       for (const way of holder.ways) way.hold(lost);
@@ -41,8 +41,8 @@ function ended(name: string, what: string, lost: Direction, end: (way: RedisProx
 
 export const repliesDropped: Fault = {
   name: 'half-open: replies lost',
-  what: 'an asker gets no answers any more, and its requests go on being served; then the connection is reset',
-  defence: 'compensation',
+  what: 'a caller gets no replies, while its requests are still served; then the connection is reset',
+  ablation: 'compensation',
   breaks: 'wait',
   terms: leases(10_000, { requestTimeoutMs: 500, waitMs: 14_000 }),
   promises: { waitMs: 5_000, refuses: true },
@@ -50,15 +50,15 @@ export const repliesDropped: Fault = {
   async inject(scene) {
     const { fleet, random } = scene;
     await fleet.rest();
-    const asker = fleet.other(random);
+    const caller = fleet.other(random);
     scene.injected(this.name);
-    for (const way of asker.ways) way.drop('replies');
-    asker.absent(scene.now(), scene.now() + LOST_WAY_MS);
-    fleet.go([asker]);
+    for (const way of caller.ways) way.drop('replies');
+    caller.absent(scene.now(), scene.now() + LOST_WAY_MS);
+    fleet.go([caller]);
     await scene.sleep(LOST_WAY_MS);
     fleet.go();
-    await fleet.entry((member) => member !== asker);
-    restore(asker);
+    await fleet.entry((member) => member !== caller);
+    restore(caller);
     scene.healed(this.name);
     await scene.settle();
   },
@@ -66,8 +66,8 @@ export const repliesDropped: Fault = {
 
 const requestsDropped: Fault = {
   name: 'half-open: requests lost',
-  what: "the holder's requests reach nobody any more; the connection is reset after its lease",
-  defence: 'local deadline',
+  what: "the holder's requests reach no server; the connection is reset after its lease",
+  ablation: 'local deadline',
   breaks: 'overlap',
   terms: leases(900),
   promises: { waitMs: 7_000, refuses: true, losesHolds: true },
@@ -88,8 +88,8 @@ const requestsDropped: Fault = {
 
 const repliesHeld: Fault = {
   name: 'replies held',
-  what: 'the answer to an ask comes when its lease is over and another one holds the lock',
-  defence: 'leases from before the ask',
+  what: 'the reply to a request arrives after its lease, while another process holds the lock',
+  ablation: 'leases from before the request',
   breaks: 'overlap',
   terms: leases(800, { requestTimeoutMs: 5_000 }),
   promises: { waitMs: 8_000, refuses: true, losesHolds: true },
@@ -97,16 +97,16 @@ const repliesHeld: Fault = {
   async inject(scene) {
     const { fleet, random } = scene;
     await fleet.rest();
-    const asker = fleet.other(random);
-    const next = fleet.other(random, asker);
+    const caller = fleet.other(random);
+    const next = fleet.other(random, caller);
     scene.injected(this.name);
-    for (const way of asker.ways) way.hold('replies');
-    fleet.go([asker]);
+    for (const way of caller.ways) way.hold('replies');
+    fleet.go([caller]);
     await scene.sleep(150);
     fleet.go();
     await scene.sleep(900);
     await fleet.longHold(next, 1_500);
-    for (const way of asker.ways) way.resume('replies');
+    for (const way of caller.ways) way.resume('replies');
     scene.healed(this.name);
     await scene.settle();
   },
@@ -114,8 +114,8 @@ const repliesHeld: Fault = {
 
 export const subscribersCut: Fault = {
   name: 'subscribers cut',
-  what: 'CLIENT KILL of all connections that hear of hand-offs, just before the lock is released',
-  defence: 'safety net',
+  what: 'CLIENT KILL of all connections that receive handoffs, just before the lock is released',
+  ablation: 'retry while queued',
   breaks: 'wait',
   terms: leases(8_000),
   promises: { waitMs: 5_000 },
@@ -130,7 +130,7 @@ export const subscribersCut: Fault = {
     scene.injected(this.name);
     const ids = [...((await admin.client('LIST')) as string).matchAll(SUBSCRIBER)].map(([, id]) => id);
     await Promise.all(ids.map((id) => admin.call('CLIENT', 'KILL', 'ID', id)));
-    holder.tell({ kind: 'end' });
+    holder.send({ kind: 'end' });
     scene.healed(this.name);
     await scene.settle();
   },
@@ -146,7 +146,7 @@ export const networkFaults = [
   subscribersCut,
 ] as const;
 
-/** Replies were lost: what goes on over such a connection would be taken for other requests' answers. */
+/** Resets the connections. After lost replies, later replies on them would be taken for those of other requests. */
 function restore(member: Member): void {
   for (const way of member.ways) {
     way.reset();

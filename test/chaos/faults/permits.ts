@@ -5,12 +5,12 @@ import { repliesDropped } from './network.js';
 import { keyDeleted } from './servers.js';
 import { rush, sharersKilled, slotMoved } from './sharing.js';
 
-/** Faults of a lock that so many may hold at once. */
+/** Faults of a lock with permits. */
 
 const permitHolderStopped: Fault = {
   name: 'permit holder stopped',
-  what: 'SIGSTOP past its lease, behind its last look at its permit; SIGCONT while others hold all permits',
-  defence: 'owner check of releases',
+  what: 'SIGSTOP past its lease, after its last check of its permit; SIGCONT while others hold all permits',
+  ablation: 'owner check of releases',
   breaks: 'overlap',
   terms: leases(600),
   promises: { waitMs: 5_000, losesHolds: true },
@@ -36,7 +36,7 @@ const permitHolderStopped: Fault = {
 };
 
 const permitHoldersKilled = sharersKilled(
-  { name: 'permit holders killed', what: 'kill -9 of all who hold permits', workload: 'permits' },
+  { name: 'permit holders killed', what: 'kill -9 of all permit holders', workload: 'permits' },
   PERMITS,
 );
 
@@ -45,8 +45,8 @@ export const permitFaults = [
   permitHolderStopped,
   permitHoldersKilled,
   among('permits', keyDeleted(PERMITS, {}, [queueOf()]), {
-    what: 'DEL of the key of all who hold permits, and of the queue; the next one holds a permit for long',
-    // Whoever has lost its place asks again when it would have anyway.
+    what: 'DEL of the key of all permit holders, and of the queue; the next holder holds a permit for long',
+    // A waiter that has lost its place in the queue notices it at its next regular retry.
     promises: { waitMs: 8_000, losesHolds: true, overlapMs: 700 },
   }),
   among('permits', repliesDropped),

@@ -4,12 +4,12 @@ import type { Scene } from '../scene.js';
 import { keyOf, queueOf } from '../workload/key.js';
 import { ALL_STORES, type Fault, leases } from './fault.js';
 
-/** Faults of the processes that take locks. */
+/** Faults of the processes that acquire locks. */
 
 const holderStopped: Fault = {
   name: 'holder stopped',
-  what: 'SIGSTOP past its lease, behind its last look at the lock; SIGCONT while another one holds it',
-  defence: 'owner check of releases',
+  what: 'SIGSTOP past its lease, after its last check of the lock; SIGCONT while another process holds it',
+  ablation: 'owner check of releases',
   breaks: 'overlap',
   terms: leases(600),
   promises: { waitMs: 5_000, losesHolds: true },
@@ -33,7 +33,7 @@ const holderStopped: Fault = {
 const loopBlocked: Fault = {
   name: 'event loop blocked',
   what: 'the holder blocks its event loop for longer than its lease',
-  defence: 'local deadline',
+  ablation: 'local deadline',
   breaks: 'overlap',
   terms: leases(600),
   promises: { waitMs: 5_000, losesHolds: true },
@@ -55,7 +55,7 @@ const loopBlocked: Fault = {
 const holderKilled: Fault = {
   name: 'holder killed',
   what: 'kill -9 of the holder',
-  defence: 'lease',
+  ablation: 'lease',
   breaks: 'wait',
   terms: leases(1_000),
   promises: { waitMs: 5_000 },
@@ -70,8 +70,8 @@ const holderKilled: Fault = {
 
 const waiterKilled: Fault = {
   name: 'waiter killed',
-  what: 'kill -9 of one who waits, while another one holds the lock',
-  defence: 'passing over the dead',
+  what: 'kill -9 of a waiter, while another process holds the lock',
+  ablation: 'skipping dead waiters',
   breaks: 'wait',
   terms: leases(8_000),
   promises: { waitMs: 2_500 },
@@ -88,8 +88,8 @@ const waiterKilled: Fault = {
 
 export const queueHeadKilled: Fault = {
   name: 'queue head killed',
-  what: 'kill -9 of the holder and of the first in the queue: nobody is left to hand the lock on',
-  defence: 'safety net',
+  what: 'kill -9 of the holder and of the head of the queue: no process is left to hand the lock off',
+  ablation: 'retry while queued',
   breaks: 'wait',
   terms: leases(1_000),
   promises: { waitMs: 5_000 },
@@ -105,8 +105,8 @@ export const queueHeadKilled: Fault = {
 
 const freshGranteeKilled: Fault = {
   name: 'fresh grantee killed',
-  what: 'the lock is handed to a process that is stopped, and killed before it has heard of it',
-  defence: 'short lease of hand-overs',
+  what: 'the lock is handed to a stopped process, which is killed before it receives the message',
+  ablation: 'short lease of handoffs',
   breaks: 'wait',
   terms: leases(12_000, { waitMs: 14_000 }),
   promises: { waitMs: 7_000 },
@@ -117,8 +117,8 @@ const freshGranteeKilled: Fault = {
     await fleet.longHold(holder, 20_000);
     const head = await headOf(scene, holder);
     head.stop();
-    holder.tell({ kind: 'end' });
-    await eventually('the lock is its', async () => (await ownerOf(scene)) === head.instance);
+    holder.send({ kind: 'end' });
+    await eventually('it is the owner', async () => (await ownerOf(scene)) === head.instance);
     await killed(scene, this.name, head);
   },
 };
@@ -132,7 +132,7 @@ export const processFaults = [
   freshGranteeKilled,
 ] as const;
 
-/** Kills them, sees the others through it, and puts new ones in their places. */
+/** Kills the victims, waits until all others have had the lock again, and replaces the victims. */
 export async function killed(scene: Scene, name: string, ...victims: readonly Member[]): Promise<void> {
   scene.injected(name);
   await Promise.all(victims.map((victim) => victim.kill()));
@@ -141,15 +141,15 @@ export async function killed(scene: Scene, name: string, ...victims: readonly Me
   await Promise.all(victims.map(() => scene.fleet.join()));
 }
 
-/** The first process in the queue beside the holder's, when all others stand in it. */
+/** Waits until all other processes are queued, and returns the first of them. */
 async function headOf({ fleet, victim }: Scene, holder: Member): Promise<Member> {
   const queue = queueOf();
   const others = fleet.places - 1;
   await eventually('all others are in the queue', async () => (await victim.admin.zcard(queue)) === others);
-  const claims = await victim.admin.zrange(queue, '0', '-1');
-  const members = claims.map((claim) => fleet.members.find(({ instance }) => claim.startsWith(`${instance}:`)));
+  const entries = await victim.admin.zrange(queue, '0', '-1');
+  const members = entries.map((entry) => fleet.members.find(({ instance }) => entry.startsWith(`${instance}:`)));
   const head = members.find((member) => member !== holder);
-  if (head === undefined) throw new Error(`${claims.join()}: somebody's place is nobody's`);
+  if (head === undefined) throw new Error(`${entries.join()}: an entry belongs to no member`);
   return head;
 }
 

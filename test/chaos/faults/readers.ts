@@ -8,15 +8,15 @@ import { killed, queueHeadKilled } from './processes.js';
 import { flushed, keyDeleted } from './servers.js';
 import { rush, sharersKilled, slotMoved } from './sharing.js';
 
-/** Faults of a lock that readers share, and that writers hold alone. */
+/** Faults of a lock that readers share and writers hold exclusively. */
 
 const READER = { reader: true } as const;
 const AMONG_READERS = { stores: { token: {} }, workload: 'readers' } as const;
 
 const readerStopped: Fault = {
   name: 'reader stopped',
-  what: 'SIGSTOP of a reader past its lease, behind its last look at the lock; SIGCONT while the second writer after it holds the lock',
-  defence: 'owner check of releases',
+  what: 'SIGSTOP of a reader past its lease, after its last check; SIGCONT while the second writer holds the lock',
+  ablation: 'owner check of releases',
   breaks: 'overlap',
   terms: leases(600),
   promises: { waitMs: 5_000, losesHolds: true },
@@ -38,7 +38,7 @@ const readerStopped: Fault = {
 };
 
 const readersKilled = sharersKilled(
-  { name: 'readers killed', what: 'kill -9 of two readers, for whom everybody else waits', workload: 'readers' },
+  { name: 'readers killed', what: 'kill -9 of two readers, while all others wait for them', workload: 'readers' },
   2,
   READER,
 );
@@ -47,8 +47,8 @@ const READ_MS = 700;
 
 const readersWithoutEnd: Fault = {
   name: 'readers without end',
-  what: 'each reader reads for long, and before it is done the next one comes, while writers wait',
-  defence: 'one line for all',
+  what: 'each reader reads for long, and the next reader comes before it is done, while writers wait',
+  ablation: 'one queue for all',
   breaks: 'wait',
   terms: leases(1_000),
   promises: { waitMs: 4_000, keepsUpdates: true },
@@ -69,8 +69,8 @@ const readersWithoutEnd: Fault = {
 
 const freshReadersKilled: Fault = {
   name: 'fresh readers killed',
-  what: 'a writer hands the lock to all readers at once; two processes of theirs are stopped, and killed before they have heard of it',
-  defence: 'short lease of hand-overs',
+  what: 'a writer hands the lock to all readers; two stopped processes are killed before they receive the message',
+  ablation: 'short lease of handoffs',
   breaks: 'wait',
   terms: leases(12_000, { waitMs: 14_000 }),
   promises: { waitMs: 7_000 },
@@ -86,8 +86,8 @@ const freshReadersKilled: Fault = {
     const { admin } = scene.victim;
     await eventually('all readers are in the queue', async () => (await admin.zcard(queueOf())) === 6);
     for (const victim of victims) victim.stop();
-    holder.tell({ kind: 'end' });
-    await eventually('the lock is theirs', async () => (await readersAt(scene, victims)) === 4);
+    holder.send({ kind: 'end' });
+    await eventually('they share the lock', async () => (await readersAt(scene, victims)) === 4);
     fleet.go();
     await killed(scene, this.name, ...victims);
   },
@@ -102,8 +102,8 @@ export const readerFaults = [
   among('readers', queueHeadKilled),
   among('readers', flushed),
   among('readers', keyDeleted(2, READER, [queueOf()]), {
-    what: 'DEL of the key of two readers, and of the queue; a writer holds the lock for long',
-    // Whoever has lost its place asks again when it would have anyway.
+    what: 'DEL of the key of two readers, and of the queue; then a writer holds the lock for long',
+    // A waiter that has lost its place in the queue notices it at its next regular retry.
     promises: { waitMs: 8_000, losesHolds: true, overlapMs: 700 },
   }),
   among('readers', repliesDropped),
@@ -112,8 +112,8 @@ export const readerFaults = [
   slotMoved('readers', 2, READER),
 ] as const;
 
-/** How many shares of the lock these processes have, as the server sees it. */
+/** Returns how many shares of the lock these processes have on the server. */
 async function readersAt({ victim }: Scene, members: readonly { readonly instance: string }[]): Promise<number> {
-  const claims = await victim.admin.zrangebyscore(queueOf(), '-inf', '(0');
-  return claims.filter((claim) => members.some(({ instance }) => claim.startsWith(`${instance}:`))).length;
+  const entries = await victim.admin.zrangebyscore(queueOf(), '-inf', '(0');
+  return entries.filter((entry) => members.some(({ instance }) => entry.startsWith(`${instance}:`))).length;
 }

@@ -2,14 +2,14 @@ import type { HoldDetails } from '../fleet/fleet.js';
 import { keyOf } from '../workload/key.js';
 import { ALL_STORES, type Fault, leases } from './fault.js';
 
-/** Faults of the servers that keep the lock. Of several masters one is hit. */
+/** Faults of the lock's servers. Of several masters, one is hit. */
 
 const REQUEST_MS = 500;
 
 const serverStopped: Fault = {
   name: 'server stopped',
-  what: 'SIGSTOP with an ask in its socket, whose process is killed meanwhile; SIGCONT when nobody wants that ask any more',
-  defence: 'deadline of asks',
+  what: 'SIGSTOP with a request in its socket, whose process is killed; SIGCONT when its time is over',
+  ablation: 'deadline of requests',
   breaks: 'wait',
   terms: leases(10_000, { requestTimeoutMs: REQUEST_MS, waitMs: 14_000 }),
   promises: { waitMs: 5_000, refuses: true },
@@ -17,12 +17,12 @@ const serverStopped: Fault = {
   async inject(scene) {
     const { fleet, random } = scene;
     await fleet.rest();
-    const asker = fleet.other(random);
+    const caller = fleet.other(random);
     scene.injected(this.name);
     scene.victim.server.pause();
-    fleet.go([asker]);
+    fleet.go([caller]);
     await scene.sleep(REQUEST_MS / 2);
-    await asker.kill();
+    await caller.kill();
     await scene.sleep(REQUEST_MS);
     scene.victim.server.resume();
     fleet.go();
@@ -35,7 +35,7 @@ const serverStopped: Fault = {
 const serverKilled: Fault = {
   name: 'server killed',
   what: 'kill -9 and a restart with its data; the hold ends while it is down',
-  defence: 'repeated releases',
+  ablation: 'repeated releases',
   breaks: 'wait',
   terms: leases(12_000, { requestTimeoutMs: REQUEST_MS, waitMs: 16_000 }),
   promises: { waitMs: 8_000, refuses: true },
@@ -57,11 +57,11 @@ const serverKilled: Fault = {
 const restartedEmpty: Fault = {
   name: 'server restarted empty',
   what: 'kill -9 and a restart without its data, while the lock is held',
-  defence: 'tokens by the clock',
+  ablation: 'tokens by the clock',
   breaks: 'token',
   terms: leases(900, { requestTimeoutMs: REQUEST_MS }),
   promises: { waitMs: 6_000, refuses: true, losesHolds: true, overlapMs: Infinity },
-  // One of three that forgets is what its documentation warns of: the next majority need not know.
+  // The documentation of `quorum` warns of it: the next majority need not know what one of three forgot.
   stores: ALL_STORES,
   async inject(scene) {
     const { fleet, random } = scene;
@@ -76,8 +76,8 @@ const restartedEmpty: Fault = {
 
 export const flushed: Fault = {
   name: 'FLUSHALL',
-  what: 'all data is flushed while the lock is held, behind the last look at it',
-  defence: 'fence',
+  what: 'all data is flushed while the lock is held, after the last check of it',
+  ablation: 'fence',
   breaks: 'fenced update lost',
   terms: leases(900),
   promises: { waitMs: 6_000, losesHolds: true, overlapMs: Infinity },
@@ -95,17 +95,17 @@ export const flushed: Fault = {
   },
 };
 
-/** @param keys the lock's, and those that are deleted with it. */
+/** @param keys the keys that are deleted. */
 export function keyDeleted(holders = 1, how: HoldDetails = {}, keys: readonly string[] = [keyOf()]): Fault {
   return {
     name: 'key deleted by hand',
-    what: "DEL of the lock's key while it is held; the next one holds it for long",
-    defence: 'owner check of renewals',
+    what: "DEL of the lock's key while it is held; the next holder holds it for long",
+    ablation: 'owner check of renewals',
     breaks: 'overlap',
     terms: leases(900),
-    // Until the next renewal, a third of the lease away.
+    // Until the next renewal, after a third of the lease.
     promises: { waitMs: 6_000, losesHolds: true, overlapMs: 700 },
-    // The timestamp protocol has no owner in its values: a renewal takes what another one wrote meanwhile for its own.
+    // The timestamp protocol has no owner in its values: a renewal takes another holder's value for its own.
     stores: { ...ALL_STORES, timestamp: { overlapMs: Infinity } },
     async inject(scene) {
       const { fleet, random } = scene;
@@ -123,8 +123,8 @@ export function keyDeleted(holders = 1, how: HoldDetails = {}, keys: readonly st
 
 const scriptsFlushed: Fault = {
   name: 'SCRIPT FLUSH',
-  what: 'the servers forget all scripts, again and again',
-  defence: 'scripts sent again',
+  what: 'SCRIPT FLUSH on all servers, several times',
+  ablation: 'scripts sent again',
   breaks: 'wait',
   terms: leases(1_000),
   promises: { waitMs: 5_000 },

@@ -1,18 +1,18 @@
-import type { DefenceName } from '../ablations.js';
+import type { AblationName } from '../ablations.js';
 import type { HoldDetails } from '../fleet/fleet.js';
 import { ClusterTopology } from '../topology/index.js';
 import { WORKLOADS, type WorkloadName } from '../workload/kinds.js';
 import { type Fault, leases } from './fault.js';
 import { killed } from './processes.js';
 
-/** Faults of locks that are shared, by readers or by those who take permits alike. */
+/** Faults of shared locks, with readers or with permits. */
 
-/** What keeps those apart who come at the same time. */
-export function rush(workload: WorkloadName, defence: DefenceName): Fault {
+/** Returns a fault in which all callers request the lock at the same time. */
+export function rush(workload: WorkloadName, ablation: AblationName): Fault {
   return {
-    name: `rush, ${WORKLOADS[workload].told}`,
-    what: 'nobody holds the lock or asks for it, and then all ask at once',
-    defence,
+    name: `rush, ${WORKLOADS[workload].label}`,
+    what: 'no caller holds or wants the lock, and then all request it at once',
+    ablation,
     breaks: 'overlap',
     terms: leases(1_000),
     promises: { waitMs: 2_500, keepsUpdates: true },
@@ -29,15 +29,15 @@ export function rush(workload: WorkloadName, defence: DefenceName): Fault {
   };
 }
 
-/** @param holders so many that all others wait. */
+/** @param holders how many members hold the lock: enough to make all others wait. */
 export function sharersKilled(
-  told: Pick<Fault, 'name' | 'what' | 'workload'>,
+  common: Pick<Fault, 'name' | 'what' | 'workload'>,
   holders: number,
   how: HoldDetails = {},
 ): Fault {
   return {
-    ...told,
-    defence: 'leases of sharers',
+    ...common,
+    ablation: 'leases of sharers',
     breaks: 'wait',
     terms: leases(1_000),
     promises: { waitMs: 5_000 },
@@ -52,12 +52,12 @@ export function sharersKilled(
   };
 }
 
-/** @param holders so many that all others wait. */
+/** @param holders how many members hold the lock: enough to make all others wait. */
 export function slotMoved(workload: WorkloadName, holders: number, how: HoldDetails = {}): Fault {
   return {
-    name: `cluster slot moved, ${WORKLOADS[workload].told}`,
-    what: "the lock's keys, and then its slot, go to another node while the lock is held and waited for",
-    defence: 'following slots',
+    name: `cluster slot moved, ${WORKLOADS[workload].label}`,
+    what: "the lock's keys, and then its slot, move to another node while the lock is held and waited for",
+    ablation: 'following slots',
     breaks: 'hold lost',
     terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 20_000 }),
     promises: { waitMs: 10_000, refuses: true, keepsUpdates: true },
@@ -67,7 +67,7 @@ export function slotMoved(workload: WorkloadName, holders: number, how: HoldDeta
     async inject(scene) {
       const { fleet, random } = scene;
       const members = fleet.some(holders, random);
-      // They live on renewals that the next node answers.
+      // The leases outlast the fault only by renewals on the next node.
       await fleet.longHolds(members, 5_000, how);
       await fleet.allWait(...members);
       scene.injected(this.name);

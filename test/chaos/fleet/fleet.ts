@@ -1,6 +1,6 @@
 import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
-import type { DefenceName } from '../ablations.js';
+import type { AblationName } from '../ablations.js';
 import type { Topology } from '../topology/index.js';
 import { placesOf, type WorkloadName } from '../workload/kinds.js';
 import type { LockTerms, Order, Report, StoreName } from '../workload/orders.js';
@@ -8,32 +8,32 @@ import { Member } from './member.js';
 
 export type HoldDetails = Omit<Extract<Order, { kind: 'hold' }>, 'kind' | 'ms'>;
 
-/** What all members have in common. */
+/** Options of all members. */
 export interface FleetOptions {
   readonly store: StoreName;
   readonly workload: WorkloadName;
   readonly resource: string;
   readonly terms: LockTerms;
-  readonly off: DefenceName | undefined;
-  /** Where their histories go. */
+  readonly off: AblationName | undefined;
+  /** The folder of their histories. */
   readonly folder: string;
   readonly seed: number;
-  /** Their wall clocks can be set. */
+  /** Gives each member a wall clock that can be set. */
   readonly clocks: boolean;
 }
 
 const MEMBERS = 4;
-/** Where there is no order between processes, one that comes back at once would keep all others out. */
+/** Without an order between processes, a caller that returns at once would keep all others out. */
 const THINK_MS: Record<StoreName, number> = { token: 8, timestamp: 80, redisson: 80, quorum: 80 };
-/** Starting takes a while on a machine that has other things to do. */
+/** Starting takes a while on a busy machine. */
 const START_MS = 60_000;
 const STEP_MS = 30_000;
-/** Beside the grace that a member has for what it holds. */
+/** On top of a member's shutdown grace. */
 const LEAVE_MS = 15_000;
 
-/** The processes that contend for the lock. */
+/** The processes that compete for the lock. */
 export class Fleet {
-  /** Those that were ever started. */
+  /** All members, also those that have ended. */
   readonly all: Member[] = [];
   readonly crashes: string[] = [];
   private joined = 0;
@@ -57,7 +57,7 @@ export class Fleet {
     return this.all.filter(({ alive }) => alive);
   }
 
-  /** How many places in the queue they have, when all callers wait. */
+  /** Returns how many queue entries they have if all callers wait. */
   get places(): number {
     return this.members.length * placesOf(this.options.workload);
   }
@@ -66,10 +66,10 @@ export class Fleet {
     return `${this.options.folder}/${member.name}.jsonl`;
   }
 
-  /** One more. */
+  /** Starts one more member. */
   async join(): Promise<Member> {
     const { store, workload, resource, terms, off, folder, clocks } = this.options;
-    // Before anything is waited for, so that each has its own.
+    // Drawn before the first await, so that each member has its own.
     const name = `p${(this.joined += 1)}`;
     const seed = Math.floor(this.seeds() * 2 ** 31);
     const { places, ways } = await this.topology.access();
@@ -85,33 +85,37 @@ export class Fleet {
       off,
       file: `${folder}/${name}.jsonl`,
     };
-    const member = await Member.start(task, ways, clocks, (...heard) => this.hear(...heard));
+    const member = await Member.start(task, ways, clocks, (...args) => this.onReport(...args));
     this.all.push(member);
     await eventually(`${name} is ready`, () => this.crashes.length > 0 || member.instance !== '', START_MS);
     return member;
   }
 
-  /** Somebody but these. */
+  /** Chooses a member other than these. */
   other(random: () => number, ...not: readonly Member[]): Member {
     const others = this.members.filter((member) => !not.includes(member));
     return others[Math.floor(random() * others.length)];
   }
 
-  /** So many, no two alike. */
+  /** Chooses `count` different members. */
   some(count: number, random: () => number): readonly Member[] {
     const some: Member[] = [];
     while (some.length < count) some.push(this.other(random, ...some));
     return some;
   }
 
-  /** Lets a member hold the lock for that long; answers as soon as it does. */
+  /** Makes a member hold the lock for `ms`. Resolves when the hold begins. */
   async longHold(member: Member, ms: number, more: HoldDetails = {}): Promise<void> {
-    const held = this.next((who, report) => who === member && report.kind === 'entered' && report.ordered === true);
-    member.tell({ kind: 'hold', ms, ...more });
+    const held = this.next(
+      (reporter, report) => reporter === member && report.kind === 'entered' && report.ordered === true,
+    );
+    member.send({ kind: 'hold', ms, ...more });
     await held;
   }
 
-  /** Lets several hold the lock for that long at the same time; answers when they do. Readers come before any writer waits. */
+  /**
+   * Makes members hold the lock for `ms` at the same time. Resolves when all do. Readers enter before any writer waits.
+   */
   async longHolds(members: readonly Member[], ms: number, more: HoldDetails = {}): Promise<void> {
     const { reader = false } = more;
     if (reader) await this.rest();
@@ -121,22 +125,24 @@ export class Fleet {
     if (reader) this.go();
   }
 
-  /** Waits until a member's long hold looks at its lock no more. */
+  /** Waits until a member's long hold has checked its lock for the last time. */
   async looked(member: Member): Promise<void> {
-    await eventually('it has looked at its lock', () => member.looked, STEP_MS);
+    await eventually('it has checked its lock', () => member.looked, STEP_MS);
   }
 
-  /** Waits until a long hold that is under way is over. */
+  /** Waits until all long holds are over. */
   async longHoldsEnd(): Promise<void> {
     await eventually('long holds end', () => this.members.every(({ busy }) => !busy), STEP_MS);
   }
 
-  /** Waits until somebody that fits gets the lock. */
+  /** Waits until a matching member gets the lock. */
   async entry(fits: (member: Member) => boolean = () => true): Promise<Member> {
     return this.next((member, report) => report.kind === 'entered' && fits(member));
   }
 
-  /** Waits until somebody else has had the lock alone, and written: the next one gets it behind that. */
+  /**
+   * Waits until another member has held the lock exclusively and written: a second such hold begins after the write.
+   */
   async written(but: Member): Promise<void> {
     const fits = (member: Member, report: Report): boolean =>
       report.kind === 'entered' && report.mode === 'exclusive' && member !== but;
@@ -144,17 +150,17 @@ export class Fleet {
     await this.next(fits);
   }
 
-  /** Waits until all but these wait for the lock. */
+  /** Waits until all other members wait for the lock. */
   async allWait(...but: readonly Member[]): Promise<void> {
     const waiting = (): boolean => this.members.every((member) => but.includes(member) || member.waits);
     await eventually('all others wait', waiting, STEP_MS);
   }
 
   /**
-   * Waits until everybody who is there has had the lock once more, and nobody waits any longer who does now: a second hold
-   * that is ordered would double their wait. False if that takes longer than it may.
+   * Waits until each member has had the lock once more, and all requests that wait now have ended. A second ordered
+   * hold would otherwise double their wait. Returns false if that takes longer than `withinMs`.
    */
-  async everybodyEnters(withinMs: number): Promise<boolean> {
+  async allEnter(withinMs: number): Promise<boolean> {
     const missing = new Set(this.members);
     const watch = (member: Member, report: Report): void => {
       if (report.kind === 'entered') missing.delete(member);
@@ -164,7 +170,7 @@ export class Fleet {
     const done = (): boolean =>
       [...missing].every(({ alive }) => !alive) &&
       waiting.every(({ member, ops }) => !member.alive || ops.every((op) => !member.waitsWith(op)));
-    const entered = await eventually('everybody enters', done, withinMs).then(
+    const entered = await eventually('all members enter', done, withinMs).then(
       () => true,
       () => false,
     );
@@ -172,18 +178,21 @@ export class Fleet {
     return entered;
   }
 
-  /** Everybody finishes, and asks no more until `go`. */
+  /** Makes all members finish, and request nothing until `go`. */
   async rest(): Promise<void> {
-    for (const member of this.members) member.tell({ kind: 'rest' });
+    for (const member of this.members) member.send({ kind: 'rest' });
     await eventually('all rest', () => this.members.every(({ idle }) => idle), STEP_MS);
   }
 
-  /** @param readers only those. */
+  /** @param readers only their readers. */
   go(members: readonly Member[] = this.members, readers = false): void {
-    for (const member of members) member.tell({ kind: 'go', readers });
+    for (const member of members) member.send({ kind: 'go', readers });
   }
 
-  /** All leave, one after the others, so that the last one clears up behind the dead; answers who did not. */
+  /**
+   * Makes all members leave. The last one removes what killed members left. Returns the names of those that did not
+   * leave.
+   */
   async leave(): Promise<readonly string[]> {
     for (const member of this.members) member.goOn();
     const [last, ...others] = this.members;
@@ -192,13 +201,13 @@ export class Fleet {
     return [...stayed, ...(await this.part(last))];
   }
 
-  /** Whatever they are doing. */
+  /** Kills all members. */
   async end(): Promise<void> {
     await Promise.all(this.members.map((member) => member.kill()));
   }
 
   private async part(member: Member): Promise<readonly string[]> {
-    member.tell({ kind: 'leave' });
+    member.send({ kind: 'leave' });
     const timeout = new AbortController();
     const late = new Promise<boolean>((resolve) => {
       const timer = setTimeout(() => resolve(true), LEAVE_MS);
@@ -216,7 +225,7 @@ export class Fleet {
     };
     this.watchers.add(watch);
     try {
-      await eventually('what is waited for happens', () => found !== undefined || this.crashes.length > 0, STEP_MS);
+      await eventually('the expected report arrives', () => found !== undefined || this.crashes.length > 0, STEP_MS);
     } finally {
       this.watchers.delete(watch);
     }
@@ -224,7 +233,7 @@ export class Fleet {
     return found;
   }
 
-  private hear(member: Member, report: Report): void {
+  private onReport(member: Member, report: Report): void {
     if (report.kind === 'crash') this.crashes.push(`${member.name}: ${report.error}`);
     for (const watch of this.watchers) watch(member, report);
   }

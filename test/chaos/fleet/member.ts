@@ -6,36 +6,36 @@ import { machineMs } from '../../support/random.js';
 import type { HarnessEvent } from '../history/events.js';
 import type { Order, Report, WorkerTask } from '../workload/orders.js';
 
-/** Whoever wants to know what a member tells. */
+/** Called with each report of a member. */
 export type MemberListener = (member: Member, report: Report) => void;
 
-/** A process that takes locks, as its parent sees it. */
+/** A process that acquires locks, controlled by its parent. */
 export class Member {
-  /** The id of its module instance, as the servers see it; known when it is ready. */
+  /** The id of its module instance. Empty until it is ready. */
   instance = '';
   readonly absences: HarnessEvent[] = [];
   readonly exited: Promise<void>;
   private readonly child: ChildProcess;
   private stoppedAt: number | undefined;
   private dead = false;
-  /** Operations that wait for the lock, and those that have it. */
+  /** Operations that wait for the lock, and operations that hold it. */
   private readonly waiting = new Set<string>();
   private readonly holding = new Set<string>();
-  /** The hold that was ordered, while it lasts, and whether it has looked at the lock for the last time. */
+  /** The ordered hold while it lasts, and whether it has checked the lock for the last time. */
   private ordered: string | undefined;
   private hasLooked = false;
 
   constructor(
     private readonly task: WorkerTask,
-    /** Its way to each server. */
+    /** Its proxy for each server. */
     readonly ways: readonly RedisProxy[],
-    /** Its wall clock; undefined where it was not asked for. */
+    /** Its wall clock. Undefined if it was not requested. */
     readonly clock: SteeredClock | undefined,
     listener: MemberListener,
   ) {
     this.child = forkSource('../chaos/workload/worker.ts', task, clock?.env);
     this.child.on('message', (report: Report) => {
-      this.hear(report);
+      this.onReport(report);
       listener(this, report);
     });
     this.exited = new Promise((resolve) => void this.child.once('exit', () => resolve()));
@@ -58,17 +58,17 @@ export class Member {
     return this.holding.size > 0;
   }
 
-  /** A long hold of its is under way. */
+  /** Returns whether it has a long hold. */
   get busy(): boolean {
     return this.ordered !== undefined;
   }
 
-  /** Its long hold looks at the lock no more. */
+  /** Returns whether its long hold has checked the lock for the last time. */
   get looked(): boolean {
     return this.hasLooked;
   }
 
-  /** Its operations that wait for the lock. */
+  /** Returns its operations that wait for the lock. */
   get waitingOps(): readonly string[] {
     return [...this.waiting];
   }
@@ -85,17 +85,17 @@ export class Member {
     return this.waiting.size === 0 && !this.holds;
   }
 
-  tell(order: Order): void {
+  send(order: Order): void {
     if (this.child.connected) this.child.send(order);
   }
 
-  /** SIGSTOP. */
+  /** Sends SIGSTOP. */
   stop(): void {
     this.stoppedAt = machineMs();
     this.child.kill('SIGSTOP');
   }
 
-  /** SIGCONT. */
+  /** Sends SIGCONT, if it is stopped. */
   goOn(): void {
     if (this.stoppedAt === undefined) return;
     this.child.kill('SIGCONT');
@@ -103,7 +103,7 @@ export class Member {
     this.stoppedAt = undefined;
   }
 
-  /** SIGKILL. */
+  /** Sends SIGKILL, and waits until the process has exited. */
   async kill(): Promise<void> {
     this.absent(machineMs(), null);
     this.dead = true;
@@ -111,12 +111,12 @@ export class Member {
     await this.exited;
   }
 
-  /** Notes that it did nothing in between, for a reason of the harness. */
+  /** Records that the harness kept it from working in this time. */
   absent(from: number, to: number | null): void {
     this.absences.push({ kind: 'absent', process: this.name, at: from, from, to });
   }
 
-  private hear(report: Report): void {
+  private onReport(report: Report): void {
     if (report.kind === 'ready') this.instance = report.instance;
     else if (report.kind === 'invoke') this.waiting.add(report.op);
     else if (report.kind === 'entered') {

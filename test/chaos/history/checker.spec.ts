@@ -8,7 +8,7 @@ const TERMS: CheckTerms = { longWaitMs: 1_000, tokens: 'clock' };
 
 type EventOf<Kind extends Event['kind']> = Extract<Event, { kind: Kind }>;
 
-/** Writes a history by hand: `a` is an operation of the process `a`, `a2` another of it. */
+/** Events of a hand-written history: `a` and `a2` are operations of the process `a`. */
 const invoke = (op: string, at: number): OpEvent => ({ kind: 'invoke', op, process: op[0], at });
 const entered = (op: string, at: number, expiresInMs: number | null = 100, token: number | null = at): OpEvent => ({
   kind: 'entered',
@@ -33,7 +33,7 @@ const clock = (at: number, server: number): Event => ({ kind: 'clock', at, serve
 const dataLost = (at: number, to = at): Event => ({ kind: 'dataLost', at, to });
 const healed = (at: number): Event => ({ kind: 'healed', fault: 'any', at });
 
-/** A whole operation, in good order. */
+/** A complete operation without a mishap. */
 const visit = (op: string, from: number, to: number, token = from): OpEvent[] => [
   invoke(op, from - 1),
   entered(op, from, 100, token),
@@ -41,7 +41,7 @@ const visit = (op: string, from: number, to: number, token = from): OpEvent[] =>
   left(op, to),
 ];
 
-/** The same, of one who shares the lock. */
+/** The same for a sharer. */
 const sharing = (mode: LockMode, op: string, from: number, to: number, token = from): OpEvent[] => [
   invoke(op, from - 1),
   { kind: 'entered', op, at: from, mode, token, expiresInMs: 100 },
@@ -66,8 +66,8 @@ function found(events: readonly Event[], more: Partial<History> = {}, terms: Par
 const chain = (...pairs: readonly [op: string, basedOn: string][]): readonly Write[] =>
   pairs.map(([op, basedOn]) => ({ op, basedOn }));
 
-describe('a history in good order', () => {
-  it('has nothing to find', () => {
+describe('a history without a mishap', () => {
+  it('has no findings', () => {
     const events = [...visit('a', 10, 20), ...visit('b', 20, 30), ...visit('a2', 40, 50)];
     const register = chain(['a', ''], ['b', 'a'], ['a2', 'b']);
     const findings = found(events, { register, fenced: register });
@@ -97,19 +97,19 @@ describe('overlaps', () => {
   const pairs = (events: readonly Event[]) =>
     found(events).overlaps.map(({ first, second, ms }) => [first, second, ms]);
 
-  it('are holds that begin while another one is believed in', () => {
+  it('are holds that begin while another hold is trusted', () => {
     expect(pairs([...visit('a', 10, 30), ...visit('b', 25, 40)])).toEqual([['a', 'b', 5]]);
   });
 
-  it('last as long as both are believed in', () => {
+  it('last as long as both holds are trusted', () => {
     expect(pairs([...visit('a', 10, 90), ...visit('b', 25, 40)])).toEqual([['a', 'b', 15]]);
   });
 
-  it('are not when the first one gave the lock back in the same moment', () => {
+  it('need a first hold that was not released at the same moment', () => {
     expect(pairs([...visit('a', 10, 25), ...visit('b', 25, 40)])).toEqual([]);
   });
 
-  it('are found behind a long one that a short one lies in', () => {
+  it('are found after a short hold within a long hold', () => {
     const events = [...visit('a', 10, 90), ...visit('b', 20, 30), ...visit('c', 40, 50)];
     expect(pairs(events)).toEqual([
       ['a', 'b', 10],
@@ -117,7 +117,7 @@ describe('overlaps', () => {
     ]);
   });
 
-  it('end with the local deadline, wherever the holder is', () => {
+  it('end with the local deadline', () => {
     const stopped = [invoke('a', 0), entered('a', 10, 50), left('a', 500)];
     expect(pairs([...stopped, ...visit('b', 60, 70)])).toEqual([]);
     expect(pairs([...stopped, ...visit('b', 59, 70)])).toEqual([['a', 'b', 1]]);
@@ -128,12 +128,12 @@ describe('overlaps', () => {
     expect(pairs([...renewed, ...visit('b', 60, 70)])).toEqual([['a', 'b', 10]]);
   });
 
-  it('do not count renewals of what was over', () => {
+  it('do not count renewals after the deadline', () => {
     const late = [invoke('a', 0), entered('a', 10, 50), extended('a', 80, 50), left('a', 500)];
     expect(pairs([...late, ...visit('b', 90, 95)])).toEqual([]);
   });
 
-  it('end with an aborted signal, and with the process', () => {
+  it('end with an aborted signal and with the process', () => {
     const alerted = [invoke('a', 0), entered('a', 10, 50), lost('a', 20), left('a', 30)];
     expect(pairs([...alerted, ...visit('b', 20, 25)])).toEqual([]);
     const killed = [invoke('a', 0), entered('a', 10, 50), absent('a', 20, null)];
@@ -141,42 +141,42 @@ describe('overlaps', () => {
     expect(pairs([...killed, ...visit('b', 15, 25)])).toEqual([['a', 'b', 5]]);
   });
 
-  it('know of deadlines that never come', () => {
+  it('include holds without a deadline', () => {
     const eternal = [invoke('a', 0), entered('a', 10, null), left('a', 500)];
     expect(pairs([...eternal, ...visit('b', 400, 450)])).toEqual([['a', 'b', 50]]);
   });
 
-  it('need both to believe in it: who was told too late never did', () => {
+  it('ignore a hold whose reply came after its deadline', () => {
     const late = [invoke('b', 0), entered('b', 20, 0), left('b', 30)];
     expect(pairs([...visit('a', 10, 50), ...late])).toEqual([]);
   });
 });
 
-describe('those who share a lock', () => {
+describe('sharers', () => {
   const company = (...events: readonly (readonly Event[])[]) => {
     const sorted = events.flat().toSorted((one, other) => one.at - other.at);
     const { overlaps, mostAtOnce, shared } = found(sorted);
     return { pairs: overlaps.map(({ first, second, ms }) => [first, second, ms]), mostAtOnce, shared };
   };
 
-  it('are many at once, where they are readers', () => {
+  it('may be any number of readers', () => {
     const readers = company(reader('a', 10, 40), reader('b', 20, 30), reader('c', 25, 50));
     expect(readers).toEqual({ pairs: [], mostAtOnce: 3, shared: 3 });
   });
 
-  it('never have a writer beside them, whoever was first', () => {
+  it('exclude a writer, whichever was first', () => {
     expect(company(reader('a', 10, 30), visit('b', 25, 40)).pairs).toEqual([['a', 'b', 5]]);
     expect(company(visit('a', 10, 30), reader('b', 25, 40)).pairs).toEqual([['a', 'b', 5]]);
     expect(company(reader('a', 10, 25), visit('b', 25, 40)).pairs).toEqual([]);
   });
 
-  it('are each beside a writer: all of them are found, and the writer is once', () => {
+  it('overlap a writer once each, and a writer overlaps one of them', () => {
     const twice = company(visit('w', 10, 50), reader('a', 20, 60), reader('b', 30, 60));
     expect(twice.pairs).toEqual([
       ['w', 'a', 30],
       ['w', 'b', 20],
     ]);
-    // Of those that he came upon the one who stayed longest.
+    // A writer that overlaps several readers is reported with the one that stayed longest.
     expect(company(reader('a', 10, 40), reader('b', 20, 60), visit('w', 30, 50)).pairs).toEqual([['b', 'w', 20]]);
   });
 
@@ -190,7 +190,7 @@ describe('those who share a lock', () => {
     ]);
   });
 
-  it('stop counting when their permits are over, wherever they are', () => {
+  it('do not count after their deadlines', () => {
     const stopped = [
       invoke('a', 0),
       { kind: 'entered', op: 'a', at: 10, mode: 2, token: 1, expiresInMs: 20 } as const,
@@ -200,24 +200,24 @@ describe('those who share a lock', () => {
     expect(company(stopped, sharing(2, 'b', 20, 60), sharing(2, 'c', 29, 50)).pairs).toEqual([['a', 'c', 1]]);
   });
 
-  it('are not beside those of another number, nor of another kind', () => {
+  it('exclude other numbers of permits and other modes', () => {
     expect(company(sharing(2, 'a', 10, 30), sharing(3, 'b', 20, 40)).pairs).toEqual([['a', 'b', 10]]);
     expect(company(sharing(2, 'a', 10, 30), reader('b', 20, 40)).pairs).toEqual([['a', 'b', 10]]);
     expect(company(sharing(2, 'a', 10, 30), visit('b', 20, 40)).pairs).toEqual([['a', 'b', 10]]);
   });
 });
 
-describe('readings', () => {
+describe('reads', () => {
   const torn = (...events: readonly Event[]) => found(events).tornReads;
   const [asked, inside] = [invoke('a', 0), reader('a', 10, 20)[1]];
 
-  it('are torn where the value changed between them', () => {
+  it('are torn if the value changed between them', () => {
     expect(torn(asked, inside, read('a', 15, 'x', 'x'), left('a', 20))).toEqual([]);
-    expect(torn(asked, inside, read('a', 15, 'x', 'y'), left('a', 20))).toEqual([{ op: 'a', believed: true }]);
+    expect(torn(asked, inside, read('a', 15, 'x', 'y'), left('a', 20))).toEqual([{ op: 'a', trusted: true }]);
   });
 
-  it('are told from those of a reader who could have known: past its lease, or told that it was lost', () => {
-    const late = { op: 'a', believed: false };
+  it('are marked as not trusted after the deadline or a loss', () => {
+    const late = { op: 'a', trusted: false };
     expect(torn(asked, inside, read('a', 111, 'x', 'y'), left('a', 120))).toEqual([late]);
     expect(torn(asked, inside, lost('a', 12), read('a', 15, 'x', 'y'), left('a', 20))).toEqual([late]);
   });
@@ -227,11 +227,11 @@ describe('tokens', () => {
   const fallen = (events: readonly Event[], tokens: CheckTerms['tokens'] = 'clock') =>
     found(events, {}, { tokens }).fallenTokens.map(({ earlier, later, excused }) => [earlier, later, excused]);
 
-  it('that rise are fine, with gaps too', () => {
+  it('may rise with gaps', () => {
     expect(fallen([...visit('a', 10, 20, 5), ...visit('b', 20, 30, 7)])).toEqual([]);
   });
 
-  it('that repeat or fall are found, also behind a third', () => {
+  it('are found if they repeat or fall, also against an earlier hold', () => {
     const events = [...visit('a', 10, 20, 5), ...visit('b', 20, 30, 5), ...visit('c', 30, 40, 4)];
     expect(fallen(events)).toEqual([
       ['a', 'b', false],
@@ -239,7 +239,7 @@ describe('tokens', () => {
     ]);
   });
 
-  it('that fall are excused where the data was lost and the clock was set back', () => {
+  it('may fall if the data was lost and the clock was set back', () => {
     const readings = [clock(1, 500_000), clock(22, 380_021)];
     const around = [...visit('a', 10, 20, 5), ...visit('b', 30, 40, 4)];
     expect(fallen([...readings, dataLost(25), ...around])).toEqual([['a', 'b', true]]);
@@ -247,59 +247,59 @@ describe('tokens', () => {
     expect(fallen([dataLost(25), ...around])).toEqual([['a', 'b', false]]);
     expect(fallen([...readings, dataLost(35), ...around])).toEqual([['a', 'b', false]]);
     expect(fallen([...readings, dataLost(5), ...around])).toEqual([['a', 'b', false]]);
-    // It is known only between which moments a server that was restarted had forgotten all.
+    // The loss of a restarted server is known as an interval only.
     expect(fallen([...readings, dataLost(5, 12), ...around])).toEqual([['a', 'b', true]]);
     expect(fallen([...readings, dataLost(28, 50), ...around])).toEqual([['a', 'b', true]]);
   });
 
-  it('that are counted are excused where the data was lost', () => {
+  it('may fall if they are counted and the data was lost', () => {
     const around = [...visit('a', 10, 20, 5), ...visit('b', 30, 40, 4)];
     expect(fallen([dataLost(25), ...around], 'counter')).toEqual([['a', 'b', true]]);
     expect(fallen(around, 'counter')).toEqual([['a', 'b', false]]);
   });
 
-  it('of a writer are above those of all before him, and of readers above those of the writers before them', () => {
+  it('rise from readers to a writer and from a writer to readers', () => {
     expect(fallen([...reader('a', 10, 20, 5), ...visit('b', 20, 30, 4)])).toEqual([['a', 'b', false]]);
     expect(fallen([...visit('a', 10, 20, 5), ...reader('b', 20, 30, 5)])).toEqual([['a', 'b', false]]);
     expect(fallen([...visit('a', 10, 20, 5), ...reader('b', 20, 30, 6), ...visit('c', 30, 40, 7)])).toEqual([]);
-    // Whenever he asked.
+    // The time of the request does not matter.
     const waited = [invoke('b', 5), ...reader('a', 10, 20, 5), ...visit('b', 20, 30, 4).slice(1)];
     expect(fallen(waited)).toEqual([['a', 'b', false]]);
   });
 
-  it('of those who share a lock are in no order, unless one had it when the other asked', () => {
-    // Asked before, and heard of it later.
+  it('of sharers are ordered only if one held the lock at the other’s request', () => {
+    // Requested before the other's grant, replied to after it.
     const behind = [invoke('b', 5), ...reader('a', 10, 40, 6), ...reader('b', 20, 40, 5).slice(1)];
     expect(fallen(behind)).toEqual([]);
     expect(fallen([...reader('a', 10, 40, 6), ...reader('b', 20, 40, 5)])).toEqual([['a', 'b', false]]);
     expect(fallen([...sharing(2, 'a', 10, 15, 6), ...sharing(2, 'b', 20, 40, 6)])).toEqual([['a', 'b', false]]);
   });
 
-  it('of stores without any are not looked at', () => {
+  it('are not checked if the store has none', () => {
     const without = (op: string, at: number) => [invoke(op, at), entered(op, at, 100, null), left(op, at + 1)];
     expect(fallen([...without('a', 10), ...without('b', 20)])).toEqual([]);
   });
 });
 
 describe('updates', () => {
-  it('are lost where a write is not based on the one before it', () => {
+  it('are lost if a write is not based on the write before it', () => {
     const register = chain(['a', ''], ['b', ''], ['c', 'b'], ['d', 'a']);
     const findings = found([], { register, fenced: chain(['a', '']) });
     expect(findings.lostUpdates.map(({ op }) => op)).toEqual(['b', 'd']);
     expect(findings.lostBehindFence).toEqual([]);
   });
 
-  it('are told apart by register', () => {
+  it('are counted by register', () => {
     const findings = found([], { register: chain(['a', '']), fenced: chain(['a', 'b']) });
     expect([findings.lostUpdates.length, findings.lostBehindFence.length]).toEqual([0, 1]);
   });
 
-  it('of the set are lost where they were acknowledged and are missing', () => {
+  it('of the set are lost if they were acknowledged and are missing', () => {
     const events = [...visit('a', 10, 20), ...visit('b', 20, 30)];
     expect(found(events, { set: ['b', 'never acknowledged'] }).lostElements).toEqual(['a']);
   });
 
-  it('whose end is unknown may be there or not', () => {
+  it('without a known result may be in the set or not', () => {
     const events: Event[] = [
       invoke('a', 0),
       entered('a', 1),
@@ -313,7 +313,7 @@ describe('updates', () => {
 describe('waits', () => {
   const long = (events: readonly Event[]) => found(events).longWaits.map(({ op, ms }) => [op, ms]);
 
-  it('count until the lock came, or the refusal', () => {
+  it('count until the grant or the refusal', () => {
     const events = [invoke('a', 0), entered('a', 1_001), left('a', 1_002), invoke('b', 0), fail('b', 1_500, 'busy')];
     expect(long(events)).toEqual([
       ['a', 1_001],
@@ -321,34 +321,34 @@ describe('waits', () => {
     ]);
   });
 
-  it('do not count what was done under the lock', () => {
+  it('do not count the time under the lock', () => {
     expect(long([invoke('a', 0), entered('a', 999), ok('a', 5_000), left('a', 5_000)])).toEqual([]);
   });
 
-  it('of a process that was stopped or killed meanwhile are its own', () => {
+  it('do not count if the process was stopped or killed meanwhile', () => {
     const waited = [invoke('a', 0), entered('a', 1_500), left('a', 1_501)];
     expect(long([...waited, absent('a', 500, 600)])).toEqual([]);
     expect(long([...waited, absent('b', 500, 600)])).toEqual([['a', 1_500]]);
     expect(long([...waited, absent('a', 1_600, null)])).toEqual([['a', 1_500]]);
   });
 
-  it('that never end are those of the hung, unless their process is dead', () => {
+  it('that never end are hung operations, unless the process is dead', () => {
     const events = [invoke('a', 0), entered('a', 10), invoke('b', 0)];
     expect(found(events).hung).toEqual(['a', 'b']);
     expect(found([...events, absent('a', 20, null), absent('b', 20, 30)]).hung).toEqual(['b']);
   });
 
-  it('that are broken off count until then', () => {
+  it('in a run that is cut off count until then', () => {
     const waiting = [invoke('a', 0), invoke('b', 10), absent('b', 20, null)];
     expect(found(waiting, { until: 1_200 }).longWaits).toEqual([{ op: 'a', ms: 1_200 }]);
     expect(found(waiting).longWaits).toEqual([]);
   });
 
-  it('behind trouble count until anybody gets in', () => {
+  it('after a fault count until the next grant', () => {
     const events = [...visit('a', 10, 20), healed(30), ...visit('b', 75, 80), healed(90), ...visit('c', 100, 110)];
     expect(found(events).recoveryMs).toBe(45);
     expect(found([...visit('a', 10, 20), healed(30)]).recoveryMs).toBe(Infinity);
-    // Whoever held the lock through it was in his right.
+    // A hold that outlives the fault is legitimate.
     expect(found([...visit('a', 10, 60), healed(30), ...visit('b', 75, 80)]).recoveryMs).toBe(15);
   });
 });
@@ -358,7 +358,7 @@ describe('promises', () => {
     ...breachesOf(found(events, more), { waitMs: 1_000, ...promises }).keys(),
   ];
 
-  it('are broken one by one', () => {
+  it('are broken separately', () => {
     expect(breaches([...visit('a', 10, 30), ...visit('b', 25, 40)])).toEqual(['overlap']);
     expect(breaches([...visit('a', 10, 20, 5), ...visit('b', 20, 30, 4)])).toEqual(['token']);
     expect(breaches([], { fenced: chain(['a', 'b']) })).toEqual(['fenced update lost']);
@@ -374,7 +374,7 @@ describe('promises', () => {
     expect(breaches([healed(0)])).toEqual(['no progress']);
   });
 
-  it('are kept where a fault is allowed what it does, and no further', () => {
+  it('are kept within what the fault allows', () => {
     const events = [...visit('a', 10, 30), ...visit('b', 25, 40)];
     expect(breaches(events, {}, { overlapMs: 5 })).toEqual([]);
     expect(breaches(events, {}, { overlapMs: 4 })).toEqual(['overlap']);
@@ -384,7 +384,7 @@ describe('promises', () => {
     expect(breaches([invoke('a', 0), fail('a', 1, 'unavailable')], {}, { refuses: true })).toEqual([]);
   });
 
-  it('say nothing of readings that are torn behind the last look, or where the lock may be violated, unless it has to keep them whole', () => {
+  it('allow torn reads after the last check or a violation, unless excluded', () => {
     const [asked, inside] = reader('a', 10, 200);
     const late = [asked, inside, read('a', 150, 'x', 'y'), left('a', 200)];
     expect(breaches(late)).toEqual([]);
@@ -394,7 +394,7 @@ describe('promises', () => {
     expect(breaches(beside, {}, { overlapMs: 5, keepsUpdates: true })).toEqual(['torn read']);
   });
 
-  it('say nothing of updates that are lost without a fence, which are counted, unless the lock alone has to keep them', () => {
+  it('allow lost updates without a fence, unless excluded', () => {
     const more = { register: chain(['a', 'b']) };
     expect(breaches([], more)).toEqual([]);
     expect(breaches([], more, { keepsUpdates: true })).toEqual(['update lost']);

@@ -1,45 +1,48 @@
 import type { Event, History, Write } from './events.js';
 import { type Hold, holdsOf, type Operation, operationsOf } from './holds.js';
-import { companyOf, type Overlap } from './overlaps.js';
+import { concurrencyOf, type Overlap } from './overlaps.js';
 import { type FallenToken, fallenTokensOf, type TokenKind } from './tokens.js';
 
-/** What a run has shown. None of it is good or bad by itself: that is for the fault's promises to say. */
+/** What the checker found in a history. The fault's promises decide what is a breach. */
 export interface Findings {
   readonly acquisitions: number;
-  /** How many of them shared the lock. */
+  /** How many acquisitions shared the lock. */
   readonly shared: number;
   readonly mostAtOnce: number;
   readonly overlaps: readonly Overlap[];
-  /** Grants whose token was not above those of all grants that they came behind: `later` gave the same or less than `earlier`. */
+  /** Grants whose token did not rise: `later` has the same token as `earlier`, or a lower one. */
   readonly fallenTokens: readonly FallenToken[];
-  /** Writes that overwrote one which their writer had not read. */
+  /** Writes that overwrote a write which their writer had not read. */
   readonly lostUpdates: readonly Write[];
   readonly lostBehindFence: readonly Write[];
-  /** Readers who read another value the second time; `believed`: while they believed in the lock. */
-  readonly tornReads: readonly { readonly op: string; readonly believed: boolean }[];
-  /** Elements that were acknowledged, and are missing in the set. */
+  /** Reads whose second value differs. `trusted`: the reader still trusted its lock. */
+  readonly tornReads: readonly { readonly op: string; readonly trusted: boolean }[];
+  /** Acknowledged elements that are missing in the set. */
   readonly lostElements: readonly string[];
-  /** How long each waited for the lock, or for being refused, who waited for longer than `longWaitMs`. */
+  /** Waits for the lock, or for a refusal, that were longer than `longWaitMs`. */
   readonly longWaits: readonly { readonly op: string; readonly ms: number }[];
   readonly longestWaitMs: number;
-  /** Operations that never ended although their process lived on. */
+  /** Operations that never ended although their process was alive. */
   readonly hung: readonly string[];
   /** Holds that were lost before their work was done. */
   readonly lostHolds: readonly string[];
-  /** Operations that could not ask for the lock. */
+  /** Operations whose request failed. */
   readonly unavailable: readonly string[];
   readonly leftovers: readonly string[];
-  /** From when trouble was over and nobody held the lock any more to the next grant, the longest; undefined without trouble. */
+  /**
+   * The longest time from the end of a fault, or of a hold that outlived it, to the next grant. Undefined without a
+   * fault.
+   */
   readonly recoveryMs: number | undefined;
 }
 
-/** What the checker has to know beside the history. */
+/** Options of the checker. */
 export interface CheckTerms {
   readonly longWaitMs: number;
   readonly tokens: TokenKind;
 }
 
-/** Reads a history; changes nothing. */
+/** Returns the findings of a history. */
 export function check(history: History, terms: CheckTerms): Findings {
   const operations = operationsOf(history.events);
   const holds = holdsOf(operations);
@@ -48,7 +51,7 @@ export function check(history: History, terms: CheckTerms): Findings {
   return {
     acquisitions: holds.length,
     shared: holds.filter(({ mode }) => mode !== 'exclusive').length,
-    ...companyOf(holds),
+    ...concurrencyOf(holds),
     fallenTokens: fallenTokensOf(holds, history.events, terms.tokens),
     lostUpdates: lostUpdatesOf(history.register),
     lostBehindFence: lostUpdatesOf(history.fenced),
@@ -64,13 +67,13 @@ export function check(history: History, terms: CheckTerms): Findings {
   };
 }
 
-/** Every write is based on the one before it, or overwrote what it had not read. */
+/** Returns the writes that are not based on the write before them. */
 function lostUpdatesOf(writes: readonly Write[]): readonly Write[] {
   return writes.filter(({ basedOn }, i) => basedOn !== (writes[i - 1]?.op ?? ''));
 }
 
-function tornReadOf({ op, tornAt, believedUntil }: Hold): Findings['tornReads'] {
-  return tornAt === undefined ? [] : [{ op, believed: tornAt <= believedUntil }];
+function tornReadOf({ op, tornAt, trustedUntil }: Hold): Findings['tornReads'] {
+  return tornAt === undefined ? [] : [{ op, trusted: tornAt <= trustedUntil }];
 }
 
 function lostElementsOf(operations: readonly Operation[], set: readonly string[]): readonly string[] {
@@ -80,7 +83,7 @@ function lostElementsOf(operations: readonly Operation[], set: readonly string[]
 
 type Absence = Extract<Event, { kind: 'absent' }>;
 
-/** What somebody waited whose process was there all the time; who waits still has waited until the end of the history. */
+/** Returns the wait of an operation, unless its process was absent meanwhile. An open wait ends with the history. */
 function waitOf(operation: Operation, absences: readonly Absence[], end: number | undefined) {
   const { op, process, invokedAt, enteredAt, endedAt } = operation;
   const until = enteredAt ?? endedAt ?? end;
@@ -98,13 +101,13 @@ function absentBetween(absences: readonly Absence[], process: string, from: numb
   return absences.some((one) => one.process === process && one.from <= to && (one.to ?? Infinity) >= from);
 }
 
-/** From the end of trouble, or of the hold that outlived it, to the next grant. */
+/** Returns the longest time from the end of a fault, or of the hold that outlived it, to the next grant. */
 function recoveryOf(events: readonly Event[], holds: readonly Hold[]): number | undefined {
   const recoveries = events
     .filter(({ kind }) => kind === 'healed')
     .map(({ at }) => {
       const earlier = holds.filter(({ enteredAt }) => enteredAt < at);
-      const freeAt = Math.max(at, ...earlier.map(({ believedUntil }) => believedUntil));
+      const freeAt = Math.max(at, ...earlier.map(({ trustedUntil }) => trustedUntil));
       const next = holds.find(({ enteredAt }) => enteredAt >= at)?.enteredAt ?? Infinity;
       return Math.max(0, next - freeAt);
     });

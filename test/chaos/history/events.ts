@@ -1,16 +1,16 @@
 import type { LockMode } from '../../../lib/core/store/lock-mode.js';
 
 /**
- * What happened in a run. Every `at` is a moment of the machine's monotonic clock in milliseconds, which all processes of it
- * read alike; `server` is a moment of a server's own clock.
+ * An event of a run. `at` is the machine's monotonic clock in milliseconds, which is the same in all processes.
+ * `server` is a server's own clock.
  */
 export type Event = OpEvent | HarnessEvent;
 
-/** What a process writes of one of its operations; `op` names it, and begins with the process' name. */
+/** An event of an operation, written by its process. `op` begins with the name of the process. */
 export type OpEvent =
-  /** It asks for the lock. */
+  /** It requests the lock. */
   | { readonly kind: 'invoke'; readonly op: string; readonly process: string; readonly at: number }
-  /** It has the lock, and may believe in it for that long; null: for ever. `mode`: with whom it shares it; left out: with nobody. */
+  /** It holds the lock, and may trust it for `expiresInMs`, null: for ever. `mode` is exclusive if it is omitted. */
   | {
       readonly kind: 'entered';
       readonly op: string;
@@ -19,13 +19,13 @@ export type OpEvent =
       readonly token: number | null;
       readonly expiresInMs: number | null;
     }
-  /** A renewal was answered, or the local deadline was looked at again. */
+  /** It was renewed, or its local deadline was read again. */
   | { readonly kind: 'extended'; readonly op: string; readonly at: number; readonly expiresInMs: number | null }
   /** Its signal has aborted. */
   | { readonly kind: 'lost'; readonly op: string; readonly at: number }
-  /** It gives the lock back now. */
+  /** It releases the lock now. */
   | { readonly kind: 'left'; readonly op: string; readonly at: number }
-  /** It wrote what it wanted to; `server`: when, in ms of the resource's clock; whether the fence let its write through. */
+  /** It wrote. `server`: the time of the write in ms of the resource's clock. `fencedWrite`: the fence admitted it. */
   | {
       readonly kind: 'ok';
       readonly op: string;
@@ -33,9 +33,9 @@ export type OpEvent =
       readonly server: number;
       readonly fencedWrite: boolean;
     }
-  /** It has read what the lock protects, twice, with a pause in between; the second time was over at `at`. */
+  /** It read the resource twice, with a pause in between. The second read ended at `at`. */
   | { readonly kind: 'read'; readonly op: string; readonly at: number; readonly first: string; readonly second: string }
-  /** It wrote nothing, and why. */
+  /** It wrote nothing, for this reason. */
   | { readonly kind: 'fail'; readonly op: string; readonly at: number; readonly reason: FailReason }
   /** It may have written. */
   | { readonly kind: 'unknown'; readonly op: string; readonly at: number; readonly reason: string };
@@ -43,9 +43,9 @@ export type OpEvent =
 /** `busy`, `unavailable`, `left`: it got no lock. `lost`: it noticed in time that it had lost it. */
 export type FailReason = 'busy' | 'unavailable' | 'left' | 'lost';
 
-/** What the harness writes. */
+/** An event written by the harness. */
 export type HarnessEvent =
-  /** A process was stopped, blocked or dead from then to then; null: it never came back. */
+  /** A process was stopped, blocked or dead in this time. `to` is null if it never came back. */
   | {
       readonly kind: 'absent';
       readonly process: string;
@@ -55,28 +55,28 @@ export type HarnessEvent =
     }
   /** A server's clock was read. */
   | { readonly kind: 'clock'; readonly at: number; readonly server: number }
-  /** A server lost its data, at some moment between these. */
+  /** A server lost its data between `at` and `to`. */
   | { readonly kind: 'dataLost'; readonly at: number; readonly to: number }
-  /** Trouble begins, and ends: from here on things have to get well by themselves. */
+  /** A fault begins, or ends. From its end on, the locks must recover by themselves. */
   | { readonly kind: 'injected' | 'healed'; readonly fault: string; readonly at: number };
 
-/** One write at the resource, in the resource's own order: who wrote, and whose value it had read before. */
+/** A write at the resource, in the resource's order. `basedOn` is the operation whose value it had read. */
 export interface Write {
   readonly op: string;
   readonly basedOn: string;
 }
 
-/** All that is known of a run. */
+/** All records of a run. */
 export interface History {
-  /** When it was broken off; undefined if everybody came to an end. */
+  /** When the run was cut off. Undefined if all operations ended. */
   readonly until?: number;
   readonly events: readonly Event[];
-  /** The register that anybody may write. */
+  /** The register without a fence. */
   readonly register: readonly Write[];
   /** The register behind a fence. */
   readonly fenced: readonly Write[];
   /** The elements of the set at the end. */
   readonly set: readonly string[];
-  /** Keys that were left on the lock's servers at the end: locks and queues. */
+  /** Keys of locks and queues that were left on the servers. */
   readonly leftovers: readonly string[];
 }

@@ -1,22 +1,22 @@
 import type { LockMode } from '../../../lib/core/store/lock-mode.js';
 import type { Event, FailReason } from './events.js';
 
-/** One operation, from asking for the lock to its end. */
+/** One operation, from its request to its end. */
 export interface Operation {
   readonly op: string;
   readonly process: string;
   readonly invokedAt: number;
-  /** When it got the lock; undefined if it did not. */
+  /** When it got the lock. Undefined if it did not. */
   readonly enteredAt: number | undefined;
-  /** With whom it shared the lock, if it got it. */
+  /** The mode of its lock, if it got one. */
   readonly mode: LockMode;
   readonly token: number | undefined;
-  /** Until when it could believe in the lock: signal not aborted, local deadline not over, not given back, alive. */
-  readonly believedUntil: number;
+  /** Until when it could trust the lock: signal not aborted, local deadline not over, not released, alive. */
+  readonly trustedUntil: number;
   readonly lost: boolean;
   readonly failed: FailReason | undefined;
   readonly acknowledged: boolean;
-  /** When it had read another value than before; undefined if it did not. */
+  /** When its second read returned another value. Undefined if it did not. */
   readonly tornAt: number | undefined;
   /** Undefined if it never ended. */
   readonly endedAt: number | undefined;
@@ -27,23 +27,25 @@ export type Hold = Operation & { readonly enteredAt: number };
 
 type Open = { -readonly [Name in keyof Operation]: Operation[Name] };
 
-/** Whether two who lock in these modes may hold the lock at the same time; of those who take permits, if there are enough. */
-export function goTogether(one: LockMode, other: LockMode): boolean {
+/**
+ * Returns whether holders in these modes may hold the lock at the same time. Permits may run out, which is not checked.
+ */
+export function compatible(one: LockMode, other: LockMode): boolean {
   return one === other && one !== 'exclusive';
 }
 
-/** Puts the events of each operation together. */
+/** Collects the events of each operation. */
 export function operationsOf(events: readonly Event[]): readonly Operation[] {
   const all = new Map<string, Open>();
   const gone = new Map<string, number>();
   for (const event of events) {
     if (event.kind === 'absent' && event.to === null) gone.set(event.process, event.from);
     else if (event.kind === 'invoke') all.set(event.op, begun(event.op, event.process, event.at));
-    else if ('op' in event) takeIn(operation(all, event.op), event);
+    else if ('op' in event) applyEvent(operation(all, event.op), event);
   }
   for (const one of all.values()) {
     const diedAt = gone.get(one.process);
-    if (diedAt !== undefined) one.believedUntil = Math.min(one.believedUntil, diedAt);
+    if (diedAt !== undefined) one.trustedUntil = Math.min(one.trustedUntil, diedAt);
   }
   return [...all.values()];
 }
@@ -67,7 +69,7 @@ function begun(op: string, process: string, invokedAt: number): Open {
     enteredAt: undefined,
     mode: 'exclusive',
     token: undefined,
-    believedUntil: -Infinity,
+    trustedUntil: -Infinity,
     lost: false,
     failed: undefined,
     acknowledged: false,
@@ -76,18 +78,18 @@ function begun(op: string, process: string, invokedAt: number): Open {
   };
 }
 
-function takeIn(one: Open, event: Exclude<Event, { kind: 'invoke' }> & { readonly op: string }): void {
+function applyEvent(one: Open, event: Exclude<Event, { kind: 'invoke' }> & { readonly op: string }): void {
   const { kind, at } = event;
   if (kind === 'entered') {
     one.enteredAt = at;
     one.mode = event.mode ?? 'exclusive';
     one.token = event.token ?? undefined;
-    one.believedUntil = at + (event.expiresInMs ?? Infinity);
+    one.trustedUntil = at + (event.expiresInMs ?? Infinity);
   } else if (kind === 'extended') {
-    // What was over does not begin again.
-    if (at <= one.believedUntil) one.believedUntil = at + (event.expiresInMs ?? Infinity);
+    // A lease that is over does not begin again.
+    if (at <= one.trustedUntil) one.trustedUntil = at + (event.expiresInMs ?? Infinity);
   } else if (kind === 'lost' || kind === 'left') {
-    one.believedUntil = Math.min(one.believedUntil, at);
+    one.trustedUntil = Math.min(one.trustedUntil, at);
     if (kind === 'lost') one.lost = true;
     else one.endedAt = at;
   } else if (kind === 'read') {

@@ -1,29 +1,29 @@
-import { goTogether, type Hold } from './holds.js';
+import { compatible, type Hold } from './holds.js';
 
-/** Two who believed in the lock at the same time, and must not: where there are permits, the second one found none left. */
+/** Two holders that trusted the lock at the same time but must not. With permits, none was left for the second. */
 export interface Overlap {
   readonly first: string;
   readonly second: string;
   readonly ms: number;
 }
 
-/** Who held the lock with whom. */
-export interface Company {
+/** Holders at the same time. */
+export interface Concurrency {
   readonly overlaps: readonly Overlap[];
-  /** How many believed in the lock at the same time, the most. */
+  /** The highest number of holders that trusted the lock at the same time. */
   readonly mostAtOnce: number;
 }
 
-/** Each hold against those that are believed in when it begins, and of these against the one that is for longest. */
-export function companyOf(holds: readonly Hold[]): Company {
+/** Compares each hold with the holds that are trusted when it begins. Reports the one that is trusted longest. */
+export function concurrencyOf(holds: readonly Hold[]): Concurrency {
   const overlaps: Overlap[] = [];
   let inside: readonly Hold[] = [];
   let mostAtOnce = 0;
-  for (const hold of holds.filter(({ enteredAt, believedUntil }) => believedUntil > enteredAt)) {
-    inside = inside.filter(({ believedUntil }) => believedUntil > hold.enteredAt);
-    const first = inTheWay(inside, hold);
+  for (const hold of holds.filter(({ enteredAt, trustedUntil }) => trustedUntil > enteredAt)) {
+    inside = inside.filter(({ trustedUntil }) => trustedUntil > hold.enteredAt);
+    const first = blockerOf(inside, hold);
     if (first !== undefined) {
-      const ms = Math.min(first.believedUntil, hold.believedUntil) - hold.enteredAt;
+      const ms = Math.min(first.trustedUntil, hold.trustedUntil) - hold.enteredAt;
       overlaps.push({ first: first.op, second: hold.op, ms });
     }
     inside = [...inside, hold];
@@ -32,14 +32,14 @@ export function companyOf(holds: readonly Hold[]): Company {
   return { overlaps, mostAtOnce };
 }
 
-/** Whose end it should have waited for. */
-function inTheWay(inside: readonly Hold[], { mode }: Hold): Hold | undefined {
-  const [longest] = byEnds(inside.filter((other) => !goTogether(other.mode, mode)));
+/** Returns the hold that the new one should have waited for. */
+function blockerOf(inside: readonly Hold[], { mode }: Hold): Hold | undefined {
+  const [longest] = byEnds(inside.filter((other) => !compatible(other.mode, mode)));
   if (longest !== undefined || typeof mode !== 'number') return longest;
-  // As long as so many others are inside, there are too many.
+  // With `mode` other holders inside, no permit is left.
   return byEnds(inside)[mode - 1];
 }
 
 function byEnds(holds: readonly Hold[]): readonly Hold[] {
-  return holds.toSorted((one, other) => other.believedUntil - one.believedUntil);
+  return holds.toSorted((one, other) => other.trustedUntil - one.trustedUntil);
 }

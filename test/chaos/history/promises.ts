@@ -1,6 +1,6 @@
 import type { Findings } from './checker.js';
 
-/** What may go wrong in a run. */
+/** A way in which a run breaks a promise. */
 export type Breach =
   | 'overlap'
   | 'token'
@@ -13,21 +13,21 @@ export type Breach =
   | 'leftover'
   | 'no progress';
 
-/** What is promised under a fault; what is left out is promised in full. */
+/** The promises under a fault. An omitted promise is kept in full. */
 export interface Promises {
-  /** Nobody waits longer for the lock, or for being refused. */
+  /** The longest wait for the lock, or for a refusal. */
   readonly waitMs: number;
-  /** The lock itself may be violated, for at most that long at a time: its server has forgotten it. */
+  /** How long exclusion may be violated at a time, because the server has lost the lock. Default: 0. */
   readonly overlapMs?: number;
-  /** No update is lost without a fence either, and no reading is torn: the lock alone keeps what it protects. */
+  /** No update is lost without a fence either, and no read is torn. */
   readonly keepsUpdates?: true;
-  /** Holds may be lost: the fault takes them away. */
+  /** The fault may end holds. */
   readonly losesHolds?: true;
-  /** Asking may fail: the fault keeps the servers from answering. */
+  /** Requests may fail, because the fault keeps the servers from replying. */
   readonly refuses?: true;
 }
 
-/** All that was broken of what is promised whatever happens, and of what is promised under this fault. */
+/** Returns all breaches: of the promises under every fault, and of those under this one. */
 export function breachesOf(findings: Findings, promises: Promises): ReadonlyMap<Breach, string> {
   const breaches = new Map<Breach, string>();
   const note = (breach: Breach, broken: boolean, what: () => string): void => {
@@ -41,7 +41,7 @@ export function breachesOf(findings: Findings, promises: Promises): ReadonlyMap<
   const { keepsUpdates = false } = promises;
   note('update lost', keepsUpdates && findings.lostUpdates.length > 0, () => listed(findings.lostUpdates));
   note('fenced update lost', findings.lostBehindFence.length > 0, () => listed(findings.lostBehindFence));
-  const torn = findings.tornReads.filter(({ believed }) => keepsUpdates || (believed && overlapMs === 0));
+  const torn = findings.tornReads.filter(({ trusted }) => keepsUpdates || (trusted && overlapMs === 0));
   note('torn read', torn.length > 0, () => listed(torn));
   note('wait', findings.longWaits.length > 0, () => `longer than ${promises.waitMs} ms: ${listed(findings.longWaits)}`);
   note('hold lost', !promises.losesHolds && findings.lostHolds.length > 0, () => listed(findings.lostHolds));
@@ -49,7 +49,7 @@ export function breachesOf(findings: Findings, promises: Promises): ReadonlyMap<
   note('leftover', findings.leftovers.length > 0, () => listed(findings.leftovers));
   const stuck = findings.hung.length > 0 || findings.recoveryMs === Infinity;
   note('no progress', stuck, () =>
-    findings.hung.length > 0 ? `hung: ${listed(findings.hung)}` : 'nobody got in again',
+    findings.hung.length > 0 ? `hung: ${listed(findings.hung)}` : 'no caller got the lock again',
   );
   return breaches;
 }

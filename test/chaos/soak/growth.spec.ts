@@ -6,7 +6,7 @@ const samples = (of: (i: number) => Partial<Sample>, count = 40): readonly Sampl
   Array.from({ length: count }, (_, i) => ({ heapBytes: 50 * MIB, timers: 20, sockets: 2, ...of(i) }));
 
 describe('growth', () => {
-  it('is not what goes up and down, nor what comes while getting warm', () => {
+  it('ignores waves and the warm-up', () => {
     const waves = samples((i) => ({
       heapBytes: (50 + (i % 2) * 20) * MIB,
       timers: 20 + (i % 5),
@@ -16,7 +16,7 @@ describe('growth', () => {
     expect(growthOf(samples((i) => ({ heapBytes: (i < 10 ? 20 : 50) * MIB })))).toEqual([]);
   });
 
-  it('is what is more in the end, of each kind', () => {
+  it('reports each kind that is higher at the end', () => {
     expect(growthOf(samples((i) => ({ heapBytes: (50 + i) * MIB })))).toEqual([
       expect.stringContaining('heapBytes grew'),
     ]);
@@ -24,7 +24,7 @@ describe('growth', () => {
     expect(growthOf(samples((i) => ({ sockets: i < 20 ? 2 : 4 })))).toEqual(['sockets grew from 2 to 4']);
   });
 
-  it('cannot be told from a few samples', () => {
+  it('needs enough samples', () => {
     expect(growthOf(samples(() => ({}), LEAST_SAMPLES - 1))).toEqual([expect.stringContaining('only 11 samples')]);
   });
 });

@@ -1,23 +1,25 @@
-/** What a process needs at a moment. */
+/** The resources of a process at one moment. */
 export interface Sample {
   readonly heapBytes: number;
   readonly timers: number;
   readonly sockets: number;
 }
 
-/** By how much each may be more at the end than at the beginning: what a collector leaves behind, not what grows. */
+/**
+ * How much each may be at the end, by its value at the beginning. The allowance covers what garbage collection leaves.
+ */
 const ALLOWED: Record<keyof Sample, (before: number) => number> = {
   heapBytes: (before) => before * 0.1 + 2 * 2 ** 20,
   timers: () => 10,
   sockets: () => 1,
 };
 
-/** Fewer tell nothing. */
+/** Fewer samples are not conclusive. */
 export const LEAST_SAMPLES = 12;
 
 /**
- * What has grown, if anything has: medians of the second and of the last quarter; the first is for getting warm. Medians,
- * because a sample may be taken while a server is away.
+ * Returns what has grown. Compares the medians of the second and the last quarter, because the first quarter is
+ * warm-up. Medians, because a sample may be taken while a server is down.
  */
 export function growthOf(samples: readonly Sample[]): readonly string[] {
   if (samples.length < LEAST_SAMPLES) return [`only ${samples.length} samples were taken, of ${LEAST_SAMPLES}`];

@@ -10,7 +10,7 @@ import { PREFIX } from '../workload/orders.js';
 import { growthOf, type Sample } from './growth.js';
 import type { SoakReport, SoakTask } from './worker.js';
 
-/** How long, and by which seed. */
+/** Options of the soak test. */
 export interface SoakOptions {
   readonly minutes: number;
   readonly seed: number;
@@ -21,10 +21,10 @@ const VETERANS = 2;
 const GUESTS = 3;
 const CALLERS = 20;
 const RESOURCES = Array.from({ length: 10 }, (_, id) => `goods:${id}`);
-/** A lock and its queue for each, and what counts tokens for all. */
+/** A lock and a queue for each resource, and one fence for all. */
 const MOST_KEYS = 2 * RESOURCES.length + 1;
 const GRACE_MS = 2_000;
-/** Behind the grace: the releases' answers, the goodbye to Redis, and a busy machine. */
+/** On top of the grace: the replies of the releases, the end of the connection, and a busy machine. */
 const EXIT_MS = GRACE_MS + 4_000;
 const START_MS = 60_000;
 
@@ -39,7 +39,7 @@ class SoakMember {
 
   constructor(task: SoakTask) {
     this.child = forkSource('../chaos/soak/worker.ts', task, {}, ['--expose-gc']);
-    this.child.on('message', (report: SoakReport) => this.hear(report));
+    this.child.on('message', (report: SoakReport) => this.onReport(report));
     this.exited = new Promise((resolve) => void this.child.once('exit', () => resolve()));
   }
 
@@ -53,20 +53,20 @@ class SoakMember {
     return this.exited;
   }
 
-  /** SIGTERM; a fault if it takes longer than it may. */
+  /** Sends SIGTERM. Records a fault if the process takes longer than `EXIT_MS`. */
   async leave(): Promise<void> {
     const begunAt = performance.now();
     const left = this.signal('SIGTERM').then(() => true);
-    const patience = new AbortController();
-    const late = sleep(EXIT_MS, false, { signal: patience.signal }).catch(() => false);
+    const timeout = new AbortController();
+    const late = sleep(EXIT_MS, false, { signal: timeout.signal }).catch(() => false);
     if (!(await Promise.race([left, late]))) {
       await this.signal('SIGKILL');
-      this.faults.push(`it was there ${Math.round(performance.now() - begunAt)} ms after SIGTERM`);
+      this.faults.push(`it was still running ${Math.round(performance.now() - begunAt)} ms after SIGTERM`);
     }
-    patience.abort();
+    timeout.abort();
   }
 
-  private hear(report: SoakReport): void {
+  private onReport(report: SoakReport): void {
     if (report.kind === 'ready') this.ready = true;
     else if (report.kind === 'fault') this.faults.push(report.error);
     else {
@@ -76,7 +76,9 @@ class SoakMember {
   }
 }
 
-/** Full load while processes come, leave and are killed, and Redis is killed and restarted; answers what went wrong. */
+/**
+ * Runs full load while processes join, leave and are killed, and Redis is killed and restarted. Returns the failures.
+ */
 export async function soak({ minutes, seed, say }: SoakOptions): Promise<readonly string[]> {
   const server = await startRedis({ local: true });
   const admin = new Redis(server.url, { maxRetriesPerRequest: null, retryStrategy: () => 10, disconnectTimeout: 50 });
@@ -109,19 +111,19 @@ class Soak {
     const veterans = members.slice(0, VETERANS);
     const guests = members.slice(VETERANS);
     const until = performance.now() + ms;
-    for (let told = performance.now(); performance.now() < until;) {
+    for (let reportedAt = performance.now(); performance.now() < until;) {
       await sleep(500 + this.random() * 2_500);
       await this.trouble(guests);
       await this.countKeys();
-      if (performance.now() - told < 30_000) continue;
-      told = performance.now();
-      say(`load: ${Math.round((until - told) / 1_000)} s left, ${this.told()}`);
+      if (performance.now() - reportedAt < 30_000) continue;
+      reportedAt = performance.now();
+      say(`load: ${Math.round((until - reportedAt) / 1_000)} s left, ${this.summary()}`);
     }
     await Promise.all([...veterans, ...guests].map((member) => member.leave()));
     for (const veteran of veterans) this.faults.push(...growthOf(veteran.samples));
     for (const member of this.all) this.faults.push(...member.faults);
     await this.checkLeftovers();
-    say(`load: ${this.told()}`);
+    say(`load: ${this.summary()}`);
     return this.faults.map((fault) => `load: ${fault}`);
   }
 
@@ -139,7 +141,7 @@ class Soak {
     return member.started();
   }
 
-  /** To one of the guests, or to all by way of the server. */
+  /** Kills or stops one of the guests, or restarts the server. */
   private async trouble(guests: SoakMember[]): Promise<void> {
     const kind = this.random();
     if (kind < 0.25) {
@@ -163,10 +165,10 @@ class Soak {
   private async countKeys(): Promise<void> {
     const keys = await this.admin.dbsize();
     this.mostKeys = Math.max(this.mostKeys, keys);
-    if (keys > MOST_KEYS) this.faults.push(`${keys} keys, where ${MOST_KEYS} would do`);
+    if (keys > MOST_KEYS) this.faults.push(`${keys} keys, but at most ${MOST_KEYS} are needed`);
   }
 
-  /** What the dead have left is cleared by whoever comes next. */
+  /** Locks every resource once, which removes the keys of killed processes, and then expects none. */
   private async checkLeftovers(): Promise<void> {
     const terms = { ttlMs: 1_000, waitMs: 10_000, requestTimeoutMs: 1_000 };
     const last = startLocks({ store: 'token', places: [this.server.url], terms });
@@ -176,13 +178,13 @@ class Soak {
     if (keys.length > 0) this.faults.push(`left behind: ${keys.join(', ')}`);
   }
 
-  private told(): string {
+  private summary(): string {
     const { joined, left, killed, restarts } = this.counts;
     const locks = this.all.reduce((sum, member) => sum + member.locks, 0);
     const heap = this.all
       .slice(0, VETERANS)
       .map(({ samples }) => ((samples.at(-1)?.heapBytes ?? 0) / 2 ** 20).toFixed(1));
-    const news = `${joined} joined, ${left} left, ${killed} killed, ${restarts} restarts of Redis`;
-    return `${locks} locks, ${news}, ${this.mostKeys} keys at most, heaps of the veterans ${heap.join(' and ')} MiB`;
+    const events = `${joined} joined, ${left} left, ${killed} killed, ${restarts} restarts of Redis`;
+    return `${locks} locks, ${events}, ${this.mostKeys} keys at most, heaps of the veterans ${heap.join(' and ')} MiB`;
   }
 }

@@ -1,4 +1,4 @@
-// The main of a forked process: an application under full load, which shuts down as Nest does on SIGTERM.
+// The main of a forked process: an application under full load that shuts down as Nest does on SIGTERM.
 import 'reflect-metadata';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
@@ -9,7 +9,7 @@ import { RedisLockModule } from '../../../lib/redis-lock.module.js';
 import { randomFrom } from '../../support/random.js';
 import type { Sample } from './growth.js';
 
-/** What a worker is started with. */
+/** The task of a worker. */
 export interface SoakTask {
   readonly redis: string;
   readonly prefix: string;
@@ -19,7 +19,7 @@ export interface SoakTask {
   readonly graceMs: number;
 }
 
-/** What it tells. */
+/** A message of a worker. */
 export type SoakReport =
   | { readonly kind: 'ready' }
   | { readonly kind: 'sample'; readonly sample: Sample; readonly locks: number }
@@ -41,10 +41,10 @@ app.enableShutdownHooks();
 const locks = app.get(LockService);
 const leaving = new AbortController();
 let taken = 0;
-// Once: Nest sends the signal again when it has shut down, to end the process.
+// Once: Nest sends the signal again after its shutdown, to end the process.
 process.once('SIGTERM', () => leaving.abort());
 
-/** Of some resources most callers are readers, of some there are permits, and of most only one may hold the lock. */
+/** Returns the mode of a resource: readers and writers, permits, or exclusive for most. */
 function termsOf(place: number): LockOptions {
   if (place % 5 === 3) return { mode: random() < 0.8 ? 'shared' : 'exclusive' };
   return place % 5 === 4 ? { permits: 4 } : {};

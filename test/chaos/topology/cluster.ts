@@ -7,7 +7,7 @@ import type { Access, LockServer, Succession, Topology } from './topology.js';
 
 const TAKEN_OVER_MS = 30_000;
 
-/** Three masters with a replica each. The lock is on one of them. */
+/** Three masters with a replica each. One of them keeps the lock. */
 export class ClusterTopology implements Topology, Succession {
   private constructor(
     private readonly cluster: RedisCluster,
@@ -24,25 +24,25 @@ export class ClusterTopology implements Topology, Succession {
   }
 
   get servers(): readonly LockServer[] {
-    return this.cluster.members.map(seen);
+    return this.cluster.members.map(lockServerOf);
   }
 
   get victim(): LockServer {
-    return seen(this.master);
+    return lockServerOf(this.master);
   }
 
   access(): Promise<Access> {
     return Promise.resolve({ places: [{ nodes: this.cluster.nodes }], ways: [] });
   }
 
-  /** The master gives its place to its replica, with all it knows, and is a replica itself. */
+  /** The master hands its role and all data to its replica, and becomes a replica itself. */
   async resign(): Promise<void> {
     const next = this.cluster.replicaOf(this.master);
     await next.admin.cluster('FAILOVER');
     await this.takenOver(next);
   }
 
-  /** Kills the master when its replica knows all. */
+  /** Kills the master after its replica has all data. */
   async failOver(): Promise<void> {
     await caughtUp(this.master.admin, 1, keyOf());
     await this.master.server.kill();
@@ -54,7 +54,7 @@ export class ClusterTopology implements Topology, Succession {
     const next = this.cluster.replicaOf(this.master);
     await caughtUp(admin, 1, keyOf());
     next.server.pause();
-    // Otherwise it would lie in its socket, and be read when it goes on.
+    // Otherwise the write would stay in the replica's socket, and be read when it resumes.
     await admin.call('CLIENT', 'KILL', 'TYPE', 'replica');
     await lastWrites();
     await server.kill();
@@ -62,7 +62,7 @@ export class ClusterTopology implements Topology, Succession {
     await this.takenOver(next);
   }
 
-  /** Moves the lock's slot to another master. Its keys are there already during `halfway`, but not the slot. */
+  /** Moves the lock's slot to another master. During `halfway` its keys have moved, but the slot has not. */
   async moveSlot(halfway: () => Promise<unknown>): Promise<void> {
     const next = await this.cluster.otherThan(keyOf());
     const { moveKeys, finish } = await this.cluster.migration(keyOf(), next);
@@ -88,6 +88,6 @@ export class ClusterTopology implements Topology, Succession {
   }
 }
 
-function seen({ server, admin }: ClusterMember): LockServer {
+function lockServerOf({ server, admin }: ClusterMember): LockServer {
   return { server, admin, clock: undefined };
 }

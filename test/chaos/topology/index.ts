@@ -5,10 +5,10 @@ import { PartitionTopology } from './partition.js';
 import { SentinelTopology } from './sentinel.js';
 import type { Topology, TopologyOptions } from './topology.js';
 
-/** How many masters each store keeps its locks on. */
+/** The number of masters of each store. */
 const MASTERS: Record<StoreName, number> = { token: 1, timestamp: 1, redisson: 1, quorum: 3 };
 
-/** Where a fault takes more than masters. */
+/** Topologies of faults that need more than masters. */
 const replicated = {
   sentinel: () => SentinelTopology.start(),
   cluster: () => ClusterTopology.start(),
@@ -17,7 +17,7 @@ const replicated = {
 
 export type ReplicatedTopologyName = keyof typeof replicated;
 
-/** @param on undefined: what the store takes. */
+/** @param on undefined: the masters of the store. */
 export function startTopology(
   store: StoreName,
   on: ReplicatedTopologyName | undefined,

@@ -8,7 +8,7 @@ import { startRedis } from '../../support/redis/index.js';
 import { leftoversAt } from './leftovers.js';
 import type { Access, LockServer, Topology, TopologyOptions } from './topology.js';
 
-/** One server, or several that know nothing of each other. */
+/** One server, or several independent servers. */
 export class MastersTopology implements Topology {
   private readonly proxies: RedisProxy[] = [];
 
@@ -31,7 +31,7 @@ export class MastersTopology implements Topology {
     return this.servers[0];
   }
 
-  /** A way to each server. */
+  /** Starts a proxy for each server. */
   async access(): Promise<Access> {
     const ways = await Promise.all(this.servers.map(({ server }) => RedisProxy.start(server.url)));
     this.proxies.push(...ways);
@@ -60,7 +60,7 @@ async function startServer(folder: string, { clocks, durable }: TopologyOptions)
   return { server, admin: adminOf(server.url), clock };
 }
 
-/** It is back as soon as its server is. */
+/** Returns a client that reconnects as soon as its server is back. */
 function adminOf(url: string): Redis {
   const admin = new Redis(url, { maxRetriesPerRequest: null, retryStrategy: () => 10, disconnectTimeout: 50 });
   return admin.on('error', () => undefined);

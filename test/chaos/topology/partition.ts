@@ -5,8 +5,8 @@ import { ReplicatedTopology } from './replicated.js';
 import type { Access, Topology } from './topology.js';
 
 /**
- * A master and two replicas, and one address that leads to the master, as a service's name or a load balancer does. When they
- * part, it leads some to the old master still, and the others to the next one.
+ * A master and two replicas behind one address, as behind a load balancer. After the partition, the address leads some
+ * processes to the old master and the others to the new one.
  */
 export class PartitionTopology extends ReplicatedTopology implements Topology {
   private readonly proxies: RedisProxy[] = [];
@@ -22,7 +22,7 @@ export class PartitionTopology extends ReplicatedTopology implements Topology {
     return { places: [way.url], ways: [way] };
   }
 
-  /** A replica becomes master, with the other one as its replica, for all but those on these ways: they stay with the old one. */
+  /** Promotes a replica, with the other one as its replica. Processes on these proxies stay with the old master. */
   async part(staying: readonly RedisProxy[]): Promise<void> {
     const [next, replica] = this.replicas;
     await this.replicated();
@@ -32,7 +32,7 @@ export class PartitionTopology extends ReplicatedTopology implements Topology {
     this.lead(this.proxies.filter((way) => !staying.includes(way)));
   }
 
-  /** The old master becomes a replica, and forgets what only it knew; whoever stayed with it is led to the next one. */
+  /** Makes the old master a replica, which loses its own writes. All proxies lead to the new master. */
   async rejoin(): Promise<void> {
     for (const server of this.replicas) await this.follow(server, this.master);
     await this.replicated();
@@ -44,7 +44,7 @@ export class PartitionTopology extends ReplicatedTopology implements Topology {
     await this.set.close();
   }
 
-  /** Who is led there already stays undisturbed. */
+  /** Leads these proxies to the master. Connections that lead there already stay open. */
   private lead(ways: readonly RedisProxy[]): void {
     for (const way of ways) way.leadTo(this.master.url);
   }

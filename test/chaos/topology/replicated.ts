@@ -5,7 +5,7 @@ import { keyOf } from '../workload/key.js';
 import { leftoversAt } from './leftovers.js';
 import type { LockServer } from './topology.js';
 
-/** A master and its replicas, one of which takes its place. */
+/** A master and its replicas. One of them takes its place. */
 export abstract class ReplicatedTopology {
   protected constructor(
     protected readonly set: ReplicaSet,
@@ -17,28 +17,28 @@ export abstract class ReplicatedTopology {
   }
 
   get servers(): readonly LockServer[] {
-    return this.set.servers.map((server) => this.seen(server));
+    return this.set.servers.map((server) => this.lockServerOf(server));
   }
 
   get victim(): LockServer {
-    return this.seen(this.master);
+    return this.lockServerOf(this.master);
   }
 
   leftovers(): Promise<readonly string[]> {
     return leftoversAt(this.victim.admin);
   }
 
-  /** Those that are not the master now. */
+  /** Returns all servers but the current master. */
   protected get replicas(): readonly RedisServer[] {
     return this.set.servers.filter((server) => server !== this.master);
   }
 
-  /** Waits until the replicas know all that the master was told. */
+  /** Waits until the replicas have all writes of the master. */
   protected replicated(): Promise<void> {
     return caughtUp(this.set.adminOf(this.master), this.replicas.length, keyOf());
   }
 
-  private seen(server: RedisServer): LockServer {
+  private lockServerOf(server: RedisServer): LockServer {
     return { server, admin: this.set.adminOf(server), clock: undefined };
   }
 }

@@ -2,7 +2,7 @@ import { ReplicaSet } from '../../support/redis/replica-set.js';
 import { ReplicatedTopology } from './replicated.js';
 import type { Access, Succession, Topology } from './topology.js';
 
-/** A master, two replicas, and a Sentinel that has nobody to agree with. */
+/** A master, two replicas, and one Sentinel, which decides alone. */
 export class SentinelTopology extends ReplicatedTopology implements Topology, Succession {
   static async start(): Promise<SentinelTopology> {
     const set = await ReplicaSet.start({ replicas: 2, sentinels: 1 });

@@ -4,50 +4,49 @@ import type { RedisProxy } from '../../support/proxy.js';
 import type { RedisServer } from '../../support/redis/index.js';
 import type { LockPlace } from '../workload/orders.js';
 
-/** One of the servers that keep the lock. */
+/** A server that keeps the lock. */
 export interface LockServer {
   readonly server: RedisServer;
-  /** A way to it that no fault touches. */
+  /** A connection that no fault touches. */
   readonly admin: Redis;
-  /** Its wall clock; undefined where it was not asked for. */
+  /** Its wall clock. Undefined if it was not requested. */
   readonly clock: SteeredClock | undefined;
 }
 
-/** What the servers are started with. */
+/** Options of the servers. */
 export interface TopologyOptions {
-  /** Their clocks can be set. */
+  /** Gives them clocks that can be set. */
   readonly clocks: boolean;
-  /** Each change is on the disk before it is answered: a server that is killed comes back with its data. */
+  /** Writes each change to disk before the reply, so that a killed server restarts with its data. */
   readonly durable: boolean;
 }
 
 /** How one process reaches the servers. */
 export interface Access {
-  /** What its store is told of them. */
+  /** The addresses for its store. */
   readonly places: readonly LockPlace[];
-  /** Ways of its own that can be cut; none where it finds the servers by itself. */
+  /** Its own proxies, which faults can cut. Empty if it discovers the servers by itself. */
   readonly ways: readonly RedisProxy[];
 }
 
-/** Whose replica takes the master's place when that dies. */
+/** A topology in which a replica takes the place of a dead master. */
 export interface Succession {
   /**
-   * Kills the master; no replica gets what it is told during `lastWrites`, and all have what it was told before. Answers when
-   * another one has its place.
+   * Kills the master. Replicas have all writes but those of `lastWrites`. Resolves when a replica has taken its place.
    */
   failOverWithout(lastWrites: () => Promise<unknown>): Promise<void>;
 }
 
 /** The servers that keep the lock, and how processes reach them. */
 export interface Topology {
-  /** For the result. */
+  /** The Redis version, for the results. */
   readonly version: string;
   readonly servers: readonly LockServer[];
-  /** The server that trouble comes to: where there are replicas, the master. */
+  /** The server that faults hit. With replicas, the master. */
   readonly victim: LockServer;
-  /** For one process more. */
+  /** Prepares the access of one more process. */
   access(): Promise<Access>;
-  /** Keys of locks and queues, on all servers. */
+  /** Returns the keys of locks and queues on all servers. */
   leftovers(): Promise<readonly string[]>;
   close(): Promise<void>;
 }

@@ -5,7 +5,7 @@ import { redisson } from '../../../lib/stores/redisson/redisson.store.js';
 import { timestamp } from '../../../lib/stores/timestamp/timestamp.store.js';
 import { type LockPlace, PREFIX, type StoreName, type WorkerTask } from './orders.js';
 
-/** What makes each store of its servers. */
+/** Module options of each store. */
 const stores: Record<StoreName, (places: readonly LockPlace[]) => RedisLockModuleOptions> = {
   token: ([redis]) => ({ redis }),
   timestamp: ([redis]) => ({ redis, store: timestamp({ unit: 'ms', retryDelayMs: 20 }) }),
@@ -13,7 +13,7 @@ const stores: Record<StoreName, (places: readonly LockPlace[]) => RedisLockModul
   quorum: (places) => ({ store: quorum(places.map(String)) }),
 };
 
-/** One module instance, as an application would start it. */
+/** Starts a module instance as an application does. */
 export function startLocks({ store, places, terms }: Pick<WorkerTask, 'store' | 'places' | 'terms'>): LockRuntime {
   const runtime = LockRuntime.start({ prefix: PREFIX, shutdownGraceMs: 2_000, ...terms, ...stores[store](places) });
   runtime.connect();

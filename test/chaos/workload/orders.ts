@@ -1,14 +1,14 @@
 import type { ReplicaOptions } from '../../../lib/stores/token/replication/replica-options.js';
 import type { SentinelAddress } from '../../support/redis/replica-set.js';
-import type { DefenceName } from '../ablations.js';
+import type { AblationName } from '../ablations.js';
 import type { OpEvent } from '../history/events.js';
 import type { WorkloadName } from './kinds.js';
 
-/** The stores that are put to the test: the columns of the result. */
+/** The tested stores. */
 export const STORES = ['token', 'timestamp', 'redisson', 'quorum'] as const;
 export type StoreName = (typeof STORES)[number];
 
-/** How locks are asked for. */
+/** Lock options of a run. */
 export interface LockTerms {
   readonly ttlMs: number;
   readonly waitMs: number;
@@ -16,35 +16,35 @@ export interface LockTerms {
   readonly replicas?: ReplicaOptions;
 }
 
-/** Where the lock's servers are: the URL of one, or what leads to the master. */
+/** The address of the lock's servers: a URL, Sentinels or cluster nodes. */
 export type LockPlace =
   string | SentinelAddress | { readonly nodes: readonly { readonly host: string; readonly port: number }[] };
 
-/** What a worker is started with. */
+/** The task of a worker. */
 export interface WorkerTask {
-  /** Names it in the history. */
+  /** Its name in the history. */
   readonly name: string;
   readonly store: StoreName;
-  /** The lock's servers, as this process reaches them. */
+  /** The addresses by which this process reaches the lock's servers. */
   readonly places: readonly LockPlace[];
-  /** The server that keeps what the lock protects. It is never in trouble. */
+  /** The server of the protected resource. No fault hits it. */
   readonly resource: string;
   readonly terms: LockTerms;
   readonly workload: WorkloadName;
   /** The longest pause between two visits of a caller. */
   readonly thinkMs: number;
   readonly seed: number;
-  /** The defence that is switched off in this process. */
-  readonly off: DefenceName | undefined;
-  /** Where its history goes, a line an event: what is written there outlives a SIGKILL. */
+  /** The ablation of this process. */
+  readonly off: AblationName | undefined;
+  /** The file of its history, one event a line. It survives a SIGKILL. */
   readonly file: string;
 }
 
-/** What a worker is told while it runs. */
+/** An order to a running worker. */
 export type Order =
   /**
-   * Its next hold, of a reader if so, takes that long; the last look at the lock is in the middle of it, or so soon; then
-   * blocked, if so.
+   * Its next hold, or next reader's hold, lasts `ms`. Its last check of the lock is in the middle, or after
+   * `lookAfterMs`. `block`: then it blocks the event loop.
    */
   | {
       readonly kind: 'hold';
@@ -53,21 +53,21 @@ export type Order =
       readonly lookAfterMs?: number;
       readonly block?: boolean;
     }
-  /** Its long hold ends now, or does not even begin. */
+  /** Its long hold ends now, or does not begin. */
   | { readonly kind: 'end' }
-  /** Nobody asks for the lock until told to go on. */
+  /** Its callers request nothing until `go`. */
   | { readonly kind: 'rest' }
-  /** All, or the readers only. */
+  /** All callers continue, or only the readers. */
   | { readonly kind: 'go'; readonly readers?: boolean }
-  /** It ends what it does, and itself. */
+  /** It finishes, and exits. */
   | { readonly kind: 'leave' };
 
-/** What a worker tells while it runs. */
+/** A report of a running worker. */
 export type Report =
   | { readonly kind: 'ready'; readonly instance: string }
-  /** As in its history; `ordered`: it is the hold that was ordered. */
+  /** An event of its history. `ordered`: it belongs to the ordered hold. */
   | (OpEvent & { readonly ordered?: boolean })
-  /** The hold that was ordered is behind its last look at the lock. */
+  /** The ordered hold has checked the lock for the last time. */
   | { readonly kind: 'looked'; readonly op: string }
   | { readonly kind: 'crash'; readonly error: string };
 

@@ -1,23 +1,23 @@
 import { Redis } from 'ioredis';
 import type { Write } from '../history/events.js';
 
-/** What somebody read before the pause. */
+/** What a caller read before its pause. */
 export interface Seen {
   readonly register: string;
   readonly fenced: string;
   readonly set: string;
-  /** False: the fence has seen a higher token, and what is behind it was not read. */
+  /** False if the fence has seen a higher token: the fenced register was not read. */
   readonly opened: boolean;
 }
 
-/** The fence is raised before the first read, so that nobody who is late writes over what is read now. */
+/** Raises the fence before the first read, so that no late writer overwrites what is read now. */
 const OPEN = `
 local last = tonumber(redis.call('GET', KEYS[1]) or 0)
 local opened = ARGV[1] == '' or ARGV[2] == '0' or tonumber(ARGV[1]) >= last
 if opened and ARGV[1] ~= '' then redis.call('SET', KEYS[1], ARGV[1]) end
 return { redis.call('GET', KEYS[2]) or '', redis.call('GET', KEYS[3]) or '', redis.call('GET', KEYS[4]) or '', opened and 1 or 0 }`;
 
-/** Each register keeps a log of who wrote, and of whose value that was made from. */
+/** Each register logs its writers, and the operation whose value each had read. */
 const WRITE = `
 local function write(register, log, basedOn)
   redis.call('SET', register, ARGV[1])
@@ -34,13 +34,13 @@ return { fits and 1 or 0, time[1], time[2] }`;
 const KEYS = ['fence', 'register', 'fenced', 'set', 'register:log', 'fenced:log'];
 
 /**
- * What the lock protects, on a server of its own: a register, the same behind a fence, and a set that is read, added to and
- * written back. All three are read and written in one visit, so that the same mishap hits them all.
+ * The protected resource on its own server: a register, a register behind a fence, and a set that is read and written
+ * back with one more element. Each visit reads and writes all three, so that one mishap hits them all.
  */
 export class Resource {
   private readonly redis: Redis;
 
-  /** @param fenceOn off: it takes any token. */
+  /** @param fenceOn false: the fence accepts any token. */
   constructor(
     url: string,
     private readonly fenceOn = true,
@@ -48,7 +48,7 @@ export class Resource {
     this.redis = new Redis(url);
   }
 
-  /** @param token undefined where the store gives none: nothing is kept behind the fence then. */
+  /** @param token undefined if the store has none. Then the fenced register is not used. */
   async open(token: number | undefined): Promise<Seen> {
     const reply = await this.redis.eval(OPEN, 4, ...KEYS.slice(0, 4), token ?? '', this.fenceOn ? '1' : '0');
     const [register, fenced, set, opened] = reply as [string, string, string, number];
@@ -63,12 +63,12 @@ export class Resource {
     return { fencedWrite: fencedWrite === 1, server: seconds * 1_000 + micros / 1_000 };
   }
 
-  /** What anybody may read. */
+  /** Reads the register without a fence. */
   async read(): Promise<string> {
     return (await this.redis.get('register')) ?? '';
   }
 
-  /** All that was written in the end. */
+  /** Returns all writes, and the elements of the set. */
   async contents(): Promise<{ register: readonly Write[]; fenced: readonly Write[]; set: readonly string[] }> {
     const log = async (key: string): Promise<readonly Write[]> =>
       (await this.redis.lrange(key, 0, -1)).map((line) => {

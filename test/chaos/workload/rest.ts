@@ -1,9 +1,9 @@
-/** Keeps callers from going on. */
+/** Pauses callers. */
 export class Rest {
   private wake: (() => void) | undefined;
   private whenOver: Promise<void> = Promise.resolve();
 
-  /** Waits until it is over. */
+  /** Waits until the pause is over. */
   over(): Promise<void> {
     return this.whenOver;
   }

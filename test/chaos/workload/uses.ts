@@ -2,7 +2,7 @@ import { kindOf, type LockMode, type LockModeKind } from '../../../lib/core/stor
 import type { OpEvent } from '../history/events.js';
 import type { Resource } from './resource.js';
 
-/** What is done under a lock, and for whom. */
+/** The work under a lock. */
 export interface Use {
   readonly op: string;
   readonly token: number | undefined;
@@ -10,22 +10,22 @@ export interface Use {
   readonly now: () => number;
 }
 
-/** What comes behind the pauses; answers what is to be told of it. */
+/** Does the work after the pauses. Returns its event, if it has one. */
 type Finish = () => Promise<OpEvent | undefined>;
 
-/** Whoever holds the lock alone writes what it has made of what it read before the pauses. */
+/** Reads before the pauses, and writes after them. */
 async function write({ op, token, resource, now }: Use): Promise<Finish> {
   const seen = await resource.open(token);
   return async () => ({ kind: 'ok', op, at: now(), ...(await resource.write(op, token, seen)) });
 }
 
-/** A reader reads again what it has read: nobody may have written meanwhile. */
+/** Reads before and after the pauses. No caller may write in between. */
 async function readTwice({ op, resource, now }: Use): Promise<Finish> {
   const first = await resource.read();
   return async () => ({ kind: 'read', op, first, second: await resource.read(), at: now() });
 }
 
-/** Of permits it counts how many are held. */
+/** Does nothing: only the number of permit holders counts. */
 const nothing = (): Promise<Finish> => Promise.resolve(() => Promise.resolve(undefined));
 
 const uses: Record<LockModeKind, (use: Use) => Promise<Finish>> = {
@@ -34,7 +34,7 @@ const uses: Record<LockModeKind, (use: Use) => Promise<Finish>> = {
   permits: nothing,
 };
 
-/** Does what comes before the pauses. */
+/** Does the work before the pauses. */
 export function begin(mode: LockMode, use: Use): Promise<Finish> {
   return uses[kindOf(mode)](use);
 }

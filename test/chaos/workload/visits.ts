@@ -11,15 +11,15 @@ import type { Resource } from './resource.js';
 import { Rest } from './rest.js';
 import { begin } from './uses.js';
 
-/** What visits need. */
-export interface VisitTools {
+/** Dependencies of the visits. */
+export interface VisitsDeps {
   readonly name: string;
   readonly locks: LockService;
   readonly resource: Resource;
   readonly random: () => number;
   readonly now: () => number;
   readonly log: (event: OpEvent, ordered?: boolean) => void;
-  /** It has looked at its lock for the last time. */
+  /** Called after the last check of an ordered hold's lock. */
   readonly looked: (op: string) => void;
   readonly leaving: AbortSignal;
 }
@@ -27,12 +27,12 @@ export interface VisitTools {
 type Hold = Extract<Order, { kind: 'hold' }>;
 
 const LONGEST_PAUSE_MS = 8;
-/** What a long hold believes is noted again and again: a clock that is set moves its deadline without a renewal. */
+/** How often a long hold logs its local deadline: a clock that is set moves it without a renewal. */
 const NOTED_EVERY_MS = 50;
 
 /**
- * Each visit reads the registers under the lock, pauses, looks whether the lock is still held, pauses again, and writes, or
- * reads again if it is a reader's: the second pause is the one that no lock can help with.
+ * Each visit reads the registers under the lock, pauses, checks the lock, pauses again, and writes. A reader reads
+ * again instead. No lock protects the second pause.
  */
 export class Visits {
   private visits = 0;
@@ -40,9 +40,9 @@ export class Visits {
   private ending: AbortController | undefined;
   private readonly rests = { readers: new Rest(), others: new Rest() };
 
-  constructor(private readonly tools: VisitTools) {}
+  constructor(private readonly deps: VisitsDeps) {}
 
-  /** The next visit is that long. */
+  /** Makes the next visit a long hold. */
   order(hold: Hold): void {
     this.ordered = hold;
   }
@@ -61,13 +61,13 @@ export class Visits {
     if (!readersOnly) this.rests.others.end();
   }
 
-  /** Waits until a caller of that mode does not rest. */
+  /** Waits while callers of that mode rest. */
   rested(mode: LockMode): Promise<void> {
     return this.rests[isReader(mode) ? 'readers' : 'others'].over();
   }
 
   async once(mode: LockMode): Promise<void> {
-    const { name, locks, log, now, leaving } = this.tools;
+    const { name, locks, log, now, leaving } = this.deps;
     const op = `${name}.${(this.visits += 1)}`;
     log({ kind: 'invoke', op, process: name, at: now() });
     try {
@@ -79,9 +79,9 @@ export class Visits {
   }
 
   private async hold(op: string, lock: Lock, mode: LockMode): Promise<void> {
-    const { log, now } = this.tools;
+    const { log, now } = this.deps;
     const ordered = this.orderFor(mode);
-    // Whoever comes when a long hold was lost does not end it.
+    // A visit that begins after a long hold was lost does not end that hold.
     if (ordered !== undefined) this.ending = new AbortController();
     const until = (): { at: number; expiresInMs: number } => ({ at: now(), expiresInMs: lock.expiresInMs });
     const extended = (event: unknown): void => {
@@ -101,7 +101,7 @@ export class Visits {
     }
   }
 
-  /** The hold that was ordered, if a caller of that mode takes it. */
+  /** Returns the ordered hold, if it is for a caller of that mode. */
   private orderFor(mode: LockMode): Hold | undefined {
     const { ordered } = this;
     if (ordered === undefined || (ordered.reader === true) !== isReader(mode)) return undefined;
@@ -110,7 +110,7 @@ export class Visits {
   }
 
   private async work(op: string, lock: Lock, mode: LockMode, ordered: Hold | undefined): Promise<void> {
-    const { log, now, resource, looked } = this.tools;
+    const { log, now, resource, looked } = this.deps;
     const { ms = 0, lookAfterMs = ms / 2 } = ordered ?? {};
     try {
       const finish = await begin(mode, { op, token: tokenOf(lock), resource, now });
@@ -128,13 +128,13 @@ export class Visits {
   }
 
   private async pause(ordered: Hold | undefined, ms: number): Promise<void> {
-    const { random } = this.tools;
+    const { random } = this.deps;
     if (ordered === undefined || ordered.block) return sleep((random() * LONGEST_PAUSE_MS) / 2);
     await sleep(ms, undefined, { signal: this.ending?.signal }).catch(() => undefined);
   }
 }
 
-/** The event loop stands still, without keeping a processor busy. */
+/** Blocks the event loop without using the processor. */
 function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

@@ -1,4 +1,4 @@
-// The main of a forked process: its callers read, pause and write under the lock, until they are told to leave.
+// The main of a forked process: its callers read, pause and write under the lock until they are told to leave.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { machineMs, randomFrom } from '../../support/random.js';
@@ -18,7 +18,7 @@ const crash = (error: unknown): void => {
 };
 process.on('uncaughtException', crash).on('unhandledRejection', crash);
 
-// Before the library is loaded: its scripts are read then.
+// Before the library is loaded: it takes the digests of its scripts then.
 if (task.off !== undefined) await switchOff(task.off);
 const { startLocks } = await import('./locks.js');
 const { Visits } = await import('./visits.js');
@@ -33,7 +33,7 @@ const looked = (op: string): void => void process.send?.({ kind: 'looked', op } 
 const locks = startLocks(task);
 const leaving = new AbortController();
 const { service } = locks;
-const tools = {
+const deps = {
   name: task.name,
   locks: service,
   resource,
@@ -43,7 +43,7 @@ const tools = {
   now: machineMs,
   leaving: leaving.signal,
 };
-const visits = new Visits(tools);
+const visits = new Visits(deps);
 
 async function call(mode: LockMode): Promise<void> {
   while (!leaving.signal.aborted) {

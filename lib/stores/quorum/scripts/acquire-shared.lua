@@ -1,7 +1,7 @@
---[[ Returns one node's vote for a caller that shares the lock: adds it if nobody holds the lock exclusively.
-  If the caller shares it from an earlier round, it is moved to this round, and its full lease is restored. Rounds and deadline
-  count as in acquire.lua. A token is as there, and also the only one of `nodes` consecutive tokens that this node may grant. Two
-  nodes therefore never grant one token to two sharers.
+--[[ Returns one node's vote for a caller that shares the lock: adds it if nobody holds the lock exclusively. If the
+  caller shares it from an earlier round, it is moved to this round, and its full lease is restored. Rounds and deadline
+  count as in acquire.lua. A token is as there, and also the only one of `nodes` consecutive tokens that this node may
+  grant. Two nodes therefore never grant one token to two sharers.
   keys.lock      all sharers
   keys.fence     last token granted under this hash tag
   args.owner

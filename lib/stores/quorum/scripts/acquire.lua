@@ -1,8 +1,8 @@
---[[ Returns one node's vote: acquires the node's lock for the caller if it is free.
-  If the caller holds it from an earlier round, it is moved to this round, and its full lease is restored. Of two rounds of one
-  owner the later one counts, however late the earlier one arrives. After the deadline nothing changes.
-  A token is higher than all tokens of this node, and not lower than its clock and the caller's proposal. Nodes whose clocks
-  differ can therefore agree at once.
+--[[ Returns one node's vote: acquires the node's lock for the caller if it is free. If the caller holds it from an
+  earlier round, it is moved to this round, and its full lease is restored. Of two rounds of one owner the later one
+  counts, however late the earlier one arrives. After the deadline nothing changes. A token is higher than all tokens of
+  this node, and not lower than its clock and the caller's proposal. Nodes whose clocks differ can therefore agree at
+  once.
   keys.lock      owner, round and token
   keys.fence     last token granted under this hash tag
   args.owner
@@ -11,8 +11,8 @@
   args.deadline  µs, server time
   args.tokens    number of tokens to reserve
   args.proposed  proposed token
-  returns {1, token, now}: granted | {2, token, now}: the caller held it already | {0, remaining, now, holder}: held by another
-  owner | {-1, 0, now}: past the deadline, or a later round was here
+  returns {1, token, now}: granted | {2, token, now}: the caller held it already | {0, remaining, now, holder}: held by
+  another owner | {-1, 0, now}: past the deadline, or a later round was here
   `remaining` is the rest of the holder's lease in ms, or -1. `now` is the server time in µs. ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/reserve-tokens.lua

@@ -1,4 +1,5 @@
---[[ Releases a node's lock if the owner still holds it, at once or after the rest of its minimum hold. Running twice is harmless.
+--[[ Releases a node's lock if the owner still holds it, at once or after the rest of its minimum hold. Running twice is
+  harmless.
   keys.lock
   args.owner   the owner, or the owner and the only round that is meant
   args.keepMs  how long the lock stays closed, 0: release it now

@@ -1,5 +1,5 @@
---[[ Restores a share of a lock on a node that has lost it while a majority still has it. Never adds it to an exclusive lock.
-  After the deadline nothing changes.
+--[[ Restores a share of a lock on a node that has lost it while a majority still has it. Never adds it to an exclusive
+  lock. After the deadline nothing changes.
   keys.lock       all sharers
   keys.fence
   args.sharer     owner, round and token

@@ -1,5 +1,5 @@
---[[ Writes the quorum's token to a node that granted a sharer another one, and makes all tokens reserved with it unusable for
-  others. The tokens become unusable even if the owner does not share the lock.
+--[[ Writes the quorum's token to a node that granted a sharer another one, and makes all tokens reserved with it
+  unusable for others. The tokens become unusable even if the owner does not share the lock.
   keys.lock       all sharers
   keys.fence
   args.round      owner and round

@@ -1,5 +1,5 @@
---[[ Writes the quorum's token to a node that granted another one, and makes all tokens reserved with it unusable for others.
-  The tokens become unusable even if the lock is another owner's.
+--[[ Writes the quorum's token to a node that granted another one, and makes all tokens reserved with it unusable for
+  others. The tokens become unusable even if the lock is another owner's.
   keys.lock
   keys.fence
   args.round      owner and round

@@ -1,11 +1,13 @@
---[[ Releases a lock of Redisson if the owner still holds it, at once or after the rest of its minimum hold.
-  Both publish what Redisson publishes. A server that refuses to publish does not keep the lock closed. Running twice is harmless.
+--[[ Releases a lock of Redisson if the owner still holds it, at once or after the rest of its minimum hold. Both
+  publish what Redisson publishes. A server that refuses to publish does not keep the lock closed. Running twice is
+  harmless.
   keys.lock      hash of hold counts by owner
   args.owner
   args.keepMs    how long the lock stays closed, 0: release it now
   args.channel   the waiters' channel
   args.sharded?  any value: the channel is sharded, as in a cluster, if the server has sharded channels
-  returns 0 or more: released, the number of receivers | -1: released, but publishing was refused | -2: not held by the owner ]]
+  returns 0 or more: released, the number of receivers | -1: released, but publishing was refused | -2: not held by the
+  owner ]]
 if redis.call('HEXISTS', keys.lock, args.owner) == 0 then
   return -2
 end
@@ -21,8 +23,9 @@ if args.keepMs == '0' then
   redis.call('DEL', keys.lock)
 else
   redis.call('PEXPIRE', keys.lock, args.keepMs)
-  -- The lock may expire without a message. All waiters must retry once, to wait by the new TTL. In Java this message wakes
-  -- the threads that wait already. A thread that was refused just now receives the message below as soon as it waits.
+  -- The lock may expire without a message. All waiters must retry once, to wait by the new TTL. In Java this message
+  -- wakes the threads that wait already. A thread that was refused just now receives the message below as soon as it
+  -- waits.
   publish('1')
 end
 local receivers = publish('0')

@@ -7,9 +7,10 @@
   args.entry     owner, followed by its mode if it shares the locks
   args.leaseMs
   args.deadline  µs, server time
-  returns {1, token, now}: granted, with one token for all | {-1, 0, now}: past the deadline | {0, remaining, now, nth}: the nth
-  lock is held | {-2, permits, now, nth}: the nth lock has a different number of permits
-  `remaining` is the rest of the blocking lease in ms, -1 without an end, -2 if others wait. `now` is the server time in µs. ]]
+  returns {1, token, now}: granted, with one token for all | {-1, 0, now}: past the deadline | {0, remaining, now, nth}:
+  the nth lock is held | {-2, permits, now, nth}: the nth lock has a different number of permits
+  `remaining` is the rest of the blocking lease in ms, -1 without an end, -2 if others wait. `now` is the server time in
+  µs. ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/each-lock.lua
 --- @include ./includes/mode-of.lua

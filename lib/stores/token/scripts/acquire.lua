@@ -1,7 +1,7 @@
---[[ Acquires the lock for the caller if it is free and nobody waits, or if the caller may share it with its holders.
-  If the caller holds the lock already, its full lease is restored. Otherwise the caller joins the queue, or keeps its place in
-  it, if it asks to. A lock that is free because its holder died is handed to the head of the queue.
-  After the deadline nothing changes: a delayed request must not lock for a caller that has given up.
+--[[ Acquires the lock for the caller if it is free and nobody waits, or if the caller may share it with its holders. If
+  the caller holds the lock already, its full lease is restored. Otherwise the caller joins the queue, or keeps its
+  place in it, if `willWait` is 1. A lock that is free because its holder died is handed to the head of the queue. After
+  the deadline nothing changes: a delayed request must not lock for a caller that has given up.
   keys.lock
   keys.fence      last token granted under this hash tag
   keys.queue      entries by ticket, preceded by the sharers
@@ -12,9 +12,9 @@
   args.willWait   1: join the queue, 0: do not
   args.handoffMs  lease of a lock that is handed off
   args.prefix?    cluster only: prefix of the waiters' channels, with the lock's hash tag
-  returns token: granted, and the token is also the server time | {1, token, now}: granted | {2, token, now}: the caller held it
-  already | {0, remaining, now}: held | {3, remaining, now}: held, and the caller is queued | {-1, 0, now}: past the deadline |
-  {-2, permits, now}: the lock has a different number of permits
+  returns token: granted, and the token is also the server time | {1, token, now}: granted | {2, token, now}: the caller
+  held it already | {0, remaining, now}: held | {3, remaining, now}: held, and the caller is queued | {-1, 0, now}: past
+  the deadline | {-2, permits, now}: the lock has a different number of permits
   `remaining` is the rest of the blocking lease in ms, or -1. `now` is the server time in µs. ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/mode-of.lua

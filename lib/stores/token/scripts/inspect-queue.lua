@@ -1,5 +1,5 @@
---[[ Returns the sharers of the lock and the entries that wait for it, in order. Returns nothing if the queue may not be read.
-  Changes nothing.
+--[[ Returns the sharers of the lock and the entries that wait for it, in order. Returns nothing if the queue may not be
+  read. Changes nothing.
   keys.queue  entries by ticket, preceded by the sharers by the ends of their leases
   returns {entry, remaining ms of a sharer, -1 if its lease is over, 0 for a waiter, …} ]]
 --- @include ./includes/share-time.lua

@@ -1,6 +1,6 @@
---[[ Publishes an empty message to a channel over the connection that sends the acquire requests.
-  An instance that receives its own message can be handed locks. Before that, the script runs the commands of a queue without
-  any effect: a user that may not run them is refused here, not in the middle of a handoff.
+--[[ Publishes an empty message to a channel over the connection that sends the acquire requests. An instance that
+  receives its own message can be handed locks. Before that, the script runs the commands of a queue without any effect:
+  a user that may not run them is refused here, not in the middle of a handoff.
   keys.queue    queue of a lock
   args.channel
   args.sharded? any value: the channel is sharded, as in a cluster

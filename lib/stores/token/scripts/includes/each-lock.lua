@@ -1,6 +1,6 @@
 --- @computed-keys
---[[ Iterates over the locks of a script that is given the fence and then lock and queue of each: `for nth in eachLock do`.
-  KEYS[2] and KEYS[3] are inserted. In each turn, they name the lock and the queue of that turn. ]]
+--[[ Iterates over the locks of a script that is given the fence and then lock and queue of each: `for nth in eachLock
+  do`. KEYS[2] and KEYS[3] are inserted. In each turn, they name the lock and the queue of that turn. ]]
 table.insert(KEYS, 2, '')
 table.insert(KEYS, 3, '')
 local function eachLock(_, last)

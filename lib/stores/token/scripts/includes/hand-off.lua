@@ -3,13 +3,13 @@
 --- @include ./may-share.lua
 --- @include ./add-holder.lua
 --- @include ./permits-differ.lua
---[[ Grants the lock to the head of the queue and notifies its instance, then to the next entries as long as they may share it.
-  Stops before the caller's entry, whose instance gets a reply.
-  Returns true if no entry is left, or none before the caller's. Also returns true if a command is refused, which must not keep
-  the lock closed.
-  An entry with a different `permits` value is removed, because it would block the queue. Its instance gets a handoff that has
-  already expired, asks again, and receives the mismatch error.
-  @param prefix cluster only: prefix of the channels, with the lock's hash tag. Only subscribers of this node are counted. ]]
+--[[ Grants the lock to the head of the queue and notifies its instance, then to the next entries as long as they may
+  share it. Stops before the caller's entry, whose instance gets a reply. Returns true if no entry is left, or none
+  before the caller's. Also returns true if a command is refused, which must not keep the lock closed. An entry with a
+  different `permits` value is removed, because it would block the queue. Its instance gets a handoff that has already
+  expired, repeats its request, and receives the mismatch error.
+  @param prefix cluster only: prefix of the channels, with the lock's hash tag. Only subscribers of this node are
+  counted. ]]
 local function handOff(sharers, leaseMs, tokens, now, caller, prefix)
   while not sharers.excluded do
     local entry

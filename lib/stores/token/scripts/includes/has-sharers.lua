@@ -1,7 +1,6 @@
---[[ Returns whether the lock is shared.
-  Sharers precede waiters in the queue. A sharer's score is the negative end of its lease in ms of the key's time. A waiter's
-  score is its ticket, which is positive. One key holds both, because a cluster that is moving a slot puts off commands on keys
-  that do not exist. ]]
+--[[ Returns whether the lock is shared. Sharers precede waiters in the queue. A sharer's score is the negative end of
+  its lease in ms of the key's time. A waiter's score is its ticket, which is positive. One key holds both, because a
+  cluster that is moving a slot puts off commands on keys that do not exist. ]]
 local function hasSharers()
   if redis.call('EXISTS', keys.queue) == 0 then
     return false
