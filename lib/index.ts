@@ -6,7 +6,12 @@ export {
   type RedisLockOptionsFactory,
 } from './redis-lock.module.js';
 export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
-export type { LockOptions, RedisClusterOptions, RedisLockModuleOptions } from './options/redis-lock.options.js';
+export type {
+  FairnessOptions,
+  LockOptions,
+  RedisClusterOptions,
+  RedisLockModuleOptions,
+} from './options/redis-lock.options.js';
 export type { LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
 export { LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './decorators/inject-lock-service.decorator.js';

@@ -2,18 +2,18 @@ import type { Target } from './core/acquire/acquire-options.js';
 import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';
 
 /**
- * One who holds a lock, as Redis knows it.
+ * One holder of a lock.
  *
  * @publicApi
  */
 export interface LockHolder {
-  /** The id of the module instance that holds it, random at each start; or what another system wrote into the key. */
+  /** The id of the module instance, random at each start. For a key that another system wrote, its value. */
   readonly holder: string;
-  /** Whether that is this module instance. */
+  /** True if the holder is this module instance. */
   readonly isOwn: boolean;
-  /** Remaining life of the lease, in milliseconds; Infinity for a key without expiry, which another system wrote. */
+  /** The rest of the lease in milliseconds. Infinity for a key without expiry, which another system wrote. */
   readonly expiresInMs: number;
-  /** Undefined where the store gives none, or keeps none: those of holders who share a lock are not kept. */
+  /** Undefined if the store has no tokens, or if the lock is shared: the tokens of shared locks are not stored. */
   readonly fencingToken: number | undefined;
 }
 
@@ -23,54 +23,60 @@ export interface LockHolder {
  * @publicApi
  */
 export interface LockSharing {
-  /** `shared` where there are permits, too: they are held beside one another. */
+  /** `shared` also for a lock with permits. */
   readonly mode: 'exclusive' | 'shared';
-  /** How many may hold it at once; undefined where that is not limited, or not shared. */
+  /** The maximum number of holders. Undefined for a lock without permits. */
   readonly permits: number | undefined;
 }
 
 /**
- * A module instance that waits in a lock's queue.
+ * A module instance in the queue of a lock.
  *
  * @publicApi
  */
 export interface LockWaiter extends LockSharing {
-  /** Its id. */
+  /** The id of the module instance. */
   readonly waiter: string;
-  /** Whether that is this module instance. */
+  /** True if the waiter is this module instance. */
   readonly isOwn: boolean;
 }
 
 /**
- * Who holds a lock, as Redis knows it: the only holder, or the first of those who share it.
+ * The state of a lock in Redis: its only holder, or the first of those that share it, and everyone else.
  *
  * @publicApi
  */
 export interface LockInfo extends LockHolder, LockSharing {
+  /** The resource that was given to `inspect`, `goods:300`. */
   readonly resource: string;
+  /** The Redis key, `{lock_goods}:300`. */
   readonly key: string;
-  /** All others who hold it. */
+  /** All other holders. */
   readonly others: readonly LockHolder[];
-  /** Who waits in the queue, first come first; instances that ask again and again instead are not in it. */
+  /** The queue in arrival order. Instances that poll because they cannot subscribe are not in it. */
   readonly waiting: readonly LockWaiter[];
 }
 
-/** What is told of a locked resource. */
-export function infoOf({ resource, key }: Target, state: LockState, isOwn: (instanceId: string) => boolean): LockInfo {
+/** Returns the public description of a lock's state. */
+export function toLockInfo(
+  { resource, key }: Target,
+  state: LockState,
+  isOwn: (instanceId: string) => boolean,
+): LockInfo {
   const { mode = 'exclusive', others = [], waiting = [] } = state;
-  const told = ({ holder, remainingMs, token }: HolderInfo): LockHolder => {
+  const toHolder = ({ holder, remainingMs, token }: HolderInfo): LockHolder => {
     return { holder, isOwn: isOwn(holder), expiresInMs: remainingMs, fencingToken: token };
   };
   return {
     resource,
     key,
-    ...told(state),
-    ...sharingOf(mode),
-    others: others.map(told),
-    waiting: waiting.map((one) => ({ waiter: one.waiter, isOwn: isOwn(one.waiter), ...sharingOf(one.mode) })),
+    ...toHolder(state),
+    ...toSharing(mode),
+    others: others.map(toHolder),
+    waiting: waiting.map((each) => ({ waiter: each.waiter, isOwn: isOwn(each.waiter), ...toSharing(each.mode) })),
   };
 }
 
-function sharingOf(mode: LockMode): LockSharing {
+function toSharing(mode: LockMode): LockSharing {
   return { mode: mode === 'exclusive' ? mode : 'shared', permits: typeof mode === 'number' ? mode : undefined };
 }

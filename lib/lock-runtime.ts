@@ -8,13 +8,19 @@ import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
-import { checkLockOptions, lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
+import {
+  checkLockOptions,
+  lockDefaultsOf,
+  passingLimitsOf,
+  type ResolvedOptions,
+  resolveOptions,
+} from './options/resolve-options.js';
 import { token } from './stores/token/token.store.js';
 
-/** One module instance at work: what was opened for it, and how it ends. */
+/** A running module instance: its service, its engine, and the store and connections that it opened. */
 export class LockRuntime {
   private constructor(
-    /** Its name. */
+    /** The name of the module instance. */
     readonly instance: string,
     readonly service: LockService,
     private readonly engine: LockEngine,
@@ -22,7 +28,11 @@ export class LockRuntime {
     private readonly graceMs: number,
   ) {}
 
-  /** @throws LockConfigError for options that cannot work, alone or with the store. */
+  /**
+   * Creates the store and the engine, without connecting.
+   *
+   * @throws LockConfigError if an option is not allowed, alone or with the store.
+   */
   static start(given: RedisLockModuleOptions, instance: string = DEFAULT_INSTANCE, clock: Clock = new SystemClock()) {
     const options = resolveOptions(given);
     const opened = openStore(options, clock);
@@ -34,7 +44,7 @@ export class LockRuntime {
       clock,
       instance,
       requestTimeoutMs: options.requestTimeoutMs,
-      passing: { maxLocalPasses: options.maxLocalPasses, maxLocalHoldMs: options.maxLocalHoldMs },
+      passing: passingLimitsOf(options.fairness),
       lockDelayMs: options.lockDelayMs,
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
       warn: (message) => logger.warn(message),
@@ -43,19 +53,19 @@ export class LockRuntime {
     return new LockRuntime(instance, service, engine, opened, options.shutdownGraceMs);
   }
 
-  /** Connects, in the background: an application starts without Redis. */
+  /** Starts to connect and does not wait for it: an application starts without Redis. */
   connect(): void {
     this.opened.connect();
   }
 
-  /** Lets running holds finish, releases the rest, and closes what `start` opened. */
+  /** Waits for running holds, at most `shutdownGraceMs`, releases the rest, and closes what `start` opened. */
   async close(): Promise<void> {
     await this.engine.close(this.graceMs);
     await this.opened.close();
   }
 }
 
-/** A store, and what was opened for it. */
+/** A store, with the connections that were opened for it. */
 interface OpenedStore {
   readonly store: LockStore;
   connect(): void;
@@ -71,26 +81,26 @@ function openStore({ store, redis, requestTimeoutMs, replicas }: ResolvedOptions
     return endpoint;
   };
   let main: OpenedRedis | undefined;
-  const opening = (): OpenedRedis => (main ??= open(redis));
-  const made = (store ?? token())({
+  const openMain = (): OpenedRedis => (main ??= open(redis));
+  const created = (store ?? token())({
     clock,
     requestTimeoutMs,
-    redis: () => opening().client,
-    subscriber: () => opening().subscriber(),
-    replicas: replicas && { ...replicas, connect: () => opening().replicaConnection() },
+    redis: () => openMain().client,
+    subscriber: () => openMain().subscriber(),
+    replicas: replicas && { ...replicas, connect: () => openMain().replicaConnection() },
     open: (where) => open(where as ResolvedOptions['redis']),
   });
   const connect = (): void => {
     for (const endpoint of opened) endpoint.connect();
   };
   const close = async (): Promise<void> => {
-    await made.close();
+    await created.close();
     await Promise.all(opened.map((endpoint) => endpoint.close()));
   };
-  return { store: made, connect, close };
+  return { store: created, connect, close };
 }
 
-/** What a store cannot do is refused at start, never ignored. */
+/** @throws LockConfigError if the store cannot do what the options say. */
 function checkStore({ capabilities }: LockStore, { ttlMs, replicas }: ResolvedOptions): void {
   if (replicas !== undefined && !capabilities.replicas) {
     throw new LockConfigError('replicas: this store does not wait for them; allowed is the store token().');

@@ -4,19 +4,20 @@ import { LockRuntime } from './lock-runtime.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 
 /**
- * What `forRoot` takes beside the options, and `forRootAsync` outside its factory.
+ * The options of `RedisLockModule` that Nest needs before it creates providers: beside the others in `forRoot()`, and
+ * outside of the factory in `forRootAsync()`.
  *
  * @publicApi
  */
 export interface RedisLockModuleExtras {
   /**
-   * Names the instance, where an application has several: `@InjectLockService(name)`, `@Locked(…, { name })`.
+   * The name of the module instance, if an application has several: `@InjectLockService(name)`, `@Locked(…, { name })`.
    *
    * @default 'default'
    */
   readonly name?: string;
   /**
-   * Makes the lock service known in every module, without importing this one there.
+   * Makes `LockService` available in every module, without importing this one there.
    *
    * @default true
    */
@@ -35,7 +36,7 @@ export const {
   .setExtras(EXTRAS, withInstance)
   .build();
 
-/** Adds the providers of one instance, under its name. */
+/** Adds the providers of one module instance, under its name. */
 function withInstance(definition: DynamicModule, { name = DEFAULT_INSTANCE, isGlobal = true }: RedisLockModuleExtras) {
   const service = getLockServiceToken(name);
   const providers: Provider[] = [

@@ -16,7 +16,7 @@ import { ConfigurableModuleClass, type RedisLockModuleExtras } from './redis-loc
 import type { RedisLockModuleOptions } from './options/redis-lock.options.js';
 
 /**
- * What makes the options of a module that is configured by a class.
+ * A class that creates the options of the module, for `useClass` and `useExisting` of `forRootAsync()`.
  *
  * @publicApi
  */
@@ -25,8 +25,8 @@ export interface RedisLockOptionsFactory {
 }
 
 /**
- * The options of `RedisLockModule.forRootAsync()`: `useFactory` with `inject`, `useClass`, or `useExisting`. The name is
- * given here and not by the factory, because it is part of the injection token.
+ * The options of `RedisLockModule.forRootAsync()`: `useFactory` with `inject`, `useClass`, or `useExisting`. `name` is
+ * beside them, because it is part of the injection token.
  *
  * @publicApi
  */
@@ -37,10 +37,10 @@ export type RedisLockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
   RedisLockModuleExtras;
 
 /**
- * Distributed locks on Redis. Import it once, at the root: `RedisLockModule.forRoot()`.
+ * Distributed locks on Redis. Import it once, in the root module: `RedisLockModule.forRoot()`.
  *
- * It provides `LockService`, and registers the interceptor and the exception filter behind `@Locked` for the whole
- * application. Call `app.enableShutdownHooks()`, so that locks are released when the process is told to stop.
+ * It provides `LockService` and registers the interceptor and the exception filter of `@Locked` for the whole
+ * application. Call `app.enableShutdownHooks()`, so that locks are released when the process receives a signal to stop.
  *
  * @publicApi
  */
@@ -57,12 +57,18 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
     prependInterceptor(config.getGlobalInterceptors());
   }
 
-  /** Locks with these options; without any, on `redis://127.0.0.1:6379`. */
+  /**
+   * Configures the module. Without options, it uses `redis://127.0.0.1:6379`. The application starts without Redis,
+   * with one warning.
+   *
+   * @throws {LockConfigError} when the application starts, if an option is not allowed or the store does not support
+   * it.
+   */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras = {}): DynamicModule {
     return super.forRoot(options);
   }
 
-  /** Locks with options that other providers give. */
+  /** Configures the module with options from other providers. */
   static override forRootAsync(options: RedisLockModuleAsyncOptions): DynamicModule {
     return super.forRootAsync(options);
   }
@@ -80,10 +86,12 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
 }
 
 /**
- * Ours stands before those of the user, so that what they do after the handler, a commit for example, is still done under the
- * lock. When modules are made, none of the user's is registered yet; later a hybrid microservice may have read the order.
+ * Puts the interceptor before those of the user: what they do after the handler, such as a commit, happens under the
+ * lock.
  */
 function prependInterceptor(interceptors: NestInterceptor[]): void {
-  const there = interceptors.some((interceptor) => interceptor instanceof LockedInterceptor);
-  if (!there) interceptors.unshift(new LockedInterceptor());
+  // Called from the module's constructor: no interceptor of the user is registered yet, and no microservice has copied
+  // them.
+  const registered = interceptors.some((interceptor) => interceptor instanceof LockedInterceptor);
+  if (!registered) interceptors.unshift(new LockedInterceptor());
 }

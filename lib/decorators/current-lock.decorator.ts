@@ -5,10 +5,11 @@ import { describeMethod } from './describe-method.js';
 const CURRENT_LOCK = 'nestjs-redis-lock:current-lock';
 
 /**
- * Marks the parameter of a `@Locked` method that gets the `Lock` it runs under, a `MultiLock` if it locks several resources: for its fencing token, its signal, or to
- * extend it. Whatever the caller passes there is replaced. Nest's own parameter decorators beside it work as ever.
+ * Injects the held lock into a parameter of a `@Locked` method: a `Lock`, or a `MultiLock` if the method locks several
+ * resources. Use it for the fencing token, for the signal, or to extend the lease. It replaces the argument that the
+ * caller passes. Parameter decorators of Nest keep working beside it.
  *
- * @throws {LockConfigError} at decoration, on a constructor's parameter.
+ * @throws {LockConfigError} at decoration, on a parameter of a constructor.
  *
  * @publicApi
  */
@@ -17,12 +18,12 @@ export function CurrentLock(): ParameterDecorator {
     if (propertyKey === undefined) {
       throw new LockConfigError(`${describeMethod(target, propertyKey)}: @CurrentLock() is for parameters of methods.`);
     }
-    // Not among Nest's route arguments: those would make Nest resolve the parameter, and pipes transform it.
+    // Not among Nest's route arguments: Nest would resolve the parameter, and pipes would transform it.
     Reflect.defineMetadata(CURRENT_LOCK, [index, ...currentLockIndexes(target, propertyKey)], target, propertyKey);
   };
 }
 
-/** The parameters of a method marked with `@CurrentLock()`, by index; those of an overridden method do not count. */
+/** Returns the indexes of the parameters with `@CurrentLock()`, without those of an overridden method. */
 export function currentLockIndexes(target: object, propertyKey: string | symbol): readonly number[] {
   return (Reflect.getOwnMetadata(CURRENT_LOCK, target, propertyKey) as readonly number[] | undefined) ?? [];
 }

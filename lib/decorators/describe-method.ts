@@ -1,11 +1,11 @@
-/** A method's name for messages: `GoodsController.buy`; without a key, the constructor's. */
+/** Returns a method's name for messages: `GoodsController.buy`. Without a key, the constructor's. */
 export function describeMethod(target: object, propertyKey: string | symbol | undefined): string {
   const className: unknown = classOf(target)?.name;
   const known = typeof className === 'string' && className !== '' ? className : '(anonymous class)';
   return `${known}.${String(propertyKey ?? 'constructor')}`;
 }
 
-/** The class of a decorator's target, which is its prototype, or the class itself for a static method. */
+/** Returns the class of a decorator's target. The target is a prototype, or the class for a static method. */
 export function classOf(target: object): (abstract new (...args: never[]) => unknown) | undefined {
   const found: unknown = typeof target === 'function' ? target : target.constructor;
   return typeof found === 'function' ? (found as abstract new (...args: never[]) => unknown) : undefined;

@@ -3,7 +3,9 @@ import { LockService } from '../lock.service.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 
 /**
- * The injection token of a named instance's {@link LockService}; the class itself for the one without a name.
+ * Returns the injection token of a module instance's {@link LockService}, to inject or to override it.
+ *
+ * @param name the `name` of the module instance. Without it, the token is the class.
  *
  * @publicApi
  */
@@ -14,7 +16,9 @@ export function getLockServiceToken(
 }
 
 /**
- * Injects the {@link LockService} of the module instance with that name.
+ * Injects the {@link LockService} of a module instance.
+ *
+ * @param name the `name` of the module instance.
  *
  * @publicApi
  */

@@ -6,11 +6,12 @@ import { describeMethod } from './describe-method.js';
 const LOCK_PARAMS = 'nestjs-redis-lock:params';
 
 /**
- * Names a parameter for the templates of `@Locked`, whatever it is called in the source and whatever other decorators it
- * has: `buy(@LockParam('id') goodsId: string)` under `@Locked('goods:<id>')`. It stands before every other name, and it
- * is the one that a minifier cannot change.
+ * Names a parameter for the templates of `@Locked`: `buy(@LockParam('id') goodsId: string)` under
+ * `@Locked('goods:<id>')`. This name comes before the names of other decorators and of the source. Minifiers cannot
+ * change it.
  *
- * @throws {LockKeyError} at decoration, for a name that no placeholder can write, and for two parameters of one name.
+ * @throws {LockKeyError} at decoration, if no placeholder can contain the name, if two parameters have the same name,
+ * or on a parameter of a constructor.
  *
  * @publicApi
  */
@@ -30,11 +31,9 @@ export function LockParam(name: string): ParameterDecorator {
   };
 }
 
-/**
- * The parameters of a method that `@LockParam` named. Those of an overridden method do not count: an override may take its
- * parameters in another order.
- */
+/** Returns the indexes of the parameters with `@LockParam`, by name, without those of an overridden method. */
 export function lockParams(target: object, propertyKey: string | symbol): ReadonlyMap<string, number> {
+  // An override may have its parameters in another order.
   const params = Reflect.getOwnMetadata(LOCK_PARAMS, target, propertyKey) as ReadonlyMap<string, number> | undefined;
   return params ?? new Map();
 }

@@ -6,9 +6,9 @@ import { currentLockIndexes } from './current-lock.decorator.js';
 import { describeMethod } from './describe-method.js';
 import { getLockServiceToken } from './inject-lock-service.decorator.js';
 import { LockExceptionFilter } from '../locked/lock-exception.filter.js';
-import type { LockedMethod, Method, OnBusy } from '../locked/locked-call.js';
+import { wrapMethod } from '../locked/locked-call.js';
 import { LockedInterceptor } from '../locked/locked.interceptor.js';
-import { lockedHandlerOf, wrapMethod } from '../locked/locked-method.js';
+import { type LockedMethod, lockedMethodOf, type Method, type OnBusy } from '../locked/locked-method.js';
 import type { RenderResource } from '../core/keys/key-template.js';
 import { bindTemplate } from './parameters/bind-template.js';
 import { DEFAULT_INSTANCE, type LockOptions } from '../options/redis-lock.options.js';
@@ -20,12 +20,16 @@ import { checkLockOptions } from '../options/resolve-options.js';
  * @publicApi
  */
 export interface LockedOptions<A extends readonly unknown[] = never[]> extends LockOptions {
-  /** Which module instance locks, where an application has several. */
+  /**
+   * The `name` of the module instance that acquires the lock, if an application has several.
+   *
+   * @default 'default'
+   */
   readonly name?: string;
   /**
-   * What happens if others hold the lock until `waitMs` is over: `throw` the `LockTimeoutError`; `skip` the call, which
-   * answers undefined; or a function, called on the same instance with the error and the arguments, whose answer is the
-   * call's. Any other error is thrown in every case.
+   * What happens if others hold the lock until `waitMs` is over. `throw`: the call rejects with `LockTimeoutError`.
+   * `skip`: the method is not called, and the call returns undefined. A function: it is called on the same instance
+   * with the error and the arguments, and the call returns its result. Other errors are thrown in every case.
    *
    * @default 'throw'
    */
@@ -34,7 +38,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends L
 
 type AnyMethod = (...args: never[]) => unknown;
 
-/** Fails to compile where a key function's parameters are not the method's. */
+/** Does not compile if the parameters of the key function are not those of the method. */
 export type Fits<A extends readonly unknown[], M extends AnyMethod> = [A] extends [never[]]
   ? unknown
   : Parameters<M> extends readonly [...A, ...unknown[]]
@@ -42,7 +46,7 @@ export type Fits<A extends readonly unknown[], M extends AnyMethod> = [A] extend
     : { 'the parameters of the key function are not those of the method': A };
 
 /**
- * What {@link Locked} answers: a decorator for methods that take the key function's parameters.
+ * The result of {@link Locked}: a decorator for methods that have the key function's parameters.
  *
  * @publicApi
  */
@@ -53,24 +57,33 @@ export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod
 ) => void;
 
 /**
- * Runs the method under a lock, for one caller at a time in all processes that share the Redis and the key.
+ * Runs the method under a lock: one call at a time, in all processes that use the same Redis and the same key.
  *
  * ```ts
  * @Locked('goods:<id>')
  * async buy(id: number) { … }
  * ```
  *
- * A placeholder is filled from an argument, by `@LockParam('id')`, by the name in `@Param('id')` and its like, or by the
- * parameter's own name; `<dto.id>` goes on into the argument, `<0>` counts arguments. Several templates, or a placeholder whose
- * value is an array, lock several resources together, and `@CurrentLock()` is a `MultiLock` then. On handlers of controllers, gateways and
- * microservices the lock is taken after guards and pipes, and held until the answer is complete, interceptors included;
- * elsewhere it is held while the method runs. A method that is not declared to return an Observable returns a promise.
+ * A placeholder takes the value of a parameter. `<id>` is the parameter with `@LockParam('id')`, with `@Param('id')` or
+ * another named decorator of Nest, or with the name `id`. `<dto.id>` is a property of the parameter, and `<0>` the
+ * first parameter.
  *
- * At decoration it throws `LockKeyError` for a template whose names cannot be bound, and `LockConfigError` for options or
- * methods that cannot work (static ones, accessors, generators, a second `@Locked`).
+ * A list of templates, or a placeholder whose value is an array, locks several resources together. `@CurrentLock()` is
+ * a `MultiLock` then. If the parameter's type is `string`, `number` or `boolean`, an array throws `LockKeyError`. This
+ * keeps clients from locking several resources with one request.
  *
- * A call rejects as `LockService.using` does; `LockKeyError` also for an argument that makes no key (undefined, an object, an
- * empty array).
+ * A handler of a controller, a gateway or a microservice acquires the lock after guards and pipes. The lock is held
+ * until the response is complete, interceptors included. A timeout or a client disconnect does not release the lock
+ * while the method is still running. Any other method holds the lock while it runs.
+ *
+ * The method returns a promise, unless its declared return type is an Observable.
+ *
+ * @param resource a template, a list of templates, or a function that returns the resource of the arguments.
+ * @throws {LockKeyError} at decoration, if a template has a mistake or a name that cannot be bound. At the call, if an
+ * argument makes no key: undefined, an object, an empty array.
+ * @throws {LockConfigError} at decoration, for options that are not allowed, and on a static method, an accessor, a
+ * generator or a second `@Locked`.
+ * @throws what {@link LockService.using} throws, at the call.
  *
  * @publicApi
  */
@@ -95,13 +108,14 @@ export function Locked<A extends readonly unknown[] = never[]>(
     };
     Inject(getLockServiceToken(name))(target, method.service);
     const wrapped = wrapMethod(method);
+    // Outside of the interceptors below `@Locked`, and after the filters there, which are more specific.
     prepend(INTERCEPTORS_METADATA, LockedInterceptor, wrapped);
     prepend(EXCEPTION_FILTERS_METADATA, LockExceptionFilter, wrapped);
     (descriptor as PropertyDescriptor).value = wrapped;
   };
 }
 
-/** The property of an instance that holds the lock service of that name; one for all `@Locked` methods of a class. */
+/** Returns the property for the lock service of a module instance. All `@Locked` methods of a class share it. */
 export function serviceProperty(name: string): symbol {
   return Symbol.for(`nestjs-redis-lock:service:${name}`);
 }
@@ -130,14 +144,13 @@ function resourceFunction(
 
 function methodOf(where: string, target: object, descriptor: PropertyDescriptor | undefined): Method {
   const method: unknown = descriptor?.value;
-  const refuse = (why: string): never => {
-    throw new LockConfigError(`${where}: ${why}`);
+  const fail = (problem: string): never => {
+    throw new LockConfigError(`${where}: ${problem}`);
   };
-  if (typeof method !== 'function') return refuse('@Locked stands above methods only.');
-  if (typeof target === 'function')
-    return refuse('@Locked needs an instance that Nest makes: static methods have none.');
-  if (/Generator/.test(method.constructor.name)) return refuse('@Locked cannot hold a lock for a generator.');
-  if (lockedHandlerOf(method) !== undefined) return refuse('there is a second @Locked; nest two methods instead.');
+  if (typeof method !== 'function') return fail('@Locked stands above methods only.');
+  if (typeof target === 'function') return fail('@Locked needs an instance that Nest makes: static methods have none.');
+  if (/Generator/.test(method.constructor.name)) return fail('@Locked cannot hold a lock for a generator.');
+  if (lockedMethodOf(method) !== undefined) return fail('there is a second @Locked; nest two methods instead.');
   return method as Method;
 }
 
@@ -152,7 +165,6 @@ function returnsObservable(target: object, propertyKey: string | symbol): boolea
   return typeof type === 'function' && (type === Observable || type.prototype instanceof Observable);
 }
 
-/** Ours goes outside of what stands below `@Locked`, and behind a filter that stands there: that one is more particular. */
 function prepend(key: string, value: unknown, wrapped: Method): void {
   const existing = (Reflect.getMetadata(key, wrapped) ?? []) as unknown[];
   Reflect.defineMetadata(key, [value, ...existing], wrapped);

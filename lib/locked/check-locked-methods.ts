@@ -1,10 +1,9 @@
 import { MetadataScanner, type ModulesContainer } from '@nestjs/core';
+import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
 import { LockConfigError } from '../core/errors.js';
 import { kindOf, modeOf, modesOf } from '../core/store/lock-mode.js';
-import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
 import type { LockService } from '../lock.service.js';
-import type { LockedMethod } from './locked-call.js';
-import { lockedHandlerOf } from './locked-method.js';
+import { type LockedMethod, lockedMethodOf } from './locked-method.js';
 
 type NestModule = ModulesContainer extends Map<string, infer M> ? M : never;
 type Provider = NestModule['providers'] extends Map<unknown, infer P> ? P : never;
@@ -12,21 +11,21 @@ type Provider = NestModule['providers'] extends Map<unknown, infer P> ? P : neve
 const ADVICE = 'Leave the option out, or lock by a module instance whose store can do it, such as token()';
 
 /**
- * Looks at all `@Locked` methods that a service locks for, before the first of them is called.
+ * Checks the `mode` and `permits` of all `@Locked` methods that a service locks for, before the first call.
  *
- * @throws LockConfigError if some of them ask for what its store cannot do; naming all of them.
+ * @throws LockConfigError that names all methods whose mode the service's store does not have.
  */
 export function checkLockedMethods(service: LockService, modules: ModulesContainer): void {
   const { capabilities } = service.engine.store;
-  const refused = new Set<string>();
+  const unsupported = new Set<string>();
   for (const module of modules.values()) {
     for (const [method, provider] of lockedMethodsOf(module)) {
-      const lacks = !modesOf(capabilities).includes(kindOf(modeOf(method.options)));
-      if (lacks && serviceOf(provider, method) === service)
-        refused.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, modeOf(method.options))}.`);
+      const mode = modeOf(method.options);
+      if (modesOf(capabilities).includes(kindOf(mode)) || serviceOf(provider, method) !== service) continue;
+      unsupported.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
     }
   }
-  if (refused.size > 0) throw new LockConfigError(`${[...refused].join('\n')}\n${ADVICE}.`);
+  if (unsupported.size > 0) throw new LockConfigError(`${[...unsupported].join('\n')}\n${ADVICE}.`);
 }
 
 function lockedMethodsOf({ providers, controllers, injectables }: NestModule): readonly [LockedMethod, Provider][] {
@@ -35,18 +34,16 @@ function lockedMethodsOf({ providers, controllers, injectables }: NestModule): r
     const methods = provider.metatype?.prototype as Record<string, object> | undefined;
     if (methods === undefined) return [];
     return scanner.getAllMethodNames(methods).flatMap((name): [LockedMethod, Provider][] => {
-      const method = lockedHandlerOf(methods[name]);
+      const method = lockedMethodOf(methods[name]);
       return method === undefined ? [] : [[method, provider]];
     });
   });
 }
 
-/**
- * The lock service that a class was given, of several that may have one name. To classes that live for one request none was given
- * yet: then Nest has noted what they will be. Where there is none, Nest itself refuses whatever wants it.
- */
+/** Returns the lock service that Nest injects into a class. Several module instances may have the same name. */
 function serviceOf(provider: Provider, { service: property }: LockedMethod): unknown {
   const instance = provider.instance as Record<symbol, unknown> | undefined;
-  const noted = provider.getPropertiesMetadata()?.findLast(({ key }) => key === property);
-  return instance?.[property] ?? noted?.wrapper.instance;
+  // A class with request scope has no instance yet: Nest keeps what it is going to inject.
+  const toInject = provider.getPropertiesMetadata()?.findLast(({ key }) => key === property);
+  return instance?.[property] ?? toInject?.wrapper.instance;
 }

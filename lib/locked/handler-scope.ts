@@ -2,72 +2,72 @@ import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
 import { runInside, type Surrounding, surroundings } from '../core/async-context.js';
 import type { Hold } from '../core/hold/lock.js';
+import type { LockedMethod } from './locked-method.js';
 
-/** What a scope leaves to the wrapper that has filled it: how a hold ends. */
-export type HoldEnd = (lock: Hold, workError?: unknown) => Promise<void>;
+/** Ends a hold after its work, which failed with `workError` if that is given. */
+export type EndHold = (lock: Hold, workError?: unknown) => Promise<void>;
 
 /**
- * One call of a `@Locked` handler, from the first interceptor to the last: opened by the interceptor, filled with a lock by
- * the method's wrapper, ended by the interceptor. So the lock is taken with the arguments that the method really gets, and
- * still covers what other interceptors do afterwards.
+ * One request to a `@Locked` handler, from the first interceptor to the last. The interceptor opens and ends the scope.
+ * The method's wrapper acquires the lock with the final arguments and leaves it to the scope. The lock therefore covers
+ * what other interceptors do after the method.
  */
 export class HandlerScope implements Surrounding {
   lock: Hold | undefined;
-  /** Whoever listened to the call has let go of it, and has not tried again. */
-  abandoned = false;
-  private readonly departure = new AbortController();
-  private over = false;
+  /** True while the Observable of the call has no subscriber: an interceptor may subscribe again. */
+  unsubscribed = false;
+  private readonly aborter = new AbortController();
+  private readonly calls = new Set<HandlerCall>();
   private work: Promise<unknown> | undefined;
-  private readonly turns = new Set<HandlerCall>();
   private sending: Promise<void> | undefined;
-  private endHold: HoldEnd | undefined;
+  private endHold: EndHold | undefined;
+  private ended = false;
 
-  /** @param handler the mark that `@Locked` has put on the handler. */
   constructor(
-    readonly handler: object,
+    readonly method: LockedMethod,
     readonly context: ExecutionContext,
   ) {}
 
-  /** Aborts when nobody waits for the call any more. */
+  /** Aborts when the caller no longer waits for the request. */
   get signal(): AbortSignal {
-    return this.departure.signal;
+    return this.aborter.signal;
   }
 
-  /** Whether a call may still use it. One that nobody waits for may not run under a lock of its own either. */
+  /** True if a call of the handler belongs to this scope. A call after an abort does, so that it fails, too. */
   get open(): boolean {
-    return !this.over || this.signal.aborted;
+    return !this.ended || this.signal.aborted;
   }
 
-  /** Whether the method is still inside, or waits for its lock. */
+  /** True while the method runs or waits for its lock. */
   get working(): boolean {
     return this.work !== undefined;
   }
 
-  /** The file that is being sent, if the handler answered one. */
+  /** True while a file that the handler returned is being sent. */
   get streaming(): boolean {
     return this.sending !== undefined;
   }
 
   /**
-   * Runs one call of the handler. An interceptor that tries again may do so while the first try is still inside: calls
-   * run one after the other, because the lock of the scope does not keep them apart.
+   * Runs one call of the handler, after the calls before it. An interceptor may retry the handler while the first call
+   * is still running, and the lock of the scope does not keep the two apart.
    */
-  enter<T>(call: (turn: HandlerCall) => Promise<T>): Promise<T> {
-    const turn = new HandlerCall(this);
-    this.turns.add(turn);
-    const begin = (): Promise<T> => runInside(turn, () => call(turn));
+  run<T>(work: (call: HandlerCall) => Promise<T>): Promise<T> {
+    const call = new HandlerCall(this);
+    this.calls.add(call);
+    const begin = (): Promise<T> => runInside(call, () => work(call));
     const result = this.work === undefined ? begin() : this.work.then(begin);
-    const settled = (): void => {
-      this.turns.delete(turn);
-      if (this.work === work) this.work = undefined;
+    const onSettled = (): void => {
+      this.calls.delete(call);
+      if (this.work === settled) this.work = undefined;
     };
-    const work = result.then(settled, settled);
-    this.work = work;
+    const settled = result.then(onSettled, onSettled);
+    this.work = settled;
     return result;
   }
 
-  /** Keeps the lock until the end of the scope; false if it keeps one already. */
-  fill(lock: Hold, endHold: HoldEnd): boolean {
+  /** Holds the lock until the end of the scope. Returns false if the scope holds one already. */
+  tryHold(lock: Hold, endHold: EndHold): boolean {
     if (this.signal.aborted) lock.abort(this.signal.reason);
     if (this.lock !== undefined) return false;
     this.lock = lock;
@@ -75,7 +75,7 @@ export class HandlerScope implements Surrounding {
     return true;
   }
 
-  /** A file is sent after its handler has ended, and is part of the work. */
+  /** Makes the scope wait for a file that the handler returned: it is sent after the handler has completed. */
   trackStream(value: unknown): void {
     const body = bodyOf(value);
     if (body === undefined) return;
@@ -85,28 +85,27 @@ export class HandlerScope implements Surrounding {
     this.sending = sending;
   }
 
-  /** Somebody listens to the call (again). */
-  resume(): void {
-    this.abandoned = false;
+  onSubscribe(): void {
+    this.unsubscribed = false;
   }
 
-  /** Nobody listens to the call: an interceptor may try again, unless it has answered. */
-  abandon(): void {
-    this.abandoned = true;
-    if (this.over) this.depart();
+  onUnsubscribe(): void {
+    this.unsubscribed = true;
+    // Before the end an interceptor may still subscribe again.
+    if (this.ended) this.abort();
   }
 
-  /** Nobody waits for the call any more: its work is told, and keeps the lock until it has really ended. */
-  depart(): void {
+  /** Aborts the signals of all holds. The lock stays held until the method and the file have ended. */
+  abort(): void {
     const reason = new DOMException('Nobody waits for this call any more.', 'AbortError');
-    this.departure.abort(reason);
+    this.aborter.abort(reason);
     this.lock?.abort(reason);
-    for (const { lock } of this.turns) lock?.abort(reason);
+    for (const { lock } of this.calls) lock?.abort(reason);
   }
 
-  /** Ends the hold, once neither the method nor the file needs it any more. */
+  /** Ends the hold after the method and the file have ended. */
   async end(workError?: unknown): Promise<void> {
-    this.over = true;
+    this.ended = true;
     while (this.work !== undefined) await this.work;
     await this.sending;
     if (this.lock !== undefined) await this.endHold?.(this.lock, workError);
@@ -120,27 +119,29 @@ export class HandlerCall implements Surrounding {
   constructor(readonly scope: HandlerScope) {}
 }
 
-/** The open scope that a handler is called in; not for calls which that handler makes of itself. */
-export function scopeOf(handler: object): HandlerScope | undefined {
+/** Returns the open scope that a handler is called in, `undefined` for a call that the handler makes of itself. */
+export function scopeOf(method: LockedMethod): HandlerScope | undefined {
   const inside = new Set<HandlerScope>();
   for (const around of surroundings()) {
     if (around instanceof HandlerCall) inside.add(around.scope);
-    else if (around instanceof HandlerScope && around.handler === handler && !inside.has(around)) {
+    else if (around instanceof HandlerScope && around.method === method && !inside.has(around)) {
       return around.open ? around : undefined;
     }
   }
   return undefined;
 }
 
-/** What a `StreamableFile` sends; told by its shape, so that one of another copy of Nest's is one too. */
+/** Returns the stream of a `StreamableFile`. */
 function bodyOf(value: unknown): Readable | undefined {
+  // Recognized by its shape, because the class may come from another copy of Nest.
   const file = value as { getStream?: () => unknown; setErrorHandler?: unknown } | null | undefined;
   if (typeof file?.getStream !== 'function' || typeof file.setErrorHandler !== 'function') return undefined;
   const body = file.getStream() as Partial<Readable> | undefined;
   return typeof body?.pipe === 'function' && typeof body.on === 'function' ? (body as Readable) : undefined;
 }
 
-/** Until it is read to its end, has failed or is closed: streams of old libraries do not close themselves. */
+/** Resolves when the stream has been read to its end, has failed or is closed. */
 function sent(body: Readable): Promise<void> {
+  // Streams of old libraries do not close themselves, so the end of reading counts as well.
   return new Promise((resolve) => void finished(body, { writable: false }, () => resolve()));
 }

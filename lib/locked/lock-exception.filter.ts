@@ -5,15 +5,16 @@ import { LockError, type LockErrorCode, LockTimeoutError } from '../core/errors.
 
 interface HttpResponse {
   readonly status: number;
-  /** The reason phrase, and whether the error's own message may be told: those of bugs are not for the outside. */
+  /** The reason phrase. */
   readonly error: string;
+  /** True if clients get the error's own message. */
   readonly expose: boolean;
 }
 
 const INTERNAL: HttpResponse = { status: 500, error: 'Internal Server Error', expose: false };
 const UNAVAILABLE: HttpResponse = { status: 503, error: 'Service Unavailable', expose: false };
 
-const HTTP_ANSWERS: Record<LockErrorCode, HttpResponse> = {
+const HTTP_RESPONSES: Record<LockErrorCode, HttpResponse> = {
   LOCK_TIMEOUT: { status: 423, error: 'Locked', expose: true },
   LOCK_UNAVAILABLE: UNAVAILABLE,
   LOCK_REPLICATION: UNAVAILABLE,
@@ -25,15 +26,15 @@ const HTTP_ANSWERS: Record<LockErrorCode, HttpResponse> = {
   LOCK_STALE: { status: 409, error: 'Conflict', expose: false },
 };
 
-/** After this time asking again makes sense, where nothing better is known. */
+/** For `Retry-After`, if the error does not say when the lease ends. */
 const DEFAULT_RETRY_MS = 1000;
 
 /**
- * Answers a {@link LockError} to the outside: 423 for a busy lock, 503 for an unreachable Redis and 409 for a holder that
- * came too late to a fence, all with `Retry-After`, else 500; to RPC and WebSocket callers its `code`. Registered by
- * `RedisLockModule` and by `@Locked`.
+ * Sends the response for a {@link LockError}. HTTP: 423 if the lock is busy, 503 if Redis is unavailable, 409 if a
+ * fence refused an old token, each with `Retry-After`, and 500 for other errors. RPC and WebSocket: an error with the
+ * `code` and with `retryAfterMs`. `RedisLockModule` and `@Locked` register it.
  *
- * To answer differently, put a filter of your own on the handler: `@UseFilters(MyFilter)`.
+ * For another response, put your own filter on the handler: `@UseFilters(MyFilter)`.
  *
  * @publicApi
  */
@@ -45,42 +46,42 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   catch(error: LockError, host: ArgumentsHost): unknown {
     const type = host.getType<string>();
-    if (HTTP_ANSWERS[error.code] === INTERNAL) this.logger.error(error.message, error.stack);
-    if (type === 'http') return this.answerHttp(error, host);
+    if (HTTP_RESPONSES[error.code] === INTERNAL) this.logger.error(error.message, error.stack);
+    if (type === 'http') return this.replyHttp(error, host);
     if (type === 'rpc') return throwError(() => payloadOf(error));
-    if (type === 'ws') return answerSocket(error, host);
-    // GraphQL and its like take an error as the answer and format it themselves.
+    if (type === 'ws') return replyWebSocket(error, host);
+    // GraphQL formats a returned error itself.
     return error;
   }
 
-  private answerHttp(error: LockError, host: ArgumentsHost): void {
+  private replyHttp(error: LockError, host: ArgumentsHost): void {
     const { httpAdapter } = this.adapterHost;
     const response = host.switchToHttp().getResponse<unknown>();
     if (httpAdapter.isHeadersSent(response)) return void httpAdapter.end(response);
-    const { status, error: phrase, expose } = HTTP_ANSWERS[error.code];
+    const { status, error: phrase, expose } = HTTP_RESPONSES[error.code];
     if (status !== 500) httpAdapter.setHeader(response, 'Retry-After', String(Math.ceil(retryAfterMs(error) / 1000)));
     const message = expose ? error.message : phrase;
     httpAdapter.reply(response, { statusCode: status, code: error.code, message, error: phrase }, status);
   }
 }
 
-function answerSocket(error: LockError, host: ArgumentsHost): void {
+function replyWebSocket(error: LockError, host: ArgumentsHost): void {
   const client = host
     .switchToWs()
     .getClient<{ emit(event: string, payload: unknown): unknown; send?(data: string): void }>();
   const payload = payloadOf(error);
-  // Socket.IO's sockets have an id; those of `ws` are plain emitters, whose events stay on this side.
+  // Sockets of Socket.IO have an id. Those of `ws` are plain emitters: `emit` would not reach the client.
   if ('id' in client || client.send === undefined) client.emit('exception', payload);
   else client.send(JSON.stringify({ event: 'exception', data: payload }));
 }
 
 function payloadOf(error: LockError) {
-  const { status, error: phrase, expose } = HTTP_ANSWERS[error.code];
+  const { status, error: phrase, expose } = HTTP_RESPONSES[error.code];
   const payload = { status: 'error', code: error.code, message: expose ? error.message : phrase };
   return status === 500 ? payload : { ...payload, retryAfterMs: retryAfterMs(error) };
 }
 
-/** At the latest when the lease in the way runs out; a holder that renews it may well be done much sooner. */
+/** Returns the rest of the holder's lease. The lock can be free sooner. */
 function retryAfterMs(error: LockError): number {
   const remainingMs = error instanceof LockTimeoutError ? error.remainingMs : undefined;
   return remainingMs === undefined || !Number.isFinite(remainingMs)

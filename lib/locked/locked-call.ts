@@ -3,37 +3,40 @@ import { LockConfigError, LockTimeoutError } from '../core/errors.js';
 import { runInside, type Surrounding } from '../core/async-context.js';
 import type { Hold } from '../core/hold/lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
-import { type HandlerScope, type HandlerCall, scopeOf } from './handler-scope.js';
 import type { LockService } from '../lock.service.js';
-import type { LockOptions } from '../options/redis-lock.options.js';
 import { type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
+import { type HandlerCall, type HandlerScope, scopeOf } from './handler-scope.js';
+import { type LockedMethod, markLocked, type Method } from './locked-method.js';
 
-export type Method = (this: unknown, ...args: unknown[]) => unknown;
-
-/** What happens to a call whose lock others hold until the end of `waitMs`. */
-export type OnBusy = 'throw' | 'skip' | ((error: LockTimeoutError, ...args: never[]) => unknown);
-
-/** What `@Locked` has found out about a method; put on the method as its mark. */
-export interface LockedMethod {
-  /** `GoodsService.buy` */
-  readonly name: string;
-  /** The property that Nest puts the lock service into. */
-  readonly service: symbol;
-  readonly options: LockOptions;
-  readonly onBusy: OnBusy;
-  readonly returnsObservable: boolean;
-  /** The parameters that get the lock. */
-  readonly lockIndexes: readonly number[];
-  readonly original: Method;
-  resourceOf(instance: unknown, args: readonly unknown[]): string | readonly string[];
+/**
+ * Returns a function that runs the method under its lock. It has the name, the number of parameters and all metadata of
+ * the original, so that route, schedule and Swagger decorators may stand above or below `@Locked`.
+ */
+export function wrapMethod(method: LockedMethod): Method {
+  const wrapped = new Proxy(method.original, {
+    apply: (_original, instance: unknown, args: unknown[]) => callLocked(method, instance, args),
+  });
+  for (const key of Reflect.getMetadataKeys(method.original) as unknown[]) {
+    Reflect.defineMetadata(key, Reflect.getMetadata(key, method.original), wrapped);
+  }
+  markLocked(wrapped, method);
+  return wrapped;
 }
 
-const nobodyListens = (): DOMException => new DOMException('Nobody listens to this Observable any more.', 'AbortError');
+function callLocked(method: LockedMethod, instance: unknown, args: unknown[]): unknown {
+  if (method.returnsObservable) return new LockedCall(method, instance, args).run();
+  try {
+    return new LockedCall(method, instance, args).run();
+  } catch (error) {
+    // The caller of a method that returns a promise expects a rejection.
+    return Promise.reject(error);
+  }
+}
 
-/** One call of a `@Locked` method, with the arguments that it really gets. */
-export class LockedCall {
+/** One call of a `@Locked` method, with the arguments that the method gets. */
+class LockedCall {
   private readonly service: LockService;
-  private readonly terms: ResolvedLockOptions;
+  private readonly options: ResolvedLockOptions;
   private readonly scope: HandlerScope | undefined;
 
   constructor(
@@ -42,57 +45,59 @@ export class LockedCall {
     private readonly args: readonly unknown[],
   ) {
     this.service = serviceOf(method, instance);
-    this.terms = resolveLockOptions(method.options, this.service.defaults);
+    this.options = resolveLockOptions(method.options, this.service.defaults);
     this.scope = scopeOf(method);
   }
 
-  /** Runs the method under the lock: the scope's, if it is a handler's call, else one that ends with the method. */
+  /** Runs the method under the lock. The lock ends with the handler's scope, or with the method without one. */
   run(): unknown {
     if (this.method.returnsObservable) return this.observe();
-    return this.scope === undefined ? this.invoke() : this.scope.enter((turn) => this.invoke(turn));
+    return this.scope === undefined ? this.invoke() : this.scope.run((call) => this.invoke(call));
   }
 
-  private async invoke(turn?: HandlerCall): Promise<unknown> {
+  private async invoke(call?: HandlerCall): Promise<unknown> {
     let lock: Hold;
     try {
       lock = await this.acquire(this.scope?.signal);
     } catch (error) {
-      return this.refused(error);
+      return this.onAcquireError(error);
     }
-    if (turn === undefined) return runUnder(lock, this.terms.onLost, async () => this.callOnce(lock));
-    turn.lock = lock;
-    if (this.fill(turn.scope, lock)) return this.call(lock);
-    return runUnder(lock, this.terms.onLost, async () => this.call(lock));
+    if (call === undefined) return runUnder(lock, this.options.onLost, () => this.callMethodOnce(lock));
+    call.lock = lock;
+    if (this.leaveTo(call.scope, lock)) return this.callMethod(lock);
+    return runUnder(lock, this.options.onLost, async () => this.callMethod(lock));
   }
 
   private observe(): Observable<unknown> {
     return new Observable((subscriber) => {
-      const left = new AbortController();
-      const departure = this.scope === undefined ? left.signal : AbortSignal.any([left.signal, this.scope.signal]);
-      const locked = this.scope?.enter(async (turn) => {
-        turn.lock = await this.acquire(departure);
-        return turn;
-      });
-      (locked ?? this.acquire(departure).then((lock) => ({ lock }))).then(
+      const unsubscribed = new AbortController();
+      const signal =
+        this.scope === undefined ? unsubscribed.signal : AbortSignal.any([unsubscribed.signal, this.scope.signal]);
+      const locked =
+        this.scope?.run(async (call) => {
+          call.lock = await this.acquire(signal);
+          return call;
+        }) ?? this.acquire(signal).then((lock) => ({ lock }));
+      locked.then(
         (inside) => this.stream(inside, subscriber),
-        (error: unknown) => void this.streamRefusal(error, subscriber),
+        (error: unknown) => void this.streamAcquireError(error, subscriber),
       );
-      return () => left.abort(nobodyListens());
+      return () => unsubscribed.abort(unsubscribedError());
     });
   }
 
   private stream(inside: Surrounding, subscriber: Subscriber<unknown>): void {
     const lock = inside.lock as Hold;
-    if (this.scope !== undefined && this.fill(this.scope, lock)) {
+    if (this.scope !== undefined && this.leaveTo(this.scope, lock)) {
       subscriber.add(runInside(inside, () => this.source(lock).subscribe(subscriber)));
       return;
     }
-    let over = subscriber.closed;
-    const end = (pass: () => void, workError?: unknown): void => {
-      over = true;
-      settle(lock, this.terms.onLost, workError).then(pass, (lost: unknown) => subscriber.error(lost));
+    let ended = subscriber.closed;
+    const end = (then: () => void, workError?: unknown): void => {
+      ended = true;
+      settle(lock, this.options.onLost, workError).then(then, (lost: unknown) => subscriber.error(lost));
     };
-    if (over) return end(() => undefined);
+    if (ended) return end(() => undefined);
     subscriber.add(
       runInside(inside, () =>
         this.source(lock).subscribe({
@@ -103,60 +108,57 @@ export class LockedCall {
       ),
     );
     subscriber.add(() => {
-      if (over) return;
-      lock.abort(nobodyListens());
+      if (ended) return;
+      lock.abort(unsubscribedError());
       end(() => undefined);
     });
   }
 
-  /** What the method answers, whatever it was declared to. */
+  /** Returns the method's result as an Observable, also if the method returns something else than it declares. */
   private source(lock: Hold): Observable<unknown> {
     return defer(() => {
-      const result = this.call(lock);
+      const result = this.callMethod(lock);
       return isObservable(result) ? result : from(Promise.resolve(result));
     });
   }
 
-  private async streamRefusal(error: unknown, subscriber: Subscriber<unknown>): Promise<void> {
+  private async streamAcquireError(error: unknown, subscriber: Subscriber<unknown>): Promise<void> {
     try {
-      const instead = await this.refused(error);
+      const instead = await this.onAcquireError(error);
       if (isObservable(instead)) return void subscriber.add(instead.subscribe(subscriber));
       subscriber.next(instead);
       subscriber.complete();
-    } catch (refusal) {
-      subscriber.error(refusal);
+    } catch (thrown) {
+      subscriber.error(thrown);
     }
   }
 
-  /** The scope keeps the lock from here on, beyond the method. */
-  private fill(scope: HandlerScope, lock: Hold): boolean {
-    return scope.fill(lock, (held, workError) => settle(held, this.terms.onLost, workError));
+  /** Leaves the end of the hold to the scope. Returns false if the scope has a lock already. */
+  private leaveTo(scope: HandlerScope, lock: Hold): boolean {
+    return scope.tryHold(lock, (held, workError) => settle(held, this.options.onLost, workError));
   }
 
-  private async acquire(departure: AbortSignal | undefined): Promise<Hold> {
-    const signals = [departure, this.terms.signal].filter((signal) => signal !== undefined);
+  private async acquire(callerSignal: AbortSignal | undefined): Promise<Hold> {
+    const signals = [callerSignal, this.options.signal].filter((signal) => signal !== undefined);
     const signal = signals.length > 1 ? AbortSignal.any(signals) : signals[0];
-    // A handler that is tried again has the scope's lock: that is no nesting.
-    const reentrant = this.terms.reentrant || this.scope?.lock !== undefined;
-    const lock = await this.service.enter(this.method.resourceOf(this.instance, this.args), {
-      ...this.terms,
-      reentrant,
-      signal,
-    });
-    if (departure?.aborted !== true) return lock;
-    // Granted at the very moment at which everybody left: the method is not begun.
+    // An interceptor that retries the handler finds the lock held by the scope. That is no nesting by the user.
+    const reentrant = this.options.reentrant || this.scope?.lock !== undefined;
+    const resource = this.method.resourceOf(this.instance, this.args);
+    const lock = await this.service.acquireResolved(resource, { ...this.options, reentrant, signal });
+    if (callerSignal?.aborted !== true) return lock;
+    // The caller left at the moment of the grant: the method does not start, so `minHoldMs` does not apply.
     for (const each of lock.locks) each.skipMinHold();
     await lock.release().catch(() => undefined);
-    throw departure.reason;
+    throw callerSignal.reason;
   }
 
-  private refused(error: unknown): unknown {
+  private onAcquireError(error: unknown): unknown {
     const { onBusy } = this.method;
     if (onBusy === 'throw' || !(error instanceof LockTimeoutError)) throw error;
     return onBusy === 'skip' ? undefined : onBusy.apply(this.instance, [error, ...this.args] as never);
   }
 
-  private call(lock: Hold): unknown {
+  private callMethod(lock: Hold): unknown {
     const { lockIndexes, original } = this.method;
     if (lockIndexes.length === 0) return original.apply(this.instance, this.args as unknown[]);
     const args = [...this.args];
@@ -164,20 +166,26 @@ export class LockedCall {
     return original.apply(this.instance, args);
   }
 
-  /** Without a scope the lock ends with the method: an Observable that it answers would run outside. */
-  private async callOnce(lock: Hold): Promise<unknown> {
-    const result = await this.call(lock);
+  private async callMethodOnce(lock: Hold): Promise<unknown> {
+    const result = await this.callMethod(lock);
     if (!isObservable(result)) return result;
-    const message = `${this.method.name} answers an Observable: declare \`Observable<…>\` as its return type, with Observable`;
-    throw new LockConfigError(`${message} imported as a value, so that @Locked can hold the lock until it completes.`);
+    // The lock ends with the method: the Observable would run without it.
+    throw new LockConfigError(
+      `${this.method.name} returns an Observable: declare \`Observable<…>\` as its return type, ` +
+        `with Observable imported as a value, so that @Locked can hold the lock until it completes.`,
+    );
   }
+}
+
+function unsubscribedError(): DOMException {
+  return new DOMException('Nobody listens to this Observable any more.', 'AbortError');
 }
 
 function serviceOf({ name, service }: LockedMethod, instance: unknown): LockService {
   const found = (instance as Record<symbol, LockService | undefined> | undefined)?.[service];
   if (found !== undefined) return found;
   throw new LockConfigError(
-    `${name} is @Locked, but \`this\` has no lock service: it was not made by Nest, or the method was called without its ` +
-      `instance. Let Nest make it, or in a unit test use withLocks() of nestjs-redis-lock/testing.`,
+    `${name} is @Locked, but \`this\` has no lock service: it was not made by Nest, or the method was called without ` +
+      `its instance. Let Nest make it, or in a unit test use withLocks() of nestjs-redis-lock/testing.`,
   );
 }

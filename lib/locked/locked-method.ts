@@ -1,33 +1,34 @@
-import { type LockedMethod, LockedCall, type Method } from './locked-call.js';
+import type { LockTimeoutError } from '../core/errors.js';
+import type { LockOptions } from '../options/redis-lock.options.js';
+
+export type Method = (this: unknown, ...args: unknown[]) => unknown;
+
+/** What happens to a call if others hold the lock until the end of `waitMs`. */
+export type OnBusy = 'throw' | 'skip' | ((error: LockTimeoutError, ...args: never[]) => unknown);
+
+/** A method that is decorated with `@Locked`. */
+export interface LockedMethod {
+  /** `GoodsService.buy` */
+  readonly name: string;
+  /** The property that Nest injects the lock service into. */
+  readonly service: symbol;
+  readonly options: LockOptions;
+  readonly onBusy: OnBusy;
+  readonly returnsObservable: boolean;
+  /** The indexes of the parameters that get the lock. */
+  readonly lockIndexes: readonly number[];
+  readonly original: Method;
+  resourceOf(instance: unknown, args: readonly unknown[]): string | readonly string[];
+}
 
 const LOCKED_METHOD = Symbol.for('nestjs-redis-lock:locked-method');
 
-/** The mark that `@Locked` has put on a handler; undefined for any other function. */
-export function lockedHandlerOf(handler: object): LockedMethod | undefined {
+/** Returns what `@Locked` knows of a handler, `undefined` for a function without `@Locked`. */
+export function lockedMethodOf(handler: object): LockedMethod | undefined {
   return Reflect.getMetadata(LOCKED_METHOD, handler) as LockedMethod | undefined;
 }
 
-/**
- * Wraps a method. All metadata of the original is copied, so that it makes no difference whether route, schedule or
- * Swagger decorators stand above or below `@Locked`; name and number of parameters stay as they are.
- */
-export function wrapMethod(method: LockedMethod): Method {
-  const wrapped = new Proxy(method.original, {
-    apply: (_original, instance: unknown, args: unknown[]) => runLocked(method, instance, args),
-  });
-  for (const key of Reflect.getMetadataKeys(method.original) as unknown[]) {
-    Reflect.defineMetadata(key, Reflect.getMetadata(key, method.original), wrapped);
-  }
-  Reflect.defineMetadata(LOCKED_METHOD, method, wrapped);
-  return wrapped;
-}
-
-/** Whoever calls a method that answers a promise expects a rejection, not a throw. */
-function runLocked(method: LockedMethod, instance: unknown, args: unknown[]): unknown {
-  if (method.returnsObservable) return new LockedCall(method, instance, args).run();
-  try {
-    return new LockedCall(method, instance, args).run();
-  } catch (error) {
-    return Promise.reject(error);
-  }
+/** Lets `lockedMethodOf` find the method by the function that `@Locked` has put in its place. */
+export function markLocked(handler: object, method: LockedMethod): void {
+  Reflect.defineMetadata(LOCKED_METHOD, method, handler);
 }

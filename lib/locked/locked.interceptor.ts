@@ -2,66 +2,73 @@ import { type CallHandler, type ExecutionContext, Injectable, type NestIntercept
 import { Observable, tap } from 'rxjs';
 import { runInside, surroundings } from '../core/async-context.js';
 import { HandlerScope } from './handler-scope.js';
-import { lockedHandlerOf } from './locked-method.js';
+import { type LockedMethod, lockedMethodOf } from './locked-method.js';
 
 /**
- * Opens a scope around each call of a handler that is marked `@Locked`, and releases the lock at its end. Registered for
- * the whole application by `RedisLockModule`, and for each handler by `@Locked`, because there are calls that global
- * interceptors do not see; where there is a scope already, the inner one only looks whether its call is still listened to.
+ * Holds the lock of a `@Locked` handler until the response is complete, interceptors included. `RedisLockModule`
+ * registers it for the whole application, and `@Locked` for each handler, because global interceptors do not see every
+ * call. Only the outer one of a call releases the lock.
  *
  * @publicApi
  */
 @Injectable()
 export class LockedInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const handler = lockedHandlerOf(context.getHandler());
-    if (handler === undefined) return next.handle();
-    const around = scopeAround(context);
-    if (around !== undefined) {
-      const listening = { subscribe: () => around.resume(), unsubscribe: () => around.abandon() };
-      return next.handle().pipe(tap(listening));
-    }
-    return new Observable((subscriber) => {
-      const scope = new HandlerScope(handler, context);
-      let over = false;
-      const endWith = (pass: () => void, workError?: unknown): void => {
-        over = true;
-        // Failed without the method (a timeout), or answered in its place: nobody waits for it any more. Only answered before it
-        // (a cache that is brought up to date behind the answer), it goes on.
-        const failed = workError !== undefined && (scope.working || scope.lock === undefined);
-        if (failed || (scope.working && scope.abandoned)) scope.depart();
-        // Such an answer, and one that is still being sent (a file), is passed on now.
-        const passNow = scope.working || scope.streaming || scope.lock === undefined;
-        const ended = scope.end(workError);
-        if (passNow) pass();
-        ended.then(
-          () => passNow || pass(),
-          (lost: unknown) => passNow || subscriber.error(lost),
-        );
-      };
-      // `handle()` itself is called inside as well: Nest ties the handler's context to that moment.
-      const subscription = runInside(scope, () =>
-        next.handle().subscribe({
-          next: (value) => {
-            scope.trackStream(value);
-            subscriber.next(value);
-          },
-          error: (error: unknown) => endWith(() => subscriber.error(error), error),
-          complete: () => endWith(() => subscriber.complete()),
-        }),
-      );
-      return () => {
-        subscription.unsubscribe();
-        if (over) return;
-        over = true;
-        scope.depart();
-        scope.end().catch(() => undefined);
-      };
-    });
+    const method = lockedMethodOf(context.getHandler());
+    if (method === undefined) return next.handle();
+    const scope = scopeAround(context);
+    if (scope === undefined) return handleInScope(method, context, next);
+    return next.handle().pipe(
+      tap({
+        subscribe: () => scope.onSubscribe(),
+        unsubscribe: () => scope.onUnsubscribe(),
+      }),
+    );
   }
 }
 
+/** Returns the scope that an outer interceptor has opened for this call. */
 function scopeAround(context: ExecutionContext): HandlerScope | undefined {
   for (const around of surroundings()) if (around instanceof HandlerScope && around.context === context) return around;
   return undefined;
+}
+
+function handleInScope(method: LockedMethod, context: ExecutionContext, next: CallHandler): Observable<unknown> {
+  return new Observable((subscriber) => {
+    const scope = new HandlerScope(method, context);
+    let ended = false;
+    const endWith = (pass: () => void, workError?: unknown): void => {
+      ended = true;
+      // An error from outside of the method, such as a timeout, or a response in place of the method's: nobody waits
+      // for the method any more. A response before the method, such as a cached one, lets the method go on.
+      const failed = workError !== undefined && (scope.working || scope.lock === undefined);
+      if (failed || (scope.working && scope.unsubscribed)) scope.abort();
+      // These responses do not wait for the release, and neither does a file that is still being sent.
+      const passNow = scope.working || scope.streaming || scope.lock === undefined;
+      const released = scope.end(workError);
+      if (passNow) pass();
+      released.then(
+        () => passNow || pass(),
+        (lost: unknown) => passNow || subscriber.error(lost),
+      );
+    };
+    // Nest binds the handler's async context when `handle()` is called, so the call is inside, too.
+    const subscription = runInside(scope, () =>
+      next.handle().subscribe({
+        next: (value) => {
+          scope.trackStream(value);
+          subscriber.next(value);
+        },
+        error: (error: unknown) => endWith(() => subscriber.error(error), error),
+        complete: () => endWith(() => subscriber.complete()),
+      }),
+    );
+    return () => {
+      subscription.unsubscribe();
+      if (ended) return;
+      ended = true;
+      scope.abort();
+      scope.end().catch(() => undefined);
+    };
+  });
 }

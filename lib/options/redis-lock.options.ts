@@ -7,15 +7,16 @@ import type { StoreFactory } from '../stores/store-context.js';
 export type { RedisClusterOptions };
 
 /**
- * How one lock is asked for and kept. What is left out comes from the module's options.
+ * The options of one lock. The module's options are the defaults.
  *
  * @publicApi
  */
 export interface LockOptions {
   /**
-   * The lease, in milliseconds: how long Redis keeps the lock without a renewal. Long: a crashed holder blocks others for
-   * that long. Short: a pause of the process or of Redis loses the lock sooner, and renewals, at a third of it, cost more.
-   * A lock that was handed over by another instance begins with 3 s at most, and is brought to this 20 ms later.
+   * The lease in milliseconds: Redis deletes the lock after this time if the holder does not renew it. A long lease
+   * blocks others for longer after a crash. A short lease is lost sooner if the process or Redis pauses, and is renewed
+   * more often: every third of it. A lock received by handoff starts with at most 3000 ms and is extended to `ttlMs`
+   * after 20 ms.
    *
    * @default 30000
    * @minimum 50
@@ -23,146 +24,180 @@ export interface LockOptions {
   readonly ttlMs?: number;
 
   /**
-   * How long to wait for a lock that others hold, in milliseconds; 0 does not wait, Infinity waits for ever. Long: callers
-   * pile up behind a slow holder. Short: they fail with `LockTimeoutError` although the lock would soon be free.
+   * How long to wait for a lock that others hold, in milliseconds. After that, the request is rejected with
+   * `LockTimeoutError`. `0` does not wait. `Infinity` waits without a limit.
    *
    * @default 5000
    */
   readonly waitMs?: number;
 
   /**
-   * Renews the lease for as long as the hold lasts. Off: the lock is lost when `ttlMs` is over, whatever the work is doing;
-   * only a lease that began shorter, because the lock was handed over, is made up for.
+   * Renews the lease until the lock is released. `false`: the lock expires after `ttlMs`. A shorter lease received by
+   * handoff is still extended to `ttlMs` once.
    *
    * @default true
    */
   readonly renew?: boolean;
 
   /**
-   * Ends renewal this long after the grant, in milliseconds: the lock is lost then, so that work which hangs does not
-   * keep it for ever. Too short, and slow work loses its lock.
+   * Stops the renewal this long after the grant, in milliseconds, so that work that hangs cannot keep the lock. The
+   * lock is lost then.
    *
    * @default Infinity
+   * @minimum 1
    */
   readonly maxHoldMs?: number;
 
   /**
-   * Keeps the lock closed this long after the grant, in milliseconds, even if the work ended sooner, without keeping the
-   * caller waiting: a cron job of 1 ms on machines whose clocks differ by less than this runs once. Everybody else waits
-   * that long at least.
+   * Keeps the lock held in Redis until this long after the grant, in milliseconds, even if it is released sooner. The
+   * release does not wait for it. A cron job that takes 1 ms runs once if the machines' clocks differ by less than
+   * this. At most `maxHoldMs`.
    *
    * @default 0
    */
   readonly minHoldMs?: number;
 
   /**
-   * Lets work that holds the lock take it again, as a nested hold of the same grant. Off: asking again is a
-   * `LockReentryError`, which finds accidental nesting; it is never a deadlock.
+   * Lets work that holds the lock acquire it again, as a nested hold of the same grant. `false`: acquiring it again
+   * throws `LockReentryError`.
    *
    * @default true
    */
   readonly reentrant?: boolean;
 
   /**
-   * What the caller of `using` or of a `@Locked` method gets when the lock was lost while the work ran: `throw`, a
-   * `LockLostError` whose `cause` is the work's own error; `ignore`, the work's own result or error, which may have been
-   * made beside another holder.
+   * What the caller of `using` or of a `@Locked` method gets if the lock was lost while the work ran. `throw`: a
+   * `LockLostError` whose `cause` is the work's own error. `ignore`: the work's own result or error. Another holder may
+   * have worked at the same time.
    *
    * @default 'throw'
    */
   readonly onLost?: 'throw' | 'ignore';
 
-  /** Ends the waiting with its reason. Once the lock is held it has no effect. */
+  /** Stops the wait: the request is rejected with the signal's reason. It has no effect after the grant. */
   readonly signal?: AbortSignal;
 
   /**
-   * With whom the lock is shared. `exclusive`, for whoever writes: with nobody. `shared`, for whoever reads: with all others who
-   * ask for it shared. All wait in one line, in order of arrival: who comes behind a waiting writer reads after it, so that
-   * readers never starve one (where there is no queue, with `quorum()` or because hand-offs cannot be heard, they may). Whoever holds the lock exclusively may take it shared inside, but not the other way round: two
-   * readers who both want to write would wait for each other, so that this is a `LockReentryError`.
+   * `exclusive`: one holder at a time, for writers. `shared`: any number of holders, for readers, and no exclusive one.
+   *
+   * Requests are served in arrival order. A reader that arrives after a waiting writer is served after that writer, so
+   * neither can starve. Without a queue in Redis, readers can starve a writer: with `quorum()`, or if pub/sub is
+   * refused.
+   *
+   * A holder of the exclusive lock may acquire it shared inside. A shared lock cannot be upgraded. Two readers
+   * upgrading at once would deadlock, so the attempt throws `LockReentryError`.
+   *
+   * A mode that the store does not have is refused with `LockConfigError`: `@Locked` when the application starts, a
+   * `LockService` at the call.
    *
    * @default 'exclusive'
    */
   readonly mode?: 'exclusive' | 'shared';
 
   /**
-   * Makes the lock a semaphore: so many may hold it at once, each with a lease and a fencing token of its own. All who lock a
-   * resource name the same number; another one than it is held with is a `LockConfigError` that names both. Who asks for the
-   * resource with neither `permits` nor `mode` waits until nobody holds it, and has it alone. Not together with `mode`. Tokens of
-   * those who hold a lock beside one another say nothing about each other: a fence is for locks that are held alone. Like `mode`,
-   * it is refused where the store does not have it: by `@Locked` when the application starts, by a `LockService` at the call.
+   * Makes the lock a semaphore: this many holders at a time, each with its own lease and fencing token. Cannot be
+   * combined with `mode`. A request with neither waits until there is no holder, and then has the lock alone.
+   *
+   * All callers must pass the same `permits` for a resource. A different value throws `LockConfigError` while the
+   * resource is held. So does a store without permits, as described for `mode`.
+   *
+   * Tokens of concurrent holders are not ordered. Use a fence with exclusive locks only.
+   *
+   * @minimum 1
+   * @maximum 1000000
    */
   readonly permits?: number;
 }
 
 /**
- * The options of `RedisLockModule.forRoot()`. Those of {@link LockOptions} are the defaults of every lock of the module.
+ * How far one module instance may pass a lock on among its own callers. See `fairness`.
+ *
+ * @publicApi
+ */
+export interface FairnessOptions {
+  /**
+   * How many times in a row the lock may be passed on after a grant by Redis. `0`: never.
+   *
+   * @default 16
+   * @maximum 256
+   */
+  readonly maxLocalPasses?: number;
+
+  /**
+   * How long after a grant by Redis the lock may be passed on, in milliseconds. A lock held for longer goes back to
+   * Redis.
+   *
+   * @default 50
+   */
+  readonly maxLocalHoldMs?: number;
+}
+
+/**
+ * The options of `RedisLockModule.forRoot()`. Those of {@link LockOptions} are the defaults of every lock of the
+ * module.
  *
  * @publicApi
  */
 export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mode' | 'permits'> {
   /**
-   * Where Redis is: a URL, options of ioredis, or a client of ioredis; for a cluster `{ nodes: [...] }` beside options of
-   * ioredis' Cluster, or such a client. A client that is given stays the caller's: nothing is defined on it and it is never
-   * closed. With a URL or options the module opens one connection, or one to each node, and closes it at the end. Sharing a
-   * client saves a connection; its queue and its settings are then shared too.
+   * Where Redis is: a URL, options of ioredis, or a client of ioredis. For a cluster: `{ nodes: [...] }` with options
+   * of ioredis' `Cluster`, or a `Cluster`. With a URL or options, the module opens one connection (to each node) and
+   * closes it at shutdown. It never closes or changes a client that it was given. Sharing a client saves a connection.
+   * The locks then share its command queue and settings.
    *
    * @default 'redis://127.0.0.1:6379'
    */
   readonly redis?: string | RedisOptions | RedisClusterOptions | RedisClient;
 
   /**
-   * Stands before every resource in its key; may be empty. It keeps locks apart from other data and other applications: two
-   * applications lock each other out only if theirs are equal.
+   * The start of every key, to keep locks apart from other data and other applications. May be empty. Two applications
+   * lock each other out only if their prefixes are equal.
    *
    * @default 'lock_'
    */
   readonly prefix?: string;
 
   /**
-   * What the braces of a key hold, which decide its slot in a cluster. `family`, the first segment: `{lock_goods}:300`, so
-   * that a family shares a slot and several of it can be locked at once. `resource`, all of it: `{lock_goods:300}`, so that a
-   * hot family is spread over all nodes. Braces in a resource are kept: `goods:{300}`.
+   * Which part of a key is its hash tag, which decides the slot in a cluster. `family`: the first segment,
+   * `{lock_goods}:300`. A family shares a slot, so several of its locks are acquired in one step. `resource`: the whole
+   * resource, `{lock_goods:300}`. A busy family is spread over all nodes. A resource with braces of its own,
+   * `goods:{300}`, keeps them.
    *
    * @default 'family'
    */
   readonly hashTag?: 'family' | 'resource';
 
   /**
-   * Makes the key from the resource, to the letter, in place of `prefix` and `hashTag`: to meet another system's keys. Two
-   * resources that get the same key exclude each other.
+   * Returns the exact key of a resource, instead of `prefix` and `hashTag`, for keys that another system has chosen.
+   * Resources with the same key exclude each other.
    */
   readonly key?: (resource: string) => string;
 
   /**
-   * How often a lock may be passed on among those who wait for it in this module instance, before other instances get their
-   * turn. Passing costs Redis nothing and takes microseconds. Many: a busy resource is served fast, and those who wait in
-   * other instances are overtaken up to that often each time. 0: strict order, and every hand-over goes through Redis.
+   * Whether waiting callers of this instance may overtake those of other instances.
    *
-   * @default 16
+   * `throughput`: a released lock is passed on to the next caller of the same instance, at most 16 times and for at
+   * most 50 ms. Passing on takes microseconds and no request to Redis. Callers of other instances can be overtaken up
+   * to 16 times for each grant. `strict`: every grant goes through the queue in Redis, in arrival order of the
+   * instances. Each costs a round trip and a message. {@link FairnessOptions} sets the two limits. A missing one has
+   * the value of `throughput`.
+   *
+   * @default 'throughput'
    */
-  readonly maxLocalPasses?: number;
+  readonly fairness?: 'throughput' | 'strict' | FairnessOptions;
 
   /**
-   * How long a lock may be passed on within this module instance, in milliseconds from the grant by Redis. Long: fewer
-   * requests. Short: other instances wait less. Locks that are held for longer than this are never passed on.
-   *
-   * @default 50
-   */
-  readonly maxLocalHoldMs?: number;
-
-  /**
-   * Keeps a lock closed this much longer, in milliseconds, if its lease ran out or it was lost, and nobody released it: for resources
-   * that cannot check a fencing token, so that writes which a paused holder has under way arrive before the next one gets the
-   * lock. Give all instances the same. Long: locks of crashed holders are closed longer. A release frees at once.
+   * Blocks new holders for this long after a lease expires without a release, in milliseconds. For resources that
+   * cannot check fencing tokens: delayed writes of a paused holder can still arrive in this time. A release frees the
+   * lock at once. Must be equal in all instances.
    *
    * @default 0
    */
   readonly lockDelayMs?: number;
 
   /**
-   * How long one request to Redis may take, in milliseconds. Long: callers learn late that Redis is gone. Short: a slow
-   * Redis looks like one that is gone.
+   * How long to wait for the reply to one request, in milliseconds. After that, the caller gets `LockUnavailableError`.
+   * A long timeout reports an outage late. A short one reports a slow Redis as unavailable.
    *
    * @default 1000
    * @minimum 10
@@ -170,28 +205,29 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
   readonly requestTimeoutMs?: number;
 
   /**
-   * How many replicas have to know of a lock before it counts, so that a failover does not forget it: `{ min: 1, timeoutMs: 50 }`.
-   * It costs a second connection, and a round trip to the replicas with each grant and each renewal. Too few in time: the lock
-   * is given back, and its callers get `LockReplicationError`. For the store `token()`.
+   * How many replicas must confirm a grant before the caller gets it, so that a failover does not lose the lock: `{
+   * min: 1, timeoutMs: 50 }`. If fewer confirm in time, the lock is released and the caller gets
+   * `LockReplicationError`. Costs a second connection, and a round trip to the replicas for every grant and renewal.
+   * For the store `token()` only.
    */
   readonly replicas?: ReplicaOptions;
 
   /**
-   * How long running holds may finish when the application shuts down, in milliseconds; then their signals abort and their
-   * locks are released. Long: deployments wait for slow work. Short: it loses its lock.
+   * How long running holds may go on when the application shuts down, in milliseconds. After that, their signals abort
+   * and their locks are released.
    *
    * @default 5000
    */
   readonly shutdownGraceMs?: number;
 
   /**
-   * The algorithm: what `token()`, `timestamp()`, `redisson()`, `quorum()` or `memory()` answers, or a store of your own. One
-   * that is given ready-made is not closed by the module.
+   * The algorithm: the result of `token()`, `timestamp()`, `redisson()`, `quorum()` or `memory()`, or a `LockStore`.
+   * The module does not close a `LockStore` that it was given.
    *
    * @default token()
    */
   readonly store?: LockStore | StoreFactory;
 }
 
-/** The name of a module instance that was given none. */
+/** The name of a module instance without a name. */
 export const DEFAULT_INSTANCE = 'default';

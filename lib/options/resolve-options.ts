@@ -10,12 +10,12 @@ import {
 } from '../core/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import { type LockMode, modeOf } from '../core/store/lock-mode.js';
-import type { LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
+import type { FairnessOptions, LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
 import type { ReplicaOptions } from '../stores/token/replication/replica-options.js';
 
 type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits'>>;
 
-/** A module's options with every default filled in. */
+/** The options of a module, with all defaults. */
 export interface ResolvedOptions
   extends
     LockDefaults,
@@ -24,7 +24,7 @@ export interface ResolvedOptions
   readonly replicas?: Required<ReplicaOptions> | undefined;
 }
 
-/** A lock's options with the module's filled in. */
+/** The options of a lock, with the module's as defaults. */
 export interface ResolvedLockOptions extends LockDefaults {
   readonly mode: LockMode;
   readonly signal: AbortSignal | undefined;
@@ -45,26 +45,27 @@ const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'replicas' | 'store'> = {
   redis: 'redis://127.0.0.1:6379',
   prefix: 'lock_',
   hashTag: 'family',
-  maxLocalPasses: 16,
-  maxLocalHoldMs: 50,
+  fairness: 'throughput',
   lockDelayMs: 0,
   requestTimeoutMs: 1_000,
   shutdownGraceMs: 5_000,
 };
 
+const THROUGHPUT: Required<FairnessOptions> = { maxLocalPasses: 16, maxLocalHoldMs: 50 };
+const STRICT: Required<FairnessOptions> = { maxLocalPasses: 0, maxLocalHoldMs: 0 };
+
 const REPLICA_TIMEOUT_MS = 50;
 
 const MIN_TTL_MS = 50;
-/** Redis keeps expiries as 64-bit milliseconds since 1970; a year is more than any lease needs. */
+// Redis stores expiries as 64-bit milliseconds since 1970. A year is more than any lease needs.
 const MAX_TTL_MS = 365 * 24 * 3600 * 1000;
 
-/** Every pass has a fencing token set aside; tokens are microseconds, and must not run ahead of the clock. */
+// A fencing token is reserved for every pass. Tokens are microseconds and must not run ahead of the clock.
 const MAX_LOCAL_PASSES = 256;
 
-/** More than that many holders of one resource are no semaphore any more. */
 const MAX_PERMITS = 1_000_000;
 
-/** A Cluster has `nodes`, too: to ask for them. */
+// `nodes` of a Cluster is a method.
 const areNodes = (value: unknown): boolean => typeof value === 'function' || (Array.isArray(value) && value.length > 0);
 
 const LOCK_RULES: OptionRules<LockOptions> = {
@@ -83,10 +84,10 @@ const LOCK_RULES: OptionRules<LockOptions> = {
   permits: wholeNumber(1, MAX_PERMITS),
 };
 
-// A signal ends one caller's waiting, and how it is shared belongs to a resource; the rest can be a module's default.
+// A signal belongs to one call, `mode` and `permits` to one resource: a module has no defaults for them.
 const { signal: _signal, mode: _mode, permits: _permits, ...LOCK_DEFAULT_RULES } = LOCK_RULES;
 
-/** What every option of a module may be. */
+/** The rule of every option of a module. */
 export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   ...LOCK_DEFAULT_RULES,
   redis: {
@@ -102,67 +103,91 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   },
   hashTag: oneOf('family', 'resource'),
   key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
-  maxLocalPasses: wholeNumber(0, MAX_LOCAL_PASSES),
-  maxLocalHoldMs: milliseconds(0, 2 ** 31 - 1),
+  fairness: {
+    allowed: '"throughput", "strict" or like { maxLocalPasses: 16, maxLocalHoldMs: 50 }',
+    fits: (value) => value === 'throughput' || value === 'strict' || (typeof value === 'object' && value !== null),
+  },
   lockDelayMs: milliseconds(0, MAX_TTL_MS),
   requestTimeoutMs: milliseconds(10, 2 ** 31 - 1),
   replicas: { allowed: 'like { min: 1, timeoutMs: 50 }, with whole numbers from 1 up', fits: isReplicaOptions },
   shutdownGraceMs: milliseconds(0, 2 ** 31 - 1),
   store: {
-    allowed: 'what token(), timestamp(), redisson(), quorum() or memory() answers, or a LockStore',
+    allowed: 'what token(), timestamp(), redisson(), quorum() or memory() returns, or a LockStore',
     fits: (value) =>
       typeof value === 'function' ||
       (typeof value === 'object' && value !== null && 'acquire' in value && 'extend' in value),
   },
 };
 
+const FAIRNESS_RULES: OptionRules<FairnessOptions> = {
+  maxLocalPasses: wholeNumber(0, MAX_LOCAL_PASSES),
+  maxLocalHoldMs: milliseconds(0, 2 ** 31 - 1),
+};
+
 /**
- * Fills in the defaults of a module's options.
+ * Returns the options of a module with all defaults.
  *
- * @throws LockConfigError naming the option, what was given and what is allowed.
+ * @throws LockConfigError that names the option, what was given and what is allowed.
  */
 export function resolveOptions(given: RedisLockModuleOptions = {}): ResolvedOptions {
   const known = checkOptions('the options of RedisLockModule', given, MODULE_RULES);
   const replicas = known.replicas && { ...known.replicas, timeoutMs: known.replicas.timeoutMs ?? REPLICA_TIMEOUT_MS };
   const resolved: ResolvedOptions = { ...MODULE_DEFAULTS, ...known, replicas };
-  checkTogether(resolved);
+  passingLimitsOf(resolved.fairness);
+  checkHoldTimes(resolved);
   checkReplicas(resolved);
   return resolved;
 }
 
 /**
- * Fills in a lock's options from its module's.
+ * Returns the options of a lock, with the module's as defaults.
  *
- * @throws LockConfigError naming the option, what was given and what is allowed.
+ * @throws LockConfigError that names the option, what was given and what is allowed.
  */
 export function resolveLockOptions(given: LockOptions | undefined, defaults: ResolvedLockOptions): ResolvedLockOptions {
   if (given === undefined) return defaults;
   const known = checkLockOptions(given, 'the options of a lock');
   const { mode, permits, ...rest } = known;
   const resolved = { ...defaults, ...rest, mode: modeOf({ mode, permits }) };
-  checkTogether(resolved);
+  checkHoldTimes(resolved);
   return resolved;
 }
 
-/** The part of a module's options that is each lock's default. */
+/**
+ * Returns how far the module instance may pass a lock on among its own callers.
+ *
+ * @throws LockConfigError that names the option, what was given and what is allowed.
+ */
+export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required<FairnessOptions> {
+  if (fairness === 'throughput') return THROUGHPUT;
+  if (fairness === 'strict') return STRICT;
+  return { ...THROUGHPUT, ...checkOptions('fairness of RedisLockModule', fairness, FAIRNESS_RULES) };
+}
+
+/** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
   const { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost } = options;
   return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, signal: undefined, mode: 'exclusive' };
 }
 
-/** @throws LockConfigError naming the option, what was given and what is allowed. */
+/**
+ * Checks the options of a lock, and returns those that are not undefined.
+ *
+ * @param place where the options were given, for the error.
+ * @throws LockConfigError that names the option, what was given and what is allowed.
+ */
 export function checkLockOptions(given: LockOptions, place: string): GivenOptions<LockOptions> {
   const known = checkOptions(place, given, LOCK_RULES);
   if (given.mode === undefined || given.permits === undefined) return known;
   throw new LockConfigError(`${place}: there are mode and permits; allowed is one of both.`);
 }
 
-function checkTogether({ minHoldMs, maxHoldMs }: LockDefaults): void {
+function checkHoldTimes({ minHoldMs, maxHoldMs }: LockDefaults): void {
   if (minHoldMs <= maxHoldMs) return;
   throw new LockConfigError(`minHoldMs is ${minHoldMs}; allowed is up to maxHoldMs, which is ${maxHoldMs}.`);
 }
 
-/** A lock may come just behind others that are waited for. */
+// A grant can wait for the replicas of the grants before it and then for its own.
 function checkReplicas({ replicas, requestTimeoutMs }: ResolvedOptions): void {
   if (replicas === undefined || replicas.timeoutMs * 2 <= requestTimeoutMs) return;
   const allowed = `up to half of requestTimeoutMs, which is ${requestTimeoutMs}`;

@@ -83,7 +83,7 @@ describe.each(PLATFORMS)('a controller on %s', (platform) => {
   });
   afterEach(closeApps);
 
-  it('runs a handler for one caller at a time, and the next when the first has left', async () => {
+  it('runs a handler for one caller at a time', async () => {
     const first = app.call('/goods/300/buy', post);
     const visit = await app.room.next();
     const second = app.call('/goods/300/buy', post);
@@ -96,7 +96,7 @@ describe.each(PLATFORMS)('a controller on %s', (platform) => {
     expect(await app.isLocked('goods:300')).toBe(false);
   });
 
-  it('runs it for different goods side by side', async () => {
+  it('runs a handler for different goods concurrently', async () => {
     const calls = [app.call('/goods/1/buy', post), app.call('/goods/2/buy', post)];
     const visits = [await app.room.next(), await app.room.next()];
     expect(app.room.inside).toBe(2);
@@ -104,7 +104,7 @@ describe.each(PLATFORMS)('a controller on %s', (platform) => {
     await Promise.all(calls);
   });
 
-  it('takes parameters as the pipes leave them: /goods/0300 and /goods/300 exclude each other', async () => {
+  it('builds the key from arguments after pipes: /goods/0300 locks goods:300', async () => {
     const first = app.call('/goods/0300/grab', post);
     const visit = await app.room.next();
     expect(await app.isLocked('goods:300')).toBe(true);
@@ -114,17 +114,17 @@ describe.each(PLATFORMS)('a controller on %s', (platform) => {
     expect(app.room.visits).toBe(1);
   });
 
-  it('takes no lock where a guard refuses', async () => {
+  it('acquires no lock if a guard refuses', async () => {
     expect((await app.call('/goods/300/guarded')).status).toBe(403);
     expect(app.log.lines).toEqual([]);
   });
 
-  it('takes no lock where a pipe refuses', async () => {
+  it('acquires no lock if a pipe refuses', async () => {
     expect((await app.call('/goods/three/buy', post)).status).toBe(400);
     expect(app.log.lines).toEqual([]);
   });
 
-  it("answers the method's own exceptions unchanged, and frees the lock", async () => {
+  it("sends the method's own exceptions unchanged and releases the lock", async () => {
     const missing = await app.call('/goods/7/odd');
     expect(missing.status).toBe(404);
     expect(missing.body).toEqual({ statusCode: 404, message: 'no such goods', error: 'Not Found' });
@@ -134,15 +134,15 @@ describe.each(PLATFORMS)('a controller on %s', (platform) => {
     expect(await app.isLocked('goods:7')).toBe(false);
   });
 
-  it.each(['above', 'below'])('keeps route, status and headers that stand %s', async (place) => {
-    const answer = await app.call(`/goods/5/${place}`);
-    expect(answer.status).toBe(202);
-    expect(answer.headers.get('x-below')).toBe('yes');
-    expect(answer.body).toEqual({ id: '5' });
+  it.each(['above', 'below'])('keeps route, status and headers of decorators %s @Locked', async (place) => {
+    const response = await app.call(`/goods/5/${place}`);
+    expect(response.status).toBe(202);
+    expect(response.headers.get('x-below')).toBe('yes');
+    expect(response.body).toEqual({ id: '5' });
     expect(app.log.lines).toEqual(['requested goods:5', 'granted goods:5', 'released goods:5']);
   });
 
-  it('lets nobody in when the client hangs up, until the method has ended', async () => {
+  it('keeps the lock after a client disconnect until the method has ended', async () => {
     const client = new RawRequest(`${app.url}/goods/300/grab`, 'POST');
     const visit = await app.room.next();
     client.hangUp();

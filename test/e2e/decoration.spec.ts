@@ -76,7 +76,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     },
   ],
   [
-    'a list of nothing',
+    'an empty list',
     LockConfigError,
     /^GoodsService\.swap: .*empty list/,
     () => {
@@ -104,7 +104,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     },
   ],
   [
-    'a placeholder that names what @CurrentLock fills',
+    'a placeholder for a parameter with @CurrentLock',
     LockKeyError,
     /^GoodsService\.buy: <lock>.*names no parameter/,
     () => {
@@ -132,7 +132,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     },
   ],
   [
-    'two parameters of one name',
+    'two parameters with one name',
     LockKeyError,
     /^GoodsService\.buy: two parameters are named @LockParam\('id'\)/,
     () => {
@@ -146,7 +146,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     },
   ],
   [
-    'an option that cannot work',
+    'an option value that is not allowed',
     LockConfigError,
     /^@Locked of GoodsService\.buy: ttlMs is 1; allowed is/,
     () => {
@@ -158,7 +158,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     },
   ],
   [
-    'an option that there is not',
+    'an unknown option',
     LockConfigError,
     /^@Locked of GoodsService\.buy: there is no option ttl;/,
     () => {
@@ -183,13 +183,13 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   ],
 ];
 
-describe('@Locked fails at decoration, and says where', () => {
-  it.each(cases)('on %s', (_what, type, message, decorate) => {
+describe('@Locked throws at decoration and names the method', () => {
+  it.each(cases)('for %s', (_what, type, message, decorate) => {
     let error: unknown;
     try {
       decorate();
-    } catch (refusal) {
-      error = refusal;
+    } catch (thrown) {
+      error = thrown;
     }
     expect(error).toBeInstanceOf(type);
     expect((error as Error).message).toMatch(message);
@@ -197,7 +197,7 @@ describe('@Locked fails at decoration, and says where', () => {
 });
 
 describe('@Locked', () => {
-  it('keeps name, length and metadata of the method', () => {
+  it('keeps the name, length and metadata of the method', () => {
     class GoodsService {
       @SetMetadata('above', 1)
       @Locked('goods:<id>')
@@ -212,7 +212,7 @@ describe('@Locked', () => {
     expect(Reflect.getMetadata('design:paramtypes', GoodsService.prototype, 'buy')).toEqual([Number, String]);
   });
 
-  it('does not compile with a key function for other parameters', () => {
+  it('does not compile with a key function that has other parameters', () => {
     class GoodsService {
       // @ts-expect-error -- the method takes a number
       @Locked((id: string) => `goods:${id}`)

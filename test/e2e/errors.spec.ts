@@ -15,7 +15,7 @@ import { Locked, LockTimeoutError } from 'nestjs-redis-lock';
 import { RedisProxy } from '../support/proxy.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import {
-  type Answer,
+  type AppResponse,
   type AppSetUp,
   closeApps,
   type Platform,
@@ -29,21 +29,21 @@ interface Reply {
   status?(code: number): { json?(body: unknown): void; send(body: unknown): void };
 }
 
-function answer(host: ArgumentsHost, body: object, status: number): void {
+function reply(host: ArgumentsHost, body: object, status: number): void {
   host.switchToHttp().getResponse<Required<Reply>>().status(status).send(body);
 }
 
 @Catch()
 class CatchAll implements ExceptionFilter {
   catch(error: Error, host: ArgumentsHost): void {
-    answer(host, { caught: error.message }, HttpStatus.INTERNAL_SERVER_ERROR);
+    reply(host, { caught: error.message }, HttpStatus.INTERNAL_SERVER_ERROR);
   }
 }
 
 @Catch(LockTimeoutError)
 class TeapotFilter implements ExceptionFilter {
   catch(error: LockTimeoutError, host: ArgumentsHost): void {
-    answer(host, { resource: error.resource }, HttpStatus.I_AM_A_TEAPOT);
+    reply(host, { resource: error.resource }, HttpStatus.I_AM_A_TEAPOT);
   }
 }
 
@@ -118,7 +118,7 @@ const start = (platform: Platform, setUp: AppSetUp = {}) =>
     providers: [GoodsService, ...(setUp.providers ?? [])],
   });
 
-function expectLocked({ status, headers, body }: Answer, retryAfter: string): void {
+function expectLocked({ status, headers, body }: AppResponse, retryAfter: string): void {
   expect(status).toBe(423);
   expect(headers.get('retry-after')).toBe(retryAfter);
   expect(body).toEqual({
@@ -131,7 +131,7 @@ function expectLocked({ status, headers, body }: Answer, retryAfter: string): vo
 
 describe.each(PLATFORMS)('on %s', (platform) => {
   describe('a busy lock', () => {
-    it.each(['grab', 'service'])('is answered 423, with Retry-After (%s)', async (route) => {
+    it.each(['grab', 'service'])('is a 423 with Retry-After (%s)', async (route) => {
       const app = await start(platform);
       const holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
       expectLocked(await app.call(`/${route}/1`), '20');
@@ -142,7 +142,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
     it.each<[string, AppSetUp]>([
       ['as APP_FILTER', { providers: [{ provide: APP_FILTER, useClass: CatchAll }] }],
       ['by useGlobalFilters()', { prepare: (nest) => nest.useGlobalFilters(new CatchAll()) }],
-    ])("is answered 423 although a filter of the user's catches everything, %s", async (_way, setUp) => {
+    ])('is a 423 although a catch-all filter of the user exists, %s', async (_way, setUp) => {
       const app = await start(platform, setUp);
       const holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
       expectLocked(await app.call('/grab/1'), '20');
@@ -151,7 +151,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
     });
 
     it.each(['own-above', 'own-below'])(
-      "is answered by the user's filter on the handler (%s @Locked)",
+      "gets the response of the user's filter on the handler (%s @Locked)",
       async (route) => {
         const app = await start(platform);
         const holder = await app.locks.acquire('goods:1');
@@ -165,7 +165,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
   it.each([
     ['key', 'LOCK_KEY', /goods\|1/],
     ['reentry', 'LOCK_REENTRY', /reentrancy is off/],
-  ])('a mistake is answered 500, tells the code, and the log the rest (%s)', async (route, code, logged) => {
+  ])('a programming error is a 500 with its code, and is logged (%s)', async (route, code, logged) => {
     const app = await start(platform);
     const { status, headers, body } = await app.call(`/${route}/1`);
     expect([status, headers.get('retry-after')]).toEqual([500, null]);
@@ -174,7 +174,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
   });
 });
 
-describe('a Redis that cannot be reached', () => {
+describe('an unavailable Redis', () => {
   let proxy: RedisProxy;
   beforeEach(async () => {
     proxy = await RedisProxy.start(testRedisUrl());
@@ -188,7 +188,7 @@ describe('a Redis that cannot be reached', () => {
     error: 'Service Unavailable',
   };
 
-  it('is answered 503, with Retry-After, until it is back', async () => {
+  it('is a 503 with Retry-After until Redis is back', async () => {
     const app = await start('express', { locks: { redis: proxy.url, requestTimeoutMs: 200 } });
     expect((await app.call('/grab/1')).text).toBe('1');
     await proxy.refuseConnections();
@@ -201,11 +201,11 @@ describe('a Redis that cannot be reached', () => {
     expect(app.logged.filter((line) => line.includes('cannot be reached')).length).toBeLessThanOrEqual(1);
   });
 
-  it('does not keep the application from starting: one warning, and locks are unavailable', async () => {
+  it('does not prevent the application from starting, and gives one warning', async () => {
     await proxy.refuseConnections();
     const app = await start('express', { locks: { redis: proxy.url, requestTimeoutMs: 100, waitMs: 0 } });
-    const answers = [await app.call('/grab/1'), await app.call('/grab/1')];
-    expect(answers.map(({ status }) => status)).toEqual([503, 503]);
+    const responses = [await app.call('/grab/1'), await app.call('/grab/1')];
+    expect(responses.map(({ status }) => status)).toEqual([503, 503]);
     expect(app.logged.filter((line) => line.startsWith('warn'))).toHaveLength(1);
     await proxy.acceptConnections();
     await using lock = await app.locks.acquire('goods:1', { waitMs: 10_000 });
@@ -213,14 +213,14 @@ describe('a Redis that cannot be reached', () => {
     expect((await app.call('/grab/2')).text).toBe('2');
   });
 
-  it('and too few replicas are not the same either: that is 503 as well, with a code of its own', async () => {
+  it('has another code than too few replicas, which are a 503 as well', async () => {
     const app = await start('express', { locks: { replicas: { min: 99, timeoutMs: 20 } } });
     const { status, headers, body } = await app.call('/grab/1');
     expect([status, headers.get('retry-after')]).toEqual([503, '1']);
     expect(body).toEqual({ ...unavailable, code: 'LOCK_REPLICATION' });
   });
 
-  it('and a key that holds something else are not the same: that one is 503 too, and says what to change', async () => {
+  it('is a 503 also if the key holds another type', async () => {
     const app = await start('express');
     await rawRedis().hset(keyOf(app.prefix, 'goods:1'), 'field', 'value');
     const { status, body } = await app.call('/grab/1');

@@ -68,7 +68,7 @@ describe('a gateway', () => {
 
   const next = async (event: string): Promise<unknown> => ((await once(socket as never, event)) as unknown[])[0];
 
-  it('answers a message under the lock, interceptors included', async () => {
+  it('handles a message under the lock, interceptors included', async () => {
     const bought = next('bought');
     socket.emit('buy', { id: 1 });
     const visit = await app.room.next();
@@ -81,7 +81,7 @@ describe('a gateway', () => {
     expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
   });
 
-  it("tells a busy caller by 'exception', with the code", async () => {
+  it("sends 'exception' with the code if the lock is busy", async () => {
     const holder = await app.locks.acquire('goods:1');
     const exception = next('exception');
     socket.emit('buy', { id: 1 });
@@ -95,7 +95,7 @@ describe('a gateway', () => {
     await holder.release();
   });
 
-  it("tells nothing of its own mistakes, but the code: a key that cannot be made is the server's", async () => {
+  it('sends only the code of a programming error, such as an invalid key', async () => {
     const exception = next('exception');
     socket.emit('buy', {});
     expect(await exception).toEqual({ status: 'error', code: 'LOCK_KEY', message: 'Internal Server Error' });

@@ -45,13 +45,13 @@ class GoodsController {
   }
 }
 
-/** Somebody deletes the key, or gives it to another. */
+/** Deletes the key, or writes another owner into it. */
 async function takeAway(app: TestApp, lock: Lock | undefined, by: 'deletion' | 'another holder'): Promise<void> {
   const { signal } = lock as Lock;
-  const told = once(signal, 'abort');
+  const aborted = once(signal, 'abort');
   const key = keyOf(app.prefix, 'goods:1');
   await (by === 'deletion' ? rawRedis().del(key) : rawRedis().set(key, 'another:1', 'PX', 60_000));
-  await told;
+  await aborted;
   expect(signal.reason).toBeInstanceOf(LockLostError);
 }
 
@@ -65,7 +65,7 @@ describe.each(PLATFORMS)('a lock that is lost while a handler on %s runs', (plat
     controller = app.nest.get(GoodsController);
   });
 
-  it.each(['deletion', 'another holder'] as const)('by %s, aborts its signal at once and answers 500', async (by) => {
+  it.each(['deletion', 'another holder'] as const)('by %s aborts its signal at once and is a 500', async (by) => {
     const call = app.call('/careful/1');
     const visit = await app.room.next();
     await takeAway(app, controller.lock, by);
@@ -76,12 +76,12 @@ describe.each(PLATFORMS)('a lock that is lost while a handler on %s runs', (plat
     expect([status, body.code]).toEqual([500, 'LOCK_LOST']);
     expect(app.logged.filter((line) => line.startsWith('warn'))).toHaveLength(1);
     expect(app.log.count('released')).toBe(0);
-    // What belongs to another now is left alone.
+    // The key of the other holder stays.
     expect(await app.isLocked('goods:1')).toBe(by === 'another holder');
     await rawRedis().del(keyOf(app.prefix, 'goods:1'));
   });
 
-  it("is passed over with onLost: 'ignore', after its signal has told", async () => {
+  it("returns the method's result with onLost: 'ignore', after its signal has aborted", async () => {
     const call = app.call('/careless/1');
     const visit = await app.room.next();
     await takeAway(app, controller.lock, 'deletion');
@@ -91,7 +91,7 @@ describe.each(PLATFORMS)('a lock that is lost while a handler on %s runs', (plat
   });
 });
 
-describe('a lock that is lost while a provider works', () => {
+describe('a lock that is lost while a provider runs', () => {
   let app: TestApp;
   let goods: GoodsService;
   beforeEach(async () => {
@@ -99,7 +99,7 @@ describe('a lock that is lost while a provider works', () => {
     goods = app.nest.get(GoodsService);
   });
 
-  it("is a LockLostError, whose cause is the method's own error", async () => {
+  it("throws LockLostError with the method's own error as its cause", async () => {
     const call = goods.buy(1).catch((error: unknown) => error);
     const visit = await app.room.next();
     await takeAway(app, goods.lock, 'deletion');
@@ -110,7 +110,7 @@ describe('a lock that is lost while a provider works', () => {
     expect(error).toMatchObject({ code: 'LOCK_LOST', resource: 'goods:1', cause: own });
   });
 
-  it('ends at maxHoldMs, although the work hangs: others may go on', async () => {
+  it('ends at maxHoldMs although the method hangs, and others get it', async () => {
     const call = goods.hanging(1).catch((error: unknown) => error);
     const visit = await app.room.next();
     await app.log.until('lost goods:1');

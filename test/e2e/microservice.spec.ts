@@ -22,8 +22,9 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Locked } from 'nestjs-redis-lock';
 import { concatMap, firstValueFrom, lastValueFrom, Observable, Subject, toArray } from 'rxjs';
+import { type Deferred, deferred } from '../support/async.js';
 import { closeApps, startApp, type TestApp } from './support/app.js';
-import { type Deferred, deferred, Room } from './support/room.js';
+import { Room } from './support/room.js';
 
 @Injectable()
 class Locks {
@@ -109,7 +110,7 @@ async function connectTo(app: TestApp): Promise<ClientProxy> {
 
 const overTcp = { transport: Transport.TCP, options: { port: 0, host: '127.0.0.1' } } as const;
 
-/** Hybrid, and without `inheritAppConfig`: the application's own interceptors and filters do not run for its messages. */
+/** Without `inheritAppConfig`, the application's global interceptors and filters do not run for messages. */
 describe('a message handler over TCP in a hybrid application', () => {
   let app: TestApp;
   let client: ClientProxy;
@@ -131,13 +132,13 @@ describe('a message handler over TCP in a hybrid application', () => {
     await closeApps();
   });
 
-  const ask = (pattern: string, id = 1): Promise<unknown> => lastValueFrom(client.send(pattern, { id }));
+  const send = (pattern: string, id = 1): Promise<unknown> => lastValueFrom(client.send(pattern, { id }));
 
-  it('runs under the lock, with its interceptors, and one lock for each call', async () => {
-    const first = ask('buy');
+  it('runs under one lock with its interceptors', async () => {
+    const first = send('buy');
     const visit = await app.room.next();
     expect(await app.isLocked('goods:1')).toBe(true);
-    await expect(ask('buy')).rejects.toMatchObject({ status: 'error', code: 'LOCK_TIMEOUT' });
+    await expect(send('buy')).rejects.toMatchObject({ status: 'error', code: 'LOCK_TIMEOUT' });
     visit.leave();
     expect(await first).toBe(1);
     expect(app.nest.get(Locks).commits).toEqual([true]);
@@ -145,27 +146,27 @@ describe('a message handler over TCP in a hybrid application', () => {
     expect(await app.isLocked('goods:1')).toBe(false);
   });
 
-  it('tells a busy caller when to come again', async () => {
+  it('replies with retryAfterMs if the lock is busy', async () => {
     const holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
-    const error = (await ask('buy').catch((refusal: unknown) => refusal)) as { retryAfterMs: number; message: string };
+    const error = (await send('buy').catch((thrown: unknown) => thrown)) as { retryAfterMs: number; message: string };
     expect(error.message).toContain('goods:1 is locked by others');
     expect(error.retryAfterMs).toBeGreaterThan(15_000);
     expect(error.retryAfterMs).toBeLessThanOrEqual(20_000);
     await holder.release();
   });
 
-  it('that answers an Observable holds to its end', async () => {
+  it('holds the lock until its Observable completes', async () => {
     const { feed, subscribed } = app.nest.get(OrdersController);
-    const answer = firstValueFrom(client.send('watch', { id: 1 }).pipe(toArray()));
+    const response = firstValueFrom(client.send('watch', { id: 1 }).pipe(toArray()));
     await subscribed.promise;
-    await expect(ask('buy')).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    await expect(send('buy')).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
     feed.next('last');
     feed.complete();
-    expect(await answer).toEqual(['goods 1', 'last']);
+    expect(await response).toEqual(['goods 1', 'last']);
     await app.log.until('released goods:1');
   });
 
-  it('of an event runs under the lock, one after the other', async () => {
+  it('handles events under the lock, one at a time', async () => {
     client.emit('sold', { id: 1 });
     client.emit('sold', { id: 1 });
     const first = await app.room.next();
@@ -177,21 +178,21 @@ describe('a message handler over TCP in a hybrid application', () => {
     expect(app.room.most).toBe(1);
   });
 
-  it('takes no lock where a guard refuses', async () => {
-    await expect(ask('guarded')).rejects.toBeDefined();
+  it('acquires no lock if a guard refuses', async () => {
+    await expect(send('guarded')).rejects.toBeDefined();
     expect(app.log.lines).toEqual([]);
   });
 
-  it('answers its own exception unchanged', async () => {
-    await expect(ask('broken')).rejects.toEqual({ status: 'error', message: 'no goods 1' });
+  it('sends its own exception unchanged', async () => {
+    await expect(send('broken')).rejects.toEqual({ status: 'error', message: 'no goods 1' });
     await app.log.until('released goods:1');
   });
 });
 
-describe('a message handler that inherits what is global in the application', () => {
+describe("a message handler that inherits the application's configuration", () => {
   afterEach(closeApps);
 
-  it("has one lock for each call, which covers the user's global interceptors", async () => {
+  it("holds one lock per call, which covers the user's global interceptors", async () => {
     const app = await startApp({
       controllers: [OrdersController],
       providers: [Commit, Doorman, Locks],

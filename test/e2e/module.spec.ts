@@ -78,13 +78,13 @@ class FeatureModule {}
 afterEach(closeApps);
 
 describe('RedisLockModule.forRoot()', () => {
-  it('needs no arguments, and makes the service known everywhere', async () => {
+  it('needs no arguments and is global', async () => {
     const app = await startApp({ lockModules: () => [RedisLockModule.forRoot()], imports: [FeatureModule] });
     expect(app.nest.get(GoodsService).locks).toBe(app.locks);
     expect(app.locks).toBeInstanceOf(LockService);
   });
 
-  it('with isGlobal: false makes it known only where it is imported', async () => {
+  it('is visible only to importing modules with isGlobal: false', async () => {
     const lockModules = (prefix: string) => [
       RedisLockModule.forRoot({ redis: testRedisUrl(), prefix, isGlobal: false }),
     ];
@@ -100,13 +100,13 @@ describe('RedisLockModule.forRoot()', () => {
     ['ttlMs', { ttlMs: 10 }, /ttlMs is 10; allowed is .* from 50/],
     ['redis', { redis: 'http://localhost' }, /redis is "http:\/\/localhost"; allowed is/],
     ['an unknown one', { ttl: 10 } as RedisLockModuleOptions, /no option ttl; there are .*ttlMs/],
-  ])('refuses options that cannot work, at start: %s', async (_option, options, message) => {
+  ])('fails the start with an option that is not allowed: %s', async (_option, options, message) => {
     const error: unknown = await startApp({ locks: options }).catch((refusal: unknown) => refusal);
     expect(error).toBeInstanceOf(LockConfigError);
     expect((error as Error).message).toMatch(message);
   });
 
-  it('leaves a client that it was given alone, in use and afterwards', async () => {
+  it('does not change or close a client that it was given', async () => {
     const client = new Redis(testRedisUrl());
     await client.ping();
     const before = {
@@ -147,7 +147,7 @@ describe('RedisLockModule.forRootAsync()', () => {
     ],
     ['useClass', () => ({ useClass: LockSettings })],
     ['useExisting', () => ({ imports: [SettingsModule], useExisting: LockSettings })],
-  ])('takes options from %s', async (_way, options) => {
+  ])('gets its options from %s', async (_way, options) => {
     const prefix = (Settings.prefix = uniquePrefix());
     const app = await startApp({
       prefix,
@@ -163,7 +163,7 @@ describe('RedisLockModule.forRootAsync()', () => {
     expect(await first).toBe(1);
   });
 
-  it('fails the start where the factory does, or answers options that cannot work', async () => {
+  it('fails the start if the factory fails or returns options that are not allowed', async () => {
     const from = (useFactory: () => RedisLockModuleOptions) =>
       startApp({ lockModules: () => [RedisLockModule.forRootAsync({ useFactory })] });
     await expect(from(() => ({ waitMs: -1 }))).rejects.toThrow(/waitMs is -1/);
@@ -175,7 +175,7 @@ describe('RedisLockModule.forRootAsync()', () => {
   });
 });
 
-describe('several instances in one application', () => {
+describe('several module instances in one application', () => {
   const start = () =>
     startApp({
       lockModules: (prefix) => [
@@ -189,7 +189,7 @@ describe('several instances in one application', () => {
       controllers: [ReportsController],
     });
 
-  it('are told apart by @InjectLockService(name) and @Locked(…, { name })', async () => {
+  it('are selected by @InjectLockService(name) and @Locked(…, { name })', async () => {
     const app = await start();
     const reports = app.nest.get(ReportsService);
     expect(reports.locks).toBe(app.locks);
@@ -202,7 +202,7 @@ describe('several instances in one application', () => {
     expect(await Promise.all(calls)).toEqual([`{${app.prefix}r_goods}:1 undefined`, 1]);
   });
 
-  it('lock a handler once, by the instance that it names', async () => {
+  it('lock a handler once, with the instance that it names', async () => {
     const app = await start();
     expect((await app.call('/write/5')).text).toBe('5');
     expect(app.log.lines).toEqual(['requested goods:5', 'granted goods:5', 'released goods:5']);
@@ -212,7 +212,7 @@ describe('several instances in one application', () => {
     await holder.release();
   });
 
-  it('that are not there fail the start, and the error tells the name', async () => {
+  it('fail the start if one is missing, with its name in the error', async () => {
     const failed = startApp({ locks: { store: memory() }, providers: [ReportsService] });
     await expect(failed).rejects.toThrow(/nestjs-redis-lock:LockService:reports/);
   });

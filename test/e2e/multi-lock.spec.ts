@@ -83,7 +83,7 @@ class TransferController {
 
   @Post('skip/:from/:to')
   async skip(@Param('from', ParseIntPipe) from: number, @Param('to', ParseIntPipe) to: number): Promise<object> {
-    return { answer: (await this.transfers.quick(from, to)) ?? 'skipped' };
+    return { result: (await this.transfers.quick(from, to)) ?? 'skipped' };
   }
 
   @Post('cart')
@@ -121,19 +121,19 @@ describe.each(PLATFORMS)('several locks on %s', (platform) => {
 
   const areLocked = (resources: readonly string[]) => Promise.all(resources.map((one) => app.isLocked(one)));
 
-  it('are held by a handler until the answer is there, and given to it as one', async () => {
-    const answer = post('/transfer/0001/2');
+  it('are held by a handler until the response, as one MultiLock', async () => {
+    const response = post('/transfer/0001/2');
     const visit = await app.room.next();
     expect(await areLocked(['account:1', 'account:2'])).toEqual([true, true]);
     visit.leave();
-    const { status, body } = await answer;
+    const { status, body } = await response;
     expect(status).toBe(201);
     expect(body).toMatchObject({ class: 'MultiLock', resources: ['account:1', 'account:2'] });
     expect(body.tokens[0]).toBe(body.tokens[1]);
     expect(await areLocked(['account:1', 'account:2'])).toEqual([false, false]);
   });
 
-  it('that cross are taken one after the other, and both requests end', async () => {
+  it('do not deadlock if the lists of two requests overlap', async () => {
     const requests = Array.from({ length: 8 }, (_, i) => post(i % 2 === 0 ? '/transfer/1/2' : '/transfer/2/1'));
     for (const _ of requests) (await app.room.next()).leave();
     expect((await Promise.all(requests)).map(({ status }) => status)).toEqual(requests.map(() => 201));
@@ -142,56 +142,56 @@ describe.each(PLATFORMS)('several locks on %s', (platform) => {
   });
 
   it('are held until the end of a stream', async () => {
-    const answer = post('/stream/1/2');
+    const response = post('/stream/1/2');
     const visit = await app.room.next();
     expect(await areLocked(['account:1', 'account:2'])).toEqual([true, true]);
     visit.leave();
-    expect((await answer).text).toBe('account:1,account:2');
+    expect((await response).text).toBe('account:1,account:2');
     expect(await areLocked(['account:1', 'account:2'])).toEqual([false, false]);
   });
 
-  it('are kept by a handler that is tried again', async () => {
-    const answer = post('/again/2/1');
+  it('stay held while an interceptor retries the handler', async () => {
+    const response = post('/again/2/1');
     (await app.room.next()).fail(new Error('not now'));
     const visit = await app.room.next();
     expect(await areLocked(['account:1', 'account:2'])).toEqual([true, true]);
     visit.leave();
-    expect((await answer).text).toBe('account:2,account:1');
+    expect((await response).text).toBe('account:2,account:1');
     expect(app.log.count('granted account:1')).toBe(1);
     expect(await areLocked(['account:1', 'account:2'])).toEqual([false, false]);
   });
 
-  it('of one and the same are one', async () => {
-    const answer = post('/transfer/1/1');
+  it('of the same resource are one lock', async () => {
+    const response = post('/transfer/1/1');
     (await app.room.next()).leave();
-    expect((await answer).body).toMatchObject({ resources: ['account:1'] });
+    expect((await response).body).toMatchObject({ resources: ['account:1'] });
   });
 
-  it('of which one is held are 423 for whoever does not wait, and none is taken', async () => {
+  it('are a 423 without waiting if one is held, and none is acquired', async () => {
     await app.locks.using('account:2', async () => {
       const { status, headers, body } = await post('/now/1/2');
       expect(status).toBe(423);
       expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
       expect(body.message).toContain('account:2 is locked by others');
       expect(await app.isLocked('account:1')).toBe(false);
-      expect((await post('/skip/2/1')).body).toEqual({ answer: 'skipped' });
+      expect((await post('/skip/2/1')).body).toEqual({ result: 'skipped' });
     });
     expect(app.room.visits).toBe(0);
     expect(app.log.count('granted account:1')).toBe(0);
   });
 
-  it('are taken by a provider, too', async () => {
-    const answer = post('/skip/2/1');
+  it('are acquired by a provider', async () => {
+    const response = post('/skip/2/1');
     const visit = await app.room.next();
     expect(visit.of).toBe('account:2,account:1');
     expect(await areLocked(['account:1', 'account:2'])).toEqual([true, true]);
     visit.leave();
-    await answer;
+    await response;
     expect(await areLocked(['account:1', 'account:2'])).toEqual([false, false]);
   });
 
-  it.each(['cart', 'function'])('are named by a list in the arguments: %s', async (path) => {
-    const answer = post(`/${path}`, { ids: [7, '3', 7] });
+  it.each(['cart', 'function'])('are named by an array in the arguments: %s', async (path) => {
+    const response = post(`/${path}`, { ids: [7, '3', 7] });
     const visit = await app.room.next();
     expect(visit.of).toBe('goods:7,goods:3');
     expect(await areLocked(['goods:3', 'goods:7'])).toEqual([true, true]);
@@ -200,7 +200,7 @@ describe.each(PLATFORMS)('several locks on %s', (platform) => {
     (await app.room.next()).leave();
     expect((await beside).status).toBe(201);
     visit.leave();
-    expect((await answer).status).toBe(201);
+    expect((await response).status).toBe(201);
   });
 
   it.each([
@@ -210,7 +210,7 @@ describe.each(PLATFORMS)('several locks on %s', (platform) => {
     ['what makes no key', 'cart', { ids: [1, null] }, 'is null'],
     ['too many', 'cart', { ids: Array.from({ length: 1_001 }, (_, i) => i) }, 'There are 1001 resources'],
     ['two lists', 'shops', { ids: [1], shops: ['a'] }, 'one in a template may be'],
-  ])('%s is an error that says so, and nothing is locked', async (_, path, body, message) => {
+  ])('%s is an error, and nothing is locked', async (_, path, body, message) => {
     expect((await post(`/${path}`, body)).status).toBe(500);
     expect(app.logged.join('\n')).toContain(message);
     expect(app.room.visits).toBe(0);
@@ -218,8 +218,8 @@ describe.each(PLATFORMS)('several locks on %s', (platform) => {
   });
 });
 
-describe('at decoration', () => {
-  it('an empty list is refused', () => {
+describe('@Locked with a list', () => {
+  it('refuses an empty list at decoration', () => {
     const decorate = () => {
       class Empty {
         @Locked([])
@@ -230,7 +230,7 @@ describe('at decoration', () => {
     expect(decorate).toThrow('@Locked has an empty list');
   });
 
-  it('each of several templates is checked', () => {
+  it('checks each template at decoration', () => {
     const decorate = () => {
       class Wrong {
         @Locked(['account:<from>', 'account:<too>'])
@@ -243,7 +243,7 @@ describe('at decoration', () => {
     expect(decorate).toThrow(LockKeyError);
   });
 
-  it('a unit test has them without an application', async () => {
+  it('works in a unit test without an application', async () => {
     const room = new Room();
     const transfers = withLocks(new TransferService(room));
     const done = transfers.quick(1, 2);

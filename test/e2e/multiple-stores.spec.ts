@@ -67,7 +67,7 @@ const start = (prefix = uniquePrefix()): Promise<TestApp> =>
     providers: [Accounts],
   });
 
-it('one application has locks of every kind, side by side: each keeps its own, in its own way', async () => {
+it('one application uses module instances with every store', async () => {
   const app = await start();
   const accounts = app.nest.get(Accounts);
   const own = `{${app.prefix}account}:1`;
@@ -83,7 +83,7 @@ it('one application has locks of every kind, side by side: each keeps its own, i
   expect(await redis.exists(own, php, java)).toBe(0);
 });
 
-it.each(KINDS)('whoever holds one of them (%s) keeps the others out, and nothing stays locked', async (kind) => {
+it.each(KINDS)('a lock of the %s store excludes others and is released', async (kind) => {
   const [holder, app] = [await start('both_'), await start('both_')];
   const held = await holder.nest.get(Accounts)[kind].acquire('account:1');
   const accounts = app.nest.get(Accounts);

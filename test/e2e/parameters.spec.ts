@@ -53,14 +53,14 @@ class OrdersController {
     return id;
   }
 
-  readonly answer = 'come again for';
+  readonly busyText = 'come again for';
 }
 
 function answerInstead(this: OrdersController, error: LockTimeoutError, id: string): string {
-  return `${this.answer} ${id}: ${error.code}`;
+  return `${this.busyText} ${id}: ${error.code}`;
 }
 
-describe.each(PLATFORMS)('what a handler on %s', (platform) => {
+describe.each(PLATFORMS)('a handler on %s', (platform) => {
   let app: TestApp;
   beforeEach(async () => {
     app = await startApp({ platform, controllers: [OrdersController] });
@@ -74,42 +74,42 @@ describe.each(PLATFORMS)('what a handler on %s', (platform) => {
       headers: { 'content-type': 'application/json' },
     });
 
-  describe('locks is named', () => {
-    it('by @LockParam, whatever the parameter is called elsewhere', async () => {
+  describe('gets its key', () => {
+    it('from the parameter with @LockParam, before any other name', async () => {
       await app.call('/named/0300');
       expect(app.log.lines).toContain('granted goods:300');
     });
 
-    it("by Nest's own decorators, in any order", async () => {
+    it("from Nest's own decorators, in any order", async () => {
       await app.call('/route/300?size=xl');
       expect(app.log.lines).toContain('granted goods:300:xl');
     });
 
-    it('by a path into the body, and by position', async () => {
+    it('from a path into the body, and from an index', async () => {
       expect((await send('/body', { id: 3, shop: { name: 'corner' } })).text).toBe('3');
       expect(app.log.lines).toContain('granted goods:corner:3');
     });
 
-    it('by a function of the arguments', async () => {
+    it('from a function of the arguments', async () => {
       await send('/function', { id: 3, shop: { name: 'a:b' } });
       expect(app.log.lines).toContain('granted goods:a%3Ab:3');
     });
 
-    it('by nothing that is missing: that is an error, and no lock', async () => {
-      const answer = await send('/body', { id: 3, shop: {} });
-      expect([answer.status, answer.body.code]).toEqual([500, 'LOCK_KEY']);
-      expect(answer.text).not.toContain('shop');
+    it('from no missing value: that is an error, and nothing is locked', async () => {
+      const response = await send('/body', { id: 3, shop: {} });
+      expect([response.status, response.body.code]).toEqual([500, 'LOCK_KEY']);
+      expect(response.text).not.toContain('shop');
       expect(app.log.lines).toEqual([]);
       expect(app.logged.join('\n')).toMatch(/OrdersController\.body.*<order\.shop\.name>.*undefined/);
     });
 
-    it('by values that cannot reach another key', async () => {
+    it('from encoded values that cannot reach another key', async () => {
       await app.call('/skip/1%7Dx%7B%3A2');
       expect(app.log.lines).toContain('granted goods:1%7Dx%7B%3A2');
     });
   });
 
-  it('runs under comes by @CurrentLock', async () => {
+  it('gets its lock by @CurrentLock', async () => {
     const { body } = await app.call('/current/300');
     expect(body).toEqual({
       id: '300',
@@ -121,16 +121,16 @@ describe.each(PLATFORMS)('what a handler on %s', (platform) => {
     expect((await app.call('/current/300')).body.token).toBeGreaterThan(body.token as number);
   });
 
-  describe('does when it is busy', () => {
-    it("is nothing with onBusy 'skip'", async () => {
+  describe('with onBusy', () => {
+    it("'skip' is not called", async () => {
       const holder = await app.locks.acquire('goods:1');
-      const answer = await app.call('/skip/1');
-      expect([answer.status, answer.text]).toEqual([200, '']);
+      const response = await app.call('/skip/1');
+      expect([response.status, response.text]).toEqual([200, '']);
       expect((await app.call('/skip/2')).text).toBe('2');
       await holder.release();
     });
 
-    it('is what a function says, on the same instance and with the arguments', async () => {
+    it('as a function returns its result, called on the instance with the arguments', async () => {
       const holder = await app.locks.acquire('goods:1');
       expect((await app.call('/instead/1')).text).toBe('come again for 1: LOCK_TIMEOUT');
       expect((await app.call('/instead/2')).text).toBe('2');

@@ -48,7 +48,7 @@ class PerRequestService extends GoodsService {
 @Injectable({ scope: Scope.TRANSIENT })
 class TransientService extends GoodsService {}
 
-/** Overrides without a lock of its own, and calls the base method, which has one. */
+/** Overrides a locked method without `@Locked` and calls it. */
 @Injectable()
 class CallingSuper extends GoodsService {
   override async buy(id: number): Promise<number | undefined> {
@@ -56,7 +56,7 @@ class CallingSuper extends GoodsService {
   }
 }
 
-/** Both have one, for the same goods. */
+/** The override and the base method lock the same goods. */
 @Injectable()
 class LockedTwice extends GoodsService {
   @Locked('goods:<id>')
@@ -128,7 +128,7 @@ class GoodsController {
   }
 }
 
-/** A request-scoped handler is resolved anew for each call. */
+/** Nest creates a request-scoped controller for each request. */
 @Controller({ scope: Scope.REQUEST })
 class ScopedController {
   constructor(private readonly room: Room) {}
@@ -161,7 +161,7 @@ describe('a locked method of a provider', () => {
     ['request-scoped', PerRequestService],
     ['overriding and calling super', CallingSuper],
     ['locked twice over, calling super', LockedTwice],
-  ])('excludes itself in another instance of the class (%s)', async (_kind, type) => {
+  ])('excludes its calls on another instance of the class (%s)', async (_kind, type) => {
     const app = await start();
     const one = await app.nest.resolve(type, ContextIdFactory.create()).catch(() => app.nest.get(type));
     const other = await app.nest.resolve(type, ContextIdFactory.create()).catch(() => app.nest.get(type));
@@ -176,21 +176,24 @@ describe('a locked method of a provider', () => {
     expect(await app.isLocked('goods:1')).toBe(false);
   });
 
-  it.each(['by-service', 'by-request', 'nested', 'scoped'])('excludes itself in requests (%s)', async (route) => {
-    const app = await start();
-    const calls = [app.call(`/${route}/1`), app.call(`/${route}/1`)];
-    const visit = await app.room.next();
-    await app.log.until('requested goods:1', 2);
-    expect(app.room.inside).toBe(1);
-    visit.leave();
-    (await app.room.next()).leave();
-    expect((await Promise.all(calls)).map(({ text }) => text)).toEqual(['1', '1']);
-    expect(app.room.most).toBe(1);
-    // One of each request, also where the handler and the service are both locked.
-    expect(app.log.count('requested goods:1')).toBe(2);
-  });
+  it.each(['by-service', 'by-request', 'nested', 'scoped'])(
+    'excludes its calls in other requests (%s)',
+    async (route) => {
+      const app = await start();
+      const calls = [app.call(`/${route}/1`), app.call(`/${route}/1`)];
+      const visit = await app.room.next();
+      await app.log.until('requested goods:1', 2);
+      expect(app.room.inside).toBe(1);
+      visit.leave();
+      (await app.room.next()).leave();
+      expect((await Promise.all(calls)).map(({ text }) => text)).toEqual(['1', '1']);
+      expect(app.room.most).toBe(1);
+      // One grant per request, also if both the handler and the service are locked.
+      expect(app.log.count('requested goods:1')).toBe(2);
+    },
+  );
 
-  it('returns a promise, and an Observable where it is declared', async () => {
+  it('returns a promise, or an Observable if declared', async () => {
     const app = await start();
     const goods = app.nest.get(GoodsService);
     expect(await (goods.plain(7) as unknown)).toBe(7);
@@ -206,7 +209,7 @@ describe('a locked method of a provider', () => {
     expect(await app.isLocked('goods:7')).toBe(false);
   });
 
-  it('that turns out to answer an Observable, undeclared, is an error and not an unlocked stream', async () => {
+  it('rejects if it returns an undeclared Observable', async () => {
     const app = await start();
     await expect(app.nest.get(GoodsService).unnamed(7)).rejects.toMatchObject({
       code: 'LOCK_CONFIG',
@@ -214,7 +217,7 @@ describe('a locked method of a provider', () => {
     });
   });
 
-  it('that nobody listens to any more frees the lock', async () => {
+  it('releases the lock when its Observable is unsubscribed', async () => {
     const app = await start();
     const goods = app.nest.get(GoodsService);
     const subscription = goods.watch(7).subscribe();
@@ -226,7 +229,7 @@ describe('a locked method of a provider', () => {
 });
 
 describe('nested calls', () => {
-  it('share the hold, its token included, without asking Redis again', async () => {
+  it('share the hold and its token, without a request to Redis', async () => {
     const app = await start();
     const tokens = await app.nest.get(NestingService).tokens(1);
     expect(tokens).toEqual(Array.from({ length: 5 }, () => tokens[0]));
@@ -235,13 +238,13 @@ describe('nested calls', () => {
     expect(app.locks.current()).toBeUndefined();
   });
 
-  it('may be recursive', async () => {
+  it('can be recursive', async () => {
     const app = await start();
     expect(await app.nest.get(NestingService).factorial(1, 5)).toBe(120);
     expect(app.log.count('requested')).toBe(1);
   });
 
-  it('are errors with reentrant: false, and the outer hold ends in order', async () => {
+  it('reject with reentrant: false, and the outer hold is released', async () => {
     const app = await start();
     await expect(app.nest.get(NestingService).strict(1)).rejects.toBeInstanceOf(LockReentryError);
     expect(await app.isLocked('goods:1')).toBe(false);
@@ -249,7 +252,7 @@ describe('nested calls', () => {
 });
 
 describe('two applications in one process', () => {
-  it('have locks of their own', async () => {
+  it('have their own locks', async () => {
     const [one, other] = [await start(), await start()];
     const calls = [one.nest.get(GoodsService).buy(1), other.nest.get(GoodsService).buy(1)];
     const visits = [await one.room.next(), await other.room.next()];
@@ -258,7 +261,7 @@ describe('two applications in one process', () => {
     expect([one.log.count('granted'), other.log.count('granted')]).toEqual([1, 1]);
   });
 
-  it('exclude each other where they share a prefix, and the second goes on when the first has closed', async () => {
+  it('with the same prefix exclude each other until the first has closed', async () => {
     const prefix = uniquePrefix();
     const [one, other] = [await start(prefix), await start(prefix)];
     const first = one.nest.get(GoodsService).buy(1);
@@ -275,7 +278,7 @@ describe('two applications in one process', () => {
 });
 
 describe('an instance that Nest did not make', () => {
-  it('has no lock service: a clear error, and the method does not run', async () => {
+  it('has no lock service: the call rejects, and the method does not run', async () => {
     const room = new Room();
     const goods = new GoodsService(room);
     await expect(goods.buy(1)).rejects.toMatchObject({

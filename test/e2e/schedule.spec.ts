@@ -8,7 +8,7 @@ import { uniquePrefix } from '../support/shared-redis.js';
 import { closeApps, startApp, type TestApp } from './support/app.js';
 import { Room } from './support/room.js';
 
-/** Once a year: the test fires it. */
+/** Once a year. The test fires the job. */
 const NEVER = '0 0 0 1 1 *';
 
 @Injectable()
@@ -85,7 +85,7 @@ describe('a scheduled job', () => {
     await one.log.until('released report', 2);
   });
 
-  it('of an interval or a timeout runs under its lock', async () => {
+  it('runs under its lock with @Interval and @Timeout', async () => {
     const app = await instance(uniquePrefix(), TimedJobs);
     const visits = [await app.room.next(), await app.room.next()];
     expect(new Set(visits.map((visit) => visit.of))).toEqual(new Set(['interval', 'timeout']));
@@ -94,7 +94,7 @@ describe('a scheduled job', () => {
     app.nest.get(SchedulerRegistry).deleteInterval('soon');
     for (const visit of visits) visit.leave();
     await app.log.until('released timeout');
-    // Those that came while it was inside come after it.
+    // Ticks during the first run wait for it.
     for (let left = app.log.count('requested interval') - 1; left > 0; left -= 1) (await app.room.next()).leave();
     await app.log.until('released interval', app.log.count('requested interval'));
     expect(app.room.most).toBe(2);
@@ -139,7 +139,7 @@ describe('a job of 1 ms on three instances whose clocks differ by 200 ms', () =>
     }
   }
 
-  /** Each instance's clock shows midnight 200 ms after the one before. */
+  /** Fires the job on each instance 200 ms after the one before, as clocks that differ would. */
   async function midnight(job: string) {
     const prefix = uniquePrefix();
     const apps: TestApp[] = [];
@@ -158,7 +158,7 @@ describe('a job of 1 ms on three instances whose clocks differ by 200 ms', () =>
     return { runs: log.count(`granted ${job}`), apps, firstAt };
   }
 
-  it('runs once, by minHoldMs, and is free again afterwards', async () => {
+  it('runs once with minHoldMs, and the lock is free afterwards', async () => {
     const { runs, apps, firstAt } = await midnight('nightly');
     expect(runs).toBe(1);
     expect(apps.flatMap(({ nest }) => nest.get(NightlyJob).tokens)).toHaveLength(1);
@@ -167,7 +167,7 @@ describe('a job of 1 ms on three instances whose clocks differ by 200 ms', () =>
     again.assertHeld();
   });
 
-  it('would run three times without it', async () => {
+  it('runs three times without minHoldMs', async () => {
     const { runs } = await midnight('hasty');
     expect(runs).toBe(3);
   });

@@ -39,7 +39,7 @@ describe.each(PLATFORMS)('handlers on %s', (platform) => {
     app = await startApp({ platform, controllers: [CatalogueController] });
   });
 
-  it('that read run beside one another, and none that writes beside them', async () => {
+  it('with shared locks run concurrently, and without an exclusive one', async () => {
     const readers = [app.call('/catalogue/1'), app.call('/catalogue/1')];
     const inside = [await app.room.next(), await app.room.next()];
     expect((await app.call('/catalogue/1', { method: 'POST' })).status).toBe(423);
@@ -52,7 +52,7 @@ describe.each(PLATFORMS)('handlers on %s', (platform) => {
     expect((await writer).status).toBe(201);
   });
 
-  it('with permits let so many in at once', async () => {
+  it('with permits run at most that many at once', async () => {
     const orders = [app.call('/supplier/1'), app.call('/supplier/1')];
     const inside = [await app.room.next(), await app.room.next()];
     expect((await app.call('/supplier/1')).status).toBe(423);

@@ -1,9 +1,10 @@
 import { Controller, Get, Injectable, Param } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, Locked, LockClosedError, LockLostError, LockService } from 'nestjs-redis-lock';
+import { deferred } from '../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { closeApps, rawRedis, startApp, type TestApp } from './support/app.js';
-import { deferred, Room } from './support/room.js';
+import { Room } from './support/room.js';
 
 @Injectable()
 class Ledger {
@@ -12,7 +13,7 @@ class Ledger {
 
   constructor(private readonly locks: LockService) {}
 
-  /** Takes a lock of its own when the handler is told to go on. */
+  /** Acquires a lock of its own when the test lets the handler go on. */
   async enter(id: string): Promise<void> {
     await this.book.promise;
     await this.locks.using('ledger', () => this.booked.push(id));
@@ -69,7 +70,7 @@ async function keysOf(prefix: string): Promise<string[]> {
   return keys.filter((key) => !key.endsWith('|fence'));
 }
 
-/** Until the application takes no locks any more. */
+/** Resolves when the application refuses new locks. */
 async function draining(app: TestApp): Promise<void> {
   while ((await app.call('/grab/other')).status !== 503);
 }
@@ -77,7 +78,7 @@ async function draining(app: TestApp): Promise<void> {
 afterEach(closeApps);
 
 describe('an application that shuts down', () => {
-  it('lets a running handler finish under its lock, nested asks included', async () => {
+  it('lets a running handler finish under its lock, nested holds included', async () => {
     const app = await start(10_000);
     const controller = app.nest.get(GoodsController);
     const call = app.call('/buy/1');
@@ -95,7 +96,7 @@ describe('an application that shuts down', () => {
     expect(await keysOf(app.prefix)).toEqual([]);
   });
 
-  it('refuses new asks, and those who wait, with LockClosedError: 503 and Retry-After', async () => {
+  it('refuses new and waiting requests with LockClosedError: 503 with Retry-After', async () => {
     const app = await start(10_000);
     const call = app.call('/hang/1');
     const visit = await app.room.next();
@@ -116,14 +117,14 @@ describe('an application that shuts down', () => {
     expect(app.room.visits).toBe(1);
   });
 
-  it('ends the hold of one that hangs when the grace is over: signal, key and answer', async () => {
+  it('ends the hold of a handler that hangs after shutdownGraceMs', async () => {
     const app = await start(100);
     const controller = app.nest.get(GoodsController);
     const call = app.call('/hang/1');
     const visit = await app.room.next();
-    const told = new Promise((resolve) => controller.lock?.signal.addEventListener('abort', resolve));
+    const aborted = new Promise((resolve) => controller.lock?.signal.addEventListener('abort', resolve));
     const closing = app.close();
-    await told;
+    await aborted;
     expect(controller.lock?.signal.reason).toBeInstanceOf(LockLostError);
     expect(controller.lock?.signal.reason).toMatchObject({ cause: expect.any(LockClosedError) });
     while ((await keysOf(app.prefix)).length > 0);
@@ -133,7 +134,7 @@ describe('an application that shuts down', () => {
     await closing;
   });
 
-  it('leaves no key, no connection and no timer', async () => {
+  it('leaves no key, connection or timer', async () => {
     const before = timers();
     const app = await start(1_000);
     await Promise.all(['1', '2', '3'].map((id) => app.call(`/grab/${id}`)));
@@ -147,7 +148,7 @@ describe('an application that shuts down', () => {
     expect(timers()).toBeLessThanOrEqual(before);
   });
 
-  it('may be closed twice, and before any lock was asked for', async () => {
+  it('can close twice, and before any lock was acquired', async () => {
     const app = await start(1_000);
     await app.nest.close();
     await app.close();
@@ -155,7 +156,7 @@ describe('an application that shuts down', () => {
   });
 });
 
-/** Timers that keep the process alive. */
+/** Returns the timers that keep the process alive. */
 function timers(): number {
   return process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
 }

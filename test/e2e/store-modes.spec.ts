@@ -80,16 +80,16 @@ beforeAll(async () => {
 afterEach(closeApps);
 afterAll(() => masters.close());
 
-/** A store of somebody who has never heard of modes. */
+/** A store that was written before there were modes. */
 const undeclared: RedisLockModuleOptions['store'] = (context) => {
   const store = memory()(context);
   const { modes: _modes, name: _name, ...capabilities } = store.capabilities;
   return Object.create(store, { capabilities: { value: capabilities } });
 };
 
-const refusalOf = (starting: Promise<unknown>): Promise<unknown> =>
+const startErrorOf = (starting: Promise<unknown>): Promise<unknown> =>
   starting.then(
-    () => 'it has started',
+    () => 'started',
     (error: unknown) => error,
   );
 
@@ -99,10 +99,10 @@ describe('an application does not start', () => {
   it.each<[string, RedisLockModuleOptions, string]>([
     ['timestamp()', { ...START, store: timestamp() }, 'timestamp()'],
     ['redisson()', { ...START, store: redisson() }, 'redisson()'],
-    ['one that declares nothing', { store: undeclared }, 'this store'],
-    ['one that keeps lost locks closed', { ...START, store: redisson(), lockDelayMs: 10 }, 'redisson()'],
-  ])('with shared locks on a store that has none: %s', async (_store, locks, name) => {
-    const error = await refusalOf(startApp({ locks, providers: [CatalogueService] }));
+    ['a store that declares no modes', { store: undeclared }, 'this store'],
+    ['a store with lockDelayMs', { ...START, store: redisson(), lockDelayMs: 10 }, 'redisson()'],
+  ])('with shared locks on a store without them: %s', async (_store, locks, name) => {
+    const error = await startErrorOf(startApp({ locks, providers: [CatalogueService] }));
     expect(error).toBeInstanceOf(LockConfigError);
     expect((error as Error).message).toBe(
       `@Locked of CatalogueService.read: mode: ${name} does not lock shared; allowed is exclusive.\n` +
@@ -110,21 +110,21 @@ describe('an application does not start', () => {
     );
   });
 
-  it('with permits on a quorum, which has shared locks', async () => {
+  it('with permits on a quorum, which has only shared locks', async () => {
     const locks = { store: quorum(masters.urls) };
     const setUp = { locks, providers: [CatalogueService], controllers: [SupplierController] };
-    const error = await refusalOf(startApp(setUp));
+    const error = await startErrorOf(startApp(setUp));
     expect((error as Error).message).toMatch(
       /^@Locked of SupplierController.order: permits: quorum\(\) does not lock with permits; allowed is exclusive or shared\.\n/,
     );
   });
 
-  it('and the error tells all methods, each once', async () => {
+  it('with an error that names each method once', async () => {
     @Module({ providers: [CatalogueService] })
     class Again {}
     const providers = [CatalogueService];
     const setUp = { locks: { store: undeclared }, providers, controllers: [SupplierController], imports: [Again] };
-    const error = await refusalOf(startApp(setUp));
+    const error = await startErrorOf(startApp(setUp));
     const [...methods] = (error as Error).message.matchAll(/@Locked of (\S+):/g);
     expect(methods.map(([, method]) => method).toSorted()).toEqual([
       'CatalogueService.read',
@@ -136,11 +136,11 @@ describe('an application does not start', () => {
     ['request-scoped', { providers: [PerRequest] }],
     ['transient', { providers: [Transient] }],
     ['a guard', { controllers: [GuardedController] }],
-  ])('whatever has the method: %s', async (_kind, setUp) => {
-    expect(await refusalOf(startApp({ locks: { store: undeclared }, ...setUp }))).toBeInstanceOf(LockConfigError);
+  ])('if a class with such a method is %s', async (_kind, setUp) => {
+    expect(await startErrorOf(startApp({ locks: { store: undeclared }, ...setUp }))).toBeInstanceOf(LockConfigError);
   });
 
-  it('by the instance that the method names', async () => {
+  it('if the named instance does not have the mode', async () => {
     class Reports {
       @Locked('report', { name: 'plain', mode: 'shared' })
       async read(): Promise<void> {}
@@ -149,13 +149,13 @@ describe('an application does not start', () => {
       RedisLockModule.forRoot({ store: memory() }),
       RedisLockModule.forRoot({ name: 'plain', store: undeclared }),
     ];
-    const error = await refusalOf(startApp({ lockModules, providers: [Reports, CatalogueService] }));
+    const error = await startErrorOf(startApp({ lockModules, providers: [Reports, CatalogueService] }));
     expect((error as Error).message).toMatch(/^@Locked of Reports.read: mode:[^\n]*\nLeave/);
   });
 });
 
 describe('an application starts', () => {
-  it('where nobody asks for what the store does not have; a call that does is refused', async () => {
+  it('if no @Locked has an unsupported mode, and a call with one is refused', async () => {
     const app = await startApp({ locks: { ...START, store: redisson() }, providers: [Plain] });
     expect(await app.nest.get(Plain).replace('books')).toBe('books');
     await expect(app.locks.acquire('catalogue:books', { permits: 2 })).rejects.toThrow(
@@ -168,7 +168,7 @@ describe('an application starts', () => {
     expect(await app.nest.get(CatalogueService).read('books')).toBe('books');
   });
 
-  it('where each method of a class asks its own instance for what that has', async () => {
+  it('if each method of a class uses an instance that has its mode', async () => {
     class Reports {
       @Locked('report', { mode: 'shared' })
       async read(): Promise<void> {}
@@ -185,7 +185,7 @@ describe('an application starts', () => {
   });
 
   it.each([true, false])(
-    'where a module of its own locks by a store that can, beside a global one: %p',
+    'if a module imports its own instance that has the mode, beside a global one: %p',
     async (isGlobal) => {
       const own = RedisLockModule.forRoot({ store: memory(), isGlobal: false });
       @Module({ imports: [own], providers: [CatalogueService], exports: [CatalogueService] })
@@ -196,7 +196,7 @@ describe('an application starts', () => {
     },
   );
 
-  it('in a test, on the store in memory', async () => {
+  it('in a test with the memory store', async () => {
     const imports = [RedisLockTestingModule.forRoot({ store: undeclared })];
     const failing = await Test.createTestingModule({ imports, providers: [CatalogueService] }).compile();
     await expect(failing.init()).rejects.toThrow(LockConfigError);

@@ -14,8 +14,8 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, lockChannels, Locked } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { lastValueFrom, Observable, retry, timeout } from 'rxjs';
+import { deferred } from '../support/async.js';
 import { closeApps, startApp, type TestApp } from './support/app.js';
-import { deferred } from './support/room.js';
 
 @Injectable()
 class RetryInTime implements NestInterceptor {
@@ -80,23 +80,23 @@ describe('a handler', () => {
   });
   afterEach(() => closeApps());
 
-  it('that sends a stream which never closes itself frees the lock when it is read', async () => {
+  it('releases the lock after a stream that never closes itself is read', async () => {
     const response = await fetch(`${app.url}/old-stream/1`);
     expect(response.status).toBe(200);
     await app.log.until('released goods:1');
   });
 
-  it('that answers an object which looks like a file frees the lock', async () => {
+  it('releases the lock if it returns an object that resembles a file', async () => {
     expect((await fetch(`${app.url}/no-file/1`)).status).toBe(200);
     await app.log.until('released goods:1');
   });
 
-  it('that answers nothing where an Observable was declared frees the lock', async () => {
+  it('releases the lock if it returns nothing instead of an Observable', async () => {
     expect((await fetch(`${app.url}/nothing/1`)).status).toBe(200);
     await app.log.until('released goods:1');
   });
 
-  it('is told in its second try too that nobody waits any more', async () => {
+  it('gets an aborted signal in a retry after the caller has left', async () => {
     const controller = app.nest.get(OddController);
     expect((await fetch(`${app.url}/tries/1`)).status).toBe(500);
     expect(controller.signals.map(({ aborted }) => aborted)).toEqual([true, true]);
@@ -107,13 +107,13 @@ describe('a handler', () => {
 });
 
 describe('a provider', () => {
-  it('that answers nothing where an Observable was declared frees the lock', async () => {
+  it('releases the lock if it returns nothing instead of an Observable', async () => {
     const locks = createTestLocks();
     expect(await lastValueFrom(withLocks(new Provider(), locks).nothing('1'))).toBeUndefined();
     expect(await locks.inspect('goods:1')).toBeNull();
   });
 
-  it('is told when nobody listens to its Observable any more', async () => {
+  it('gets an aborted signal when its Observable is unsubscribed', async () => {
     const signal = deferred<AbortSignal>();
     const subscription = withLocks(new Provider())
       .endless('1')
@@ -123,7 +123,7 @@ describe('a provider', () => {
     expect((await signal.promise).reason).toHaveProperty('name', 'AbortError');
   });
 
-  it('that is granted its lock when nobody listens any more does not begin, nor keep it closed', async () => {
+  it('does not start if unsubscribed at the grant, and minHoldMs does not apply', async () => {
     let began = 0;
     class Slow {
       @Locked('goods:<_id>', { minHoldMs: 60_000 })

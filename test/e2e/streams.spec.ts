@@ -4,11 +4,11 @@ import { Controller, Get, Header, Param, Sse, StreamableFile } from '@nestjs/com
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, Locked } from 'nestjs-redis-lock';
 import { Observable, of, Subject } from 'rxjs';
+import { type Deferred, deferred } from '../support/async.js';
 import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
 import { RawRequest } from './support/raw-request.js';
-import { type Deferred, deferred } from './support/room.js';
 
-/** Streams that the test feeds. */
+/** Streams that the test writes to. */
 @Controller()
 class StreamsController {
   subject = new Subject<string>();
@@ -65,7 +65,7 @@ async function readUntil(response: Response, text: string): Promise<ReadableStre
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
   for (let seen = ''; !seen.includes(text);) {
     const { value, done } = await reader.read();
-    if (done) throw new Error(`the answer ended without ${text}: ${seen}`);
+    if (done) throw new Error(`the response ended without ${text}: ${seen}`);
     seen += Buffer.from(value).toString();
   }
   return reader;
@@ -105,7 +105,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
     });
   });
 
-  it('an Observable that nobody listens to any more, because the client hung up, frees the lock', async () => {
+  it('an Observable releases the lock after a client disconnect', async () => {
     const client = new RawRequest(`${app.url}/observable/1`);
     const signal = await controller.subscribed.promise;
     client.hangUp();
@@ -114,15 +114,15 @@ describe.each(PLATFORMS)('on %s', (platform) => {
     expect(controller.subject.observed).toBe(false);
   });
 
-  it('an Observable that completes at once ends in order: its signal does not abort', async () => {
-    const answer = await app.call('/at-once/1');
-    expect([answer.status, answer.text]).toEqual([200, '1']);
+  it('an Observable that completes at once does not abort its signal', async () => {
+    const response = await app.call('/at-once/1');
+    expect([response.status, response.text]).toEqual([200, '1']);
     expect((await controller.subscribed.promise).aborted).toBe(false);
     expect(await app.isLocked('goods:1')).toBe(false);
   });
 
   describe('server-sent events', () => {
-    it('hold the lock to their end', async () => {
+    it('hold the lock until they end', async () => {
       const response = await fetch(`${app.url}/events/1`);
       await controller.subscribed.promise;
       controller.subject.next('hello');
@@ -134,7 +134,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       await app.log.until('released goods:1');
     });
 
-    it('of a client that hangs up midway free the lock', async () => {
+    it('release the lock after a client disconnect', async () => {
       const client = new RawRequest(`${app.url}/events/1`);
       const signal = await controller.subscribed.promise;
       controller.subject.next('hello');
@@ -146,7 +146,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       expect(controller.subject.observed).toBe(false);
     });
 
-    it('are not begun while another stream holds the lock', async () => {
+    it('do not start while another stream holds the lock', async () => {
       const first = await fetch(`${app.url}/events/1`);
       await controller.subscribed.promise;
       const second = await fetch(`${app.url}/events/1`);
@@ -171,7 +171,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       expect(controller.file.closed).toBe(true);
     });
 
-    it('of a client that hangs up midway frees the lock when its stream closes', async () => {
+    it('holds the lock after a client disconnect until its stream closes', async () => {
       controller.file.push('chapter one');
       const client = new RawRequest(`${app.url}/file/1`);
       await client.readUntil('chapter one');
@@ -181,7 +181,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       expect(controller.file.destroyed).toBe(true);
     });
 
-    it('that breaks midway frees the lock', async () => {
+    it('releases the lock if it fails midway', async () => {
       controller.file.push('chapter one');
       const response = await fetch(`${app.url}/file/1`);
       const reader = await readUntil(response, 'chapter one');
@@ -190,9 +190,9 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       await reader.read().catch(() => undefined);
     });
 
-    it('from the disk is sent whole, and nothing stays locked', async () => {
-      const answer = await app.call('/short-file/1');
-      expect(answer.text).toContain('from the disk is sent whole');
+    it('from the disk is sent completely, and the lock is released', async () => {
+      const response = await app.call('/short-file/1');
+      expect(response.text).toContain('from the disk is sent completely');
       await app.log.until('released goods:1');
       const head = await fetch(`${app.url}/short-file/1`, { method: 'HEAD' });
       expect(head.status).toBe(200);

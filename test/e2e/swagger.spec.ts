@@ -70,18 +70,15 @@ class BelowController {
 
 afterEach(closeApps);
 
-it.each(PLATFORMS)(
-  'Swagger on %s documents a locked route as one that is not, whichever stands on top',
-  async (platform) => {
-    const app = await startApp({ platform, controllers: [PlainController, AboveController, BelowController] });
-    const { paths } = SwaggerModule.createDocument(app.nest, new DocumentBuilder().build());
-    const documented = (route: string): unknown =>
-      JSON.parse(JSON.stringify([paths[`/${route}/{id}`], paths[`/${route}`]]).replaceAll(/Above|Below/g, 'Plain'));
-    expect(documented('plain')).toMatchObject([{ post: { summary: 'Buys goods', tags: ['goods'] } }, { get: {} }]);
-    expect(documented('above')).toEqual(documented('plain'));
-    expect(documented('below')).toEqual(documented('plain'));
-  },
-);
+it.each(PLATFORMS)('Swagger on %s documents a locked route like an unlocked one', async (platform) => {
+  const app = await startApp({ platform, controllers: [PlainController, AboveController, BelowController] });
+  const { paths } = SwaggerModule.createDocument(app.nest, new DocumentBuilder().build());
+  const documented = (route: string): unknown =>
+    JSON.parse(JSON.stringify([paths[`/${route}/{id}`], paths[`/${route}`]]).replaceAll(/Above|Below/g, 'Plain'));
+  expect(documented('plain')).toMatchObject([{ post: { summary: 'Buys goods', tags: ['goods'] } }, { get: {} }]);
+  expect(documented('above')).toEqual(documented('plain'));
+  expect(documented('below')).toEqual(documented('plain'));
+});
 
 it.each(['above', 'below'])('a locked route works as documented, with metadata for guards (%s)', async (place) => {
   const app = await startApp({ controllers: [PlainController, AboveController, BelowController] });

@@ -68,7 +68,7 @@ export class QuorumRun {
     const clock = new ProcessClock(this.world);
     const clients = this.nodes.map((node, i) => new ModelClient(this.world, clock, node, `node-${i}`));
     let store!: QuorumStore;
-    const options = { maxLocalPasses: 2, shutdownGraceMs: 0 };
+    const options = { fairness: { maxLocalPasses: 2 }, shutdownGraceMs: 0 };
     const runtime = LockRuntime.start(
       { ...options, store: (context) => (store = new QuorumStore(clients, { nodeTimeoutMs: 100 }, context)) },
       'default',

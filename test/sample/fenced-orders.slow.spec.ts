@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { eventually } from '../support/async.js';
 import { forkSource } from '../support/lock-process.js';
-import { eventually } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type Database, onServer, SERVERS } from '../support/sql/databases.js';
 
@@ -14,11 +14,11 @@ const MAIN = '../../sample/fenced-orders/src/main.ts';
 const LEASE_MS = 500;
 const { postgres } = SERVERS;
 
-/** The supplier whom the application asks between reading and writing; it answers when the test says so. */
+/** The supplier that the application requests between reading and writing. It replies when the test says so. */
 class Supplier {
-  private readonly asked = new Map<string, ServerResponse>();
+  private readonly requests = new Map<string, ServerResponse>();
   private readonly server: Server = createServer((request, response) => {
-    this.asked.set((request.url ?? '').slice(1), response);
+    this.requests.set((request.url ?? '').slice(1), response);
   });
 
   async start(): Promise<string> {
@@ -26,14 +26,14 @@ class Supplier {
     return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
   }
 
-  /** From then on who wants to write has read. */
-  isAskedFor(article: string): Promise<void> {
-    return eventually(`the price of ${article} is asked for`, () => this.asked.has(article));
+  /** Resolves when the application has read and is about to write. */
+  isRequestedFor(article: string): Promise<void> {
+    return eventually(`the price of ${article} is requested`, () => this.requests.has(article));
   }
 
-  tell(article: string, price: number): void {
-    this.asked.get(article)?.end(String(price));
-    this.asked.delete(article);
+  reply(article: string, price: number): void {
+    this.requests.get(article)?.end(String(price));
+    this.requests.delete(article);
   }
 
   stop(): void {
@@ -82,22 +82,25 @@ describe('fenced orders', () => {
     const [url] = (await once(instance, 'message')) as [string];
     const add = async (path: string, article: string) => {
       const body = new URLSearchParams({ article });
-      const answer = await fetch(`${url}/orders/${id}/${path}`, { method: 'POST', body });
-      return { status: answer.status, body: await answer.json() };
+      const response = await fetch(`${url}/orders/${id}/${path}`, { method: 'POST', body });
+      return { status: response.status, body: await response.json() };
     };
     return { instance, url, add };
   }
 
-  /** One instance reads and is stopped past its lease, the other takes the lock and adds its line, the first wakes up. */
+  /**
+   * One instance reads and is paused longer than its lease. The other acquires the lock and adds its line. The first
+   * continues.
+   */
   async function stoppedHolder(path: string) {
     const [first, second] = await Promise.all([start(), start()]);
     const late = first.add(path, 'tea');
-    await supplier.isAskedFor('tea');
+    await supplier.isRequestedFor('tea');
     first.instance.kill('SIGSTOP');
-    supplier.tell('tea', 3);
+    supplier.reply('tea', 3);
     const inTime = second.add(path, 'milk');
-    await supplier.isAskedFor('milk');
-    supplier.tell('milk', 2);
+    await supplier.isRequestedFor('milk');
+    supplier.reply('milk', 2);
     expect(await inTime).toEqual({ status: 201, body: [{ article: 'milk', price: 2 }] });
     first.instance.kill('SIGCONT');
     const end = await late;
@@ -106,22 +109,22 @@ describe('fenced orders', () => {
   }
 
   it(
-    'refuse the late write of a holder that was stopped past its lease: nothing is lost',
+    'refuse the late write of a holder that was paused longer than its lease',
     onServer(postgres, async () => {
       const { end, lines, first } = await stoppedHolder('lines');
       expect(end).toMatchObject({ status: 409, body: { code: 'LOCK_STALE' } });
       expect(lines).toEqual([{ article: 'milk', price: 2 }]);
 
-      // Done anew, it is let in.
+      // A new attempt has a newer token.
       const again = first.add('lines', 'sugar');
-      await supplier.isAskedFor('sugar');
-      supplier.tell('sugar', 1);
+      await supplier.isRequestedFor('sugar');
+      supplier.reply('sugar', 1);
       expect((await again).status).toBe(201);
     }),
   );
 
   it(
-    'lose the update of the other without the fence: the control',
+    'lose an update without the fence',
     onServer(postgres, async () => {
       const { end, lines } = await stoppedHolder('lines-unfenced');
       expect(end.status).toBe(201);
@@ -130,13 +133,15 @@ describe('fenced orders', () => {
   );
 
   it(
-    'take turns as long as nobody is late, with nothing lost and nothing refused',
+    'lose and refuse nothing while all holders keep their leases',
     onServer(postgres, async () => {
       const both = await Promise.all([start(), start()]);
       const articles = ['a', 'b', 'c', 'd', 'e', 'f'];
-      const answers = articles.map((article, n) => both[n % 2].add('lines', article));
-      await Promise.all(articles.map((article) => supplier.isAskedFor(article).then(() => supplier.tell(article, 1))));
-      expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(articles.map(() => 201));
+      const responses = articles.map((article, n) => both[n % 2].add('lines', article));
+      await Promise.all(
+        articles.map((article) => supplier.isRequestedFor(article).then(() => supplier.reply(article, 1))),
+      );
+      expect((await Promise.all(responses)).map(({ status }) => status)).toEqual(articles.map(() => 201));
       const lines = (await (await fetch(`${both[0].url}/orders/${id}`)).json()) as { article: string }[];
       expect(lines.map(({ article }) => article).toSorted()).toEqual(articles);
     }),

@@ -5,24 +5,25 @@ import { compileTemplate, isParameterName, parseTemplate, type RenderResource } 
 import { currentLockIndexes } from '../current-lock.decorator.js';
 import { classOf, describeMethod } from '../describe-method.js';
 import { lockParams } from '../lock-param.decorator.js';
-import { functionParameters, methodParameters, type ParameterList } from './source-parameters.js';
+import { functionParameters, methodParameters, type ParameterList, parseClass } from './source-parameters.js';
 
 type AnyMethod = (...args: never[]) => unknown;
 
 const SCALARS: ReadonlySet<unknown> = new Set([String, Number, Boolean, BigInt]);
 
-/** One parameter per name; undefined where a name means several. */
+/** The parameter of each name, `undefined` for a name that means several parameters. */
 type Names = ReadonlyMap<string, number | undefined>;
 
 /**
- * Prepares a template for one method: takes it apart and binds its names to parameters, once and for all, in this order:
- * `@LockParam('id')`; Nest's own route decorators (`@Param('id')`; custom ones do not bind); the parameter's name in the
- * source. A number, `<0>`, is the parameter's index.
+ * Prepares a template for one method. Parses the template and binds its names to parameters, once. A name is looked up
+ * in this order: `@LockParam('id')`, Nest's own route decorators (`@Param('id')`, not custom ones), the parameter's
+ * name in the source. A number such as `<0>` is the parameter's index.
  *
- * @param target as a method decorator gets it: the prototype, or the class itself for a static method.
- * @param method what stands under `propertyKey` now, maybe wrapped by another decorator.
- * @throws {LockKeyError} at once, for a template with a mistake, a name that cannot be bound, and a name that Nest's
- * decorators give to two parameters. What is returned throws it for values that make no safe key.
+ * @param target the prototype, or the class itself for a static method, as a method decorator gets it.
+ * @param method the function that `propertyKey` has now. Another decorator may have wrapped it.
+ * @returns a function that renders the resource of one call. It throws `LockKeyError` for values that make no safe key.
+ * @throws {LockKeyError} if the template has a mistake, if a name cannot be bound, or if Nest's decorators give one
+ * name to two parameters.
  */
 export function bindTemplate(
   template: string,
@@ -32,65 +33,95 @@ export function bindTemplate(
 ): RenderResource {
   const where = describeMethod(target, propertyKey);
   const parsed = parseTemplate(template, where);
+  const names = new ParameterNames(target, propertyKey, method);
   const bindings = new Map<string, number>();
-  // Only asked for names: a template without any is not to depend on what the source looks like.
-  let sources: readonly Names[] | undefined;
   for (const { parameter, text } of parsed.placeholders) {
     if (typeof parameter === 'number') continue;
-    sources ??= namesOf(target, propertyKey, method);
-    bindings.set(parameter, bind(parameter, sources, `${where}: ${text} in '${template}'`));
+    bindings.set(parameter, bind(parameter, names, `${where}: ${text} in '${template}'`));
   }
   return compileTemplate(parsed, bindings, where, scalarsOf(target, propertyKey));
 }
 
-/** The parameters that TypeScript says are one string, number or boolean; none where it was not asked to say that. */
+/** Returns the indexes of the parameters whose declared type is one string, number or boolean. */
 function scalarsOf(target: object, propertyKey: string | symbol): ReadonlySet<number> {
   const types = (Reflect.getMetadata('design:paramtypes', target, propertyKey) ?? []) as readonly unknown[];
   return new Set(types.flatMap((type, index) => (SCALARS.has(type) ? [index] : [])));
 }
 
-function bind(name: string, sources: readonly Names[], placeholder: string): number {
-  for (const names of sources) {
-    if (!names.has(name)) continue;
-    const index = names.get(name);
+function bind(name: string, names: ParameterNames, placeholder: string): number {
+  for (const kind of LOOKUP_ORDER) {
+    if (!names[kind].has(name)) continue;
+    const index = names[kind].get(name);
     if (index !== undefined) return index;
     throw new LockKeyError(
       `${placeholder} means two parameters: more than one of Nest's decorators is named '${name}'. ` +
         `Put @LockParam('${name}') on the one that is meant.`,
     );
   }
-  throw new LockKeyError(`${placeholder} names no parameter. ${adviceFor(name, sources)}`);
+  throw new LockKeyError(`${placeholder} names no parameter. ${adviceFor(name, names)}`);
 }
 
-function adviceFor(name: string, sources: readonly Names[]): string {
-  const known = [...new Set(sources.flatMap((names) => [...names.keys()]))];
-  const written = [...(sources.at(-1)?.keys() ?? [])];
+function adviceFor(name: string, names: ParameterNames): string {
+  const known = [...new Set(LOOKUP_ORDER.flatMap((kind) => [...names[kind].keys()]))];
+  const written = [...names.source.keys()];
   const minified = written.length > 0 && written.every((parameter) => parameter.length === 1);
   return [
     known.length === 0 ? 'No parameter has a name that can be bound.' : `Names that can be bound: ${known.join(', ')}.`,
-    minified
-      ? 'All parameters have one letter: this looks like minified code, and minifiers rename parameters.'
-      : 'If the code was minified: minifiers rename parameters.',
-    `Put @LockParam('${name}') on the parameter, or give @Locked a function of the arguments, (id) => \`goods:\${id}\`.`,
+    names.unreadable
+      ? 'The source of the method cannot be parsed.'
+      : minified
+        ? 'All parameters have one letter: this looks like minified code, and minifiers rename parameters.'
+        : 'If the code was minified: minifiers rename parameters.',
+    `Put @LockParam('${name}') or @Param('${name}') on the parameter, write its index, <0>, ` +
+      `or give @Locked a function of the arguments, (id) => \`goods:\${id}\`.`,
   ].join(' ');
 }
 
-/** Names and their parameters, in the order in which they count. */
-function namesOf(target: object, propertyKey: string | symbol, method: AnyMethod): readonly Names[] {
-  const sources = [
-    lockParams(target, propertyKey),
-    routeNames(target, propertyKey),
-    sourceNames(target, propertyKey, method),
-  ];
-  const filledLater = new Set<number | undefined>(currentLockIndexes(target, propertyKey));
-  return sources.map((names) => new Map([...names].filter(([, index]) => !filledLater.has(index))));
+const LOOKUP_ORDER = ['lockParams', 'routeDecorators', 'source'] as const;
+
+/** The names of one method's parameters, without the parameters that `@CurrentLock()` fills. */
+class ParameterNames {
+  readonly lockParams: Names;
+  readonly routeDecorators: Names;
+  private readonly filledLater: ReadonlySet<number | undefined>;
+  private parsed: Names | undefined;
+  private parameters: ParameterList | undefined;
+
+  constructor(
+    private readonly target: object,
+    private readonly propertyKey: string | symbol,
+    private readonly method: AnyMethod,
+  ) {
+    this.filledLater = new Set(currentLockIndexes(target, propertyKey));
+    this.lockParams = this.fillable(lockParams(target, propertyKey));
+    this.routeDecorators = this.fillable(routeNames(target, propertyKey));
+  }
+
+  /** The names in the source, which is parsed only if a name is in no decorator. */
+  get source(): Names {
+    if (this.parsed === undefined) {
+      this.parameters = sourceParameters(this.target, this.propertyKey, this.method);
+      const names = this.parameters ?? [];
+      this.parsed = this.fillable(names.flatMap((name, index) => (name === undefined ? [] : [[name, index] as const])));
+    }
+    return this.parsed;
+  }
+
+  /** True if the source could not be parsed, or is native code. */
+  get unreadable(): boolean {
+    return this.source.size === 0 && this.parameters === undefined;
+  }
+
+  private fillable(names: Iterable<readonly [string, number | undefined]>): Names {
+    return new Map([...names].filter(([, index]) => !this.filledLater.has(index)));
+  }
 }
 
 function routeNames(target: object, propertyKey: string | symbol): Names {
   const names = new Map<string, number | undefined>();
-  // Nest keeps those of static methods on `Function` itself, mixed with every other class's.
+  // Nest keeps the names of static methods on `Function` itself, mixed with those of every other class.
   const owner = typeof target === 'function' ? undefined : classOf(target);
-  // Inherited ones too: Nest resolves the arguments of an overriding method by them.
+  // Inherited names count, too: Nest resolves the arguments of an overriding method by them.
   const metadata: unknown = owner && Reflect.getMetadata(ROUTE_ARGS_METADATA, owner, propertyKey);
   for (const [key, argument] of Object.entries(metadata ?? {})) {
     const { data, index } = argument as { data?: unknown; index: number };
@@ -100,22 +131,21 @@ function routeNames(target: object, propertyKey: string | symbol): Names {
   return names;
 }
 
-function sourceNames(target: object, propertyKey: string | symbol, method: AnyMethod): Names {
-  const parameters = sourceParameters(target, propertyKey, method) ?? [];
-  return new Map(parameters.flatMap((name, index) => (name === undefined ? [] : [[name, index] as const])));
-}
-
 /**
- * The parameter list the class was written with, which is not the function's own where another decorator has put its own
- * function in place. What the class does not tell (a computed name, a method added later) the function has to.
+ * Returns the parameters as the class was written, because another decorator may have replaced the method's function.
+ * If the class has no method of that name (a computed name, a method added later), returns those of the function.
  */
 function sourceParameters(target: object, propertyKey: string | symbol, method: AnyMethod): ParameterList | undefined {
   const owner = classOf(target);
-  const written =
-    owner && typeof propertyKey === 'string'
-      ? methodParameters(sourceOf(owner), propertyKey, typeof target === 'function')
-      : undefined;
-  return written ?? functionParameters(sourceOf(method));
+  const written = owner === undefined ? '' : sourceOf(owner);
+  if (typeof propertyKey === 'string' && /^class\b/.test(written)) {
+    const parsed = parseClass(written);
+    // The function may be another decorator's wrapper, whose parameters have other names.
+    if (parsed === undefined) return undefined;
+    const parameters = methodParameters(parsed, propertyKey, typeof target === 'function');
+    if (parameters !== undefined) return parameters;
+  }
+  return functionParameters(sourceOf(method));
 }
 
 function sourceOf(code: AnyMethod | (abstract new (...args: never[]) => unknown)): string {

@@ -1,118 +1,75 @@
-import { endsOperand, type Token, tokenize } from './source-tokens.js';
+import { type Class, type Expression, type MethodDefinition, type Options, parse, type Pattern } from 'acorn';
 
 /**
- * A function's parameters in the order of its source: their names, and undefined for a pattern such as `{ id }`. Ends
- * before a rest parameter, whose name means many arguments.
+ * The parameter names of a function in source order, `undefined` for a pattern such as `{ id }`.
+ * The list ends before a rest parameter, because its name means several arguments.
  */
 export type ParameterList = readonly (string | undefined)[];
 
+// The source is a piece of a module or a script: what encloses it may declare private names, `super` and `await`.
+const OPTIONS: Options = {
+  ecmaVersion: 'latest',
+  allowAwaitOutsideFunction: true,
+  allowImportExportEverywhere: true,
+  allowSuperOutsideMethod: true,
+  checkPrivateFields: false,
+};
+
 /**
- * Reads the parameters from what `Function.prototype.toString` gives for a method, a function or an arrow function.
- * Undefined for native code (bound functions and proxies show as such), for a class, and for source it cannot read.
+ * Returns the parameters of a method, a function or an arrow function.
+ *
+ * @param source what `Function.prototype.toString` returns for it.
+ * @returns `undefined` for a class, for native code such as a bound function, and for source that cannot be parsed.
  */
 export function functionParameters(source: string): ParameterList | undefined {
-  if (/\{\s*\[native code\]\s*\}\s*$/.test(source)) return undefined;
-  const tokens = tokenize(source);
-  if (tokens[0]?.text === 'class' && tokens[1]?.text !== '(') return undefined;
-  const arrow = tokens[0]?.text === 'async' ? 2 : 1;
-  for (const index of [1, arrow]) {
-    if (tokens[index]?.text === '=>') return [tokens[index - 1]?.text];
+  const expression = parseExpression(source);
+  if (expression?.type === 'FunctionExpression' || expression?.type === 'ArrowFunctionExpression') {
+    return namesOf(expression.params);
   }
-  let open = 0;
-  // A computed name, `[key()](id) {}`, may hold parentheses of its own.
-  while (open < tokens.length && textAt(tokens, open) !== '(') open = afterGroup(tokens, open);
-  return open < tokens.length ? parametersFrom(tokens, open) : undefined;
+  // The source of a method is no expression of its own.
+  const [method] = expression === undefined ? methodsOf(parseClass(`class {${source}\n}`)) : [];
+  return method && namesOf(method.value.params);
 }
 
 /**
- * Finds a method in the source of its class and reads its parameters. Undefined where the source is no class, or has no
- * method written with this name: computed names are not evaluated.
+ * Returns the parameters of a method as its class was written.
+ *
+ * @returns `undefined` if the class has no such method. A computed name is found only if it is a literal.
  */
-export function methodParameters(classSource: string, name: string, isStatic: boolean): ParameterList | undefined {
-  const tokens = tokenize(classSource);
-  const body = tokens.at(-1)?.open;
-  if (tokens[0]?.text !== 'class' || body === undefined) return undefined;
-  let found: ParameterList | undefined;
-  for (let index = body + 1; index < tokens.length - 1;) {
-    const member = readMember(tokens, index);
-    // As in the class itself, the last one of a name counts.
-    if (member.parameters && member.name === name && member.isStatic === isStatic) found = member.parameters;
-    index = member.end;
+export function methodParameters(parsed: Class, name: string, isStatic: boolean): ParameterList | undefined {
+  // The last method of a name counts, as in the class itself.
+  const method = methodsOf(parsed).findLast((each) => each.static === isStatic && nameOf(each) === name);
+  return method && namesOf(method.value.params);
+}
+
+/** Parses the source of a class. Returns `undefined` for everything else, and for source that cannot be parsed. */
+export function parseClass(source: string): Class | undefined {
+  const expression = parseExpression(source);
+  return expression?.type === 'ClassExpression' ? expression : undefined;
+}
+
+function parseExpression(source: string): Expression | undefined {
+  try {
+    const [statement] = parse(`(${source}\n)`, OPTIONS).body;
+    return statement?.type === 'ExpressionStatement' ? statement.expression : undefined;
+  } catch {
+    return undefined;
   }
-  return found;
 }
 
-interface Member {
-  readonly name: string | undefined;
-  readonly isStatic: boolean;
-  /** Undefined for a field or a static block. */
-  readonly parameters?: ParameterList;
-  /** The index of the token after it. */
-  readonly end: number;
+function methodsOf(parsed: Class | undefined): MethodDefinition[] {
+  return (parsed?.body.body ?? []).filter((member) => member.type === 'MethodDefinition');
 }
 
-const MODIFIERS = new Set(['static', 'async', 'get', 'set', 'accessor', '*']);
-
-/** What follows a name; so a word before it is the name and no modifier. */
-const AFTER_NAME = new Set(['(', '=', ';', '}']);
-
-function readMember(tokens: readonly Token[], start: number): Member {
-  let isStatic = false;
-  let index = start;
-  while (MODIFIERS.has(textAt(tokens, index)) && !AFTER_NAME.has(textAt(tokens, index + 1))) {
-    isStatic ||= textAt(tokens, index) === 'static';
-    index += 1;
-  }
-  const name = memberName(tokens, index);
-  const next = afterGroup(tokens, index);
-  if (textAt(tokens, next) !== '(') return { name, isStatic, end: afterField(tokens, index) };
-  const body = afterGroup(tokens, next);
-  return { name, isStatic, parameters: parametersFrom(tokens, next), end: afterGroup(tokens, body) };
+function nameOf({ key, computed }: MethodDefinition): string | undefined {
+  if (key.type === 'Literal') return String(key.value);
+  return key.type === 'Identifier' && !computed ? key.name : undefined;
 }
 
-function memberName(tokens: readonly Token[], index: number): string | undefined {
-  const token = tokens[index];
-  if (token?.kind === 'word') return token.text;
-  if (token?.kind === 'literal') return token.text.slice(1, -1);
-  // ['buy'](id) {}
-  const only = tokens[index + 1];
-  return token?.close === index + 2 && only?.kind === 'literal' ? only.text.slice(1, -1) : undefined;
-}
-
-/** The end of a field, an empty statement or a static block, with its semicolon or without. */
-function afterField(tokens: readonly Token[], start: number): number {
-  if (textAt(tokens, start) === '{') return afterGroup(tokens, start);
-  let index = start;
-  while (index < tokens.length - 1 && textAt(tokens, index) !== ';') {
-    index = afterGroup(tokens, index);
-    if (endsWithoutSemicolon(tokens, index)) return index;
-  }
-  return Math.min(index + 1, tokens.length - 1);
-}
-
-function endsWithoutSemicolon(tokens: readonly Token[], index: number): boolean {
-  const token = tokens[index];
-  if (!token?.onNewLine || (token.kind === 'punctuator' && token.text !== '@')) return false;
-  if (token.text.startsWith('`') || token.text === 'in' || token.text === 'instanceof') return false;
-  // After an operator the expression goes on; a `}` ends a function as well as an object.
-  return endsOperand(tokens, index - 1) || textAt(tokens, index - 1) === '}';
-}
-
-function parametersFrom(tokens: readonly Token[], open: number): ParameterList {
-  const close = tokens[open]?.close ?? open;
-  const names: (string | undefined)[] = [];
-  for (let index = open + 1; index < close && textAt(tokens, index) !== '...'; index += 1) {
-    names.push(tokens[index]?.kind === 'word' ? textAt(tokens, index) : undefined);
-    while (index < close && textAt(tokens, index) !== ',') index = afterGroup(tokens, index);
-  }
-  return names;
-}
-
-/** The index after a token, or after the bracket that closes it. */
-function afterGroup(tokens: readonly Token[], index: number): number {
-  return (tokens[index]?.close ?? index) + 1;
-}
-
-function textAt(tokens: readonly Token[], index: number): string {
-  return tokens[index]?.text ?? '';
+function namesOf(params: readonly Pattern[]): ParameterList {
+  const named = params.at(-1)?.type === 'RestElement' ? params.slice(0, -1) : params;
+  return named.map((param) => {
+    const target = param.type === 'AssignmentPattern' ? param.left : param;
+    return target.type === 'Identifier' ? target.name : undefined;
+  });
 }

@@ -9,7 +9,7 @@ export interface RedissonStoreOptions {
   /**
    * `true`: locks are Redisson's `RFencedLock`, with a fencing token for every grant. `false`: they are its `RLock`.
    * All clients of a lock must use the same kind, because an `RLock` does not count the token. Redis counts the tokens
-   * one by one, so every caller sends a request, and locks are not passed on locally (`maxLocalPasses` has no effect).
+   * one by one, so every caller sends a request, and locks are not passed on locally (`fairness` has no effect).
    *
    * @default false
    */

@@ -3,17 +3,17 @@ import { Pool } from 'pg';
 import type { SqlRun } from 'nestjs-redis-lock/fence';
 import { settings } from './settings.js';
 
-/** Runs one statement and answers its rows; what the fence wants of a database, too. */
+/** Runs one statement and returns its rows. The fence needs the same of a database. */
 export type Run = SqlRun<Promise<unknown[]>>;
 
 @Injectable()
 export class Database implements OnApplicationShutdown {
   private readonly pool = new Pool({ connectionString: settings.databaseUrl });
 
-  /** In a transaction of its own. */
+  /** Runs each statement in its own transaction. */
   readonly run: Run = async (sql, params) => (await this.pool.query(sql, params)).rows as unknown[];
 
-  /** All of it or, if it throws, nothing. */
+  /** Runs `work` in a transaction, which is rolled back if it throws. */
   async transaction<T>(work: (run: Run) => Promise<T>): Promise<T> {
     const client = await this.pool.connect();
     try {

@@ -6,7 +6,7 @@ async function bootstrap(): Promise<void> {
   const app = await NestFactory.create(AppModule, { logger: ['warn', 'error', 'fatal'] });
   app.enableShutdownHooks();
   await app.listen(settings.port, '127.0.0.1');
-  // Tells whoever started this process where it can be called now.
+  // Sends the parent process the address of this instance.
   process.send?.(await app.getUrl());
 }
 

@@ -11,7 +11,7 @@ import { settings } from './settings.js';
       redis: settings.redisUrl,
       store: settings.inMemory ? memory() : token(),
       prefix: 'flash-sale_',
-      // In a sale there is a queue: twice the default, then 423 Locked.
+      // Buyers queue in a sale: wait twice the default, then reply 423 Locked.
       waitMs: 10_000,
     }),
     ScheduleModule.forRoot(),

@@ -5,11 +5,11 @@ import { settings } from './settings.js';
 
 async function bootstrap(): Promise<void> {
   const app = await NestFactory.create(AppModule, { logger: ['warn', 'error', 'fatal'] });
-  // Without this a process that is told to stop keeps its locks until their leases run out.
+  // Releases the locks on a signal. Without it they stay held until their leases expire.
   app.enableShutdownHooks();
   await app.listen(settings.port);
   app.useLogger(new ConsoleLogger({ prefix: `port ${settings.port}` }));
-  // Tells whoever started this process, here start.ts, that it can be called now.
+  // Notifies the parent process, start.ts, that this instance accepts requests.
   process.send?.('ready');
 }
 

@@ -5,12 +5,12 @@ import { runWithRedis, withInstances } from './launch/run.js';
 const INSTANCES = 3;
 const BUYERS = 60;
 
-/** Three instances on one Redis, until Ctrl-C. */
+/** Runs three instances on one Redis until Ctrl-C. */
 await runWithRedis(async (redis) => {
   console.log('Starting …');
   await withInstances(startInstances(redis), async (instances) => {
-    introduce(redis, instances);
-    await Promise.all(instances.map(tellEnd));
+    printIntroduction(redis, instances);
+    await Promise.all(instances.map(printEnd));
   });
   console.log('\nStopped.');
   return 0;
@@ -21,7 +21,7 @@ function startInstances(redis: RedisServer | RedisNotFoundError): Promise<Instan
   return Instance.startAll(INSTANCES, { REDIS_URL: redis.url }, 'inherit');
 }
 
-function introduce(redis: RedisServer | RedisNotFoundError, instances: readonly Instance[]): void {
+function printIntroduction(redis: RedisServer | RedisNotFoundError, instances: readonly Instance[]): void {
   console.log(`
 ${redis instanceof Error ? withoutRedis(redis) : `Redis      ${redis.description}, port ${redis.port}`}
 Instances  ${instances.map(({ url }) => url).join('  ')}
@@ -35,8 +35,8 @@ Every 10 seconds one of the instances reports all sales. Ctrl-C stops everything
 function withoutRedis({ message }: RedisNotFoundError): string {
   return `${message}
 
-Redis      none: locks and stock are in the memory of one process. That shows the API, and cannot show what it is
-           for: memory keeps nobody in another process out, so there is one instance only.`;
+Redis      none: locks and stock are in the memory of one process. This shows the API only:
+           the memory store excludes no other process, so there is one instance.`;
 }
 
 function whatToCall(ports: readonly number[]): string {
@@ -56,7 +56,7 @@ ${BUYERS} buyers at once for 20 pieces, of goods 2 with the lock and of goods 3 
   curl 'localhost:${first}/goods/{2,3}'`;
 }
 
-/** Killing one is worth a try: the others go on, and its lock is free when the lease is over. */
-async function tellEnd({ port, ended }: Instance): Promise<void> {
+/** Prints that an instance has ended. The others go on, and its locks are free when their leases have expired. */
+async function printEnd({ port, ended }: Instance): Promise<void> {
   console.log(`The instance on port ${port} has ended (${await ended}).`);
 }

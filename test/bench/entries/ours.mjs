@@ -32,10 +32,10 @@ export const ours = {
 
 /** Every grant goes through Redis: strict order between processes. */
 export const oursStrict = {
-  name: 'nestjs-redis-lock, maxLocalPasses: 0',
+  name: 'nestjs-redis-lock, fairness: strict',
   kind: 'ours',
   waiting: 'queue and handoff',
-  open: (url, { autoPipelining = false } = {}) => openOurs(url, autoPipelining, { maxLocalPasses: 0 }),
+  open: (url, { autoPipelining = false } = {}) => openOurs(url, autoPipelining, { fairness: 'strict' }),
 };
 
 /** Readers share the lock, writers do not. */
@@ -56,7 +56,7 @@ export const oursPermits = {
 /** Whether this build has local handoffs. */
 export async function hasLocalPassing() {
   try {
-    await LockRuntime.start({ maxLocalPasses: 0 }).close();
+    await LockRuntime.start({ fairness: 'strict' }).close();
     return true;
   } catch {
     return false;

@@ -110,7 +110,7 @@ export async function run({ quick }) {
     ];
   };
   const commands = (own) => medianOf(measured.get(own), 'commands');
-  const [own, ownStrict] = ['nestjs-redis-lock', 'nestjs-redis-lock, maxLocalPasses: 0'];
+  const [own, ownStrict] = ['nestjs-redis-lock', 'nestjs-redis-lock, fairness: strict'];
   const results = [
     result('4', 'One key, 4 processes with 10 tasks each', own, [
       target(`ms a handoff ÷ best peer (${best.name})`, against(own), '≤', 0.2),

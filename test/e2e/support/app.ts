@@ -14,24 +14,24 @@ export type Platform = (typeof PLATFORMS)[number];
 
 export interface AppSetUp extends ModuleMetadata {
   readonly platform?: Platform;
-  /** Options of `RedisLockModule.forRoot()`, which is the first import. */
+  /** The options of `RedisLockModule.forRoot()`, which is the first import. */
   readonly locks?: RedisLockModuleOptions;
-  /** In place of it, where a test configures the module itself. */
+  /** Returns the modules to import instead of it. */
   readonly lockModules?: (prefix: string) => NonNullable<ModuleMetadata['imports']>;
   readonly prefix?: string;
-  /** Between creation and start. */
+  /** Called after the application is created and before it starts. */
   readonly prepare?: (app: INestApplication) => unknown;
 }
 
-export interface Answer {
+export interface AppResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  // oxlint-disable-next-line no-explicit-any -- whatever the application answered
+  // oxlint-disable-next-line no-explicit-any -- the response of the application under test
   readonly body: any;
 }
 
-/** A real application that listens, with what its tests look at. */
+/** A running application, with what its tests observe. */
 export class TestApp {
   readonly room: Room;
   readonly logged: string[];
@@ -55,8 +55,8 @@ export class TestApp {
     return `http://127.0.0.1:${port}`;
   }
 
-  async call(path: string, init?: RequestInit): Promise<Answer> {
-    // Not kept alive: a server that closes would wait for the client to let go.
+  async call(path: string, init?: RequestInit): Promise<AppResponse> {
+    // Not kept alive: a closing server would wait for the client.
     const headers = new Headers(init?.headers);
     headers.set('connection', 'close');
     const response = await fetch(this.url + path, { ...init, headers });
@@ -65,7 +65,7 @@ export class TestApp {
     return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : text };
   }
 
-  /** Asks Redis itself, not the library. */
+  /** Reads the key from Redis, without the library. */
   async isLocked(resource: string, prefix = this.prefix): Promise<boolean> {
     return (await rawRedis().exists(keyOf(prefix, resource))) === 1;
   }
@@ -80,12 +80,12 @@ export class TestApp {
 const running = new Set<TestApp>();
 let raw: Redis | undefined;
 
-/** A connection that the library knows nothing of. */
+/** Returns a connection that the library does not use. */
 export function rawRedis(): Redis {
   return (raw ??= new Redis(testRedisUrl()));
 }
 
-/** `{lock_goods}:300` */
+/** Returns the Redis key of a resource: `{lock_goods}:300`. */
 export function keyOf(prefix: string, resource: string): string {
   const [family, ...rest] = resource.split(':');
   return [`{${prefix}${family}}`, ...rest].join(':');
@@ -121,14 +121,14 @@ export async function startApp(setUp: AppSetUp): Promise<TestApp> {
   return app;
 }
 
-/** After each test: what it has started, ends. */
+/** Closes all applications of a test. For `afterEach`. */
 export async function closeApps(): Promise<void> {
   for (const app of running) await app.close();
   await raw?.quit();
   raw = undefined;
 }
 
-/** Warnings and errors are kept, for tests to look at; nothing is written. */
+/** Returns a logger that records warnings and errors and writes nothing. */
 function recorder(lines: string[]): LoggerService {
   const keep =
     (level: string) =>

@@ -1,5 +1,5 @@
 import { lockChannels, type LockEvent } from 'nestjs-redis-lock';
-import { deferred } from './room.js';
+import { deferred } from '../../support/async.js';
 
 type EventName = keyof typeof lockChannels;
 
@@ -10,7 +10,7 @@ interface Expectation {
 
 const NAMES = Object.keys(lockChannels) as EventName[];
 
-/** What has happened to the locks under one prefix, in order: `granted goods:300`. Tests add lines of their own. */
+/** Records the events of all locks with one prefix in order: `granted goods:300`. Tests can add lines. */
 export class LockLog {
   readonly lines: string[] = [];
   private readonly expectations = new Set<Expectation>();
@@ -32,13 +32,13 @@ export class LockLog {
     for (const expectation of this.expectations) if (expectation.isMet()) expectation.meet();
   }
 
-  /** How many lines begin so, or match. */
+  /** Returns the number of lines that start with the text or match the pattern. */
   count(line: string | RegExp): number {
     const fits = (each: string): boolean => (typeof line === 'string' ? each.startsWith(line) : line.test(each));
     return this.lines.filter(fits).length;
   }
 
-  /** Waits until there are so many such lines. */
+  /** Waits until there are `count` such lines. */
   until(line: string | RegExp, count = 1): Promise<void> {
     const met = deferred();
     const expectation: Expectation = { isMet: () => this.count(line) >= count, meet: () => met.resolve() };

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 
-/** A request on a connection of its own, which the test can cut: `fetch` opens another one behind a cut. */
+/** A request on its own connection, which the test can cut. `fetch` would reconnect after a cut. */
 export class RawRequest {
   private readonly request;
   private readonly response: Promise<IncomingMessage>;
@@ -13,7 +13,7 @@ export class RawRequest {
     this.request.on('error', () => undefined).end();
   }
 
-  /** Reads the answer as far as that text. */
+  /** Reads the response up to that text. */
   async readUntil(text: string): Promise<void> {
     const response = await this.response;
     let seen = '';
@@ -22,7 +22,7 @@ export class RawRequest {
         seen += chunk.toString();
         if (seen.includes(text)) resolve();
       });
-      response.once('close', () => reject(new Error(`the answer ended without ${text}: ${seen}`)));
+      response.once('close', () => reject(new Error(`the response ended without ${text}: ${seen}`)));
     });
   }
 

@@ -1,27 +1,26 @@
 import { type Deferred, deferred } from '../../support/async.js';
 
-// Kept here for the specs that still import them from this file.
-export { type Deferred, deferred };
-
-/** One call inside a room; the test says how it ends. */
+/** One call of a method under test. The test ends it. */
 export interface Visit {
   readonly of: unknown;
   leave(): void;
   fail(error: unknown): void;
 }
 
-/** Where a method under test stays until the test lets it go; counts who is inside. */
+/** Holds the calls of a method under test until the test ends them, and counts them. */
 export class Room {
+  /** The number of calls at present. */
   inside = 0;
-  /** The most that were ever inside at once. */
+  /** The largest number of concurrent calls so far. */
   most = 0;
+  /** The number of calls so far. */
   visits = 0;
-  /** What the visits were made for, in order. */
+  /** The arguments of all calls, in order. */
   readonly visited: unknown[] = [];
   private readonly arrivals: Visit[] = [];
   private readonly expected: Deferred<Visit>[] = [];
 
-  /** Answers when the test lets the visit go. */
+  /** Called by the method under test. Settles when the test ends the visit. */
   async stay<T>(of?: T): Promise<T | undefined> {
     const over = deferred();
     this.visits += 1;
@@ -37,7 +36,7 @@ export class Room {
     return of;
   }
 
-  /** Waits for the next visit. */
+  /** Waits for the next call. */
   next(): Promise<Visit> {
     const arrived = this.arrivals.shift();
     if (arrived !== undefined) return Promise.resolve(arrived);

@@ -138,7 +138,7 @@ describe('a vote of a node', () => {
         ways.push(way);
         nodes[other] = way.url;
       }
-      const locks = here.instance({ ttlMs: 30_000, maxLocalPasses: 0 }, { nodes });
+      const locks = here.instance({ ttlMs: 30_000, fairness: 'strict' }, { nodes });
       await locks.using('goods:300', () => here.lockedOn(3));
       await here.lockedOn(0);
       contenders.push(locks);

@@ -57,7 +57,7 @@ describe('masters whose clocks differ by minutes', () => {
     expect(first - second).toBeGreaterThan(100);
     const without = (missing: number) => {
       const nodes = here.urls.map((url, i) => (i === missing ? 'redis://127.0.0.1:1' : url));
-      return here.instance({ maxLocalPasses: 0, ttlMs: 500 }, { nodes });
+      return here.instance({ fairness: 'strict', ttlMs: 500 }, { nodes });
     };
     const majorities = [without(2), without(0), without(1)];
     const tokens: number[] = [];

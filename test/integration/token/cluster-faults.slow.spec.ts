@@ -172,7 +172,7 @@ describe('contention over many hash tags', () => {
 
   it('while slots move to and fro, and masters give up their places: nobody overlaps, nothing is left behind', async () => {
     const counters = new Counters();
-    const instances = [1, 2, 3, 4].map(() => here.instance({ waitMs: 120_000, maxLocalPasses: 2 }));
+    const instances = [1, 2, 3, 4].map(() => here.instance({ waitMs: 120_000, fairness: { maxLocalPasses: 2 } }));
     const working = Promise.all(instances.map((locks) => work(locks, counters, 60)));
     working.catch(() => undefined);
     const { cluster } = here;

@@ -106,7 +106,7 @@ describe('a lock that others wait for', () => {
 
   it('goes to others after 16 passes, though many wait here', async () => {
     const first = await here.holder();
-    const [locks, other] = [here.instance({ maxLocalHoldMs: 60_000 }), here.instance()];
+    const [locks, other] = [here.instance({ fairness: { maxLocalHoldMs: 60_000 } }), here.instance()];
     const order: string[] = [];
     const { granted } = await here.enqueue(() => locks.using('goods:300', () => order.push('here')));
     const more = Array.from({ length: 29 }, () => locks.using('goods:300', () => order.push('here')));

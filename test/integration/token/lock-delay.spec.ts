@@ -36,7 +36,7 @@ const instance = (options: RedisLockModuleOptions = {}): LockService =>
     waitMs: 30_000,
     ttlMs: TTL_MS,
     lockDelayMs: DELAY_MS,
-    maxLocalPasses: 0,
+    fairness: 'strict',
     ...options,
   });
 

@@ -50,7 +50,7 @@ it.each([
     const oneOf = <T>(...all: readonly T[]): T => all[Math.floor(random() * all.length)];
     const { proxy } = await here.way();
     const requestTimeoutMs = resets ? 1_000 : 10_000;
-    const instances = [{}, { redis: proxy.url }, { maxLocalPasses: 0 }].map((options) =>
+    const instances = [{}, { redis: proxy.url }, { fairness: 'strict' as const }].map((options) =>
       here.instance({ requestTimeoutMs, ...options }),
     );
     // Whoever has no connection yet may be refused for that.

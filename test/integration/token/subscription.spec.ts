@@ -58,7 +58,7 @@ async function hearOnce(locks: LockService): Promise<void> {
 describe('where the connection that asks leads to another server', () => {
   it('the subscription follows, although its own connection is up, and hand-offs are heard at once', async () => {
     const { proxy } = await here.way();
-    const [one, other] = [1, 2].map(() => here.instance({ redis: proxy.url, maxLocalPasses: 0 }));
+    const [one, other] = [1, 2].map(() => here.instance({ redis: proxy.url, fairness: 'strict' }));
     for (const locks of [one, other]) await hearOnce(locks);
     expect(await here.listening()).toBe(2);
     redirect(proxy, elsewhere.url);

@@ -153,7 +153,7 @@ describe("a caller's context", () => {
   // The instances that release goods:300, always inside a hold of outer:1 and request A.
   const releasers = {
     'in the same instance, with a local handoff': { options: {}, elsewhere: false },
-    'in the same instance, with a new request': { options: { maxLocalPasses: 0 }, elsewhere: false },
+    'in the same instance, with a new request': { options: { fairness: 'strict' }, elsewhere: false },
     'in another instance, with a handoff': { options: {}, elsewhere: true },
   };
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockConfigError, memory, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
-import { resolveOptions } from '../../../lib/options/resolve-options.js';
+import { passingLimitsOf, resolveOptions } from '../../../lib/options/resolve-options.js';
 
 describe('options', () => {
   const wrong: [option: string, given: unknown, allowed: string][] = [
@@ -27,6 +27,14 @@ describe('options', () => {
     ['redis', { nodes: [] }, 'for a cluster { nodes: [...] } or a Cluster'],
     ['store', 'redlock', 'token()'],
     ['lockDelayMs', -1, 'from 0'],
+    ['fairness', 'fair', '"throughput", "strict" or like { maxLocalPasses: 16, maxLocalHoldMs: 50 }'],
+    ['fairness', 0, '"throughput", "strict"'],
+    ['fairness', null, '"throughput", "strict"'],
+    ['fairness', { maxLocalPasses: -1 }, 'from 0 to 256'],
+    ['fairness', { maxLocalPasses: 257 }, 'from 0 to 256'],
+    ['fairness', { maxLocalPasses: 1.5 }, 'a whole number'],
+    ['fairness', { maxLocalHoldMs: -1 }, 'a number of milliseconds from 0'],
+    ['fairness', { passes: 1 }, 'there are maxLocalPasses, maxLocalHoldMs'],
     ['replicas', 1, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', {}, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', { min: 0 }, 'from 1 up'],
@@ -34,19 +42,25 @@ describe('options', () => {
     ['replicas', { min: 1, wait: 50 }, '{ min: 1, timeoutMs: 50 }'],
   ];
 
-  it.each(wrong)('%s: %p is refused at start, and the error says what is allowed', (option, given, allowed) => {
+  it.each(wrong)('refuse %s: %p, with what is allowed in the error', (option, given, allowed) => {
     const start = () => resolveOptions({ [option]: given });
     expect(start).toThrow(LockConfigError);
     expect(start).toThrow(option);
     expect(start).toThrow(allowed);
   });
 
-  it('that do not exist are refused, with those that do', () => {
+  it('refuse an unknown option, with the known ones in the error', () => {
     expect(() => resolveOptions({ ttl: 30 } as never)).toThrow(/no option ttl; there are ttlMs/);
     expect(() => resolveOptions({ signal: AbortSignal.abort() } as never)).toThrow(/no option signal/);
+    expect(() => resolveOptions({ maxLocalPasses: 0 } as never)).toThrow(
+      /no option maxLocalPasses; there are .*fairness/,
+    );
+    expect(() => resolveOptions({ maxLocalHoldMs: 0 } as never)).toThrow(
+      /no option maxLocalHoldMs; there are .*fairness/,
+    );
   });
 
-  it('never show a password', () => {
+  it('never show a password in an error', () => {
     expect(() => resolveOptions({ redis: 'http://joe:secret@host' })).toThrow(/^(?!.*secret).*\*\*\*@host/);
   });
 
@@ -54,23 +68,37 @@ describe('options', () => {
     expect(() => resolveOptions({ minHoldMs: 500, maxHoldMs: 400 })).toThrow('up to maxHoldMs, which is 400');
   });
 
-  it('for replicas have a timeout by default, and one that requests outlast', () => {
+  it('have a default replicas.timeoutMs of 50, at most half of requestTimeoutMs', () => {
     expect(resolveOptions({ replicas: { min: 2 } }).replicas).toEqual({ min: 2, timeoutMs: 50 });
     const slow = () => resolveOptions({ replicas: { min: 1, timeoutMs: 501 } });
     expect(slow).toThrow('up to half of requestTimeoutMs, which is 1000');
   });
 
-  it('that are undefined are as if not given', () => {
+  it.each([
+    [undefined, { maxLocalPasses: 16, maxLocalHoldMs: 50 }],
+    ['throughput', { maxLocalPasses: 16, maxLocalHoldMs: 50 }],
+    [{}, { maxLocalPasses: 16, maxLocalHoldMs: 50 }],
+    [{ maxLocalHoldMs: 10 }, { maxLocalPasses: 16, maxLocalHoldMs: 10 }],
+    [
+      { maxLocalPasses: 2, maxLocalHoldMs: undefined },
+      { maxLocalPasses: 2, maxLocalHoldMs: 50 },
+    ],
+    ['strict', { maxLocalPasses: 0, maxLocalHoldMs: 0 }],
+  ] as const)('with fairness: %j set the limits of the local handoff', (fairness, limits) => {
+    expect(passingLimitsOf(resolveOptions({ fairness }).fairness)).toEqual(limits);
+  });
+
+  it('have the default for an undefined value', () => {
     expect(resolveOptions({ redis: undefined, ttlMs: undefined })).toMatchObject({ ttlMs: 30_000 });
   });
 
-  it('of one lock are checked as well, and nothing is asked', async () => {
+  it('of one lock are checked, too', async () => {
     const locks = createTestLocks();
     await expect(locks.acquire('goods:300', { ttlMs: 1 })).rejects.toBeInstanceOf(LockConfigError);
     await expect(locks.using('goods:300', { waitms: 1 } as never, () => 'never')).rejects.toThrow('no option waitms');
   });
 
-  it('that a store cannot fulfil are refused at start', () => {
+  it('refuse what the store does not support', () => {
     const coarse: RedisLockModuleOptions['store'] = (context) => {
       const store = memory()(context);
       return Object.assign(Object.create(store) as typeof store, {

@@ -6,7 +6,7 @@ export interface Line {
   readonly price: number;
 }
 
-/** An order is one document: who saves it writes all of its lines. It knows of no lock: the last write wins. */
+/** An order is one document: saving it writes all of its lines. Without a lock, the last write wins. */
 @Injectable()
 export class OrdersRepository {
   constructor(private readonly database: Database) {}

@@ -16,7 +16,7 @@ export class OrdersService implements OnModuleInit {
     private readonly locks: LockService,
   ) {}
 
-  /** What migrations do in a real application. PostgreSQL fails where two create a table at once. */
+  /** Creates the tables. A real application does this in migrations. */
   async onModuleInit(): Promise<void> {
     await this.locks.using('schema', async () => {
       await this.orders.createTable();
@@ -29,8 +29,8 @@ export class OrdersService implements OnModuleInit {
   }
 
   /**
-   * Reads, waits for the supplier, writes. However late the write is: if somebody has begun in between, it is refused with a
-   * `StaleFenceError`, and the transaction is rolled back.
+   * Reads, waits for the supplier, writes. If a newer holder has opened the fence in between, the write throws
+   * `StaleFenceError` and the transaction is rolled back.
    */
   async addLine(id: number, article: string, fencingToken: number): Promise<readonly Line[]> {
     const order = resource`order:${id}`;
@@ -43,7 +43,7 @@ export class OrdersService implements OnModuleInit {
     return lines;
   }
 
-  /** The same without the fence: this is what goes wrong. */
+  /** The same without the fence: it loses updates. */
   async addLineUnfenced(id: number, article: string): Promise<readonly Line[]> {
     const lines = await this.withLine(id, article);
     await this.orders.save(this.database.run, id, lines);

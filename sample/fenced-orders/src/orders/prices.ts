@@ -5,7 +5,7 @@ import { settings } from '../settings.js';
 const USUAL_PRICE = 10;
 const SUPPLIER_MS = 25;
 
-/** Somebody else's service: whatever takes its time between reading and writing. */
+/** An external service that takes its time between reading and writing. */
 @Injectable()
 export class Prices {
   async of(article: string): Promise<number> {

@@ -12,14 +12,14 @@ export class GoodsController {
     return this.goods.look(id);
   }
 
-  /** One buyer of these goods at a time, on all instances together. Buyers of other goods do not wait. */
+  /** Serves one buyer of these goods at a time, on all instances. Buyers of other goods do not wait. */
   @Post('buy')
   @Locked('goods:<id>')
   buy(@Param('id', ParseIntPipe) id: number): Promise<Receipt> {
     return this.goods.sellOne(id);
   }
 
-  /** The same without the lock: this is what goes wrong. */
+  /** The same without the lock: it oversells. */
   @Post('buy-unlocked')
   buyUnlocked(@Param('id', ParseIntPipe) id: number): Promise<Receipt> {
     return this.goods.sellOne(id);

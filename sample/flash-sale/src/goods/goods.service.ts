@@ -9,11 +9,11 @@ export interface Receipt {
 }
 
 export interface GoodsOnSale extends StockLevel {
-  /** Who is buying or restocking at this moment. */
+  /** The present holder, if the goods are being bought or restocked. */
   readonly lock: LockInfo | null;
 }
 
-/** A payment, a call to another service: whatever happens in real life between reading and writing. */
+/** The time between reading and writing: in a real application a payment, or a call to another service. */
 const PAYMENT_MS = 25;
 
 @Injectable()
@@ -23,13 +23,13 @@ export class GoodsService {
     private readonly locks: LockService,
   ) {}
 
-  /** Looking takes no lock. */
+  /** Reads without a lock. */
   async look(id: number): Promise<GoodsOnSale> {
     const [level, lock] = await Promise.all([this.levelOf(id), this.locks.inspect(resource`goods:${id}`)]);
     return { ...level, lock };
   }
 
-  /** Reads, pauses, writes: right for one caller at a time, wrong for two. Who calls it sees to the lock. */
+  /** Reads, pauses, writes. The caller must hold the lock. */
   async sellOne(id: number): Promise<Receipt> {
     const { left } = await this.levelOf(id);
     if (left === 0) throw new ConflictException(`Goods ${id} are sold out.`);
@@ -39,7 +39,7 @@ export class GoodsService {
     return { id, left: left - 1 };
   }
 
-  /** Reads and writes what the buyers read and write, so it takes the same lock as they do. */
+  /** Acquires the same lock as buyers do, because it writes the same stock. */
   async restock(id: number, amount: number): Promise<StockLevel> {
     if (amount < 1) throw new BadRequestException('amount is a number from 1 up');
     return this.locks.using(resource`goods:${id}`, async (lock) => {

@@ -7,18 +7,18 @@ export interface StockLevel {
   readonly sold: number;
 }
 
-/** What is left of the goods, and how many were sold. It knows of no lock: the last write wins. */
+/** The pieces left of each goods, and the pieces sold. Without a lock, the last write wins. */
 export abstract class Stock {
   abstract find(id: number): Promise<StockLevel | undefined>;
   abstract findAll(): Promise<StockLevel[]>;
   abstract setLeft(id: number, left: number): Promise<void>;
-  /** Counts in one step, which cannot go wrong, so that oversold goods are seen. */
+  /** Counts atomically, so that overselling is visible. */
   abstract countSale(id: number): Promise<void>;
 }
 
 const LEFT = 'flash-sale:left';
 const SOLD = 'flash-sale:sold';
-/** The Redis may be yours: a sale that is over leaves nothing behind. */
+// The Redis may be the user's own: the keys of a sale expire.
 const FORGOTTEN_AFTER_S = 3_600;
 
 export class RedisStock extends Stock implements OnApplicationShutdown {
@@ -27,7 +27,7 @@ export class RedisStock extends Stock implements OnApplicationShutdown {
   constructor(url: string) {
     super();
     this.redis = new Redis(url, { maxRetriesPerRequest: 1 });
-    // RedisLockModule warns when Redis cannot be reached; once is enough.
+    // RedisLockModule already warns if Redis is unavailable.
     this.redis.on('error', () => undefined);
   }
 
@@ -56,7 +56,7 @@ export class RedisStock extends Stock implements OnApplicationShutdown {
   }
 }
 
-/** For a machine without Redis; forgets everything with the process. */
+/** Keeps the stock in this process, for a machine without Redis. */
 export class MemoryStock extends Stock {
   private readonly levels = new Map<number, StockLevel>();
 

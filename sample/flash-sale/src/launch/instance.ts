@@ -6,13 +6,13 @@ import { freePorts } from './ports.js';
 const MAIN = fileURLToPath(new URL('../main.js', import.meta.url));
 const TETHER = new URL('./tether.js', import.meta.url).href;
 const FIRST_PORT = 3001;
-/** More than an instance takes to finish its requests and release its locks. */
+/** An instance needs less to finish its requests and release its locks. */
 const STOP_TIMEOUT_MS = 8_000;
 
-/** One process of the application. */
+/** A process of the application. */
 export class Instance {
   readonly url: string;
-  /** Says how the process came to its end. */
+  /** Resolves with how the process ended. */
   readonly ended: Promise<string>;
 
   private constructor(
@@ -23,7 +23,7 @@ export class Instance {
     this.ended = once(child, 'exit').then(([code, signal]) => String(signal ?? `exit code ${code}`));
   }
 
-  /** Starts as many as asked for, side by side, on the first free ports from 3001 up. */
+  /** Starts `count` instances on the first free ports from 3001 up. */
   static async startAll(count: number, env: NodeJS.ProcessEnv, stdout: 'inherit' | 'ignore'): Promise<Instance[]> {
     const ports = await freePorts(count, FIRST_PORT);
     const instances = ports.map((port) => {
@@ -38,12 +38,12 @@ export class Instance {
     return instances;
   }
 
-  /** Lets it finish what it does. */
+  /** Stops the process after its running requests, or kills it. */
   async stop(): Promise<void> {
-    const patience = setTimeout(() => this.child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    const timer = setTimeout(() => this.child.kill('SIGKILL'), STOP_TIMEOUT_MS);
     this.child.kill('SIGTERM');
     await this.ended;
-    clearTimeout(patience);
+    clearTimeout(timer);
   }
 
   private async ready(): Promise<void> {

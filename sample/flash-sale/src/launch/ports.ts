@@ -13,7 +13,7 @@ async function isFree(port: number): Promise<boolean> {
   }
 }
 
-/** The first free ports from `from` up. */
+/** Returns the first free ports from `from` up. */
 export async function freePorts(count: number, from: number): Promise<number[]> {
   const ports: number[] = [];
   for (let port = from; ports.length < count; port++) {

@@ -1,6 +1,6 @@
 import { RedisNotFoundError, type RedisServer, startRedis } from '../../../../test/support/redis/index.js';
 
-/** A Redis for this run, or the reasons why there is none. One that the user has named must be there. */
+/** Returns a Redis for this run, or the reasons why there is none. The Redis in REDIS_URL must be available. */
 export async function findRedis(): Promise<RedisServer | RedisNotFoundError> {
   try {
     return await startRedis();

@@ -5,8 +5,8 @@ import { findRedis } from './redis.js';
 const PARENT_CHECK_MS = 500;
 
 /**
- * Finds a Redis, does the work, and ends the Redis and this process; `work` answers the exit code. What goes wrong is
- * told by its message, without a stack.
+ * Finds a Redis, runs `work`, stops the Redis and exits with the code that `work` returns. Prints the message of an error
+ * without its stack.
  */
 export async function runWithRedis(work: (redis: RedisServer | RedisNotFoundError) => Promise<number>): Promise<never> {
   let exitCode = 1;
@@ -23,14 +23,14 @@ export async function runWithRedis(work: (redis: RedisServer | RedisNotFoundErro
   process.exit(exitCode);
 }
 
-/** Waits for the instances, does the work, and stops them; a signal to this process ends all of it before its time. */
+/** Waits for the instances, runs `work` and stops them. A signal to this process stops them at once. */
 export async function withInstances<T>(
   starting: Promise<readonly Instance[]>,
   work: (instances: readonly Instance[]) => Promise<T>,
 ): Promise<T | NodeJS.Signals> {
   const interruption = interrupted();
   const instances = await Promise.race([starting, interruption]);
-  // Those that are not ready yet are tethered to this process: they end with it.
+  // Instances that are not ready yet end with this process.
   if (typeof instances === 'string') return instances;
   try {
     return await Promise.race([work(instances), interruption]);
@@ -40,7 +40,7 @@ export async function withInstances<T>(
 }
 
 /**
- * Ctrl-C, a closed terminal, a kill; or the end of the shell that npm runs this in, which passes on no signal. A second
+ * Resolves on Ctrl-C, a closed terminal or a signal. npm passes no signal on, so the end of its shell counts, too. A second
  * signal ends this process at once.
  */
 function interrupted(): Promise<NodeJS.Signals> {

@@ -6,30 +6,30 @@ const TIMEOUT_MS = 15_000;
 export interface Sale {
   readonly stock: number;
   readonly buyers: number;
-  /** Buyers who were told that they have bought. */
+  /** The number of buyers whose purchase was confirmed. */
   readonly sold: number;
   readonly left: number;
   readonly oversold: number;
   readonly elapsedMs: number;
 }
 
-/** Puts goods up for sale that were not sold before, and sends all buyers at once, to all instances by turns. */
+/** Creates new goods and sends all buyers at once, spread over all instances. */
 export async function holdSale(
   instances: readonly Instance[],
   { id, stock, buyers, path }: { id: number; stock: number; buyers: number; path: string },
 ): Promise<Sale> {
   const urls = instances.map(({ url }) => `${url}/goods/${id}`);
   const [goods = ''] = urls;
-  await expectAnswer(post(`${goods}/restock`, new URLSearchParams({ amount: String(stock) })), [201]);
+  await expectStatus(post(`${goods}/restock`, new URLSearchParams({ amount: String(stock) })), [201]);
 
   const startedAt = performance.now();
-  const answers = await Promise.all(
-    Array.from({ length: buyers }, (_, n) => expectAnswer(post(`${urls[n % urls.length]}/${path}`), [201, 409])),
+  const responses = await Promise.all(
+    Array.from({ length: buyers }, (_, n) => expectStatus(post(`${urls[n % urls.length]}/${path}`), [201, 409])),
   );
   const elapsedMs = performance.now() - startedAt;
 
-  const sold = answers.filter(({ status }) => status === 201).length;
-  const { left } = (await (await expectAnswer(fetch(goods), [200])).json()) as StockLevel;
+  const sold = responses.filter(({ status }) => status === 201).length;
+  const { left } = (await (await expectStatus(fetch(goods), [200])).json()) as StockLevel;
   return { stock, buyers, sold, left, oversold: Math.max(0, sold - stock), elapsedMs };
 }
 
@@ -37,9 +37,9 @@ function post(url: string, body?: URLSearchParams): Promise<Response> {
   return fetch(url, { method: 'POST', signal: AbortSignal.timeout(TIMEOUT_MS), ...(body && { body }) });
 }
 
-/** A demo that counts errors as buyers who were sent away would prove too much. */
-async function expectAnswer(request: Promise<Response>, expected: readonly number[]): Promise<Response> {
+// An error is not a refused buyer.
+async function expectStatus(request: Promise<Response>, expected: readonly number[]): Promise<Response> {
   const response = await request;
   if (expected.includes(response.status)) return response;
-  throw new Error(`${response.url} answered ${response.status}: ${await response.text()}`);
+  throw new Error(`${response.url} returned ${response.status}: ${await response.text()}`);
 }

@@ -1,6 +1,6 @@
 type Row = Readonly<Record<string, string | number>>;
 
-/** Lines of a table: the first column to the left, numbers to the right. */
+/** Returns the lines of a table: the first column is aligned left, the numbers right. */
 export function table(rows: readonly Row[]): string {
   const columns = Object.keys(rows[0] ?? {});
   const lines = [columns, ...rows.map((row) => columns.map((column) => String(row[column])))];

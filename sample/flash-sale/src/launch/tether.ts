@@ -1,7 +1,7 @@
-// Loaded before main.ts in the instances that start.ts and demo.ts run: they must not outlive it, even if it is killed.
-const PATIENCE_MS = 8_000;
+// Loaded before main.ts in the instances: they must not outlive start.ts and demo.ts, even if those are killed.
+const EXIT_TIMEOUT_MS = 8_000;
 
 process.once('disconnect', () => {
   process.kill(process.pid, 'SIGTERM');
-  setTimeout(() => process.exit(1), PATIENCE_MS).unref();
+  setTimeout(() => process.exit(1), EXIT_TIMEOUT_MS).unref();
 });

@@ -1,7 +1,7 @@
 import { Body, createParamDecorator, Param, ParseIntPipe, Query, Req } from '@nestjs/common';
 import { MessageBody } from '@nestjs/websockets';
 import { Payload } from '@nestjs/microservices';
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { LockConfigError, LockKeyError } from '../../../../lib/core/errors.js';
 import { CurrentLock, currentLockIndexes } from '../../../../lib/decorators/current-lock.decorator.js';
 import { LockParam, lockParams } from '../../../../lib/decorators/lock-param.decorator.js';
@@ -76,7 +76,7 @@ describe('bindTemplate', () => {
     expect(calls.toSorted()).toEqual(['g:3:7', 'g:5', 'g:7', 'g:u:x', 'report']);
   });
 
-  it('binds by index, also where there are no names', () => {
+  it('binds by index, also without names', () => {
     const calls: string[] = [];
     class Goods {
       @Bound('g:<1>:<0.id>', calls, { id: 4 }, 'a')
@@ -159,7 +159,7 @@ describe('bindTemplate', () => {
     expect(calls).toEqual(['1:2:3', 'rpc', 'ws']);
   });
 
-  it('does not bind the names of custom decorators, nor what @CurrentLock fills', () => {
+  it('does not bind custom decorators, nor a parameter with @CurrentLock', () => {
     class Goods {
       custom(@User('id') a: string, b: string, @CurrentLock() lock: unknown) {
         return [a, b, lock];
@@ -171,7 +171,7 @@ describe('bindTemplate', () => {
     expect(bindTo(Goods.prototype, 'custom', 'g:<b>')([1, 2])).toBe('g:2');
   });
 
-  it('refuses a name that two route decorators have, unless @LockParam decides', () => {
+  it('refuses a name of two route decorators, unless @LockParam has it', () => {
     class Goods {
       both(@Param('id') a: string, @Query('id') b: string) {
         return [a, b];
@@ -190,7 +190,7 @@ describe('bindTemplate', () => {
     expect(bind('same')([1, 2])).toBe('g:2');
   });
 
-  it('says what can be bound, and the way out of minified code', () => {
+  it('lists the names that can be bound, and what to do with minified code', () => {
     class Goods {
       buy(@Param('id') goodsId: string, { n }: { n?: number }, @LockParam('size') _s: string) {
         return [goodsId, n, _s];
@@ -207,12 +207,14 @@ describe('bindTemplate', () => {
     expect(say('buy').message).toContain(
       'Names that can be bound: size, id, goodsId, _s. If the code was minified: minifiers',
     );
-    expect(say('buy').message).toContain("Put @LockParam('nope') on the parameter, or give @Locked a function");
+    expect(say('buy').message).toContain(
+      "Put @LockParam('nope') or @Param('nope') on the parameter, write its index, <0>, or give @Locked a function",
+    );
     expect(say('mini').message).toContain('this looks like minified code, and minifiers rename parameters');
     expect(say('none').message).toContain('No parameter has a name that can be bound.');
   });
 
-  it('knows nothing of what a bound function or a foreign wrapper hides', () => {
+  it('reads no names of a bound function', () => {
     const target = { buy: Array.prototype.push.bind([]) as Method };
     expect(() => bindTemplate('g:<id>', target, 'buy', target.buy)).toThrow('Object.buy: <id>');
     expect(bindTemplate('g:<id>', {}, 'buy', (id: string) => id)([3])).toBe('g:3');
@@ -223,14 +225,51 @@ describe('bindTemplate', () => {
     );
   });
 
-  it('serves methods of ES5 classes', () => {
+  it('refuses a name if the class cannot be parsed', () => {
+    class Goods {
+      @Wrapped()
+      buy(@Param('goods') goodsId: string, @LockParam('size') size: string) {
+        return [goodsId, size];
+      }
+    }
+    const source = jest.spyOn(Function.prototype, 'toString').mockImplementation(function (this: unknown) {
+      return this === Goods ? 'class Goods { @syntax of tomorrow }' : 'function (id) {}';
+    });
+    try {
+      const message = errorOf(() => bindTo(Goods.prototype, 'buy', 'g:<id>')).message;
+      expect(message).toContain(
+        "Goods.buy: <id> in 'g:<id>' names no parameter. Names that can be bound: size, goods.",
+      );
+      expect(message).toContain("The source of the method cannot be parsed. Put @LockParam('id')");
+      expect(source).toHaveBeenCalledTimes(1);
+    } finally {
+      source.mockRestore();
+    }
+  });
+
+  it('parses no source if decorators have all names', () => {
+    class Goods {
+      buy(@Param('goods') goodsId: string, @LockParam('size') size: string) {
+        return [goodsId, size];
+      }
+    }
+    const source = jest.spyOn(Function.prototype, 'toString');
+    try {
+      expect(bindTo(Goods.prototype, 'buy', '<goods>:<size>:<0>')(['7', 'xl'])).toBe('7:xl:7');
+      expect(source).not.toHaveBeenCalled();
+    } finally {
+      source.mockRestore();
+    }
+  });
+
+  it('binds methods of ES5 classes', () => {
     const es5 =
       'function Goods() {} Goods.prototype.buy = function (n, id) { return [n, id]; }; return Goods.prototype;';
     // oxlint-disable-next-line no-implied-eval -- the compiler of the tests writes no such class
     expect(bindTo(new Function(es5)() as object, 'buy', 'g:<id>')([1, 2])).toBe('g:2');
   });
 
-  it("names a template's mistakes with the method", () => {
+  it('names the method in the error of a template', () => {
     expect(() => bindTemplate('g:<id', Empty.prototype, 'buy', () => 1)).toThrow("Empty.buy: template 'g:<id'");
   });
 });
@@ -247,7 +286,7 @@ describe('an overriding method', () => {
     }
   }
 
-  it("has the base's route names, as Nest resolves its arguments by them, but nothing else of it", () => {
+  it('inherits only the route names, by which Nest resolves its arguments', () => {
     const bind = (template: string) => bindTo(Plain.prototype, 'buy', template);
     expect(bind('<goods>')(['x', 'y'])).toBe('y');
     expect(bind('<lock>')(['x', 'y', 'z'])).toBe('z');
@@ -255,7 +294,7 @@ describe('an overriding method', () => {
     expect(currentLockIndexes(Plain.prototype, 'buy')).toEqual([]);
   });
 
-  it("leaves the base's own alone", () => {
+  it('does not change the names of the base', () => {
     expect(bindTo(Base.prototype, 'buy', '<id>')(['x', 'y'])).toBe('x');
     expect(currentLockIndexes(Base.prototype, 'buy')).toEqual([2]);
   });
@@ -277,7 +316,7 @@ describe('@LockParam and @CurrentLock', () => {
     expect(currentLockIndexes(Goods.prototype, 'other')).toEqual([]);
   });
 
-  it('that are declared to be one value are never several, whatever the caller sends', () => {
+  it('refuse an array for a parameter that is declared as one value', () => {
     const render: ((args: readonly unknown[]) => string | readonly string[])[] = [];
     const Keep =
       (template: string): MethodDecorator =>
@@ -298,7 +337,7 @@ describe('@LockParam and @CurrentLock', () => {
     expect(render[1]([['1', '2']])).toEqual(['goods:1', 'goods:2']);
   });
 
-  it('leave what Nest knows of the parameters alone', () => {
+  it("do not change Nest's metadata of the parameters", () => {
     class Goods {
       buy(@CurrentLock() lock: unknown, @Param('id') id: string) {
         return [lock, id];

@@ -2,7 +2,16 @@ import { describe, expect, it } from '@jest/globals';
 import * as nestCommon from '@nestjs/common';
 import * as nestCore from '@nestjs/core';
 import * as ioredis from 'ioredis';
-import { functionParameters, methodParameters } from '../../../../lib/decorators/parameters/source-parameters.js';
+import {
+  functionParameters,
+  methodParameters as parametersIn,
+  parseClass,
+} from '../../../../lib/decorators/parameters/source-parameters.js';
+
+function methodParameters(classSource: string, name: string, isStatic: boolean) {
+  const parsed = parseClass(classSource);
+  return parsed && parametersIn(parsed, name, isStatic);
+}
 
 const isClass = (value: unknown): value is Function => typeof value === 'function' && /^class\b/.test(String(value));
 
@@ -50,6 +59,11 @@ describe('functionParameters', () => {
     ['buy(a = class { m(x, y) {} }, b) {}', ['a', 'b']],
     ['buy(a = (cov().b[0][0]++, 1), b) {}', ['a', 'b']],
     ['buy(a = b ?? c?.d, e = f ? .5 : 1, g) {}', ['a', 'e', 'g']],
+    // What encloses the function in its file
+    ['#hidden(h) { return this.#outer + super.buy(h) }', ['h']],
+    ['async (id, lock = open(), where = import.meta.url) => super.buy(id)', ['id', 'lock', 'where']],
+    ['buy(id, n) { using lock = open(id); return new.target ?? n }', ['id', 'n']],
+    ['function (a, a, package, \\u0069d) { with (a) return 010 }', ['a', 'a', 'package', 'id']],
     // Comments
     ['buy(/* a, ( */ id /* ) */, // b,\n n) {}', ['id', 'n']],
     ['/* buy(x) */ buy /* ( */ (id) {}', ['id']],
@@ -70,8 +84,8 @@ describe('functionParameters', () => {
     ['a builtin', String(Array.prototype.push)],
     ['a class', 'class Goods { constructor(id) {} }'],
     ['nothing', ''],
-    ['what is no function', '{ a: 1 }'],
-  ])('knows none of %s', (_, source) => {
+    ['no function', '{ a: 1 }'],
+  ])('returns undefined for %s', (_, source) => {
     expect(functionParameters(source)).toBeUndefined();
   });
 });
@@ -86,7 +100,7 @@ describe('methodParameters', () => {
     assigned = function () { buy(1) }
     last = { a: 1 }
     static { this.buy = function (wrong4) {}; }
-    constructor(buyer) { super(); if (buyer) /}buy(/.test(buyer); }
+    constructor(buyer) { super(); if (buyer) /}buy[(]/.test(buyer); }
     // buy(wrong5) {}
     /* buy(wrong6) {} */
     before(a) { buy(a); return { buy(wrong7) {} }; }
@@ -137,14 +151,14 @@ describe('methodParameters', () => {
     expect(methodParameters(source, name, false)).toStrictEqual(names);
   });
 
-  it('tells static methods from the others', () => {
+  it('distinguishes static methods from instance methods', () => {
     expect(methodParameters(source, 'buy', true)).toEqual(['staticId']);
     expect(methodParameters(source, 'restock', true)).toEqual(['a', 'b']);
     expect(methodParameters(source, 'restock', false)).toBeUndefined();
     expect(methodParameters(source, 'after', true)).toBeUndefined();
   });
 
-  it('takes no field, nested function, call or comment for a method', () => {
+  it('ignores fields, nested functions, calls and comments', () => {
     for (const name of [
       'field',
       'ratio',
@@ -167,8 +181,19 @@ describe('methodParameters', () => {
     '',
     'class',
     'class A { buy(id) { "',
-  ])('knows nothing of %j', (text) => {
+  ])('returns undefined for %j', (text) => {
     expect(methodParameters(text, 'buy', false)).toBeUndefined();
+  });
+
+  it('reads a class that needs the code around it', () => {
+    const inner = `class Inner extends Outer {
+      [await key()](wrong) {}
+      where = import.meta.url
+      buy(id) { return super.buy(this.#outer, id) }
+      #buy(wrong) {}
+      get [Symbol.toStringTag]() { return new.target }
+    }`;
+    expect(methodParameters(inner, 'buy', false)).toEqual(['id']);
   });
 
   it('reads minified code', () => {
@@ -191,7 +216,7 @@ describe('in real code', () => {
     ),
   );
 
-  it('a class tells of each method what the method tells itself', () => {
+  it('the source of a class gives the same names as that of its methods', () => {
     // A function that a decorator or an assignment put there is not in the class under this name.
     const own = methods.filter(({ name, method }) => new RegExp(`^(async )?\\*?${name}\\(`).test(String(method)));
     for (const { owner, name, isStatic, method } of own) {
@@ -202,7 +227,7 @@ describe('in real code', () => {
     expect(own.length).toBeGreaterThan(300);
   });
 
-  it("a class tells of a method what a decorator's own function hides", () => {
+  it("the source of a class gives the names that a decorator's wrapper hides", () => {
     const error: unknown = Reflect.get(nestCommon.Logger.prototype, 'error');
     expect(functionParameters(String(error))).toEqual([]);
     expect(methodParameters(String(nestCommon.Logger), 'error', false)).toEqual(['message']);
