@@ -1,93 +1,164 @@
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { SourceFile, type Import } from './support/source-file.js';
 
 const root = resolve(__dirname, '..');
-const MAX_LINES = 400;
-const GENERATED = /\/scripts\.ts$/;
+const MAX_FILE_LINES = 400;
+const MAX_FUNCTION_LINES = 60;
+const MAX_COLUMNS = 120;
 const CLOCK = 'lib/core/time/clock.ts';
 const AMBIENT =
   /^(?:Date\.now|new Date\(\)|performance\.now|Math\.random|AbortSignal\.timeout|set(?:Timeout|Interval))$/;
-const CORE_FOR_STORES = [
-  'async-context',
-  'check-options',
-  'errors',
-  'keys/resource-key',
-  'store/forward-to',
+
+/** What a store, and the code that talks to Redis, may import of the core. */
+const CORE_CONTRACT = [
   'store/lock-store',
+  'store/lock-mode',
+  'store/forward-to',
   'time/clock',
+  'errors',
+  'check-options',
+  'async-context',
+  'keys/resource-key',
 ].map((name) => `lib/core/${name}.ts`);
+/** The only files that load ioredis. The others import its types at most. */
+const IOREDIS_LOADERS = ['lib/redis/open-redis.ts', 'lib/redis/sentinel-connector.ts'];
+/** The types that options and the module take from the stores. */
+const STORE_TYPES = ['lib/stores/store-context.ts', 'lib/stores/token/replication/replica-options.ts'];
+const STORES = ['token', 'memory', 'timestamp', 'redisson', 'quorum'];
+/** The entry points of the package. */
+const ENTRIES = ['lib', 'lib/stores', 'lib/stores/timestamp', 'lib/stores/redisson', 'lib/stores/quorum']
+  .concat('lib/fence', 'lib/testing')
+  .map((folder) => `${folder}/index.ts`);
 
 const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts'))
   .map((name) => new SourceFile(root, join('lib', name)));
 
-const inFolder = (folder: string) => files.filter(({ path }) => path.startsWith(folder));
-
-function offences(of: readonly SourceFile[], isAllowed: (imported: Import) => boolean): string[] {
-  return of.flatMap(({ path, imports }) =>
-    imports.filter((imported) => !isAllowed(imported)).map(({ from }) => `${path} imports ${from}`),
-  );
-}
-
-function cycles(): string[] {
-  const graph = new Map(files.map((file) => [file.path, file.imports.map(({ from }) => from)]));
-  const done = new Set<string>();
-  const found: string[] = [];
-  const walk = (path: string, trail: readonly string[]): void => {
-    if (trail.includes(path)) found.push([...trail.slice(trail.indexOf(path)), path].join(' > '));
-    else if (!done.has(path)) {
-      for (const next of graph.get(path) ?? []) walk(next, [...trail, path]);
-      done.add(path);
-    }
-  };
-  for (const path of graph.keys()) walk(path, []);
+function inFolder(folder: string): readonly SourceFile[] {
+  const found = files.filter(({ path }) => path.startsWith(folder));
+  if (found.length === 0) throw new Error(`${folder} has no files`);
   return found;
 }
 
-describe('architecture', () => {
-  it('has every floor to look at', () => {
-    for (const folder of ['lib/core/', 'lib/stores/']) expect(inFolder(folder)).not.toHaveLength(0);
+function offences(of: readonly SourceFile[], isAllowed: (imported: Import, path: string) => boolean): string[] {
+  return of.flatMap(({ path, imports }) =>
+    imports.filter((imported) => !isAllowed(imported, path)).map(({ from }) => `${path} imports ${from}`),
+  );
+}
+
+type Graph = ReadonlyMap<string, ReadonlySet<string>>;
+
+/** Builds the graph of imports between nodes. `nodeOf` returns the node of a file. */
+function importGraph(nodeOf: (path: string) => string): Graph {
+  const graph = new Map(files.map(({ path }) => [nodeOf(path), new Set<string>()]));
+  for (const { path, imports } of files) {
+    for (const { from } of imports) {
+      if (from.startsWith('lib/') && nodeOf(from) !== nodeOf(path)) graph.get(nodeOf(path))?.add(nodeOf(from));
+    }
+  }
+  return graph;
+}
+
+function cyclesIn(graph: Graph): string[] {
+  const done = new Set<string>();
+  const found: string[] = [];
+  const walk = (node: string, trail: readonly string[]): void => {
+    if (trail.includes(node)) found.push([...trail.slice(trail.indexOf(node)), node].join(' > '));
+    else if (!done.has(node)) {
+      for (const next of graph.get(node) ?? []) walk(next, [...trail, node]);
+      done.add(node);
+    }
+  };
+  for (const node of graph.keys()) walk(node, []);
+  return found;
+}
+
+/** Returns a file's folder of the first `levels` below lib/. A file that lies above that level stands for itself. */
+const folderOf = (levels: number) => (path: string) =>
+  path
+    .split('/')
+    .slice(0, levels + 1)
+    .join('/');
+
+describe('the floors', () => {
+  it('has the folders of the first level', () => {
+    const folders = new Set(files.map(({ path }) => folderOf(1)(path)).filter((node) => !node.endsWith('.ts')));
+    const expected = ['core', 'decorators', 'fence', 'locked', 'options', 'redis', 'stores', 'testing'];
+    expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`));
   });
 
   it('core knows Node only', () => {
     expect(offences(inFolder('lib/core/'), ({ from }) => /^(?:node:|lib\/core\/)/.test(from))).toEqual([]);
   });
 
-  it('stores know the scripts, the contract of the core, and only the types of ioredis', () => {
-    const isAllowed = ({ from, typeOnly, dynamic }: Import) =>
-      /^(?:node:|lib\/stores\/)/.test(from) ||
-      CORE_FOR_STORES.includes(from) ||
-      (from === 'ioredis' && (typeOnly || dynamic));
-    expect(offences(inFolder('lib/stores/'), isAllowed)).toEqual([]);
+  it("redis knows the core's contract", () => {
+    const isAllowed = ({ from }: Import) =>
+      /^(?:node:|lib\/redis\/|ioredis$)/.test(from) || CORE_CONTRACT.includes(from);
+    expect(offences(inFolder('lib/redis/'), isAllowed)).toEqual([]);
   });
 
-  it('a store knows what all stores have in common, and no other store', () => {
-    const stores = ['token', 'memory', 'timestamp', 'redisson', 'quorum'].map((name) => `lib/stores/${name}/`);
-    for (const own of stores) {
-      const others = stores.filter((folder) => folder !== own);
-      expect(inFolder(own)).not.toHaveLength(0);
-      expect(offences(inFolder(own), ({ from }) => !others.some((folder) => from.startsWith(folder)))).toEqual([]);
-    }
-    expect(
-      offences(inFolder('lib/stores/redis/'), ({ from }) => !stores.some((folder) => from.startsWith(folder))),
-    ).toEqual([]);
+  it('two files load ioredis, and all others have its types only', () => {
+    const isAllowed = ({ from, typeOnly }: Import, path: string) =>
+      from !== 'ioredis' || typeOnly || IOREDIS_LOADERS.includes(path);
+    expect(offences(files, isAllowed)).toEqual([]);
+    for (const path of IOREDIS_LOADERS) expect(inFolder(path)[0]?.imports.map(({ from }) => from)).toContain('ioredis');
   });
 
-  it('a fence knows the scripts, how to run them, and the errors: no store, no Nest', () => {
-    const known = ['redis/decode', 'redis/redis-script', 'core/errors', 'core/keys/resource-key'];
-    const allowed = known.map((name) => `lib/${name}.ts`);
+  it.each(STORES)("the store %s knows the core's contract, redis, and no other store", (name) => {
+    const own = `lib/stores/${name}/`;
+    const isAllowed = ({ from, typeOnly }: Import) =>
+      from.startsWith('node:') ||
+      CORE_CONTRACT.includes(from) ||
+      from.startsWith(own) ||
+      from.startsWith('lib/redis/') ||
+      /^lib\/stores\/(?!index)[^/]+$/.test(from) ||
+      (from === 'ioredis' && typeOnly);
+    expect(offences(inFolder(own), isAllowed)).toEqual([]);
+  });
+
+  it('what all stores share knows no store', () => {
+    const shared = inFolder('lib/stores/').filter(({ path }) => /^lib\/stores\/(?!index)[^/]+$/.test(path));
+    const isAllowed = ({ from }: Import) =>
+      !STORES.some((name) => from.startsWith(`lib/stores/${name}/`)) &&
+      /^(?:node:|lib\/(?:core|redis|stores)\/)/.test(from);
+    expect(shared).not.toHaveLength(0);
+    expect(offences(shared, isAllowed)).toEqual([]);
+  });
+
+  it('a fence knows the scripts, how to run them, keys and errors', () => {
+    const allowed = [
+      'lib/core/errors.ts',
+      'lib/core/check-options.ts',
+      'lib/core/keys/resource-key.ts',
+      'lib/redis/decode.ts',
+      'lib/redis/redis-script.ts',
+    ];
     const isAllowed = ({ from, typeOnly }: Import) =>
       from.startsWith('lib/fence/') || allowed.includes(from) || (from === 'lib/redis/redis-client.ts' && typeOnly);
-    expect(inFolder('lib/fence/')).not.toHaveLength(0);
     expect(offences(inFolder('lib/fence/'), isAllowed)).toEqual([]);
   });
 
   it('generated scripts import nothing', () => {
-    const generated = files.filter(({ path }) => GENERATED.test(path));
-    expect(generated).toHaveLength(6);
+    const generated = files.filter((file) => file.generated);
+    expect(generated.map(({ path }) => path)).toContain('lib/stores/token/scripts.ts');
     expect(offences(generated, () => false)).toEqual([]);
+  });
+
+  it.each(['options', 'locked', 'decorators'])("%s knows types of the stores' contract at most", (name) => {
+    const isAllowed = ({ from, typeOnly }: Import) =>
+      !/^lib\/(?:stores|redis|fence|testing)\//.test(from) ||
+      (typeOnly && (STORE_TYPES.includes(from) || from === 'lib/redis/redis-client.ts'));
+    expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
+  });
+
+  it('no file imports an entry point, fence/ or testing/', () => {
+    const isAllowed = ({ from }: Import, path: string) =>
+      !ENTRIES.includes(from) &&
+      ['lib/fence/', 'lib/testing/'].every((folder) => !from.startsWith(folder) || path.startsWith(folder));
+    expect(ENTRIES.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+    expect(offences(files, isAllowed)).toEqual([]);
   });
 
   it('only the clock reads time, makes timers and draws random numbers', () => {
@@ -101,13 +172,50 @@ describe('architecture', () => {
       ]);
     expect(ambient).toEqual([]);
   });
+});
 
-  it(`no file is longer than ${MAX_LINES} lines`, () => {
-    const long = files.filter(({ path, lines }) => !GENERATED.test(path) && lines > MAX_LINES);
+describe('imports make no cycle', () => {
+  it('between files', () => {
+    expect(cyclesIn(importGraph((path) => path))).toEqual([]);
+  });
+
+  it.each([1, 2])('between folders of level %i', (levels) => {
+    expect(cyclesIn(importGraph(folderOf(levels)))).toEqual([]);
+  });
+
+  it('is a check that finds one', () => {
+    const graph = new Map([
+      ['a', new Set(['b'])],
+      ['b', new Set(['c'])],
+      ['c', new Set(['b'])],
+    ]);
+    expect(cyclesIn(graph)).toEqual(['b > c > b']);
+  });
+});
+
+describe('sizes', () => {
+  const written = files.filter(({ generated }) => !generated);
+
+  it(`no file has more than ${MAX_FILE_LINES} lines`, () => {
+    const long = written.filter(({ lines }) => lines > MAX_FILE_LINES);
     expect(long.map(({ path, lines }) => `${path}: ${lines}`)).toEqual([]);
   });
 
-  it('imports make no cycle', () => {
-    expect(cycles()).toEqual([]);
+  it(`no function has more than ${MAX_FUNCTION_LINES} lines`, () => {
+    const functions = written.flatMap(({ path, functions: own }) => own.map((each) => ({ path, ...each })));
+    const long = functions.filter(({ lines }) => lines > MAX_FUNCTION_LINES);
+    expect(functions.length).toBeGreaterThan(files.length);
+    expect(long.map(({ path, name, lines }) => `${path}: ${name}: ${lines}`)).toEqual([]);
+  });
+
+  it(`no line has more than ${MAX_COLUMNS} columns`, () => {
+    const long = written.filter(({ columns }) => columns > MAX_COLUMNS);
+    expect(long.map(({ path, columns }) => `${path}: ${columns}`)).toEqual([]);
+  });
+
+  it('reads the length of functions and lines', () => {
+    const spec = new SourceFile(root, 'test/support/source-file.ts');
+    expect(spec.functions.find(({ name }) => name === 'isTypeOnly')?.lines).toBe(6);
+    expect(spec.columns).toBeGreaterThan(80);
   });
 });

@@ -1,4 +1,5 @@
-// The measured build, and the copy of ioredis that it loads. Every entry uses that copy.
+// The compiled files under measure, and the copy of ioredis that they load. Every entry gets that copy.
+// `npm run build` leaves them in .cache/build. The bundle in dist/ has the same code, but no module for each file.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
@@ -6,8 +7,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Logger } from '@nestjs/common';
 
 const ROOT = resolve(fileURLToPath(import.meta.url), '../../..');
-/** The measured build. */
-export const DIST = resolve(process.env.NRL_DIST ?? join(ROOT, 'dist/esm'));
+/** The build under measure. */
+export const DIST = resolve(process.env.NRL_DIST ?? join(ROOT, '.cache/build'));
 
 /** Loads a module of the build, `index.js` for example. */
 export const load = (file) => import(pathToFileURL(join(DIST, file)).href);

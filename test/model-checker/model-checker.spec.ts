@@ -5,7 +5,7 @@ import { QUICK } from './scenarios.js';
 describe('every run of the waiting protocol', () => {
   it.each(QUICK)(
     '$name: one owner, rising tokens, everybody gets the lock; the scripts do as the table',
-    expectSound,
+    (scenario) => expectSound(scenario),
     180_000,
   );
 });

@@ -9,7 +9,7 @@ export interface CommandOptions {
   readonly mustFail?: boolean;
 }
 
-/** Runs a command to its end, and tells on the console how that went. @returns what it wrote. */
+/** Runs a command to its end and writes its result to the console. Returns the command's output. */
 export async function run(label: string, command: string, args: string[], options: CommandOptions): Promise<string> {
   const start = performance.now();
   const { code, output } = await execute(command, args, options);

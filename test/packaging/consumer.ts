@@ -68,7 +68,7 @@ export class Consumer {
 
 /** Builds the package and packs it. @returns the path of the tarball. */
 export async function packTarball(root: string, folder: string): Promise<string> {
-  await run('npm pack, which builds', 'npm', ['pack', '--pack-destination', folder], { cwd: root, timeoutMs: 120_000 });
+  await run('npm pack, which builds', 'npm', ['pack', '--pack-destination', folder], { cwd: root, timeoutMs: 300_000 });
   const tarball = (await readdir(folder)).find((file) => file.endsWith('.tgz'));
   if (tarball === undefined) throw new Error('npm pack left no tarball');
   return join(folder, tarball);

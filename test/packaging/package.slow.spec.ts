@@ -1,16 +1,16 @@
-// The packed tarball, as it would be published, in fresh projects of users: NestJS 10, 11 and 12, CommonJS and ES modules,
+// Installs the packed tarball in fresh projects, as users would: NestJS 10, 11 and 12, CommonJS and ES modules,
 // ioredis 5 and 6, TypeScript 5 and 6, jest 29 and 30.
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { isBuiltin } from 'node:module';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { run } from './command.js';
 import { Consumer, packTarball } from './consumer.js';
+import { declaredNames, filesOf, importsOf, loadedBy, namesIn, type Surfaces } from './installed.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
-const root = join(__dirname, '..');
-const basics = ['goods.ts', 'checks.ts', 'types.ts'];
+const root = join(__dirname, '../..');
+const basics = ['goods.ts', 'entries.ts', 'checks.ts', 'types.ts'];
 
 let folder: string;
 let tarball: Promise<string>;
@@ -36,46 +36,29 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** The names that an entry point exports: those with a value, and all of them as its declarations have them. */
-interface Surface {
-  readonly values: string[];
-  readonly declared: string[];
-}
+/** The entry points of the package, each with the name of its files in `dist/esm` and `dist/cjs`. */
+const ENTRIES: Readonly<Record<string, string>> = {
+  '.': 'index',
+  './fence': 'fence',
+  './quorum': 'quorum',
+  './redisson': 'redisson',
+  './store': 'store',
+  './testing': 'testing',
+  './timestamp': 'timestamp',
+};
+const FORMATS = ['esm', 'cjs'];
+/** Of the unpacked tarball. */
+const MOST_BYTES = 1_000_000;
+const MOST_FILES = 60;
 
-/** By their folders in `dist`. */
-const ENTRIES = { root: '', fence: 'fence', testing: 'testing' } as const;
-type Entry = keyof typeof ENTRIES;
+const committed = async (): Promise<Surfaces> => namesIn(await readFile(join(__dirname, 'public-api.txt'), 'utf8'));
 
-async function committedSurface(): Promise<Record<Entry, Surface>> {
-  const text = await readFile(join(__dirname, 'consumers', 'public-api.txt'), 'utf8');
-  const surfaceOf = (entry: string): Surface => {
-    const section = text.split(/^# /m).find((part) => part.startsWith(`${entry}\n`)) ?? '';
-    const declared = section
-      .split('\n')
-      .slice(1)
-      .filter((line) => line !== '');
-    return { declared, values: declared.filter((name) => !name.startsWith('type ')) };
-  };
-  return {
-    root: surfaceOf('nestjs-redis-lock'),
-    fence: surfaceOf('nestjs-redis-lock/fence'),
-    testing: surfaceOf('nestjs-redis-lock/testing'),
-  };
-}
-
-async function committedValues(): Promise<Record<Entry, string[]>> {
-  const { root: main, fence, testing } = await committedSurface();
-  return { root: main.values, fence: fence.values, testing: testing.values };
-}
-
-async function declaredNames(file: string): Promise<string[]> {
-  const text = await readFile(file, 'utf8');
-  const lists = [...text.matchAll(/^export (type )?\{([^}]*)\}/gm)];
-  expect(text.match(/^export /gm)).toHaveLength(lists.length);
-  return lists.flatMap(([, type = '', names = '']) => {
-    const each = names.split(',').map((name) => name.trim());
-    return each.filter((name) => name !== '').map((name) => (name.startsWith('type ') ? name : type + name));
-  });
+/** Those of the names that have a value. */
+async function committedValues(): Promise<Surfaces> {
+  const surfaces = Object.entries(await committed());
+  return Object.fromEntries(
+    surfaces.map(([entry, names]) => [entry, names.filter((name) => !name.startsWith('type '))]),
+  );
 }
 
 describe('the tarball', () => {
@@ -84,45 +67,91 @@ describe('the tarball', () => {
     const options = { cwd: root, timeoutMs: 60_000 };
     await run('publint', process.execPath, [bin('publint'), 'run', await tarball, '--strict'], options);
     await run('attw', process.execPath, [bin('attw'), await tarball], options);
+    expect(await tarball).toMatch(/\.tgz$/);
   });
 
-  it('holds what is built, and no sources or tests', async () => {
+  it('holds what is built, and no sources, source maps or tests', async () => {
     const installed = await consumer('nest12-esm').installed();
-    const files = (await readdir(installed)).toSorted();
-    expect(files).toEqual(expect.arrayContaining(['LICENSE', 'README.md', 'dist', 'package.json']));
-    expect(files.filter((file) => !/^(CHANGELOG\.md|LICENSE|README\.md|dist|package\.json)$/.test(file))).toEqual([]);
-    expect((await readdir(join(installed, 'dist'))).toSorted()).toEqual(['cjs', 'esm']);
+    const files = await filesOf(installed);
+    const expected =
+      /^(CHANGELOG\.md|LICENSE|README\.md|package\.json|dist\/(esm|cjs)\/.*(\.js|\.d\.ts|package\.json))$/;
+    expect(files.map(({ path }) => path).filter((path) => !expected.test(path))).toEqual([]);
+    expect(files.map(({ path }) => path)).toEqual(expect.arrayContaining(['LICENSE', 'README.md', 'package.json']));
   });
 
-  it('declares the same names to TypeScript as ever', async () => {
+  it(`has ${MOST_BYTES} bytes and ${MOST_FILES} files at most`, async () => {
+    const files = await filesOf(await consumer('nest12-esm').installed());
+    const bytes = files.reduce((sum, { size }) => sum + size, 0);
+    process.stdout.write(`  ${bytes} bytes in ${files.length} files\n`);
+    expect(files.length).toBeLessThanOrEqual(MOST_FILES);
+    expect(bytes).toBeLessThanOrEqual(MOST_BYTES);
+    expect(bytes).toBeGreaterThan(MOST_BYTES / 10);
+  });
+
+  it('has the committed entry points', async () => {
+    const installed = await consumer('nest12-esm').installed();
+    const manifest = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')) as Record<string, object>;
+    const paths = Object.keys(manifest.exports ?? {}).filter((path) => path !== './package.json');
+    expect(paths.toSorted()).toEqual(Object.keys(ENTRIES));
+    expect(Object.keys(await committed()).toSorted()).toEqual(Object.keys(ENTRIES));
+  });
+
+  it('declares the committed names to TypeScript', async () => {
     const dist = join(await consumer('nest12-esm').installed(), 'dist');
-    const committed = await committedSurface();
-    for (const format of ['esm', 'cjs']) {
-      for (const [entry, entryFolder] of Object.entries(ENTRIES)) {
-        const names = await declaredNames(join(dist, format, entryFolder, 'index.d.ts'));
-        expect(names.toSorted()).toEqual(committed[entry as Entry].declared);
+    for (const format of FORMATS) {
+      for (const [entry, names] of Object.entries(await committed())) {
+        expect([entry, ...declaredNames(join(dist, format, `${ENTRIES[entry]}.d.ts`))]).toEqual([entry, ...names]);
       }
     }
+  });
+
+  it('declares no Lua script', async () => {
+    const installed = await consumer('nest12-esm').installed();
+    const files = await filesOf(installed);
+    const withScripts: string[] = [];
+    for (const { path } of files) {
+      if ((await readFile(join(installed, path), 'utf8')).includes('redis.call(')) withScripts.push(path);
+    }
+    expect(withScripts.filter((path) => path.endsWith('.js'))).not.toEqual([]);
+    expect(withScripts.filter((path) => path.endsWith('.d.ts'))).toEqual([]);
   });
 
   it('imports only what it declares', async () => {
     const installed = await consumer('nest12-esm').installed();
     const manifest = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')) as Record<string, object>;
     const declared = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies }).toSorted();
-    const files = (await readdir(join(installed, 'dist'), { recursive: true })).filter((file) =>
-      /\.(js|d\.ts)$/.test(file),
+    const files = (await filesOf(installed)).map(({ path }) => path).filter((path) => /\.(js|d\.ts)$/.test(path));
+    const imported = await Promise.all(
+      files.map(async (path) => importsOf(await readFile(join(installed, path), 'utf8'))),
     );
-    const imported = new Set<string>();
-    for (const file of files) {
-      const text = await readFile(join(installed, 'dist', file), 'utf8');
-      for (const [, name = ''] of text.matchAll(
-        /(?:^import |^\} from |\bfrom |\brequire\(|\bimport\()['"]([^'"]+)['"]/gm,
-      )) {
-        const specifier = /^(@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? name;
-        if (!name.startsWith('.') && !isBuiltin(name)) imported.add(specifier);
-      }
-    }
-    expect([...imported].toSorted()).toEqual(declared);
+    expect([...new Set(imported.flatMap(({ packages }) => packages))].toSorted()).toEqual(declared);
+  });
+});
+
+describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (format) => {
+  const loaded = async (entry: string) =>
+    loadedBy(join(await consumer('nest12-esm').installed(), 'dist', format), `${ENTRIES[entry]}.js`);
+  const STORES = { './quorum': 'QuorumStore', './redisson': 'RedissonStore', './timestamp': 'TimestampStore' };
+
+  it.each(Object.entries(STORES))('%s has its store, which the root does not load', async (entry, store) => {
+    expect((await loaded(entry)).code).toContain(`class ${store} `);
+    expect((await loaded('.')).code).not.toContain(`class ${store} `);
+    expect((await loaded(entry)).packages).toEqual([]);
+  });
+
+  it('the fence loads no package', async () => {
+    expect((await loaded('./fence')).code).toContain('class RedisFence ');
+    expect((await loaded('./fence')).packages).toEqual([]);
+  });
+
+  it('the store contract has types only', async () => {
+    const { code, packages } = await loaded('./store');
+    expect(code.replaceAll(/'use strict';|export \{\s*\};/g, '').trim()).toBe('');
+    expect(packages).toEqual([]);
+  });
+
+  it.each(['.', './testing'])('%s loads reflect-metadata before Nest', async (entry) => {
+    expect((await loaded(entry)).packages[0]).toBe('reflect-metadata');
   });
 });
 
@@ -131,20 +160,22 @@ describe.each([
   ['nest11-cjs', ['node16']],
 ])('a project without jest: %s', (name, modules) => {
   it('compiles with any module resolution, libraries checked', async () => {
-    await consumer(name).tsc('--noEmit', '--module', 'preserve', '--moduleResolution', 'bundler');
-    for (const module of modules) await consumer(name).tsc('--module', module);
+    expect(await consumer(name).tsc('--noEmit', '--module', 'preserve', '--moduleResolution', 'bundler')).toBe('');
+    for (const module of modules) expect(await consumer(name).tsc('--module', module)).toBe('');
   });
 
   it('locks, has one copy of every class, and ends by itself', async () => {
     const output = await consumer(name).node('node out/main.js', ['out/main.js']);
     expect(output).toMatch(/^all checks passed$/m);
-    expect(JSON.parse(/^exports (.*)$/m.exec(output)?.[1] ?? '{}')).toEqual(await committedValues());
+    const names = JSON.parse(/^exports (.*)$/m.exec(output)?.[1] ?? '{}') as Record<string, string[]>;
+    const sorted = Object.entries(names).map(([entry, all]) => [entry, all.toSorted()]);
+    expect(Object.fromEntries(sorted)).toEqual(await committedValues());
   });
 });
 
 describe.each(['nest11-jest', 'nest10-jest'])('a project with jest: %s', (name) => {
   it('compiles, libraries checked', async () => {
-    await consumer(name).tsc('--noEmit');
+    expect(await consumer(name).tsc('--noEmit')).toBe('');
   });
 
   it('passes its tests, and ends by itself', async () => {
@@ -157,7 +188,7 @@ describe.each(['nest11-jest', 'nest10-jest'])('a project with jest: %s', (name) 
 });
 
 describe('a key function that does not fit its method', () => {
-  it('is told so by the compiler', async () => {
+  it('does not compile', async () => {
     const project = consumer('nest12-esm');
     await project.write(
       'src/misfit.ts',

@@ -131,7 +131,9 @@ describe.each(Object.keys(WAYS))('a master %s', (way) => {
     const granted = other.acquire(resource);
     expect(await lock.release()).toBe(true);
     await (await granted).release();
-    expect(here.warnings.filter((line) => line.includes('cannot be reached')).length).toBeLessThanOrEqual(1);
+    // A master that gives its place up can be reached all the time.
+    const outages = way === 'that gives its place up' ? 0 : 1;
+    expect(here.warnings.filter((line) => line.includes('cannot be reached'))).toHaveLength(outages);
   }, 60_000);
 });
 

@@ -134,7 +134,8 @@ describe('a connection that Sentinels lead to the master', () => {
   it('takes options that were read from a client of one server', async () => {
     const [{ port }] = servers.servers;
     const { options } = new Redis({ port, lazyConnect: true });
-    await running.start({ redis: { ...options, sentinels: null as never } }).using('goods:300', () => undefined);
+    const locks = running.start({ redis: { ...options, sentinels: null as never } });
+    expect(await locks.using('goods:300', () => 'used')).toBe('used');
   });
 
   it('gives a slow way more and more time', async () => {

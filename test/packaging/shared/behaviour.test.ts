@@ -1,5 +1,5 @@
-// What Nest 10 and 11 do otherwise than Nest 12, on a real Redis: the same file runs in both consumers. Global interceptors
-// and filters reach neither hybrid microservices nor gateways there, so that those of the handler have to do it all.
+// What differs between Nest 10 and 11 and Nest 12, on a real Redis. The same file runs in both consumers. In Nest 10
+// and 11 global interceptors and filters reach neither hybrid microservices nor gateways. Those of the handler do all.
 import { randomBytes } from 'node:crypto';
 import { AsyncResource } from 'node:async_hooks';
 import { createServer, type AddressInfo } from 'node:net';
@@ -105,7 +105,7 @@ const stage = new Stage();
 const client = new Redis(url);
 let rival: LockService;
 
-/** Does something after the handler, as a transaction's commit would be, and writes down whether that was under the lock. */
+/** Runs after the handler, as a transaction's commit would, and records whether the lock is held then. */
 function after(name: string, next: CallHandler): Observable<unknown> {
   return next.handle().pipe(
     concatMap(async (answer: unknown) => {
@@ -353,7 +353,7 @@ async function freePort(): Promise<number> {
 
 let app: INestApplication;
 let address: string;
-/** A hybrid application's microservice: as it is by default, and with the application's global interceptors and filters. */
+/** The ports of two hybrid microservices. The second has the application's global interceptors and filters. */
 const ports = { plain: 0, inheriting: 0 };
 
 beforeAll(async () => {

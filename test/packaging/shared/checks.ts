@@ -5,15 +5,22 @@ import { NestFactory } from '@nestjs/core';
 import { type INestApplication, Module } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import {
+  LockConfigError,
   LockError,
   LockKeyError,
   LockService,
   LockTimeoutError,
+  RedisLockModule,
   type RedisLockModuleOptions,
   resource,
 } from 'nestjs-redis-lock';
 import { RedisFence, SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { createTestLocks, ManualClock, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
+import { timestamp } from 'nestjs-redis-lock/timestamp';
+import { entries } from './entries.js';
 import { AppModule, GoodsController, GoodsService } from './goods.js';
 
 /** The part of the package's exports that a second copy is asked for. */
@@ -102,7 +109,7 @@ function checkErrorClasses(error: unknown): void {
   assert.equal(error.name, 'LockTimeoutError');
 }
 
-/** `nestjs-redis-lock/fence` takes the client of either version of ioredis, and throws errors of `nestjs-redis-lock`. */
+/** `nestjs-redis-lock/fence` takes the client of either version of ioredis. Its errors are those of the root. */
 export async function checkFence(): Promise<void> {
   const client = new Redis(redisUrl());
   const key = `consumer_${randomBytes(6).toString('hex')}`;
@@ -124,6 +131,36 @@ export async function checkFence(): Promise<void> {
 
 @Module({})
 class TestApp {}
+
+/** The stores that are entry points of their own work in the module of the root, and throw its errors. */
+export async function checkStores(): Promise<void> {
+  const stores: Record<string, StoreFactory> = { redisson: redisson({ fencing: true }), timestamp: timestamp() };
+  for (const [name, store] of Object.entries(stores)) {
+    const prefix = `consumer_${name}_${randomBytes(6).toString('hex')}_`;
+    const context = await NestFactory.createApplicationContext(
+      { module: TestApp, imports: [RedisLockModule.forRoot({ redis: redisUrl(), prefix, store, ttlMs: 30_000 })] },
+      { logger: ['error', 'warn'], abortOnError: false },
+    );
+    const locks = context.get(LockService);
+    const lock = await locks.acquire('goods:1');
+    const refused = await locks.acquire('goods:1', { waitMs: 0 }).catch((error: unknown) => error);
+    assert.equal(await lock.release(), true);
+    await context.close();
+    assert.equal((refused as object).constructor, LockTimeoutError, `${name}: ${String(refused)}`);
+  }
+  const isOurs = (error: Error): boolean => error.constructor === LockConfigError;
+  assert.throws(() => createTestLocks({ store: quorum([redisUrl()]) }), isOurs);
+  assert.throws(() => timestamp({ retryDelayMs: 0 }), isOurs);
+}
+
+/** A bundler renames what has one name in two modules: no exported class may be among that. */
+export function checkNames(): void {
+  for (const [path, namespace] of Object.entries(entries)) {
+    for (const [name, value] of Object.entries(namespace) as [string, unknown][]) {
+      if (typeof value === 'function') assert.equal(value.name, name, `an export of ${path} has another name`);
+    }
+  }
+}
 
 /** `nestjs-redis-lock/testing` uses the classes of `nestjs-redis-lock`, and needs no Redis. */
 export async function checkTesting(): Promise<void> {

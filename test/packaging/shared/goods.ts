@@ -1,4 +1,4 @@
-// The application of every consumer: the same file is compiled against Nest 10, 11 and 12, as CommonJS and as ES module.
+// The application of every consumer. The file is compiled against Nest 10, 11 and 12, as CommonJS and as ES module.
 import {
   type DynamicModule,
   Controller,
@@ -28,7 +28,7 @@ export class GoodsService {
 
 @Controller('goods')
 export class GoodsController {
-  /** What `fail` throws; put there by a check. */
+  /** What `fail` throws. A check sets it. */
   static failure: unknown;
 
   constructor(

@@ -2,46 +2,34 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import * as library from 'nestjs-redis-lock';
-import * as fence from 'nestjs-redis-lock/fence';
-import * as testing from 'nestjs-redis-lock/testing';
-import { checkApp, checkFence, checkTesting, type Library } from './checks.js';
+import { checkApp, checkFence, checkNames, checkStores, checkTesting, type Library } from './checks.js';
+import { allNames, entries, namesOf } from './entries.js';
 
 const requireHere = createRequire(join(process.cwd(), 'main.js'));
 const requireSecond = createRequire(join(process.cwd(), 'second', 'main.js'));
 
-/** Whoever imports it and whoever requires it get the same classes, or `app.get(LockService)` would find nothing. */
+/** `import` and `require` have to load the same classes: `app.get(LockService)` finds nothing otherwise. */
 async function checkOneCopy(): Promise<void> {
-  const [imported, importedFence, importedTesting] = await Promise.all([
-    import('nestjs-redis-lock'),
-    import('nestjs-redis-lock/fence'),
-    import('nestjs-redis-lock/testing'),
-  ]);
-  const required = requireHere('nestjs-redis-lock') as Library;
-  const requiredFence = requireHere('nestjs-redis-lock/fence') as typeof fence;
-  const requiredTesting = requireHere('nestjs-redis-lock/testing') as typeof testing;
-  for (const copy of [imported, required]) {
-    assert.equal(copy.LockService, library.LockService, 'two copies of the package');
-    assert.equal(copy.LockTimeoutError, library.LockTimeoutError);
+  for (const [path, namespace] of Object.entries(entries)) {
+    const name = `nestjs-redis-lock${path.slice(1)}`;
+    const copies = [await import(name), requireHere(name)] as Record<string, unknown>[];
+    for (const copy of copies) {
+      for (const [exported, value] of Object.entries(namespace)) {
+        if (exported !== 'default') assert.equal(copy[exported], value, `${name} is loaded twice: ${exported}`);
+      }
+      assert.deepEqual(new Set(namesOf(copy)), new Set(namesOf(namespace)));
+    }
   }
-  for (const copy of [importedFence, requiredFence]) assert.equal(copy.StaleFenceError, fence.StaleFenceError);
-  for (const copy of [importedTesting, requiredTesting]) assert.equal(copy.ManualClock, testing.ManualClock);
-}
-
-/** Without the `default` that TypeScript adds to a CommonJS namespace. */
-function namesOf(namespace: object): string[] {
-  return Object.keys(namespace)
-    .filter((name) => name !== 'default')
-    .toSorted();
 }
 
 async function main(): Promise<void> {
   await checkOneCopy();
+  checkNames();
   await checkTesting();
+  await checkStores();
   await checkFence();
   await checkApp(requireSecond('nestjs-redis-lock') as Library);
-  const names = { root: namesOf(library), fence: namesOf(fence), testing: namesOf(testing) };
-  process.stdout.write(`exports ${JSON.stringify(names)}\nall checks passed\n`);
+  process.stdout.write(`exports ${JSON.stringify(allNames())}\nall checks passed\n`);
 }
 
 process.on('unhandledRejection', (reason) => {

@@ -127,7 +127,7 @@ export async function fences(redis: Redis, cluster: Cluster, lock: Lock): Promis
   await fence.write(lock.fencingToken, [['rename', 'order:1', 'order:2']]);
   const sql = new SqlFence('postgres');
   const promised: Promise<void> = sql.open(async () => [], 'order:1', lock.fencingToken);
-  // @ts-expect-error: whoever runs it at once gets no promise
+  // @ts-expect-error: a synchronous client gets no promise
   const none: Promise<void> = sql.write(() => [], 'order:1', lock.fencingToken);
   return [replies, promised, none, fence.write(1, { lua: 'return 1', keys: [] })];
 }

@@ -1,0 +1,31 @@
+// Every entry point of the package, by its path in `exports`.
+import * as root from 'nestjs-redis-lock';
+import * as fence from 'nestjs-redis-lock/fence';
+import * as quorum from 'nestjs-redis-lock/quorum';
+import * as redisson from 'nestjs-redis-lock/redisson';
+import * as store from 'nestjs-redis-lock/store';
+import * as testing from 'nestjs-redis-lock/testing';
+import * as timestamp from 'nestjs-redis-lock/timestamp';
+
+export const entries: Readonly<Record<string, object>> = {
+  '.': root,
+  './fence': fence,
+  './quorum': quorum,
+  './redisson': redisson,
+  './store': store,
+  './testing': testing,
+  './timestamp': timestamp,
+};
+
+/** What TypeScript, or Node's `require` of an ES module, adds to the names. */
+const ADDED = ['default', 'module.exports'];
+
+/** Returns the names that an entry point exports. */
+export function namesOf(namespace: object): string[] {
+  return Object.keys(namespace).filter((name) => !ADDED.includes(name));
+}
+
+/** Returns the names of all entry points. */
+export function allNames(): Record<string, string[]> {
+  return Object.fromEntries(Object.entries(entries).map(([path, namespace]) => [path, namesOf(namespace)]));
+}

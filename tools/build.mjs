@@ -1,0 +1,121 @@
+// Builds the package: `tsc` compiles lib/ into .cache/build, and rollup bundles that into dist/esm and dist/cjs.
+// Each folder has one file for each entry point, one declaration file for each, and the chunks that they share.
+import { spawn } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire, isBuiltin } from 'node:module';
+import { basename, dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import * as prettier from 'prettier';
+import { rollup } from 'rollup';
+import { dts } from 'rollup-plugin-dts';
+import ts from 'typescript';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const compiled = join(root, '.cache/build');
+const dist = join(root, 'dist');
+const require = createRequire(import.meta.url);
+const { dependencies, peerDependencies } = require('../package.json');
+
+/** The entry points of the package, each with its module in lib/. */
+const ENTRIES = {
+  index: 'index',
+  store: 'stores/index',
+  timestamp: 'stores/timestamp/index',
+  redisson: 'stores/redisson/index',
+  quorum: 'stores/quorum/index',
+  fence: 'fence/index',
+  testing: 'testing/index',
+};
+const FORMATS = [
+  { folder: 'esm', type: 'module', format: 'es' },
+  { folder: 'cjs', type: 'commonjs', format: 'cjs' },
+];
+
+/** The warnings of rollup that do not fail the build. */
+const isHarmless = ({ code, message }) =>
+  // `/store` exports nothing but types.
+  code === 'EMPTY_BUNDLE' ||
+  // The helpers that tsc writes for decorators begin with `this && this.__decorate`.
+  code === 'THIS_IS_UNDEFINED' ||
+  // `RedisLockModule` extends a class that is not exported, as Nest's own modules do.
+  (code === 'PLUGIN_WARNING' && /type exports with no public re-export: ConfigurableModuleClass\./.test(message));
+
+const prettierOptions = await prettier.resolveConfig(fileURLToPath(import.meta.url));
+const packages = Object.keys({ ...dependencies, ...peerDependencies });
+const isExternal = (id) => isBuiltin(id) || packages.some((name) => id === name || id.startsWith(`${name}/`));
+
+async function compile() {
+  const child = spawn(process.execPath, [require.resolve('typescript/bin/tsc'), '-p', 'tsconfig.build.json'], {
+    cwd: root,
+    stdio: 'inherit',
+  });
+  const code = await new Promise((resolve, reject) => child.on('error', reject).on('exit', resolve));
+  if (code !== 0) throw new Error('tsc failed');
+}
+
+/** Formats the code as the sources are. Its comments are left out, because the declarations have them. */
+const printed = {
+  name: 'printed',
+  async renderChunk(code, { fileName }) {
+    const compilerOptions = { target: 'es2022', module: 'esnext', removeComments: true };
+    const { outputText } = ts.transpileModule(code, { fileName, compilerOptions });
+    return { code: await prettier.format(outputText, { ...prettierOptions, parser: 'babel' }), map: null };
+  },
+};
+
+/** Bundles the compiled files with this extension. An import that is no dependency of the package fails the build. */
+function bundle(extension, plugins) {
+  return rollup({
+    input: Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, join(compiled, path + extension)])),
+    external: isExternal,
+    plugins,
+    onwarn(warning) {
+      if (!isHarmless(warning)) throw new Error(`${warning.code}: ${warning.message}`);
+    },
+  });
+}
+
+/** Names a chunk after its last module, as rollup does, except the chunk of the lock service. */
+function chunkName({ moduleIds }) {
+  const modules = moduleIds.map((id) => relative(compiled, id).replace(/(\.d\.ts|\.js)$/, ''));
+  if (modules.includes('lock.service')) return 'library';
+  return basename(modules.at(-1).replace(/\/index$/, ''));
+}
+
+const outputFor = (extension) => ({
+  entryFileNames: `[name]${extension}`,
+  chunkFileNames: (chunk) => `chunks/${chunkName(chunk)}${extension}`,
+  hoistTransitiveImports: false,
+  minifyInternalExports: false,
+});
+
+/** For tools that read the names of a CommonJS module's exports from its text. */
+const READABLE_EXPORTS = { esModule: true, generatedCode: { preset: 'es2015', arrowFunctions: false, symbols: false } };
+
+async function bundleCode() {
+  const code = await bundle('.js', [printed]);
+  for (const { folder, type, format } of FORMATS) {
+    const options = { format, interop: 'auto', externalLiveBindings: false, ...READABLE_EXPORTS };
+    await code.write({ ...outputFor('.js'), ...options, dir: join(dist, folder) });
+    writeFileSync(join(dist, folder, 'package.json'), `${JSON.stringify({ type })}\n`);
+  }
+  await code.close();
+}
+
+async function bundleTypes() {
+  const types = await bundle('.d.ts', [dts()]);
+  for (const { folder } of FORMATS) {
+    await types.write({ ...outputFor('.d.ts'), format: 'es', dir: join(dist, folder) });
+  }
+  await types.close();
+}
+
+try {
+  for (const folder of [compiled, dist]) rmSync(folder, { recursive: true, force: true });
+  await compile();
+  mkdirSync(dist);
+  await Promise.all([bundleCode(), bundleTypes()]);
+} catch (error) {
+  console.error(error.message);
+  process.exitCode = 1;
+}

@@ -1,0 +1,152 @@
+// npm run lint:prose: checks the length of lines, and the words of comments, test names and Markdown.
+// The words are in tools/prose-words.mjs.
+//   node tools/lint-prose.mjs [--count] [files or folders]
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { basename, extname, join, relative } from 'node:path';
+import ts from 'typescript';
+import { SEMICOLON, WORDS } from './prose-words.mjs';
+
+const root = join(import.meta.dirname, '..');
+const ROOTS = ['lib', 'test', 'sample', 'docs', 'tools', 'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md'];
+const MOST_COLUMNS = 120;
+const SKIPPED_FOLDERS = new Set(['node_modules', 'dist', '.cache', 'target']);
+/** Written by programs whose own texts are checked. */
+const GENERATED = [/^test\/bench\/results\//, /^test\/chaos\/RESULTS\.md$/, /^lib\/lua\/index\.ts$/];
+const GENERATED_HEADER = /^\/\/ Generated /;
+
+/** Stands for code between two pieces of prose, so that no pattern reaches over it. */
+const CODE = '\uE000';
+/** Of as many columns, so that offsets stay what they are. */
+const hide = (text, by = CODE) => text.replaceAll(/[^\n]/g, by);
+/** Code and addresses in prose are no prose. */
+const withoutCode = (text) =>
+  text
+    .replaceAll(/```[\s\S]*?(?:```|$)/g, (code) => hide(code))
+    .replaceAll(/(`+)[^`\n]+?\1/g, (code) => hide(code, '_'))
+    .replaceAll(/\bhttps?:\/\/[^\s)}|>]+/g, (address) => hide(address, '_'))
+    .replaceAll(/\{@link(?:plain|code)? +[^}|\s]+ *\|?/g, (link) => hide(link, ' '))
+    .replaceAll(/@(?:param|template) +\S+/g, (tag) => hide(tag));
+
+/** Returns the text with everything hidden but these ranges, and their comment marks. */
+function only(text, ranges) {
+  let prose = '';
+  let end = 0;
+  for (const [from, to] of ranges.toSorted(([a], [b]) => a - b)) {
+    const between = text.slice(end, from);
+    prose += between.trim() === '' ? between : hide(between);
+    prose += text
+      .slice(from, to)
+      .replace(/^\/\*\*?|^--\[=*\[/, (mark) => hide(mark))
+      .replaceAll(/^[ \t]*(?:\/\/|\*(?!\/)|--)/gm, (mark) => hide(mark, ' '));
+    end = to;
+  }
+  return withoutCode(prose + hide(text.slice(end)));
+}
+
+const TEST = /^(?:it|test|describe)\b/;
+
+function proseOfCode(path, text) {
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.ES2022, true);
+  const ranges = new Map();
+  const add = (found) => found?.forEach(({ pos, end }) => ranges.set(pos, [pos, end]));
+  const visit = (node) => {
+    if (ts.isCallExpression(node) && TEST.test(node.expression.getText(source))) {
+      const [name] = node.arguments;
+      if (name && (ts.isStringLiteralLike(name) || ts.isTemplateExpression(name))) {
+        ranges.set(name.getStart(source), [name.getStart(source) + 1, name.end - 1]);
+      }
+    }
+    const children = node.getChildren(source).filter((child) => !ts.isJSDoc(child));
+    if (children.length === 0) {
+      add(ts.getLeadingCommentRanges(text, node.pos));
+      add(ts.getTrailingCommentRanges(text, node.end));
+    }
+    children.forEach(visit);
+  };
+  visit(source);
+  return only(text, [...ranges.values()]);
+}
+
+function proseOfLua(path, text) {
+  const ranges = [];
+  for (const { 0: token, index } of text.matchAll(
+    /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|--\[(=*)\[[\s\S]*?\]\1\]|--.*/g,
+  )) {
+    if (token.startsWith('--')) ranges.push([index, index + token.length]);
+  }
+  return only(text, ranges);
+}
+
+const PROSE_OF = {
+  '.ts': proseOfCode,
+  '.mjs': proseOfCode,
+  '.cjs': proseOfCode,
+  '.lua': proseOfLua,
+  '.md': (path, text) => withoutCode(text),
+};
+
+/** A pattern of tools/prose-words.mjs, whose words may stand on two lines. */
+const acrossLines = (pattern) => new RegExp(pattern.source.replaceAll(' ', '\\s+'), `g${pattern.flags}`);
+const PATTERNS = [...WORDS, SEMICOLON].map(([pattern, instead]) => ({ pattern: acrossLines(pattern), instead }));
+
+function wordsIn(prose) {
+  const found = PATTERNS.flatMap(({ pattern, instead }) =>
+    [...prose.matchAll(pattern)].map(({ 0: word, index }) => ({ word, index, instead })),
+  );
+  return found
+    .toSorted((a, b) => a.index - b.index)
+    .map(({ word, index, instead }) => ({
+      line: prose.slice(0, index).split('\n').length,
+      message: `"${word.replaceAll(/\s+/g, ' ').trim()}": ${instead}`,
+    }));
+}
+
+/** Tables, code fences and addresses cannot be wrapped. */
+function longLines(path, text) {
+  const isMarkdown = path.endsWith('.md');
+  const shown = isMarkdown ? text.replaceAll(/^```[\s\S]*?^```/gm, (code) => code.replaceAll(/[^\n]/g, '')) : text;
+  return shown.split('\n').flatMap((line, i) => {
+    if (isMarkdown && line.trimStart().startsWith('|')) return [];
+    const columns = line.replaceAll(/\]\([^)]*\)|https?:\/\/\S+/g, '').length;
+    if (columns <= MOST_COLUMNS) return [];
+    return [{ line: i + 1, message: `${columns} columns: wrap at ${MOST_COLUMNS}` }];
+  });
+}
+
+function lint(path, text) {
+  if (GENERATED_HEADER.test(text)) return [];
+  const found = [...longLines(path, text), ...wordsIn(PROSE_OF[extname(path)](path, text))];
+  return found.toSorted((a, b) => a.line - b.line).map(({ line, message }) => `${path}:${line}: ${message}`);
+}
+
+function filesIn(path) {
+  if (!statSync(path).isDirectory()) return [path];
+  return readdirSync(path).flatMap((name) => (SKIPPED_FOLDERS.has(name) ? [] : filesIn(join(path, name))));
+}
+
+/** Of the folders of the first two levels. */
+function countsOf(problems) {
+  const counts = new Map();
+  for (const problem of problems) {
+    const parts = problem.slice(0, problem.indexOf(':')).split('/');
+    const folder = parts.slice(0, Math.min(2, Math.max(1, parts.length - 1))).join('/');
+    counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  }
+  return [...counts].map(([folder, count]) => `${String(count).padStart(6)} ${folder}`);
+}
+
+const args = process.argv.slice(2);
+const paths = args.filter((arg) => !arg.startsWith('--'));
+const files = (paths.length > 0 ? paths : ROOTS.map((path) => join(root, path)))
+  .flatMap(filesIn)
+  .map((file) => ({ file, path: relative(root, file) || basename(file) }))
+  .filter(({ path }) => extname(path) in PROSE_OF && !GENERATED.some((pattern) => pattern.test(path)));
+const problems = files.flatMap(({ file, path }) => lint(path, readFileSync(file, 'utf8')));
+if (files.length === 0) problems.push(`${paths.join(' ')}: there is nothing to check`);
+console.log(
+  [
+    ...(args.includes('--count') ? countsOf(problems) : problems),
+    `${problems.length} found in ${files.length} files`,
+  ].join('\n'),
+);
+process.exitCode = problems.length === 0 ? 0 : 1;
