@@ -19,8 +19,8 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
     matches: /\bNOPERM\b|ACL failure|can't run this command/,
     permanent: true,
     advice:
-      'the Redis user may not do this: allow it the lock keys, and the commands and channels that the README ' +
-      'lists for token(), docs/algorithms.md for other stores',
+      'the Redis user may not do this: allow it the lock keys, and the commands and channels that ' +
+      'docs/permissions.md lists',
   },
   {
     matches: /unknown command '?`?ssubscribe|Unknown subcommand.*SHARDNUMSUB/i,

@@ -16,7 +16,7 @@ afterEach(async () => {
 });
 
 describe('the page on algorithms', () => {
-  it('has a way from an old lock to the new one on which each keeps the other out', async () => {
+  it('has a migration in which old and new locks exclude each other', async () => {
     const { AccountModule, AccountService } = await import('./legacy.js');
     const module = await Test.createTestingModule({ imports: [AccountModule] }).compile();
     await module.init();
@@ -25,13 +25,16 @@ describe('the page on algorithms', () => {
       const order: string[] = [];
       const work = async () => void order.push('work');
       const inAMinute = String(Math.floor(Date.now() / 1_000) + 60);
-      // The old code, which knows nothing of the new lock.
+      // The old code does not know the new lock.
       await redis.set('account:1_lock', inAMinute, 'EX', 60);
       const behindOldCode = accounts.change('1', work);
-      // The second deployment, which knows nothing of the old one.
+      // The second deployment does not know the old lock.
       const second = await module.get(LockService).acquire('account:2');
       const behindNewCode = accounts.change('2', work);
-      await eventually('it waits inside the old lock', async () => (await redis.exists('account:2_lock')) === 1);
+      await eventually(
+        'the caller waits inside the old lock',
+        async () => (await redis.exists('account:2_lock')) === 1,
+      );
       order.push('end of the old code');
       await redis.del('account:1_lock');
       await behindOldCode;
@@ -45,7 +48,7 @@ describe('the page on algorithms', () => {
     }
   });
 
-  it("has locks that are Redisson's, under the name itself", async () => {
+  it("has locks in Redisson's format under the name itself", async () => {
     const { sharedWithJava } = await import('./with-java.js');
     const module = await Test.createTestingModule({ imports: [sharedWithJava] }).compile();
     await module.init();
@@ -58,7 +61,7 @@ describe('the page on algorithms', () => {
     }
   });
 
-  it('has a lock on three masters that starts without them', async () => {
+  it('has a module on three masters that starts without them', async () => {
     const { onThreeMasters } = await import('./redlock.js');
     const module = await Test.createTestingModule({ imports: [onThreeMasters] }).compile();
     expect(module.get(LockService)).toBeInstanceOf(LockService);

@@ -1,27 +1,37 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { expect, it } from '@jest/globals';
+import { pages } from '../support/pages.js';
 
-const root = join(__dirname, '../..');
-const pages = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)].filter((path) =>
-  path.endsWith('.md'),
-);
+/** Languages that a page may show and no test compiles. */
+const NOT_COMPILED = ['sh', 'text', ''];
 
-/** The code of all pages lives in files below this folder, which are type-checked, and run by the specs here. */
-const examples = (readdirSync(__dirname, { recursive: true }) as string[]).filter(
-  (path) => path.endsWith('.ts') && !path.endsWith('.spec.ts'),
-);
+const files = readdirSync(__dirname, { recursive: true }) as string[];
+const read = (path: string): string => readFileSync(join(__dirname, path), 'utf8');
 
-it('there is no TypeScript on a page that is not in a file of test/docs, and no file that is on no page', () => {
-  const files = examples.map((name) => readFileSync(join(__dirname, name), 'utf8'));
+/** The code of all pages is in files below this folder, which are type-checked and run by the specs here. */
+const examples = files.filter((path) => path.endsWith('.ts') && !path.endsWith('.spec.ts'));
+
+it('every code block of a page is in an example, and every example is on a page', () => {
+  const sources = examples.map(read);
   const shown = new Set<number>();
-  for (const path of pages) {
-    const page = readFileSync(join(root, path), 'utf8');
-    for (const [, code] of page.matchAll(/```ts\n([\s\S]*?)```/g)) {
-      const found = files.findIndex((file) => file.includes(`\n${code}`) || file.startsWith(code));
-      if (found < 0) throw new Error(`${path} shows code that no file has:\n${code}`);
+  for (const { path, text } of pages) {
+    for (const [, code] of text.matchAll(/```ts\n([\s\S]*?)```/g)) {
+      const found = sources.findIndex((source) => source.includes(`\n${code}`) || source.startsWith(code));
+      if (found < 0) throw new Error(`${path} shows code that no example has:\n${code}`);
       shown.add(found);
     }
   }
   expect(examples.filter((_, i) => !shown.has(i))).toEqual([]);
+});
+
+it('every code block of a page is TypeScript that runs, or no program', () => {
+  const languages = pages.flatMap(({ text }) => [...text.matchAll(/^ *```(.*)\n[\s\S]*?^ *```$/gm)]);
+  expect(languages.map(([, language]) => language).filter((one) => ![...NOT_COMPILED, 'ts'].includes(one))).toEqual([]);
+});
+
+it('every example is run by a spec', () => {
+  const specs = files.filter((path) => path.endsWith('.spec.ts')).map(read);
+  const isRun = (path: string): boolean => specs.some((spec) => spec.includes(`/${basename(path, '.ts')}.js'`));
+  expect(examples.filter((path) => !isRun(path))).toEqual([]);
 });

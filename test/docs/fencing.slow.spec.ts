@@ -10,7 +10,7 @@ import { AccountsController } from './fencing/postgres.js';
 
 const { postgres } = SERVERS;
 
-describe('the page on fencing, its example of SQL', () => {
+describe('the SQL example of the page on fencing', () => {
   let database: Database;
   let pool: Pool;
   let app: INestApplication;
@@ -37,27 +37,27 @@ describe('the page on fencing, its example of SQL', () => {
   });
 
   const addInterest = async () => {
-    const answer = await fetch(`${await app.getUrl()}/accounts/1/interest`, { method: 'POST' });
+    const response = await fetch(`${await app.getUrl()}/accounts/1/interest`, { method: 'POST' });
     return {
-      status: answer.status,
-      retryAfter: answer.headers.get('retry-after'),
-      body: await answer.json(),
+      status: response.status,
+      retryAfter: response.headers.get('retry-after'),
+      body: await response.json(),
     };
   };
   const cents = async () => (await pool.query<{ cents: string }>('SELECT cents FROM accounts')).rows[0].cents;
 
   it(
-    'works, and refuses who is late',
+    'works and refuses a late holder',
     onServer(postgres, async () => {
       expect(await addInterest()).toMatchObject({ status: 201, body: 1010 });
       expect(await cents()).toBe('1010');
 
-      // A later holder opens the fence right behind the read.
+      // A later holder opens the fence right after the read.
       const query = pool.query.bind(pool) as (sql: string, params?: unknown[]) => Promise<unknown>;
       const overtaken = async (sql: string, params?: unknown[]): Promise<unknown> => {
-        const answer = await query(sql, params);
+        const rows = await query(sql, params);
         if (sql.startsWith('SELECT')) await query('UPDATE fences SET token = token + 1000000');
-        return answer;
+        return rows;
       };
       pool.query = overtaken as unknown as typeof pool.query;
       const body = { statusCode: 409, code: 'LOCK_STALE', message: 'Conflict', error: 'Conflict' };

@@ -18,7 +18,7 @@ describe('the page on fencing', () => {
     redis.disconnect();
   });
 
-  it('has an example for Redis that works, and refuses who is late', async () => {
+  it('has an example for Redis that works and refuses a late holder', async () => {
     const service = locks.start({ redis: testRedisUrl() });
     const stock = new StockService(service, redis);
     await redis.hset('goods:300', 'left', 20);

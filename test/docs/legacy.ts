@@ -7,7 +7,7 @@ export const legacyLocks = RedisLockModule.forRoot({
   redis: process.env['REDIS_URL'],
   store: timestamp({ unit: 's' }),
   ttlMs: 10_000, // the lease: whole seconds
-  key: (resource) => `${resource}_lock`, // account:1 is locked under account:1_lock, to the letter
+  key: (resource) => `${resource}_lock`, // account:1 has the key account:1_lock
 });
 
 @Injectable()
@@ -17,7 +17,7 @@ export class AccountService {
     private readonly locks: LockService,
   ) {}
 
-  // The first deployment: the old lock, and the new one inside it.
+  // Step 1: the old lock, and the new one inside it.
   change(id: string, work: () => Promise<void>): Promise<void> {
     return this.legacy.using(`account:${id}`, () => this.locks.using(`account:${id}`, work));
   }

@@ -6,14 +6,14 @@ export class AccountsService {
   private readonly cents = new Map<number, number>();
   constructor(private readonly locks: LockService) {}
 
-  @Locked(['account:<from>', 'account:<to>']) // both, or none; a transfer back at the same time takes its turn
+  @Locked(['account:<from>', 'account:<to>']) // both or none, without deadlocks
   async transfer(from: number, to: number, cents: number, @CurrentLock() locks?: MultiLock): Promise<void> {
     const [left, right] = [this.balance(from) - cents, this.balance(to) + cents];
-    locks?.assertHeld(); // all of them
+    locks?.assertHeld(); // checks both
     this.cents.set(from, left).set(to, right);
   }
 
-  @Locked('account:<ids>') // an array: each of them
+  @Locked('account:<ids>') // an array locks each element
   async total(ids: readonly number[]): Promise<number> {
     return ids.reduce((sum, id) => sum + this.balance(id), 0);
   }

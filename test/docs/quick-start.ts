@@ -6,7 +6,7 @@ export class StockService {
   private readonly stock = new Map<number, number>();
   constructor(private readonly locks: LockService) {}
 
-  @Locked('goods:<id>') // one caller at a time for each id, in every process
+  @Locked('goods:<id>') // one caller at a time for each id, in all instances
   async buy(id: number): Promise<boolean> {
     const left = this.stock.get(id) ?? 0;
     if (left > 0) this.stock.set(id, left - 1);
@@ -16,7 +16,7 @@ export class StockService {
   restock(id: number, amount: number): Promise<number> {
     return this.locks.using(resource`goods:${id}`, async (lock) => {
       const left = (this.stock.get(id) ?? 0) + amount;
-      lock.assertHeld(); // right before what must not happen without the lock
+      lock.assertHeld(); // right before a write that needs the lock
       this.stock.set(id, left);
       return lock.fencingToken;
     });
@@ -28,7 +28,7 @@ export class GoodsController {
   constructor(private readonly stock: StockService) {}
 
   @Post(':id/buy')
-  @Locked('cart:<id>', { waitMs: 0 }) // busy: 423 Locked with Retry-After
+  @Locked('cart:<id>', { waitMs: 0 }) // 423 Locked with Retry-After if it is held
   buy(@Param('id', ParseIntPipe) id: number) {
     return this.stock.buy(id);
   }

@@ -1,18 +1,25 @@
-import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
-import { MODULE_RULES, resolveOptions } from '../../lib/options/resolve-options.js';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { MODULE_RULES, resolveOptions } from '../../lib/options/resolve-options.js';
+import { page } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
-
-const root = join(__dirname, '../..');
-const readme = readFileSync(join(root, 'README.md'), 'utf8');
 
 const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 
+/** Two limits of `fairness`, which a module does not take by themselves. */
+const WITHIN_FAIRNESS = ['maxLocalPasses', 'maxLocalHoldMs'];
+const moduleOptions = Object.keys(MODULE_RULES).filter((option) => !WITHIN_FAIRNESS.includes(option));
+const allOptions = new Set([...moduleOptions, 'fairness', 'name', 'isGlobal', 'mode', 'permits']);
+
 describe('the README', () => {
+  it('has a first example that works', async () => {
+    const { OrderService } = await import('./first-look.js');
+    const locks = createTestLocks();
+    const orders = withLocks(new OrderService(locks), locks);
+    expect(await Promise.all([orders.pay(1), orders.refund(1)])).toEqual(['order 1 is paid', 'order 1 is refunded']);
+  });
+
   it('has a quick start that works', async () => {
     process.env['REDIS_URL'] = testRedisUrl();
     const { AppModule, StockService } = await import('./quick-start.js');
@@ -29,71 +36,41 @@ describe('the README', () => {
     }
   });
 
-  it('has unit tests that work', async () => {
-    const { byHand, inAModule } = await import('./unit-test.js');
-    expect(await inAModule()).toBe(true);
-    expect(await byHand()).toBe(false);
-  });
-
-  it('has shared locks and permits that work', async () => {
-    const { CatalogueService } = await import('./shared-mode.js');
-    const catalogue = withLocks(new CatalogueService());
-    expect(await Promise.all([catalogue.read('1'), catalogue.replace('1'), catalogue.order('2')])).toEqual([
-      'the goods of 1',
-      'the goods of 1',
-      'ordered from 2',
-    ]);
-  });
-
-  it('has several locks at once that work', async () => {
-    const { AccountsService } = await import('./multi-lock.js');
-    const accounts = withLocks(new AccountsService(createTestLocks()));
-    const there = Array.from({ length: 5 }, () => accounts.transfer(1, 2, 10));
-    const back = Array.from({ length: 3 }, () => accounts.transfer(2, 1, 10));
-    await Promise.all([...there, ...back]);
-    expect(await accounts.total([2, 3])).toBe(20);
-    expect(await accounts.closeAll([1, 2])).toEqual([expect.any(Number), expect.any(Number)]);
-    expect(await accounts.total([1, 2])).toBe(0);
-  });
-
-  it('has examples of cron jobs and lost locks that can be decorated', async () => {
-    const { ReportService } = await import('./cron.js');
-    const { InvoiceService } = await import('./lost.js');
-    expect(new ReportService()).toHaveProperty('hourly');
-    await expect(new InvoiceService().send({ id: '1' })).rejects.toThrow('not made by Nest');
-  });
-
   it('lists every option of the module with its default', () => {
     const row = /^\| `(\w+)`(?: [•◦])? *\| `?([^|`]*?)`? *\|/gm;
-    const rows = [...readme.matchAll(row)].map(([, option, value]) => [option, value]);
+    const rows = [...page('README.md').text.matchAll(row)].map(([, option, value]) => [option, value]);
     const shown = Object.fromEntries(rows) as Record<string, string>;
-    expect(new Set(Object.keys(shown))).toEqual(
-      new Set([...Object.keys(MODULE_RULES), 'name', 'isGlobal', 'mode', 'permits']),
-    );
+    expect(new Set(Object.keys(shown))).toEqual(allOptions);
     const defaults = {
       name: 'default',
       isGlobal: true,
       key: 'none',
       store: 'token()',
       ...resolveOptions(),
+      fairness: 'throughput',
       replicas: 'none',
       maxHoldMs: 'Infinity',
       mode: 'exclusive',
       permits: 'none',
     };
-    for (const [option, value] of Object.entries(defaults)) expect(shown[option]).toBe(asText(value));
+    const expected = Object.entries(defaults).filter(([option]) => !WITHIN_FAIRNESS.includes(option));
+    for (const [option, value] of expected) expect([option, shown[option]]).toEqual([option, asText(value)]);
+  });
+});
+
+describe('the page on configuration', () => {
+  it('explains every option', () => {
+    const { text } = page('docs/configuration.md');
+    const explained = [...text.matchAll(/^### `(\w+)`/gm)].map(([, option]) => option);
+    expect(new Set(explained)).toEqual(new Set([...allOptions, 'signal']));
   });
 
-  it('names commands that exist', () => {
-    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
-      scripts: Record<string, string>;
-    };
-    const named = [...readme.matchAll(/npm run ([\w:]+)/g)].map(([, script]) => script);
-    expect(named.filter((script) => !(script in scripts))).toEqual([]);
-  });
-
-  it('has a performance section made from the results of the benchmarks, and from nothing else', () => {
-    const check = (): Buffer => execFileSync(process.execPath, [join(root, 'test/bench/readme.mjs'), '--check']);
-    expect(check).not.toThrow();
+  it('has an example that works', async () => {
+    const { PriceService } = await import('./options.js');
+    const locks = createTestLocks();
+    const prices = withLocks(new PriceService(locks), locks);
+    const both = await Promise.all([prices.update(1), prices.update(1)]);
+    expect(both).toEqual(['price 1 is updated', 'price 1 is being updated: LOCK_TIMEOUT']);
+    expect(await Promise.all([prices.updateIfFree(2), prices.updateIfFree(2)])).toEqual([true, false]);
   });
 });

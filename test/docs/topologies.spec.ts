@@ -5,7 +5,7 @@ import { inACluster } from './topologies/cluster.js';
 import { behindSentinels, replicated } from './topologies/sentinel.js';
 
 it.each([behindSentinels, replicated, inACluster])(
-  'the page on topologies has modules that start without their servers',
+  'the page on topologies has a module that starts without its servers',
   async (locks) => {
     const module = await Test.createTestingModule({ imports: [locks] }).compile();
     expect(module.get(LockService)).toBeInstanceOf(LockService);

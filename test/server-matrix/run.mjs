@@ -1,5 +1,6 @@
-// Runs what depends on the server against every version that can be had on this machine, and prints what came of it; what could
-// not be had is printed, and with a name it is an error. A run of all of them writes the table in docs/topologies.md.
+// Runs the tests that depend on the server against every version that this machine can get, and prints the results.
+// A version that cannot be downloaded is printed, and is an error if it was named. A run of all versions writes the
+// table of docs/topologies.md.
 //   npm run test:servers [-- 'Valkey 8.1' …]
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,17 +11,17 @@ import { binaryOf, SERVERS } from './binaries.mjs';
 
 const LIMIT_MS = 600_000;
 
-/** The table stands between two of these. */
+/** Stands before and after the table. */
 const MARK = '<!-- npm run test:servers -->';
 const PAGE = new URL('../../docs/topologies.md', import.meta.url).pathname;
 
-/** The contract, waiting and handing over, sharing, several at once, faults, refusals, and replicas. */
+/** The contract, waiting and handoff, shared locks, several locks, faults, refused commands, and replicas. */
 /** @type {[name: string, args: string[]][]} */
 const SUITES = [
   ['contract', ['test/contract/stores.spec.ts', '-t', '^token store']],
-  ['hand-off', ['hand-off', 'hand-off-faults'].map((name) => `test/integration/${name}.spec.ts`)],
-  ['modes', ['shared-locks', 'several-locks'].map((name) => `test/integration/${name}.spec.ts`)],
-  ['faults', ['server-faults', 'refused-commands'].map((name) => `test/integration/${name}.spec.ts`)],
+  ['handoff', ['handoff', 'handoff-faults'].map((name) => `test/integration/token/${name}.spec.ts`)],
+  ['modes', ['shared-mode', 'multi-lock'].map((name) => `test/integration/token/${name}.spec.ts`)],
+  ['faults', ['server-faults', 'refused-commands'].map((name) => `test/integration/token/${name}.spec.ts`)],
   ['replicas', ['test/integration/token/replicas.spec.ts']],
 ];
 
@@ -31,7 +32,7 @@ function versionOf(binary) {
 function runSuite(binary, args) {
   const folder = mkdtempSync(join(tmpdir(), 'servers-'));
   const output = join(folder, 'results.json');
-  // No server but this one: neither a running one nor a container.
+  // Keeps the tests from finding another server.
   const env = { ...process.env, REDIS_SERVER_BIN: binary, REDIS_URL: '', DOCKER_HOST: 'unix:///nowhere' };
   try {
     spawnSync('npx', ['jest', '--json', '--outputFile', output, ...args], { env, timeout: LIMIT_MS, stdio: 'ignore' });
@@ -49,7 +50,7 @@ function runSuite(binary, args) {
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !SERVERS.some((server) => server.name === name));
 if (unknown.length > 0)
-  throw new Error(`no such server: ${unknown.join()}; there are ${SERVERS.map(({ name }) => name).join()}`);
+  throw new Error(`There is no server ${unknown.join()}. Allowed are: ${SERVERS.map(({ name }) => name).join(', ')}.`);
 
 const lines = [];
 let broken = 0;
@@ -58,8 +59,8 @@ for (const server of SERVERS.filter(({ name }) => wanted.length === 0 || wanted.
   try {
     binary = binaryOf(server);
   } catch (error) {
-    console.log(`${server.name} cannot be had here: ${error.message.slice(0, 300)}`);
-    lines.push(`| ${server.name} | not to be had | |`);
+    console.log(`${server.name} is not available here: ${error.message.slice(0, 300)}`);
+    lines.push(`| ${server.name} | not available | |`);
     if (wanted.length > 0) broken += 1;
     continue;
   }

@@ -42,9 +42,7 @@ export const inspectScript = new RedisScript(redisScripts.inspect, (reply): Hold
   const [value, ttl] = reply as [value: string, ttl: number | string];
   return decodeHolder(value, ttl);
 });
-export const queueScript = new RedisScript(scripts.inspectQueue, (reply) =>
-  decodeQueue(reply as (string | number)[]),
-);
+export const queueScript = new RedisScript(scripts.inspectQueue, (reply) => decodeQueue(reply as (string | number)[]));
 
 /** Decodes the reply of both acquire scripts. */
 export function decodeAcquireReply(

@@ -11,7 +11,9 @@ const INTERRUPTED = 130;
 /** Runs the same sale with the lock and without. Returns exit code 0 only if the lock made the difference. */
 await runWithRedis(async (redis) => {
   if (redis instanceof Error) {
-    console.error(`${redis.message}\n\nWithout Redis this demo can prove nothing: the memory store excludes no other process.`);
+    console.error(
+      `${redis.message}\n\nWithout Redis this demo can prove nothing: the memory store excludes no other process.`,
+    );
     return 1;
   }
   console.log(`\nA flash sale: ${STOCK} in stock, ${BUYERS} buyers at once.`);

@@ -16,7 +16,7 @@ export class StockService {
     return this.locks.using(goods, { onLost: 'ignore' }, async ({ fencingToken }) => {
       await fence.open(fencingToken); // before the first read
       const left = Number(await this.redis.hget(goods, 'left')) - 1;
-      await pay(); // may take longer than anybody thinks
+      await pay(); // may take longer than the lease
       await fence.write(fencingToken, [['hset', goods, 'left', left]]); // or a StaleFenceError
       return left;
     });

@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -11,6 +9,7 @@ import {
   LockUnavailableError,
 } from 'nestjs-redis-lock';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
+import { commandsIn, sectionOf } from '../../support/pages.js';
 import { RedisProxy } from '../../support/proxy.js';
 import { startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
@@ -169,12 +168,9 @@ it('leaves no key if the module closes during an acquire', async () => {
   await proxy.close();
 });
 
-describe('the commands in docs/algorithms.md', () => {
-  const page = readFileSync(join(__dirname, '../../../docs/algorithms.md'), 'utf8');
-  const wants = /Where Redis users have ACLs, it needs ([\s\S]*?)\n\n/.exec(page)?.[1] ?? '';
-  const [forScripts, forPlain] = wants
-    .split('`scripts: false`')
-    .map((list) => [...list.matchAll(/`([A-Z]+)`/g)].map(([, command]) => command.toLowerCase()));
+describe('the commands that the page on permissions lists', () => {
+  const section = sectionOf('docs/permissions.md', '`timestamp()`');
+  const [forScripts, forPlain] = section.split('`scripts: false`').map(commandsIn);
 
   it.each([
     { scripts: true, listed: forScripts, helpers: ['~{*_lock}|holder'] },

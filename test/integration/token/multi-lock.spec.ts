@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import {
   type Lock,
@@ -14,9 +12,8 @@ import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { Contention } from '../../support/contention.js';
 import { crossTasks } from '../../support/crossing.js';
 import { deferred } from '../../support/locks.js';
+import { commandsIn, sectionOf } from '../../support/pages.js';
 import { eventually } from '../../support/redis-locks.js';
-
-const readme = readFileSync(join(__dirname, '../../../README.md'), 'utf8');
 
 let here: Contention;
 
@@ -408,14 +405,9 @@ describe('faults while several are asked for at once', () => {
     await nothingLeft();
   }, 60_000);
 
-  it('an ACL that allows what the README lists is enough, whoever waits or shares', async () => {
-    const named = /besides the commands\s+for locking \(([^)]*)\)[^:]*: ([^.]*)\./.exec(readme) as RegExpExecArray;
-    const commands = [
-      ...named
-        .slice(1)
-        .join()
-        .matchAll(/`([A-Z]+)`/g),
-    ].map(([, command]) => `+${command.toLowerCase()}`);
+  it('an ACL with the documented commands is enough for waiting and sharing', async () => {
+    const [lists] = sectionOf('docs/permissions.md', '`token()`').split('ioredis');
+    const commands = commandsIn(lists).map((command) => `+${command}`);
     await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'allchannels', ...commands);
     const { store, clock } = here.instance({ redis: here.server.url.replace('redis://', 'redis://guest:any@') }).engine;
     const terms = { owner: 'guest:1', leaseMs: 1_000, handoffMs: 1_000, tokens: 1, queue: false };

@@ -1,11 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { Logger } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { lockChannels, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { Contention } from '../../support/contention.js';
+import { commandsIn, sectionOf } from '../../support/pages.js';
 import { startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 import { subscriberOf } from '../../support/subscriber-of.js';
@@ -36,12 +35,10 @@ const subscriberIds = async (): Promise<readonly string[]> => {
   return [...clients.matchAll(/^id=(\d+) /gm)].map(([, id]) => id).toSorted();
 };
 
-describe('the commands that the README lists for a user with an ACL', () => {
-  const readme = readFileSync(join(__dirname, '../../../README.md'), 'utf8');
-  const section = /## How waiting works\n([\s\S]*?)\n## /.exec(readme)?.[1] ?? '';
-  const wants = section.slice(section.indexOf('A Redis user with an ACL'));
-  const listed = [...wants.matchAll(/`([A-Z]+)`/g)].map(([, command]) => command.toLowerCase());
-  const channels = /`(&[^`]+)`/.exec(wants)?.[1] ?? '';
+describe('the commands that the page on permissions lists', () => {
+  const section = sectionOf('docs/permissions.md', '`token()`');
+  const listed = commandsIn(section);
+  const channels = /`(&[^`]+)`/.exec(section)?.[1] ?? '';
 
   const readers = (commands: readonly string[]): Promise<string> =>
     guest('resetchannels', channels, ...commands.map((command) => `+${command}`));

@@ -1,0 +1,16 @@
+import { Injectable } from '@nestjs/common';
+import { Locked, LockService, resource } from 'nestjs-redis-lock';
+
+@Injectable()
+export class OrderService {
+  constructor(private readonly locks: LockService) {}
+
+  @Locked('order:<id>') // one caller at a time for each id, in all instances
+  async pay(id: number): Promise<string> {
+    return `order ${id} is paid`;
+  }
+
+  refund(id: number): Promise<string> {
+    return this.locks.using(resource`order:${id}`, async () => `order ${id} is refunded`);
+  }
+}

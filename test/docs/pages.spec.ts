@@ -1,0 +1,57 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { page, pages, root } from '../support/pages.js';
+
+const linked = [...pages, page('CONTRIBUTING.md'), page('CHANGELOG.md')];
+
+/** Returns the anchors of a page, spelled as GitHub does. */
+function anchorsOf(path: string): readonly string[] {
+  const text = readFileSync(join(root, path), 'utf8').replaceAll(/^```[\s\S]*?^```/gm, '');
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+function isBroken(from: string, link: string): boolean {
+  const [file, anchor] = link.split('#');
+  const path = file === '' ? from : relative(root, join(root, dirname(from), file));
+  if (!existsSync(join(root, path))) return true;
+  return anchor !== undefined && !anchorsOf(path).includes(anchor);
+}
+
+/** Returns the lines that the formatter can wrap: no code, no tables, no link definitions. */
+function proseOf(text: string): readonly string[] {
+  const lines = text.replaceAll(/^```[\s\S]*?^```/gm, '').split('\n');
+  return lines.filter((line) => !/^(\||\[|!\[)/.test(line));
+}
+
+describe('the pages', () => {
+  it('link to files and headings that exist', () => {
+    const broken = linked.flatMap(({ path, text }) => {
+      const links = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link);
+      return links.filter((link) => !/^https?:/.test(link) && isBroken(path, link)).map((link) => `${path}: ${link}`);
+    });
+    expect(broken).toEqual([]);
+  });
+
+  it('name commands that exist', () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>;
+    };
+    const named = pages.flatMap(({ text }) => [...text.matchAll(/npm run ([\w:]+)/g)].map(([, script]) => script));
+    expect(named).toEqual(expect.arrayContaining(['demo', 'chaos', 'bench', 'test:servers']));
+    expect(named.filter((script) => !(script in scripts))).toEqual([]);
+  });
+
+  it.each(linked)('wraps at 120 columns: $path', ({ text }) => {
+    expect(proseOf(text).filter((line) => line.length > 120)).toEqual([]);
+  });
+
+  it('keeps the README at 220 lines', () => {
+    expect(page('README.md').text.trimEnd().split('\n').length).toBeLessThanOrEqual(220);
+  });
+});

@@ -1,0 +1,9 @@
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { expect, it } from '@jest/globals';
+import { root } from '../support/pages.js';
+
+it('the page on performance has the figures of the results', () => {
+  const check = (): Buffer => execFileSync(process.execPath, [join(root, 'test/bench/readme.mjs'), '--check']);
+  expect(check).not.toThrow();
+});

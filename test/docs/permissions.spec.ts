@@ -1,0 +1,47 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import { commandsIn, sectionOf } from '../support/pages.js';
+import { type RedisServer, startRedis } from '../support/redis/index.js';
+import { eventually, RedisLocks } from '../support/redis-locks.js';
+
+const locks = new RedisLocks();
+let nodes: readonly RedisServer[];
+let admins: readonly Redis[];
+
+beforeAll(async () => {
+  nodes = await Promise.all([1, 2, 3].map(() => startRedis({ local: true })));
+  admins = nodes.map(({ url }) => new Redis(url));
+});
+afterAll(async () => {
+  await locks.close();
+  for (const admin of admins) admin.disconnect();
+  await Promise.all(nodes.map((node) => node.stop()));
+});
+
+it('the commands listed for quorum() are enough to lock, share, wait, renew, inspect and release', async () => {
+  const may = commandsIn(sectionOf('docs/permissions.md', '`quorum()`')).map((command) => `+${command}`);
+  for (const admin of admins) await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...may);
+  const guests = nodes.map(({ url }) => url.replace('redis://', 'redis://guest:any@'));
+  const [one, other] = [1, 2].map(() => locks.start({ store: quorum(guests), ttlMs: 300 }));
+
+  const lock = await one.acquire('goods:300');
+  const next = other.acquire('goods:300');
+  await sleep(400);
+  lock.assertHeld();
+  expect(await other.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken });
+  expect(await lock.release()).toBe(true);
+  await (await next).release();
+  const readers = await Promise.all([one, other].map((reader) => reader.acquire('goods:300', { mode: 'shared' })));
+  await sleep(400);
+  for (const reader of readers) expect(await reader.release()).toBe(true);
+  await eventually('the lock is free', async () => (await one.inspect('goods:300')) === null);
+
+  for (const admin of admins) {
+    const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];
+    const refused = log.map((entry) => entry[entry.indexOf('object') + 1]);
+    // ioredis sends these by itself and does without them.
+    expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
+  }
+});

@@ -1,0 +1,21 @@
+import { describe, expect, it } from '@jest/globals';
+import { lostAfterItsLease } from './manual-clock.js';
+import { createStore } from './store-contract.js';
+import { byHand, inAModule } from './unit-test.js';
+
+describe('the page on testing', () => {
+  it('has unit tests that work', async () => {
+    expect(await inAModule()).toBe(true);
+    expect(await byHand()).toBe(false);
+  });
+
+  it('has a manual clock that ends a lease', async () => {
+    expect(await lostAfterItsLease()).toBe(true);
+  });
+
+  it('has a contract that runs on the store of the example', async () => {
+    const example = await createStore();
+    expect(example.store.capabilities).toMatchObject({ queue: true, fencing: true });
+    await example.close();
+  });
+});
