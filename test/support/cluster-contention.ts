@@ -3,7 +3,7 @@ import type { Lock, LockService, RedisLockModuleOptions } from 'nestjs-redis-loc
 import { type ClusterMember, RedisCluster, type RedisClusterStart } from './redis/index.js';
 import { eventually, RedisLocks } from './redis-locks.js';
 
-/** A cluster of its own, and those who contend for locks on it. */
+/** A cluster and module instances that contend for locks on it. */
 export class ClusterContention {
   private running = new RedisLocks();
   private readonly clients: Cluster[] = [];
@@ -27,12 +27,12 @@ export class ClusterContention {
     return this.running.keyOf('goods', '300');
   }
 
-  /** One more module instance. */
+  /** Starts one more module instance. */
   instance(options: RedisLockModuleOptions = {}): LockService {
     return this.running.start({ redis: { nodes: this.cluster.nodes }, waitMs: 30_000, ...options });
   }
 
-  /** A client of the user's own. */
+  /** Opens a client as a caller would give one to the module. */
   client(options: ClusterOptions = {}): Cluster {
     const client = new Cluster([...this.cluster.nodes], options);
     client.on('error', () => undefined);
@@ -40,7 +40,7 @@ export class ClusterContention {
     return client;
   }
 
-  /** Begins to wait for goods:300; answers when the ask stands in the queue. */
+  /** Starts to wait for goods:300; resolves once the request is in the queue. */
   async enqueue(locks: LockService): Promise<{ readonly granted: Promise<Lock> }> {
     const before = await this.queueLength();
     const granted = locks.acquire('goods:300');
@@ -57,18 +57,18 @@ export class ClusterContention {
     await eventually(`${length} are in the queue`, async () => (await this.queueLength()) === length);
   }
 
-  /** The node that has goods:300. */
+  /** Returns the node that has goods:300. */
   async owner(): Promise<Redis> {
     return (await this.cluster.ownerOf(this.key)).admin;
   }
 
-  /** On how many channels of that hash tag a node can tell of locks. */
+  /** Returns the number of subscribed channels of that hash tag on a node. */
   async listening({ admin }: Pick<ClusterMember, 'admin'>, tag = `${this.prefix}goods`): Promise<number> {
     const channels = (await admin.call('PUBSUB', 'SHARDCHANNELS', `nestjs-redis-lock:{${tag}}:*`)) as string[];
     return channels.length;
   }
 
-  /** A family other than goods, with its own hash tag, whose locks are on that node. */
+  /** Returns a family other than goods whose hash tag is on that node. */
   async familyAt(member: ClusterMember): Promise<string> {
     for (let i = 0; ; i++) {
       const family = `relation${i}`;
@@ -76,25 +76,25 @@ export class ClusterContention {
     }
   }
 
-  /** How many connections of modules and clients of this test there are, by name. */
+  /** Returns the number of connections of this test's modules and clients, by name. */
   async connections(name: string): Promise<number> {
     const running = this.cluster.members.filter(({ server }) => server.pid !== undefined);
     const lists = await Promise.all(running.map(({ admin }) => admin.call('CLIENT', 'LIST') as Promise<string>));
     return [...lists.join('\n').matchAll(new RegExp(` name=${name} `, 'g'))].length;
   }
 
-  /** Locks and queues that are there; fences stay. */
+  /** Returns the present locks and queues. Fence keys do not count. */
   async leftovers(): Promise<readonly string[]> {
     const keys = await Promise.all(this.cluster.masters.map(({ admin }) => admin.keys('*')));
     return keys.flat().filter((key) => !key.endsWith('|fence'));
   }
 
-  /** Ends all module instances. */
+  /** Closes all module instances. */
   async end(): Promise<void> {
     await this.running.close();
   }
 
-  /** Ends all who contend, and what they left. */
+  /** Closes all instances and deletes their keys. */
   async clear(): Promise<void> {
     await this.end();
     for (const client of this.clients.splice(0)) client.disconnect();

@@ -7,7 +7,7 @@ import { eventually, RedisLocks } from './redis-locks.js';
 import { RequestLog } from './request-log.js';
 import { twoWays } from './two-ways.js';
 
-/** A server of its own, and those who contend for `goods:300` on it. */
+/** A Redis server and module instances that contend for `goods:300` on it. */
 export class Contention {
   private running = new RedisLocks();
   private readonly processes: LockProcess[] = [];
@@ -38,12 +38,12 @@ export class Contention {
     return this.running.keyOf(family, id);
   }
 
-  /** One more module instance. */
+  /** Starts one more module instance. */
   instance(options: RedisLockModuleOptions = {}): LockService {
     return this.running.start({ redis: this.server.url, waitMs: 30_000, ...options });
   }
 
-  /** One more, in a process of its own. */
+  /** Starts one more in its own process. */
   async process(options: RedisLockModuleOptions = {}): Promise<LockProcess> {
     const { prefix } = this.running;
     const started = await LockProcess.start({ redis: this.server.url, waitMs: 30_000, prefix, ...options });
@@ -51,26 +51,26 @@ export class Contention {
     return started;
   }
 
-  /** A faulty way to the server, and what is asked for on it. */
+  /** Opens a faulty proxy to the server, with a log of its requests. */
   async way(): Promise<{ proxy: RedisProxy; log: RequestLog }> {
     const proxy = await RedisProxy.start(this.server.url);
     this.proxies.push(proxy);
     return { proxy, log: new RequestLog(proxy) };
   }
 
-  /** A client that asks by one way and hears of hand-offs by another. */
+  /** Returns a client that sends requests by one proxy and receives handoffs by another. */
   client(asking: string, listening: string): Redis {
     const client = twoWays(asking, listening);
     this.clients.push(client);
     return client;
   }
 
-  /** Somebody who holds the lock, for others to wait behind. */
+  /** Acquires the lock, so that others wait. */
   holder(options: RedisLockModuleOptions = {}): Promise<Lock> {
     return this.instance(options).acquire('goods:300');
   }
 
-  /** Begins to wait for the lock; answers when the ask stands in the queue. */
+  /** Starts to wait for the lock; resolves once the request is in the queue. */
   async enqueue<T>(acquire: () => Promise<T>): Promise<{ readonly granted: Promise<T> }> {
     const before = await this.queueLength();
     const granted = acquire();
@@ -79,7 +79,7 @@ export class Contention {
     return { granted };
   }
 
-  /** Instances that the server can tell of hand-offs. */
+  /** Returns the number of instances that are subscribed to handoffs. */
   async listening(): Promise<number> {
     return ((await this.admin.pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length;
   }
@@ -92,17 +92,17 @@ export class Contention {
     await eventually(`${length} are in the queue`, async () => (await this.queueLength()) === length);
   }
 
-  /** The instance in whose hands the server sees the lock. */
+  /** Returns the instance that holds the lock on the server. */
   async holderId(): Promise<string | undefined> {
     return (await this.admin.get(this.key))?.split(':')[0];
   }
 
-  /** How many connections there are to listen for hand-offs on. */
+  /** Returns the number of subscriber connections. */
   async subscribers(): Promise<number> {
     return (await this.subscriberIds()).length;
   }
 
-  /** Ends those connections. */
+  /** Kills the subscriber connections. */
   async cutSubscribers(): Promise<void> {
     for (const id of await this.subscriberIds()) await this.admin.call('CLIENT', 'KILL', 'ID', id);
   }
@@ -112,12 +112,12 @@ export class Contention {
     return [...clients.matchAll(/^id=(\d+) .* name=nestjs-redis-lock:handoffs /gm)].map(([, id]) => id);
   }
 
-  /** How many locks and queues there are; fences stay. */
+  /** Returns the present locks and queues. Fence keys do not count. */
   async leftovers(): Promise<readonly string[]> {
     return (await this.admin.keys('*')).filter((key) => !key.endsWith('|fence'));
   }
 
-  /** Ends all who contend, and what they left. */
+  /** Closes all instances and deletes their keys. */
   async clear(): Promise<void> {
     for (const proxy of this.proxies) for (const direction of ['requests', 'replies'] as const) proxy.resume(direction);
     await Promise.all(this.processes.splice(0).map((process) => process.kill()));

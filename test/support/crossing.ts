@@ -1,7 +1,7 @@
 import { type Lock, LockError, type LockService, type MultiLock } from 'nestjs-redis-lock';
 import { randomFrom } from './random.js';
 
-/** Sees to it that nobody is inside of a resource beside somebody else, nor with a token that is not higher than the last. */
+/** Records overlapping holds of a resource, and tokens that do not rise. */
 class Doors {
   readonly faults: string[] = [];
   private readonly inside = new Set<string>();
@@ -20,16 +20,16 @@ class Doors {
 }
 
 export interface CrossingResult {
-  /** All that was seen to be wrong. */
+  /** The violations found so far. */
   readonly faults: readonly string[];
-  /** How often a task got what it asked for inside, and why it did not. */
+  /** Counts nested requests that were granted, and those that were refused by reason. */
   readonly nested: number;
   readonly refusals: readonly string[];
 }
 
 /**
- * Many tasks lock some of few resources, in any order; every third one asks for more inside, some of which it holds. Two that do so
- * crosswise wait for each other until the inner `waitMs` is over, and try no more. Whoever asks for all at once never fails.
+ * Lets many tasks lock some of few resources in random order. Every third task requests more inside its hold. Two such
+ * tasks may wait for each other until the inner `waitMs` ends. A request for all resources at once never fails.
  */
 export async function crossTasks(
   instances: readonly LockService[],

@@ -7,20 +7,20 @@ const run = promisify(execFile);
 const root = join(__dirname, '../..');
 const lib = (name: string): string => pathToFileURL(join(root, 'lib', name)).href;
 
-/** What a script finds: all of it is the sources'. */
+/** What a script may use: everything comes from the sources. */
 const PRELUDE = `
   import { Redis } from 'ioredis';
   import { LockRuntime } from '${lib('lock-runtime.ts')}';
   import { memory } from '${lib('stores/memory/memory.store.ts')}';
 `;
 
-/** Behind a script, which has nothing left to do by then. */
+/** Appended to a script, which has nothing left to do by then. */
 const EPILOGUE = `
   const doneAt = performance.now();
   process.on('exit', () => process.stdout.write(String(performance.now() - doneAt)));
 `;
 
-/** How long a process goes on behind the end of its script, in milliseconds. One that does not end in time is killed. */
+/** Returns how many milliseconds a process outlives its script. Kills a process that does not end in time. */
 export async function exitTimeOf(script: string, timeoutMs = 7_000): Promise<number> {
   const hooks = pathToFileURL(join(__dirname, 'typescript-hooks.mjs')).href;
   const code = PRELUDE + script + EPILOGUE;

@@ -1,4 +1,4 @@
-// The main of a forked process that takes locks at random until it is told to stop, and reports what it sees to its parent.
+// The main of a forked process. It acquires locks at random until its parent stops it, and reports to the parent.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { LockError } from '../../lib/core/errors.js';
@@ -8,7 +8,7 @@ import type { RedisLockModuleOptions } from '../../lib/options/redis-lock.option
 import { machineMs, randomFrom } from './random.js';
 import type { Report } from './referee.js';
 
-/** What the parent gives to each. */
+/** The task of one process. */
 export interface FuzzTask {
   readonly seed: number;
   readonly resources: readonly string[];
@@ -24,7 +24,7 @@ const stop = new AbortController();
 
 const report = (one: Report): void => void process.send?.(one);
 
-/** Looks at the lock again and again: at each moment that is reported it was held. */
+/** Polls the lock: it was held at each reported moment. */
 async function hold(lock: Lock, until: number): Promise<number> {
   for (let seen = machineMs(); ;) {
     const at = machineMs();

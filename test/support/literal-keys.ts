@@ -3,7 +3,7 @@ const KEYLESS = /^'(?:TIME|S?PUBLISH|PUBSUB)'$/;
 const ALL_ARE_KEYS = /^'(?:EXISTS|DEL)'$/;
 const LITERAL = /^KEYS\[\d+\]$/;
 
-/** As some vendors' servers do: refuses a script whose commands name a key in any other way than `KEYS[1]`, to the letter. */
+/** Refuses a script with a command whose key is not a literal `KEYS[n]`, as some vendors' servers do. */
 export function refuseOtherKeys(words: readonly string[]): string | undefined {
   if (words[0]?.toUpperCase() !== 'EVAL') return undefined;
   for (const [call, list] of words[1].matchAll(CALL)) {

@@ -13,10 +13,10 @@ interface Pending {
   readonly reject: (reason: unknown) => void;
 }
 
-/** Of this folder; the sources run as CommonJS under jest, and as modules without it. */
+/** Resolves a file of this folder. The sources run as CommonJS under jest and as modules without it. */
 const fileOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 
-/** Forks what is written in TypeScript, from its sources. It ends with its parent. */
+/** Forks a TypeScript source. The child ends with its parent. */
 export function forkSource(name: string, options: object, env: NodeJS.ProcessEnv = {}, flags: readonly string[] = []) {
   return fork(fileOf(name), [JSON.stringify(options)], {
     execArgv: ['--import', fileOf('typescript-hooks.mjs'), ...flags],
@@ -25,7 +25,7 @@ export function forkSource(name: string, options: object, env: NodeJS.ProcessEnv
   });
 }
 
-/** A module instance in a process of its own, which can be stopped and killed like one. */
+/** A module instance in its own process, which can be stopped and killed. */
 export class LockProcess {
   private readonly pending = new Map<number, Pending>();
   private readonly exited: Promise<void>;
@@ -53,7 +53,7 @@ export class LockProcess {
     const answer = new Promise<unknown>((resolve, reject) => {
       this.pending.set(id, { resolve, reject });
     }) as Promise<Answer>;
-    // Whoever is killed leaves calls behind that nobody waits for.
+    // A killed process leaves pending calls without a caller.
     answer.catch(() => undefined);
     this.child.send({ id, name, args });
     return answer;

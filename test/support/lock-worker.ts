@@ -1,4 +1,4 @@
-// The main of a forked process: one module instance, told what to do by its parent, and gone with it.
+// The main of a forked process: one module instance that runs the calls of its parent and ends with it.
 import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import type { Lock } from '../../lib/core/hold/lock.js';

@@ -1,10 +1,10 @@
 const { readFileSync } = require('node:fs');
 
-// `only` leaves no trace in the results when it stands on the only test of a file, so it is looked for in the source.
+// The results do not show `only` on the only test of a file, so the reporter searches the source.
 const FOCUSED = /^\s*(?:(?:it|test|describe)\.only|fit|fdescribe)\b/m;
 const NOT_RUN = new Set(['pending', 'skipped', 'todo', 'disabled', 'focused']);
 
-/** In CI every test runs: one that is skipped, put off or focused fails the run. */
+/** Fails a CI run that has a skipped, pending or focused test. */
 module.exports = class NoSkipsReporter {
   constructor() {
     this.found = [];

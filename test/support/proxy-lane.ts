@@ -2,13 +2,13 @@ import type { Socket } from 'node:net';
 
 type Mode = 'flow' | 'hold' | 'drop';
 
-/** `null` is the end of the stream: it travels in line with the bytes before it. */
+/** `null` is the end of the stream and keeps its place behind the bytes before it. */
 interface Parcel {
   readonly bytes: Buffer | null;
   readonly dueAt: number;
 }
 
-/** One direction of one connection: what came in and has not gone out yet. */
+/** One direction of one connection: the bytes that have not been sent on yet. */
 export class Pipe {
   private readonly queue: Parcel[] = [];
   private timer: NodeJS.Timeout | undefined;
@@ -44,7 +44,7 @@ export class Pipe {
   }
 }
 
-/** One direction of all connections, present and to come. */
+/** One direction of all present and future connections. */
 export class Lane {
   private readonly pipes = new Set<Pipe>();
   private currentMode: Mode = 'flow';

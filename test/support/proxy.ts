@@ -4,7 +4,7 @@ import { encodeRequest, RespRequestReader } from './resp.js';
 
 export type Direction = 'requests' | 'replies';
 export type ChunkObserver = (direction: Direction, chunk: Buffer) => void;
-/** Answers the error a command shall get ("ERR unknown command"), or undefined to let it through. */
+/** Returns the error that a command gets ("ERR unknown command"), or undefined to let it pass. */
 export type CommandFilter = (words: readonly string[]) => string | undefined;
 
 interface Connection {
@@ -13,16 +13,15 @@ interface Connection {
 }
 
 /**
- * A faulty network in front of a Redis. Every fault holds for the connections there are and those to come, until it
- * is taken back. A refused command is replaced by a script that answers the error, so that errors keep their place
- * among the replies of a pipeline.
+ * A faulty network in front of Redis. A fault applies to present and future connections until it is removed. A refused
+ * command is replaced by a script that returns the error, so that errors keep their place in a pipeline.
  */
 export class RedisProxy {
   private readonly lanes: Record<Direction, Lane> = { requests: new Lane(), replies: new Lane() };
   private readonly connections = new Set<Connection>();
   private listener: Server | undefined;
   private boundPort = 0;
-  /** Sees each chunk as it arrives, before any fault. */
+  /** Receives each chunk as it arrives, before any fault. */
   observer: ChunkObserver | undefined;
   filter: CommandFilter | undefined;
 
@@ -38,7 +37,7 @@ export class RedisProxy {
     return this.boundPort;
   }
 
-  /** The target's URL, credentials and database included, by way of this proxy. */
+  /** The URL of the target by way of this proxy, with credentials and database. */
   get url(): string {
     const url = new URL(this.target);
     url.host = `127.0.0.1:${this.port}`;
@@ -49,12 +48,12 @@ export class RedisProxy {
     return this.connections.size;
   }
 
-  /** Keeps what comes until `resume`, in order. */
+  /** Holds data until `resume`, in order. */
   hold(direction: Direction): void {
     this.lanes[direction].mode = 'hold';
   }
 
-  /** Loses what comes until `resume`. */
+  /** Drops data until `resume`. */
   drop(direction: Direction): void {
     this.lanes[direction].mode = 'drop';
   }
@@ -63,7 +62,7 @@ export class RedisProxy {
     this.lanes[direction].mode = 'flow';
   }
 
-  /** Delivers what comes from now on `ms` later, in order; 0 ends it. */
+  /** Delays data by `ms` from now on, in order. 0 ends the delay. */
   delay(direction: Direction, ms: number): void {
     this.lanes[direction].delayMs = ms;
   }
@@ -73,10 +72,10 @@ export class RedisProxy {
     this.filter = (words) => (refused.has(words[0]?.toUpperCase() ?? '') ? error : undefined);
   }
 
-  /** RST to the clients; Redis sees its connections end. What is held is lost. */
+  /** Sends RST to the clients and closes the connections to Redis. Held data is lost. */
   reset(): void {
     for (const { client, server } of this.connections) {
-      // Node forgets the handle of a socket that is reset while its own end is on the way.
+      // Node drops the handle of a socket that is reset while its own FIN is in flight.
       if (client.writableEnded) client.destroy();
       else client.resetAndDestroy();
       server.destroy();
@@ -93,19 +92,19 @@ export class RedisProxy {
     this.target = new URL(url);
   }
 
-  /** Goes to another server from now on; whoever is connected elsewhere is cut off. */
+  /** Connects to another server from now on, and cuts connections to others. */
   leadTo(url: string): void {
     if (new URL(url).href === this.targetUrl) return;
     this.retarget(url);
     this.reset();
   }
 
-  /** FIN to one side of every connection; the other direction stays open. */
+  /** Sends FIN to one side of every connection. The other direction stays open. */
   halfClose(side: 'client' | 'server'): void {
     for (const connection of this.connections) connection[side].end();
   }
 
-  /** New connections get ECONNREFUSED; those there are stay. */
+  /** Refuses new connections (ECONNREFUSED). Present connections stay. */
   async refuseConnections(): Promise<void> {
     this.listener?.close();
     this.listener = undefined;

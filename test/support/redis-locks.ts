@@ -6,7 +6,7 @@ import { uniquePrefix } from './shared-redis.js';
 // Kept here for the specs that still import it from this file.
 export { eventually } from './async.js';
 
-/** Lock services on real Redis, as the module starts them, and the warnings that they gave. */
+/** Starts lock services on real Redis as the module does, and records their warnings. */
 export class RedisLocks {
   readonly prefix = uniquePrefix();
   readonly warnings: string[] = [];
@@ -20,7 +20,7 @@ export class RedisLocks {
     });
   }
 
-  /** One more module instance, with the prefix of all of this test. */
+  /** Starts one more module instance with the prefix of this test. */
   start(options: RedisLockModuleOptions): LockService {
     const runtime = LockRuntime.start({ prefix: this.prefix, shutdownGraceMs: 0, ...options });
     runtime.connect();

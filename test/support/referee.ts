@@ -1,14 +1,14 @@
-/** What a process tells of one of its callers; every moment is on the machine's clock. */
+/** A report of a process about one of its callers. All moments are on the machine's clock. */
 export type Report =
   | { readonly kind: 'asked'; readonly id: string; readonly resource: string; readonly at: number }
-  /** It held the lock at that moment, by its own deadline. */
+  /** The caller held the lock at that moment by its own deadline. */
   | { readonly kind: 'entered'; readonly id: string; readonly token: number; readonly at: number }
-  /** It gives the lock back now, and held it still when it was last seen. */
+  /** The caller releases the lock, and held it at the last report. */
   | { readonly kind: 'left'; readonly id: string; readonly at: number; readonly seen: number }
-  /** It has got no lock. */
+  /** The caller got no lock. */
   | { readonly kind: 'gone'; readonly id: string; readonly at: number; readonly fault: string | undefined };
 
-/** From asking to the end, whatever that was. */
+/** From the request to its end. */
 interface Visit {
   readonly id: string;
   readonly pid: number;
@@ -22,25 +22,25 @@ interface Visit {
 
 type Hold = Visit & { readonly token: number; readonly enteredAt: number };
 
-/** Time in which a process was stopped, or in which it was missed, having died. */
+/** A time in which a process was stopped or dead. */
 interface Absence {
   readonly pid: number;
   readonly from: number;
   to: number;
 }
 
-/** What is not the protocol's: messages on their way, and a machine that has other things to do. */
+/** Allowance for messages in flight and for a busy machine. */
 const SLACK_MS = 400;
 
-/** Judges what many processes report of their locks. */
+/** Checks the reports of many processes about their locks. */
 export class Referee {
   readonly faults: string[] = [];
-  /** The longest that anybody waited while nobody held the lock, beyond what is allowed for those who are absent. */
+  /** The longest wait for a free lock beyond the allowance for absent processes. */
   longestMs = 0;
   private readonly visits = new Map<string, Visit>();
   private readonly absences: Absence[] = [];
 
-  /** @param leaseMs of every lock; also the longest lease that a lock is handed over with. */
+  /** @param leaseMs the lease of every lock, also the longest handoff lease. */
   constructor(private readonly leaseMs: number) {}
 
   get entered(): number {
@@ -68,19 +68,19 @@ export class Referee {
     if (report.kind === 'gone' && report.fault !== undefined) this.faults.push(report.fault);
   }
 
-  /** A process is killed: what it held, or was being handed, stays closed for a lease. */
+  /** Records a killed process: a lock that it held or was handed stays closed for a lease. */
   killed(pid: number, at: number): void {
     this.absent(pid, at)(at + this.leaseMs);
   }
 
-  /** A process is stopped; call what is answered when it goes on. */
+  /** Records a stopped process. Call the returned function once it continues. */
   absent(pid: number, from: number): (to: number) => void {
     const absence = { pid, from, to: Infinity };
     this.absences.push(absence);
     return (to) => (absence.to = to);
   }
 
-  /** All that was seen to be wrong. */
+  /** The violations found so far. */
   judge(): readonly string[] {
     for (const resource of new Set(this.holds.map((hold) => hold.resource))) {
       const holds = this.holds.filter((hold) => hold.resource === resource);
@@ -101,14 +101,14 @@ export class Referee {
     if (next.token <= before.token) this.faults.push(`the token did not rise, ${turn}`);
   }
 
-  /** While nobody validly holds the lock, nobody who lives waits longer than one lease per process that is absent. */
+  /** A live process waits for a free lock for at most one lease per absent process. */
   private judgeGaps(holds: readonly Hold[]): void {
     let freeAt = -Infinity;
     let freedBy: number | undefined;
     for (const hold of holds) {
       const gapMs = hold.enteredAt - freeAt;
       const absent = this.absentBetween(freeAt - this.leaseMs, hold.enteredAt);
-      // Who had it stood not in the queue as well.
+      // The holder was not in the queue.
       if (freedBy !== undefined) absent.delete(freedBy);
       const beyondMs = gapMs - absent.size * this.leaseMs;
       const waiter = beyondMs > this.longestMs ? this.waiterThrough(freeAt, hold.enteredAt, absent) : undefined;
@@ -136,7 +136,7 @@ export class Referee {
     return new Set(this.absences.filter((one) => one.from <= to && one.to >= from).map(({ pid }) => pid));
   }
 
-  /** Until when a hold keeps the others out: absent holders do to the end of their lease. */
+  /** Returns the end of a hold. The hold of an absent process lasts for its lease. */
   private validUntil({ pid, enteredAt, leftAt = Infinity }: Hold): number {
     const absence = this.absences.find((one) => one.pid === pid && one.to >= enteredAt && one.from <= leftAt);
     return Math.min(leftAt, absence === undefined ? Infinity : absence.from + this.leaseMs);

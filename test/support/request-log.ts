@@ -30,7 +30,7 @@ export class RequestLog {
     return this.all.flatMap(({ name, words }, i) => (name === 'tokenAcquire' && words[10] === '1' ? [i] : []));
   }
 
-  /** The words of each request of that name. */
+  /** Returns the arguments of each request of that name. */
   requestsOf(name: string): string[][] {
     return this.all.filter((one) => one.name === name).map(({ words }) => [...words]);
   }

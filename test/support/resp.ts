@@ -1,4 +1,4 @@
-/** One request of a client: its words, and the bytes it came in. */
+/** One request of a client: its arguments and its bytes. */
 export interface RespRequest {
   readonly words: readonly string[];
   readonly bytes: Buffer;
@@ -7,7 +7,7 @@ export interface RespRequest {
 const CRLF = Buffer.from('\r\n');
 const ASTERISK = 0x2a;
 
-/** Cuts a client's byte stream into requests, however the chunks fall: parts are kept until the rest is there. */
+/** Splits a client's byte stream into requests. Incomplete requests are kept until the rest arrives. */
 export class RespRequestReader {
   private buffer = Buffer.alloc(0);
 

@@ -3,7 +3,7 @@ import { dirname, join, relative } from 'node:path';
 import * as ts from 'typescript';
 
 export interface Import {
-  /** A file of the repository as `lib/core/hold/lock.ts`, else the module's name. */
+  /** The path of a repository file, such as `lib/core/hold/lock.ts`, or the name of a module. */
   readonly from: string;
   readonly typeOnly: boolean;
   readonly dynamic: boolean;
@@ -24,7 +24,7 @@ export class SourceFile {
   readonly columns: number;
   /** The first line says that a program writes the file. */
   readonly generated: boolean;
-  /** `Date.now`, `setTimeout`, `new Date()` …: every dotted name the code uses. */
+  /** Every dotted name in the code: `Date.now`, `setTimeout`, `new Date()` and so on. */
   readonly names: ReadonlySet<string>;
 
   constructor(
@@ -89,7 +89,7 @@ function nameOf(node: ts.SignatureDeclaration): string {
   return ts.isVariableDeclaration(node.parent) ? node.parent.name.getText() : ts.SyntaxKind[node.kind];
 }
 
-/** `import type …`, or nothing but `type` names between the braces. */
+/** Whether the import is `import type …` or has only `type` names in its braces. */
 function isTypeOnly(clause: ts.ImportClause | undefined): boolean {
   if (!clause) return false;
   const bindings = clause.namedBindings;

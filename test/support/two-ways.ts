@@ -1,6 +1,6 @@
 import { Redis, type RedisOptions } from 'ioredis';
 
-/** A client of the user's own that goes one way, and whose copies, which listen for hand-offs, go another. */
+/** Returns a client that connects to one URL, and whose duplicates, which receive handoffs, connect to another. */
 export function twoWays(asking: string, listening: string): Redis {
   const client = new Redis(asking, { maxRetriesPerRequest: null });
   client.on('error', () => undefined);

@@ -15,7 +15,7 @@ const jsc = {
 if (isMainThread) register(import.meta.url);
 
 const lib = new URL('../../lib/', import.meta.url);
-/** Where the entry points of the package are, if not in a folder of their own name. */
+/** The folders of the entry points whose folder has another name. */
 const ENTRIES = {
   store: 'stores',
   timestamp: 'stores/timestamp',
@@ -23,7 +23,7 @@ const ENTRIES = {
   quorum: 'stores/quorum',
 };
 
-/** Relative imports are written as of the compiled files, and the package is imported as its users do. */
+/** Resolves `.js` imports to sources, and the package's name to its entry points. */
 export function resolve(specifier, context, next) {
   const own = /^nestjs-redis-lock(?:\/(\w+))?$/.exec(specifier);
   if (own) {

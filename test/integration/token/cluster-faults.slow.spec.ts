@@ -23,7 +23,7 @@ beforeEach(async () => {
 }, 60_000);
 afterEach(() => here.close(), 60_000);
 
-/** The replica is the slot's master, and all others know. */
+/** Waits until the replica is the master of the slot and all nodes know it. */
 async function takenOver(): Promise<void> {
   await eventually(
     'the replica has taken over',
@@ -32,7 +32,7 @@ async function takenOver(): Promise<void> {
   );
 }
 
-/** What was written is on the replica, too. */
+/** Waits until the replica has all writes. */
 function replicated(): Promise<void> {
   return caughtUp(master.admin, 1, here.key);
 }
@@ -51,12 +51,12 @@ const WAYS: Record<string, () => Promise<void>> = {
   },
 };
 
-describe.each(Object.keys(WAYS))('a master %s', (way) => {
+describe.each(Object.keys(WAYS))('a cluster whose master %s', (way) => {
   afterEach(() => {
     if (master.server.pid !== undefined) master.server.resume();
   });
 
-  it('and whose replica takes over: the holder goes on, whoever waits is served, tokens rise', async () => {
+  it('keeps the hold, serves the waiter and raises tokens if a replica takes over', async () => {
     const [locks, ...others] = [1, 2, 3].map(() => here.instance({ waitMs: 60_000 }));
     const lock = await locks.acquire('goods:300', { ttlMs: 20_000 });
     const waiting: Promise<Lock>[] = [];
@@ -73,14 +73,14 @@ describe.each(Object.keys(WAYS))('a master %s', (way) => {
       20_000,
     );
     lock.assertHeld();
-    await eventually('both listen there', async () => (await here.listening(replica)) === 2, 20_000);
+    await eventually('both are subscribed there', async () => (await here.listening(replica)) === 2, 20_000);
     await here.queueOf(2);
-    // Whoever does not know yet who has it now may have asked the one that is stopped.
+    // A client without the new slot table may have sent its request to the stopped node.
     expect(await others[0].inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken, isOwn: false });
     const tokens = [lock.fencingToken];
     const from = performance.now();
     expect(await lock.release()).toBe(true);
-    // Either may be first: who has asked anew has lost its place.
+    // Either may be first: a new attempt loses the earlier place.
     const served = waiting.map(async (granted) => {
       const next = await granted;
       tokens.push(next.fencingToken);
@@ -93,26 +93,26 @@ describe.each(Object.keys(WAYS))('a master %s', (way) => {
     expect(await keysAt(replica)).toEqual([]);
   }, 60_000);
 
-  it('and whose replica has lost the lock: the holder is told, and its token is below the next', async () => {
+  it('aborts the signal of the hold if the replica has lost the lock', async () => {
     const [locks, other] = [1, 2].map(() => here.instance({ waitMs: 60_000 }));
     const lock = await locks.acquire('goods:300', { ttlMs: 3_000 });
     await WAYS[way]();
     await takenOver();
     await replica.admin.del(lock.key);
     const next = await other.acquire('goods:300');
-    await eventually('it is told', () => lock.signal.aborted, 10_000);
+    await eventually('its signal aborts', () => lock.signal.aborted, 10_000);
     expect(() => lock.assertHeld()).toThrow(LockLostError);
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
     expect(await lock.release()).toBe(false);
     expect(await next.release()).toBe(true);
   }, 60_000);
 
-  it('costs nobody a lock on other nodes, and is told of once at most', async () => {
+  it('keeps locks on other nodes, and logs at most one line', async () => {
     const locks = here.instance({ waitMs: 60_000 });
     const elsewhere = here.cluster.masters.find((member) => member !== master) as ClusterMember;
     const resource = `${await here.familyAt(elsewhere)}:1`;
     await locks.using('goods:300', () => undefined);
-    // Longer than the takeover: a cluster that misses slots refuses the others, too (cluster-require-full-coverage).
+    // Longer than the takeover: a cluster without full coverage refuses all slots (cluster-require-full-coverage).
     const lock = await locks.acquire(resource, { ttlMs: 20_000 });
     await WAYS[way]();
     let lost = false;
@@ -144,7 +144,7 @@ async function keysAt({ admin }: ClusterMember): Promise<readonly string[]> {
 describe('contention over many hash tags', () => {
   const families = Array.from({ length: 9 }, (_, i) => `family${i}`);
 
-  /** Adds one to a counter under the lock, and sees whether anybody else is inside. */
+  /** Increments a counter under the lock and records overlaps. */
   class Counters {
     readonly counts = new Map<string, number>();
     readonly inside = new Map<string, Lock>();
@@ -172,7 +172,7 @@ describe('contention over many hash tags', () => {
     }
   }
 
-  it('while slots move to and fro, and masters give up their places: nobody overlaps, nothing is left behind', async () => {
+  it('keeps exclusion while slots move and masters fail over, and leaves no key', async () => {
     const counters = new Counters();
     const instances = [1, 2, 3, 4].map(() => here.instance({ waitMs: 120_000, fairness: { maxLocalPasses: 2 } }));
     const working = Promise.all(instances.map((locks) => work(locks, counters, 60)));
@@ -195,14 +195,14 @@ describe('contention over many hash tags', () => {
   }, 60_000);
 });
 
-describe('a cluster that is not there when the application starts', () => {
-  it('makes locks unavailable, is told of once, and works when it is up', async () => {
+describe('a cluster that is down when the application starts', () => {
+  it('makes locks unavailable, logs one line, and serves once it is up', async () => {
     const ports = await Promise.all([1, 2, 3].map(() => clusterPort()));
     const running = new RedisLocks();
     const locks = running.start({ redis: { nodes: ports }, requestTimeoutMs: 300 });
     const error = await locks.acquire('goods:300', { waitMs: 0 }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockUnavailableError);
-    await eventually('it is said', () => running.warnings.length > 0);
+    await eventually('the warning is logged', () => running.warnings.length > 0);
     const waiting = locks.using('goods:300', { waitMs: 60_000 }, () => 'done');
     await sleep(1_500);
     expect(running.warnings).toEqual([expect.stringContaining('Redis cannot be reached')]);
@@ -217,12 +217,12 @@ describe('a cluster that is not there when the application starts', () => {
 });
 
 describe('replicas', () => {
-  it('a lock that only the lost master would know of is none, where replicas have to know of it; one that they know of goes on', async () => {
+  it('grants only locks that a replica has acknowledged, and keeps those', async () => {
     const replicas = { min: 1, timeoutMs: 200 };
     const locks = here.instance({ replicas, ttlMs: 60_000, waitMs: 60_000 });
     const held = await locks.acquire('goods:300');
     replica.server.pause();
-    // Otherwise it would lie in its socket, and be read when it goes on.
+    // Otherwise the request would stay in its socket and run once the node continues.
     await master.admin.call('CLIENT', 'KILL', 'TYPE', 'replica');
     await expect(locks.tryAcquire('goods:301')).rejects.toBeInstanceOf(LockReplicationError);
     await master.server.kill();
@@ -232,7 +232,7 @@ describe('replicas', () => {
     const extension = (): Promise<unknown> => held.extend().catch((error: unknown) => error);
     await eventually('it has no replica', async () => (await extension()) instanceof LockReplicationError, 20_000);
     held.assertHeld();
-    // It comes back with nothing, and as nobody's.
+    // The node returns empty, as a replica of no master.
     await master.server.restart();
     await master.admin.call('CLUSTER', 'MEET', '127.0.0.1', replica.server.port);
     const id = await replica.admin.cluster('MYID');

@@ -19,7 +19,7 @@ const FAMILIES = Array.from({ length: 12 }, (_, i) => `family${i}`);
 const GOODS = ['goods:300', 'goods:301', 'goods:302'];
 const NOTES = ['relation:1', 'relation:2'];
 
-/** Five families, two of each, over all nodes. */
+/** Two resources of each of five families, over all nodes. */
 const TEN = FAMILIES.slice(0, 5).flatMap((family) => [`${family}:1`, `${family}:2`]);
 
 const ping = (): Promise<unknown> => here.cluster.masters[0].admin.ping();
@@ -27,7 +27,7 @@ const ping = (): Promise<unknown> => here.cluster.masters[0].admin.ping();
 const nothingLeft = (): Promise<void> =>
   eventually('nothing is left', async () => (await here.leftovers()).length === 0);
 
-/** Scripts that an instance runs meanwhile, at any node. */
+/** Returns the scripts that an instance runs meanwhile, on any node. */
 async function scriptsOf(locks: LockService, work: () => Promise<unknown>): Promise<number> {
   let scripts = 0;
   const monitors = await Promise.all(here.cluster.masters.map(({ admin }) => admin.monitor()));
@@ -48,8 +48,8 @@ async function scriptsOf(locks: LockService, work: () => Promise<unknown>): Prom
   return scripts;
 }
 
-describe('several locks in a cluster', () => {
-  it('cost one request for each slot, wherever that is', async () => {
+describe('a multi-lock in a cluster', () => {
+  it('costs one request for each slot', async () => {
     const locks = here.instance();
     const all = FAMILIES.flatMap((family) => [`${family}:1`, `${family}:2`, `${family}:3`]);
     await locks.using(all, () => undefined);
@@ -70,7 +70,7 @@ describe('several locks in a cluster', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('of which one is held at some node are not kept at the others', async () => {
+  it('keeps no lock on other nodes if one node refuses its lock', async () => {
     const holder = await here.instance().acquire('family7:2');
     const other = here.instance();
     const all = FAMILIES.flatMap((family) => [`${family}:1`, `${family}:2`]);
@@ -83,7 +83,7 @@ describe('several locks in a cluster', () => {
     await nothingLeft();
   });
 
-  it('all end that cross: 50 tasks, 10 resources over all nodes, 4 instances', async () => {
+  it('never deadlocks: 50 tasks, 10 resources over all nodes, 4 instances', async () => {
     const owners = await Promise.all(TEN.map((one) => here.cluster.ownerOf(`{${here.prefix}${one.split(':')[0]}}`)));
     expect(new Set(owners).size).toBe(3);
     const instances = Array.from({ length: 4 }, () => here.instance({ requestTimeoutMs: 10_000 }));
@@ -95,7 +95,7 @@ describe('several locks in a cluster', () => {
     await nothingLeft();
   }, 90_000);
 
-  it('may be shared, and may have a keyPrefix', async () => {
+  it('works in shared mode and with a keyPrefix', async () => {
     const [one, other] = [1, 2].map(() => here.instance({ redis: here.client({ keyPrefix: 'app:' }) }));
     const shared = { mode: 'shared' } as const;
     const readers = [await one.acquire(GOODS, shared), await other.acquire([...GOODS, ...NOTES], shared)];
@@ -108,7 +108,7 @@ describe('several locks in a cluster', () => {
     await nothingLeft();
   });
 
-  it('may have keys without braces, which are slots of their own', async () => {
+  it('accepts keys without braces, each in its own slot', async () => {
     const key = (resource: string): string => `${here.prefix}${resource}`;
     const [one, other] = [here.instance({ key }), here.instance({ key })];
     await one.using(GOODS, { waitMs: 0 }, async () => {
@@ -119,7 +119,7 @@ describe('several locks in a cluster', () => {
   });
 });
 
-describe('several locks in a slot that moves', () => {
+describe('a multi-lock in a slot that moves', () => {
   let to: ClusterMember;
   let back: ClusterMember;
 
@@ -128,7 +128,7 @@ describe('several locks in a slot that moves', () => {
     to = await here.cluster.otherThan(here.key);
   }
 
-  it('are held and released where they have gone, and taken there', async () => {
+  it('is renewed, released and acquired at the new node', async () => {
     await ends();
     const [locks, other] = [here.instance(), here.instance()];
     const held = await locks.acquire([...GOODS, ...NOTES], { ttlMs: 1_500 });
@@ -144,11 +144,11 @@ describe('several locks in a slot that moves', () => {
     await nothingLeft();
   });
 
-  it('are not taken while keys are on their way, and by halves never', async () => {
+  it('is not acquired while keys migrate, and never in part', async () => {
     await ends();
     const locks = here.instance();
     await locks.using(GOODS, () => undefined);
-    // The fence is here, the rest nowhere: neither node can tell.
+    // The fence is here, the other keys are absent: both nodes reply TRYAGAIN or ASK.
     const { finish, moveKeys } = await here.cluster.migration(here.key, to);
     let settled = false;
     const granted = locks.acquire(GOODS, { waitMs: 0 }).finally(() => (settled = true));
@@ -162,7 +162,7 @@ describe('several locks in a slot that moves', () => {
     await here.cluster.migrate(here.key, back);
   });
 
-  it('to and fro while many tasks cross: all end', async () => {
+  it('never deadlocks while the slot moves back and forth', async () => {
     await ends();
     const instances = Array.from({ length: 3 }, () => here.instance());
     const resources = [...GOODS, ...NOTES, 'family1:1', 'family1:2', 'family2:1'];
@@ -171,8 +171,8 @@ describe('several locks in a slot that moves', () => {
     const moving = (async () => {
       for (const target of [to, back, to, back]) {
         await here.cluster.migrate(here.key, target);
-        // Until then nodes may tell each other what was before.
-        await eventually('it is agreed on', async () => (await here.cluster.ownerOf(here.key)) === target);
+        // Until then nodes may gossip the previous owner.
+        await eventually('all nodes agree', async () => (await here.cluster.ownerOf(here.key)) === target);
         await sleep(500);
         if (!over) moves += 1;
       }

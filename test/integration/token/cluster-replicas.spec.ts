@@ -26,7 +26,7 @@ afterAll(() => here.close(), 60_000);
 
 const instance = (options = {}): LockService => here.instance({ replicas: REPLICAS, ...options });
 
-/** What the replica of the lock's master has. */
+/** Returns the value on the replica of the lock's master. */
 async function onReplica({ key }: Pick<Lock, 'key'>): Promise<string | null> {
   const { admin } = here.cluster.replicaOf(await here.cluster.ownerOf(key));
   await admin.readonly();
@@ -36,7 +36,7 @@ async function onReplica({ key }: Pick<Lock, 'key'>): Promise<string | null> {
 const nothingLeft = (): Promise<void> =>
   eventually('nothing is left locked', async () => (await master.admin.exists(here.key)) === 0);
 
-/** The connections that wait for replicas. */
+/** Returns the number of connections that send WAIT. */
 async function links(): Promise<number> {
   const lists = await Promise.all(here.cluster.members.map(({ admin }) => admin.client('LIST')));
   return lists.join().split('name=nestjs-redis-lock:replicas').length - 1;
@@ -56,8 +56,8 @@ const extended = (lock: Lock): Promise<boolean> =>
   );
 
 describe('replicas in a cluster', () => {
-  it('each grant and hand-off is known to the replica of the node that has the lock; connections are opened when needed', async () => {
-    // A client of one's own goes on after the module's end.
+  it('waits for the replica of the owning node before each grant and handoff', async () => {
+    // A client given by the caller outlives the module.
     const [locks, other] = [instance(), instance({ redis: here.client() })];
     expect(await links()).toBe(0);
     const lock = await locks.acquire('goods:300');
@@ -77,7 +77,7 @@ describe('replicas in a cluster', () => {
     await eventually('all are closed', async () => (await links()) === 0);
   });
 
-  it('where the replica does not know of it there is no lock, and nothing is left; other nodes give theirs', async () => {
+  it('refuses the lock if the replica does not acknowledge; other nodes grant theirs', async () => {
     const locks = instance();
     await locks.using('goods:300', () => undefined);
     replica.server.pause();
@@ -92,7 +92,7 @@ describe('replicas in a cluster', () => {
     await locks.using('goods:300', () => undefined);
   });
 
-  it('several locks count when the replicas of all their nodes know of them, and none is kept if one does not', async () => {
+  it('grants a multi-lock only if the replicas of all its nodes acknowledge', async () => {
     const locks = instance();
     const several = FAMILIES.flatMap((family) => [`${family}:300`, `${family}:301`]);
     await locks.using(several, async (all) => {
@@ -103,7 +103,7 @@ describe('replicas in a cluster', () => {
     await eventually('nothing is left', async () => (await here.leftovers()).length === 0);
   });
 
-  it('a renewal that the replica does not know of is none', async () => {
+  it('does not count a renewal that the replica does not acknowledge', async () => {
     const lock = await instance({ ttlMs: 900 }).acquire('goods:300');
     replica.server.pause();
     await expect(lock.extend()).rejects.toBeInstanceOf(LockReplicationError);
@@ -113,13 +113,13 @@ describe('replicas in a cluster', () => {
     await nothingLeft();
   });
 
-  it('while a slot moves, and afterwards, its locks are waited for where they are', async () => {
+  it('waits for the replica of the new node while a slot moves', async () => {
     const locks = instance({ ttlMs: 20_000 });
     const lock = await locks.acquire('goods:300');
     const to = await here.cluster.otherThan(here.key);
     const { from, moveKeys, finish } = await here.cluster.migration(here.key, to);
     await moveKeys();
-    // The node that has its key has not got the slot yet.
+    // The node that has the key does not have the slot yet.
     await lock.extend();
     await finish();
     await eventually('it is renewed there', () => extended(lock));
@@ -129,7 +129,7 @@ describe('replicas in a cluster', () => {
     await locks.using('goods:300', () => undefined);
   });
 
-  it('keys may have a prefix of the client’s', async () => {
+  it('works with the keyPrefix of the client', async () => {
     for (const options of [{ keyPrefix: 'app:' }, { redisOptions: { keyPrefix: 'app:' } }]) {
       const locks = instance({ redis: here.client(options) });
       const lock = await locks.acquire('goods:300');

@@ -8,7 +8,7 @@ import { ClusterContention } from '../../support/cluster-contention.js';
 import type { ClusterMember } from '../../support/redis/index.js';
 import { eventually } from '../../support/redis-locks.js';
 
-/** Longer than a lease: who is not renewed is lost. */
+/** Longer than a lease: a lock that is not renewed is lost. */
 const LEASE_MS = 1_500;
 const PAST_LEASE_MS = 2_000;
 
@@ -21,12 +21,12 @@ const MODES = [
 
 let here: ClusterContention;
 
-/** Two who hold the lock together, each from an instance of its own. */
+/** Acquires the lock from two instances, which hold it together. */
 function together(options: typeof READER | typeof PERMIT, ttlMs: number = LEASE_MS): Promise<Lock[]> {
   return Promise.all([1, 2].map(() => here.instance().acquire('goods:300', { ...options, ttlMs })));
 }
 
-/** Begins to wait; answers when so many are in the key of those who share the lock and of those who wait. */
+/** Starts a waiter; resolves once the queue key has that many sharers and waiters. */
 async function waits(locks: LockService, options: object, places: number): Promise<{ granted: Promise<Lock> }> {
   const granted = locks.acquire('goods:300', options);
   granted.catch(() => undefined);
@@ -34,7 +34,7 @@ async function waits(locks: LockService, options: object, places: number): Promi
   return { granted };
 }
 
-/** Somebody gets the lock, and never gives it back. */
+/** Acquires the lock and never releases it. */
 async function dies(mode: LockMode): Promise<void> {
   const { engine } = here.instance();
   const dead = { keys: [here.key], owner: 'dead:1', mode, handoffMs: 500, tokens: 1, queue: false } as const;
@@ -42,7 +42,7 @@ async function dies(mode: LockMode): Promise<void> {
   expect((await engine.store.acquire(asked)).status).toBe('granted');
 }
 
-/** All of it is told by tokens: who came behind whom. */
+/** Fencing tokens give the order of the grants. */
 function expectBehind(next: Lock, before: readonly Lock[]): void {
   expect(next.fencingToken).toBeGreaterThan(Math.max(...before.map(({ fencingToken }) => fencingToken)));
 }
@@ -68,7 +68,7 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
   });
   afterAll(() => here.close(), 60_000);
 
-  it('go on holding, are renewed there, and keep those out that they kept out before', async () => {
+  it('keep the lock, are renewed at the new node, and still exclude others', async () => {
     const held = await together(options);
     await here.cluster.migrate(here.key, to);
     await sleep(PAST_LEASE_MS);
@@ -86,12 +86,12 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('are waited for still, in the same order, and hand the lock on there', async () => {
+  it('keep the order of their waiters and hand the lock off at the new node', async () => {
     const held = await together(options);
     const writer = await waits(here.instance(), {}, 3);
     const behind = await waits(here.instance(), options, 4);
     await here.cluster.migrate(here.key, to);
-    await eventually('both listen there', async () => (await here.listening(to)) === 2);
+    await eventually('both are subscribed there', async () => (await here.listening(to)) === 2);
     await here.queueOf(4);
     const since = performance.now();
     await released(held);
@@ -100,14 +100,14 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
     expect(await here.instance().tryAcquire('goods:300', options)).toBeNull();
     await next.release();
     const last = await behind.granted;
-    // By message: who waits in the queue asks again after 1.5 s at the earliest.
+    // By message: a queued waiter polls after 1.5 s at the earliest.
     expect(performance.now() - since).toBeLessThan(1_250);
     expectBehind(last, [next]);
     await last.release();
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('whose keys are there, but not the slot, are renewed and looked at by ASK; their release waits for the slot', async () => {
+  it('are renewed and inspected by ASK; their release waits for the slot', async () => {
     const held = await together(options);
     const { granted } = await waits(here.instance(), {}, 3);
     const { moveKeys, finish } = await here.cluster.migration(here.key, to);
@@ -119,7 +119,7 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
       await lock.extend();
     }
     expect(await here.instance().inspect('goods:300')).toMatchObject({ others: [{}], waiting: [{}] });
-    // The key of who has it alone is nowhere: no node can tell of all (TRYAGAIN).
+    // The lock key is absent: no node has all keys (TRYAGAIN).
     const answers = held.map((lock) => lock.release());
     await sleep(200);
     await finish();
@@ -130,10 +130,10 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('ask in vain as long as their keys are on their way, and get the lock as soon as they are there', async () => {
+  it('are refused while their keys migrate, and granted once they have arrived', async () => {
     const locks = here.instance();
     await locks.using('goods:300', options, () => undefined);
-    // The fence is here, the rest nowhere: neither node can tell.
+    // The fence is here, the other keys are absent: both nodes reply TRYAGAIN or ASK.
     const { moveKeys, finish } = await here.cluster.migration(here.key, to);
     let settled = 0;
     const asked = [1, 2].map(() => locks.acquire('goods:300', { ...options, waitMs: 0 }).finally(() => (settled += 1)));
@@ -146,7 +146,7 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('for longer than a request may take: releases that failed are repeated', async () => {
+  it('repeat a failed release if the move outlasts requestTimeoutMs', async () => {
     // Only their releases end them in time.
     const held = await together(options, 60_000);
     const { granted } = await waits(here.instance(), {}, 3);
@@ -160,13 +160,13 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
   });
 });
 
-describe.each(MODES)('%s, when the master gives its place up', (_, options, __) => {
+describe.each(MODES)('%s, when the master is replaced', (_, options, __) => {
   beforeEach(async () => {
     here = await ClusterContention.start();
   }, 60_000);
   afterEach(() => here.close(), 60_000);
 
-  it('go on holding at the next one, are waited for there, and hand the lock on', async () => {
+  it('keep the lock at the new master and hand it off there', async () => {
     const from = await here.cluster.ownerOf(here.key);
     const held = await together(options, 10_000);
     const { granted } = await waits(here.instance({ waitMs: 60_000 }), {}, 3);
@@ -187,7 +187,7 @@ describe.each(MODES)('%s, when the master gives its place up', (_, options, __) 
       );
       lock.assertHeld();
     }
-    await eventually('who waits listens there', async () => (await here.listening(replica)) === 1, 20_000);
+    await eventually('the waiter is subscribed there', async () => (await here.listening(replica)) === 1, 20_000);
     await here.queueOf(3);
     await held[0].release();
     expect(await here.instance().tryAcquire('goods:300')).toBeNull();
@@ -200,7 +200,7 @@ describe.each(MODES)('%s, when the master gives its place up', (_, options, __) 
   });
 });
 
-describe.each(MODES)('%s, on nodes whose clocks are minutes apart, while the slot moves', (_, options, mode) => {
+describe.each(MODES)('%s, while the slot moves between nodes whose clocks differ by minutes', (_, options, mode) => {
   beforeAll(async () => {
     const ahead = await clocksAhead();
     const environments = [ahead(0), ahead(300), ahead(-300)];
@@ -214,13 +214,13 @@ describe.each(MODES)('%s, on nodes whose clocks are minutes apart, while the slo
     ['behind', 1, 2],
   ] as const;
 
-  /** Moves the slot to that master, if it is not there. */
+  /** Moves the slot to that master unless it is there. */
   async function moveTo(place: number): Promise<void> {
     const master = here.cluster.masters[place];
     if ((await here.cluster.ownerOf(here.key)) !== master) await here.cluster.migrate(here.key, master);
   }
 
-  it.each(DIRECTIONS)('go on holding where the clock is %s, and nobody is let in beside them', async (__, from, to) => {
+  it.each(DIRECTIONS)('keep the lock and exclude others where the clock is %s', async (__, from, to) => {
     await moveTo(from);
     const held = await together(options);
     const other = here.instance();
@@ -235,7 +235,7 @@ describe.each(MODES)('%s, on nodes whose clocks are minutes apart, while the slo
   });
 
   it.each(DIRECTIONS)(
-    'keep others out where the clock is %s until their lease is over, if they are dead',
+    'exclude others where the clock is %s until the lease of dead holders ends',
     async (__, from, to) => {
       await moveTo(from);
       await dies(mode);

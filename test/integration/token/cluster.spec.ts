@@ -15,7 +15,7 @@ import { eventually } from '../../support/redis-locks.js';
 
 let here: ClusterContention;
 
-// The nodes' clocks are minutes apart, all through this file.
+// The clocks of the nodes differ by minutes throughout this file.
 beforeAll(async () => {
   const ahead = await clocksAhead();
   here = await ClusterContention.start({ environments: [ahead(0), ahead(300), ahead(-300)], replicas: false });
@@ -26,7 +26,7 @@ afterAll(() => here.close());
 /** Families that are spread over all nodes. */
 const FAMILIES = Array.from({ length: 12 }, (_, i) => `family${i}`);
 
-/** Lets each instance be told of the lock once, so that all listen. */
+/** Hands the lock to each instance once, so that all are subscribed. */
 async function bothHeard(both: readonly LockService[]): Promise<void> {
   for (const [holder, waiter] of [both, both.toReversed()]) {
     const lock = await holder.acquire('goods:300');
@@ -36,19 +36,19 @@ async function bothHeard(both: readonly LockService[]): Promise<void> {
   }
 }
 
-/** Gives the lock back; answers who gets it, having waited no longer than a message takes. */
+/** Releases the lock; returns the next holder, which waited no longer than a message takes. */
 async function handedOver(lock: Lock, granted: Promise<Lock>): Promise<Lock> {
   const from = performance.now();
   expect(await lock.release()).toBe(true);
   const next = await granted;
-  // By message: who waits in the queue asks again after 1.5 s at the earliest.
+  // By message: a queued waiter polls after 1.5 s at the earliest.
   expect(performance.now() - from).toBeLessThan(1_000);
   expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
   return next;
 }
 
 describe('locks in a cluster', () => {
-  it('are on all nodes, are renewed together, and rise their tokens wherever they are', async () => {
+  it('are spread over all nodes, renewed in batches, and get rising tokens', async () => {
     const [locks, other] = [here.instance(), here.instance()];
     const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
     const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
@@ -67,7 +67,7 @@ describe('locks in a cluster', () => {
     expect(here.warnings).toEqual([]);
   });
 
-  it('are asked for with a deadline by the clock of their node', async () => {
+  it('are requested with a deadline in the time of their node', async () => {
     const locks = here.instance();
     await Promise.all(FAMILIES.map((family) => locks.using(`${family}:1`, () => undefined)));
     for (const { admin } of here.cluster.masters) {
@@ -78,10 +78,10 @@ describe('locks in a cluster', () => {
           asks.push({ at: Number(at), deadline: Number(deadline) / 1e6 });
       });
       for (const family of FAMILIES) await locks.using(`${family}:1`, () => undefined);
-      await eventually('some were seen', () => asks.length > 0);
+      await eventually('some requests were sent', () => asks.length > 0);
       monitor.disconnect();
       for (const { at, deadline } of asks) {
-        // requestTimeoutMs, less what the request took.
+        // requestTimeoutMs less the time of the request.
         expect(deadline - at).toBeGreaterThan(0);
         expect(deadline - at).toBeLessThanOrEqual(1);
       }
@@ -98,7 +98,7 @@ describe('locks in a cluster', () => {
     for (const family of FAMILIES) await locks.using(`${family}:1`, () => undefined);
   });
 
-  it('are handed over by message, in the order of asking, on every node', async () => {
+  it('are handed off by message in request order, on every node', async () => {
     const [locks, ...others] = [1, 2, 3].map(() => here.instance());
     for (const family of FAMILIES.slice(0, 6)) {
       const resource = `${family}:1`;
@@ -116,7 +116,7 @@ describe('locks in a cluster', () => {
     expect(here.warnings).toEqual([]);
   });
 
-  it('without a queue are told from an unreachable store, whatever else is asked for on other nodes', async () => {
+  it('distinguish a busy lock from an unreachable node', async () => {
     const [locks, other] = [here.instance(), here.instance()];
     const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
     const tries = held.map(({ resource }) =>
@@ -126,7 +126,7 @@ describe('locks in a cluster', () => {
   });
 });
 
-/** Ends the connections of that name. */
+/** Kills the connections of that name. */
 async function cut({ admin }: ClusterMember): Promise<void> {
   const clients = (await admin.client('LIST')) as string;
   const ids = [...clients.matchAll(/^id=(\d+) .* name=cut /gm)].map(([, id]) => id);
@@ -135,7 +135,7 @@ async function cut({ admin }: ClusterMember): Promise<void> {
 }
 
 describe('a connection to a node that ends', () => {
-  it('costs nobody a lock, nor an error: requests go over the next one', async () => {
+  it('loses no lock and raises no error: requests use the next connection', async () => {
     const client = here.client({ redisOptions: { connectionName: 'cut' } });
     const locks = here.instance({ redis: client });
     const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
@@ -171,8 +171,8 @@ describe('a node that hangs', () => {
     });
   });
 
-  it('costs no lock on another one, whose renewals do not wait for it', async () => {
-    // As long as the lease: who waited for its answer would have lost the lock.
+  it('does not delay the renewals of locks on other nodes', async () => {
+    // As long as the lease: a batch that waited for the reply would have lost its locks.
     const locks = here.instance({ requestTimeoutMs: 1_500 });
     const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`, { ttlMs: 1_500 })));
     const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
@@ -184,7 +184,7 @@ describe('a node that hangs', () => {
     expect(held.map(({ signal }) => !signal.aborted)).toEqual(stay);
   });
 
-  it('is waited for no longer than a request may take: what is not renewed then is unknown', async () => {
+  it('leaves a renewal unknown after requestTimeoutMs', async () => {
     const locks = here.instance({ requestTimeoutMs: 300 });
     const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
     const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
@@ -193,7 +193,7 @@ describe('a node that hangs', () => {
     expect(replies).toEqual(owners.map((owner) => (owner === hung ? 'unknown' : 'renewed')));
   });
 
-  it('is waited for no longer by those whose requests were sent on to it, nor by those that went with them', async () => {
+  it('does not delay a batch of which one request was redirected to it', async () => {
     const locks = here.instance({ requestTimeoutMs: 300 });
     const elsewhere = await here.cluster.otherThan(here.key);
     const all = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
@@ -205,7 +205,7 @@ describe('a node that hangs', () => {
     expect(replies).toEqual(held.map((_, i) => (i === 0 ? 'unknown' : 'renewed')));
   });
 
-  it('is told of once in its outage, whatever the others answer', async () => {
+  it('is logged once for each outage, whatever other nodes reply', async () => {
     const locks = here.instance({ requestTimeoutMs: 300 });
     const elsewhere = await here.cluster.otherThan(here.key);
     const other = await here.familyAt(elsewhere);
@@ -244,7 +244,7 @@ function subscriberOf(locks: LockService): ShardedSubscriber {
 }
 
 describe('a subscription in a cluster', () => {
-  it('is made at the node of the lock, for its hash tag, and dropped with its connection when nobody waits any more', async () => {
+  it('is opened at the node of its hash tag, and closed once nobody waits', async () => {
     const both = [here.instance(), here.instance()];
     await bothHeard(both);
     const owner = await here.cluster.ownerOf(here.key);
@@ -265,7 +265,7 @@ describe('a subscription in a cluster', () => {
     expect(await here.listening(owner)).toBe(2);
   });
 
-  it('of one tag is dropped alone, where another is in use', async () => {
+  it('of one hash tag is closed alone if another one is in use', async () => {
     const both = [here.instance(), here.instance()];
     await bothHeard(both);
     const [, locks] = both;
@@ -284,18 +284,18 @@ describe('a subscription in a cluster', () => {
     await (await handedOver(strangers, granted)).release();
   });
 
-  it('that is cut comes back, and who waits keeps its place', async () => {
+  it('reconnects after it was cut, and the waiter keeps its place', async () => {
     const [locks, waiter] = [here.instance(), here.instance()];
     const lock = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(waiter);
     const owner = await here.cluster.ownerOf(here.key);
     await owner.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    await eventually('it listens again', async () => (await here.listening(owner)) === 1);
+    await eventually('it is subscribed again', async () => (await here.listening(owner)) === 1);
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
   });
 
-  it('comes back with the connection that asks: who waits is back in the queue before it would ask again', async () => {
+  it('reconnects with the request connection, and the waiter rejoins at once', async () => {
     const redis = here.client({ redisOptions: { connectionName: 'cut' } });
     const [locks, waiter] = [here.instance(), here.instance({ redis })];
     const lock = await locks.acquire('goods:300');
@@ -306,33 +306,33 @@ describe('a subscription in a cluster', () => {
     const before = await connections();
     const from = performance.now();
     await cut(owner);
-    // It may be back before anybody has seen that it was gone.
+    // It may be back before anybody has noticed its end.
     const isAnother = async (): Promise<boolean> => !(await connections()).some((id) => before.includes(id));
-    await eventually('it does not listen as before', isAnother);
-    await eventually('it listens again', async () => (await here.listening(owner)) === 1);
-    // 1.5 s after the last ask at the earliest, which was just now.
+    await eventually('it has a new subscription', isAnother);
+    await eventually('it is subscribed again', async () => (await here.listening(owner)) === 1);
+    // A poll would come 1.5 s after the last request at the earliest, which was just now.
     expect(performance.now() - from).toBeLessThan(1_000);
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
   });
 
-  it('that the node has taken away, without a word, is noticed by whoever waits, and made anew', async () => {
+  it('is renewed if the node dropped it without a notification', async () => {
     const [locks, waiter] = [here.instance(), here.instance()];
     await bothHeard([locks, waiter]);
     const owner = await here.cluster.ownerOf(here.key);
     const [subscription] = subscriptionsOf(waiter).all;
     await subscriberOf(waiter).unsubscribe(subscription.channel);
     expect(await here.listening(owner)).toBe(1);
-    // Nothing was heard on it for longer than 3 s.
+    // No message has arrived on it for longer than 3 s.
     subscription.receivedAt = -Infinity;
     const lock = await locks.acquire('goods:300');
     const granted = waiter.acquire('goods:300');
-    await eventually('it listens again', async () => (await here.listening(owner)) === 2);
+    await eventually('it is subscribed again', async () => (await here.listening(owner)) === 2);
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
   });
 
-  it('that the node has taken away, and told so when the slot was back, is made anew at once', async () => {
+  it('is renewed at once if the node reports that it dropped it', async () => {
     const [locks, waiter] = [here.instance(), here.instance()];
     const lock = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(waiter);
@@ -342,14 +342,14 @@ describe('a subscription in a cluster', () => {
     await client.sunsubscribe();
     expect(await here.listening(owner)).toBe(0);
     client.emit('moved');
-    await eventually('it listens again', async () => (await here.listening(owner)) === 1);
-    // 1.5 s after the last ask at the earliest, which was just now.
+    await eventually('it is subscribed again', async () => (await here.listening(owner)) === 1);
+    // A poll would come 1.5 s after the last request at the earliest, which was just now.
     expect(performance.now() - from).toBeLessThan(1_250);
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
   });
 
-  it('that may not be made is told of once, and waiting goes on by asking', async () => {
+  it('is logged once if it is refused, and waiting falls back to polling', async () => {
     for (const { admin } of here.cluster.masters) {
       await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'allchannels', '+@all', '-ssubscribe');
     }
@@ -357,7 +357,7 @@ describe('a subscription in a cluster', () => {
     const locks = here.instance({ redis });
     const lock = await here.instance().acquire('goods:300');
     const granted = locks.acquire('goods:300');
-    await eventually('it is said', () => here.warnings.length > 0);
+    await eventually('the warning is logged', () => here.warnings.length > 0);
     expect(await here.queueLength()).toBe(0);
     await lock.release();
     await (await granted).release();
@@ -379,7 +379,7 @@ describe('a slot that moves to another node', () => {
     if ((await here.cluster.ownerOf(here.key)) !== back) await here.cluster.migrate(here.key, back);
   });
 
-  it('while its lock is held: the holder keeps it, and releases it there', async () => {
+  it('keeps a held lock, which is released at the new node', async () => {
     await ends();
     const [locks, other] = [here.instance(), here.instance()];
     const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
@@ -395,21 +395,21 @@ describe('a slot that moves to another node', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('while its lock is waited for: who waits keeps its place, listens there, and is told', async () => {
+  it('keeps the place of a waiter, which is notified by the new node', async () => {
     await ends();
     const [locks, ...others] = [1, 2, 3].map(() => here.instance());
     const lock = await locks.acquire('goods:300');
     const waiting = [];
     for (const other of others) waiting.push((await here.enqueue(other)).granted);
     await here.cluster.migrate(here.key, to);
-    await eventually('both listen there', async () => (await here.listening(to)) === 2);
+    await eventually('both are subscribed there', async () => (await here.listening(to)) === 2);
     await here.queueOf(2);
     const second = await handedOver(lock, waiting[0]);
     await (await handedOver(second, waiting[1])).release();
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('and back again, so that the subscription is gone at a node that was never left: it is noticed', async () => {
+  it('and back: a subscription that the old node dropped is renewed', async () => {
     await ends();
     const [locks, waiter] = [here.instance(), here.instance()];
     const lock = await locks.acquire('goods:300');
@@ -417,34 +417,34 @@ describe('a slot that moves to another node', () => {
     const from = performance.now();
     await here.cluster.migrate(here.key, to);
     await here.cluster.migrate(here.key, back);
-    await eventually('it listens again', async () => (await here.listening(back)) === 1);
+    await eventually('it is subscribed again', async () => (await here.listening(back)) === 1);
     await here.queueOf(1);
-    // 1.5 s after the last ask at the earliest, which was just now.
+    // A poll would come 1.5 s after the last request at the earliest, which was just now.
     expect(performance.now() - from).toBeLessThan(1_250);
     await (await handedOver(lock, granted)).release();
   });
 
-  it('and back again before anybody has looked where it is: who waits listens again, before it would ask again', async () => {
+  it('and back before a refresh: the waiter resubscribes before its next poll', async () => {
     await ends();
     const [locks, waiter] = [here.instance(), here.instance()];
     const lock = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(waiter);
     const from = performance.now();
     const { slotMap } = (waiter.engine.store as TokenStore).topology as object as ClusterTopology;
-    // As if it had just looked.
+    // As if it had just refreshed the slot table.
     slotMap.mayRefreshAt = waiter.engine.now() + 500;
     const [subscription] = subscriptionsOf(waiter).all;
     await here.cluster.migrate(here.key, to);
-    await eventually('it has heard', () => subscription.state === 'moved');
+    await eventually('it has noticed', () => subscription.state === 'moved');
     await here.cluster.migrate(here.key, back);
-    await eventually('it listens again', async () => (await here.listening(back)) === 1);
-    // 1.5 s after the last ask at the earliest, which was just now.
+    await eventually('it is subscribed again', async () => (await here.listening(back)) === 1);
+    // A poll would come 1.5 s after the last request at the earliest, which was just now.
     expect(performance.now() - from).toBeLessThan(1_250);
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
   });
 
-  /** As if the nodes were known by other names here. */
+  /** Maps the addresses of the nodes, as behind NAT. */
   const natMap = () =>
     Object.fromEntries(here.cluster.nodes.map(({ host, port }) => [`${host}:${port}`, { host: 'localhost', port }]));
 
@@ -465,18 +465,18 @@ describe('a slot that moves to another node', () => {
     await finish();
     await lock.extend();
     await here.cluster.migrate(here.key, back);
-    await eventually('it listens again', async () => (await here.listening(back)) === 1);
+    await eventually('it is subscribed again', async () => (await here.listening(back)) === 1);
     await here.queueOf(1);
-    // 1.5 s after the last ask at the earliest, which was just now.
+    // A poll would come 1.5 s after the last request at the earliest, which was just now.
     expect(performance.now() - from).toBeLessThan(1_250);
     await (await handedOver(lock, granted)).release();
   });
 
-  it('is not asked for while its keys are on their way; the ask goes on as soon as they are there', async () => {
+  it('grants no lock while its keys migrate, and does once they have arrived', async () => {
     await ends();
     const locks = here.instance();
     await locks.using('goods:300', () => undefined);
-    // The fence is here, the rest nowhere: neither node can tell.
+    // The fence is here, the other keys are absent: both nodes reply TRYAGAIN or ASK.
     const { finish, moveKeys } = await here.cluster.migration(here.key, to);
     let settled = false;
     const granted = locks.acquire('goods:300', { waitMs: 0 }).finally(() => (settled = true));
@@ -488,7 +488,7 @@ describe('a slot that moves to another node', () => {
     expect(here.warnings).toEqual([]);
   });
 
-  it('with its keys there already, but not the slot: the lock is renewed, looked at and released by ASK', async () => {
+  it('whose keys have moved ahead is renewed, inspected and released by ASK', async () => {
     await ends();
     const [locks, waiter] = [here.instance(), here.instance()];
     const lock = await locks.acquire('goods:300');
@@ -518,13 +518,13 @@ describe('a node that joins the cluster, and leaves it again', () => {
     await here.cluster.leave(newcomer);
   });
 
-  it('is asked for the first keys that it gets before anybody else knows that it has a slot', async () => {
+  it('is sent requests by ASK before the slot table names it', async () => {
     const [locks, waiter] = [here.instance(), here.instance()];
     const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
     const { granted } = await here.enqueue(waiter);
     const { finish, moveKeys } = await here.cluster.migration(here.key, newcomer);
     await moveKeys();
-    // Longer than the lease: it is renewed there.
+    // Longer than the lease: the lock is renewed there.
     await new Promise((resolve) => setTimeout(resolve, 2_000));
     lock.assertHeld();
     expect(await waiter.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken, isOwn: false });
@@ -537,7 +537,7 @@ describe('a node that joins the cluster, and leaves it again', () => {
     await eventually('nothing is left of its connections', async () => !(await left()));
   });
 
-  it('costs nobody a lock, nor a place, when it goes', async () => {
+  it('loses no lock and no place in a queue when it leaves', async () => {
     const [locks, waiter] = [here.instance(), here.instance()];
     await here.cluster.migrate(here.key, newcomer);
     const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
@@ -547,13 +547,13 @@ describe('a node that joins the cluster, and leaves it again', () => {
     newcomer = await here.cluster.join();
     await new Promise((resolve) => setTimeout(resolve, 2_000));
     lock.assertHeld();
-    await eventually('it listens', async () => (await here.listening(back)) === 1);
+    await eventually('it is subscribed', async () => (await here.listening(back)) === 1);
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
   });
 });
 
-describe('a client of a cluster that was given', () => {
+describe('a Cluster client given by the caller', () => {
   it('is neither changed nor closed', async () => {
     const client = here.client({ enableAutoPipelining: true });
     await client.get('anything');
@@ -570,7 +570,7 @@ describe('a client of a cluster that was given', () => {
     const next = await handedOver(lock, granted);
     const again = (await here.enqueue(locks)).granted;
     await (await handedOver(next, again)).release();
-    // Node warns of more than ten, and several modules may share a client.
+    // Node warns of more than ten listeners, and several modules may share a client.
     expect(most() - mostBefore).toBe(1);
     await here.end();
     expect(await client.get('anything')).toBeNull();
@@ -603,17 +603,17 @@ describe('a client of a cluster that was given', () => {
     expect(here.warnings).toEqual([]);
   });
 
-  it('with two keyPrefixes is refused at start', () => {
+  it('is refused at start if it has two keyPrefixes', () => {
     const redis = here.client({ keyPrefix: 'app:', redisOptions: { keyPrefix: 'other:' } });
     expect(() => here.instance({ redis })).toThrow(LockConfigError);
   });
 
-  it('is refused by store timestamp(), which is named', () => {
+  it('is refused by timestamp(), which the error names', () => {
     expect(() => here.instance({ store: timestamp() })).toThrow('store timestamp() cannot use');
   });
 });
 
-describe('a module on a cluster that is closed', () => {
+describe('a closed module on a cluster', () => {
   it('leaves no connection, and lets the process end', async () => {
     const both = [here.instance(), here.instance()];
     await bothHeard(both);

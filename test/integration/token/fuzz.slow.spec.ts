@@ -8,7 +8,7 @@ import { testRedisUrl } from '../../support/shared-redis.js';
 const KEYS = 3;
 const RUN_MS = 20_000;
 
-/** Watches over every section that is entered under a lock. */
+/** Checks every section that runs under a lock. */
 class Referee {
   readonly faults: string[] = [];
   entered = 0;
@@ -29,7 +29,7 @@ class Referee {
   }
 }
 
-describe('four instances under random load, on connections that are reset, held up and delayed', () => {
+describe('four instances under random load and connection faults', () => {
   let running: RedisLocks;
   let proxies: RedisProxy[];
 
@@ -45,7 +45,7 @@ describe('four instances under random load, on connections that are reset, held 
 
   const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-  it('never lets two in, gives rising tokens, and leaves nothing locked', async () => {
+  it('keep exclusion, get rising tokens, and leave no lock', async () => {
     const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 1e9);
     process.stderr.write(`FUZZ_SEED=${seed}\n`);
     const random = randomFrom(seed);

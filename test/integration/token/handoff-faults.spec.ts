@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterEach(() => here.clear());
 afterAll(() => here.close());
 
-/** An instance that asks by one faulty way and hears of hand-offs by another; it listens already. */
+/** An instance with one faulty connection for requests and another for handoffs, already subscribed. */
 async function twoWays(options = {}) {
   const [asking, listening] = [await here.way(), await here.way()];
   const redis = here.client(asking.proxy.url, listening.proxy.url);
@@ -24,7 +24,7 @@ async function twoWays(options = {}) {
   return { locks, asking, listening };
 }
 
-/** What is published to the instances, for telling it again. */
+/** Records the messages that are published to the instances, to send them again. */
 async function overheard() {
   const messages: (() => Promise<unknown>)[] = [];
   const listener = here.admin.duplicate();
@@ -37,8 +37,8 @@ async function overheard() {
 
 const isHolder = async (locks: LockService): Promise<boolean> => (await here.holderId()) === locks.engine.instanceId;
 
-describe('grant before the ask’s reply', () => {
-  it('is held at once; the reply that comes later changes nothing', async () => {
+describe('a handoff that arrives before the reply of the request', () => {
+  it('grants the lock at once; the later reply changes nothing', async () => {
     const { locks, asking } = await twoWays();
     const first = await here.holder();
     asking.proxy.hold('replies');
@@ -55,8 +55,8 @@ describe('grant before the ask’s reply', () => {
   });
 });
 
-describe('grant for a gate that has left', () => {
-  it('goes to the next in the queue at once, and harms nobody when it is heard of', async () => {
+describe('a handoff to a waiter that has left', () => {
+  it('goes to the next waiter at once, and is ignored when it arrives', async () => {
     const { locks, listening } = await twoWays();
     const first = await here.holder();
     const abort = new AbortController();
@@ -64,7 +64,7 @@ describe('grant for a gate that has left', () => {
     const { granted: next } = await here.enqueue(() => here.instance().acquire('goods:300'));
     listening.proxy.hold('replies');
     await first.release();
-    await eventually('it is handed over', () => isHolder(locks));
+    await eventually('it is handed off', () => isHolder(locks));
     abort.abort(new Error('gone home'));
     await expect(granted).rejects.toThrow('gone home');
     const lock = await next;
@@ -74,7 +74,7 @@ describe('grant for a gate that has left', () => {
     expect(await lock.release()).toBe(true);
   });
 
-  it('never comes to who left while its connection was down', async () => {
+  it('is never granted to a waiter that left while it was disconnected', async () => {
     const { proxy } = await here.way();
     const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 20_000 });
     const first = await here.holder({ ttlMs: 400 });
@@ -82,13 +82,13 @@ describe('grant for a gate that has left', () => {
     const { granted } = await here.enqueue(() => locks.acquire('goods:300', { signal: abort.signal }));
     const asking = (): boolean => localLockOf(locks).loop.replyDueMs === Infinity;
     await proxy.refuseConnections();
-    await eventually('it is in the queue by its own knowledge, too', () => !asking());
+    await eventually('it knows that it is in the queue', () => !asking());
     proxy.reset();
     await eventually(
       'there is no connection',
       () => !Reflect.get(Reflect.get(locks.engine.store, 'topology'), 'connection').ready,
     );
-    await eventually('the safety net asks, which waits for the connection', asking);
+    await eventually('the poll waits for the connection', asking);
     abort.abort(new Error('gone home'));
     await expect(granted).rejects.toThrow('gone home');
     await proxy.acceptConnections();
@@ -97,7 +97,7 @@ describe('grant for a gate that has left', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('does not stay with nobody where who left could not say so for long', async () => {
+  it('does not leave the lock without a holder if the release was late', async () => {
     const { proxy } = await here.way();
     const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 100, ttlMs: 100 });
     const first = await here.holder();
@@ -106,22 +106,25 @@ describe('grant for a gate that has left', () => {
     await proxy.refuseConnections();
     proxy.reset();
     await expect(granted).rejects.toThrow('goods:300');
-    // Longer than its lease: releases are not repeated any more.
+    // Longer than its lease: releases are no longer repeated.
     await eventually('its releases are over', () => Reflect.get(locks.engine.releaser, 'unanswered') === 0);
     await proxy.acceptConnections();
-    await eventually('it listens again', async () => (await here.subscribers()) === 2);
+    await eventually('it is subscribed again', async () => (await here.subscribers()) === 2);
     const from = performance.now();
     await first.release();
     await next;
     expect(performance.now() - from).toBeLessThan(1_000);
   });
 
-  it('never comes to who left while its ask’s script was forgotten by the server', async () => {
+  it('is never granted to a waiter whose request was resent by EVAL', async () => {
     const { proxy, log } = await here.way();
     const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 5_000 });
     const other = await here.instance().acquire('goods:1');
     const listening = locks.acquire('goods:1');
-    await eventually('it listens', async () => (await here.admin.zcard(here.key.replace('300', '1|queue'))) === 1);
+    await eventually(
+      'it is subscribed',
+      async () => (await here.admin.zcard(here.key.replace('300', '1|queue'))) === 1,
+    );
     const first = await here.holder();
     await here.admin.script('FLUSH');
     log.clear();
@@ -144,15 +147,15 @@ describe('grant for a gate that has left', () => {
   });
 });
 
-describe('late duplicate grant', () => {
-  it('is nothing during the hold, after it, and to who waits again', async () => {
+describe('a duplicate handoff message', () => {
+  it('is ignored during the hold, after it, and by the next attempt', async () => {
     const { locks } = await twoWays();
     const { messages, stop } = await overheard();
     const first = await here.holder();
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
     await first.release();
     const lock = await granted;
-    await eventually('it is overheard', () => messages.length === 1);
+    await eventually('the message is captured', () => messages.length === 1);
     const tellAgain = async (): Promise<void> => {
       expect(await messages[0]()).toBe(2);
       await locks.inspect('goods:300');
@@ -175,8 +178,8 @@ describe('late duplicate grant', () => {
   });
 });
 
-describe('grant delayed past its lease', () => {
-  it('is not used: who has the lock by then keeps it, and the ask keeps waiting', async () => {
+describe('a handoff message that arrives after its lease', () => {
+  it('is ignored: the present holder keeps the lock, the waiter its place', async () => {
     const { locks, asking, listening } = await twoWays({ ttlMs: 300 });
     const first = await here.holder({ ttlMs: 300 });
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
@@ -185,7 +188,7 @@ describe('grant delayed past its lease', () => {
     listening.proxy.hold('replies');
     asking.proxy.hold('requests');
     await first.release();
-    await eventually('it is handed over', () => isHolder(locks));
+    await eventually('it is handed off', () => isHolder(locks));
     const second = await here.holder();
     listening.proxy.resume('replies');
     asking.proxy.resume('requests');
@@ -197,8 +200,8 @@ describe('grant delayed past its lease', () => {
   });
 });
 
-describe('release whose reply was lost', () => {
-  it('and which is sent again when the next holder has the lock, harms neither it nor those behind', async () => {
+describe('a release whose reply was lost', () => {
+  it('may run again without harm to the next holder and the queue', async () => {
     const { proxy, log } = await here.way();
     const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 5_000 });
     const first = await locks.acquire('goods:300');
@@ -210,7 +213,7 @@ describe('release whose reply was lost', () => {
     log.clear();
     proxy.resume('replies');
     proxy.reset();
-    // Whatever the second answer says, it is the caller's: the first one is lost.
+    // The caller gets the second reply, whatever it says: the first one is lost.
     expect(typeof (await released)).toBe('boolean');
     expect(log.count('tokenRelease')).toBeGreaterThan(0);
     lock.assertHeld();
@@ -221,8 +224,8 @@ describe('release whose reply was lost', () => {
   });
 });
 
-describe('subscriber connection', () => {
-  it('killed while waiting: everybody gets the lock, in the order of the queue', async () => {
+describe('a subscriber connection', () => {
+  it('killed while waiters queue: each gets the lock, in queue order', async () => {
     const first = await here.holder();
     const order: number[] = [];
     const waiting: Promise<number>[] = [];
@@ -231,14 +234,14 @@ describe('subscriber connection', () => {
       waiting.push((await here.enqueue(() => locks.using('goods:300', () => order.push(i)))).granted);
     }
     await here.cutSubscribers();
-    await eventually('all of them listen again', async () => (await here.subscribers()) === 3);
+    await eventually('all of them are subscribed again', async () => (await here.subscribers()) === 3);
     await eventually('and count', async () => (await here.listening()) === 3);
     await first.release();
     await Promise.all(waiting);
     expect(order).toEqual([1, 2, 3]);
   });
 
-  it('half open while waiting: the safety net finds the grant, and the connection is made anew', async () => {
+  it('half open: the waiter polls, finds its grant, and reconnects', async () => {
     const { locks, listening } = await twoWays({ requestTimeoutMs: 300, ttlMs: 500 });
     listening.proxy.hold('replies');
     const first = await here.holder({ ttlMs: 500 });
@@ -258,7 +261,7 @@ describe('subscriber connection', () => {
 });
 
 describe('a server that forgets', () => {
-  it('everything, while three wait (FLUSHALL): all get the lock, one at a time, with rising tokens', async () => {
+  it('all data by FLUSHALL: three waiters get the lock in turn, tokens rise', async () => {
     await here.holder({ ttlMs: 600, renew: false });
     const tokens: number[] = [];
     let inside = 0;
@@ -279,7 +282,7 @@ describe('a server that forgets', () => {
     expect(tokens).toHaveLength(3);
   });
 
-  it('its scripts, while two wait (SCRIPT FLUSH): hand-over goes on by message', async () => {
+  it('its scripts by SCRIPT FLUSH: handoffs go on by message', async () => {
     const { proxy, log } = await here.way();
     const first = await here.holder();
     const { granted } = await here.enqueue(() => here.instance({ redis: proxy.url }).acquire('goods:300'));
@@ -295,15 +298,15 @@ describe('a server that forgets', () => {
   });
 });
 
-describe('head of the queue unsubscribed', () => {
-  it('is passed over, and served when it listens again', async () => {
+describe('the first waiter without a subscription', () => {
+  it('is skipped, and served once it has subscribed again', async () => {
     const { locks, listening } = await twoWays();
     const first = await here.holder();
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
     const { granted: next } = await here.enqueue(() => here.instance().acquire('goods:300'));
     await listening.proxy.refuseConnections();
     listening.proxy.reset();
-    await eventually('nobody listens for it', async () => (await here.listening()) === 1);
+    await eventually('its subscription is gone', async () => (await here.listening()) === 1);
     await first.release();
     const second = await next;
     await listening.proxy.acceptConnections();

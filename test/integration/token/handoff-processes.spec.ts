@@ -11,20 +11,20 @@ afterEach(() => here.clear());
 afterAll(() => here.close());
 
 describe('processes that end or stop', () => {
-  it('head of the queue dead: it is passed over at once', async () => {
+  it('a dead first waiter is skipped at once', async () => {
     const head = await here.process();
     const first = await here.holder();
     await here.enqueue(() => head.call('acquire', 'goods:300'));
     const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
     await head.kill();
-    await eventually('nobody listens for it', async () => (await here.listening()) === 1);
+    await eventually('its subscription is gone', async () => (await here.listening()) === 1);
     const from = performance.now();
     await first.release();
     await granted;
     expect(performance.now() - from).toBeLessThan(1_000);
   });
 
-  it('head of the queue stopped: the lock moves on after one hand-off lease, and is not believed in later', async () => {
+  it('a stopped first waiter loses the lock after one handoff lease', async () => {
     const options = { ttlMs: 400 };
     const head = await here.process(options);
     const first = await here.holder(options);
@@ -41,7 +41,7 @@ describe('processes that end or stop', () => {
     expect(await head.call('release', 'goods:300')).toBe(true);
   });
 
-  it('holder killed with waiters behind: the first of them gets the lock within the lease', async () => {
+  it('the first waiter gets the lock of a killed holder within the lease', async () => {
     const options = { ttlMs: 400 };
     const holder = await here.process(options);
     await holder.call('acquire', 'goods:300');

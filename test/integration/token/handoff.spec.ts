@@ -36,7 +36,7 @@ describe('an uncontended lock', () => {
     expect(ours).toEqual({ evalsha: 2, time: 1, exists: 2, set: 2, get: 1, del: 1 });
   });
 
-  it('opens no connection to listen on, nor does one that nobody waits for', async () => {
+  it('opens no subscriber connection, nor does a lock without waiters', async () => {
     const { proxy } = await here.way();
     const [one, other] = [here.instance(), here.instance({ redis: proxy.url })];
     await one.using('goods:300', async () => {
@@ -49,7 +49,7 @@ describe('an uncontended lock', () => {
 });
 
 describe('a lock that others wait for', () => {
-  it('goes from instance to instance in the order in which they came, with rising tokens', async () => {
+  it('is handed off from instance to instance in arrival order', async () => {
     const first = await here.holder();
     const order: number[] = [];
     const tokens = [first.fencingToken];
@@ -70,7 +70,7 @@ describe('a lock that others wait for', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('is handed over by a message: nobody asks for it meanwhile', async () => {
+  it('is handed off by a message, without polling', async () => {
     const { proxy, log } = await here.way();
     const first = await here.holder();
     const locks = here.instance({ redis: proxy.url });
@@ -85,9 +85,9 @@ describe('a lock that others wait for', () => {
     expect(log.names).toEqual(['tokenRelease']);
   });
 
-  it('is passed on among the callers of an instance without the server', async () => {
+  it('is passed locally among the callers of one instance', async () => {
     const { proxy, log } = await here.way();
-    // The server's clock stands still, as far as tokens are concerned: it was set back by a minute.
+    // Tokens do not follow the server's clock, which was set back by a minute.
     await here.admin.set(`${here.key.split(':')[0]}|fence`, String((Date.now() + 60_000) * 1_000));
     const first = await here.holder();
     const locks = here.instance({ redis: proxy.url });
@@ -104,7 +104,7 @@ describe('a lock that others wait for', () => {
     expect(await locks.using('goods:300', (lock) => lock.fencingToken)).toBeGreaterThan(tokens[3]);
   });
 
-  it('goes to others after 16 passes, though many wait here', async () => {
+  it('goes to another instance after 16 local passes', async () => {
     const first = await here.holder();
     const [locks, other] = [here.instance({ fairness: { maxLocalHoldMs: 60_000 } }), here.instance()];
     const order: string[] = [];
@@ -117,7 +117,7 @@ describe('a lock that others wait for', () => {
     expect(order).toHaveLength(31);
   });
 
-  it('is left by who does not wait any longer', async () => {
+  it('loses the queue entry of a caller that stops waiting', async () => {
     const first = await here.holder();
     const locks = here.instance();
     const { granted } = await here.enqueue(() => locks.acquire('goods:300', { waitMs: 300 }));
@@ -129,22 +129,22 @@ describe('a lock that others wait for', () => {
 });
 
 describe('minHoldMs and maxHoldMs', () => {
-  it('keep the lock from those who queue until minHoldMs is over, and then hand it over at once', async () => {
+  it('keep the lock closed until minHoldMs, and then hand it off at once', async () => {
     const { proxy } = await here.way();
     const first = await here.holder({ redis: proxy.url, minHoldMs: 300 });
     const from = performance.now();
     const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
     await first.release();
-    // What the holder says at the end comes when the key has expired: its timer was late, or its network is slow.
+    // The release arrives after the key has expired: the timer was late or the network slow.
     proxy.delay('requests', 50);
     await granted;
     const afterMs = performance.now() - from;
-    // The way of the first grant's answer is not measured.
+    // The reply of the first grant is not measured.
     expect(afterMs).toBeGreaterThan(250);
     expect(afterMs).toBeLessThan(1_300);
   });
 
-  it('end a lock that was handed over maxHoldMs later, and the next one gets it', async () => {
+  it('end a handed-off lock after maxHoldMs, and the next waiter gets it', async () => {
     const first = await here.holder();
     const [locks, other] = [here.instance({ maxHoldMs: 300, ttlMs: 1_000 }), here.instance()];
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
@@ -157,7 +157,7 @@ describe('minHoldMs and maxHoldMs', () => {
 });
 
 describe('the subscription', () => {
-  it('is one for each module instance, there before the first ask queues, and closed with it', async () => {
+  it('is opened once for each instance before it queues, and closed with it', async () => {
     const { proxy, log } = await here.way();
     const holders = await Promise.all([1, 2, 3].map((id) => here.instance().acquire(`goods:${id}`)));
     const locks = here.instance({ redis: proxy.url });
@@ -177,14 +177,14 @@ describe('the subscription', () => {
     expect(await here.subscribers()).toBe(0);
   });
 
-  it('comes back after its connection was killed, and hands over by message again', async () => {
+  it('reconnects after its connection was killed, and receives handoffs again', async () => {
     const { proxy, log } = await here.way();
     const first = await here.holder();
     const locks = here.instance({ redis: proxy.url });
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
     log.clear();
     await here.cutSubscribers();
-    await eventually('it asks again, hearing again', () => log.count('tokenAcquire') === 1);
+    await eventually('it requests again, subscribed again', () => log.count('tokenAcquire') === 1);
     expect(log.names.indexOf('subscribe')).toBeLessThan(log.names.indexOf('tokenAcquire'));
     await first.release();
     await (await granted).release();
@@ -194,7 +194,7 @@ describe('the subscription', () => {
 });
 
 describe('where pub/sub is refused', () => {
-  /** URLs of clients that cannot be told, by what refuses. */
+  /** URLs of clients that cannot receive handoffs, by the command that is refused. */
   const refusals: Record<string, () => Promise<string>> = {
     'by an ACL without channels': () => guest('resetchannels'),
     'by an ACL without SUBSCRIBE': () => guest('allchannels', '-subscribe'),
@@ -212,13 +212,13 @@ describe('where pub/sub is refused', () => {
     return here.server.url.replace('redis://', 'redis://guest:any@');
   }
 
-  it.each(Object.keys(refusals))('%s, waiters ask again and again, and one line is logged', async (by) => {
+  it.each(Object.keys(refusals))('%s, waiters poll, and one line is logged', async (by) => {
     const redis = await refusals[by]();
     const [one, other] = [here.instance({ redis }), here.instance({ redis })];
     for (const round of [1, 2]) {
       const first = await one.acquire('goods:300');
       const waiting = other.acquire('goods:300');
-      await eventually(`it is said in round ${round}`, () => here.warnings.length > 0);
+      await eventually(`the warning is logged in round ${round}`, () => here.warnings.length > 0);
       expect(await here.queueLength()).toBe(0);
       await first.release();
       await (await waiting).release();
@@ -233,13 +233,13 @@ describe('where pub/sub is refused', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('by a client that cannot be copied, it is the same', async () => {
+  it('by a client that cannot be duplicated, waiters poll as well', async () => {
     const client = new Redis(here.server.url);
     Reflect.set(client, 'duplicate', undefined);
     const bare = new Proxy(client, { has: (target, name) => name !== 'duplicate' && name in target });
     const first = await here.holder();
     const waiting = here.instance({ redis: bare }).acquire('goods:300');
-    await eventually('it is said', () => here.warnings.length === 1);
+    await eventually('the warning is logged', () => here.warnings.length === 1);
     await first.release();
     await (await waiting).release();
     await here.clear();

@@ -40,7 +40,7 @@ const instance = (options: RedisLockModuleOptions = {}): LockService =>
     ...options,
   });
 
-/** As if its process had died: nothing that it sends arrives any more. */
+/** Drops everything that the instance sends, as if its process had died. */
 async function cutOff(): Promise<void> {
   await way.refuseConnections();
   way.reset();
@@ -50,7 +50,7 @@ const queueOf = (length: number): Promise<void> =>
   eventually(`${length} are in the queue`, async () => (await admin.zcard(`${key}|queue`)) === length);
 
 describe('lockDelayMs on Redis', () => {
-  it('a lock whose holder died stays closed beyond its lease, and is handed to who waits then, with a higher token', async () => {
+  it('keeps the lock of a dead holder closed, then hands it to the waiter', async () => {
     const [dying, other] = [instance({ redis: way.url }), instance()];
     const lock = await dying.acquire('goods:300');
     const waiting = other.acquire('goods:300').then((next) => ({ next, at: performance.now() }));
@@ -67,7 +67,7 @@ describe('lockDelayMs on Redis', () => {
     expect(await admin.exists(key)).toBe(0);
   });
 
-  it('a release hands it on at once: the next one believes in less than Redis keeps, and renews with the delay', async () => {
+  it('a release hands the lock off at once, and the next holder adds the delay', async () => {
     const [one, other] = [instance({ ttlMs: 5_000 }), instance({ ttlMs: 5_000 })];
     const lock = await one.acquire('goods:300');
     expect(await admin.pttl(key)).toBeGreaterThan(5_000);
@@ -83,13 +83,13 @@ describe('lockDelayMs on Redis', () => {
     expect(await admin.exists(key)).toBe(0);
   });
 
-  it('one who is handed the lock and died before leaves it closed for the hand-off and the delay', async () => {
+  it('a waiter that died before its handoff closes the lock for lease and delay', async () => {
     const [one, dying] = [instance(), instance({ redis: way.url })];
     const lock = await one.acquire('goods:300');
     const lost = dying.acquire('goods:300');
     lost.catch(() => undefined);
     await queueOf(1);
-    // It still counts as one who listens.
+    // Its subscription still counts.
     way.drop('replies');
     way.drop('requests');
     expect(await lock.release()).toBe(true);
@@ -102,7 +102,7 @@ describe('lockDelayMs on Redis', () => {
     await next.release();
   });
 
-  it('what too few replicas know of was nobody’s, and is free at once', async () => {
+  it('a lock that too few replicas acknowledged is free at once', async () => {
     const locks = instance({ replicas: { min: 1, timeoutMs: 50 }, lockDelayMs: 60_000 });
     await locks.using('goods:300', () => undefined);
     servers.servers[1].pause();
@@ -110,7 +110,7 @@ describe('lockDelayMs on Redis', () => {
     await eventually('it is free', async () => (await admin.exists(key)) === 0);
   });
 
-  it('a lock whose renewals too few replicas know of is lost at its lease, and closed for the delay', async () => {
+  it('a lock with unreplicated renewals is lost at its lease, then stays closed', async () => {
     const locks = instance({ replicas: { min: 1, timeoutMs: 50 } });
     const lock = await locks.acquire('goods:300');
     servers.servers[1].pause();
@@ -123,7 +123,7 @@ describe('lockDelayMs on Redis', () => {
     await next.release();
   });
 
-  it('at shutdown, what nobody released stays closed for the delay, whatever was left of its lease', async () => {
+  it('at shutdown, an unreleased lock stays closed for the delay', async () => {
     const lock = await instance({ ttlMs: 60_000 }).acquire('goods:300');
     await running.close();
     expect(lock.signal.aborted).toBe(true);

@@ -14,7 +14,7 @@ afterAll(() => here.close());
 
 const RESOURCES = Array.from({ length: 8 }, (_, i) => (i % 2 === 0 ? `account:${i}` : `order:${i}`));
 
-/** Who is inside, to read or alone. */
+/** The holders of a resource, as readers or alone. */
 class Inside {
   readonly faults: string[] = [];
   private readonly readers = new Map<string, number>();
@@ -34,7 +34,7 @@ class Inside {
   }
 }
 
-/** How much an instance remembers of locks. */
+/** Returns how much state an instance keeps of locks. */
 function remembered({ engine }: LockService): readonly number[] {
   return [engine.localLocks.size, engine.watchdog.size];
 }
@@ -53,7 +53,7 @@ it.each([
     const instances = [{}, { redis: proxy.url }, { fairness: 'strict' as const }].map((options) =>
       here.instance({ requestTimeoutMs, ...options }),
     );
-    // Whoever has no connection yet may be refused for that.
+    // An instance without a connection may be refused for that.
     for (const locks of instances) await locks.using('account:9', () => undefined);
     const timer = resets ? setInterval(() => proxy.reset(), 200) : undefined;
     const inside = new Inside();
@@ -89,7 +89,7 @@ it.each([
     if (resets) outcomes.delete('LOCK_UNAVAILABLE');
     expect([...outcomes].toSorted()).toEqual(['LOCK_TIMEOUT', 'TimeoutError', 'done']);
     await eventually('nothing is left', async () => (await here.leftovers()).length === 0);
-    await eventually('nothing is remembered', () => instances.flatMap(remembered).every((count) => count === 0));
+    await eventually('no instance keeps state', () => instances.flatMap(remembered).every((count) => count === 0));
   },
   60_000,
 );

@@ -29,7 +29,7 @@ afterAll(async () => {
   await redis.quit();
 });
 
-/** What two stores have to agree on: not on tokens, and not on the very millisecond. */
+/** What two stores have to agree on: neither tokens nor the exact millisecond. */
 function essence(reply: AcquireReply): unknown {
   if (reply.status === 'granted') return { status: 'granted', tokens: reply.tokens };
   if (reply.status !== 'held') return reply;
@@ -37,7 +37,7 @@ function essence(reply: AcquireReply): unknown {
   return { ...rest, remaining: remainingMs === undefined ? undefined : Math.round(remainingMs / 20_000) };
 }
 
-/** One step of both: a release, or an ask for some of the keys. Answers what each of them answered. */
+/** Runs one step on both stores, a release or a request for some keys. Returns both replies. */
 async function step(random: () => number, keys: readonly string[], owners: ReadonlyMap<string, LockMode>) {
   const pick = <T>(of: readonly T[]): T => of[Math.floor(random() * of.length)];
   const owner = pick([...owners.keys()]);
@@ -53,8 +53,8 @@ async function step(random: () => number, keys: readonly string[], owners: Reado
   return (await Promise.all(twins.map((store) => store.acquire(request)))).map(essence);
 }
 
-describe('asks for several keys, and for one, in Redis and in memory', () => {
-  it(`are answered alike (TWINS_SEED=${SEED})`, async () => {
+describe('requests for one key and for several, in Redis and in memory', () => {
+  it(`get the same replies (TWINS_SEED=${SEED})`, async () => {
     const random = randomFrom(SEED);
     const seen: unknown[][] = [[], []];
     for (let run = 0; run < RUNS; run += 1) {
@@ -70,7 +70,7 @@ describe('asks for several keys, and for one, in Redis and in memory', () => {
     }
     const [inRedis, inMemory] = seen;
     expect(inRedis).toEqual(inMemory);
-    // All kinds of answers were compared.
+    // All kinds of replies were compared.
     for (const status of ['granted', 'held', 'permits-mismatch']) {
       expect(inRedis.filter((one) => JSON.stringify(one).includes(`"${status}"`)).length).toBeGreaterThan(10);
     }

@@ -26,7 +26,7 @@ afterAll(() => here.close());
 const ACCOUNTS = ['account:1', 'account:2', 'account:3'];
 const MIXED = ['order:7', ...ACCOUNTS];
 
-/** The keys that are locked, of these. */
+/** Returns those of the keys that are locked. */
 async function locked(resources: readonly string[]): Promise<readonly string[]> {
   const there = await Promise.all(resources.map((resource) => here.admin.exists(here.keyOf(resource))));
   return resources.filter((_, i) => there[i] === 1);
@@ -35,14 +35,14 @@ async function locked(resources: readonly string[]): Promise<readonly string[]> 
 const nothingLeft = (): Promise<void> =>
   eventually('nothing is left', async () => (await here.leftovers()).length === 0);
 
-/** Everything that Redis knows, but for what time does by itself. */
+/** Returns all data in Redis except what time alone changes. */
 async function contents(): Promise<unknown> {
   const keys = (await here.admin.keys('*')).toSorted();
   return Promise.all(keys.map(async (key) => [key, await here.admin.dump(key)]));
 }
 
-describe('several free locks of one family', () => {
-  it('cost one request to take, and share one token', async () => {
+describe('a multi-lock of free locks of one family', () => {
+  it('costs one request, and its locks share one token', async () => {
     const { proxy, log } = await here.way();
     const locks = here.instance({ redis: proxy.url });
     await locks.using(ACCOUNTS, () => undefined);
@@ -63,7 +63,7 @@ describe('several free locks of one family', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('have higher tokens with every grant, alone or together', async () => {
+  it('gets a higher token with every grant, alone or together', async () => {
     const [locks, other] = [here.instance(), here.instance()];
     const tokens: number[] = [];
     const note = ({ fencingToken }: Lock): void => void tokens.push(fencingToken);
@@ -75,7 +75,7 @@ describe('several free locks of one family', () => {
     expect(tokens).toEqual([...new Set(tokens)].toSorted((a, b) => a - b));
   });
 
-  it('are renewed each, and may be given a longer lease together', async () => {
+  it('renews each lock, and extends all of them together', async () => {
     const locks = here.instance();
     const all = await locks.acquire(ACCOUNTS, { ttlMs: 600 });
     await new Promise((resolve) => setTimeout(resolve, 1_000));
@@ -86,7 +86,7 @@ describe('several free locks of one family', () => {
     expect(await all.release()).toBe(true);
   });
 
-  it('are taken by a server that has forgotten the script', async () => {
+  it('is granted by a server that has forgotten the script', async () => {
     const locks = here.instance();
     await locks.using(ACCOUNTS, () => undefined);
     await here.admin.script('FLUSH');
@@ -95,7 +95,7 @@ describe('several free locks of one family', () => {
     await all.release();
   });
 
-  it('of more than one script takes are locked, too', async () => {
+  it('is granted if it has more keys than one script takes', async () => {
     const { proxy, log } = await here.way();
     const locks = here.instance({ redis: proxy.url });
     const many = Array.from({ length: 300 }, (_, i) => `account:${i}`);
@@ -107,8 +107,8 @@ describe('several free locks of one family', () => {
   });
 });
 
-describe('where one of them is held', () => {
-  it('none is touched by whoever does not wait', async () => {
+describe('a multi-lock of which one lock is held', () => {
+  it('changes no key if the caller does not wait', async () => {
     const { proxy, log } = await here.way();
     const locks = here.instance({ redis: proxy.url });
     await locks.using('account:9', () => undefined);
@@ -120,7 +120,7 @@ describe('where one of them is held', () => {
     expect(await contents()).toEqual(before);
   });
 
-  it('whoever waits is handed it, and has all then', async () => {
+  it('is granted once the held lock was handed off to the waiter', async () => {
     const holder = await here.holder();
     const { granted } = await here.enqueue(() => here.instance().acquire(['goods:301', 'goods:300', 'account:1']));
     await holder.release();
@@ -131,27 +131,24 @@ describe('where one of them is held', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it.each([0, 200])(
-    'none is kept by whoever waits %i ms and not longer, and the error tells which it was',
-    async (waitMs) => {
-      await here.instance().acquire('account:2');
-      const locks = here.instance();
-      // order:7 comes behind it and account:1 before it, for everybody.
-      const error: unknown = await locks.acquire(MIXED, { waitMs }).catch((reason: unknown) => reason);
-      expect(error).toBeInstanceOf(LockTimeoutError);
-      expect(error).toMatchObject({ resource: 'account:2' });
-      await eventually('the others are free', async () => (await locked(MIXED)).join() === 'account:2');
-      expect(await locks.inspect('account:2')).toMatchObject({ waiting: [] });
-    },
-  );
+  it.each([0, 200])('keeps no lock after waiting %i ms, and the error names the held one', async (waitMs) => {
+    await here.instance().acquire('account:2');
+    const locks = here.instance();
+    // In lock order order:7 comes after it and account:1 before it.
+    const error: unknown = await locks.acquire(MIXED, { waitMs }).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockTimeoutError);
+    expect(error).toMatchObject({ resource: 'account:2' });
+    await eventually('the others are free', async () => (await locked(MIXED)).join() === 'account:2');
+    expect(await locks.inspect('account:2')).toMatchObject({ waiting: [] });
+  });
 
-  it('the others are not kept closed by a minHoldMs either: no work has begun', async () => {
+  it('does not apply minHoldMs to the other locks, as no work has begun', async () => {
     await here.instance().acquire('order:7');
     expect(await here.instance().tryAcquire(MIXED, { minHoldMs: 60_000 })).toBeNull();
     await eventually('they are free', async () => (await locked(MIXED)).join() === 'order:7');
   });
 
-  it('by nobody but those who died waiting, it is free', async () => {
+  it('is granted if only dead waiters queue for a free lock', async () => {
     await here.admin.zadd(`${here.keyOf('account:2')}|queue`, 1, 'dead:1');
     const all = await here.instance().tryAcquire(ACCOUNTS);
     expect(all?.resources).toEqual(ACCOUNTS);
@@ -159,7 +156,7 @@ describe('where one of them is held', () => {
     await nothingLeft();
   });
 
-  it('those who live and wait for it go first', async () => {
+  it('is granted after the live waiters of that lock', async () => {
     const holder = await here.holder();
     const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
     const both = here.instance().acquire(['goods:299', 'goods:300']);
@@ -171,7 +168,7 @@ describe('where one of them is held', () => {
     expect((await both).of('goods:300').fencingToken).toBeGreaterThan(first.fencingToken);
   });
 
-  it('a signal ends the waiting, and what was taken is given back', async () => {
+  it('ends its wait on a signal, and releases the locks it has', async () => {
     await here.holder();
     const stop = new AbortController();
     const { granted } = await here.enqueue(() =>
@@ -179,12 +176,12 @@ describe('where one of them is held', () => {
     );
     stop.abort(new Error('enough'));
     await expect(granted).rejects.toThrow('enough');
-    await eventually('it is given back', async () => (await here.leftovers()).join() === here.key);
+    await eventually('it is released', async () => (await here.leftovers()).join() === here.key);
   });
 });
 
-describe('requests that cross', () => {
-  it('all end, whatever they hold and in whatever order they ask: 50 tasks, 10 resources, 4 instances', async () => {
+describe('requests that overlap', () => {
+  it('never deadlock: 50 tasks, 10 resources, 4 instances', async () => {
     const instances = Array.from({ length: 4 }, () => here.instance({ requestTimeoutMs: 10_000 }));
     const resources = Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? `account:${i}` : `order:${i}`));
     const { faults, nested, refusals } = await crossTasks(instances, resources, () => here.admin.ping());
@@ -196,7 +193,7 @@ describe('requests that cross', () => {
     await nothingLeft();
   }, 60_000);
 
-  it('of the same resources in opposite order both end', async () => {
+  it('for the same resources in opposite order are both granted', async () => {
     const [one, other] = [here.instance(), here.instance()];
     let turns = 0;
     const transfer = (locks: LockService, from: string, to: string): Promise<void> =>
@@ -214,7 +211,7 @@ describe('requests that cross', () => {
     await nothingLeft();
   });
 
-  it('in nested holds end by waitMs: whoever gives up first lets the other one in', async () => {
+  it('in nested holds end by waitMs; the first timeout lets the other in', async () => {
     const [one, other] = [here.instance(), here.instance()];
     const [in1, in2] = [deferred(), deferred()];
     const crosswise = [
@@ -235,7 +232,7 @@ describe('requests that cross', () => {
     await nothingLeft();
   });
 
-  it('in nested holds cost nothing where all is held already', async () => {
+  it('in nested holds cost no request if all locks are held already', async () => {
     const { proxy, log } = await here.way();
     const locks = here.instance({ redis: proxy.url });
     await locks.using(MIXED, async (outer) => {
@@ -251,10 +248,10 @@ describe('requests that cross', () => {
   });
 });
 
-describe('several shared locks', () => {
+describe('a shared multi-lock', () => {
   const shared = { mode: 'shared' } as const;
 
-  it('are held together beside others, and kept from whoever wants one of them alone', async () => {
+  it('is held beside other readers, and excludes a writer of one of its locks', async () => {
     const { proxy, log } = await here.way();
     const [one, other] = [here.instance({ redis: proxy.url }), here.instance()];
     await one.using('account:9', () => undefined);
@@ -271,7 +268,7 @@ describe('several shared locks', () => {
     await nothingLeft();
   });
 
-  it('with permits are held by as many as there are, and refused to whoever names another number', async () => {
+  it('with permits admits that many, and refuses a different number', async () => {
     const locks = here.instance();
     const permits = { permits: 2, waitMs: 0 };
     const holds = [await locks.acquire(ACCOUNTS, permits), await here.instance().acquire(ACCOUNTS, permits)];
@@ -283,7 +280,7 @@ describe('several shared locks', () => {
     await nothingLeft();
   });
 
-  it('of many readers and writers exclude whom they should', async () => {
+  it('of many readers and writers keeps writers exclusive', async () => {
     const instances = Array.from({ length: 3 }, () => here.instance());
     const [readers, writers] = [new Map<string, number>(), new Map<string, number>()];
     const faults: string[] = [];
@@ -307,20 +304,20 @@ describe('several shared locks', () => {
   }, 30_000);
 });
 
-describe('one of several locks that is lost', () => {
+describe('a multi-lock that loses one lock', () => {
   it.each([
     ['deleted', (key: string) => here.admin.del(key)],
     ['taken by somebody else', (key: string) => here.admin.set(key, 'stranger:1 1', 'PX', 2_000)],
-  ])('because its key was %s: all of the work is told, and the others are released', async (_, take) => {
+  ])('because its key was %s aborts its signal and releases the others', async (_, take) => {
     const locks = here.instance();
     let told: unknown;
     const work = locks.using(MIXED, { ttlMs: 600 }, async (all) => {
       await take(here.keyOf('account:2'));
-      await eventually('it is told', () => all.signal.aborted);
+      await eventually('its signal aborts', () => all.signal.aborted);
       told = all.signal.reason;
       for (const { signal } of all.locks) expect(signal.reason).toBe(told);
       expect(() => all.assertHeld()).toThrow(LockLostError);
-      // Others may not have what the work still touches.
+      // Others must not get what the work still uses.
       expect(await locked(['account:1', 'order:7'])).toEqual(['account:1', 'order:7']);
       return 'done';
     });
@@ -330,10 +327,10 @@ describe('one of several locks that is lost', () => {
       'the others are free',
       async () => (await locked(['account:1', 'account:3', 'order:7'])).length === 0,
     );
-    await eventually('so is this one', async () => (await here.leftovers()).length === 0);
+    await eventually('this one is released', async () => (await here.leftovers()).length === 0);
   });
 
-  it('while another one is waited for: nothing is handed out', async () => {
+  it('while it waits for another one is not granted', async () => {
     const holder = await here.holder();
     const { granted } = await here.enqueue(() => here.instance().acquire(['account:1', 'goods:300'], { ttlMs: 600 }));
     await here.admin.del(here.keyOf('account:1'));
@@ -344,8 +341,8 @@ describe('one of several locks that is lost', () => {
   });
 });
 
-describe('faults while several are asked for at once', () => {
-  /** An instance on a faulty way, that has used it. */
+describe('faults during a request for several locks', () => {
+  /** An instance on a faulty connection that it has used once. */
   async function faulty(requestTimeoutMs = 300) {
     const { proxy, log } = await here.way();
     const locks = here.instance({ redis: proxy.url, requestTimeoutMs });
@@ -353,7 +350,7 @@ describe('faults while several are asked for at once', () => {
     return { proxy, log, locks };
   }
 
-  it('an answer that is lost leaves nothing locked', async () => {
+  it('a lost reply leaves no lock', async () => {
     const { proxy, locks } = await faulty();
     proxy.drop('replies');
     const tried = locks.tryAcquire(ACCOUNTS);
@@ -363,7 +360,7 @@ describe('faults while several are asked for at once', () => {
     await nothingLeft();
   });
 
-  it('a request that is late does nothing', async () => {
+  it('a late request does nothing', async () => {
     const { proxy, locks } = await faulty();
     await locks.using('order:7', () => undefined);
     const before = await contents();
@@ -376,7 +373,7 @@ describe('faults while several are asked for at once', () => {
     await (await locks.acquire(ACCOUNTS)).release();
   });
 
-  it.each([0, 20_000])('a connection that ends leaves nothing locked for whoever waits %i ms', async (waitMs) => {
+  it.each([0, 20_000])('a connection that ends leaves no lock (waitMs %i)', async (waitMs) => {
     const { proxy, locks } = await faulty(2_000);
     proxy.hold('replies');
     const asked = locks.acquire(ACCOUNTS, { waitMs });
@@ -386,13 +383,13 @@ describe('faults while several are asked for at once', () => {
     proxy.resume('replies');
     const [outcome] = await Promise.allSettled([asked]);
     if (outcome.status === 'fulfilled') await outcome.value.release();
-    // Whoever waits is not refused because of one connection.
+    // A waiter is not refused because of one connection.
     expect(outcome.status === 'fulfilled' || waitMs === 0).toBe(true);
     await nothingLeft();
     expect(await (await locks.acquire(ACCOUNTS)).release()).toBe(true);
   });
 
-  it('resets again and again cost nobody exclusion, and leave nothing', async () => {
+  it('repeated resets keep exclusion, and leave no lock', async () => {
     const ways = await Promise.all([1, 2, 3].map(() => faulty(2_000)));
     let resets = 0;
     const timer = setInterval(() => ways[resets++ % 3].proxy.reset(), 60);
@@ -419,7 +416,7 @@ describe('faults while several are asked for at once', () => {
     }
   });
 
-  it('where the script is refused, they are locked one after the other', async () => {
+  it('a refused script makes the locks be acquired one by one', async () => {
     const { proxy, log, locks } = await faulty();
     const { filter } = proxy;
     proxy.filter = (words) => {
@@ -440,7 +437,7 @@ describe('faults while several are asked for at once', () => {
 });
 
 describe('lockDelayMs', () => {
-  it('keeps each of several closed that was not released, and is not believed in', async () => {
+  it('keeps each unreleased lock of a multi-lock closed', async () => {
     const { proxy } = await here.way();
     const locks = here.instance({ redis: proxy.url, lockDelayMs: 5_000, ttlMs: 1_000 });
     const all = await locks.acquire(ACCOUNTS);
@@ -454,11 +451,11 @@ describe('lockDelayMs', () => {
   });
 });
 
-describe('a store that takes them one after the other', () => {
+describe('a store that acquires one lock at a time', () => {
   it.each([
     ['redisson()', redisson()],
     ['timestamp()', timestamp({ unit: 'ms' })],
-  ])('%s gives all or none, and lets requests cross', async (_, store) => {
+  ])('%s grants all or none, and overlapping requests never deadlock', async (_, store) => {
     const [one, other] = [here.instance({ store }), here.instance({ store })];
     await one.using(MIXED, async (all) => {
       expect(all.resources).toEqual(MIXED);

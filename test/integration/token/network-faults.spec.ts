@@ -5,7 +5,7 @@ import { RedisProxy } from '../../support/proxy.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 import { testRedisUrl } from '../../support/shared-redis.js';
 
-describe('a network that fails', () => {
+describe('a faulty network', () => {
   let proxy: RedisProxy;
   let running: RedisLocks;
   let direct: LockService;
@@ -25,7 +25,7 @@ describe('a network that fails', () => {
 
   const start = (options = {}) => running.start({ redis: proxy.url, requestTimeoutMs: 200, ...options });
 
-  it('and loses the reply of an ask: the lock that was given unseen is given back', async () => {
+  it('that loses the reply of a request: the lock is released', async () => {
     const locks = start();
     await locks.using('goods:300', () => undefined);
     proxy.hold('replies');
@@ -33,7 +33,7 @@ describe('a network that fails', () => {
     await eventually('it is free', async () => (await direct.inspect('goods:300')) === null);
   });
 
-  it('and delays an ask until nobody waits for it: it does nothing when it arrives', async () => {
+  it('that delays a request past its deadline: it does nothing on arrival', async () => {
     const locks = start();
     await locks.using('goods:300', () => undefined);
     proxy.hold('requests');
@@ -47,7 +47,7 @@ describe('a network that fails', () => {
     expect(await direct.inspect('goods:300')).toBeNull();
   });
 
-  it('and connects too late for a caller who has left: nothing is asked any more', async () => {
+  it('that connects after the caller has left: no request is sent', async () => {
     const admin = new Redis(testRedisUrl());
     proxy.hold('replies');
     const locks = start({ requestTimeoutMs: 5_000 });
@@ -58,13 +58,13 @@ describe('a network that fails', () => {
     expect(await asking).toEqual(new Error('gone home'));
     proxy.resume('replies');
     await locks.using('other:1', () => undefined);
-    // Whoever was granted a lock of this family has left a fence behind.
+    // A grant in this family would have left a fence key.
     expect(await admin.exists(`{${running.prefix}other}|fence`)).toBe(1);
     expect(await admin.exists(`{${running.prefix}goods}|fence`)).toBe(0);
     await admin.quit();
   });
 
-  it('and resets the connection while an ask is unanswered: one retry gets the lock', async () => {
+  it('that resets the connection before the reply: one retry gets the lock', async () => {
     const locks = start({ requestTimeoutMs: 1_000 });
     await locks.using('goods:300', () => undefined);
     proxy.hold('replies');
@@ -78,7 +78,7 @@ describe('a network that fails', () => {
     await eventually('nothing is left', async () => (await direct.inspect('goods:300')) === null);
   });
 
-  it('and loses the reply of a release: the result arrives, and the next holder is not harmed', async () => {
+  it('that loses the reply of a release: the caller gets its result', async () => {
     const locks = start({ requestTimeoutMs: 100 });
     const result = await locks.using('goods:300', async () => {
       proxy.hold('replies');
@@ -93,7 +93,7 @@ describe('a network that fails', () => {
     expect(await next.release()).toBe(true);
   });
 
-  it('and resets the connection while locks are held keeps them', async () => {
+  it('that resets the connection during holds: the locks are kept', async () => {
     const locks = start({ ttlMs: 1_500, requestTimeoutMs: 1_000 });
     const lock = await locks.acquire('goods:300');
     proxy.reset();
@@ -102,7 +102,7 @@ describe('a network that fails', () => {
     expect(await lock.release()).toBe(true);
   });
 
-  it('and is gone for longer than the lease loses the lock at its deadline, not later', async () => {
+  it('that is down for longer than the lease: the lock is lost at its deadline', async () => {
     const locks = start({ ttlMs: 500 });
     const lock = await locks.acquire('goods:300');
     proxy.hold('requests');
@@ -126,7 +126,7 @@ describe('a server that refuses commands', () => {
     await proxy.close();
   });
 
-  it('locks where only EVAL is allowed', async () => {
+  it('grants locks where only EVAL is allowed', async () => {
     proxy.refuseCommands(['EVALSHA', 'SCRIPT'], "ERR unknown command 'EVALSHA'");
     const locks = running.start({ redis: proxy.url, ttlMs: 600 });
     await locks.using('goods:300', () => undefined);
@@ -136,7 +136,7 @@ describe('a server that refuses commands', () => {
     await Promise.all(held.map((lock) => lock.release()));
   });
 
-  it('says so where there are no scripts at all', async () => {
+  it('fails with an error that says so where no scripts are allowed', async () => {
     proxy.refuseCommands(['EVALSHA', 'EVAL', 'SCRIPT'], "ERR unknown command 'EVAL'");
     const locks = running.start({ redis: proxy.url });
     await expect(locks.acquire('goods:300')).rejects.toMatchObject({
@@ -146,7 +146,7 @@ describe('a server that refuses commands', () => {
   });
 });
 
-describe("a client of the user's own", () => {
+describe('a client given by the caller', () => {
   it('is used with its key prefix, and neither changed nor closed', async () => {
     const client = new Redis(testRedisUrl(), { keyPrefix: 'app:', stringNumbers: true });
     await client.ping();

@@ -21,7 +21,7 @@ afterEach(async () => {
 });
 afterAll(() => here.close());
 
-/** The URL of a user with these rules. */
+/** Returns the URL of a user with these ACL rules. */
 async function guest(...rules: string[]): Promise<string> {
   await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...rules);
   return here.server.url.replace('redis://', 'redis://guest:any@');
@@ -31,7 +31,7 @@ const withoutCommand = (name: string): Promise<string> => guest('allchannels', '
 
 const subscriberIds = async (): Promise<readonly string[]> => {
   const clients = (await here.admin.client('LIST', 'TYPE', 'PUBSUB')) as string;
-  // Redis turns its list of clients round and round.
+  // Redis rotates its list of clients.
   return [...clients.matchAll(/^id=(\d+) /gm)].map(([, id]) => id).toSorted();
 };
 
@@ -43,7 +43,7 @@ describe('the commands that the page on permissions lists', () => {
   const readers = (commands: readonly string[]): Promise<string> =>
     guest('resetchannels', channels, ...commands.map((command) => `+${command}`));
 
-  /** What was refused, but for what ioredis says of itself. */
+  /** Returns the refused commands except those by which ioredis names itself. */
   async function refused(): Promise<readonly string[]> {
     const log = (await here.admin.acl('LOG', '100')) as readonly (readonly string[])[];
     return log
@@ -51,7 +51,7 @@ describe('the commands that the page on permissions lists', () => {
       .filter((object) => !/^(?:client|hello)\b/.test(object));
   }
 
-  /** Two instances of that user, both of which were handed the lock once. */
+  /** Returns two instances of that user, each of which was handed the lock once. */
   async function bothHeard(redis: string, options = {}): Promise<readonly LockService[]> {
     const both = [1, 2].map(() => here.instance({ redis, ...options }));
     for (const [holder, waiter] of [both, both.toReversed()]) {
@@ -70,10 +70,10 @@ describe('the commands that the page on permissions lists', () => {
     expect(channels).toBe('&nestjs-redis-lock:*');
   });
 
-  it('are enough for locking, waiting, handing over, renewing, and looking', async () => {
+  it('suffice to acquire, wait, hand off, renew and inspect', async () => {
     const [one, other] = await bothHeard(await readers(listed));
     const lock = await one.acquire('goods:300', { ttlMs: 300 });
-    // Silent for longer than 3 s, so that it is asked whether it is there.
+    // Silent for longer than 3 s, so that the subscription is pinged.
     seemsSilent(other);
     const { granted } = await here.enqueue(() => other.acquire('goods:300'));
     let renewals = 0;
@@ -95,7 +95,7 @@ describe('the commands that the page on permissions lists', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('but for PING: the subscription is not cut for it', async () => {
+  it('without PING: the subscription is kept', async () => {
     const [, other] = await bothHeard(await readers(listed.filter((command) => command !== 'ping')));
     const before = await subscriberIds();
     expect(before).toHaveLength(2);
@@ -112,9 +112,9 @@ describe('the commands that the page on permissions lists', () => {
   });
 });
 
-describe('a user who may not do what a queue takes', () => {
+describe('a user without a command of the queue', () => {
   it.each(['zadd', 'zrange', 'zrem', 'zpopmin', 'publish', 'pubsub'])(
-    '(%s) waits by asking again and again, one line says so, and around no caller',
+    '(%s) polls, and logs one line outside the context of any caller',
     async (command) => {
       const request = new AsyncLocalStorage<string>();
       const said: (string | undefined)[] = [];
@@ -130,7 +130,7 @@ describe('a user who may not do what a queue takes', () => {
         await first.release();
         const strangers = await here.instance().acquire('goods:300');
         const granted = request.run('A', () => locks.acquire('goods:300'));
-        await eventually(`it is said in round ${round}`, () => said.length > 0);
+        await eventually(`the warning is logged in round ${round}`, () => said.length > 0);
         expect(await here.queueLength()).toBe(0);
         await strangers.release();
         await (await granted).release();
@@ -143,7 +143,7 @@ describe('a user who may not do what a queue takes', () => {
   );
 
   it.each(['zadd', 'zrange', 'zrem', 'zpopmin'])(
-    '(%s) gets a free lock that only the dead wait for',
+    '(%s) gets a free lock that only dead waiters queue for',
     async (command) => {
       const locks = here.instance({ redis: await withoutCommand(command) });
       await here.admin.zadd(`${here.key}|queue`, 1, 'dead:1');
@@ -153,13 +153,13 @@ describe('a user who may not do what a queue takes', () => {
     },
   );
 
-  it('frees the lock at once, although others who may wait in the queue', async () => {
+  it('releases the lock at once although others queue', async () => {
     const locks = here.instance({ redis: await withoutCommand('zpopmin') });
     const first = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
     expect(await first.release()).toBe(true);
     expect(await here.holderId()).toBeUndefined();
-    // Who listens anew asks anew.
+    // A new subscription makes waiters request again.
     await here.cutSubscribers();
     await (await granted).release();
     expect(await here.leftovers()).toEqual([]);
@@ -169,7 +169,7 @@ describe('a user who may not do what a queue takes', () => {
 describe('an error', () => {
   const all = (error: unknown): string => inspect(error, { depth: Infinity, showHidden: true });
 
-  it('for a wrong password does not carry it, nor does the log', async () => {
+  it('for a wrong password shows the password neither itself nor in the log', async () => {
     const server = await startRedis({ local: true, args: ['--requirepass', 'right'] });
     const running = new RedisLocks();
     const redis = server.url.replace(':right@', ':not-to-be-told@');
@@ -186,13 +186,13 @@ describe('an error', () => {
     }
   });
 
-  it('for want of an answer does not carry it either, where the connection failed for that before', async () => {
+  it('for a timeout after a failed login does not show the password', async () => {
     const { proxy } = await here.way();
     const client = here.client(proxy.url, proxy.url);
     const locks = here.instance({ redis: client, requestTimeoutMs: 200 });
     await locks.using('goods:1', () => undefined);
     proxy.drop('requests');
-    // As ioredis tells it.
+    // The form in which ioredis reports it.
     const command = { name: 'auth', args: ['not-to-be-told'] };
     client.emit('error', Object.assign(new Error('WRONGPASS invalid password'), { command }));
     const error = await locks.acquire('goods:300', { waitMs: 0 }).catch((reason: unknown) => reason);
@@ -200,7 +200,7 @@ describe('an error', () => {
     expect(all(error)).not.toContain('not-to-be-told');
   });
 
-  it('for a key of another type does not carry the owner, who could release the lock', async () => {
+  it('for a key of another type does not show the owner', async () => {
     const locks = here.instance();
     await here.admin.lpush(here.key, 'something else');
     const error = await locks.acquire('goods:300').catch((reason: unknown) => reason);
@@ -210,7 +210,7 @@ describe('an error', () => {
     expect(all(error)).not.toContain(locks.engine.instanceId);
   });
 
-  it('for a release or a look that was refused does not carry the owner either', async () => {
+  it('for a refused release or inspect does not show the owner', async () => {
     const locks = here.instance();
     const lock = await locks.acquire('goods:300', { renew: false });
     await here.admin.del(here.key);
@@ -225,8 +225,8 @@ describe('an error', () => {
   });
 });
 
-describe('a fence that somebody else has written', () => {
-  it.each(['abc', '', '9', '-1', '1.5', ' 9 '])('(%j) neither fails an ask nor lets tokens fall', async (text) => {
+describe('a fence key with a foreign value', () => {
+  it.each(['abc', '', '9', '-1', '1.5', ' 9 '])('(%j) fails no request, and tokens still rise', async (text) => {
     const fence = here.key.replace(/:300$/, '|fence');
     const [locks, other] = [here.instance(), here.instance()];
     const first = await locks.acquire('goods:300');

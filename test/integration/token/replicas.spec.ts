@@ -57,7 +57,7 @@ const queueOf = (length: number): Promise<void> =>
 const nothingLeft = (): Promise<void> =>
   eventually('nothing is left locked', async () => (await admin.exists(key, `${key}|queue`)) === 0);
 
-/** The words of all commands of a proxy's clients. */
+/** Records the commands of a proxy's clients. */
 function commandsOf(proxy: RedisProxy): string[][] {
   const seen: string[][] = [];
   proxy.filter = (words) => {
@@ -71,10 +71,10 @@ const waits = (seen: readonly string[][]): number =>
   seen.filter(([name, min]) => /^wait$/i.test(name) && min !== '0').length;
 
 describe('replicas: { min: 1 }', () => {
-  it('a grant, and each renewal, is known to the replica before it counts', async () => {
+  it('counts a grant and a renewal only once the replica has acknowledged it', async () => {
     const locks = instance({ ttlMs: 600 });
     const lock = await locks.acquire('goods:300');
-    // No waiting: it has to be there already.
+    // No waiting: the replica must have it already.
     expect((await onReplica())?.endsWith(` ${lock.fencingToken}`)).toBe(true);
     await eventually('it was renewed', () => lock.expiresInMs > 450);
     const from = performance.now();
@@ -87,7 +87,7 @@ describe('replicas: { min: 1 }', () => {
     expect(running.warnings).toEqual([]);
   });
 
-  it('a lock that the replica does not know of is none: it is given back, and the error is one of its own', async () => {
+  it('releases an unacknowledged lock and throws LockReplicationError', async () => {
     const locks = instance();
     await locks.using('goods:300', () => undefined);
     replica.pause();
@@ -106,7 +106,7 @@ describe('replicas: { min: 1 }', () => {
     await (await waiting).release();
   });
 
-  it('several of which the replica does not know are none, and none of them stays locked', async () => {
+  it('releases every lock of an unacknowledged multi-lock', async () => {
     const locks = instance();
     const several = ['goods:300', 'goods:301', 'order:7'];
     const there = () => admin.exists(...several.map((one) => running.keyOf(...(one.split(':') as [string, string]))));
@@ -123,7 +123,7 @@ describe('replicas: { min: 1 }', () => {
     await nothingLeft();
   });
 
-  it('who waits in the queue is handed the lock only when the replica knows of it, and never without', async () => {
+  it('hands a lock off only once the replica has acknowledged the handoff', async () => {
     const [one, other] = [instance({ ttlMs: 3_000 }), instance({ ttlMs: 3_000 })];
     const lock = await one.acquire('goods:300');
     let got = 0;
@@ -131,7 +131,7 @@ describe('replicas: { min: 1 }', () => {
     await queueOf(1);
     replica.pause();
     expect(await lock.release()).toBe(true);
-    // It is handed over, given back, asked for anew: more than one token goes by, and nobody gets it.
+    // It is handed off, released and requested again: tokens rise, and nobody gets the lock.
     const fence = (): Promise<string | null> => admin.get(key.replace(/:300$/, '|fence'));
     const before = await fence();
     await eventually('it was tried again', async () => (await fence()) !== before);
@@ -146,7 +146,7 @@ describe('replicas: { min: 1 }', () => {
     await nothingLeft();
   });
 
-  it('a hand-off that the replica knows of is one message, and no further ask', async () => {
+  it('needs no further request after an acknowledged handoff', async () => {
     const proxy = await way();
     const [one, other] = [instance(), instance({ redis: proxy.url })];
     const turns: (readonly string[])[] = [];
@@ -161,11 +161,11 @@ describe('replicas: { min: 1 }', () => {
       expect((await onReplica())?.endsWith(` ${next.fencingToken}`)).toBe(true);
       await next.release();
     }
-    // The first time, it also begins to listen.
+    // The first time, it also subscribes.
     expect(turns[1]).toEqual(['eval', 'wait']);
   });
 
-  it('a renewal that the replica does not know of is none: the lock is lost at its deadline, not sooner and not later', async () => {
+  it('loses the lock at its deadline if renewals are not acknowledged', async () => {
     const locks = instance({ ttlMs: 900 });
     const lock = await locks.acquire('goods:300');
     replica.pause();
@@ -177,7 +177,7 @@ describe('replicas: { min: 1 }', () => {
     await nothingLeft();
   });
 
-  it('a renewal that comes too late for one try comes in time for the next', async () => {
+  it('keeps the lock if a later attempt is acknowledged in time', async () => {
     const lock = await instance({ ttlMs: 1_500 }).acquire('goods:300');
     replica.pause();
     await expect(lock.extend()).rejects.toBeInstanceOf(LockReplicationError);
@@ -186,19 +186,19 @@ describe('replicas: { min: 1 }', () => {
     expect(await lock.release()).toBe(true);
   });
 
-  it('grants that come together share a WAIT, and one is on its way at a time', async () => {
+  it('confirms concurrent grants with one WAIT at a time', async () => {
     const proxy = await way();
     const locks = instance({ redis: proxy.url });
     await locks.using('goods:1', () => undefined);
     const seen = commandsOf(proxy);
     const held = await Promise.all(Array.from({ length: 100 }, (_, id) => locks.acquire(`goods:${id}`)));
-    // The first by itself, or what came in one packet; then all that came meanwhile.
+    // The first alone, or what came in one packet, then all that came meanwhile.
     expect(waits(seen)).toBeLessThan(20);
     expect(waits(seen)).toBeGreaterThan(0);
     await Promise.all(held.map((lock) => lock.release()));
   });
 
-  it('nothing else stands in line behind a WAIT', async () => {
+  it('delays no other command behind a WAIT', async () => {
     const locks = instance({ replicas: { min: 1, timeoutMs: 500 } });
     const strangers = running.start({ redis: master.url });
     const held = await strangers.acquire('goods:301');
@@ -214,9 +214,9 @@ describe('replicas: { min: 1 }', () => {
     await held.release();
   });
 
-  it('more than there are replicas: the error says so, and the log does at the start', async () => {
+  it('reports at start and in the error that there are too few replicas', async () => {
     const locks = instance({ replicas: { min: 2, timeoutMs: 50 } });
-    await eventually('it is said', () => running.warnings.length > 0);
+    await eventually('the warning is logged', () => running.warnings.length > 0);
     expect(running.warnings).toEqual([expect.stringContaining('2 (replicas.min)')]);
     await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({
       code: 'LOCK_REPLICATION',
@@ -227,12 +227,12 @@ describe('replicas: { min: 1 }', () => {
   });
 
   it.each(["ERR unknown command 'WAIT'", "NOPERM this user has no permissions to run the 'wait' command"])(
-    'where WAIT is refused (%s), the log says at the start what to do, and no lock is given',
+    'grants no lock and logs the remedy if WAIT is refused (%s)',
     async (refusal) => {
       const proxy = await way();
       proxy.refuseCommands(['WAIT'], refusal);
       const locks = instance({ redis: proxy.url });
-      await eventually('it is said', () => running.warnings.length > 0);
+      await eventually('the warning is logged', () => running.warnings.length > 0);
       expect(running.warnings).toEqual([expect.stringContaining('leave the `replicas` option out')]);
       const from = performance.now();
       await expect(locks.acquire('goods:300')).rejects.toMatchObject({
@@ -245,7 +245,7 @@ describe('replicas: { min: 1 }', () => {
     },
   );
 
-  it('a store that does not wait for replicas, and a client that cannot be copied, are refused at start', () => {
+  it('refuses a store without replication and a client it cannot duplicate', () => {
     expect(() => instance({ store: memory() })).toThrow(/replicas: .* allowed is the store token\(\)/);
     const client = new Redis(master.url, { lazyConnect: true });
     const bare = { evalsha: client.evalsha.bind(client), status: 'wait' } as unknown as RedisClient;
@@ -255,14 +255,14 @@ describe('replicas: { min: 1 }', () => {
 });
 
 describe('replicas and a faulty network', () => {
-  /** Two ways: the module asks by one, and waits for replicas by the other. */
+  /** Two proxies: one for requests, one for WAIT. */
   async function apart(options: RedisLockModuleOptions = {}) {
     const [asking, acknowledging] = [await way(), await way()];
     const client: Redis = new Redis(asking.url, { maxRetriesPerRequest: null, retryStrategy: () => 20 });
     client.on('error', () => undefined);
     client.duplicate = (override) => {
       const url = override?.connectionName === 'nestjs-redis-lock:replicas' ? acknowledging.url : asking.url;
-      // Whatever a client does by itself: it may send again what was not answered.
+      // A client may resend commands without a reply by itself.
       const insistent = { ...override, retryStrategy: () => 20, autoResendUnfulfilledCommands: true };
       return new Redis(url, insistent);
     };
@@ -271,20 +271,20 @@ describe('replicas and a faulty network', () => {
     return { locks, asking, acknowledging, client };
   }
 
-  it('a reply that is lost on the way leaves nothing locked, and the next lock is given', async () => {
+  it('a lost reply leaves no lock, and the next lock is granted', async () => {
     const { locks, acknowledging, client } = await apart();
     acknowledging.drop('replies');
     await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
     await nothingLeft();
     const waiting = locks.acquire('goods:300');
     acknowledging.resume('replies');
-    // What was dropped never comes: the connection is cut.
+    // Dropped data never arrives: the connection is cut.
     await (await waiting).release();
     await nothingLeft();
     client.disconnect();
   });
 
-  it('a lock whose lease is over before replicas could know of it is an answer that came too late', async () => {
+  it('a lease that ends before the acknowledgement counts as a late reply', async () => {
     const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
     acknowledging.delay('requests', 150);
     await expect(locks.tryAcquire('goods:300', { ttlMs: 100 })).rejects.toMatchObject({
@@ -298,7 +298,7 @@ describe('replicas and a faulty network', () => {
     client.disconnect();
   });
 
-  it('an acknowledgement that comes late, when the lock is another’s, gives it to nobody', async () => {
+  it('a late acknowledgement grants nothing if another owner has the lock', async () => {
     const { locks, acknowledging, client } = await apart();
     acknowledging.hold('replies');
     await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
@@ -311,7 +311,7 @@ describe('replicas and a faulty network', () => {
     client.disconnect();
   });
 
-  it('a WAIT that is not answered on its connection counts for nothing on the next one, where nothing is to wait for', async () => {
+  it('a WAIT that was resent on a new connection counts for nothing', async () => {
     const { locks, acknowledging, client } = await apart({
       requestTimeoutMs: 5_000,
       replicas: { min: 1, timeoutMs: 2_000 },
@@ -332,7 +332,7 @@ describe('replicas and a faulty network', () => {
     }
   });
 
-  it('a connection that leads to another server than the one that gives locks is tried anew', async () => {
+  it('reconnects if the WAIT connection leads to another server', async () => {
     const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
     const elsewhere = await startRedis({ local: true });
     const target = acknowledging.targetUrl;
@@ -354,7 +354,7 @@ describe('replicas and a faulty network', () => {
     }
   });
 
-  /** Waits until the connection that waits for replicas leads there. */
+  /** Waits until the WAIT connection leads there. */
   async function ledTo(server: RedisServer): Promise<void> {
     const looking = new Redis(server.url);
     await eventually('it leads elsewhere', async () =>
@@ -366,7 +366,7 @@ describe('replicas and a faulty network', () => {
   const linkId = async (): Promise<string | undefined> =>
     / *id=(\d+) .*name=nestjs-redis-lock:replicas/.exec(String(await admin.client('LIST')))?.[1];
 
-  it('an ask that was given up before replicas were asked cuts nobody else’s connection', async () => {
+  it('an abandoned request does not cut the WAIT connection', async () => {
     const locks = instance({ replicas: { min: 1, timeoutMs: 2_000 }, requestTimeoutMs: 5_000 });
     await locks.using('goods:300', () => undefined);
     const id = await linkId();
@@ -388,19 +388,19 @@ describe('replicas and a faulty network', () => {
     expect(await linkId()).toBe(id);
   });
 
-  it('a connection that never gets ready is tried anew', async () => {
+  it('reconnects if the connection never becomes ready', async () => {
     const { locks, acknowledging, client } = await apart();
     acknowledging.drop('replies');
     acknowledging.reset();
     await eventually('it is connected', () => acknowledging.connectionCount === 1);
     await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
-    // What was dropped never comes.
+    // Dropped data never arrives.
     acknowledging.resume('replies');
     await (await locks.acquire('goods:300', { waitMs: 5_000 })).release();
     client.disconnect();
   });
 
-  it('a renewal on a server that does not have the lock is no loss, where the one that gave it renews it', async () => {
+  it('a WAIT connection without the lock does not lose it', async () => {
     const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
     const elsewhere = await startRedis({ local: true });
     const target = acknowledging.targetUrl;
@@ -425,7 +425,7 @@ describe('replicas and a faulty network', () => {
     }
   });
 
-  it('a renewal that only another server knows of is none', async () => {
+  it('a renewal on another server only does not count', async () => {
     const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
     const elsewhere = await ReplicaSet.start({ replicas: 1, sentinels: 0 });
     try {
@@ -443,7 +443,7 @@ describe('replicas and a faulty network', () => {
     }
   });
 
-  it('a connection that leads to a replica is tried anew', async () => {
+  it('reconnects if the WAIT connection leads to a replica', async () => {
     const { locks, acknowledging, client } = await apart({ requestTimeoutMs: 1_000 });
     const target = acknowledging.targetUrl;
     acknowledging.retarget(replica.url);
@@ -459,7 +459,7 @@ describe('replicas and a faulty network', () => {
     client.disconnect();
   });
 
-  it('a time limit that the client has for its commands is none for replicas', async () => {
+  it('the commandTimeout of the client does not apply to WAIT', async () => {
     const client = new Redis(master.url, { commandTimeout: 30 });
     const locks = instance({ redis: client, replicas: { min: 1, timeoutMs: 500 } });
     await locks.using('goods:300', () => undefined);
@@ -475,7 +475,7 @@ describe('replicas and a faulty network', () => {
     client.disconnect();
   });
 
-  it('what is confirmed after the end is told to nobody', async () => {
+  it('a confirmation after close() is dropped', async () => {
     const { locks, acknowledging, asking, client } = await apart();
     const other = instance();
     const lock = await other.acquire('goods:300');
@@ -485,7 +485,7 @@ describe('replicas and a faulty network', () => {
     acknowledging.drop('replies');
     await lock.release();
     const confirming = async (): Promise<boolean> => (await admin.get(key)) !== null;
-    await eventually('it is handed over', confirming);
+    await eventually('it is handed off', confirming);
     await running.close();
     await expect(waiting).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
     const seen = commandsOf(asking);

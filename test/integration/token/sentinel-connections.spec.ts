@@ -29,7 +29,7 @@ async function wayTo(url: string): Promise<RedisProxy> {
   return proxy;
 }
 
-/** As if there were two Sentinels: ioredis asks the first one first, and listens to both. */
+/** Poses as two Sentinels: ioredis queries the first one first, and subscribes to both. */
 async function twoWays(): Promise<readonly [RedisProxy, RedisProxy]> {
   const [{ url }] = servers.sentinels;
   return [await wayTo(url), await wayTo(url)];
@@ -48,8 +48,8 @@ const renewed = (lock: Lock): Promise<void> =>
     ),
   );
 
-describe('a connection that Sentinels lead to the master', () => {
-  it('comes back although it is told of the failover while it looks for the master', async () => {
+describe('a connection by Sentinel', () => {
+  it('reconnects if the failover is reported while it resolves the master', async () => {
     const [first, second] = await twoWays();
     const [holder, waiter] = [instanceBy([first, second]), instanceBy([first, second])];
     const key = running.keyOf('goods', '300');
@@ -62,7 +62,7 @@ describe('a connection that Sentinels lead to the master', () => {
     await servers.replicated(key);
     const sentinel = servers.adminOf(servers.sentinels[0]);
     const listening = async (): Promise<boolean> => String(await sentinel.client('LIST')).split(' sub=1 ').length === 5;
-    await eventually('both listen to both', listening);
+    await eventually('both are subscribed to both', listening);
     for (const way of [first, second]) way.hold('replies');
     const started = () =>
       sentinel.call('SENTINEL', 'FAILOVER', servers.address.name).then(
@@ -75,7 +75,7 @@ describe('a connection that Sentinels lead to the master', () => {
     first.observer = (direction) => {
       if (direction === 'requests') asking += 1;
     };
-    // As Sentinel does when it makes a replica of it.
+    // Sentinel does this if it demotes a master.
     for (const type of ['normal', 'pubsub']) await servers.adminOf(before).call('CLIENT', 'KILL', 'TYPE', type);
     await eventually('all three connections look for the master', () => asking >= 3);
     second.resume('replies');
@@ -84,7 +84,7 @@ describe('a connection that Sentinels lead to the master', () => {
     await renewed(lock);
     const heard = async (): Promise<boolean> =>
       ((await servers.adminOf(master).pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length === 1;
-    await eventually('the waiter listens there', heard);
+    await eventually('the waiter is subscribed there', heard);
     expect(await lock.release()).toBe(true);
     await (await granted).release();
   });
@@ -96,7 +96,7 @@ describe('a connection that Sentinels lead to the master', () => {
     expect(first.connectionCount).toBe(1);
   });
 
-  it('does not stay with a server that takes it and says nothing, even if nobody tells of another', async () => {
+  it('leaves a server that accepts connections but never replies', async () => {
     const [master] = servers.servers;
     const mute = await wayTo(master.url);
     mute.hold('replies');
@@ -107,7 +107,7 @@ describe('a connection that Sentinels lead to the master', () => {
     await locks.using('goods:300', () => undefined);
   });
 
-  it('listens to no Sentinel any more, called off while it came about', async () => {
+  it('subscribes to no Sentinel after it was cancelled while connecting', async () => {
     const Ours = sentinelConnector(new SystemClock())!;
     class CalledOff extends Ours {
       override async connect(...args: Parameters<InstanceType<typeof Ours>['connect']>) {
@@ -126,19 +126,19 @@ describe('a connection that Sentinels lead to the master', () => {
     const ended = new Promise((resolve) => client.once('end', resolve));
     await client.connect().catch(() => undefined);
     await ended;
-    // Whoever listened would have begun by then.
+    // A subscription would have been made by then.
     await new Promise((resolve) => setTimeout(resolve, 300));
     expect(String(await servers.adminOf(servers.sentinels[0]).client('LIST'))).not.toContain(' sub=1 ');
   });
 
-  it('takes options that were read from a client of one server', async () => {
+  it('accepts options that were read from a single-server client', async () => {
     const [{ port }] = servers.servers;
     const { options } = new Redis({ port, lazyConnect: true });
     const locks = running.start({ redis: { ...options, sentinels: null as never } });
     expect(await locks.using('goods:300', () => 'used')).toBe('used');
   });
 
-  it('gives a slow way more and more time', async () => {
+  it('waits longer with each attempt on a slow network', async () => {
     const [master] = servers.servers;
     const mute = await wayTo(master.url);
     mute.hold('replies');
@@ -158,7 +158,7 @@ describe('a connection that Sentinels lead to the master', () => {
     for (const ms of [2_000, 4_000, 8_000, 10_000, 10_000]) await cutAfter(ms);
   });
 
-  it('puts away what listened for failovers once, not at each attempt to connect', async () => {
+  it('disposes of the failover detector once, not at each attempt', async () => {
     const [master] = servers.servers;
     const natMap: Record<string, { host: string; port: number }> = {};
     const connector = new (sentinelConnector(new SystemClock())!)({
@@ -174,7 +174,7 @@ describe('a connection that Sentinels lead to the master', () => {
       stream.destroy();
     };
     await attempt('connect');
-    // Nobody listens there.
+    // No server is there.
     natMap[`127.0.0.1:${master.port}`] = { host: '127.0.0.1', port: 1 };
     for (let i = 0; i < 3; i++) await attempt('close');
     expect(putAway).toHaveBeenCalledTimes(1);

@@ -22,7 +22,7 @@ afterEach(async () => {
 const instance = (options: RedisLockModuleOptions = {}): LockService =>
   running.start({ redis: servers.address, waitMs: 60_000, ...options });
 
-/** As `eventually`; tells how things stand where it does not happen. */
+/** Works as `eventually`, and reports the state if the condition does not hold in time. */
 async function seen(what: string, holds: () => boolean | Promise<boolean>, withinMs?: number): Promise<void> {
   try {
     await eventually(what, holds, withinMs);
@@ -37,7 +37,7 @@ const queued = (at: RedisServer, count: number): Promise<void> =>
 const isFree = (at: RedisServer): Promise<void> =>
   seen('nothing is left locked', async () => (await servers.adminOf(at).exists(key, `${key}|queue`)) === 0);
 
-/** Waits until the server that is the master by now has renewed it. */
+/** Waits until the present master has renewed the lock. */
 async function renewed(lock: Lock): Promise<void> {
   let refusal: unknown;
   const answered = () =>
@@ -55,7 +55,7 @@ async function renewed(lock: Lock): Promise<void> {
   }
 }
 
-/** Somebody who holds goods:300, and somebody who waits for it in the queue. */
+/** Returns a holder of goods:300 and a waiter in its queue. */
 async function holderAndWaiter(options?: RedisLockModuleOptions) {
   const [one, other] = [instance(options), instance(options)];
   const lock = await one.acquire('goods:300');
@@ -67,25 +67,25 @@ async function holderAndWaiter(options?: RedisLockModuleOptions) {
 }
 
 describe('with Sentinel', () => {
-  it('the holder keeps its lock over a failover, and the waiter its place; it is told by the new master', async () => {
+  it('keeps hold and queue over a failover; the new master hands off', async () => {
     const { lock, granted } = await holderAndWaiter({ ttlMs: 30_000 });
     const master = await servers.failOver();
     await renewed(lock);
     await queued(master, 1);
     const heard = async (): Promise<boolean> =>
       ((await servers.adminOf(master).pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length === 1;
-    await seen('the waiter listens there', heard);
+    await seen('the waiter is subscribed there', heard);
     const from = performance.now();
     expect(await lock.release()).toBe(true);
     const next = await granted;
-    // By message: who waits in the queue asks again after 1.5 s at the earliest.
+    // By message: a queued waiter polls after 1.5 s at the earliest.
     expect(performance.now() - from).toBeLessThan(1_400);
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
     expect(await next.release()).toBe(true);
     await isFree(master);
   });
 
-  it('a lock that only the lost master knew of is told to its holder; tokens rise all the same', async () => {
+  it('reports a lock lost with its master, and tokens still rise', async () => {
     const locks = instance({ ttlMs: 6_000 });
     const before = await locks.using('goods:300', (lock) => lock.fencingToken);
     const lost: Lock[] = [];
@@ -102,7 +102,7 @@ describe('with Sentinel', () => {
     expect(await next.release()).toBe(true);
   });
 
-  it('a lock that only the lost master would know of is none, where replicas have to know of it', async () => {
+  it('grants no unreplicated lock if replicas are required', async () => {
     const replicas = { min: 1, timeoutMs: 100 };
     const locks = instance({ replicas, ttlMs: 20_000 });
     const held = await locks.acquire('goods:300');
@@ -111,7 +111,7 @@ describe('with Sentinel', () => {
       refused.push(await locks.tryAcquire('goods:301').catch((error: unknown) => error));
     });
     expect(refused).toEqual([expect.objectContaining({ code: 'LOCK_REPLICATION' })]);
-    // By then both connections lead to the new master, and a replica of that one has to know of it.
+    // By then both connections lead to the new master, whose replica has to acknowledge.
     await renewed(held);
     expect(await servers.adminOf(master).get(key)).toContain(String(held.fencingToken));
     const next = instance({ replicas }).acquire('goods:300');
@@ -122,12 +122,12 @@ describe('with Sentinel', () => {
     await isFree(master);
   });
 
-  it('nobody stays with a master that hangs and is replaced', async () => {
+  it('leaves a master that hangs and is replaced', async () => {
     const [before] = servers.servers;
     const { lock, granted, one } = await holderAndWaiter({ ttlMs: 30_000 });
     before.pause();
     const master = await servers.newMaster(before);
-    // It hangs still: its connections have not ended by themselves.
+    // It still hangs: its connections have not ended by themselves.
     await renewed(lock);
     expect(await lock.release()).toBe(true);
     await (await granted).release();
@@ -137,12 +137,12 @@ describe('with Sentinel', () => {
     expect(running.warnings.filter((line) => line.includes('was lost'))).toEqual([]);
   });
 
-  it('a master that comes back empty, before it is told that it is one no more, keeps nobody', async () => {
+  it('leaves an old master that returns empty before its demotion', async () => {
     const [before] = servers.servers;
     const { lock, granted } = await holderAndWaiter({ ttlMs: 30_000 });
     const master = await servers.failOver();
     await before.restart();
-    // Sentinel waits for eight seconds, and for its next look, before it believes that.
+    // Sentinel waits for eight seconds and its next check before it acts on that.
     await seen(
       'it is a replica',
       async () => (await servers.adminOf(before).info('replication')).includes('role:slave'),
@@ -154,7 +154,7 @@ describe('with Sentinel', () => {
     await isFree(master);
   });
 
-  it('a client of one’s own works the same, without looking out for failovers by itself', async () => {
+  it('works with a client given by the caller, without a failover detector', async () => {
     const clients = [1, 2].map(() => new Redis({ ...servers.address, maxRetriesPerRequest: null }));
     try {
       const [one, other] = clients.map((redis) => instance({ redis, ttlMs: 30_000 }));
@@ -165,7 +165,7 @@ describe('with Sentinel', () => {
       const [before] = servers.servers;
       before.pause();
       await servers.newMaster(before);
-      // Sentinel cuts the clients of the old one when it makes a replica of it.
+      // Sentinel disconnects the clients of the old master if it demotes it.
       before.resume();
       await renewed(lock);
       expect(await lock.release()).toBe(true);
@@ -177,7 +177,7 @@ describe('with Sentinel', () => {
     }
   });
 
-  it('many callers of two instances exclude each other over a failover, as far as the replicas knew', async () => {
+  it('keeps exclusion over a failover for replicated locks', async () => {
     const both = [instance({ ttlMs: 20_000 }), instance({ ttlMs: 20_000 })];
     const tokens: number[] = [];
     let inside = 0;

@@ -7,7 +7,7 @@ import { LockLostError, LockTimeoutError, LockUnavailableError } from 'nestjs-re
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
-describe('a Redis that fails', () => {
+describe('a faulty Redis', () => {
   let server: RedisServer;
   let running: RedisLocks;
   let admin: Redis;
@@ -27,7 +27,7 @@ describe('a Redis that fails', () => {
 
   const start = (options = {}) => running.start({ redis: server.url, ...options });
 
-  it('and is down at start lets the application start, warns once, and serves when it is back', async () => {
+  it('that is down at start: the application starts, warns once, then serves', async () => {
     await server.kill();
     const locks = start({ requestTimeoutMs: 200 });
     const asking = locks.acquire('goods:300', { waitMs: 0 });
@@ -42,7 +42,7 @@ describe('a Redis that fails', () => {
     await locks.using('goods:300', { waitMs: 10_000 }, () => undefined);
   });
 
-  it('and stays down piles nothing up in the client, and looking at a lock ends', async () => {
+  it('that stays down: no commands pile up, and inspect ends', async () => {
     await server.kill();
     const client = new Redis(server.url, { maxRetriesPerRequest: null }).on('error', () => undefined);
     const locks = start({ redis: client, requestTimeoutMs: 100 });
@@ -51,12 +51,12 @@ describe('a Redis that fails', () => {
     );
     await Promise.all(asking);
     await expect(locks.inspect('goods:300')).rejects.toBeInstanceOf(LockUnavailableError);
-    // TIME, of which there is one at a time, and the looks at the lock and at its queue.
+    // TIME, of which one is sent at a time, and the inspections of the lock and of its queue.
     expect(Reflect.get(client, 'offlineQueue')).toHaveProperty('length', 3);
     client.disconnect();
   });
 
-  it('and goes down later is waited for, as long as the caller waits', async () => {
+  it('that goes down later: the caller waits for up to waitMs', async () => {
     const locks = start({ requestTimeoutMs: 300 });
     await locks.using('goods:300', () => undefined);
     await server.kill();
@@ -67,7 +67,7 @@ describe('a Redis that fails', () => {
     await (await patient).release();
   });
 
-  it('and hangs is unavailable after requestTimeoutMs; the lock that it took unseen is free when it wakes up', async () => {
+  it('that hangs: unavailable after requestTimeoutMs, and no lock is left', async () => {
     const locks = start({ requestTimeoutMs: 200 });
     const other = start();
     await locks.using('goods:300', () => undefined);
@@ -80,7 +80,7 @@ describe('a Redis that fails', () => {
     await eventually('nothing is left locked', async () => (await other.inspect('goods:300')) === null);
   });
 
-  it('and restarts empty loses the locks: their holders are told at the next renewal', async () => {
+  it('that restarts empty: holders lose their locks at the next renewal', async () => {
     const locks = start({ ttlMs: 900 });
     const lock = await locks.acquire('goods:300');
     await server.restart();
@@ -90,7 +90,7 @@ describe('a Redis that fails', () => {
     expect(running.warnings.filter((warning) => warning.includes('was lost'))).toHaveLength(1);
   });
 
-  it('and restarts empty still gives higher tokens than before', async () => {
+  it('that restarts empty: tokens are still higher than before', async () => {
     const locks = start();
     const before = await locks.using('goods:300', (lock) => lock.fencingToken);
     await server.restart();
@@ -98,7 +98,7 @@ describe('a Redis that fails', () => {
     expect(after).toBeGreaterThan(before);
   });
 
-  it('and comes back before the lease is over keeps the hold', async () => {
+  it('that is back before the lease ends: the hold is kept', async () => {
     const locks = start({ ttlMs: 2_000 });
     const lock = await locks.acquire('goods:300');
     server.pause();
@@ -109,7 +109,7 @@ describe('a Redis that fails', () => {
     expect(await lock.release()).toBe(true);
   });
 
-  it('and flushes its scripts works on', async () => {
+  it('that flushes its scripts: locks are granted', async () => {
     const locks = start();
     const held = await Promise.all([1, 2, 3].map((id) => locks.acquire(`goods:${id}`, { ttlMs: 600 })));
     await admin.script('FLUSH');
@@ -119,7 +119,7 @@ describe('a Redis that fails', () => {
     expect(await Promise.all(held.map((lock) => lock.release()))).toEqual([true, true, true]);
   });
 
-  it('and is read-only says so, and is waited for', async () => {
+  it('that is read-only: the error says so, and the caller waits', async () => {
     const locks = start();
     await locks.using('goods:300', () => undefined);
     await admin.replicaof('127.0.0.1', '1');
@@ -133,9 +133,9 @@ describe('a Redis that fails', () => {
     await (await waiting).release();
   });
 
-  it('and loads its data says so, and is waited for, also by a client that does not look whether it is ready', async () => {
+  it('that loads its data: the error says so, and the caller waits', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'loading-'));
-    // It looks up from loading every 2 MB.
+    // Redis serves commands every 2 MB while it loads.
     const slowly = ['--key-load-delay', '1000', '--rdbcompression', 'no'];
     const slow = await startRedis({ local: true, args: ['--dir', folder, ...slowly] });
     const [filler, ...clients] = [true, true, false].map(
@@ -152,7 +152,7 @@ describe('a Redis that fails', () => {
       await slow.kill();
       const restarting = slow.restart();
       const refusal = (): Promise<string> => blunt.tryAcquire('goods:300').then(String, ({ message }) => message);
-      await eventually('it is told', async () => (await refusal()).includes('Redis is loading its data'));
+      await eventually('its signal aborts', async () => (await refusal()).includes('Redis is loading its data'));
       for (const locks of [careful, blunt]) await locks.using('goods:300', () => undefined);
       await restarting;
     } finally {
@@ -162,7 +162,7 @@ describe('a Redis that fails', () => {
     }
   });
 
-  it('and is out of memory says so, and lets held locks go', async () => {
+  it('that is out of memory: the error says so, and releases work', async () => {
     const locks = start();
     const held = await locks.acquire('goods:300');
     await admin.config('SET', 'maxmemory', '1');
@@ -176,7 +176,7 @@ describe('a Redis that fails', () => {
     await locks.using('goods:301', () => undefined);
   });
 
-  it('and wants a password says so at once', async () => {
+  it('that requires a password: the error says so at once', async () => {
     await admin.config('SET', 'requirepass', 'secret');
     const locks = start();
     const error: unknown = await locks.acquire('goods:300').catch((reason: unknown) => reason);
@@ -184,7 +184,7 @@ describe('a Redis that fails', () => {
     expect((error as Error).message).toMatch(/NOAUTH|password/);
   });
 
-  it('and refuses the user the keys says what to allow', async () => {
+  it('that refuses the keys to the user: the error says what to allow', async () => {
     await admin.acl('SETUSER', 'guest', 'on', 'nopass', '~other:*', '+@all');
     const locks = start({ redis: server.url.replace('redis://', 'redis://guest:any@') });
     await expect(locks.acquire('goods:300')).rejects.toMatchObject({
@@ -193,7 +193,7 @@ describe('a Redis that fails', () => {
     });
   });
 
-  it('and holds something else under the key says so: of another type, or without an expiry', async () => {
+  it('with a foreign value under the key: the error says so', async () => {
     const locks = start();
     await admin.hset(running.keyOf('goods', '300'), 'stock', '5');
     await expect(locks.acquire('goods:300')).rejects.toMatchObject({
@@ -212,7 +212,7 @@ describe('a Redis that fails', () => {
     expect(await admin.get(running.keyOf('goods', '301'))).toBe('a value of mine');
   });
 
-  it('and holds something else under the fence leaves nothing locked', async () => {
+  it('with a foreign type under the fence key: no lock is left', async () => {
     const locks = start();
     await admin.hset(`{${running.prefix}goods}|fence`, 'some', 'hash');
     await expect(locks.acquire('goods:300')).rejects.toMatchObject({ permanent: true });

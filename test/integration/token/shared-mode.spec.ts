@@ -14,7 +14,7 @@ afterAll(() => here.close());
 
 const shared = { mode: 'shared' } as const;
 
-/** A reader gets the lock, and never gives it back. */
+/** Acquires a shared lock and never releases it. */
 async function dies(locks: LockService, leaseMs: number): Promise<void> {
   const dead = { keys: [here.key], owner: 'dead:1', mode: 'shared', handoffMs: 500, tokens: 1, queue: false } as const;
   await locks.using('goods:301', () => undefined);
@@ -23,7 +23,7 @@ async function dies(locks: LockService, leaseMs: number): Promise<void> {
 }
 
 describe('readers and writers', () => {
-  it('readers of several instances get a released lock together, by message', async () => {
+  it('hands a released lock to the readers of several instances by message', async () => {
     const writer = await here.holder();
     const readers = [1, 2, 3].map(() => here.instance().acquire('goods:300', shared));
     await here.queueOf(3);
@@ -37,7 +37,7 @@ describe('readers and writers', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('work beside each other, and nothing that is read and written apart is lost', async () => {
+  it('run beside each other, and no update is lost', async () => {
     const instances = Array.from({ length: 4 }, () => here.instance());
     const [counter, token] = [`${here.key}|test-counter`, `${here.key}|test-token`];
     let readersNow = 0;
@@ -70,21 +70,21 @@ describe('readers and writers', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('a reader whose lease is taken away is told, and no other one', async () => {
+  it('abort the signal of the reader whose lease was removed only', async () => {
     const locks = here.instance();
     const [one, other] = [
       await locks.acquire('goods:300', { ...shared, ttlMs: 600 }),
       await locks.acquire('goods:300', { ...shared, ttlMs: 600 }),
     ];
     await here.admin.zrem(helperKey(here.key, 'queue'), `${one.shared.owner} *`);
-    await eventually('it is told', () => one.signal.aborted);
+    await eventually('its signal aborts', () => one.signal.aborted);
     expect(one.signal.reason).toBeInstanceOf(LockLostError);
     await eventually('the other one is renewed', () => other.expiresInMs > 400);
     expect(await other.release()).toBe(true);
     expect(await one.release()).toBe(false);
   });
 
-  // Longer than what is left of the key that all of them are in.
+  // Longer than the remaining life of the key that holds all sharers.
   it.each<[string, (locks: LockService) => Promise<Lock>]>([
     ['comes', (locks) => locks.acquire('goods:300', { ...shared, ttlMs: 300_000 })],
     [
@@ -107,7 +107,7 @@ describe('readers and writers', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('are renewed by a write, also where the lease is no longer for it: otherwise WAIT would not cover what was there', async () => {
+  it('are renewed by a write even if the lease gets no longer, so WAIT covers it', async () => {
     const locks = here.instance();
     const lock = await locks.acquire('goods:300', shared);
     const { store } = locks.engine;
@@ -121,7 +121,7 @@ describe('readers and writers', () => {
     await lock.release();
   });
 
-  it('a writer gets the lock when the lease of a reader that died is over', async () => {
+  it('grant the lock to a writer once the lease of a dead reader ends', async () => {
     const locks = here.instance();
     await dies(locks, 500);
     expect(await (await locks.acquire('goods:300')).release()).toBe(true);
@@ -129,37 +129,40 @@ describe('readers and writers', () => {
   });
 });
 
-describe('where commands are refused', () => {
+describe('a user without the command', () => {
   const without = async (...commands: string[]): Promise<string> => {
     const rules = commands.map((command) => `-${command}`);
     await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'allchannels', '+@all', ...rules);
     return here.server.url.replace('redis://', 'redis://guest:any@');
   };
 
-  it.each(['zcount', 'zremrangebyscore', 'zrange'])('%s, a writer is refused, too, beside readers', async (command) => {
-    const readers = here.instance();
-    const reader = await readers.acquire('goods:300', shared);
-    const writer = here.instance({ redis: await without(command) });
-    await expect(writer.acquire('goods:300')).rejects.toThrow(LockUnavailableError);
-    await reader.extend();
-    expect(await reader.release()).toBe(true);
-    expect(await (await writer.acquire('goods:300')).release()).toBe(true);
-  });
+  it.each(['zcount', 'zremrangebyscore', 'zrange'])(
+    '%s is refused the exclusive lock beside readers',
+    async (command) => {
+      const readers = here.instance();
+      const reader = await readers.acquire('goods:300', shared);
+      const writer = here.instance({ redis: await without(command) });
+      await expect(writer.acquire('goods:300')).rejects.toThrow(LockUnavailableError);
+      await reader.extend();
+      expect(await reader.release()).toBe(true);
+      expect(await (await writer.acquire('goods:300')).release()).toBe(true);
+    },
+  );
 
-  it.each(['zcount', 'zremrangebyscore', 'zscore', 'zadd'])('%s, nobody shares', async (command) => {
+  it.each(['zcount', 'zremrangebyscore', 'zscore', 'zadd'])('%s gets no shared lock', async (command) => {
     const locks = here.instance({ redis: await without(command) });
     await expect(locks.acquire('goods:300', { permits: 1 })).rejects.toThrow(LockUnavailableError);
     expect(await (await here.holder()).release()).toBe(true);
   });
 
-  it('zrem, nobody looks at a dead waiter for ever', async () => {
+  it('zrem does not loop over a dead waiter', async () => {
     await here.instance().acquire('goods:300', shared);
     await here.admin.zadd(helperKey(here.key, 'queue'), 1, 'dead:1 *');
     const locks = here.instance({ redis: await without('zrem') });
     expect(await locks.acquire('goods:300', shared)).toBeDefined();
   });
 
-  it('those who share nothing need none of them', async () => {
+  it('needs none of them for exclusive locks', async () => {
     const redis = await without('zscore', 'zcount', 'zremrangebyscore');
     const [one, other] = [here.instance({ redis }), here.instance({ redis })];
     const lock = await one.acquire('goods:300');
@@ -170,7 +173,7 @@ describe('where commands are refused', () => {
 });
 
 describe('permits', () => {
-  it('are held by as many as there are, over several instances, and handed on by message', async () => {
+  it('admit that many holders over all instances, and are handed off by message', async () => {
     const instances = Array.from({ length: 4 }, () => here.instance());
     let inside = 0;
     let most = 0;
@@ -186,7 +189,7 @@ describe('permits', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('of another number are refused where they are held', async () => {
+  it('are refused if the resource is held with another number', async () => {
     const lock = await here.instance().acquire('goods:300', { permits: 3 });
     await expect(here.instance().acquire('goods:300', { permits: 4 })).rejects.toThrow(LockConfigError);
     expect(await here.instance().inspect('goods:300')).toMatchObject({ mode: 'shared', permits: 3, others: [] });

@@ -26,7 +26,7 @@ afterAll(async () => {
   await Promise.all([here.close(), elsewhere.stop()]);
 });
 
-/** From now on new connections lead there; those there are stay. */
+/** Leads new connections there. Present connections stay. */
 function redirect(proxy: RedisProxy, url: string): void {
   proxy.retarget(url);
 }
@@ -39,7 +39,7 @@ const callsOf = async (admin: Redis, command: string): Promise<number> => {
   return Number(new RegExp(`^cmdstat_${command}:calls=(\\d+)`, 'm').exec(stats)?.[1] ?? 0);
 };
 
-/** Ends the connections that ask for locks, and no other one. */
+/** Ends the request connections only. */
 async function cutAsking(): Promise<void> {
   const clients = (await here.admin.client('LIST')) as string;
   const ids = [...clients.matchAll(/^id=(\d+) .* name=nestjs-redis-lock /gm)].map(([, id]) => id);
@@ -47,7 +47,7 @@ async function cutAsking(): Promise<void> {
   for (const id of ids) await here.admin.call('CLIENT', 'KILL', 'ID', id);
 }
 
-/** Lets an instance wait until it is handed the lock by one that is told. */
+/** Lets an instance wait until another one hands it the lock. */
 async function hearOnce(locks: LockService): Promise<void> {
   const first = await here.holder();
   const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
@@ -55,15 +55,15 @@ async function hearOnce(locks: LockService): Promise<void> {
   await (await granted).release();
 }
 
-describe('where the connection that asks leads to another server', () => {
-  it('the subscription follows, although its own connection is up, and hand-offs are heard at once', async () => {
+describe('a request connection that leads to another server', () => {
+  it('makes the subscription follow, and handoffs arrive at once', async () => {
     const { proxy } = await here.way();
     const [one, other] = [1, 2].map(() => here.instance({ redis: proxy.url, fairness: 'strict' }));
     for (const locks of [one, other]) await hearOnce(locks);
     expect(await here.listening()).toBe(2);
     redirect(proxy, elsewhere.url);
     await cutAsking();
-    await eventually('both are heard of there', async () => (await channelsAt(adminThere)) === 2, 5_000);
+    await eventually('both are subscribed there', async () => (await channelsAt(adminThere)) === 2, 5_000);
     expect(await here.listening()).toBe(0);
     for (const [holder, waiter] of [
       [one, other],
@@ -76,13 +76,13 @@ describe('where the connection that asks leads to another server', () => {
       const from = performance.now();
       await lock.release();
       const next = await granted;
-      // By message: who waits in the queue asks again after 1.5 s at the earliest.
+      // By message: a queued waiter polls after 1.5 s at the earliest.
       expect(performance.now() - from).toBeLessThan(1_000);
       await next.release();
     }
   });
 
-  it('a hand-off is not waited for from the server that was left, by those who wait already', async () => {
+  it('makes present waiters stop waiting for handoffs of the old server', async () => {
     const { proxy } = await here.way();
     const locks = here.instance({ redis: proxy.url });
     await here.holder();
@@ -95,10 +95,10 @@ describe('where the connection that asks leads to another server', () => {
   });
 });
 
-describe('a subscription that leads to another server than the connection that asks', () => {
+describe('a subscription to another server than that of the requests', () => {
   const doubted = (): readonly string[] => here.warnings.filter((line) => line.includes('may lead to another server'));
 
-  it('is doubted once in the log, and tried again more and more seldom, not for ever at the same pace', async () => {
+  it('is logged once, and verified again at growing intervals', async () => {
     const requestTimeoutMs = 100;
     const redis = here.client(here.server.url, elsewhere.url);
     const locks = here.instance({ redis, requestTimeoutMs });
@@ -107,7 +107,7 @@ describe('a subscription that leads to another server than the connection that a
     const from = performance.now();
     const granted = locks.acquire('goods:300');
     const doubts = (): number => subscriberOf(locks).failedProbes;
-    await eventually('it was doubted four times', () => doubts() >= 4);
+    await eventually('four probes have failed', () => doubts() >= 4);
     // 1 + 2 + 4 + 8 times.
     expect(performance.now() - from).toBeGreaterThan(15 * requestTimeoutMs);
     expect((await callsOf(adminThere, 'subscribe')) - before).toBeLessThanOrEqual(5);
@@ -118,13 +118,13 @@ describe('a subscription that leads to another server than the connection that a
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('is believed in as soon as it leads to the same one', async () => {
+  it('is used as soon as it leads to the same server', async () => {
     const { proxy } = await here.way();
     redirect(proxy, elsewhere.url);
     const locks = here.instance({ redis: here.client(here.server.url, proxy.url), requestTimeoutMs: 100 });
     const first = await here.holder();
     const granted = locks.acquire('goods:300');
-    await eventually('it is doubted', () => doubted().length === 1);
+    await eventually('a probe has failed', () => doubted().length === 1);
     redirect(proxy, here.server.url);
     await here.queueOf(1);
     expect(subscriberOf(locks).failedProbes).toBe(0);
@@ -132,7 +132,7 @@ describe('a subscription that leads to another server than the connection that a
     await (await granted).release();
   });
 
-  it('does not stay with one that takes the connection and hangs', async () => {
+  it('leaves a server that accepts the connection and hangs', async () => {
     const { proxy } = await here.way();
     redirect(proxy, elsewhere.url);
     elsewhere.pause();
@@ -151,8 +151,8 @@ describe('a subscription that leads to another server than the connection that a
   });
 });
 
-describe('a module that was closed', () => {
-  it('opens no subscription any more, whatever it is answered later', async () => {
+describe('a closed module', () => {
+  it('opens no subscription, whatever replies arrive later', async () => {
     const { proxy, log } = await here.way();
     const client = here.client(proxy.url, here.server.url);
     const copies: Redis[] = [];
@@ -169,7 +169,7 @@ describe('a module that was closed', () => {
     proxy.hold('replies');
     const waiting = runtime.service.acquire('goods:300');
     waiting.catch(() => undefined);
-    await eventually('it asks', () => log.count('tokenAcquire') === 1);
+    await eventually('it requests', () => log.count('tokenAcquire') === 1);
     await runtime.close();
     await expect(waiting).rejects.toBeInstanceOf(LockClosedError);
     proxy.resume('replies');
@@ -179,7 +179,7 @@ describe('a module that was closed', () => {
   });
 });
 
-describe('a client that does not come back by itself (retryStrategy: null)', () => {
+describe('a client without reconnection (retryStrategy: null)', () => {
   let client: Redis;
 
   beforeEach(() => {
@@ -188,17 +188,17 @@ describe('a client that does not come back by itself (retryStrategy: null)', () 
   });
   afterEach(() => client.disconnect());
 
-  it('and whose copy is killed: waiting goes on by asking, and one line is logged', async () => {
+  it('whose duplicate is killed: waiters poll, and one line is logged', async () => {
     const locks = here.instance({ redis: client });
     const first = await here.holder();
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
     await here.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    await eventually('it is said', () => here.warnings.length > 0);
+    await eventually('the warning is logged', () => here.warnings.length > 0);
     await first.release();
     await (await granted).release();
     const second = await here.holder();
     const again = locks.acquire('goods:300');
-    // Not in the queue: it would be passed over.
+    // Not in the queue: it would be skipped.
     await locks.inspect('goods:300');
     expect(await here.queueLength()).toBe(0);
     await second.release();
@@ -208,7 +208,7 @@ describe('a client that does not come back by itself (retryStrategy: null)', () 
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('is copied anew after a while, not at once', async () => {
+  it('is duplicated again after a while, not at once', async () => {
     const locks = here.instance({ redis: client });
     await hearOnce(locks);
     let copies = 0;
@@ -218,7 +218,7 @@ describe('a client that does not come back by itself (retryStrategy: null)', () 
       return duplicate(override);
     };
     await here.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    await eventually('it is said', () => here.warnings.length === 1);
+    await eventually('the warning is logged', () => here.warnings.length === 1);
     const first = await here.holder();
     const granted = locks.acquire('goods:300');
     await locks.inspect('goods:300');
@@ -231,7 +231,7 @@ describe('a client that does not come back by itself (retryStrategy: null)', () 
     await (await granted).release();
   });
 
-  it('and whose owner quits it, without closing the module, lets the process end', async () => {
+  it('that its owner quits without closing the module lets the process end', async () => {
     const contended = `
       const clients = [1, 2].map(() => new Redis('${here.server.url}'));
       const [one, other] = clients.map((redis) => LockRuntime.start({ redis }).service);

@@ -25,7 +25,7 @@ afterEach(async () => {
 });
 afterAll(() => servers.close());
 
-/** Locks, waits, hands over, renews, looks, and releases. */
+/** Acquires, waits, hands off, renews, inspects and releases. */
 async function useAll(options: RedisLockModuleOptions): Promise<void> {
   const [one, other] = [1, 2].map(() => running.start({ redis: proxy.url, waitMs: 20_000, ...options }));
   for (const [holder, waiter] of [
@@ -57,7 +57,7 @@ const STORES: [name: string, options: RedisLockModuleOptions][] = [
   ['timestamp()', { store: timestamp({ unit: 'ms' }) }],
 ];
 
-describe('where scripts have to name their keys as KEYS[1], to the letter', () => {
+describe('a proxy that requires literal KEYS[n]', () => {
   it.each([
     "redis.call('GET', ARGV[1])",
     "local key = KEYS[1] redis.call('GET', key)",
@@ -68,12 +68,12 @@ describe('where scripts have to name their keys as KEYS[1], to the letter', () =
     expect(refuseOtherKeys(['EVAL', script, '1', 'key'])).toContain('KEYS array');
   });
 
-  it('every script does', () => {
+  it('accepts every script', () => {
     const refused = [...embeddedScripts].filter(([, lua]) => refuseOtherKeys(['EVAL', lua]) !== undefined);
     expect(refused).toEqual([]);
   });
 
-  it.each(STORES)('%s does all its work', async (_, options) => {
+  it.each(STORES)('serves every operation of %s', async (_, options) => {
     let scripts = 0;
     const refused: string[] = [];
     proxy.filter = (words) => {
@@ -89,8 +89,8 @@ describe('where scripts have to name their keys as KEYS[1], to the letter', () =
   });
 });
 
-describe('where neither digests nor SCRIPT are taken', () => {
-  it.each(STORES)('%s sends its scripts whole', async (_, options) => {
+describe('a proxy without EVALSHA and SCRIPT', () => {
+  it.each(STORES)('gets whole scripts from %s', async (_, options) => {
     let refusals = 0;
     proxy.filter = (words) => {
       if (!/^(?:evalsha|script)$/i.test(words[0])) return undefined;
@@ -103,8 +103,8 @@ describe('where neither digests nor SCRIPT are taken', () => {
   });
 });
 
-describe('where nobody may publish, subscribe or count subscribers', () => {
-  it('waiting falls back to asking, one line for each instance says so, and no lock gets lost', async () => {
+describe('a server without pub/sub', () => {
+  it('makes waiters poll, logs one line an instance, and loses no lock', async () => {
     proxy.refuseCommands(['SUBSCRIBE', 'PUBLISH', 'PUBSUB'], "ERR unknown command 'SUBSCRIBE'");
     await useAll({ store: token() });
     expect(running.warnings).toEqual(Array(2).fill(expect.stringContaining('handoffs cannot be received')));

@@ -13,7 +13,7 @@ const RUN_MS = 18_000;
 const LEASE_MS = 1_000;
 const RESOURCES = ['goods:300'];
 
-describe('processes that join and leave at random, are killed, and are stopped for a while', () => {
+describe('processes that join, leave, are killed or stopped at random', () => {
   let running: RedisLocks;
   let admin: Redis;
   let children: Set<ChildProcess>;
@@ -30,7 +30,7 @@ describe('processes that join and leave at random, are killed, and are stopped f
     await admin.quit();
   });
 
-  it('never hold a lock together, get rising tokens, and wait no longer than they must', async () => {
+  it('keep exclusion, get rising tokens, and wait no longer than promised', async () => {
     const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 1e9);
     process.stderr.write(`FUZZ_SEED=${seed}\n`);
     const random = randomFrom(seed);
@@ -75,7 +75,7 @@ describe('processes that join and leave at random, are killed, and are stopped f
 
     for (let i = 0; i < 5; i += 1) join();
     const until = machineMs() + RUN_MS;
-    // Two at a time are in trouble: the other three go on.
+    // Two processes at a time have a fault: the other three go on.
     const troubled = new Set<ChildProcess>();
     const troubles = [1, 2].map(async () => {
       while (machineMs() < until) {
@@ -99,7 +99,7 @@ describe('processes that join and leave at random, are killed, and are stopped f
     expect(faults).toEqual([]);
     expect(referee.entered).toBeGreaterThan(200);
     expect(Math.min(...Object.values(counts))).toBeGreaterThan(0);
-    // What the dead have left in the queues is cleared by whoever comes next.
+    // The next request clears the queue entries of dead instances.
     const locks = running.start({ redis: testRedisUrl() });
     for (const resource of RESOURCES) await locks.using(resource, { waitMs: 5_000 }, () => undefined);
     const keys = await admin.keys(`*${running.prefix}*`);

@@ -8,11 +8,11 @@ import type { RedisCandidate, RedisKind, RedisSource } from './types.ts';
 const run = promisify(execFile);
 const NAMES = ['redis-server', 'valkey-server'];
 
-/** Runs it once, which also proves that its libraries are found. */
+/** Runs the binary once, which also proves that its libraries are found. */
 export async function inspectBinary(path: string, env: NodeJS.ProcessEnv, origin: string): Promise<RedisBinary> {
   const { stdout } = await run(path, ['--version'], { env, timeout: 10_000 });
   const version = /\bv=(\d+\.\d+\.\d+)/.exec(stdout)?.[1];
-  if (!version) throw new Error(`${path} is no Redis server: ${stdout.trim().slice(0, 80)}`);
+  if (!version) throw new Error(`${path} is not a Redis server: ${stdout.trim().slice(0, 80)}`);
   return { path, env, version, description: `${basename(path)} ${version} (${origin})` };
 }
 

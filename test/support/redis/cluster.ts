@@ -8,19 +8,19 @@ import type { RedisServer } from './types.ts';
 const SLOTS = 16_384;
 const READY_WITHIN_MS = 20_000;
 
-/** Failures are noticed fast, and a replica that has heard of its master at all may take over. */
+/** Failures are detected fast, and any replica that has ever synchronised may take over. */
 const NODE_ARGUMENTS =
   '--cluster-enabled yes --cluster-node-timeout 800 --cluster-replica-validity-factor 0 ' +
   '--repl-diskless-sync-delay 0 --repl-ping-replica-period 1';
 
 export interface RedisClusterStart {
-  /** What each master is started with beside this process' environment, and its replica with it; three by default. */
+  /** Extra environment of each master and of its replica. Three masters by default. */
   readonly environments?: readonly NodeJS.ProcessEnv[];
   /** Whether each master has a replica. */
   readonly replicas?: boolean;
-  /** Two for each master: of the masters, then of the replicas; free ones by default. */
+  /** The ports of the masters, then of the replicas. Free ports by default. */
   readonly ports?: readonly number[];
-  /** For each server, behind the arguments that all clusters have. */
+  /** Further arguments of each server. */
   readonly args?: readonly string[];
 }
 
@@ -60,23 +60,23 @@ export class RedisCluster {
     return this.members.map(({ server }) => ({ host: '127.0.0.1', port: server.port }));
   }
 
-  /** The member that serves the key now, by what a majority of those that run say. */
+  /** Returns the member that serves the key according to a majority of running members. */
   async ownerOf(key: string): Promise<ClusterMember> {
     const { members } = this;
     const running = members.filter(({ server }) => server.pid !== undefined);
     const slot = slotOf(key);
     const told = await Promise.all(running.map((member) => ownerAsToldBy(member, slot)));
     const owner = members.find(({ server }) => told.filter((port) => port === server.port).length * 2 > told.length);
-    if (owner === undefined) throw new Error(`nobody is agreed on for slot ${slot}: ${told.join()}`);
+    if (owner === undefined) throw new Error(`the nodes do not agree on the owner of slot ${slot}: ${told.join()}`);
     return owner;
   }
 
-  /** The replica that was started with that master. */
+  /** Returns the replica that was started with that master. */
   replicaOf(master: ClusterMember): ClusterMember {
     return this.replicas[this.masters.indexOf(master)];
   }
 
-  /** Begins to move the key's slot to another member, and answers how to go on. */
+  /** Starts to move the key's slot to another member. Returns the next steps. */
   async migration(key: string, to: ClusterMember) {
     const from = await this.ownerOf(key);
     const slot = slotOf(key);
@@ -85,13 +85,13 @@ export class RedisCluster {
     await from.admin.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', target);
     return {
       from,
-      /** Moves all keys that are there. */
+      /** Migrates all keys of the slot. */
       moveKeys: async () => {
         const keys = (await from.admin.call('CLUSTER', 'GETKEYSINSLOT', slot, 1_000)) as string[];
         if (keys.length === 0) return;
         await from.admin.call('MIGRATE', '127.0.0.1', to.server.port, '', 0, 5_000, 'KEYS', ...keys);
       },
-      /** Tells all, the new owner first. */
+      /** Announces the new owner, to that node first. */
       finish: async () => {
         const others = this.masters.filter((member) => member !== to && member !== from);
         for (const { admin, server } of [to, from, ...others]) {
@@ -108,17 +108,17 @@ export class RedisCluster {
     await finish();
   }
 
-  /** A master that is not the key's. */
+  /** Returns a master that does not have the key. */
   async otherThan(key: string): Promise<ClusterMember> {
     const owner = await this.ownerOf(key);
     return this.masters.find((member) => member !== owner) as ClusterMember;
   }
 
-  /** One more master, without slots. */
+  /** Starts one more master without slots. */
   async join(): Promise<ClusterMember> {
     const member = await startMember({}, undefined, []);
     const [{ admin }] = this.masters;
-    // Otherwise it becomes a replica when it has given its last slot away.
+    // Otherwise it becomes a replica once it has lost its last slot.
     await member.admin.config('SET', 'cluster-allow-replica-migration', 'no');
     this.joined.push(member);
     await admin.call('CLUSTER', 'MEET', '127.0.0.1', member.server.port);
@@ -128,7 +128,7 @@ export class RedisCluster {
     return member;
   }
 
-  /** All forget one that has joined, and it ends. */
+  /** Makes all members forget a joined one, and stops it. */
   async leave(member: ClusterMember): Promise<void> {
     const id = await member.admin.cluster('MYID');
     this.joined.splice(this.joined.indexOf(member), 1);
@@ -180,7 +180,7 @@ function slotOf(key: string): number {
   return new Command('get', [key]).getSlot();
 }
 
-/** How many members it knows, itself included. */
+/** Returns the number of members that it knows, itself included. */
 async function knownTo({ admin }: ClusterMember): Promise<string | undefined> {
   return /cluster_known_nodes:(\d+)/.exec(await infoOf(admin))?.[1];
 }
@@ -223,7 +223,7 @@ async function startMember(
   return { server, admin };
 }
 
-/** A free port whose bus port, 10,000 above, is free, too: below those that the system gives to everybody. */
+/** Returns a free port whose bus port, 10,000 above, is free too. Both are below the ephemeral range. */
 export async function clusterPort(): Promise<number> {
   for (;;) {
     const port = 12_000 + Math.floor(Math.random() * 10_000);

@@ -21,11 +21,11 @@ function addresses(env: NodeJS.ProcessEnv): Address[] {
   return sockets.filter((path) => existsSync(path)).map((socketPath) => ({ socketPath }));
 }
 
-/** The few questions that must be answered before Testcontainers is worth loading. */
+/** The queries that decide whether Testcontainers is worth loading. */
 export class DockerEngine {
   private constructor(private readonly address: Address) {}
 
-  /** The first engine that answers; a client without an engine, or a dead socket, is common. */
+  /** Returns the first engine that replies. A client without an engine or a dead socket is common. */
   static async find(env: NodeJS.ProcessEnv): Promise<DockerEngine> {
     const reasons: string[] = [];
     for (const address of addresses(env)) {
@@ -39,10 +39,10 @@ export class DockerEngine {
         reasons.push(`${where}: ${(error as Error).message}`);
       }
     }
-    throw new Error(`no engine answers (${reasons.join(', ') || 'no socket'})`);
+    throw new Error(`no engine replies (${reasons.join(', ') || 'no socket'})`);
   }
 
-  /** The image's Redis version, pulling it if it is not here. */
+  /** Returns the Redis version of the image. Pulls the image if it is absent. */
   async imageVersion(image: string): Promise<string> {
     const path = `/images/${image}/json`;
     let found = await this.ask('GET', path, PING_TIMEOUT_MS);
@@ -50,14 +50,14 @@ export class DockerEngine {
       await this.pull(image);
       found = await this.ask('GET', path, PING_TIMEOUT_MS);
     }
-    if (found.status !== 200) throw new Error(`image ${image}: the engine answered ${found.status}`);
+    if (found.status !== 200) throw new Error(`image ${image}: the engine replied ${found.status}`);
     return /"REDIS_VERSION=([^"]+)"/.exec(found.body)?.[1] ?? 'unknown';
   }
 
   private async pull(image: string): Promise<void> {
     const query = `fromImage=${encodeURIComponent(image)}`;
     const { status, body } = await this.ask('POST', `/images/create?${query}`, PULL_TIMEOUT_MS);
-    // The engine answers 200 before it pulls; what goes wrong then is in the stream.
+    // The engine replies 200 before it pulls. Later failures are in the stream.
     const failure = /"error":"([^"]*)"/.exec(body)?.[1] ?? (status === 200 ? undefined : body.trim());
     if (failure !== undefined) throw new Error(`image ${image} is not here and cannot be pulled: ${failure}`);
   }

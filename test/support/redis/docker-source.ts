@@ -6,9 +6,9 @@ import type { RedisCandidate, RedisServer, StartOptions } from './types.ts';
 const REDIS_PORT = 6_379;
 
 async function startContainer(image: string, options: StartOptions = {}): Promise<RedisServer> {
-  // Loaded here only: it is slow to load, and of no use where no engine runs.
+  // Loaded lazily: it is slow to load and useless without an engine.
   const { RedisContainer } = await import('@testcontainers/redis');
-  // Its port is reached from outside of the container, which a server without a password refuses in protected mode.
+  // Connections come from outside the container, which protected mode refuses without a password.
   const open = ['--protected-mode', 'no'];
   const command = ['redis-server', '--save', '', '--appendonly', 'no', ...open, ...(options.args ?? [])];
   const container = new RedisContainer(image).withCommand(command);

@@ -1,8 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 
 /**
- * The small parent of a local server. Its stdin is a pipe held by us: when that ends, even because we were killed with
- * SIGKILL, it kills the server. Given to `node -e`, so that it needs no file beside compiled or transformed code.
+ * The parent process of a local server. Its stdin is a pipe from this process. The guardian kills the server once the pipe
+ * ends, also after SIGKILL. It runs by `node -e`, so that it needs no file beside transformed code.
  */
 const SCRIPT = `
 const { spawn } = require('node:child_process');
@@ -23,7 +23,7 @@ process.stdin.on('end', () => server.kill('SIGKILL')).on('error', () => server.k
 
 const OUTPUT_KEPT = 4_096;
 
-/** A command that cannot outlive this process. */
+/** Runs a command that cannot outlive this process. */
 export class GuardedProcess {
   /** For the test that kills its holder. */
   static readonly script = SCRIPT;
@@ -34,7 +34,7 @@ export class GuardedProcess {
   readonly exited: Promise<void>;
 
   constructor(command: string, args: readonly string[], env: NodeJS.ProcessEnv) {
-    // Detached: Ctrl-C reaches us alone, so that locks can still be released on the server while we shut down.
+    // Detached: Ctrl-C reaches this process only, which can still release locks while it shuts down.
     this.guardian = spawn(process.execPath, ['-e', SCRIPT, '--', command, ...args], {
       env: { ...env, NODE_OPTIONS: '' },
       detached: true,
@@ -55,12 +55,12 @@ export class GuardedProcess {
     this.unref();
   }
 
-  /** The last lines the server wrote, for the message when it does not start. */
+  /** The last lines of the server's output, for the error if it does not start. */
   get output(): string {
     return this.log.trim();
   }
 
-  /** Of the command itself; undefined until the guardian has told it. */
+  /** The pid of the command, undefined until the guardian has reported it. */
   get pid(): number | undefined {
     return this.childPid;
   }
@@ -75,7 +75,7 @@ export class GuardedProcess {
     await this.exited;
   }
 
-  /** A forgotten server must not keep us alive: when we end, so does it. */
+  /** A forgotten server must not keep this process alive. It ends with this process. */
   private unref(): void {
     this.guardian.unref();
     this.guardian.channel?.unref();

@@ -15,10 +15,10 @@ export interface RedisBinary {
 }
 
 const START_TIMEOUT_MS = 10_000;
-/** A free port may be taken before the server binds it. */
+/** Another process may take a free port before the server binds it. */
 const PORT_TRIES = 3;
 
-/** One that nobody listens on at this moment. */
+/** Returns a port without a listener. */
 export async function freePort(): Promise<number> {
   const probe = createServer();
   await new Promise<void>((resolve, reject) => probe.once('error', reject).listen(0, '127.0.0.1', resolve));
@@ -27,7 +27,7 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** Where a Sentinel keeps what it was told and what it has found out: it goes on from there when it is restarted. */
+/** The file in which a Sentinel keeps its state over restarts. */
 class SentinelFile {
   readonly path: string;
   private readonly folder = mkdtempSync(join(tmpdir(), 'sentinel-'));
@@ -58,7 +58,7 @@ function serverUrl(port: number, args: readonly string[]): string {
   return `redis://${password}127.0.0.1:${port}`;
 }
 
-/** A redis-server that is our child, so that it can be stopped, killed, paused and restarted. */
+/** A redis-server child process that can be stopped, killed, paused and restarted. */
 class LocalServer implements RedisServer {
   readonly url: string;
   readonly version: string;
@@ -125,7 +125,7 @@ class LocalServer implements RedisServer {
     process.kill(this.pid, name);
   }
 
-  /** Until the server that was started answers: on its port there may be a stranger. */
+  /** Waits until the started server replies. Another process may have taken its port. */
   private async ready(process: GuardedProcess): Promise<number> {
     const giveUpAt = performance.now() + START_TIMEOUT_MS;
     let reason: unknown;
@@ -133,11 +133,11 @@ class LocalServer implements RedisServer {
       try {
         const { pid } = await serverInfo(this.url);
         if (pid === process.pid) return pid;
-        reason = new Error(`it is process ${pid} that answers, not ${process.pid}`);
+        reason = new Error(`process ${pid} replies, not ${process.pid}`);
       } catch (error) {
         reason = error;
       }
-      if (performance.now() > giveUpAt) throw new Error(`no answer on port ${this.port}`, { cause: reason });
+      if (performance.now() > giveUpAt) throw new Error(`no reply on port ${this.port}`, { cause: reason });
       await sleep(20);
     }
     throw new Error(`${this.binary.path} ended at once: ${process.output}`);

@@ -13,7 +13,7 @@ const ORIGIN = 'unpacked distribution packages';
 const APT_TIMEOUT_MS = 180_000;
 const REASON_LENGTH = 600;
 
-/** A folder of our own: binaries from a folder that another user could have filled are never run. */
+/** Returns a folder that only this user can write. Binaries from any other folder are never run. */
 function cacheFolder(env: NodeJS.ProcessEnv): string {
   const uid = process.getuid?.();
   const places = [
@@ -31,7 +31,7 @@ function cacheFolder(env: NodeJS.ProcessEnv): string {
   throw new Error(`cannot write to ${places.join(' or ')}`);
 }
 
-/** apt with its state in `folder`: needs no root and leaves the system's lists alone. */
+/** Runs apt with its state in `folder`, without root and without the system's lists. */
 function privateApt(folder: string): string[] {
   const dirs = { 'State::Lists': join(folder, 'lists'), Cache: join(folder, 'cache') };
   for (const dir of Object.values(dirs)) mkdirSync(join(dir, 'partial'), { recursive: true });
@@ -52,7 +52,7 @@ async function download(apt: string[], folder: string): Promise<void> {
   await run('apt-get', [...apt, '-q', 'download', ...packages], { cwd: folder, timeout: APT_TIMEOUT_MS });
 }
 
-/** A repository that fails to update is no matter as long as another has the packages; so it only answers why. */
+/** Returns why a repository failed to update. Another repository may have the packages. */
 async function update(apt: string[]): Promise<string> {
   try {
     return (await run('apt-get', [...apt, '-q', 'update'], { timeout: APT_TIMEOUT_MS })).stderr;
@@ -61,7 +61,7 @@ async function update(apt: string[]): Promise<string> {
   }
 }
 
-/** With the system's lists where they are good, which is quick; else with lists of our own. */
+/** Uses the system's package lists if they work, which is fast, and new lists otherwise. */
 async function downloadPackages(folder: string): Promise<void> {
   try {
     await download(['-o', 'APT::Sandbox::User=root'], folder);
@@ -90,7 +90,7 @@ async function unpackedBinary(folder: string, env: NodeJS.ProcessEnv): Promise<R
   return inspectBinary(path, { ...env, LD_LIBRARY_PATH: join(lib, triplet) }, ORIGIN);
 }
 
-/** Unpacks beside the final folder and moves it there at once, so that a second process sees all of it or nothing. */
+/** Unpacks beside the final folder and renames it, so that another process sees all of it or nothing. */
 async function install(cache: string, target: string): Promise<void> {
   const work = mkdtempSync(join(cache, 'download-'));
   try {

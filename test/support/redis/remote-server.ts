@@ -1,12 +1,12 @@
 import type { RedisServer } from './types.ts';
 
-/** A server that is no child of ours: it can be used, not killed. */
+/** A server that is not a child process: it can be used but not killed. */
 export function remoteServer(
   details: Pick<RedisServer, 'url' | 'version' | 'description'>,
   stop: () => Promise<void>,
 ): RedisServer {
   const refuse = (): never => {
-    throw new Error(`${details.description} is no local process: use startRedis({ local: true }) for faults`);
+    throw new Error(`${details.description} is not a local process: use startRedis({ local: true }) for faults`);
   };
   return {
     ...details,

@@ -6,18 +6,18 @@ import type { RedisServer } from './types.ts';
 
 const NAME = 'locks';
 const WITHIN_MS = 20_000;
-/** Whoever is asked how things stand answers at once, or not at all. */
+/** A server that does not reply to a status query at once does not reply at all. */
 const ANSWER_MS = 500;
 
 /**
- * Sentinel connects to a server once a second at most, also when it has just made a master of it. With less than a second it takes
- * a master that it has not connected to yet for dead, and replaces it again and again, even by one that came back empty.
+ * Sentinel connects to a server once a second at most, also to a new master. With less than a second it takes a new master
+ * for dead before it has connected, and replaces it again and again, even by an empty one.
  */
 const DOWN_AFTER_MS = 2_000;
 
 interface Size {
   readonly replicas: number;
-  /** 0: nobody fails over. */
+  /** 0: no Sentinel fails over. */
   readonly sentinels: number;
 }
 
@@ -27,7 +27,7 @@ export interface SentinelAddress {
   readonly name: string;
 }
 
-/** A master, its replicas, and the Sentinels that fail over from one to the next. Processes of this machine. */
+/** A master, its replicas and their Sentinels, as processes of this machine. */
 export class ReplicaSet {
   private readonly admins = new Map<RedisServer, Redis>();
 
@@ -58,7 +58,7 @@ export class ReplicaSet {
     return { sentinels: this.sentinels.map(({ port }) => ({ host: '127.0.0.1', port })), name: NAME };
   }
 
-  /** A client of that very server. */
+  /** Opens a client of that server. */
   adminOf(server: RedisServer): Redis {
     let admin = this.admins.get(server);
     if (admin === undefined) {
@@ -70,7 +70,7 @@ export class ReplicaSet {
     return admin;
   }
 
-  /** The master that the Sentinels agree on. */
+  /** Returns the master that the Sentinels agree on. */
   async master(): Promise<RedisServer> {
     for (const end = performance.now() + WITHIN_MS; performance.now() < end; await pause()) {
       const ports = await Promise.all(this.sentinels.map((sentinel) => this.masterBy(sentinel)));
@@ -80,7 +80,7 @@ export class ReplicaSet {
     throw new Error(`the Sentinels did not agree within ${WITHIN_MS} ms`);
   }
 
-  /** Waits until another server than that one is the master, for all Sentinels and by its own word. */
+  /** Waits until all Sentinels name another master and that server reports the role itself. */
   async newMaster(before: RedisServer): Promise<RedisServer> {
     for (const end = performance.now() + WITHIN_MS; performance.now() < end; await pause()) {
       const server = await this.master();
@@ -89,19 +89,19 @@ export class ReplicaSet {
     throw new Error(`no other master within ${WITHIN_MS} ms`);
   }
 
-  /** Kills the master; answers the next one. */
+  /** Kills the master. Returns the next one. */
   async failOver(): Promise<RedisServer> {
     const before = await this.master();
     await before.kill();
     return this.newMaster(before);
   }
 
-  /** Kills the master, whose last write no replica has got. */
+  /** Kills the master before its last write has reached a replica. */
   async failOverWithout(lastWrite: () => Promise<unknown>): Promise<RedisServer> {
     const before = await this.master();
     const replicas = this.servers.filter((server) => server !== before && server.pid !== undefined);
     for (const replica of replicas) replica.pause();
-    // Otherwise it would lie in their sockets, and be read when they go on.
+    // Otherwise the write would stay in their sockets and be applied once they continue.
     await this.adminOf(before).call('CLIENT', 'KILL', 'TYPE', 'replica');
     await lastWrite();
     await before.kill();
@@ -109,7 +109,7 @@ export class ReplicaSet {
     return this.newMaster(before);
   }
 
-  /** Waits until every server that lives, but for the master, has the value there. */
+  /** Waits until every live replica has the value. */
   async replicated(key: string): Promise<void> {
     const master = await this.master();
     const [value, ...others] = await Promise.all(
@@ -122,7 +122,7 @@ export class ReplicaSet {
     return this.replicated(key);
   }
 
-  /** What each of them says by now, for whoever wonders why something did not happen. */
+  /** Returns the state of each server, for error messages. */
   async picture(): Promise<string> {
     const lines = [
       ...this.servers.map((server) => this.said(server, serverPicture)),
@@ -137,7 +137,7 @@ export class ReplicaSet {
     await Promise.all([...this.servers, ...this.sentinels].map((server) => server.stop()));
   }
 
-  /** Waits until all replicas are linked, and every Sentinel knows of all others. */
+  /** Waits until all replicas are linked and every Sentinel knows the others. */
   private async whole(): Promise<void> {
     const [master] = this.servers;
     const replicas = this.servers.length - 1;
@@ -150,7 +150,7 @@ export class ReplicaSet {
       },
       WITHIN_MS,
     );
-    // Linked, a replica may still be loading what it was sent.
+    // A linked replica may still load its data.
     await eventually(
       'all replicas acknowledge',
       async () => {

@@ -17,7 +17,7 @@ export class RedisNotFoundError extends Error {
 }
 
 export interface ResolveOptions {
-  /** Only a process of this machine, which faults can be made on: skips REDIS_URL and Docker. */
+  /** Accepts only a local process, on which faults can be injected: skips REDIS_URL and Docker. */
   readonly local?: boolean;
   readonly env?: NodeJS.ProcessEnv;
 }
@@ -28,7 +28,7 @@ function candidates({ local = false, env = process.env }: ResolveOptions): Redis
   return all.filter((candidate) => candidate !== undefined);
 }
 
-/** The first candidate that `use` succeeds with; the reasons of those before it are told if none does. */
+/** Returns the first candidate that `use` accepts. The error names the reason of each refused one. */
 async function firstOf<T>(options: ResolveOptions, use: (source: RedisSource) => Promise<T>): Promise<T> {
   const tried: string[] = [];
   for (const candidate of candidates(options)) {
@@ -42,12 +42,12 @@ async function firstOf<T>(options: ResolveOptions, use: (source: RedisSource) =>
   throw new RedisNotFoundError(tried);
 }
 
-/** Which Redis this machine offers; starts nothing. */
+/** Finds a Redis on this machine without starting it. */
 export function resolveRedis(options: ResolveOptions = {}): Promise<RedisSource> {
   return firstOf(options, async (source) => source);
 }
 
-/** A Redis that answers, from the first source that can start one. */
+/** Starts a Redis from the first source that can. */
 export function startRedis(options: StartOptions & ResolveOptions = {}): Promise<RedisServer> {
   return firstOf(options, (source) => source.start(options));
 }

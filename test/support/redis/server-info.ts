@@ -5,7 +5,7 @@ export interface ServerInfo {
   readonly pid: number;
 }
 
-/** Asks once, on a connection of its own; rejects if there is no answer within two seconds. */
+/** Queries the server once on a new connection. Rejects if there is no reply within two seconds. */
 export async function serverInfo(url: string): Promise<ServerInfo> {
   const client = new Redis(url, {
     lazyConnect: true,
@@ -27,7 +27,7 @@ export async function serverInfo(url: string): Promise<ServerInfo> {
   } catch (error) {
     throw reason ?? error;
   } finally {
-    // On a connection that never was, ioredis would leave its 2 s disconnect timer behind.
+    // On a connection that was never made, ioredis would leave its 2 s disconnect timer.
     if (client.status !== 'end') client.disconnect();
   }
 }

@@ -2,7 +2,7 @@ import { remoteServer } from './remote-server.ts';
 import { serverInfo } from './server-info.ts';
 import type { RedisCandidate } from './types.ts';
 
-/** The server the user names. It is theirs: tests keep to their own key prefixes and never flush it. */
+/** The server that the user names. Tests use their own key prefixes and never flush it. */
 export function urlCandidate(env: NodeJS.ProcessEnv): RedisCandidate | undefined {
   const url = env.REDIS_URL;
   if (!url) return undefined;
