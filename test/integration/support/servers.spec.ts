@@ -20,7 +20,7 @@ function open(url: string): Redis {
   return new Redis(url, once1).on('error', () => undefined);
 }
 
-/** `disconnect` of a client that has ended would leave ioredis' timer of 2 s behind. */
+/** `disconnect` of an ended client would leave ioredis' timer of 2 s. */
 function shut(client: Redis): void {
   if (client.status !== 'end') client.disconnect();
 }
@@ -34,7 +34,7 @@ const isAlive = (pid: number): boolean => {
 };
 
 describe('the resolver', () => {
-  it('never takes another server where the named one does not answer', async () => {
+  it('never uses another server if the named one does not reply', async () => {
     const env = { ...process.env, REDIS_URL: 'redis://127.0.0.1:1' };
     await expect(resolveRedis({ env })).rejects.toThrow(/REDIS_URL: .*ECONNREFUSED[\s\S]*apt-get install redis-server/);
     await expect(resolveRedis({ local: true, env: { ...process.env, REDIS_SERVER_BIN: '/none' } })).rejects.toThrow(
@@ -42,7 +42,7 @@ describe('the resolver', () => {
     );
   });
 
-  it('uses the server that REDIS_URL names, and neither stops nor kills it', async () => {
+  it('uses the server that REDIS_URL names, and does not stop it', async () => {
     const server = await startRedis({ env: { REDIS_URL: testRedisUrl() } });
     expect(server.description).toContain('REDIS_URL');
     await expect(server.kill()).rejects.toThrow('local: true');
@@ -52,7 +52,7 @@ describe('the resolver', () => {
     shut(client);
   });
 
-  it('tells everything it tried', async () => {
+  it('names everything that it tried in its error', async () => {
     const env = { DOCKER_HOST: 'tcp://127.0.0.1:1', PATH: '', XDG_CACHE_HOME: '/dev/null', HOME: '/dev/null' };
     const error: Error = await resolveRedis({ env: { ...env, REDIS_SERVER_BIN: '/none' } }).then(
       () => new Error('found one'),
@@ -68,7 +68,7 @@ describe('a local server', () => {
   beforeAll(async () => void (server = await startRedis({ local: true })));
   afterAll(() => server.stop());
 
-  it('stops answering while paused, and goes on after that', async () => {
+  it('does not reply while paused, and replies after that', async () => {
     const client = open(server.url);
     await client.ping();
     server.pause();
@@ -79,7 +79,7 @@ describe('a local server', () => {
     shut(client);
   });
 
-  it('comes back empty on the same port after a kill', async () => {
+  it('restarts empty on the same port after a kill', async () => {
     const { port } = server;
     const before = open(server.url);
     await before.set('a', '1');
@@ -92,10 +92,10 @@ describe('a local server', () => {
     shut(after);
   });
 
-  it('is never a stranger that answers on its port', async () => {
+  it('is never mistaken for another server on its port', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'redis-impostor-'));
     const binary = join(folder, 'redis-server');
-    // It never listens, and is there long enough for somebody else to answer.
+    // It never listens, and lives long enough for another server to reply.
     await writeFile(binary, '#!/bin/sh\n[ "$1" = --version ] && echo v=7.0.0 && exit\nexec sleep 0.3\n', {
       mode: 0o755,
     });
@@ -104,8 +104,8 @@ describe('a local server', () => {
     await rm(folder, { recursive: true });
   });
 
-  it('dies with a runner that is killed by SIGKILL', async () => {
-    // The guardian is what must notice; the runner here is any process that holds its pipe and is killed.
+  it('ends with a runner that was killed by SIGKILL', async () => {
+    // The guardian must notice. Any process that holds its pipe and is killed can be the runner.
     const script = `
       const { spawn } = require('node:child_process');
       const [guardian, command, ...args] = JSON.parse(process.argv[1]);
@@ -122,8 +122,8 @@ describe('a local server', () => {
   });
 });
 
-describe('a steered clock', () => {
-  it('is set while its server runs, forward and back, and keys expire by it', async () => {
+describe('a controlled server clock', () => {
+  it('is set forward and back while the server runs, and keys expire by it', async () => {
     const clock = await steeredClock();
     const server = await startRedis({ local: true, env: { ...process.env, ...clock.env } });
     const client = open(server.url);
@@ -170,7 +170,7 @@ describe('the proxy', () => {
     shut(direct);
   });
 
-  it('drops replies, so that only Redis knows what was done', async () => {
+  it('drops replies, so that only Redis knows the effect', async () => {
     proxy.drop('replies');
     const answer = client.set(key, '1', 'PX', 1_000).catch((error: Error) => error);
     await silence(answer);
@@ -188,7 +188,7 @@ describe('the proxy', () => {
     expect(performance.now() - start).toBeGreaterThan(75);
   });
 
-  it('refuses new connections and keeps the old', async () => {
+  it('refuses new connections and keeps present ones', async () => {
     await proxy.refuseConnections();
     const socket = connect(proxy.port, '127.0.0.1');
     const [error] = await once(socket, 'error');
@@ -200,7 +200,7 @@ describe('the proxy', () => {
     shut(late);
   });
 
-  it('leads to another server, and cuts off who is connected to the one before; not if it leads there already', async () => {
+  it('connects to another server and cuts connections to the previous one', async () => {
     const other = await startRedis({ local: true });
     const direct = open(other.url);
     await direct.set(key, 'there');
@@ -226,7 +226,7 @@ describe('the proxy', () => {
     socket.destroy();
   });
 
-  it('answers refused commands with the error chosen, in their place in a pipeline', async () => {
+  it('replies to refused commands with the given error, in pipeline order', async () => {
     proxy.refuseCommands(['EVALSHA', 'script'], "-ERR unknown command 'EVALSHA'");
     const results = await client.pipeline().incr(key).evalsha('0'.repeat(40), 0).del(key).exec();
     expect(results?.map(([error, value]) => error?.message ?? value)).toEqual([
@@ -249,7 +249,7 @@ describe('the proxy', () => {
     socket.destroy();
   });
 
-  it('shows each chunk to the observer', async () => {
+  it('passes each chunk to the observer', async () => {
     const seen: string[] = [];
     proxy.observer = (direction, chunk) => seen.push(`${direction} ${chunk.toString().split('\r\n').at(-2)}`);
     await client.echo('hello');
