@@ -44,4 +44,4 @@ export {
 } from './core/diagnostics.js';
 export { memory, MemoryStore } from './stores/memory/memory.store.js';
 export { token } from './stores/token/token.store.js';
-export type { ReplicaOptions } from './stores/token/replication/replica-options.js';
+export type { ReplicaOptions } from './stores/store-context.js';

@@ -25,7 +25,7 @@ const CORE_CONTRACT = [
 /** The only files that load ioredis. The others import its types at most. */
 const IOREDIS_LOADERS = ['lib/redis/open-redis.ts', 'lib/redis/sentinel-connector.ts'];
 /** The types that options and the module take from the stores. */
-const STORE_TYPES = ['lib/stores/store-context.ts', 'lib/stores/token/replication/replica-options.ts'];
+const STORE_TYPES = ['lib/stores/store-context.ts'];
 const STORES = ['token', 'memory', 'timestamp', 'redisson', 'quorum'];
 /** The entry points of the package. */
 const ENTRIES = ['lib', 'lib/stores', 'lib/stores/timestamp', 'lib/stores/redisson', 'lib/stores/quorum']

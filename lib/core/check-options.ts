@@ -47,7 +47,7 @@ export const wholeNumber = (least: number, most: number): OptionRule => ({
  * Returns the given options without those that are undefined.
  *
  * @param place names the options in the error: a function, a decorator's method, or "the options of a lock".
- * @throws LockConfigError that names the place, the option, what was given and what is allowed; for an unknown option,
+ * @throws LockConfigError that names the place, the option, what was given and what is allowed. For an unknown option,
  * the known ones.
  */
 export function checkOptions<T extends object>(place: string, given: T, rules: OptionRules<T>): GivenOptions<T> {

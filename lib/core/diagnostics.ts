@@ -1,6 +1,5 @@
 import { channel } from 'node:diagnostics_channel';
 import type { Clock } from './time/clock.js';
-import type { Grant } from './lease/grant.js';
 
 /** The fields of every event. Owners are never published, because an owner is enough to release the lock. */
 export interface LockEvent {
@@ -16,7 +15,7 @@ export interface LockEvent {
 export interface GrantedEvent extends LockEvent {
   /** The time from the call to the grant, in milliseconds. */
   readonly waitedMs: number;
-  /** The fencing token of the grant; undefined if the store gives none. */
+  /** The fencing token of the grant. Undefined if the store gives none. */
   readonly fencingToken: number | undefined;
 }
 
@@ -55,41 +54,53 @@ export const lockChannels = {
   released: channel('nestjs-redis-lock:released'),
 } as const;
 
+/** The subject of an event. */
+interface LockTarget {
+  readonly resource: string;
+  readonly key: string;
+}
+
+/** The grant that an event is about. */
+interface EventGrant extends LockTarget {
+  readonly token: number | undefined;
+  readonly grantedAt: number;
+}
+
 /** Publishes the events of one module instance. Builds no event without a subscriber. */
 export class LockEvents {
   constructor(private readonly instance: string) {}
 
-  requested(target: { readonly resource: string; readonly key: string }): void {
+  requested(target: LockTarget): void {
     if (lockChannels.requested.hasSubscribers) lockChannels.requested.publish(this.of(target));
   }
 
-  granted(grant: Grant, waitedMs: number): void {
+  granted(grant: EventGrant, waitedMs: number): void {
     if (!lockChannels.granted.hasSubscribers) return;
     lockChannels.granted.publish({ ...this.of(grant), waitedMs, fencingToken: grant.token } satisfies GrantedEvent);
   }
 
-  refused(target: { readonly resource: string; readonly key: string }, waitedMs: number, reason: unknown): void {
+  refused(target: LockTarget, waitedMs: number, reason: unknown): void {
     if (!lockChannels.refused.hasSubscribers) return;
     lockChannels.refused.publish({ ...this.of(target), waitedMs, reason } satisfies RefusedEvent);
   }
 
-  extended(grant: Grant): void {
+  extended(grant: LockTarget): void {
     if (lockChannels.extended.hasSubscribers) lockChannels.extended.publish(this.of(grant));
   }
 
-  lost(grant: Grant, clock: Clock): void {
+  lost(grant: EventGrant, clock: Clock): void {
     if (!lockChannels.lost.hasSubscribers) return;
     const heldMs = clock.now() - grant.grantedAt;
     lockChannels.lost.publish({ ...this.of(grant), heldMs } satisfies EndedEvent);
   }
 
-  released(grant: Grant, clock: Clock): void {
+  released(grant: EventGrant, clock: Clock): void {
     if (!lockChannels.released.hasSubscribers) return;
     const heldMs = clock.now() - grant.grantedAt;
     lockChannels.released.publish({ ...this.of(grant), heldMs } satisfies EndedEvent);
   }
 
-  private of({ resource, key }: { readonly resource: string; readonly key: string }): LockEvent {
+  private of({ resource, key }: LockTarget): LockEvent {
     return { resource, key, instance: this.instance };
   }
 }

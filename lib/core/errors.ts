@@ -54,9 +54,9 @@ function branded(name: string) {
 export abstract class LockError extends Error {
   /** Identifies the kind of error. Stable across versions. */
   abstract readonly code: LockErrorCode;
-  /** The resource that the caller named; undefined if the error is not about one resource. */
+  /** The resource that the caller named. Undefined if the error is not about one resource. */
   readonly resource: string | undefined;
-  /** The time from the call to the error, in milliseconds; undefined if the call did not wait. */
+  /** The time from the call to the error, in milliseconds. Undefined if the call did not wait. */
   readonly elapsedMs: number | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {

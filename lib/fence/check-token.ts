@@ -1,7 +1,7 @@
 import { LockConfigError, StaleFenceError } from '../core/errors.js';
 
 /**
- * Checks that a token is a whole number from 0 to 2⁵³ - 1. Databases compare tokens as numbers or as texts; both agree
+ * Checks that a token is a whole number from 0 to 2⁵³ - 1. Databases compare tokens as numbers or as texts. Both agree
  * up to there.
  *
  * @throws {LockConfigError} if it is not.

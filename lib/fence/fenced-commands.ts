@@ -49,7 +49,7 @@ export interface FencedScript {
   readonly lua: string;
   /** The keys that the script uses. In a cluster they must be in the slot of the fence. */
   readonly keys: readonly string[];
-  /** The arguments; none by default. */
+  /** The arguments. None by default. */
   readonly args?: readonly (string | number)[];
 }
 

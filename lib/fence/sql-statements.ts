@@ -22,7 +22,8 @@ function returning(table: string, resource: string, token: string) {
   return {
     open: [
       `INSERT INTO ${table} AS fence (resource, token) VALUES (${resource}, ${token}) ` +
-        'ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE fence.token <= excluded.token RETURNING token',
+        'ON CONFLICT (resource) DO UPDATE SET token = excluded.token ' +
+        'WHERE fence.token <= excluded.token RETURNING token',
     ],
     write: `UPDATE ${table} SET token = token WHERE resource = ${resource} AND token = ${token} RETURNING token`,
   };

@@ -1,6 +1,6 @@
 import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
-import { runInside, type Surrounding, surroundings } from '../core/async-context.js';
+import { runInside, type Surrounding, surroundings } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
 import type { LockedMethod } from './locked-method.js';
 

@@ -1,6 +1,6 @@
 import { defer, from, isObservable, Observable, type Subscriber } from 'rxjs';
 import { LockConfigError, LockTimeoutError } from '../core/errors.js';
-import { runInside, type Surrounding } from '../core/async-context.js';
+import { runInside, type Surrounding } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
 import type { LockService } from '../lock.service.js';

@@ -1,6 +1,6 @@
 import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
 import { Observable, tap } from 'rxjs';
-import { runInside, surroundings } from '../core/async-context.js';
+import { runInside, surroundings } from '../core/hold/held-locks.js';
 import { HandlerScope } from './handler-scope.js';
 import { type LockedMethod, lockedMethodOf } from './locked-method.js';
 

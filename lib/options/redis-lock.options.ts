@@ -1,7 +1,7 @@
 import type { RedisOptions } from 'ioredis';
 import type { LockStore } from '../core/store/lock-store.js';
 import type { RedisClient, RedisClusterOptions } from '../redis/redis-client.js';
-import type { ReplicaOptions } from '../stores/token/replication/replica-options.js';
+import type { ReplicaOptions } from '../stores/store-context.js';
 import type { StoreFactory } from '../stores/store-context.js';
 
 export type { RedisClusterOptions };

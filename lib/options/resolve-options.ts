@@ -11,7 +11,7 @@ import {
 import { LockConfigError } from '../core/errors.js';
 import { type LockMode, modeOf } from '../core/store/lock-mode.js';
 import type { FairnessOptions, LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
-import type { ReplicaOptions } from '../stores/token/replication/replica-options.js';
+import type { ReplicaOptions } from '../stores/store-context.js';
 
 type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits'>>;
 

@@ -31,7 +31,7 @@ export class ServerTime {
     this.reading = { serverMs, sentAt, receivedAt };
   }
 
-  /** Returns a local moment that is not later than the server's `serverMs`; undefined without a reading. */
+  /** Returns a local moment that is not later than the server's `serverMs`. Undefined without a reading. */
   localLowerBound(serverMs: number): number | undefined {
     if (this.reading === undefined) return undefined;
     const age = serverMs - this.reading.serverMs;
@@ -39,8 +39,8 @@ export class ServerTime {
   }
 
   /**
-   * Returns a server time that is not later than the local moment `at`; undefined without a reading. What the server ends
-   * at that time is over by `at` on the local clock.
+   * Returns a server time that is not later than the local moment `at`. Undefined without a reading. What ends at that
+   * server time is over by `at` on the local clock.
    */
   serverLowerBound(at: number): number | undefined {
     if (this.reading === undefined) return undefined;

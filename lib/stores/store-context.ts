@@ -1,7 +1,23 @@
 import type { Clock } from '../core/time/clock.js';
 import type { LockStore } from '../core/store/lock-store.js';
 import type { RedisClient, RedisEndpoint, RedisSubscriber, ReplicaConnection } from '../redis/redis-client.js';
-import type { ReplicaOptions } from './token/replication/replica-options.js';
+
+/**
+ * How many replicas must have a lock before it counts.
+ *
+ * @publicApi
+ */
+export interface ReplicaOptions {
+  /** How many replicas must acknowledge each grant and each renewal. At least 1. */
+  readonly min: number;
+  /**
+   * How long the replicas may take, in milliseconds. If it is long, callers learn late that a replica is gone. If it is
+   * short, a slow replica counts as gone.
+   *
+   * @default 50
+   */
+  readonly timeoutMs?: number;
+}
 
 /** How many replicas must have a lock, and how to open the connection that waits for them. */
 export interface ReplicaDemand extends Required<ReplicaOptions> {

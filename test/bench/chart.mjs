@@ -23,10 +23,13 @@ const LABEL = 176;
 const VALUE = 62;
 
 const STYLE = `
-  .page { fill: #ffffff } text { font: 12px system-ui, sans-serif; fill: #1f2328 } .title { font-weight: 600; font-size: 13px }
-  .quiet { fill: #59636e } .floor { fill: #afb8c1 } .peer { fill: #6e8fc7 } .ours { fill: #1a7f37 } .own { font-weight: 600 }
+  .page { fill: #ffffff } text { font: 12px system-ui, sans-serif; fill: #1f2328 }
+  .title { font-weight: 600; font-size: 13px }
+  .quiet { fill: #59636e } .floor { fill: #afb8c1 } .peer { fill: #6e8fc7 } .ours { fill: #1a7f37 }
+  .own { font-weight: 600 }
   @media (prefers-color-scheme: dark) {
-    .page { fill: #0d1117 } text { fill: #e6edf3 } .quiet { fill: #9198a1 } .floor { fill: #59636e } .peer { fill: #4a6ba8 }
+    .page { fill: #0d1117 } text { fill: #e6edf3 } .quiet { fill: #9198a1 } .floor { fill: #59636e }
+    .peer { fill: #4a6ba8 }
     .ours { fill: #3fb950 }
   }`;
 

@@ -28,7 +28,7 @@ export const median = (values) => quantile(values, 0.5);
  * @param {object} plan
  * @param {readonly { name: string, kind: string }[]} plan.entries
  * @param {number} plan.rounds
- * @param {number} [plan.slices] divides each round into this many short turns, so that a disturbance hits all entries alike
+ * @param {number} [plan.slices] divides each round into this many short turns, which spreads a disturbance
  * @param {number} [plan.requestTimeoutMs] an entry that takes longer for its turn has failed
  * @param {(entry: object, round: number) => Promise<Turn>} plan.turn
  * @returns {Promise<Map<string, Measured>>}

@@ -48,7 +48,7 @@ export async function openShared(scenario, entries) {
  * @param {number} plan.sectionMs how long each task holds the lock
  * @param {number} plan.writersPercent the percentage of locks in way 1
  * @param {Record<string, number>} plan.ways the ways whose waits are reported
- * @param {(way: number, inside: readonly number[]) => boolean} plan.admits whether one more may be inside with that many of each way
+ * @param {(way: number, inside: readonly number[]) => boolean} plan.admits whether one more may be inside
  */
 export async function measureShared(
   { workers, entries },

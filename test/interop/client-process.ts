@@ -11,7 +11,7 @@ export function runClient<T>(command: string, file: string, options: object): Pr
   });
 }
 
-/** Returns a Python with the redis package. Without one it prints a line and returns undefined; in CI it throws. */
+/** Returns a Python with the redis package. Without one it prints a line and returns undefined. In CI it throws. */
 export function pythonWithRedis(): string | undefined {
   const found = ['/usr/bin/python3', 'python3'].find(
     (python) => spawnSync(python, ['-c', 'import redis'], { timeout: 20_000 }).status === 0,

@@ -13,7 +13,7 @@ export const CLASSES = resolve(__dirname, '../../.cache/interop/redisson');
 /** The version in the program's POM. */
 const JAVA = 17;
 
-/** Returns the tool that is missing to run Redisson here; undefined if none is. */
+/** Returns the tool that is missing to run Redisson here. Undefined if none is. */
 export function missingForJava(): string | undefined {
   const tool = ['java', 'javac', 'mvn'].find((one) => versionOf(one) === undefined);
   if (tool !== undefined) return tool;
@@ -22,7 +22,7 @@ export function missingForJava(): string | undefined {
   return major >= JAVA ? undefined : `JDK ${JAVA} (there is ${versionOf('javac')})`;
 }
 
-/** Returns the first line of a tool's version; undefined if the tool is missing. */
+/** Returns the first line of a tool's version. Undefined if the tool is missing. */
 function versionOf(tool: string): string | undefined {
   try {
     return execFileSync(tool, ['-version'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).split(

@@ -7,10 +7,10 @@ import type { Peer } from './peer.js';
 /** The limit for a wake-up by message. Without one, this library polls after 1.5 s, and Redisson after the lease. */
 export const WOKEN_WITHIN_MS = 500;
 
-/** The tool that is missing to run Redisson here; undefined if none is. */
+/** The tool that is missing to run Redisson here. Undefined if none is. */
 export const missing = missingForJava();
 
-/** Wraps a test that needs Java. Without Java it prints that the test did not run; in CI it fails. */
+/** Wraps a test that needs Java. Without Java it prints that the test did not run. In CI it fails. */
 export function onJava(body: () => Promise<void>): () => Promise<void> {
   if (missing === undefined) return body;
   return () => {

@@ -3,7 +3,10 @@ import { testRedisUrl } from '../support/shared-redis.js';
 import type { Scenario } from './scenario.js';
 import { examine } from './verdict.js';
 
-/** Explores, prints how much that was, fails with the shortest way to a violation, and compares all that was asked with Redis. */
+/**
+ * Explores a scenario and prints its size. Fails with the shortest run to a violation, and if Redis replies differently
+ * from the table.
+ */
 export async function expectSound(scenario: Scenario): Promise<void> {
   const verdict = await examine(scenario, testRedisUrl());
   const { states, transitions, ends, longestRun, slowestEndMs, exchanges, seconds } = verdict;

@@ -10,7 +10,7 @@ const LAST_TOKEN = 4e15;
 const OLD_TOKEN = 1.2e15;
 /** A millisecond of the model lasts ten seconds here, so that the replay's own duration does not matter. */
 const SCALE = 10_000;
-/** How long a key with sharers lives, and any key at most; see `share-time.lua`. */
+/** How long a key with sharers lives, and any key at most. See `share-time.lua`. */
 const KEY_LIFE_MS = 1e9;
 const LONGEST_LIFE_MS = 1e13;
 const BATCH = 500;

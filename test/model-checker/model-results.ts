@@ -29,13 +29,14 @@ export function resultsOf(rows: readonly Row[], missing: readonly string[], head
   const { date, versions, processor } = head;
   return `# The scenarios that the model checker explores
 
-\`npm run model\` writes this file. Nobody edits it by hand. ${date}; ${versions}.
+\`npm run model\` writes this file. Nobody edits it by hand. ${date}, ${versions}.
 
 The seconds are of one machine (${processor}), with whatever else ran on it.
 
-Each scenario is exhaustive within its bounds. _States_: different states of the server, the processes and the network. _Ends_: runs after
-which every waiting caller must get the lock. _Exchanges_: different requests to the server, all of which ran on a real Redis as well.
-_Sound_: one owner, rising tokens, progress and tidiness in every state, and no exchange that the scripts do differently.
+Each scenario is exhaustive within its bounds. _States_: different states of the server, the processes and the network.
+_Ends_: runs after which every waiting caller must get the lock. _Exchanges_: different requests to the server, all of
+which also ran on a real Redis. _Sound_: one owner, rising tokens, progress and tidiness in every state, and no exchange
+that the scripts do differently.
 
 ${markdownTable(COLUMNS, rows.map(cellsOf))}
 ${missing.map((name) => `\nNot run yet: ${name}.\n`).join('')}`;

@@ -152,7 +152,7 @@ export const FULL: readonly Scenario[] = [
   {
     ...TWO,
     ...WITHOUT_A_CRASH,
-    // Without a crash no key stays closed that nobody holds. The one exception is an ask that outruns its release.
+    // Without a crash no key stays closed without a holder, except for a request that arrives after its release.
     name: '2 × 1; everything late once, one lost connection',
     acquisitions: 1,
     moves: 1,

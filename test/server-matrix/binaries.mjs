@@ -1,5 +1,5 @@
-// Gets servers of other versions without root and without Docker: Debian packages and Python wheels, unpacked into a cache
-// folder.
+// Gets servers of other versions without root and without Docker: Debian packages and Python wheels, unpacked into a
+// cache folder.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';

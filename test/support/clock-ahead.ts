@@ -46,7 +46,7 @@ time_t time(time_t *into) {
 }
 `;
 
-/** Returns whether gcc is installed. Without it, prints that the tests did not run; in CI it throws. */
+/** Returns whether gcc is installed. Without it, prints that the tests did not run. In CI it throws. */
 export function canSetClocksAhead(): boolean {
   if (spawnSync('gcc', ['--version']).status === 0) return true;
   if (process.env['CI'] === 'true') throw new Error('gcc is missing: install it for the tests whose clocks differ');

@@ -40,7 +40,7 @@ export class ClusterContention {
     return client;
   }
 
-  /** Starts to wait for goods:300; resolves once the request is in the queue. */
+  /** Starts to wait for goods:300. Resolves once the request is in the queue. */
   async enqueue(locks: LockService): Promise<{ readonly granted: Promise<Lock> }> {
     const before = await this.queueLength();
     const granted = locks.acquire('goods:300');

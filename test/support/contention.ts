@@ -70,7 +70,7 @@ export class Contention {
     return this.instance(options).acquire('goods:300');
   }
 
-  /** Starts to wait for the lock; resolves once the request is in the queue. */
+  /** Starts to wait for the lock. Resolves once the request is in the queue. */
   async enqueue<T>(acquire: () => Promise<T>): Promise<{ readonly granted: Promise<T> }> {
     const before = await this.queueLength();
     const granted = acquire();

@@ -66,7 +66,7 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   /**
    * Ends a grant, released or lost, and serves the next waiter. Returns true if the lock was held until now.
    *
-   * @param closedUntil until when a lost lock stays closed; 0 frees it now.
+   * @param closedUntil until when a lost lock stays closed. 0 frees it now.
    */
   end(grant: Grant, closedUntil = 0): Promise<boolean> {
     if (this.state.kind !== 'holding' || this.state.grant !== grant) return Promise.resolve(false);

@@ -34,7 +34,7 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
     return size + this.exclusive.size + this.adopted.size + this.multiAcquires.size;
   }
 
-  /** Waits for the lock; see {@link LocalLock.acquire}. */
+  /** Waits for the lock. See {@link LocalLock.acquire}. */
   acquire({ resource, key }: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
     return this.open(key, options.mode).acquire(resource, options, now, nested);
   }
@@ -44,7 +44,7 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
     return targets.some(({ key }) => this.exclusive.has(key));
   }
 
-  /** Acquires all of them in one request, without waiting for other holders; see {@link MultiAcquire.send}. */
+  /** Acquires all of them in one request, without waiting for other holders. See {@link MultiAcquire.send}. */
   async acquireTogether(
     targets: readonly Target[],
     options: WaitOptions,

@@ -1,5 +1,28 @@
-import { surroundings } from '../async-context.js';
-import type { Lock } from './lock.js';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Hold, Lock } from './lock.js';
+
+/** What code runs inside: a hold, or a handler's scope, whose hold is set once the lock is granted. */
+export interface Surrounding {
+  readonly lock: Hold | undefined;
+}
+
+interface Frame {
+  readonly inner: Surrounding;
+  readonly outer: Frame | undefined;
+}
+
+// One storage for the process, because holds of several module instances and scopes nest in any order.
+const frames = new AsyncLocalStorage<Frame>();
+
+/** Runs `fn`, and everything that it starts, inside a hold or a scope. Returns what `fn` returns. */
+export function runInside<T>(inner: Surrounding, fn: () => T): T {
+  return frames.run({ inner, outer: frames.getStore() }, fn);
+}
+
+/** Yields everything that the caller runs inside, the innermost first. */
+export function* surroundings(): Generator<Surrounding> {
+  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) yield frame.inner;
+}
 
 /**
  * Returns the innermost hold that the caller runs inside and that fits. Skips holds that have ended: what outlives a

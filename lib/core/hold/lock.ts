@@ -16,7 +16,7 @@ export interface LockKeeper {
 /** What work runs under: one lock, or several that were acquired together. */
 export interface Hold {
   readonly locks: readonly Lock[];
-  /** Why a lock of it was lost; undefined if none was. */
+  /** Why a lock of it was lost. Undefined if none was. */
   readonly loss: LockLostError | undefined;
   /** Declares locks lost whose deadline has passed. */
   noticeExpiry(): void;
@@ -84,7 +84,7 @@ export class Lock implements Hold {
     return this.controller.signal;
   }
 
-  /** The time until the local deadline without a renewal, in milliseconds; 0 once the hold has ended. */
+  /** The time until the local deadline without a renewal, in milliseconds. 0 once the hold has ended. */
   get expiresInMs(): number {
     return this.held ? Math.max(0, this.grant.deadline - this.keeper.now()) : 0;
   }
@@ -114,7 +114,7 @@ export class Lock implements Hold {
     return this.grant;
   }
 
-  /** Why the lock was lost; undefined if it was not. @internal */
+  /** Why the lock was lost. Undefined if it was not. @internal */
   get loss(): LockLostError | undefined {
     return this.grant.loss;
   }

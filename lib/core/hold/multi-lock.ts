@@ -43,7 +43,7 @@ export class MultiLock implements Hold {
     return this.locks[0].signal;
   }
 
-  /** The time until the earliest local deadline, in milliseconds; 0 once one of the locks has ended. */
+  /** The time until the earliest local deadline, in milliseconds. 0 once one of the locks has ended. */
   get expiresInMs(): number {
     return Math.min(...this.locks.map(({ expiresInMs }) => expiresInMs));
   }

@@ -1,5 +1,5 @@
 import { LockLostError } from '../errors.js';
-import { runInside } from '../async-context.js';
+import { runInside } from './held-locks.js';
 import type { Hold } from './lock.js';
 
 /** What happens if the lock is lost while the work runs: `throw` a `LockLostError`, or `ignore` the loss. */
@@ -30,7 +30,7 @@ export async function runUnder<T, H extends Hold>(
 /**
  * Releases a lock after the work under it.
  *
- * @param workError the error of the work; undefined if it succeeded.
+ * @param workError the error of the work. Undefined if it succeeded.
  * @throws LockLostError if the lock was lost before the work ended and `onLost` is `throw`.
  */
 export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): Promise<void> {

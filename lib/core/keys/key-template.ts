@@ -10,7 +10,7 @@ export interface Placeholder {
   readonly text: string;
   /** The parameter: its name, or its index if the template gives a number. */
   readonly parameter: string | number;
-  /** The properties to read from there; often none. */
+  /** The properties to read from there. Often none. */
   readonly path: readonly string[];
 }
 

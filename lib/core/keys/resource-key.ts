@@ -2,7 +2,7 @@ import { LockConfigError, LockKeyError } from '../errors.js';
 
 /** The options that turn resources into Redis keys. */
 export interface KeyOptions {
-  /** The text before every resource; may be empty. Not used together with `key`. */
+  /** The text before every resource. May be empty. Not used together with `key`. */
   readonly prefix: string;
   /**
    * The source of the hash tag, and so of the slot. `family`: the first segment of the resource, so that a family of

@@ -8,7 +8,7 @@ export interface HoldOptions {
   /** The lease of every renewal. */
   readonly ttlMs: number;
   readonly renew: boolean;
-  /** The longest hold; Infinity for no limit. */
+  /** The longest hold. Infinity for no limit. */
   readonly maxHoldMs: number;
   readonly minHoldMs: number;
 }
@@ -50,14 +50,14 @@ export class Grant {
   readonly maxHoldUntil: number;
   /** The key stays closed until then, even if the work ends sooner. */
   minHoldUntil: number;
-  /** The lease of renewals; `extend(ttlMs)` changes it. */
+  /** The lease of renewals. `extend(ttlMs)` changes it. */
   ttlMs: number;
   /** The local moment at which the grant is lost if it is not renewed. */
   deadline: number;
   // The lease that the deadline comes from.
   private leasedAt: number;
   private leaseMs: number;
-  /** When the watchdog looks at this grant next; undefined while it does not watch it. */
+  /** When the watchdog looks at this grant next. Undefined while it does not watch it. */
   dueAt: number | undefined = undefined;
   /** The holds. Nearly always one. */
   private listeners: readonly LossListener[] = NO_LISTENERS;
@@ -86,7 +86,7 @@ export class Grant {
     return this.current;
   }
 
-  /** Why the grant was lost; undefined in any other state. */
+  /** Why the grant was lost. Undefined in any other state. */
   get loss(): LockLostError | undefined {
     return this.reason;
   }
@@ -146,7 +146,7 @@ export class Grant {
     return this.listeners.length === 0 && this.current === 'held';
   }
 
-  /** Ends the grant as lost, for good. Returns the loss; undefined if the grant had ended before. */
+  /** Ends the grant as lost, for good. Returns the loss. Undefined if the grant had ended before. */
   lose(why: string, now: number, cause?: unknown): LockLostError | undefined {
     if (this.current !== 'held') return undefined;
     this.current = 'lost';
@@ -168,7 +168,7 @@ export class Grant {
   }
 }
 
-/** The longest lease of a handoff: long enough for the new holder to renew it, short enough if the new holder is dead. */
+/** The longest lease of a handoff. A live holder renews it in time. A dead one delays the others for no longer. */
 export const HANDOFF_MS = 3_000;
 
 /** Returns the lease of the next holder, in milliseconds, if this one has a lease of `leaseMs`. */
@@ -176,7 +176,7 @@ export function handoffLease(leaseMs: number): number {
   return Math.min(HANDOFF_MS, leaseMs);
 }
 
-/** Until when a lease that was asked for at `sentAt` may be believed in. */
+/** Returns the local deadline of a lease that was requested at `sentAt`. */
 export function deadlineOf(sentAt: number, leaseMs: number): number {
   return sentAt + leaseMs - driftOf(leaseMs);
 }

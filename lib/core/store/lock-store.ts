@@ -73,7 +73,7 @@ export interface AcquireRequest extends LockOwnership, HandoffOptions {
 
 /** The fencing tokens of a grant. Several keys of one request share them. */
 export interface GrantedTokens {
-  /** The first token; undefined without fencing. */
+  /** The first token. Undefined without fencing. */
   readonly token: number | undefined;
   /** How many consecutive tokens are reserved, the first included. */
   readonly tokens: number;
@@ -89,7 +89,7 @@ export interface Held {
   readonly status: 'held';
   /** Whether the owner is in the queue and will receive a handoff. Otherwise the engine has to retry. */
   readonly queued: boolean;
-  /** The remaining lease of the holder in milliseconds; undefined if unknown, Infinity if it never expires. */
+  /** The remaining lease of the holder in milliseconds. Undefined if unknown, Infinity if it never expires. */
   readonly remainingMs: number | undefined;
   /** The first key that was not free, if the request named several. */
   readonly key?: string;
@@ -115,7 +115,7 @@ export type AcquireReply = Granted | Held | Expired | PermitsMismatch;
 /** A request to release a lock, or to leave its queue. */
 export interface ReleaseRequest extends LockOwnership, HandoffOptions {
   /**
-   * Keeps the lock closed for this long, in milliseconds; it then expires. 0 hands it off, or frees it without waiters.
+   * Keeps the lock closed for this long, in milliseconds. It then expires. 0 hands it off, or frees it without waiters.
    */
   readonly keepMs: number;
 }
@@ -139,9 +139,9 @@ export type ExtendReply = 'renewed' | 'lost' | 'unknown' | 'unreplicated';
 export interface HolderInfo {
   /** The holder's instance id, or the whole value of a key that another system wrote. */
   readonly holder: string;
-  /** The remaining lease in milliseconds; Infinity if it never expires. */
+  /** The remaining lease in milliseconds. Infinity if it never expires. */
   readonly remainingMs: number;
-  /** The fencing token of the grant; undefined without fencing. */
+  /** The fencing token of the grant. Undefined without fencing. */
   readonly token: number | undefined;
 }
 
@@ -236,7 +236,7 @@ export interface LockStore {
    */
   inspect(key: string): Promise<LockState | null>;
   /**
-   * Returns the name of the server that keeps a key; undefined if it is not known. Implemented by stores with several
+   * Returns the name of the server that keeps a key. Undefined if it is not known. Implemented by stores with several
    * servers, whose outages are independent.
    */
   serverOf?(key: string): string | undefined;

@@ -3,7 +3,7 @@
  * until it has replied. Where keys are on several servers, each has its own outage.
  */
 export class StoreHealth {
-  /** The servers that have not replied since they fell silent, and why; undefined stands for the whole store. */
+  /** The servers that have not replied since they fell silent, and why. Undefined stands for the whole store. */
   private readonly silences = new Map<string | undefined, Error | undefined>();
 
   constructor(
@@ -11,7 +11,7 @@ export class StoreHealth {
     private readonly serverOf: (key: string) => string | undefined = () => undefined,
   ) {}
 
-  /** Returns why the key's server cannot be reached; undefined if it can, as far as is known. */
+  /** Returns why the key's server cannot be reached. Undefined if it can, as far as is known. */
   outageOf(key: string): Error | undefined {
     if (this.silences.size === 0) return undefined;
     return this.silences.get(this.serverOf(key)) ?? this.silences.get(undefined);

@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 
 /** A timer that was started by {@link Clock.schedule}. */
 export interface Timer {
-  /** Stops the timer; does nothing once it has fired. */
+  /** Stops the timer. Does nothing once it has fired. */
   cancel(): void;
 }
 
@@ -48,8 +48,8 @@ export class SystemClock implements Clock {
   now(): number {
     const monotonic = performance.now();
     const wallOffset = Date.now() - monotonic;
-    // The wall clock is cheap to read. Only if it moved does the uptime (8 µs a call) tell a suspension from a clock
-    // that was set.
+    // The wall clock is cheap to read. The uptime (8 µs a call) is read only if it moved, and
+    // distinguishes a suspension from a clock that was set.
     if (Math.abs(wallOffset - this.wallOffset) > SUSPICIOUS_MS) {
       this.wallOffset = wallOffset;
       const asleep = uptime() * 1000 - monotonic - this.bootOffset;

@@ -45,7 +45,7 @@ export class TimeoutPool implements Clock {
     return timeout;
   }
 
-  /** Removes a timeout; does nothing if it has expired or was removed. */
+  /** Removes a timeout. Does nothing if it has expired or was removed. */
   remove(timeout: PooledTimeout): void {
     const { older, younger } = timeout;
     if (older === undefined && this.oldest !== timeout) return;

@@ -1,4 +1,5 @@
 import { LockConfigError } from '../../core/errors.js';
+import type { NatMap } from '../redirection.js';
 import type { ShardClient } from '../pubsub/sharded-subscriber.js';
 import type { RedisClient, RedisPipeline, ReplicaPipeline } from '../redis-client.js';
 
@@ -22,11 +23,6 @@ export interface RedisCluster {
   off(event: 'error', listener: (error: Error) => void): unknown;
   listenerCount(event: string): number;
 }
-
-/** Maps the address that a node announces to the address at which this instance reaches it. */
-export type NatMap =
-  | { readonly [address: string]: { readonly host: string; readonly port: number } }
-  | ((address: string) => { readonly host: string; readonly port: number } | null);
 
 /** ioredis' client of one node. It ends with its connection. ioredis makes another one when the node is back. */
 export interface ClusterNodeClient extends RedisClient {

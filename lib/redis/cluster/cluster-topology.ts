@@ -7,7 +7,7 @@ import { acquireFailed, toError } from '../redis-errors.js';
 import type { RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { hashTag } from '../../core/keys/resource-key.js';
-import { type Redirection, redirectionIn } from './redirection.js';
+import { type Redirection, redirectionIn } from '../redirection.js';
 import { SlotMap } from './slot-map.js';
 import { slotOfTag } from './hash-slot.js';
 import type { Call, RedisNode, Topology } from '../topology.js';

@@ -8,7 +8,7 @@ import { toError } from '../redis-errors.js';
 import type { RedisNode } from '../topology.js';
 import type { ClusterNodeClient, RedisCluster } from './cluster-client.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
-import { formatAddress, type NodeAddress, type Redirection, targetAddress } from './redirection.js';
+import { formatAddress, type NodeAddress, type Redirection, targetAddress } from '../redirection.js';
 
 type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onUnreachable' | 'onReachable'>;
 

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../core/time/clock.js';
-import { type Redirection, redirectionIn } from '../cluster/redirection.js';
+import { type Redirection, redirectionIn } from '../redirection.js';
 import { unavailableBecause } from '../redis-errors.js';
 import type { ChannelKind, ChannelListener, ChannelSource } from './channel-source.js';
 import type { ChannelSubscription } from './channel-subscription.js';

@@ -2,7 +2,7 @@ import { runOutside } from '../../core/async-context.js';
 import { type Clock, withTimeout, type Timer } from '../../core/time/clock.js';
 import type { RedisSubscriber } from '../redis-client.js';
 import type { RedisConnection } from '../redis-connection.js';
-import { redirectionIn } from '../cluster/redirection.js';
+import { redirectionIn } from '../redirection.js';
 import { unavailableBecause } from '../redis-errors.js';
 
 /** Receives the messages and the events of a subscriber. */
@@ -128,7 +128,7 @@ export class VerifiedSubscriber {
       .finally(() => (this.pinging = false));
   }
 
-  /** Reconnects after the connection for commands was lost, because that one may lead to another server now. */
+  /** Reconnects after the connection for commands was lost, because the new one may lead to another server. */
   reconnect(): void {
     if (this.state !== 'unopened' && this.state !== 'connecting') this.subscriber?.disconnect(true);
   }

@@ -160,7 +160,7 @@ export class LockTable {
     this.rows.clear();
   }
 
-  /** Returns why the key cannot be granted; undefined if it can. */
+  /** Returns why the key cannot be granted. Undefined if it can. */
   private obstacle(key: string, { owner, mode }: AcquireRequest): Held | PermitsMismatch | undefined {
     const holders = this.living(key);
     const row = this.rows.get(key);

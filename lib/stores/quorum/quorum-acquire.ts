@@ -36,7 +36,7 @@ export class QuorumAcquire {
   private readonly sentAt: number;
   private readonly nodeRequest: NodeAcquire;
   /**
-   * Nodes give shared locks tokens from blocks of this size, each node only one of a block; 1 for an exclusive lock.
+   * Nodes give shared locks tokens from blocks of this size, each node only one of a block. 1 for an exclusive lock.
    */
   private readonly blockSize: number;
   /** The owner with its round, as nodes keep it. */

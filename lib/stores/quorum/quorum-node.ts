@@ -33,7 +33,7 @@ export interface NodeRelease {
   readonly mode: LockMode;
   /** The owner, alone or with the only round that is released. */
   readonly owner: string;
-  /** The local moment until which the node keeps the lock; 0 releases it now. */
+  /** The local moment until which the node keeps the lock. 0 releases it now. */
   readonly keepUntil: number;
   /** The local moment from which the lease is over without a release. */
   readonly forgetAt: number;
@@ -56,7 +56,7 @@ export interface NodeListener {
  * `LockUnavailableError` that names the node.
  */
 export class QuorumNode {
-  /** Why the node cannot be reached; undefined while it can, as far as is known. */
+  /** Why the node cannot be reached. Undefined while it can, as far as is known. */
   outage: Error | undefined;
   private readonly connection: RedisConnection;
   private readonly inFlight: InFlight;
@@ -98,7 +98,7 @@ export class QuorumNode {
     return this.microsAt(this.clock.now()) !== undefined;
   }
 
-  /** Returns a server time in µs that is not later than the local moment `at`; undefined while the clock is unknown. */
+  /** Returns a server time in µs that is not later than the local moment `at`. Undefined while the clock is unknown. */
   microsAt(at: number): number | undefined {
     return this.connection.microsAt(at);
   }
@@ -113,7 +113,7 @@ export class QuorumNode {
 
   /**
    * Sends an acquire request and returns the node's vote.
-   * @param beforeSend is called right before the request is sent; false cancels it.
+   * @param beforeSend is called right before the request is sent. False cancels it.
    */
   async acquire(request: NodeAcquire, beforeSend: () => boolean): Promise<NodeVote> {
     // A node that is neither known nor down is still connecting.
@@ -236,7 +236,7 @@ function callOf({ keys: [key], owner, leaseMs }: ExtendRequest) {
 
 /**
  * The pause in milliseconds between a timeout and its check. After a blocked event loop, timers fire before the replies
- * that have arrived; the replies are read in this pause.
+ * that have arrived. The replies are read in this pause.
  */
 export const REPLY_GRACE_MS = 5;
 

@@ -65,7 +65,7 @@ export function openNodes(
   return nodes;
 }
 
-/** Returns the latest known server time at the local moment `at`, in µs; 0 if no clock is known. */
+/** Returns the latest known server time at the local moment `at`, in µs. 0 if no clock is known. */
 export function latestMicros(nodes: readonly QuorumNode[], at: number): number {
   return Math.max(...nodes.map((node) => node.microsAt(at) ?? 0));
 }

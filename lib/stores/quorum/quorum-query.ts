@@ -8,7 +8,7 @@ import { type Ballot, Vote } from './quorum-vote.js';
 export interface NodeQuery<Reply, Result> {
   readonly send: (node: QuorumNode) => Promise<Reply>;
   readonly ballotOf: (reply: Reply) => Ballot;
-  /** Returns the result; undefined while the replies do not decide it. */
+  /** Returns the result. Undefined while the replies do not decide it. */
   readonly decide: (vote: Vote, replies: readonly Reply[]) => Result | undefined;
 }
 

@@ -127,8 +127,8 @@ function sharersIn(value: string, ttl: number): readonly NodeLock[] {
 }
 
 /**
- * Decodes one holder. Each node keeps another token of a shared lock, so one node cannot tell which of them was agreed
- * on.
+ * Decodes one holder. Each node keeps another token of a shared lock, so one node does not know which of them was
+ * agreed on.
  */
 function lockOf(value: string, mode: LockMode, remainingMs: number): NodeLock {
   const ours = OURS.exec(value);

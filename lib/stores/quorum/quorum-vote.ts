@@ -23,12 +23,12 @@ export class Vote {
     this.ballots[node] = ballot;
   }
 
-  /** Returns a node's last ballot; undefined before its first. */
+  /** Returns a node's last ballot. Undefined before its first. */
   of(node: number): Ballot | undefined {
     return this.ballots[node];
   }
 
-  /** Counts the nodes whose last ballot is this one; undefined counts the nodes without a ballot. */
+  /** Counts the nodes whose last ballot is this one. Undefined counts the nodes without a ballot. */
   count(ballot: Ballot | undefined): number {
     let count = 0;
     for (const cast of this.ballots) if (cast === ballot) count += 1;

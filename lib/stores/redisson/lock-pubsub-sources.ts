@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/time/clock.js';
 import type { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
-import type { Redirection } from '../../redis/cluster/redirection.js';
+import type { Redirection } from '../../redis/redirection.js';
 import type { ChannelListener, ChannelSource } from '../../redis/pubsub/channel-source.js';
 import { VerifiedSubscriber } from '../../redis/pubsub/verified-subscriber.js';
 import type { RedisSubscriber } from '../../redis/redis-client.js';

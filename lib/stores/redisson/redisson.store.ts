@@ -43,8 +43,9 @@ import type { LockPubSub } from './lock-pubsub.js';
  * pub/sub messages, in no order. A caller whose message is lost retries after 3 s at most, or when the holder's lease
  * is over.
  *
- * @throws LockConfigError if an option is unknown or not allowed; when the module starts, if `fencing` is on and the
- * client has a `keyPrefix`, because such a client cannot reach the key of Redisson's token.
+ * @throws LockConfigError if an option is unknown or not allowed.
+ * @throws LockConfigError at the start of the module if `fencing` is on and the client has a `keyPrefix`, because such
+ * a client cannot reach the key of Redisson's token.
  * @publicApi
  */
 export function redisson(options: RedissonStoreOptions = {}): StoreFactory {

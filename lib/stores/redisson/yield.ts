@@ -17,7 +17,7 @@ export class Yield {
     private readonly requestTimeoutMs: number,
   ) {}
 
-  /** Returns what an acquire of the key has to wait for; undefined if nothing. Never rejects. */
+  /** Returns what an acquire of the key has to wait for. Undefined if nothing. Never rejects. */
   beforeAcquire(key: string): Promise<void> | undefined {
     return this.releasing.get(key);
   }

@@ -74,7 +74,7 @@ export class ExpiryClock {
     return this.now() >= value || this.clock.now() >= overAt;
   }
 
-  /** Returns the rest of a lease in milliseconds; not negative. */
+  /** Returns the rest of a lease in milliseconds. Not negative. */
   restMs({ value }: Pick<Expiry, 'value'>): number {
     return Math.max(0, value * this.unitMs - this.clock.wallTime());
   }
@@ -85,7 +85,7 @@ export class ExpiryClock {
     return value !== undefined && this.now() > value;
   }
 
-  /** Returns in how many milliseconds {@link isExpired} becomes true; undefined for a value that is no time. */
+  /** Returns in how many milliseconds {@link isExpired} becomes true. Undefined for a value that is no time. */
   expiresInMs(held: string): number | undefined {
     const value = this.read(held);
     return value === undefined ? undefined : this.restMs({ value: Math.floor(value) + 1 });

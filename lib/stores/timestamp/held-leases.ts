@@ -1,7 +1,7 @@
 import type { Expiry } from './expiry-clock.js';
 
 /**
- * A lock that this instance holds, as far as it knows. The value of the key tells when it ends, but not who holds it.
+ * A lock that this instance holds, as far as it knows. The value of the key is its end and does not name the holder.
  */
 export class HeldLease {
   value: number;

@@ -15,7 +15,7 @@ export interface TakeRequest {
 
 export type TakeReply =
   | { readonly status: 'granted'; readonly expiry: Expiry }
-  /** Another client holds the lock. `held` is the key's value; undefined if the key changed too often to tell. */
+  /** Another client holds the lock. `held` is the key's value. Undefined if the key changed too often. */
   | { readonly status: 'held'; readonly held: string | undefined }
   | { readonly status: 'expired' };
 

@@ -34,7 +34,8 @@ import { TimestampScripts } from './timestamp-scripts.js';
  * With scripts, a second key `{key}|holder` makes repeated requests harmless. With plain commands, a repeated request
  * can end the lock of another client.
  *
- * @throws LockConfigError if an option is unknown or not allowed; when the module starts, if the client is a Cluster.
+ * @throws LockConfigError if an option is unknown or not allowed.
+ * @throws LockConfigError at the start of the module if the client is a Cluster.
  * @publicApi
  */
 export function timestamp(options: TimestampOptions = {}): StoreFactory {

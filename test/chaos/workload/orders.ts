@@ -1,4 +1,4 @@
-import type { ReplicaOptions } from '../../../lib/stores/token/replication/replica-options.js';
+import type { ReplicaOptions } from '../../../lib/stores/store-context.js';
 import type { SentinelAddress } from '../../support/redis/replica-set.js';
 import type { AblationName } from '../ablations.js';
 import type { OpEvent } from '../history/events.js';

@@ -35,7 +35,7 @@ const KEYS = ['fence', 'register', 'fenced', 'set', 'register:log', 'fenced:log'
 
 /**
  * The protected resource on its own server: a register, a register behind a fence, and a set that is read and written
- * back with one more element. Each visit reads and writes all three, so that one mishap hits them all.
+ * back with one more element. Each visit reads and writes all three, so a single fault affects all of them.
  */
 export class Resource {
   private readonly redis: Redis;

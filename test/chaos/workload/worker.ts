@@ -1,4 +1,4 @@
-// The main of a forked process: its callers read, pause and write under the lock until they are told to leave.
+// The main of a forked process: its callers read, pause and write under the lock until the parent makes them leave.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { machineMs, randomFrom } from '../../support/random.js';

@@ -132,7 +132,7 @@ describe('a vote of a node', () => {
     const ways = [];
     for (const master of [0, 1, 2]) {
       const nodes = [...here.urls];
-      // Each contender is the first at one master.
+      // Each instance is the first at one master.
       for (const other of [0, 1, 2].filter((i) => i !== master)) {
         const way = await here.way(other);
         ways.push(way);

@@ -59,7 +59,7 @@ describe('the resolver', () => {
       (reason) => reason,
     );
     expect(error).toBeInstanceOf(RedisNotFoundError);
-    expect(error.message).toMatch(/Docker: no engine answers \(127\.0\.0\.1:1: [\s\S]*REDIS_SERVER_BIN: /);
+    expect(error.message).toMatch(/Docker: no engine replies \(127\.0\.0\.1:1: [\s\S]*REDIS_SERVER_BIN: /);
   });
 });
 

@@ -77,7 +77,7 @@ describe('replicas in a cluster', () => {
     await eventually('all are closed', async () => (await links()) === 0);
   });
 
-  it('refuses the lock if the replica does not acknowledge; other nodes grant theirs', async () => {
+  it('refuses the lock if the replica of its node does not acknowledge', async () => {
     const locks = instance();
     await locks.using('goods:300', () => undefined);
     replica.server.pause();

@@ -26,7 +26,7 @@ function together(options: typeof READER | typeof PERMIT, ttlMs: number = LEASE_
   return Promise.all([1, 2].map(() => here.instance().acquire('goods:300', { ...options, ttlMs })));
 }
 
-/** Starts a waiter; resolves once the queue key has that many sharers and waiters. */
+/** Starts a waiter. Resolves once the queue key has that many sharers and waiters. */
 async function waits(locks: LockService, options: object, places: number): Promise<{ granted: Promise<Lock> }> {
   const granted = locks.acquire('goods:300', options);
   granted.catch(() => undefined);
@@ -107,7 +107,7 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('are renewed and inspected by ASK; their release waits for the slot', async () => {
+  it('are renewed and inspected by ASK, but released once the slot has moved', async () => {
     const held = await together(options);
     const { granted } = await waits(here.instance(), {}, 3);
     const { moveKeys, finish } = await here.cluster.migration(here.key, to);

@@ -36,7 +36,7 @@ async function bothHeard(both: readonly LockService[]): Promise<void> {
   }
 }
 
-/** Releases the lock; returns the next holder, which waited no longer than a message takes. */
+/** Releases the lock. Returns the next holder, which waited no longer than a message takes. */
 async function handedOver(lock: Lock, granted: Promise<Lock>): Promise<Lock> {
   const from = performance.now();
   expect(await lock.release()).toBe(true);

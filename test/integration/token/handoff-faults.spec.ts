@@ -38,7 +38,7 @@ async function overheard() {
 const isHolder = async (locks: LockService): Promise<boolean> => (await here.holderId()) === locks.engine.instanceId;
 
 describe('a handoff that arrives before the reply of the request', () => {
-  it('grants the lock at once; the later reply changes nothing', async () => {
+  it('grants the lock at once, and the later reply changes nothing', async () => {
     const { locks, asking } = await twoWays();
     const first = await here.holder();
     asking.proxy.hold('replies');

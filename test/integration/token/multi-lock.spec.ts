@@ -211,7 +211,7 @@ describe('requests that overlap', () => {
     await nothingLeft();
   });
 
-  it('in nested holds end by waitMs; the first timeout lets the other in', async () => {
+  it('in nested holds end by waitMs, and the first timeout lets the other in', async () => {
     const [one, other] = [here.instance(), here.instance()];
     const [in1, in2] = [deferred(), deferred()];
     const crosswise = [

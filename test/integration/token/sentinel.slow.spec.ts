@@ -67,7 +67,7 @@ async function holderAndWaiter(options?: RedisLockModuleOptions) {
 }
 
 describe('with Sentinel', () => {
-  it('keeps hold and queue over a failover; the new master hands off', async () => {
+  it('keeps hold and queue over a failover, and the new master hands off', async () => {
     const { lock, granted } = await holderAndWaiter({ ttlMs: 30_000 });
     const master = await servers.failOver();
     await renewed(lock);

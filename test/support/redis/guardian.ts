@@ -1,8 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 
 /**
- * The parent process of a local server. Its stdin is a pipe from this process. The guardian kills the server once the pipe
- * ends, also after SIGKILL. It runs by `node -e`, so that it needs no file beside transformed code.
+ * The parent process of a local server. Its stdin is a pipe from this process. The guardian kills the server once the
+ * pipe ends, also after SIGKILL. It runs by `node -e`, so that it needs no file beside transformed code.
  */
 const SCRIPT = `
 const { spawn } = require('node:child_process');

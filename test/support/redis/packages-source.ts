@@ -8,7 +8,8 @@ import type { RedisBinary } from './local-server.ts';
 import type { RedisCandidate } from './types.ts';
 
 const run = promisify(execFile);
-const PACKAGE = 'redis-tools'; // holds the server's binary; redis-server holds a link to it and the service files
+/** It holds the server's binary. The package redis-server holds a link to it and the service files. */
+const PACKAGE = 'redis-tools';
 const ORIGIN = 'unpacked distribution packages';
 const APT_TIMEOUT_MS = 180_000;
 const REASON_LENGTH = 600;

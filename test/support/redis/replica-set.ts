@@ -10,8 +10,8 @@ const WITHIN_MS = 20_000;
 const ANSWER_MS = 500;
 
 /**
- * Sentinel connects to a server once a second at most, also to a new master. With less than a second it takes a new master
- * for dead before it has connected, and replaces it again and again, even by an empty one.
+ * Sentinel connects to a server once a second at most, also to a new master. With less than a second it takes a new
+ * master for dead before it has connected, and replaces it again and again, even by an empty one.
  */
 const DOWN_AFTER_MS = 2_000;
 

@@ -25,7 +25,7 @@ export interface Database {
 export interface DatabaseKind {
   readonly title: string;
   readonly dialect: SqlDialect;
-  /** The program that is missing on this machine; undefined if none is. */
+  /** The program that is missing on this machine. Undefined if none is. */
   readonly missing: string | undefined;
   start(): Promise<Database>;
 }
@@ -101,7 +101,7 @@ const mariadb: DatabaseKind = {
 
 export const SERVERS = { postgres, mariadb } as const;
 
-/** Wraps a test that needs a server. Without the server it prints that the test did not run; in CI it fails. */
+/** Wraps a test that needs a server. Without the server it prints that the test did not run. In CI it fails. */
 export function onServer({ title, missing }: DatabaseKind, body: () => Promise<void>): () => Promise<void> {
   if (missing === undefined) return body;
   return () => {

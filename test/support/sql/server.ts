@@ -13,7 +13,7 @@ const NOBODY = 65_534;
 /** Debian keeps PostgreSQL's programs here, by version, outside of the PATH. */
 const POSTGRES_VERSIONS = '/usr/lib/postgresql';
 
-/** Returns the path of a program; undefined if it is not installed. */
+/** Returns the path of a program. Undefined if it is not installed. */
 export function findProgram(name: string): string | undefined {
   const versions = existsSync(POSTGRES_VERSIONS) ? readdirSync(POSTGRES_VERSIONS) : [];
   const folders = [

@@ -3,7 +3,7 @@ import type { ExtendRequest } from '../../../core/store/lock-store.js';
 import { AskingConnection, type NodeConnection } from '../../../redis/cluster/asking-client.js';
 import { type ClusterNode, NODE_COPY } from '../../../redis/cluster/cluster-node.js';
 import type { ClusterTopology } from '../../../redis/cluster/cluster-topology.js';
-import { redirectionIn } from '../../../redis/cluster/redirection.js';
+import { redirectionIn } from '../../../redis/redirection.js';
 import { acquireFailed } from '../../../redis/redis-errors.js';
 import type { ReplicaDemand } from '../../store-context.js';
 import type { KeyNames } from '../token-scripts.js';

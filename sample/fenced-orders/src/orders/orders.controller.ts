@@ -13,8 +13,8 @@ export class OrdersController {
   }
 
   /**
-   * The lock serves one caller at a time. If it is lost, the fence decides: a late write is a 409, any other write did no
-   * harm. The loss itself is therefore no error (`onLost`).
+   * The lock serves one caller at a time. If it is lost, the fence decides: a late write is a 409, any other write did
+   * no harm. The loss itself is therefore no error (`onLost`).
    */
   @Post('lines')
   @Locked('order:<id>', { onLost: 'ignore' })

@@ -5,8 +5,8 @@ import { findRedis } from './redis.js';
 const PARENT_CHECK_MS = 500;
 
 /**
- * Finds a Redis, runs `work`, stops the Redis and exits with the code that `work` returns. Prints the message of an error
- * without its stack.
+ * Finds a Redis, runs `work`, stops the Redis and exits with the code that `work` returns. Prints the message of an
+ * error without its stack.
  */
 export async function runWithRedis(work: (redis: RedisServer | RedisNotFoundError) => Promise<number>): Promise<never> {
   let exitCode = 1;
@@ -40,8 +40,8 @@ export async function withInstances<T>(
 }
 
 /**
- * Resolves on Ctrl-C, a closed terminal or a signal. npm passes no signal on, so the end of its shell counts, too. A second
- * signal ends this process at once.
+ * Resolves on Ctrl-C, a closed terminal or a signal. npm passes no signal on, so the end of its shell counts, too. A
+ * second signal ends this process at once.
  */
 function interrupted(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {

@@ -11,8 +11,8 @@ export class ReportService {
   constructor(private readonly stock: Stock) {}
 
   /**
-   * Starts on every instance in the same second. The first one acquires the lock and reports, the others skip. The report
-   * takes 1 ms. `minHoldMs` keeps the lock held for instances whose clocks are late.
+   * Starts on every instance in the same second. The first one acquires the lock and reports, the others skip. The
+   * report takes 1 ms. `minHoldMs` keeps the lock held for instances whose clocks are late.
    */
   @Cron(CronExpression.EVERY_10_SECONDS)
   @Locked('report', { waitMs: 0, minHoldMs: 5_000, onBusy: 'skip' })

@@ -46,7 +46,7 @@ describe('the lock order', () => {
     expect(ordered(9, 'account:1', 'goods:1', 'account:2')).toEqual(groups);
   });
 
-  it('groups the keys that one request can acquire', () => {
+  it('groups the keys of one request', () => {
     expect(ordered(2, 'a:3', 'a:1', 'b:1', 'a:2')).toEqual([['a:1', 'a:2'], ['a:3'], ['b:1']]);
     expect(ordered(1, 'a:2', 'a:1')).toEqual([['a:1'], ['a:2']]);
     // The same hash tag, written in different ways, has the same slot.

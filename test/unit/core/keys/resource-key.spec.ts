@@ -11,7 +11,7 @@ import {
 const family: KeyOptions = { prefix: 'lock_', hashTag: 'family' };
 const whole: KeyOptions = { prefix: 'lock_', hashTag: 'resource' };
 
-/** Redis' own rule: between the first `{` and the first `}` after it, unless that is empty; else the whole key. */
+/** Redis' own rule: between the first `{` and the first `}` after it, unless that is empty. Otherwise the whole key. */
 function slotText(key: string): string {
   const open = key.indexOf('{');
   const close = key.indexOf('}', open + 1);

@@ -34,7 +34,7 @@ describe('StoreHealth of one server', () => {
 
 describe('StoreHealth of several servers', () => {
   let health: StoreHealth;
-  // The first letter of a key is its server; `?` stands for an unknown server.
+  // The first letter of a key is its server. `?` stands for an unknown server.
   beforeEach(() => void (health = new StoreHealth(warn, ([server]) => (server === '?' ? undefined : server))));
 
   it('warns once in the outage of each server, by its name', () => {

@@ -69,7 +69,7 @@ describe('functionParameters', () => {
     ['/* buy(x) */ buy /* ( */ (id) {}', ['id']],
     ['buy(a = 1 /* , b */ / 2, c) {}', ['a', 'c']],
     ['buy(a = /\\/\\*/, b) {}', ['a', 'b']],
-    // Patterns have no name; a rest parameter is many
+    // Patterns have no name. A rest parameter is many
     ['buy({ id }, n) {}', [undefined, 'n']],
     ['buy({ id: { a = ")" } = {} } = {}, [x, ...y], n) {}', [undefined, undefined, 'n']],
     ['buy(id, ...rest) {}', ['id']],

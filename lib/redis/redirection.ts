@@ -1,5 +1,4 @@
-import { LockUnavailableError, messageOf } from '../../core/errors.js';
-import type { NatMap } from './cluster-client.js';
+import { LockUnavailableError, messageOf } from '../core/errors.js';
 
 /** The reply of a cluster node that sends a request elsewhere. */
 export interface Redirection {
@@ -15,6 +14,11 @@ export interface NodeAddress {
   readonly host: string;
   readonly port: number;
 }
+
+/** Maps the address that a node announces to the address at which this instance reaches it. */
+export type NatMap =
+  | { readonly [address: string]: { readonly host: string; readonly port: number } }
+  | ((address: string) => { readonly host: string; readonly port: number } | null);
 
 const KINDS: Record<string, Redirection['kind']> = {
   MOVED: 'moved',

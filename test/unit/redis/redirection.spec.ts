@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockUnavailableError } from 'nestjs-redis-lock';
-import { redirectionIn } from '../../../../lib/redis/cluster/redirection.js';
+import { redirectionIn } from '../../../lib/redis/redirection.js';
 
 describe('where a node sends a request', () => {
   it.each([
