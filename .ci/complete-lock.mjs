@@ -4,7 +4,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
 const PLATFORM =
-  /(?:^|[/-])(darwin|linux|win32|android|freebsd|openharmony)-(arm64|x64|arm|ia32|loong64|ppc64|riscv64|s390x)(?:-(\w+))?$/;
+  /(?:^|[/-])(darwin|linux|win32|android|freebsd|netbsd|openbsd|openharmony|sunos|aix)-(arm64|x64|arm|ia32|loong64|ppc64|riscv64|s390x)(?:-(\w+))?$/;
 
 const file = 'package-lock.json';
 const lock = JSON.parse(readFileSync(file, 'utf8'));

@@ -7,10 +7,8 @@ import { testRedisUrl } from '../support/shared-redis.js';
 
 const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 
-/** Two limits of `fairness`, which a module does not take by themselves. */
-const WITHIN_FAIRNESS = ['maxLocalPasses', 'maxLocalHoldMs'];
-const moduleOptions = Object.keys(MODULE_RULES).filter((option) => !WITHIN_FAIRNESS.includes(option));
-const allOptions = new Set([...moduleOptions, 'fairness', 'name', 'isGlobal', 'mode', 'permits']);
+const moduleOptions = Object.keys(MODULE_RULES);
+const allOptions = new Set([...moduleOptions, 'name', 'isGlobal', 'mode', 'permits']);
 
 describe('the README', () => {
   it('has a first example that works', async () => {
@@ -53,7 +51,7 @@ describe('the README', () => {
       mode: 'exclusive',
       permits: 'none',
     };
-    const expected = Object.entries(defaults).filter(([option]) => !WITHIN_FAIRNESS.includes(option));
+    const expected = Object.entries(defaults);
     for (const [option, value] of expected) expect([option, shown[option]]).toEqual([option, asText(value)]);
   });
 });
