@@ -1,4 +1,6 @@
 // CommonJS through swc, `@nestjs/*` included: Nest 12 is ESM-only, and this is the set-up that needs no Node flags.
+const { modules } = require('./tools/entry-points.cjs');
+
 const jsc = { target: 'es2022', keepClassNames: true };
 const commonjs = { swcrc: false, sourceMaps: 'inline', module: { type: 'commonjs' } };
 
@@ -24,13 +26,7 @@ module.exports = {
   },
   transformIgnorePatterns: ['/node_modules/(?!@nestjs/)'],
   moduleNameMapper: {
-    '^nestjs-redis-lock$': '<rootDir>/lib/index.ts',
-    '^nestjs-redis-lock/timestamp$': '<rootDir>/lib/stores/timestamp/index.ts',
-    '^nestjs-redis-lock/redisson$': '<rootDir>/lib/stores/redisson/index.ts',
-    '^nestjs-redis-lock/quorum$': '<rootDir>/lib/stores/quorum/index.ts',
-    '^nestjs-redis-lock/store$': '<rootDir>/lib/stores/index.ts',
-    '^nestjs-redis-lock/fence$': '<rootDir>/lib/fence/index.ts',
-    '^nestjs-redis-lock/testing$': '<rootDir>/lib/testing/index.ts',
+    ...Object.fromEntries(Object.entries(modules).map(([name, path]) => [`^${name}$`, `<rootDir>/${path}`])),
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   globalSetup: '<rootDir>/test/support/global-setup.ts',

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import { modules } from '../tools/entry-points.cjs';
 import { SourceFile, type Import } from './support/source-file.js';
 
 const root = resolve(__dirname, '..');
@@ -26,15 +27,15 @@ const CORE_CONTRACT = [
 const IOREDIS_LOADERS = ['lib/redis/open-redis.ts', 'lib/redis/sentinel-connector.ts'];
 /** The types that options and the module take from the stores. */
 const STORE_TYPES = ['lib/stores/store-context.ts'];
-const STORES = ['token', 'memory', 'timestamp', 'redisson', 'quorum'];
-/** The entry points of the package. */
-const ENTRIES = ['lib', 'lib/stores', 'lib/stores/timestamp', 'lib/stores/redisson', 'lib/stores/quorum']
-  .concat('lib/fence', 'lib/testing')
-  .map((folder) => `${folder}/index.ts`);
+/** The modules of the package's entry points. */
+const ENTRIES = Object.values(modules);
 
 const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts'))
   .map((name) => new SourceFile(root, join('lib', name)));
+
+/** The folders of lib/stores/. */
+const STORES = [...new Set(files.flatMap(({ path }) => /^lib\/stores\/([^/]+)\//.exec(path)?.[1] ?? []))];
 
 function inFolder(folder: string): readonly SourceFile[] {
   const found = files.filter(({ path }) => path.startsWith(folder));

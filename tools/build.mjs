@@ -9,23 +9,22 @@ import * as prettier from 'prettier';
 import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
 import ts from 'typescript';
+import entryPoints from './entry-points.cjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const compiled = join(root, '.cache/build');
 const dist = join(root, 'dist');
 const require = createRequire(import.meta.url);
+const { fileNameOf } = entryPoints;
 const { dependencies, peerDependencies } = require('../package.json');
 
-/** The entry points of the package, each with its module in lib/. */
-const ENTRIES = {
-  index: 'index',
-  store: 'stores/index',
-  timestamp: 'stores/timestamp/index',
-  redisson: 'stores/redisson/index',
-  quorum: 'stores/quorum/index',
-  fence: 'fence/index',
-  testing: 'testing/index',
-};
+/** The entry points by the names of their files in dist/, each with its module in lib/. */
+const ENTRIES = Object.fromEntries(
+  Object.entries(entryPoints.modules).map(([specifier, path]) => [
+    fileNameOf(specifier),
+    path.replace(/^lib\/|\.ts$/g, ''),
+  ]),
+);
 const FORMATS = [
   { folder: 'esm', type: 'module', format: 'es' },
   { folder: 'cjs', type: 'commonjs', format: 'cjs' },

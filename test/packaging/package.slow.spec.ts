@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { run } from './command.js';
 import { Consumer, packTarball } from './consumer.js';
 import { declaredNames, filesOf, importsOf, loadedBy, namesIn, type Surfaces } from './installed.js';
+import { fileNameOf, modules as entryModules } from '../../tools/entry-points.cjs';
 import { testRedisUrl } from '../support/shared-redis.js';
 
 const root = join(__dirname, '../..');
@@ -37,15 +38,12 @@ afterAll(async () => {
 });
 
 /** The entry points of the package, each with the name of its files in `dist/esm` and `dist/cjs`. */
-const ENTRIES: Readonly<Record<string, string>> = {
-  '.': 'index',
-  './fence': 'fence',
-  './quorum': 'quorum',
-  './redisson': 'redisson',
-  './store': 'store',
-  './testing': 'testing',
-  './timestamp': 'timestamp',
-};
+const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.keys(entryModules)
+    .map(fileNameOf)
+    .map((name) => [name === 'index' ? '.' : `./${name}`, name])
+    .toSorted(([a], [b]) => (a < b ? -1 : 1)),
+);
 const FORMATS = ['esm', 'cjs'];
 /** Of the unpacked tarball. */
 const MOST_BYTES = 1_000_000;

@@ -1,15 +1,22 @@
-import { scripts as fence } from '../../lib/fence/scripts.js';
-import { scripts as redis } from '../../lib/redis/scripts.js';
-import { scripts as quorum } from '../../lib/stores/quorum/scripts.js';
-import { scripts as redisson } from '../../lib/stores/redisson/scripts.js';
-import { scripts as timestamp } from '../../lib/stores/timestamp/scripts.js';
-import { scripts as token } from '../../lib/stores/token/scripts.js';
+import { readdirSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import type { EmbeddedScript } from '../../lib/redis/redis-script.js';
 
-const folders = { fence, redis, quorum, redisson, timestamp, token };
+const LIB = join(__dirname, '../../lib');
+
+interface Generated {
+  readonly scripts: Readonly<Record<string, EmbeddedScript>>;
+}
 
 /** All scripts of the library, named by folder and file: `tokenAcquire` is `lib/stores/token/scripts/acquire.lua`. */
 export const embeddedScripts: ReadonlyMap<string, string> = new Map(
-  Object.entries(folders).flatMap(([folder, scripts]) =>
-    Object.entries(scripts).map(([name, { lua }]) => [`${folder}${name[0].toUpperCase()}${name.slice(1)}`, lua]),
-  ),
+  readdirSync(LIB, { recursive: true, encoding: 'utf8' })
+    .filter((path) => basename(path) === 'scripts.ts')
+    .flatMap((path) => {
+      // oxlint-disable-next-line typescript/no-require-imports -- the list of files is known at run time only
+      const { scripts } = require(join(LIB, path)) as Generated;
+      const folder = basename(dirname(path));
+      const nameOf = (name: string): string => `${folder}${name[0].toUpperCase()}${name.slice(1)}`;
+      return Object.entries(scripts).map(([name, { lua }]) => [nameOf(name), lua] as const);
+    }),
 );

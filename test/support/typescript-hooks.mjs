@@ -4,6 +4,7 @@ import { register } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
 import { transformSync } from '@swc/core';
+import entryPoints from '../../tools/entry-points.cjs';
 
 const jsc = {
   target: 'es2022',
@@ -14,22 +15,12 @@ const jsc = {
 
 if (isMainThread) register(import.meta.url);
 
-const lib = new URL('../../lib/', import.meta.url);
-/** The folders of the entry points whose folder has another name. */
-const ENTRIES = {
-  store: 'stores',
-  timestamp: 'stores/timestamp',
-  redisson: 'stores/redisson',
-  quorum: 'stores/quorum',
-};
+const root = new URL('../../', import.meta.url);
 
 /** Resolves `.js` imports to sources, and the package's name to its entry points. */
 export function resolve(specifier, context, next) {
-  const own = /^nestjs-redis-lock(?:\/(\w+))?$/.exec(specifier);
-  if (own) {
-    const folder = own[1] === undefined ? '.' : (ENTRIES[own[1]] ?? own[1]);
-    return next(new URL(`${folder}/index.ts`, lib).href, context);
-  }
+  const entry = entryPoints.modules[specifier];
+  if (entry !== undefined) return next(new URL(entry, root).href, context);
   if (!/^\.{1,2}\/.*\.js$/.test(specifier)) return next(specifier, context);
   const source = new URL(specifier.replace(/\.js$/, '.ts'), context.parentURL);
   return next(existsSync(source) ? source.href : specifier, context);

@@ -114,7 +114,7 @@ export class AcquireLoop implements AttemptListener {
     this.state = IDLE;
   }
 
-  /** Takes a handoff. Returns false if it is not for the current attempt. Then the caller has to release it. */
+  /** Takes a handoff. Returns false if it is not for the current attempt: `LocalLocks` then releases it. */
   onHandoff(handoff: Handoff): boolean {
     const { state } = this;
     const now = this.deps.clock.now();

@@ -11,6 +11,9 @@ const LONGEST_PAUSE_MS = 200;
 /** How far instances that wait for the same expiry are spread out. */
 const EXPIRY_SPREAD_MS = 10;
 
+/** How often a queued attempt repeats its request: by then a lost handoff has expired. */
+const QUEUED_REPEAT_MS = HANDOFF_MS;
+
 /** Receives the outcome of each request of an attempt. */
 export interface AttemptListener {
   /** The resource that errors name. */
@@ -126,7 +129,9 @@ export class Attempt {
     const { clock } = this.deps;
     const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
     // A queued attempt gets the lock by handoff. Its requests only find lost handoffs and dead holders.
-    const pauseMs = queued ? HANDOFF_MS * jitter(clock) : this.backoff(this.deps.store.capabilities.retry?.pauseMs);
+    const pauseMs = queued
+      ? QUEUED_REPEAT_MS * jitter(clock)
+      : this.backoff(this.deps.store.capabilities.retry?.pauseMs);
     return Math.min(pauseMs, expiresInMs);
   }
 

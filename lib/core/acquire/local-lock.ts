@@ -20,9 +20,9 @@ export interface LocalLockRegistry {
 type LocalLockState =
   | { readonly kind: 'idle' }
   | { readonly kind: 'acquiring' }
-  | { readonly kind: 'holding'; readonly grant: Grant; readonly handoff: LocalHandoff }
+  | { readonly kind: 'holding'; readonly grant: Grant; readonly localHandoff: LocalHandoff }
   /** The hold has ended before its `minHoldMs`. */
-  | { readonly kind: 'resting'; readonly handoff: LocalHandoff; readonly until: number; readonly timer: Timer };
+  | { readonly kind: 'resting'; readonly localHandoff: LocalHandoff; readonly until: number; readonly timer: Timer };
 
 const IDLE: LocalLockState = { kind: 'idle' };
 const ACQUIRING: LocalLockState = { kind: 'acquiring' };
@@ -70,12 +70,12 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
    */
   end(grant: Grant, closedUntil = 0): Promise<boolean> {
     if (this.state.kind !== 'holding' || this.state.grant !== grant) return Promise.resolve(false);
-    const { handoff } = this.state;
+    const { localHandoff } = this.state;
     const now = this.deps.clock.now();
     const restMs = grant.state === 'lost' ? 0 : grant.minHoldUntil - now;
-    if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, handoff, now)) return Promise.resolve(true);
+    if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, localHandoff, now)) return Promise.resolve(true);
     const released = this.release(grant, restMs > 0 ? grant.minHoldUntil : closedUntil);
-    if (restMs > 0) this.rest(grant, handoff, restMs);
+    if (restMs > 0) this.rest(grant, localHandoff, restMs);
     else this.serveNext();
     return released;
   }
@@ -85,7 +85,7 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     return this.hold(resource, options, new LocalHandoff(given, now), given, now);
   }
 
-  /** Takes a handoff. Returns false if it is of no use here. Then the caller has to release it. */
+  /** Takes a handoff of the store. Returns false if it is of no use here: `LocalLocks` then releases it. */
   onHandoff(handoff: Handoff): boolean {
     // A duplicate, or one whose lock a reply has granted already.
     if (this.holds(handoff.owner)) return true;
@@ -113,7 +113,7 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   }
 
   holds(owner: string): boolean {
-    return 'handoff' in this.state && this.state.handoff.owner === owner;
+    return 'localHandoff' in this.state && this.state.localHandoff.owner === owner;
   }
 
   onAttempt(owner: string): void {
@@ -153,24 +153,24 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     this.startTimers();
   }
 
-  private passOn(grant: Grant, handoff: LocalHandoff, now: number): boolean {
-    if (this.queue.head === undefined || !handoff.tryPass(now, grant.lease, this.deps.passing)) return false;
-    this.admitFirst(handoff, grant.lease, now);
+  private passOn(grant: Grant, localHandoff: LocalHandoff, now: number): boolean {
+    if (this.queue.head === undefined || !localHandoff.tryPass(now, grant.lease, this.deps.passing)) return false;
+    this.admitFirst(localHandoff, grant.lease, now);
     return true;
   }
 
   /** Gives the first waiter its grant. */
-  private admitFirst(handoff: LocalHandoff, lease: Lease, now: number): void {
+  private admitFirst(localHandoff: LocalHandoff, lease: Lease, now: number): void {
     const waiter = this.queue.head as Waiter;
     this.queue.remove(waiter);
-    waiter.admit(this.hold(waiter.resource, waiter.options, handoff, lease, now));
+    waiter.admit(this.hold(waiter.resource, waiter.options, localHandoff, lease, now));
   }
 
-  private hold(resource: string, options: WaitOptions, handoff: LocalHandoff, lease: Lease, now: number): Grant {
+  private hold(resource: string, options: WaitOptions, localHandoff: LocalHandoff, lease: Lease, now: number): Grant {
     // The lease may have been requested for another caller, and be longer than this one wants.
     const cut = cutTo(lease, leaseOf(options), now);
-    const grant = new Grant(resource, this.key, handoff.owner, handoff.token, options, now, cut, this);
-    this.state = { kind: 'holding', grant, handoff };
+    const grant = new Grant(resource, this.key, localHandoff.owner, localHandoff.token, options, now, cut, this);
+    this.state = { kind: 'holding', grant, localHandoff };
     this.lastReply = heldUntil(undefined);
     this.deps.watch(grant);
     return grant;
@@ -183,13 +183,13 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil });
   }
 
-  private rest(grant: Grant, handoff: LocalHandoff, restMs: number): void {
+  private rest(grant: Grant, localHandoff: LocalHandoff, restMs: number): void {
     const onRested = (): void => {
       this.release(grant, 0).catch(() => undefined);
       this.serveNext();
     };
     const timer = this.deps.clock.schedule(restMs, onRested, true);
-    this.state = { kind: 'resting', handoff, until: grant.minHoldUntil, timer };
+    this.state = { kind: 'resting', localHandoff, until: grant.minHoldUntil, timer };
   }
 
   private serveNext(): void {

@@ -180,7 +180,7 @@ export class TokenStore implements LockStore {
     return decoded;
   }
 
-  /** Returns true if the owner may join the queue. Without a subscription a handoff would skip it. */
+  /** Returns true if the owner may join the queue. Without a subscription a handoff would remove it. */
   private mayQueue(owner: string, key: string, node: RedisNode): boolean {
     if (!this.handoffs?.isSubscribed(key, node)) return false;
     this.queued.add(owner, key, this.clock.now());
@@ -188,12 +188,10 @@ export class TokenStore implements LockStore {
   }
 
   private onHandoff(message: HandoffMessage, from: RedisConnection, listener: StoreListener): void {
-    const { owner, mode, token: first, tokens, grantedAt, leaseMs } = message;
-    const key = this.queued.keyOf(owner);
+    const key = this.queued.keyOf(message.owner);
     // A late message: the owner's release has been answered.
     if (key === undefined) return;
-    const since = from.localLowerBound(grantedAt);
-    listener.onHandoff({ keys: [key], owner, mode, token: first, tokens, grantedAt: since, leaseMs });
+    listener.onHandoff({ ...message, keys: [key], grantedAt: from.localLowerBound(message.grantedAt) });
   }
 }
 

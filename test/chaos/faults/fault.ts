@@ -31,7 +31,11 @@ export interface Fault {
   inject(scene: Scene): Promise<void>;
 }
 
-export const ALL_STORES = { token: {}, timestamp: {}, redisson: {}, quorum: {} } as const;
+/** Every store, with the promises of the fault. */
+export const ALL_STORES = { token: {}, timestamp: {}, redisson: {}, quorum: {} } as const satisfies Record<
+  StoreName,
+  object
+>;
 
 /** Returns terms with that lease. Callers wait much longer than the promises. */
 export function leases(ttlMs: number, more: Partial<LockTerms> = {}): LockTerms {

@@ -8,13 +8,13 @@ import type { RedisConnection } from '../../../redis/redis-connection.js';
 import { RedisScript } from '../../../redis/redis-script.js';
 import { decodeEntry } from '../queue-entry.js';
 
-/** The message that a script publishes when it hands off a lock. */
+/** The message that a script publishes when it hands off a lock (`scripts/includes/hand-off.lua`). */
 export interface HandoffMessage {
   readonly owner: string;
   readonly mode: LockMode;
   readonly token: number;
   readonly tokens: number;
-  /** Server time in µs. */
+  /** Server time in µs. 0: the lock was not granted, and the instance repeats its request. */
   readonly grantedAt: number;
   readonly leaseMs: number;
 }

@@ -45,6 +45,7 @@ if not mine then
   released = shares and 1 or 0
 end
 handOff(sharers, args.handoffMs, args.tokens, now, nil, args.prefix)
+-- An exclusive successor has overwritten the lock, and excludes all others.
 if mine and not sharers.excluded then
   redis.call('DEL', keys.lock)
 end

@@ -3,11 +3,14 @@
 --- @include ./may-share.lua
 --- @include ./add-holder.lua
 --- @include ./permits-differ.lua
---[[ Grants the lock to the head of the queue and notifies its instance, then to the next entries as long as they may
-  share it. Stops before the caller's entry, whose instance gets a reply. Returns true if no entry is left, or none
-  before the caller's. Also returns true if a command is refused, which must not keep the lock closed. An entry with a
-  different `permits` value is removed, because it would block the queue. Its instance gets a handoff that has already
-  expired, repeats its request, and receives the mismatch error.
+--[[ Returns whether the caller may go on, because no entry stands before its own, after it has handed the lock off:
+  grants it to the head of the queue and notifies its instance, then to the next entries as long as they may share it.
+  Stops before the caller's entry, whose instance gets a reply. Also returns true if a command is refused, which must
+  not keep the lock closed.
+  An entry whose instance has no subscriber is removed without a grant, because the instance may be dead. An entry with
+  a different `permits` value is removed, because it would block the queue. Its instance gets a handoff that has already
+  expired (`grantedAt` 0), repeats its request, and receives the mismatch error.
+  @param sharers is updated with each grant. `excluded` means that an exclusive holder has the lock.
   @param prefix cluster only: prefix of the channels, with the lock's hash tag. Only subscribers of this node are
   counted. ]]
 local function handOff(sharers, leaseMs, tokens, now, caller, prefix)
