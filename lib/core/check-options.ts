@@ -54,20 +54,24 @@ export function checkOptions<T extends object>(place: string, given: T, rules: O
   if (typeof given !== 'object' || given === null) {
     throw new LockConfigError(`${place}: the options are ${format(given)}; allowed is an object.`);
   }
-  const known = withoutUndefined(given);
-  const ruleOf = new Map(Object.entries<OptionRule>(rules));
-  for (const [option, value] of Object.entries(known)) {
-    const rule = ruleOf.get(option);
-    if (rule === undefined) {
-      const options = [...ruleOf.keys()].join(', ');
-      const are = ruleOf.size === 1 ? 'is' : 'are';
-      throw new LockConfigError(`${place}: there is no option ${option}; there ${are} ${options}.`);
-    }
+  // Every acquire with options runs this, so the rules are not copied.
+  const known: Record<string, unknown> = {};
+  for (const option of Object.keys(given) as (keyof T & string)[]) {
+    const value: unknown = given[option];
+    if (value === undefined) continue;
+    if (!Object.hasOwn(rules, option)) throw unknownOption(place, option, Object.keys(rules));
+    const rule = rules[option];
     if (!rule.fits(value)) {
       throw new LockConfigError(`${place}: ${option} is ${format(value)}; allowed is ${rule.allowed}.`);
     }
+    known[option] = value;
   }
-  return known;
+  return known as GivenOptions<T>;
+}
+
+function unknownOption(place: string, option: string, known: readonly string[]): LockConfigError {
+  const are = known.length === 1 ? 'is' : 'are';
+  return new LockConfigError(`${place}: there is no option ${option}; there ${are} ${known.join(', ')}.`);
 }
 
 /** Returns the options that are not undefined. */
