@@ -1,6 +1,14 @@
 import { LockUnavailableError } from '../errors.js';
 import { deadlineOf, HANDOFF_MS, handoffLease, type StoreGrant } from '../lease/grant.js';
-import type { AcquireReply, Granted, GrantedTokens, Handoff, Held, LockMode } from '../store/lock-store.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  Granted,
+  GrantedTokens,
+  Handoff,
+  Held,
+  LockMode,
+} from '../store/lock-store.js';
 import type { Clock, Timer } from '../time/clock.js';
 import { failedBecause, heldUntil, type LastReply, otherPermits, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
@@ -75,7 +83,7 @@ export class Attempt {
     this.unverifiedHandoff = false;
     const expiresAt = this.sentAt + requestTimeoutMs;
     const handoffMs = handoffLease(leaseMs);
-    const reply = store.acquire({ keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
+    const reply = acquireOf(store, { keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
     // Starts after the request: a store that gives up at `expiresAt` by itself has to come first.
     this.timer = clock.schedule(requestTimeoutMs, () => this.onTimeout(), true);
     reply.then(
@@ -178,6 +186,15 @@ export function leaseStartOf({ grantedAt, leaseMs }: Handoff, now: number): numb
   // A grant in the future means that the server's clock was set: its age is unknown.
   if (grantedAt === undefined || grantedAt > now) return undefined;
   return now < deadlineOf(grantedAt, leaseMs) ? grantedAt : undefined;
+}
+
+/** Sends the request. A store that throws instead of rejecting must not leave the attempt without an outcome. */
+function acquireOf(store: AcquireDeps['store'], request: AcquireRequest): Promise<AcquireReply> {
+  try {
+    return store.acquire(request);
+  } catch (error) {
+    return Promise.reject(error);
+  }
 }
 
 /** Keeps instances from sending in step. */

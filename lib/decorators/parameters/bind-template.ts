@@ -5,7 +5,13 @@ import { compileTemplate, isParameterName, parseTemplate, type RenderResource } 
 import { currentLockIndexes } from '../current-lock.decorator.js';
 import { classOf, describeMethod } from '../describe-method.js';
 import { lockParams } from '../lock-param.decorator.js';
-import { functionParameters, methodParameters, type ParameterList, parseClass } from './source-parameters.js';
+import {
+  functionParameters,
+  hasComputedMethods,
+  methodParameters,
+  type ParameterList,
+  parseClass,
+} from './source-parameters.js';
 
 type AnyMethod = (...args: never[]) => unknown;
 
@@ -133,7 +139,8 @@ function routeNames(target: object, propertyKey: string | symbol): Names {
 
 /**
  * Returns the parameters as the class was written, because another decorator may have replaced the method's function.
- * If the class has no method of that name (a computed name, a method added later), returns those of the function.
+ * If the class has no method of that name (a method added later, or a computed name), returns those of the function. A
+ * wrapper in the place of a method with a computed name gives none.
  */
 function sourceParameters(target: object, propertyKey: string | symbol, method: AnyMethod): ParameterList | undefined {
   const owner = classOf(target);
@@ -144,6 +151,7 @@ function sourceParameters(target: object, propertyKey: string | symbol, method: 
     if (parsed === undefined) return undefined;
     const parameters = methodParameters(parsed, propertyKey, typeof target === 'function');
     if (parameters !== undefined) return parameters;
+    if (hasComputedMethods(parsed) && !written.includes(sourceOf(method))) return undefined;
   }
   return functionParameters(sourceOf(method));
 }

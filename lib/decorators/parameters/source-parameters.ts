@@ -48,6 +48,11 @@ export function parseClass(source: string): Class | undefined {
   return expression?.type === 'ClassExpression' ? expression : undefined;
 }
 
+/** Whether the class has a method whose name is known at run time only. */
+export function hasComputedMethods(parsed: Class): boolean {
+  return methodsOf(parsed).some((method) => method.computed && nameOf(method) === undefined);
+}
+
 function parseExpression(source: string): Expression | undefined {
   try {
     const [statement] = parse(`(${source}\n)`, OPTIONS).body;
@@ -63,6 +68,7 @@ function methodsOf(parsed: Class | undefined): MethodDefinition[] {
 
 function nameOf({ key, computed }: MethodDefinition): string | undefined {
   if (key.type === 'Literal') return String(key.value);
+  if (key.type === 'TemplateLiteral' && key.expressions.length === 0) return key.quasis[0].value.cooked ?? undefined;
   return key.type === 'Identifier' && !computed ? key.name : undefined;
 }
 

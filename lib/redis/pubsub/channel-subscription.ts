@@ -18,6 +18,8 @@ export class ChannelSubscription {
   receivedAt: number;
   /** Fires if the probe does not arrive. */
   probeTimer: Timer | undefined;
+  /** Fires when a redirected channel is subscribed again. */
+  retryTimer: Timer | undefined;
   /** How many probes in a row did not arrive. */
   failedProbes = 0;
 
@@ -36,10 +38,16 @@ export class ChannelSubscription {
     return this.state === 'idle' || this.state === 'moved';
   }
 
-  /** Enters a state. No probe is awaited any more. */
+  /** Enters a state. No probe and no retry is awaited any more. */
   enter(state: SubscriptionState): void {
-    this.cancelProbeTimer();
+    this.cancelTimers();
     this.state = state;
+  }
+
+  cancelTimers(): void {
+    this.cancelProbeTimer();
+    this.retryTimer?.cancel();
+    this.retryTimer = undefined;
   }
 
   cancelProbeTimer(): void {

@@ -132,6 +132,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
       const { state } = subscription;
       if (this.deps.probe !== undefined) {
         if (state === 'subscribed') void this.sendProbe(subscription, source);
+        // Both states imply a ready connection, because its end makes all its channels wait.
       } else if (state === 'subscribed' || state === 'subscribing') {
         // A channel that is being subscribed may have been confirmed and removed at once.
         void this.subscribeAt(source, subscription);
@@ -222,7 +223,10 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     const { clock, retryMs } = this.deps;
     subscription.enter(redirection.kind === 'moved' ? 'moved' : 'idle');
     this.deps.onRedirected(subscription, source, redirection);
-    if (retryMs !== undefined) clock.schedule(retryMs, () => this.retry(subscription), true);
+    if (retryMs === undefined) return;
+    // One timer for each channel, however often it is redirected.
+    subscription.retryTimer?.cancel();
+    subscription.retryTimer = clock.schedule(retryMs, () => this.retry(subscription), true);
   }
 
   private retry(subscription: Subscription): void {
@@ -236,7 +240,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   }
 
   private drop(subscription: Subscription): void {
-    subscription.cancelProbeTimer();
+    subscription.cancelTimers();
     this.byChannel.delete(subscription.channel);
     this.unassign(subscription);
   }

@@ -23,8 +23,10 @@ const LINGER_MS = 1_000;
  */
 const PAUSE_MS = 50;
 
-/** The channel of one key. */
+/** The channel of a key, or of keys such as `a` and `{a}`, which Redisson gives one channel. */
 class LockSubscription extends ChannelSubscription {
+  /** The keys that had a waiter. */
+  readonly keys = new Set<string>();
   /** Changes with each message, and each time the channel is subscribed. */
   messageId = 0;
   /** Owners that wait for a message about the key. */
@@ -84,9 +86,12 @@ export class LockPubSub {
     const channel = this.channelOf(key);
     const subscription = this.subscriptions.get(channel);
     if (subscription === undefined) {
-      this.subscriptions.add(new LockSubscription(channel, key, this.clock.now()));
+      const added = new LockSubscription(channel, key, this.clock.now());
+      added.keys.add(key);
+      this.subscriptions.add(added);
       return false;
     }
+    subscription.keys.add(key);
     this.subscriptions.open(subscription);
     if (subscription.state !== 'subscribed') return false;
     subscription.waiting.add(owner);
@@ -117,6 +122,6 @@ export class LockPubSub {
   private publishReleased(subscription: LockSubscription): void {
     this.lastMessageId += 1;
     subscription.messageId = this.lastMessageId;
-    this.listener.onReleased(subscription.key);
+    for (const key of subscription.keys) this.listener.onReleased(key);
   }
 }

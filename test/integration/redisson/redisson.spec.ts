@@ -246,6 +246,21 @@ describe('a waiter', () => {
     expect(log.count('redissonAcquire')).toBe(1);
   });
 
+  it('is notified if another name has the same channel', async () => {
+    const locks = instance();
+    const names = ['twin', '{twin}'];
+    const channel = 'redisson_lock__channel:{twin}';
+    for (const name of names) await holdAsRedisson(name);
+    const first = await wait(locks, names[0], channel);
+    const second = locks.acquire(names[1]);
+    await sleep(500);
+    const freedAt = performance.now();
+    for (const name of names) await admin.del(name);
+    await admin.publish(channel, '0');
+    await Promise.all([first.granted, second]);
+    expect(performance.now() - freedAt).toBeLessThan(200);
+  });
+
   it('is notified if the name has braces, and if the client has a keyPrefix', async () => {
     const client = new Redis(server.url, { keyPrefix: 'app:' });
     clients.push(client);

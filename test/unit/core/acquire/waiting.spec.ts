@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { type Lock, LockClosedError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { outcome } from '../../../support/async.js';
 import { faultyLocks, KEY } from '../../../support/locks.js';
@@ -12,6 +12,17 @@ describe('waiting in one process', () => {
     await first.release();
     await Promise.all(others);
     expect(order).toEqual([1, 2, 3]);
+  });
+
+  it('fails the request of a store that throws, and serves the next callers', async () => {
+    const { clock, locks, store } = faultyLocks();
+    jest.spyOn(store, 'acquire').mockImplementationOnce(() => {
+      throw new Error('no reply object');
+    });
+    const first = outcome(locks.acquire('goods:300', { waitMs: 0 }));
+    await clock.advance(1_000);
+    expect(first.error).toBeInstanceOf(LockUnavailableError);
+    expect((await locks.acquire('goods:300', { waitMs: 0 })).key).toBe(KEY);
   });
 
   it("sends one acquire loop's requests for all waiters", async () => {

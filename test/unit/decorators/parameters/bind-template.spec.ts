@@ -50,6 +50,28 @@ function errorOf(run: () => unknown): Error {
 }
 
 describe('bindTemplate', () => {
+  it('binds names of a method whose name is a template literal, not those of its wrapper', () => {
+    class Goods {
+      [`buy`](other: string, id: string) {
+        return [other, id];
+      }
+    }
+    const wrapper = (id: string): string => id;
+    Object.defineProperty(Goods.prototype, 'buy', { value: wrapper });
+    expect(bindTo(Goods.prototype, 'buy', 'g:<id>')(['a', 'b'])).toBe('g:b');
+  });
+
+  it('refuses names of a wrapper in place of a method with a computed name', () => {
+    const name = 'buy';
+    class Goods {
+      [name](other: string, id: string) {
+        return [other, id];
+      }
+    }
+    Object.defineProperty(Goods.prototype, 'buy', { value: (id: string) => id });
+    expect(errorOf(() => bindTo(Goods.prototype, 'buy', 'g:<id>'))).toBeInstanceOf(LockKeyError);
+  });
+
   it('binds names of the source', () => {
     const calls: string[] = [];
     class Goods {
