@@ -158,12 +158,12 @@ export class Acquirer {
 
   /** Returns true if the caller runs in a hold of this engine. */
   private isNested(): boolean {
-    return heldAround((lock) => lock.isKeptBy(this.leases)) !== undefined;
+    return heldAround((lock) => lock.isManagedBy(this.leases)) !== undefined;
   }
 
   /** Returns the innermost hold of that key around the caller. */
   private outerHold(key: string): Lock | undefined {
-    return heldAround((lock) => lock.key === key && lock.isKeptBy(this.leases));
+    return heldAround((lock) => lock.key === key && lock.isManagedBy(this.leases));
   }
 
   private nest(outer: Lock, { reentrant, mode }: AcquireOptions): Lock {

@@ -1,8 +1,8 @@
 import type { Grant } from '../lease/grant.js';
 import { LockConfigError, LockLostError } from '../errors.js';
 
-/** What a lock needs of its engine. */
-export interface LockKeeper {
+/** What a hold uses of the lease manager. */
+export interface HoldLeases {
   /** Returns the clock's time. */
   now(): number;
   /** Releases a grant whose last hold has ended. Returns false if the grant was lost. */
@@ -43,7 +43,7 @@ export class Lock implements Hold {
   /** @internal */
   constructor(
     private readonly grant: Grant,
-    private readonly keeper: LockKeeper,
+    private readonly leases: HoldLeases,
   ) {
     grant.join(this);
     this.abortReason = grant.loss;
@@ -86,7 +86,7 @@ export class Lock implements Hold {
 
   /** The time until the local deadline without a renewal, in milliseconds. 0 once the hold has ended. */
   get expiresInMs(): number {
-    return this.held ? Math.max(0, this.grant.deadline - this.keeper.now()) : 0;
+    return this.held ? Math.max(0, this.grant.deadline - this.leases.now()) : 0;
   }
 
   /** @internal */
@@ -105,8 +105,8 @@ export class Lock implements Hold {
   }
 
   /** Returns whether the lock belongs to that engine. @internal */
-  isKeptBy(keeper: LockKeeper): boolean {
-    return this.keeper === keeper;
+  isManagedBy(leases: HoldLeases): boolean {
+    return this.leases === leases;
   }
 
   /** The grant that nested holds share. @internal */
@@ -143,7 +143,7 @@ export class Lock implements Hold {
    */
   async extend(ttlMs: number = this.grant.ttlMs): Promise<void> {
     this.assertHeld();
-    await this.keeper.extend(this.grant, ttlMs);
+    await this.leases.extend(this.grant, ttlMs);
   }
 
   /**
@@ -157,7 +157,7 @@ export class Lock implements Hold {
   release(): Promise<boolean> {
     if (this.ending === undefined) {
       const last = this.grant.part(this);
-      this.ending = last ? this.keeper.release(this.grant) : Promise.resolve(this.grant.state === 'held');
+      this.ending = last ? this.leases.release(this.grant) : Promise.resolve(this.grant.state === 'held');
       // A caller that does not await the promise must not end the process by an unhandled rejection.
       this.ending.catch(() => undefined);
     }
@@ -171,7 +171,7 @@ export class Lock implements Hold {
 
   /** Declares the lock lost if its deadline has passed before the watchdog noticed. @internal */
   noticeExpiry(): void {
-    if (this.held && this.keeper.now() >= this.grant.deadline) this.keeper.expire(this.grant);
+    if (this.held && this.leases.now() >= this.grant.deadline) this.leases.expire(this.grant);
   }
 
   /** @internal */

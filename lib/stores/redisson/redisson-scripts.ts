@@ -10,7 +10,7 @@ export const GRANTED = 1;
 /**
  * Replies of the release script in place of the number of subscribers: PUBLISH was refused, or the lock was not ours.
  */
-export const NOT_TOLD = -1;
+export const PUBLISH_REFUSED = -1;
 export const NOT_OURS = -2;
 
 const toDatedReply = (reply: unknown): DeadlineReply => {

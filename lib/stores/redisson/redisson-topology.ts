@@ -17,7 +17,7 @@ export interface RedissonTopology extends Topology {
 }
 
 export interface Listening {
-  readonly messages: LockPubSub;
+  readonly pubsub: LockPubSub;
   stop(): void;
 }
 
@@ -37,13 +37,13 @@ class SingleNodeRedisson extends SingleNode implements RedissonTopology {
   listen(listener: StoreListener, events: LockPubSubListener): Listening {
     const { clock, requestTimeoutMs } = this.context;
     // Named as the channels of locks are, so that an ACL that allows those allows this one. No lock has that name.
-    const echo = channelOf(`nestjs-redis-lock:${listener.instanceId}`);
+    const probeChannel = channelOf(`nestjs-redis-lock:${listener.instanceId}`);
     const connect = () => this.context.subscriber();
-    const heardBy = (): LockPubSub['subscriptions'] => messages.subscriptions;
-    const source = new SingleNodeSource(echo, this.connection, clock, requestTimeoutMs, connect, heardBy);
+    const subscriptions = (): LockPubSub['subscriptions'] => pubsub.subscriptions;
+    const source = new SingleNodeSource(probeChannel, this.connection, clock, requestTimeoutMs, connect, subscriptions);
     const nameOf = (key: string): string => channelOf(this.prefix + key);
-    const messages: LockPubSub = new LockPubSub(clock, requestTimeoutMs, events, source, nameOf);
-    return { messages, stop: this.connection.listen(listener, source.subscriber) };
+    const pubsub: LockPubSub = new LockPubSub(clock, requestTimeoutMs, events, source, nameOf);
+    return { pubsub, stop: this.connection.listen(listener, source.subscriber) };
   }
 }
 
@@ -60,7 +60,7 @@ class ClusterRedisson extends ClusterTopology implements RedissonTopology {
   listen(listener: StoreListener, events: LockPubSubListener): Listening {
     const { clock, requestTimeoutMs } = this.context;
     const nameOf = (key: string): string => channelOf(this.prefix + key);
-    const messages = new LockPubSub(clock, requestTimeoutMs, events, new ClusterSources(this), nameOf);
-    return { messages, stop: this.watchNodes(listener, messages.subscriptions) };
+    const pubsub = new LockPubSub(clock, requestTimeoutMs, events, new ClusterSources(this), nameOf);
+    return { pubsub, stop: this.watchNodes(listener, pubsub.subscriptions) };
   }
 }

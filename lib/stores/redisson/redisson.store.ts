@@ -27,7 +27,7 @@ import {
   GRANTED,
   inspectScript,
   NOT_OURS,
-  NOT_TOLD,
+  PUBLISH_REFUSED,
   releaseScript,
   tokenKeyOf,
 } from './redisson-scripts.js';
@@ -57,19 +57,19 @@ class RedissonStore implements LockStore {
   readonly capabilities: StoreCapabilities;
 
   readonly serverOf: LockStore['serverOf'];
-  private readonly servers: RedissonTopology;
+  private readonly topology: RedissonTopology;
   private readonly owners = new RedissonOwners();
   private readonly yielding: Yield;
-  private messages: LockPubSub | undefined;
-  private refused: (why: string) => void = () => undefined;
+  private pubsub: LockPubSub | undefined;
+  private onRefused: (why: string) => void = () => undefined;
 
   constructor(
     private readonly fencing: boolean,
     context: StoreContext,
   ) {
-    this.servers = redissonTopology(context);
-    this.serverOf = this.servers.serverOf?.bind(this.servers);
-    if (fencing && this.servers.prefix !== '') {
+    this.topology = redissonTopology(context);
+    this.serverOf = this.topology.serverOf?.bind(this.topology);
+    if (fencing && this.topology.prefix !== '') {
       const advice = 'a client without it, and a `key` function that gives the whole name';
       throw new LockConfigError(
         `redisson: fencing and a client with keyPrefix exclude each other; allowed is ${advice}.`,
@@ -87,54 +87,54 @@ class RedissonStore implements LockStore {
   }
 
   listen(listener: StoreListener): () => void {
-    const degraded = 'Waiting for locks costs more requests, because releases are not told';
-    this.refused = warnOnce((why) => listener.onDegraded(`${degraded}: ${why}`));
+    const degraded = 'Waiting for locks costs more requests, because releases cannot be received';
+    this.onRefused = warnOnce((why) => listener.onDegraded(`${degraded}: ${why}`));
     const events = {
       onReleased: (key: string) => listener.onReleased(key),
-      onRefused: (why: string) => this.refused(why),
+      onRefused: (why: string) => this.onRefused(why),
     };
-    const heard = this.servers.listen(listener, events);
-    this.messages = heard.messages;
-    return () => heard.stop();
+    const listening = this.topology.listen(listener, events);
+    this.pubsub = listening.pubsub;
+    return () => listening.stop();
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireReply> {
     const { keys, owner } = request;
     const [key] = keys;
-    let news: number | undefined;
+    let messageId: number | undefined;
     const send = (server: RedisNode): Promise<DeadlineReply> => {
       const run = (deadline: string) => {
-        news = this.messages?.messageIdOf(key);
+        messageId = this.pubsub?.messageIdOf(key);
         return this.run(request, server, deadline);
       };
       return server.deadlineRequests.sendWithDeadline(request, run, this.yielding.beforeAcquire(key));
     };
-    const { status, value } = await this.servers.sendToNode(key, send);
+    const { status, value } = await this.topology.sendToNode(key, send);
     if (status === PAST_DEADLINE) return { status: 'expired' };
     if (status === GRANTED) {
-      this.messages?.stopWaiting(key, owner);
+      this.pubsub?.stopWaiting(key, owner);
       return { status: 'granted', token: this.fencing ? value : undefined, tokens: 1 };
     }
-    const queued = this.messages?.waitForRelease(key, owner, news) ?? false;
+    const queued = this.pubsub?.waitForRelease(key, owner, messageId) ?? false;
     return { status: 'held', queued, remainingMs: toRemainingMs(value) };
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
     const { keys, owner } = request;
     const [key] = keys;
-    this.messages?.stopWaiting(key, owner);
-    if (this.servers.cancelPending(owner)) return Promise.resolve(false);
-    const answer = this.servers.sendToNode(key, (server) => this.releaseAt(server, request));
+    this.pubsub?.stopWaiting(key, owner);
+    if (this.topology.cancelPending(owner)) return Promise.resolve(false);
+    const reply = this.topology.sendToNode(key, (server) => this.releaseAt(server, request));
     // This instance receives its own message if its channel is subscribed.
-    const ourselves = this.messages?.messageIdOf(key) === undefined ? 0 : 1;
+    const own = this.pubsub?.messageIdOf(key) === undefined ? 0 : 1;
     this.yielding.onRelease(
       key,
-      answer.then((told) => told > ourselves),
+      reply.then((receivers) => receivers > own),
     );
-    return answer.then(
-      (told) => {
-        if (told === NOT_TOLD) this.refused('Redis refused to publish a release');
-        return told !== NOT_OURS;
+    return reply.then(
+      (receivers) => {
+        if (receivers === PUBLISH_REFUSED) this.onRefused('Redis refused to publish a release');
+        return receivers !== NOT_OURS;
       },
       (error: unknown) => {
         throw releaseFailed(error);
@@ -145,17 +145,17 @@ class RedissonStore implements LockStore {
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     const calls = requests.map(({ keys, owner, leaseMs }) => ({
       key: keys[0],
-      keys: [this.servers.keyOf(keys[0])],
+      keys: [this.topology.keyOf(keys[0])],
       args: [this.owners.fieldOf(owner), wholeMs(leaseMs)],
     }));
-    const replies = await this.servers.runAll(extendScript, calls);
+    const replies = await this.topology.runAll(extendScript, calls);
     return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
   }
 
   async inspect(key: string): Promise<HolderInfo | null> {
     try {
-      const look = ({ connection }: RedisNode) => inspectScript.run(connection, this.keysOf(key), []);
-      const info = await this.servers.sendToNode(key, look);
+      const run = ({ connection }: RedisNode) => inspectScript.run(connection, this.keysOf(key), []);
+      const info = await this.topology.sendToNode(key, run);
       return info === null ? null : { ...info, holder: this.owners.holderOf(info.holder) };
     } catch (error) {
       throw unavailableBecause(error, 'a look at a lock');
@@ -163,7 +163,7 @@ class RedissonStore implements LockStore {
   }
 
   close(): Promise<void> {
-    this.messages?.close();
+    this.pubsub?.close();
     return Promise.resolve();
   }
 
@@ -180,17 +180,17 @@ class RedissonStore implements LockStore {
     const [key] = keys;
     // In the client's queue releases would pile up during an outage. The engine repeats a failed release.
     if (!failsFast) return Promise.reject(new Error('there is no connection'));
-    const args = [this.owners.fieldOf(owner), String(keepMs), this.channelOf(key), ...this.servers.releaseArgs];
-    return releaseScript.run(connection, [this.servers.keyOf(key)], args);
+    const args = [this.owners.fieldOf(owner), String(keepMs), this.channelOf(key), ...this.topology.releaseArgs];
+    return releaseScript.run(connection, [this.topology.keyOf(key)], args);
   }
 
   private keysOf(key: string): readonly string[] {
     const names = this.fencing ? [key, tokenKeyOf(key)] : [key];
-    return names.map((name) => this.servers.keyOf(name));
+    return names.map((name) => this.topology.keyOf(name));
   }
 
   /** Returns the channel of a key. A client applies its prefix to keys, but not to channels. */
   private channelOf(key: string): string {
-    return channelOf(this.servers.prefix + key);
+    return channelOf(this.topology.prefix + key);
   }
 }
