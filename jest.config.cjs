@@ -35,5 +35,6 @@ module.exports = {
   maxWorkers: 2,
   // Concurrent tests wait for leases of whole seconds and use no processor meanwhile.
   maxConcurrency: 20,
-  testTimeout: 15_000,
+  // Several times of what any test needs, because the machine may be busy.
+  testTimeout: 30_000,
 };

@@ -1,12 +1,18 @@
 import { Logger } from '@nestjs/common';
+import { checkValue } from './core/check-options.js';
 import { type Clock, SystemClock } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
+import { dropPromise } from './core/format-value.js';
+import { safely } from './core/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
+import { tooShortLease } from './core/acquire/acquire-errors.js';
 import { modesOf } from './core/store/lock-mode.js';
 import type { LockStore } from './core/store/lock-store.js';
+import { lockStoreRule } from './core/store/lock-store-shape.js';
 import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
+import { Preflight } from './redis/preflight.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 import {
   checkLockOptions,
@@ -15,6 +21,7 @@ import {
   type ResolvedOptions,
   resolveOptions,
 } from './options/resolve-options.js';
+import type { StoreContext, StoreFactory } from './stores/store-context.js';
 import { token } from './stores/token/token.store.js';
 
 /** A running module instance: its service, its engine, and the store and connections that it opened. */
@@ -25,6 +32,7 @@ export class LockRuntime {
     readonly service: LockService,
     private readonly engine: LockEngine,
     private readonly opened: OpenedStore,
+    private readonly checks: Preflight | undefined,
     private readonly graceMs: number,
   ) {}
 
@@ -50,16 +58,33 @@ export class LockRuntime {
       warn: (message) => logger.warn(message),
     });
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options));
-    return new LockRuntime(instance, service, engine, opened, options.shutdownGraceMs);
+    const checks = preflightOf(opened, options, clock, logger);
+    return new LockRuntime(instance, service, engine, opened, checks, options.shutdownGraceMs);
   }
 
   /** Starts to connect and does not wait for it: an application starts without Redis. */
   connect(): void {
     this.opened.connect();
+    this.checks?.start();
+  }
+
+  /**
+   * Waits for the preflight if findings are an error. Closes everything if there is one.
+   *
+   * @throws LockConfigError with the findings.
+   */
+  async preflight(): Promise<void> {
+    try {
+      await this.checks?.atStart();
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
   }
 
   /** Waits for running holds, at most `shutdownGraceMs`, releases the rest, and closes what `start` opened. */
   async close(): Promise<void> {
+    this.checks?.stop();
     await this.engine.close(this.graceMs);
     await this.opened.close();
   }
@@ -68,13 +93,17 @@ export class LockRuntime {
 /** A store, with the connections that were opened for it. */
 interface OpenedStore {
   readonly store: LockStore;
+  /** The clients that the store uses. */
+  readonly endpoints: readonly OpenedRedis[];
   connect(): void;
   close(): Promise<void>;
 }
 
-function openStore({ store, redis, requestTimeoutMs, replicas }: ResolvedOptions, clock: Clock): OpenedStore {
-  if (typeof store === 'object') return { store, connect: () => undefined, close: () => Promise.resolve() };
+function openStore({ store, redis, prefix, requestTimeoutMs, replicas }: ResolvedOptions, clock: Clock): OpenedStore {
   const opened: OpenedRedis[] = [];
+  if (typeof store === 'object') {
+    return { store, endpoints: opened, connect: () => undefined, close: () => Promise.resolve() };
+  }
   const open = (where: ResolvedOptions['redis']): OpenedRedis => {
     const endpoint = openRedis(where, clock);
     opened.push(endpoint);
@@ -82,9 +111,10 @@ function openStore({ store, redis, requestTimeoutMs, replicas }: ResolvedOptions
   };
   let main: OpenedRedis | undefined;
   const openMain = (): OpenedRedis => (main ??= open(redis));
-  const created = (store ?? token())({
+  const created = createStore(store ?? token(), {
     clock,
     requestTimeoutMs,
+    prefix,
     redis: () => openMain().client,
     subscriber: () => openMain().subscriber(),
     replicas: replicas && { ...replicas, connect: () => openMain().replicaConnection() },
@@ -97,7 +127,27 @@ function openStore({ store, redis, requestTimeoutMs, replicas }: ResolvedOptions
     await created.close();
     await Promise.all(opened.map((endpoint) => endpoint.close()));
   };
-  return { store: created, connect, close };
+  return { store: created, endpoints: opened, connect, close };
+}
+
+function preflightOf(
+  { endpoints }: OpenedStore,
+  { preflight, requestTimeoutMs }: ResolvedOptions,
+  clock: Clock,
+  logger: Logger,
+): Preflight | undefined {
+  if (preflight === 'off' || endpoints.length === 0) return undefined;
+  const fails = preflight === 'fail';
+  const report = safely((line) => (fails ? logger.error(line) : logger.warn(line)));
+  return new Preflight({ clients: endpoints.map(({ client }) => client), clock, requestTimeoutMs, fails, report });
+}
+
+/** @throws LockConfigError if the factory returns no store. */
+function createStore(factory: StoreFactory, context: StoreContext): LockStore {
+  const created = factory(context);
+  dropPromise(created);
+  checkValue('store', 'what the function returned', created, lockStoreRule);
+  return created;
 }
 
 /** @throws LockConfigError if the store cannot do what the options say. */
@@ -108,6 +158,8 @@ function checkStore({ capabilities }: LockStore, { ttlMs, replicas }: ResolvedOp
   if (!modesOf(capabilities).includes('exclusive')) {
     throw new LockConfigError('store: it has no exclusive mode; allowed is a store that has.');
   }
+  const tooShort = tooShortLease(ttlMs, capabilities);
+  if (tooShort !== undefined) throw tooShort;
   if (ttlMs < capabilities.resolutionMs || ttlMs % capabilities.resolutionMs !== 0) {
     const allowed = `a multiple of ${capabilities.resolutionMs}, the resolution of the store`;
     throw new LockConfigError(`ttlMs is ${ttlMs}; allowed is ${allowed}.`);

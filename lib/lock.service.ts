@@ -1,10 +1,12 @@
 import type { Target } from './core/acquire/acquire-options.js';
+import { aFunction, checkValue } from './core/check-options.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
+import { dropPromise, kindOf } from './core/format-value.js';
 import type { Hold, Lock } from './core/hold/lock.js';
 import type { MultiLock } from './core/hold/multi-lock.js';
 import type { LockEngine } from './core/lock-engine.js';
 import { runUnder } from './core/hold/run-under.js';
-import { kindOf } from './core/keys/key-values.js';
+import { isList, readList } from './core/keys/read-list.js';
 import type { KeyFactory } from './core/keys/resource-key.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
 import type { LockOptions } from './options/redis-lock.options.js';
@@ -12,8 +14,6 @@ import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-
 
 type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;
-
-const MAX_RESOURCES = 1_000;
 
 /**
  * Acquires locks by resource. Inject it by its class, or by `@InjectLockService(name)` if the module has a name.
@@ -80,7 +80,8 @@ export class LockService {
   tryAcquire(resource: string, options?: Omit<LockOptions, 'waitMs'>): Promise<Lock | null>;
   async tryAcquire(resources: Resources, options?: Omit<LockOptions, 'waitMs'>): Promise<Hold | null> {
     try {
-      return await this.acquireResolved(resources, resolveLockOptions({ ...options, waitMs: 0 }, this.defaults));
+      const resolved = resolveLockOptions(options, this.defaults);
+      return await this.acquireResolved(resources, { ...resolved, waitMs: 0 });
     } catch (error) {
       if (error instanceof LockTimeoutError) return null;
       throw error;
@@ -94,6 +95,7 @@ export class LockService {
    * @returns the result of `fn`. An error of `fn` is thrown unchanged.
    * @throws {LockLostError} if the lock was lost while `fn` ran, unless `onLost` is `ignore`. Its `cause` is the error
    * of `fn`, if there is one.
+   * @throws {LockConfigError} if `fn` is no function.
    * @throws what {@link acquire} throws, before `fn` runs.
    */
   using<T>(resources: readonly string[], fn: Work<MultiLock, T>): Promise<T>;
@@ -102,6 +104,7 @@ export class LockService {
   using<T>(resource: string, options: LockOptions, fn: Work<Lock, T>): Promise<T>;
   async using<T>(resources: Resources, ...rest: [Work<never, T>] | [LockOptions, Work<never, T>]): Promise<T> {
     const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
+    checkValue('using()', 'the work', fn, aFunction);
     const resolved = resolveLockOptions(options, this.defaults);
     return runUnder(await this.acquireResolved(resources, resolved), resolved.onLost, fn as Work<Hold, T>);
   }
@@ -128,19 +131,23 @@ export class LockService {
 
   /** @internal */
   acquireResolved(resources: Resources, options: ResolvedLockOptions): Promise<Hold> {
-    if (!Array.isArray(resources)) return this.engine.acquire(this.targetOf(resources as string), options);
-    if (resources.length > 0 && resources.length <= MAX_RESOURCES) {
-      // `Array.from` visits the holes of a sparse array, too.
-      const targets = Array.from(resources as readonly string[], (resource) => this.targetOf(resource));
-      return this.engine.acquireAll(targets, options);
-    }
-    throw new LockKeyError(
-      `There are ${resources.length} resources to lock together; allowed is 1 to ${MAX_RESOURCES}.`,
+    if (typeof resources === 'string') return this.engine.acquire(this.targetOf(resources), options);
+    if (!isList(resources)) throw noResource(resources);
+    const list = readList(resources, () => 'The list of resources');
+    return this.engine.acquireAll(
+      list.map((resource) => this.targetOf(resource)),
+      options,
     );
   }
 
-  private targetOf(resource: string): Target {
+  private targetOf(resource: unknown): Target {
     if (typeof resource === 'string') return { resource, key: this.keyOf(resource) };
-    throw new LockKeyError(`A resource is a string such as goods:300; this is ${kindOf(resource)}.`);
+    throw noResource(resource);
   }
+}
+
+function noResource(given: unknown): LockKeyError {
+  // A key function of `@Locked` may be asynchronous by mistake.
+  dropPromise(given);
+  return new LockKeyError(`A resource is a string such as goods:300; this is ${kindOf(given)}.`);
 }

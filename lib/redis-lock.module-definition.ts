@@ -1,6 +1,16 @@
 import { ConfigurableModuleBuilder, type DynamicModule, type Provider } from '@nestjs/common';
 import { getLockServiceToken } from './decorators/inject-lock-service.decorator.js';
 import { LockRuntime } from './lock-runtime.js';
+import {
+  aFunction,
+  checkOptions,
+  copyOptions,
+  oneOf,
+  type OptionRule,
+  type OptionRules,
+} from './core/check-options.js';
+import { LockConfigError } from './core/errors.js';
+import { instanceName } from './options/instance-name.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 
 /**
@@ -25,6 +35,61 @@ export interface RedisLockModuleExtras {
 }
 
 const EXTRAS: RedisLockModuleExtras = { name: DEFAULT_INSTANCE, isGlobal: true };
+
+const EXTRAS_RULES: OptionRules<RedisLockModuleExtras> = { name: instanceName, isGlobal: oneOf(true, false) };
+
+/**
+ * Returns a copy of a module's options. Checks the extras, which Nest needs before the application starts. All other
+ * options are checked when it starts.
+ *
+ * @throws LockConfigError if the options cannot be read, or an extra is not allowed.
+ */
+export function copyModuleOptions<T extends RedisLockModuleExtras>(place: string, given: T): T {
+  const options = copyOptions(place, given);
+  const { name, isGlobal } = options;
+  checkOptions<RedisLockModuleExtras>(place, { name, isGlobal }, EXTRAS_RULES);
+  return options;
+}
+
+const list: OptionRule = { allowed: 'a list', fits: Array.isArray };
+const injectionToken: OptionRule = {
+  allowed: 'an injection token: a class, a string or a symbol',
+  fits: (value) => ['function', 'string', 'symbol'].includes(typeof value) && value !== '',
+};
+
+/** The properties of Nest's asynchronous options. */
+interface AsyncOptions extends RedisLockModuleExtras {
+  readonly imports?: unknown;
+  readonly inject?: unknown;
+  readonly provideInjectionTokensFrom?: unknown;
+  readonly useFactory?: unknown;
+  readonly useClass?: unknown;
+  readonly useExisting?: unknown;
+}
+
+const ASYNC_RULES: OptionRules<AsyncOptions> = {
+  ...EXTRAS_RULES,
+  imports: list,
+  inject: list,
+  provideInjectionTokensFrom: list,
+  useFactory: aFunction,
+  useClass: aFunction,
+  useExisting: injectionToken,
+};
+
+/**
+ * Checks the options of `forRootAsync()`.
+ *
+ * @throws LockConfigError if one is not allowed, or none says where the module's options come from.
+ */
+export function checkAsyncOptions<T extends object>(given: T): T {
+  const place = 'RedisLockModule.forRootAsync()';
+  const known = checkOptions<AsyncOptions>(place, given, ASYNC_RULES);
+  if (known.useFactory !== undefined || known.useClass !== undefined || known.useExisting !== undefined) {
+    return known as T;
+  }
+  throw new LockConfigError(`${place}: there is no source of options; allowed is useFactory, useClass or useExisting.`);
+}
 
 export const {
   ConfigurableModuleClass,

@@ -12,7 +12,12 @@ import { checkLockedMethods } from './locked/check-locked-methods.js';
 import { LockExceptionFilter } from './locked/lock-exception.filter.js';
 import { LockRuntime } from './lock-runtime.js';
 import { LockedInterceptor } from './locked/locked.interceptor.js';
-import { ConfigurableModuleClass, type RedisLockModuleExtras } from './redis-lock.module-definition.js';
+import {
+  checkAsyncOptions,
+  ConfigurableModuleClass,
+  copyModuleOptions,
+  type RedisLockModuleExtras,
+} from './redis-lock.module-definition.js';
 import type { RedisLockModuleOptions } from './options/redis-lock.options.js';
 
 /**
@@ -61,22 +66,28 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
    * Configures the module. Without options, it uses `redis://127.0.0.1:6379`. The application starts without Redis,
    * with one warning.
    *
-   * @throws {LockConfigError} when the application starts, if an option is not allowed or the store does not support
-   * it.
+   * @throws {LockConfigError} at once if the options are no object, or `name` or `isGlobal` is not allowed. When the
+   * application starts, if another option is not allowed or the store does not support it, or if `preflight` is `fail`
+   * and a server is unfit for locks.
    */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras = {}): DynamicModule {
-    return super.forRoot(options);
+    return super.forRoot(copyModuleOptions('RedisLockModule.forRoot()', options));
   }
 
-  /** Configures the module with options from other providers. */
+  /**
+   * Configures the module with options from other providers.
+   *
+   * @throws {LockConfigError} at once if `options` is not allowed. When the application starts, as `forRoot()` does.
+   */
   static override forRootAsync(options: RedisLockModuleAsyncOptions): DynamicModule {
-    return super.forRootAsync(options);
+    return super.forRootAsync(checkAsyncOptions(options));
   }
 
   /** @internal */
-  onModuleInit(): void {
+  async onModuleInit(): Promise<void> {
     checkLockedMethods(this.runtime.service, this.modules);
     this.runtime.connect();
+    await this.runtime.preflight();
   }
 
   /** @internal */

@@ -132,6 +132,7 @@ describe('the floors', () => {
     const allowed = [
       'lib/core/errors.ts',
       'lib/core/check-options.ts',
+      'lib/core/format-value.ts',
       'lib/core/keys/resource-key.ts',
       'lib/redis/decode.ts',
       'lib/redis/redis-script.ts',

@@ -212,10 +212,10 @@ function checkCalls(code) {
     const member = code[i + 2];
     if (code[i + 1] !== '.') throw new Error('redis may only be used as redis.name');
     if (member === 'log') throw new Error('redis.log is not portable');
-    if (member !== 'call' && member !== 'pcall') return;
+    if (member !== 'call' && member !== 'pcall' && member !== 'sha1hex') return;
     if (code[i + 3] !== '(') throw new Error(`redis.${member} must be called where it is named`);
     const { args, close } = readArguments(code, i + 3);
-    checkCall(args);
+    if (member !== 'sha1hex') checkCall(args);
     for (let at = i + 4; at < close; at++) if (code[at] === 'keys') keysOfCalls.add(at);
   });
   return keysOfCalls;
@@ -238,7 +238,7 @@ function checkBody(code, declared) {
     // An optional key is a condition in `keys.name and` and `keys.name then`: it cannot become a copy there.
     const isTested = slot.optional && ['and', 'then'].includes(code[i + 3]);
     if (text === 'keys' && !keysOfCalls.has(i) && !isTested) {
-      throw new Error(`${name} may only stand in a redis.call, never in a copy`);
+      throw new Error(`${name} may only stand in a redis.call or redis.sha1hex, never in a copy`);
     }
     used.add(name);
   });

@@ -1,4 +1,5 @@
-import { LockConfigError } from './errors.js';
+import { LockConfigError, messageOf } from './errors.js';
+import { formatName, formatValue } from './format-value.js';
 
 /** What an option may be. */
 export interface OptionRule {
@@ -31,6 +32,9 @@ export const milliseconds = (least: number, most: number): OptionRule => ({
   fits: (value) => typeof value === 'number' && value >= least && value <= most,
 });
 
+/** Allows functions. */
+export const aFunction: OptionRule = { allowed: 'a function', fits: (value) => typeof value === 'function' };
+
 /** Allows a whole number from `least` up, and Infinity. */
 export const wholeNumberFrom = (least: number): OptionRule => ({
   allowed: `a whole number from ${least} up, or Infinity`,
@@ -43,6 +47,12 @@ export const wholeNumber = (least: number, most: number): OptionRule => ({
   fits: (value) => Number.isInteger(value) && (value as number) >= least && (value as number) <= most,
 });
 
+/** Returns whether a value is an object with these methods. Throws what its getters throw. */
+export function hasMethods(value: unknown, names: readonly string[]): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
+}
+
 /**
  * Returns the given options without those that are undefined.
  *
@@ -51,38 +61,91 @@ export const wholeNumber = (least: number, most: number): OptionRule => ({
  * the known ones.
  */
 export function checkOptions<T extends object>(place: string, given: T, rules: OptionRules<T>): GivenOptions<T> {
-  if (typeof given !== 'object' || given === null) {
-    throw new LockConfigError(`${place}: the options are ${format(given)}; allowed is an object.`);
-  }
   // Every acquire with options runs this, so the rules are not copied.
   const known: Record<string, unknown> = {};
-  for (const option of Object.keys(given) as (keyof T & string)[]) {
-    const value: unknown = given[option];
+  for (const option of namesOf(place, given)) {
+    const value = read(place, given, option);
     if (value === undefined) continue;
     if (!Object.hasOwn(rules, option)) throw unknownOption(place, option, Object.keys(rules));
-    const rule = rules[option];
-    if (!rule.fits(value)) {
-      throw new LockConfigError(`${place}: ${option} is ${format(value)}; allowed is ${rule.allowed}.`);
-    }
+    checkValue(place, option, value, rules[option]);
     known[option] = value;
   }
   return known as GivenOptions<T>;
 }
 
+/**
+ * Checks one value.
+ *
+ * @param what names the value in the error.
+ * @throws LockConfigError that says what was given and what is allowed.
+ */
+export function checkValue(place: string, what: string, value: unknown, { allowed, fits }: OptionRule): void {
+  let isAllowed = false;
+  try {
+    isAllowed = fits(value);
+  } catch {
+    // An object whose properties cannot be read is not allowed.
+  }
+  if (!isAllowed) throw new LockConfigError(`${place}: ${what} is ${formatValue(value)}; allowed is ${allowed}.`);
+}
+
+/**
+ * Returns a plain copy of options whose names and values are checked later.
+ *
+ * @throws LockConfigError if they are no object, or cannot be read.
+ */
+export function copyOptions<T extends object>(place: string, given: T): T {
+  const names = namesOf(place, given);
+  // Nest copies options by assignment, which would set a prototype and lose this option.
+  if (names.includes('__proto__' as keyof T & string)) {
+    throw new LockConfigError(`${place}: there is no option __proto__.`);
+  }
+  const entries = names.map((option) => [option, read(place, given, option)] as const);
+  return Object.fromEntries(entries) as T;
+}
+
+/** Returns whether a value can be options: an object that is no list, no Map, no Date and the like. Never throws. */
+export function isOptionsObject(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  try {
+    // Also true for instances of a user's class and for objects of another realm.
+    return Object.prototype.toString.call(value) === '[object Object]';
+  } catch {
+    return false;
+  }
+}
+
+/** @throws LockConfigError if the options are no object, or cannot be read. */
+function namesOf<T extends object>(place: string, given: T): (keyof T & string)[] {
+  if (!isOptionsObject(given)) {
+    throw new LockConfigError(`${place}: the options are ${formatValue(given)}; allowed is a plain object.`);
+  }
+  try {
+    return Object.keys(given) as (keyof T & string)[];
+  } catch (cause) {
+    throw unreadable(`${place}: the options`, cause);
+  }
+}
+
+function read<T extends object>(place: string, given: T, option: keyof T & string): unknown {
+  try {
+    return given[option];
+  } catch (cause) {
+    throw unreadable(`${place}: ${formatName(option)}`, cause);
+  }
+}
+
+function unreadable(what: string, cause: unknown): LockConfigError {
+  return new LockConfigError(`${what} cannot be read (${messageOf(cause)}); allowed is a plain object.`, { cause });
+}
+
 function unknownOption(place: string, option: string, known: readonly string[]): LockConfigError {
   const are = known.length === 1 ? 'is' : 'are';
-  return new LockConfigError(`${place}: there is no option ${option}; there ${are} ${known.join(', ')}.`);
+  return new LockConfigError(`${place}: there is no option ${formatName(option)}; there ${are} ${known.join(', ')}.`);
 }
 
 /** Returns the options that are not undefined. */
 export function withoutUndefined<T extends object>(given: T): GivenOptions<T> {
   const known = Object.entries(given).filter(([, value]) => value !== undefined);
   return Object.fromEntries(known) as GivenOptions<T>;
-}
-
-function format(value: unknown): string {
-  // A URL may hold a password.
-  if (typeof value === 'string') return JSON.stringify(value.replace(/\/\/[^@/]*@/, '//***@'));
-  if (typeof value === 'object' && value !== null) return `an object of class ${value.constructor?.name ?? 'Object'}`;
-  return String(value);
 }

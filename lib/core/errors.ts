@@ -1,3 +1,5 @@
+import { kindOf } from './format-value.js';
+
 /** The stable `code` of a {@link LockError}. The exception filter maps codes to HTTP, RPC and WebSocket errors. */
 export type LockErrorCode =
   | 'LOCK_TIMEOUT'
@@ -20,14 +22,33 @@ export interface LockErrorDetails {
   readonly cause?: unknown;
 }
 
-/** Returns the message of an error, or the text of anything else that was thrown. */
+const LONGEST_MESSAGE = 1_000;
+
+/**
+ * Returns the message of an error, or the text of anything else that was thrown: at most about 1,000 characters. Never
+ * throws.
+ */
 export function messageOf(error: unknown): string {
-  // Not `instanceof Error`: errors come from other realms too, jest's for one.
-  const shaped = typeof error === 'object' && error !== null && 'message' in error;
-  return String(shaped ? error.message : error);
+  try {
+    // Not `instanceof Error`: errors come from other realms too, jest's for one.
+    const shaped = typeof error === 'object' && error !== null && 'message' in error;
+    const text = String(shaped ? error.message : error);
+    return text.length <= LONGEST_MESSAGE ? text : `${text.slice(0, LONGEST_MESSAGE)}…`;
+  } catch {
+    return kindOf(error);
+  }
 }
 
 const brand = (name: string): symbol => Symbol.for(`nestjs-redis-lock.${name}`);
+
+/** Returns false for an object that cannot be read, such as a revoked Proxy: anything can be thrown. */
+function has(candidate: object, symbol: symbol): boolean {
+  try {
+    return symbol in candidate;
+  } catch {
+    return false;
+  }
+}
 
 /** Gives a class an `instanceof` that works across two installed copies of this package. */
 function branded(name: string) {
@@ -39,7 +60,7 @@ function branded(name: string) {
       value(this: unknown, candidate: unknown): boolean {
         // A user's subclass inherits this method. Only the branded class itself is recognized by its brand.
         if (this !== target) return Function.prototype[Symbol.hasInstance].call(this, candidate);
-        return typeof candidate === 'object' && candidate !== null && symbol in candidate;
+        return typeof candidate === 'object' && candidate !== null && has(candidate, symbol);
       },
     });
   };

@@ -3,6 +3,7 @@ import { closed, unavailable } from './acquire/acquire-errors.js';
 import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { LocalLocks } from './acquire/local-locks.js';
+import { Turns } from './acquire/turns.js';
 import { LockEvents } from './diagnostics.js';
 import { heldAround } from './hold/held-locks.js';
 import type { Lock } from './hold/lock.js';
@@ -15,6 +16,7 @@ import type { LockState, LockStore } from './store/lock-store.js';
 import { StoreHealth } from './store/store-health.js';
 import { type Clock, withTimeout } from './time/clock.js';
 import { TimeoutPool } from './time/timeout-pool.js';
+import { safely } from './warnings.js';
 
 /** What an engine is made of. */
 export interface EngineOptions extends LeaseOptions {
@@ -45,7 +47,7 @@ export class LockEngine {
 
   constructor(options: EngineOptions) {
     const { requestTimeoutMs, lockDelayMs, passing } = options;
-    const warn = (message: string): void => options.warn(message);
+    const warn = safely((message) => options.warn(message));
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
     const clock = new TimeoutPool(options.clock, requestTimeoutMs);
     const health = new StoreHealth(warn, (key) => store.serverOf?.(key));
@@ -53,8 +55,9 @@ export class LockEngine {
     // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same
     // options.
     const releaser = new Releaser(store, clock, requestTimeoutMs, passing.maxLocalPasses + 1, lockDelayMs);
-    const leases = new LeaseManager(store, clock, events, options);
+    const leases = new LeaseManager(store, clock, events, { ...options, warn });
     const { watchdog } = leases;
+    const turns = new Turns(store, clock, passing);
     let attempts = 0;
     const localLocks = new LocalLocks({
       store,
@@ -63,6 +66,7 @@ export class LockEngine {
       health,
       requestTimeoutMs,
       passing,
+      turns,
       nextOwner: () => `${this.instanceId}:${++attempts}`,
       watch: (grant) => watchdog.watch(grant),
     });
@@ -84,6 +88,8 @@ export class LockEngine {
         localLocks.onDisconnected(concerns);
         watchdog.onDisconnected(concerns);
       },
+      onReconnected: (concerns) => watchdog.renewAll(concerns),
+      onNotified: (key, count) => turns.onNotified(key, count),
       onDegraded: warn,
       onUnreachable: (error, server) => health.onUnreachable(error, server),
       onReachable: (server) => health.onReachable(server),
@@ -103,7 +109,7 @@ export class LockEngine {
   /** Returns who holds the key. Throws `LockUnavailableError` after `requestTimeoutMs` without a reply. */
   inspect(key: string): Promise<LockState | null> {
     return withTimeout(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
-      throw unavailable(key, `no answer within ${this.requestTimeoutMs} ms`, { cause: this.health.outageOf(key) });
+      throw unavailable(key, `no reply within ${this.requestTimeoutMs} ms`, { cause: this.health.outageOf(key) });
     });
   }
 

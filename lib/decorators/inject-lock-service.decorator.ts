@@ -1,17 +1,20 @@
 import { Inject, type InjectionToken } from '@nestjs/common';
 import { LockService } from '../lock.service.js';
+import { checkInstanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 
 /**
  * Returns the injection token of a module instance's {@link LockService}, to inject or to override it.
  *
  * @param name the `name` of the module instance. Without it, the token is the class.
+ * @throws {LockConfigError} if the name is no string, or empty.
  *
  * @publicApi
  */
 export function getLockServiceToken(
   name: string = DEFAULT_INSTANCE,
 ): InjectionToken<LockService> & (string | typeof LockService) {
+  checkInstanceName('getLockServiceToken()', name);
   return name === DEFAULT_INSTANCE ? LockService : `nestjs-redis-lock:LockService:${name}`;
 }
 

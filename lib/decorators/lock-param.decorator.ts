@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { LockKeyError } from '../core/errors.js';
+import { formatValue, shortened } from '../core/format-value.js';
 import { isParameterName } from '../core/keys/key-template.js';
 import { describeMethod } from './describe-method.js';
 
@@ -21,12 +22,13 @@ export function LockParam(name: string): ParameterDecorator {
     if (propertyKey === undefined) throw new LockKeyError(`${where}: @LockParam() is for parameters of methods.`);
     if (!isParameterName(name)) {
       throw new LockKeyError(
-        `${where}: @LockParam(${JSON.stringify(name)}) is no name that a placeholder can write. ` +
+        `${where}: @LockParam(${formatValue(name)}) is no name that a placeholder can write. ` +
           `It starts with a letter and goes on with letters, digits, '_', '$' or '-'.`,
       );
     }
     const params = new Map(lockParams(target, propertyKey));
-    if (params.has(name)) throw new LockKeyError(`${where}: two parameters are named @LockParam('${name}').`);
+    if (params.has(name))
+      throw new LockKeyError(`${where}: two parameters are named @LockParam('${shortened(name)}').`);
     Reflect.defineMetadata(LOCK_PARAMS, params.set(name, index), target, propertyKey);
   };
 }

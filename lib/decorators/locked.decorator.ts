@@ -1,6 +1,7 @@
 import { Inject } from '@nestjs/common';
 import { EXCEPTION_FILTERS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import { Observable } from 'rxjs';
+import { checkValue, copyOptions, type OptionRule } from '../core/check-options.js';
 import { LockConfigError, type LockTimeoutError } from '../core/errors.js';
 import { currentLockIndexes } from './current-lock.decorator.js';
 import { describeMethod } from './describe-method.js';
@@ -10,7 +11,9 @@ import { wrapMethod } from '../locked/locked-call.js';
 import { LockedInterceptor } from '../locked/locked.interceptor.js';
 import { type LockedMethod, lockedMethodOf, type Method, type OnBusy } from '../locked/locked-method.js';
 import type { RenderResource } from '../core/keys/key-template.js';
+import { isList, readList } from '../core/keys/read-list.js';
 import { bindTemplate } from './parameters/bind-template.js';
+import { checkInstanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE, type LockOptions } from '../options/redis-lock.options.js';
 import { checkLockOptions } from '../options/resolve-options.js';
 
@@ -91,16 +94,15 @@ export function Locked<A extends readonly unknown[] = never[]>(
   resource: string | readonly string[] | ((...args: A) => string | readonly string[]),
   options: LockedOptions<A> = {},
 ): LockedDecorator<A> {
-  const { name = DEFAULT_INSTANCE, onBusy = 'throw', ...lockOptions } = options;
   return (target, propertyKey, descriptor) => {
     const where = describeMethod(target, propertyKey);
     const original = methodOf(where, target, descriptor);
-    checkOptions(where, lockOptions, onBusy);
+    const { name, onBusy, ...lockOptions } = checkedOptions(where, options);
     const method: LockedMethod = {
       name: where,
       service: serviceProperty(name),
       options: lockOptions,
-      onBusy: onBusy as OnBusy,
+      onBusy,
       returnsObservable: returnsObservable(target, propertyKey),
       lockIndexes: currentLockIndexes(target, propertyKey),
       original,
@@ -130,15 +132,15 @@ function resourceFunction(
   original: Method,
 ): LockedMethod['resourceOf'] {
   if (typeof resource === 'function') {
-    return (instance, args) => resource.apply(instance, args as unknown[]) as string | readonly string[];
+    return (instance, args) => Reflect.apply(resource, instance, args) as string | readonly string[];
   }
   const bind = (template: string): RenderResource => bindTemplate(template, target, propertyKey, original);
-  if (!Array.isArray(resource)) {
-    const render = bind(resource as string);
+  if (!isList(resource)) {
+    const render = bind(resource);
     return (_instance, args) => render(args);
   }
-  if (resource.length === 0) throw new LockConfigError(`${where}: @Locked has an empty list: name what is locked.`);
-  const renders = resource.map(bind);
+  const templates = readList(resource, () => `${where}: the list of @Locked`);
+  const renders = templates.map((template) => bind(template as string));
   return (_instance, args) => renders.flatMap((render) => render(args));
 }
 
@@ -147,17 +149,32 @@ function methodOf(where: string, target: object, descriptor: PropertyDescriptor 
   const fail = (problem: string): never => {
     throw new LockConfigError(`${where}: ${problem}`);
   };
-  if (typeof method !== 'function') return fail('@Locked stands above methods only.');
+  if (typeof method !== 'function') {
+    return fail('@Locked stands above methods only, and needs `experimentalDecorators` of TypeScript.');
+  }
   if (typeof target === 'function') return fail('@Locked needs an instance that Nest makes: static methods have none.');
   if (/Generator/.test(method.constructor.name)) return fail('@Locked cannot hold a lock for a generator.');
   if (lockedMethodOf(method) !== undefined) return fail('there is a second @Locked; nest two methods instead.');
   return method as Method;
 }
 
-function checkOptions(where: string, options: LockOptions, onBusy: unknown): void {
-  checkLockOptions(options, `@Locked of ${where}`);
-  if (onBusy === 'throw' || onBusy === 'skip' || typeof onBusy === 'function') return;
-  throw new LockConfigError(`${where}: onBusy is ${String(onBusy)}; allowed is "throw", "skip" or a function.`);
+const onBusyRule: OptionRule = {
+  allowed: '"throw", "skip" or a function',
+  fits: (value) => value === 'throw' || value === 'skip' || typeof value === 'function',
+};
+
+/** The options with their defaults. */
+interface CheckedOptions extends LockOptions {
+  readonly name: string;
+  readonly onBusy: OnBusy;
+}
+
+function checkedOptions<A extends readonly unknown[]>(where: string, options: LockedOptions<A>): CheckedOptions {
+  const place = `@Locked of ${where}`;
+  const { name = DEFAULT_INSTANCE, onBusy = 'throw', ...lockOptions } = copyOptions(place, options);
+  checkInstanceName(place, name);
+  checkValue(where, 'onBusy', onBusy, onBusyRule);
+  return { ...checkLockOptions(lockOptions, place), name, onBusy: onBusy as OnBusy };
 }
 
 function returnsObservable(target: object, propertyKey: string | symbol): boolean {

@@ -1,4 +1,5 @@
 import { LockConfigError, StaleFenceError } from '../core/errors.js';
+import { formatValue } from '../core/format-value.js';
 
 /**
  * Checks that a token is a whole number from 0 to 2⁵³ - 1. Databases compare tokens as numbers or as texts. Both agree
@@ -8,10 +9,8 @@ import { LockConfigError, StaleFenceError } from '../core/errors.js';
  */
 export function checkToken(token: number, resource: string): void {
   if (Number.isSafeInteger(token) && token >= 0) return;
-  const given = typeof token === 'number' ? String(token) : typeof token;
-  throw new LockConfigError(`A fencing token is a whole number up to 2^53 - 1, like lock.fencingToken, not ${given}.`, {
-    resource,
-  });
+  const allowed = 'a whole number from 0 to 2^53 - 1, as lock.fencingToken is';
+  throw new LockConfigError(`The fencing token is ${formatValue(token)}; allowed is ${allowed}.`, { resource });
 }
 
 /** Returns the error for an `open` with a lower token than the last one. */

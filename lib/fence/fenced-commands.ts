@@ -1,4 +1,6 @@
-import { LockConfigError } from '../core/errors.js';
+import { checkOptions, checkValue, isOptionsObject, type OptionRule, type OptionRules } from '../core/check-options.js';
+import { LockConfigError, messageOf } from '../core/errors.js';
+import { formatValue } from '../core/format-value.js';
 
 /** Commands whose first argument is their only key. Other commands need a script, which names its keys. */
 const COMMANDS = [
@@ -53,18 +55,24 @@ export interface FencedScript {
   readonly args?: readonly (string | number)[];
 }
 
+/** Lua refuses to pass more values to one function than about 8,000. */
+const MAX_ARGUMENTS = 7_000;
+const MAX_COMMANDS = 1_000;
+/** All keys and arguments of a write. Each is an argument of one call of the client. */
+const MAX_VALUES = 50_000;
+
 /**
  * Returns one script that runs the commands. Its text depends on their names alone, not on their arguments, so Redis
  * keeps few texts. Every key is a literal `KEYS[n]`, because managed servers require it.
  *
- * @throws {LockConfigError} if a command is not in the list, or has too many keys.
+ * @throws {LockConfigError} if a command is not in the list, has too many keys or arguments, or there are too many.
  */
 export function scriptOf(commands: readonly FencedCommand[]): FencedScript {
   const keys: string[] = [];
   const bounds: number[] = [];
   const values: (string | number)[] = [];
-  const calls = commands.map(([name, key, ...args], at) => {
-    checkCommand(name, args);
+  const calls = commands.map((command, at) => {
+    const [name, key, ...args] = checkCommand(command);
     keys.push(key);
     const first = 2 * commands.length + values.length + 1;
     values.push(...args);
@@ -72,17 +80,86 @@ export function scriptOf(commands: readonly FencedCommand[]): FencedScript {
     const slot = 2 * at + 1;
     return `redis.call('${name.toUpperCase()}', KEYS[${at + 1}], unpack(ARGV, ARGV[${slot}], ARGV[${slot + 1}]))`;
   });
-  return { lua: `return { ${calls.join(', ')} }`, keys, args: [...bounds, ...values] };
+  return checkScript({ lua: `return { ${calls.join(', ')} }`, keys, args: [...bounds, ...values] });
 }
 
-function checkCommand(name: string, args: readonly unknown[]): void {
+/**
+ * Returns a copy of the commands of a write. Returns undefined for everything else.
+ *
+ * @throws {LockConfigError} if there are too many, or they cannot be read.
+ */
+export function commandsOf(write: unknown): readonly FencedCommand[] | undefined {
+  let length: number;
+  try {
+    if (!Array.isArray(write)) return undefined;
+    ({ length } = write);
+    // `Array.from` visits holes, too.
+    if (length <= MAX_COMMANDS) return Array.from(write as readonly FencedCommand[]);
+  } catch (cause) {
+    const problem = `cannot be read (${messageOf(cause)})`;
+    throw new LockConfigError(`The write behind a fence ${problem}; ${ALLOWED}.`, { cause });
+  }
+  throw tooMany('commands', length, MAX_COMMANDS);
+}
+
+/**
+ * Returns a script whose parts have been checked.
+ *
+ * @throws {LockConfigError} that names the part, what was given and what is allowed.
+ */
+export function checkScript(script: FencedScript): FencedScript {
+  if (!isOptionsObject(script)) {
+    throw new LockConfigError(`The write behind a fence is ${formatValue(script)}; ${ALLOWED}.`);
+  }
+  const { lua, keys, args = [] } = checkOptions<FencedScript>('The write behind a fence', script, SCRIPT_RULES);
+  if (lua === undefined || keys === undefined) {
+    throw new LockConfigError(`The write behind a fence has no ${lua === undefined ? 'lua' : 'keys'}; ${ALLOWED}.`);
+  }
+  const count = keys.length + args.length;
+  if (count > MAX_VALUES) throw tooMany('keys and arguments', count, MAX_VALUES);
+  return { lua, keys, args };
+}
+
+const ALLOWED = 'allowed is a list of commands, or { lua, keys, args }';
+
+const isValue = (value: unknown): boolean =>
+  typeof value === 'string' || (typeof value === 'number' && !Number.isNaN(value));
+
+const listOf = (allowed: string, fits: (value: unknown) => boolean): OptionRule => ({
+  allowed: `a list of ${allowed}, at most ${MAX_VALUES}`,
+  fits: (list) =>
+    Array.isArray(list) && list.length <= MAX_VALUES && Array.from(list as readonly unknown[]).every(fits),
+});
+
+const SCRIPT_RULES: OptionRules<FencedScript> = {
+  lua: { allowed: 'the text of a script', fits: (value) => typeof value === 'string' && value !== '' },
+  keys: listOf('strings', (value) => typeof value === 'string'),
+  args: listOf('strings and numbers', isValue),
+};
+
+const commandRule = listOf('a name, a key, and strings and numbers', isValue);
+
+function checkCommand(command: FencedCommand): FencedCommand {
+  checkValue('The write behind a fence', 'a command', command, commandRule);
+  const [name, key, ...args] = command;
   if (!(COMMANDS as readonly string[]).includes(name)) {
     throw new LockConfigError(
-      `A fence takes no command ${JSON.stringify(name)}, only ${COMMANDS.join(', ')}. ` +
-        'Write it as a script: { lua, keys, args }.',
+      `A fence does not take the command ${formatValue(name)}; allowed is ${COMMANDS.join(', ')}, ` +
+        'or a script: { lua, keys, args }.',
     );
   }
-  if (WITHOUT_ARGUMENTS.includes(name) && args.length > 0) {
-    throw new LockConfigError(`Behind a fence, ${name} takes one key: give one command for each.`);
+  if (typeof key !== 'string') {
+    throw new LockConfigError(`The key of ${name} is ${formatValue(key)}; allowed is a string.`);
   }
+  if (WITHOUT_ARGUMENTS.includes(name) && args.length > 0) {
+    throw new LockConfigError(
+      `${name} has ${args.length + 1} keys behind a fence; allowed is one. Repeat the command.`,
+    );
+  }
+  if (args.length > MAX_ARGUMENTS) throw tooMany(`arguments of ${name}`, args.length, MAX_ARGUMENTS);
+  return command;
+}
+
+function tooMany(what: string, given: number, most: number): LockConfigError {
+  return new LockConfigError(`A write behind a fence has ${given} ${what}; allowed is up to ${most}.`);
 }

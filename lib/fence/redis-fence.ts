@@ -1,3 +1,11 @@
+import {
+  checkOptions,
+  checkValue,
+  hasMethods,
+  type OptionRule,
+  type OptionRules,
+  wholeNumber,
+} from '../core/check-options.js';
 import { LockConfigError, messageOf } from '../core/errors.js';
 import { checkResource, helperKey } from '../core/keys/resource-key.js';
 import { scripts } from './scripts.js';
@@ -5,7 +13,7 @@ import type { RedisClient } from '../redis/redis-client.js';
 import { isOne } from '../redis/decode.js';
 import { RedisScript, type ScriptConnection } from '../redis/redis-script.js';
 import { checkToken, staleOpen, staleWrite } from './check-token.js';
-import { type FencedCommand, type FencedScript, scriptOf } from './fenced-commands.js';
+import { checkScript, commandsOf, type FencedCommand, type FencedScript, scriptOf } from './fenced-commands.js';
 
 /** The commands of a client that a fence uses. Redis and Cluster of ioredis 5 and 6 have them. */
 export type FenceClient = Pick<RedisClient, 'eval' | 'evalsha'>;
@@ -23,6 +31,15 @@ export interface RedisFenceOptions {
 
 const DAY_MS = 86_400_000;
 const LEAST_RETENTION_MS = 1_000;
+
+const RULES: OptionRules<RedisFenceOptions> = {
+  retentionMs: wholeNumber(LEAST_RETENTION_MS, Number.MAX_SAFE_INTEGER),
+};
+
+const clientRule: OptionRule = {
+  allowed: 'a client of ioredis: an object with eval() and evalsha()',
+  fits: (value) => hasMethods(value, ['eval', 'evalsha']),
+};
 
 const openScript = new RedisScript(scripts.open, isOne);
 
@@ -51,20 +68,16 @@ export class RedisFence {
    * @param resource the name of what is guarded, the same for all holders. In a cluster it determines the slot, as a
    * key does: `order:300` guards the key `order:300`, and `order:{300}` guards all keys with `{300}`.
    * @throws {LockKeyError} if `resource` is not a valid name.
-   * @throws {LockConfigError} if `retentionMs` is out of range.
+   * @throws {LockConfigError} if the client is none, or an option is unknown or out of range.
    */
   constructor(
     client: FenceClient,
     readonly resource: string,
-    { retentionMs = DAY_MS }: RedisFenceOptions = {},
+    options: RedisFenceOptions = {},
   ) {
     checkResource(resource);
-    if (!Number.isSafeInteger(retentionMs) || retentionMs < LEAST_RETENTION_MS) {
-      throw new LockConfigError(
-        `retentionMs is a whole number from ${LEAST_RETENTION_MS} up, but ${String(retentionMs)} was given.`,
-        { resource },
-      );
-    }
+    checkValue('RedisFence', 'the client', client, clientRule);
+    const { retentionMs = DAY_MS } = checkOptions<RedisFenceOptions>('RedisFence', options, RULES);
     this.key = helperKey(resource, 'opened');
     this.connection = connectionOf(client);
     this.retentionMs = String(retentionMs);
@@ -75,11 +88,18 @@ export class RedisFence {
    * it before the first read, because data that was read earlier may be outdated. May be repeated with the same token.
    *
    * @throws {StaleFenceError} if a higher token has opened the fence, which belongs to a later holder.
-   * @throws {LockConfigError} if the token is not a whole number from 0 to 2⁵³ - 1.
+   * @throws {LockConfigError} if the token is not a whole number from 0 to 2⁵³ - 1, or the key of the fence holds
+   * something else than a token.
+   * @throws the client's error, if Redis refused the request or did not reply.
    */
   async open(token: number): Promise<void> {
     checkToken(token, this.resource);
-    const opened = await openScript.run(this.connection, [this.key], [String(token), this.retentionMs]);
+    let opened: boolean;
+    try {
+      opened = await openScript.run(this.connection, [this.key], [String(token), this.retentionMs]);
+    } catch (error) {
+      throw this.toFenceError(error, token);
+    }
     if (!opened) throw staleOpen(this.resource, token);
   }
 
@@ -93,13 +113,16 @@ export class RedisFence {
    * @returns the replies of the commands, one for each, or the reply of the script.
    * @throws {StaleFenceError} if nothing was written. A later holder has opened the fence, or `open` was not called
    * with this token, or `retentionMs` is over, or Redis has lost the fence. The holder must discard what it has read.
-   * @throws {LockConfigError} if the token is not a whole number from 0 to 2⁵³ - 1, or a command is not in the list.
+   * @throws {LockConfigError} if nothing was written. The token is not a whole number from 0 to 2⁵³ - 1, a command or
+   * the script is not allowed, or the key of the fence holds something else than a token.
+   * @throws the client's error, if a command or the script failed, or Redis did not reply.
    */
   write(token: number, commands: readonly FencedCommand[]): Promise<unknown[]>;
   write(token: number, script: FencedScript): Promise<unknown>;
   async write(token: number, write: readonly FencedCommand[] | FencedScript): Promise<unknown> {
     checkToken(token, this.resource);
-    const { lua, keys, args = [] } = isList(write) ? scriptOf(write) : write;
+    const commands = commandsOf(write);
+    const { lua, keys, args = [] } = commands === undefined ? checkScript(write as FencedScript) : scriptOf(commands);
     try {
       return await behindFence(lua).run(
         this.connection,
@@ -107,8 +130,19 @@ export class RedisFence {
         [String(token), ...args.map((arg) => String(arg))],
       );
     } catch (error) {
-      throw messageOf(error).startsWith('STALEFENCE') ? staleWrite(this.resource, token) : error;
+      throw this.toFenceError(error, token);
     }
+  }
+
+  /** Returns the error for what the script of the fence found, and any other error as it is. */
+  private toFenceError(error: unknown, token: number): unknown {
+    const message = messageOf(error);
+    const { resource, key } = this;
+    if (message.startsWith('STALEFENCE')) return staleWrite(resource, token);
+    if (!message.startsWith('NOTAFENCE ')) return error;
+    const found = message.slice('NOTAFENCE '.length);
+    const allowed = 'a token that open() wrote. Delete the key, or name the fence differently';
+    return new LockConfigError(`The key ${key} of a fence holds ${found}; allowed is ${allowed}.`, { resource });
   }
 }
 
@@ -125,8 +159,4 @@ function connectionOf(client: FenceClient): ScriptConnection {
     connections.set(client, connection);
   }
   return connection;
-}
-
-function isList(write: readonly FencedCommand[] | FencedScript): write is readonly FencedCommand[] {
-  return Array.isArray(write);
 }

@@ -1,4 +1,6 @@
+import { aFunction, checkOptions, checkValue, oneOf, type OptionRules } from '../core/check-options.js';
 import { LockConfigError } from '../core/errors.js';
+import { formatValue } from '../core/format-value.js';
 import { checkResource } from '../core/keys/resource-key.js';
 import { checkToken, staleOpen, staleWrite } from './check-token.js';
 import { DIALECTS, type SqlDialect, type SqlStatements } from './sql-statements.js';
@@ -25,6 +27,17 @@ export type SqlRun<Answer> = (sql: string, params: (string | number)[]) => Answe
 /** At most 63 characters, the limit of PostgreSQL. */
 const NAME = /^[A-Za-z_]\w{0,62}$/;
 
+const dialectRule = oneOf(...Object.keys(DIALECTS));
+
+const RULES: OptionRules<SqlFenceOptions> = {
+  table: {
+    allowed: "a name like 'fences' or 'app.fences', of letters, digits and underscores",
+    fits: (value) => typeof value === 'string' && isTableName(value.split('.')),
+  },
+};
+
+const isTableName = (names: readonly string[]): boolean => names.length <= 2 && names.every((name) => NAME.test(name));
+
 /**
  * Refuses writes to a database from a holder whose lock was granted to another holder since. Every holder calls `open`
  * with its fencing token before its first read, and `write` in the transaction that writes. `write` succeeds only for
@@ -45,15 +58,10 @@ export class SqlFence {
    *
    * @throws {LockConfigError} if the dialect is unknown, or `table` is not a valid name.
    */
-  constructor(dialect: SqlDialect, { table = 'fences' }: SqlFenceOptions = {}) {
-    if (!Object.hasOwn(DIALECTS, dialect)) {
-      throw new LockConfigError(`dialect is ${Object.keys(DIALECTS).join(', ')}, not ${JSON.stringify(dialect)}.`);
-    }
-    const names = table.split('.');
-    if (names.length > 2 || !names.every((name) => NAME.test(name))) {
-      throw new LockConfigError(`table is a name like 'fences' or 'app.fences', not ${JSON.stringify(table)}.`);
-    }
-    this.statements = DIALECTS[dialect](names);
+  constructor(dialect: SqlDialect, options: SqlFenceOptions = {}) {
+    checkValue('SqlFence', 'dialect', dialect, dialectRule);
+    const { table = 'fences' } = checkOptions<SqlFenceOptions>('SqlFence', options, RULES);
+    this.statements = DIALECTS[dialect](table.split('.'));
   }
 
   /**
@@ -95,13 +103,13 @@ export class SqlFence {
     token: number,
     staleError: (resource: string, token: number) => Error,
   ): unknown {
+    checkValue('SqlFence', '`run`', run, aFunction);
     checkResource(resource);
     checkToken(token, resource);
     const check = (rows: unknown): void => {
-      if (!Array.isArray(rows)) throw noRows(resource);
-      if (rows.length === 0) throw staleError(resource, token);
-      // Some clients return rows with a count, or rows as arrays. Those must not count as an accepted token.
-      if (Number((rows[0] as { token?: unknown } | null)?.token) !== token) throw noRows(resource);
+      const found = tokenIn(rows);
+      if (found === null) throw staleError(resource, token);
+      if (found !== token) throw noRows(resource, rows);
     };
     const runFrom = (at: number): unknown => {
       const next = at + 1 < statements.length ? () => runFrom(at + 1) : check;
@@ -111,12 +119,34 @@ export class SqlFence {
   }
 }
 
-function noRows(resource: string): LockConfigError {
-  return new LockConfigError('`run` has to answer the rows of the statement, as an array of objects.', { resource });
+/** Returns the token of the first row, null if there is no row, and undefined if these are no rows. */
+function tokenIn(rows: unknown): number | null | undefined {
+  try {
+    if (!Array.isArray(rows)) return undefined;
+    if (rows.length === 0) return null;
+    // Some clients return rows with a count, or rows as arrays. Those must not count as an accepted token.
+    const value = (rows[0] as { readonly token?: unknown } | null | undefined)?.token;
+    // Clients return 64-bit integers as numbers, texts or bigints.
+    return ['number', 'string', 'bigint'].includes(typeof value) ? Number(value) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function noRows(resource: string, given: unknown): LockConfigError {
+  const allowed = 'the rows of the statement, an array of objects with `token`';
+  return new LockConfigError(`\`run\` returned ${formatValue(given)}; allowed is ${allowed}.`, { resource });
 }
 
 /** Continues at once if the client is synchronous, because a promise would end its transaction. */
 function andThen(result: unknown, onRows: (rows: unknown) => unknown): unknown {
-  const isPromise = typeof result === 'object' && result !== null && 'then' in result;
-  return isPromise ? Promise.resolve(result).then(onRows) : onRows(result);
+  return isThenable(result) ? Promise.resolve(result).then(onRows) : onRows(result);
+}
+
+function isThenable(result: unknown): boolean {
+  try {
+    return typeof result === 'object' && result !== null && 'then' in result;
+  } catch {
+    return false;
+  }
 }

@@ -1,4 +1,5 @@
 import { defer, from, isObservable, Observable, type Subscriber } from 'rxjs';
+import { eitherOf } from '../core/abort-signals.js';
 import { LockConfigError, LockTimeoutError } from '../core/errors.js';
 import { runInside, type Surrounding } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
@@ -139,12 +140,16 @@ class LockedCall {
   }
 
   private async acquire(callerSignal: AbortSignal | undefined): Promise<Hold> {
-    const signals = [callerSignal, this.options.signal].filter((signal) => signal !== undefined);
-    const signal = signals.length > 1 ? AbortSignal.any(signals) : signals[0];
     // An interceptor that retries the handler finds the lock held by the scope. That is no nesting by the user.
     const reentrant = this.options.reentrant || this.scope?.lock !== undefined;
     const resource = this.method.resourceOf(this.instance, this.args);
-    const lock = await this.service.acquireResolved(resource, { ...this.options, reentrant, signal });
+    const either = eitherOf(callerSignal, this.options.signal);
+    let lock: Hold;
+    try {
+      lock = await this.service.acquireResolved(resource, { ...this.options, reentrant, signal: either.signal });
+    } finally {
+      either.stop();
+    }
     if (callerSignal?.aborted !== true) return lock;
     // The caller left at the moment of the grant: the method does not start, so `minHoldMs` does not apply.
     for (const each of lock.locks) each.skipMinHold();
@@ -155,7 +160,7 @@ class LockedCall {
   private onAcquireError(error: unknown): unknown {
     const { onBusy } = this.method;
     if (onBusy === 'throw' || !(error instanceof LockTimeoutError)) throw error;
-    return onBusy === 'skip' ? undefined : onBusy.apply(this.instance, [error, ...this.args] as never);
+    return onBusy === 'skip' ? undefined : (Reflect.apply(onBusy, this.instance, [error, ...this.args]) as unknown);
   }
 
   private callMethod(lock: Hold): unknown {

@@ -15,8 +15,9 @@ export interface LockOptions {
   /**
    * The lease in milliseconds: Redis deletes the lock after this time if the holder does not renew it. A long lease
    * blocks others for longer after a crash. A short lease is lost sooner if the process or Redis pauses, and is renewed
-   * more often: every third of it. A lock received by handoff starts with at most 3000 ms and is extended to `ttlMs`
-   * after 20 ms.
+   * more often: every third of it. Work that blocks the event loop for less than two thirds of it keeps its lock. A
+   * lock received by handoff starts with at most 3000 ms. The request that extends it to `ttlMs` leaves before the
+   * work.
    *
    * @default 30000
    * @minimum 50
@@ -203,6 +204,19 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    * @minimum 10
    */
   readonly requestTimeoutMs?: number;
+
+  /**
+   * What to do if a server is unfit for locks. It evicts keys that have a TTL, is a replica, is older than Redis 6.2,
+   * or is a node of a cluster and the client is not. The module looks at the reply to `INFO` at start and after each
+   * reconnect. A server that refuses `INFO` has no finding.
+   *
+   * `warn`: logs one line for each finding. The start does not wait for it. `fail`: the application does not start, and
+   * throws `LockConfigError` with that line. It waits for the reply, at most `requestTimeoutMs`, and starts without it.
+   * Later findings are logged as errors. `off`: does not look.
+   *
+   * @default 'warn'
+   */
+  readonly preflight?: 'warn' | 'fail' | 'off';
 
   /**
    * How many replicas must confirm a grant before the caller gets it, so that a failover does not lose the lock: `{

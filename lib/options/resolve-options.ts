@@ -1,6 +1,9 @@
+import { ABORT_SIGNAL_SHAPE, isAbortSignal } from '../core/abort-signals.js';
 import {
   checkOptions,
   type GivenOptions,
+  hasMethods,
+  isOptionsObject,
   milliseconds,
   millisecondsFrom,
   oneOf,
@@ -10,6 +13,7 @@ import {
 } from '../core/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import { type LockMode, modeOf } from '../core/store/lock-mode.js';
+import { isLockStore } from '../core/store/lock-store-shape.js';
 import type { FairnessOptions, LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 
@@ -48,6 +52,7 @@ const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'replicas' | 'store'> = {
   fairness: 'throughput',
   lockDelayMs: 0,
   requestTimeoutMs: 1_000,
+  preflight: 'warn',
   shutdownGraceMs: 5_000,
 };
 
@@ -65,6 +70,10 @@ const MAX_LOCAL_PASSES = 256;
 
 const MAX_PERMITS = 1_000_000;
 
+// A client is known by `evalsha`. Options of ioredis have no such method.
+const isHalfAClient = (value: unknown): boolean =>
+  hasMethods(value, ['evalsha']) && !hasMethods(value, ['eval', 'pipeline', 'on', 'off']);
+
 // `nodes` of a Cluster is a method.
 const areNodes = (value: unknown): boolean => typeof value === 'function' || (Array.isArray(value) && value.length > 0);
 
@@ -76,10 +85,7 @@ const LOCK_RULES: OptionRules<LockOptions> = {
   minHoldMs: milliseconds(0, MAX_TTL_MS),
   reentrant: oneOf(true, false),
   onLost: oneOf('throw', 'ignore'),
-  signal: {
-    allowed: 'an AbortSignal',
-    fits: (value) => typeof value === 'object' && value !== null && 'throwIfAborted' in value,
-  },
+  signal: { allowed: ABORT_SIGNAL_SHAPE, fits: isAbortSignal },
   mode: oneOf('exclusive', 'shared'),
   permits: wholeNumber(1, MAX_PERMITS),
 };
@@ -95,27 +101,26 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
     fits: (value) =>
       typeof value === 'string'
         ? /^rediss?:\/\/|^unix:\/\/|^\//.test(value)
-        : typeof value === 'object' && value !== null && !('nodes' in value && !areNodes(value.nodes)),
+        : isOptionsObject(value) && !('nodes' in value && !areNodes(value.nodes)) && !isHalfAClient(value),
   },
   prefix: {
     allowed: 'a string without braces, |, white space and control characters; it may be empty',
-    fits: (value) => typeof value === 'string' && !/[{}|\s\p{Cc}]/u.test(value),
+    fits: (value) => typeof value === 'string' && !/[{}|\s\p{Cc}\p{Cs}]/u.test(value),
   },
   hashTag: oneOf('family', 'resource'),
   key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
   fairness: {
     allowed: '"throughput", "strict" or like { maxLocalPasses: 16, maxLocalHoldMs: 50 }',
-    fits: (value) => value === 'throughput' || value === 'strict' || (typeof value === 'object' && value !== null),
+    fits: (value) => value === 'throughput' || value === 'strict' || isOptionsObject(value),
   },
   lockDelayMs: milliseconds(0, MAX_TTL_MS),
   requestTimeoutMs: milliseconds(10, 2 ** 31 - 1),
+  preflight: oneOf('warn', 'fail', 'off'),
   replicas: { allowed: 'like { min: 1, timeoutMs: 50 }, with whole numbers from 1 up', fits: isReplicaOptions },
   shutdownGraceMs: milliseconds(0, 2 ** 31 - 1),
   store: {
     allowed: 'what token(), timestamp(), redisson(), quorum() or memory() returns, or a LockStore',
-    fits: (value) =>
-      typeof value === 'function' ||
-      (typeof value === 'object' && value !== null && 'acquire' in value && 'extend' in value),
+    fits: (value) => typeof value === 'function' || isLockStore(value),
   },
 };
 
@@ -129,7 +134,7 @@ const FAIRNESS_RULES: OptionRules<FairnessOptions> = {
  *
  * @throws LockConfigError that names the option, what was given and what is allowed.
  */
-export function resolveOptions(given: RedisLockModuleOptions = {}): ResolvedOptions {
+export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
   const known = checkOptions('the options of RedisLockModule', given, MODULE_RULES);
   const replicas = known.replicas && { ...known.replicas, timeoutMs: known.replicas.timeoutMs ?? REPLICA_TIMEOUT_MS };
   const resolved: ResolvedOptions = { ...MODULE_DEFAULTS, ...known, replicas };
@@ -178,7 +183,7 @@ export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
  */
 export function checkLockOptions(given: LockOptions, place: string): GivenOptions<LockOptions> {
   const known = checkOptions(place, given, LOCK_RULES);
-  if (given.mode === undefined || given.permits === undefined) return known;
+  if (known.mode === undefined || known.permits === undefined) return known;
   throw new LockConfigError(`${place}: there are mode and permits; allowed is one of both.`);
 }
 
@@ -195,7 +200,7 @@ function checkReplicas({ replicas, requestTimeoutMs }: ResolvedOptions): void {
 }
 
 function isReplicaOptions(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
+  if (!isOptionsObject(value)) return false;
   const entries = Object.entries(withoutUndefined(value));
   const fits = ([name, number]: [string, unknown]): boolean =>
     ['min', 'timeoutMs'].includes(name) && Number.isInteger(number) && Number(number) >= 1;

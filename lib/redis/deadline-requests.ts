@@ -10,6 +10,8 @@ export interface DeadlineReply {
   readonly value: number;
   /** Server time in µs. */
   readonly now: number;
+  /** How many tokens were reserved. Default: 1. */
+  readonly tokens?: number;
   /** The lock that the reply is about, counted from 1, if the request named several. */
   readonly nth?: number;
 }

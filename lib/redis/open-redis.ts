@@ -1,5 +1,6 @@
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { type Clock, withTimeout } from '../core/time/clock.js';
+import { checkAddress, checkNodes, checkSentinels, checkUrl } from './check-address.js';
 import { isCluster } from './cluster/cluster-client.js';
 import type {
   RedisClient,
@@ -40,10 +41,19 @@ export function openRedis(redis: string | RedisOptions | RedisClusterOptions | R
   return { client, ...furtherConnections(client), connect, close: () => closeClient(client, clock) };
 }
 
+/** @throws LockConfigError if an address cannot be one. ioredis would print the password, or fail without end. */
 function makeClient(redis: string | RedisOptions | RedisClusterOptions, clock: Clock): Redis | Cluster {
-  if (typeof redis === 'string') return new Redis(redis, DEFAULTS);
-  if (!('nodes' in redis)) return new Redis({ ...defaultsFor(redis, clock), ...redis });
+  if (typeof redis === 'string') {
+    checkUrl(redis);
+    return new Redis(redis, DEFAULTS);
+  }
+  if (!('nodes' in redis)) {
+    if (redis.sentinels) checkSentinels(redis.sentinels, redis.name);
+    else checkAddress(redis);
+    return new Redis({ ...defaultsFor(redis, clock), ...redis });
+  }
   const { nodes, ...options } = redis;
+  checkNodes(nodes);
   const { lazyConnect, ...nodeDefaults } = DEFAULTS;
   const redisOptions = { ...nodeDefaults, ...options.redisOptions } as ClusterOptions['redisOptions'];
   return new Cluster([...nodes], { lazyConnect, ...options, redisOptions });

@@ -8,7 +8,10 @@ export interface RedisClient {
   /** `wait`, `connecting`, `connect`, `ready`, `reconnecting`, `close`, `end` … */
   readonly status: string;
   /** The options that the client was made with. */
-  readonly options?: { readonly keyPrefix?: string | undefined };
+  readonly options?: {
+    readonly keyPrefix?: string | undefined;
+    readonly enableAutoPipelining?: boolean | undefined;
+  };
   /** The socket, while there is one. */
   readonly stream?: { cork(): void; uncork(): void };
   evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
@@ -24,6 +27,7 @@ export interface RedisClient {
 
 /** The part of an ioredis pipeline that stores use. */
 export interface RedisPipeline {
+  eval(script: string, keyCount: number, ...args: string[]): unknown;
   evalsha(sha: string, keyCount: number, ...args: string[]): unknown;
   exec(): Promise<[error: Error | null, result: unknown][] | null>;
 }

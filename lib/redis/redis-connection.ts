@@ -4,7 +4,7 @@ import type { RedisClient } from './redis-client.js';
 import { toError, withoutArguments } from './redis-errors.js';
 import { ServerTime } from './server-time.js';
 
-type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onUnreachable' | 'onReachable'>;
+type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable'>;
 
 /** A second connection, which has to lead to the same server as the first one. */
 export interface Follower {
@@ -30,6 +30,7 @@ export class RedisConnection {
   private follower: Follower | undefined;
   private outageTimer: Timer | undefined;
   private wasReady = false;
+  private wasLost = false;
   private corked = false;
 
   constructor(
@@ -130,14 +131,18 @@ export class RedisConnection {
 
   private onReady(): void {
     this.wasReady = true;
-    if (!this.usesServerTime) return this.listener?.onReachable();
-    this.learnTime().catch((error: unknown) => this.reportUnreachable(toError(error)));
+    const { wasLost } = this;
+    this.wasLost = false;
+    if (this.usesServerTime) this.learnTime().catch((error: unknown) => this.reportUnreachable(toError(error)));
+    else this.listener?.onReachable();
+    if (wasLost) this.listener?.onReconnected();
   }
 
   private onClose(): void {
     // ioredis also emits `close` for each failed attempt to connect.
     if (!this.wasReady) return;
     this.wasReady = false;
+    this.wasLost = true;
     this.learning = undefined;
     this.serverTime.forget();
     this.sentScripts.clear();

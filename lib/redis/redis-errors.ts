@@ -65,10 +65,16 @@ export function unavailableBecause(error: unknown, subject: string): LockUnavail
   const message = messageOf(error);
   const refusal = REFUSALS.find(({ matches }) => matches.test(message));
   const why = refusal === undefined ? message : `${refusal.advice} (${message})`;
-  return new LockUnavailableError(`No answer of use for ${subject}: ${why}.`, {
+  return new LockUnavailableError(`No usable reply for ${subject}: ${why}.`, {
     cause: withoutArguments(error),
     permanent: refusal?.permanent ?? false,
   });
+}
+
+/** Returns true if the server refuses a script because its keys are in several slots. */
+export function isCrossSlot(error: unknown): boolean {
+  const cause = error instanceof LockUnavailableError ? error.cause : error;
+  return /\bCROSSSLOT\b/.test(messageOf(cause));
 }
 
 /** Converts the error of a failed acquire request. */

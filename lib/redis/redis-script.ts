@@ -34,7 +34,7 @@ export class RedisScript<Reply> {
   /** Runs the script and returns its decoded reply. */
   // Every lock goes through here, and `async` would cost it further promises.
   run(connection: ScriptConnection, keys: readonly string[], args: readonly string[]): Promise<Reply> {
-    if (connection.evalOnly || !connection.sentScripts.has(this.digest)) return this.runWhole(connection, keys, args);
+    if (!this.isKnownTo(connection)) return this.runWhole(connection, keys, args);
     return connection.client
       .evalsha(this.digest, keys.length, ...keys, ...args)
       .then(this.decode, (error: unknown) => this.runAgain(error, connection, keys, args));
@@ -45,20 +45,30 @@ export class RedisScript<Reply> {
     connection: RedisConnection,
     calls: readonly { readonly keys: readonly string[]; readonly args: readonly string[] }[],
   ): Promise<(Reply | Error)[]> {
-    const [only] = calls;
-    if (only !== undefined && (calls.length === 1 || connection.evalOnly)) {
+    const { client } = connection;
+    // A pipeline leaves at once, too, if the client delays single commands to collect them.
+    if (calls.length === 1 && client.options?.enableAutoPipelining !== true) {
       return Promise.all(calls.map(({ keys, args }) => this.run(connection, keys, args).catch(toError)));
     }
-    const pipeline = connection.client.pipeline();
-    for (const { keys, args } of calls) pipeline.evalsha(this.digest, keys.length, ...keys, ...args);
+    const pipeline = client.pipeline();
+    for (const { keys, args } of calls) {
+      // The first script of a connection is sent as a whole, and the server knows it from then on.
+      if (this.isKnownTo(connection)) pipeline.evalsha(this.digest, keys.length, ...keys, ...args);
+      else pipeline.eval(this.script.lua, keys.length, ...keys, ...args);
+      connection.sentScripts.add(this.digest);
+    }
     const replies = (await pipeline.exec().catch(() => null)) ?? [];
     return Promise.all(
       calls.map(async ({ keys, args }, i) => {
-        const [error, reply] = replies[i] ?? [new Error('the pipeline gave no answer'), undefined];
+        const [error, reply] = replies[i] ?? [new Error('the pipeline gave no reply'), undefined];
         if (error === null) return this.decode(reply);
         return this.runAgain(error, connection, keys, args).catch(toError);
       }),
     );
+  }
+
+  private isKnownTo({ evalOnly, sentScripts }: ScriptConnection): boolean {
+    return !evalOnly && sentScripts.has(this.digest);
   }
 
   private async runAgain(

@@ -14,6 +14,7 @@ export type {
   LockStore,
   ReleaseRequest,
   RetryPolicy,
+  ShortestLease,
   StoreCapabilities,
   StoreListener,
   WaiterInfo,

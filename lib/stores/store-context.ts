@@ -38,6 +38,8 @@ export interface StoreContext {
   readonly clock: Clock;
   /** How long a request may take, in milliseconds. */
   readonly requestTimeoutMs: number;
+  /** The module's `prefix`, which the store's own keys and channels begin with. */
+  readonly prefix: string;
   /** How many replicas must have a lock. Undefined if the module's `replicas` option is not set. */
   readonly replicas?: ReplicaDemand | undefined;
   /** Returns the module's client. It is made by the first call, so a store without Redis opens no connection. */

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 
 export { ManualClock } from './manual-clock.js';
-export type { StoreUnderTest } from './contract/store-fixture.js';
+export type { OtherClient, StoreUnderTest } from './contract/store-fixture.js';
 export { registerStoreContract, type StoreContractOptions } from './contract/store-contract.js';
 export { createTestLocks, RedisLockTestingModule, type TestingOptions, withLocks } from './testing.module.js';

@@ -15,6 +15,7 @@ export class ManualClock implements Clock {
   private time = 0;
   private wall: number;
   private readonly alarms = new Set<Alarm>();
+  private jumps = 0;
 
   /** @param wallTime the wall clock at the start, in milliseconds since 1970. Default: 2026-01-01. */
   constructor(wallTime: number = Date.UTC(2026, 0, 1)) {
@@ -46,9 +47,17 @@ export class ManualClock implements Clock {
     return this.alarms.size;
   }
 
-  /** Sets the wall clock, as an operator would. No lease depends on it. */
+  /**
+   * Sets the wall clock, as an operator would. No lease depends on it. If it is set forward, the held locks are checked
+   * at the next tick, as after a snapshot of the machine, for which all its clocks stood still.
+   */
   setWallTime(wallTime: number): void {
+    if (wallTime > this.wall) this.jumps += 1;
     this.wall = wallTime;
+  }
+
+  forwardJumps(): number {
+    return this.jumps;
   }
 
   /**

@@ -1,10 +1,12 @@
 import type { DynamicModule } from '@nestjs/common';
+import { checkValue, copyOptions, hasMethods, type OptionRule } from '../core/check-options.js';
 import { type Clock, SystemClock } from '../core/time/clock.js';
 import type { LockService } from '../lock.service.js';
 import { LockRuntime } from '../lock-runtime.js';
 import { serviceProperty } from '../decorators/locked.decorator.js';
 import { RedisLockModule } from '../redis-lock.module.js';
-import type { RedisLockModuleExtras } from '../redis-lock.module-definition.js';
+import { copyModuleOptions, type RedisLockModuleExtras } from '../redis-lock.module-definition.js';
+import { checkInstanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { memory } from '../stores/memory/memory.store.js';
 
@@ -18,6 +20,20 @@ export interface TestingOptions extends RedisLockModuleOptions {
   readonly clock?: Clock;
 }
 
+const clockRule: OptionRule = {
+  allowed: 'a Clock such as ManualClock: an object with now(), wallTime(), schedule() and random()',
+  fits: (value) => hasMethods(value, ['now', 'wallTime', 'schedule', 'random']),
+};
+const instanceRule: OptionRule = {
+  allowed: 'an object that can be extended',
+  fits: (value) => typeof value === 'object' && value !== null && Object.isExtensible(value),
+};
+const locksRule: OptionRule = {
+  allowed: 'a LockService, such as createTestLocks() returns',
+  // Not `instanceof`: an application may load this package twice.
+  fits: (value) => hasMethods(value, ['acquire', 'tryAcquire', 'using', 'acquireResolved']),
+};
+
 /**
  * `RedisLockModule` with the store `memory()`: real locks, queues and errors in one process, without Redis.
  *
@@ -30,7 +46,8 @@ export class RedisLockTestingModule {
    * @throws LockConfigError at start if an option cannot work.
    */
   static forRoot(given: TestingOptions & RedisLockModuleExtras = {}): DynamicModule {
-    const { clock = new SystemClock(), ...options } = given;
+    const { clock = new SystemClock(), ...options } = copyModuleOptions('RedisLockTestingModule.forRoot()', given);
+    checkValue('RedisLockTestingModule.forRoot()', 'clock', clock, clockRule);
     const definition = RedisLockModule.forRoot({ store: memory(), ...options });
     const { name, isGlobal: _isGlobal, ...moduleOptions } = { store: memory(), ...options };
     const runtime = { provide: LockRuntime, useFactory: () => LockRuntime.start(moduleOptions, name, clock) };
@@ -45,7 +62,9 @@ export class RedisLockTestingModule {
  *
  * @publicApi
  */
-export function createTestLocks({ clock = new SystemClock(), ...options }: TestingOptions = {}): LockService {
+export function createTestLocks(given: TestingOptions = {}): LockService {
+  const { clock = new SystemClock(), ...options } = copyOptions('createTestLocks()', given);
+  checkValue('createTestLocks()', 'clock', clock, clockRule);
   return LockRuntime.start({ store: memory(), ...options }, DEFAULT_INSTANCE, clock).service;
 }
 
@@ -61,6 +80,7 @@ export function createTestLocks({ clock = new SystemClock(), ...options }: Testi
  * @param locks the lock service. Default: one of its own, in memory. Pass the same service to instances that must
  * exclude each other.
  * @param name the module instance that the methods name in `@Locked(…, { name })`. Default: `default`.
+ * @throws LockConfigError if an argument is of another kind.
  *
  * @publicApi
  */
@@ -69,6 +89,9 @@ export function withLocks<T extends object>(
   locks: LockService = createTestLocks(),
   name: string = DEFAULT_INSTANCE,
 ): T {
+  checkValue('withLocks()', 'the instance', instance, instanceRule);
+  checkValue('withLocks()', 'the lock service', locks, locksRule);
+  checkInstanceName('withLocks()', name);
   Object.defineProperty(instance, serviceProperty(name), { value: locks, configurable: true });
   return instance;
 }

@@ -6,6 +6,9 @@ import { Releaser } from '../../lib/core/lease/releaser.js';
 import { Watchdog } from '../../lib/core/lease/watchdog.js';
 import { RedisScript } from '../../lib/redis/redis-script.js';
 import { SlotMap } from '../../lib/redis/cluster/slot-map.js';
+import type { StoreListener } from '../../lib/core/store/lock-store.js';
+import type { RedisConnection } from '../../lib/redis/redis-connection.js';
+import type { QueuedOwners } from '../../lib/stores/token/queued-owners.js';
 import { scripts } from '../../lib/stores/token/scripts.js';
 
 /** The scripts that hand off. */
@@ -72,7 +75,7 @@ const ablations = {
   },
   /** The lock is handed to the head of the queue, alive or not. */
   'skipping dead waiters': () => {
-    for (const script of HANDING_OFF) edit(script, 'alive, token = counted[2] > 0,', 'alive, token = true,');
+    for (const script of HANDING_OFF) edit(script, 'grantedAt = counted[2] > 0,', 'grantedAt = true,');
   },
   /** A queued waiter relies on its message alone. */
   'retry while queued': () => {
@@ -81,8 +84,21 @@ const ablations = {
   },
   /** A lock that was handed off is closed for a full lease before its new holder has sent a request. */
   'short lease of handoffs': () => {
-    edit('acquire', 'handOff(sharers, ARGV[6]', `handOff(sharers, '${LONG_LEASE_MS}'`);
-    edit('release', 'handOff(sharers, ARGV[4]', `handOff(sharers, '${LONG_LEASE_MS}'`);
+    edit('acquire', 'handOff(sharers, channels, ARGV[6]', `handOff(sharers, channels, '${LONG_LEASE_MS}'`);
+    edit('release', 'sharded = ARGV[6] }, ARGV[4]', `sharded = ARGV[6] }, '${LONG_LEASE_MS}'`);
+  },
+  /** A handoff counts from when it was received, however old it is. */
+  'age of handoffs': () =>
+    replace(AcquireLoop, 'onHandoff', (loop, [handoff], own) => {
+      const { clock } = fieldOf(loop, 'deps') as { clock: { now(): number } };
+      (handoff as { grantedAt: number }).grantedAt = clock.now();
+      return own();
+    }),
+  /** Redis refuses a renewal if it is out of memory, as it refuses other writes. */
+  'renewals without memory': () => {
+    // SETNX may need memory, and does nothing to a key that exists.
+    const extend = scripts.extend as { lua: string };
+    extend.lua = `if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SETNX', KEYS[1], '') end\n${extend.lua}`;
   },
   /** A request locks whenever it arrives. */
   'deadline of requests': () => edit('acquire', 'if now > ARGV[3] then', 'if false then'),
@@ -94,15 +110,16 @@ const ablations = {
   /** Tokens are counted. The count is lost with the data. */
   'tokens by the clock': () => {
     for (const script of HANDING_OFF) {
-      edit(script, 'local token, last = now, now', "local token, last = '1', '1'");
-      edit(script, 'now + tokens - 1', '0 + tokens');
-      edit(script, '>= tonumber(now) then', '>= 1 then');
+      const first = "local last = tonumber(redis.call('SET', KEYS[2]";
+      edit(script, first, `do return redis.call('INCR', KEYS[2]), 1 end\n${first}`);
     }
   },
   /** Tokens are the server time, whatever was granted before. */
   'tokens above the last': () => {
-    for (const script of HANDING_OFF)
-      edit(script, 'if (tonumber(before or 0) or 0) >= tonumber(now) then', 'if false then');
+    for (const script of HANDING_OFF) {
+      edit(script, 'if last >= tonumber(now) then', 'if false then');
+      edit(script, 'math.max(last + 1, now - tokens + 1)', 'now - tokens + 1');
+    }
   },
   /** Leases are measured by a wall clock, which can be set. */
   'monotonic clock': () => replace(SystemClock, 'now', () => Date.now()),
@@ -132,6 +149,21 @@ const ablations = {
   'following slots': () => {
     replace(SlotMap, 'nodeAfter', () => undefined);
     replace(SlotMap, 'refresh', () => undefined);
+  },
+  /** A handoff needs no proof that a script wrote it. */
+  'proof of handoffs': async () => {
+    // Loads the scripts, which other ablations edit before that.
+    const { TokenStore } = await import('../../lib/stores/token/token.store.js');
+    replace(TokenStore, 'onMessage', (store, [message, from, listener]) => {
+      const [, attempt, token, tokens, grantedAt, leaseMs] = String(message).split(' ');
+      const { queued } = store as unknown as { queued: QueuedOwners };
+      const engine = listener as StoreListener;
+      const ownership = queued.get(`${engine.instanceId}:${attempt}`);
+      if (ownership === undefined) return undefined;
+      const counted = { token: Number(token), tokens: Number(tokens), leaseMs: Number(leaseMs) };
+      const at = (from as RedisConnection).localLowerBound(Number(grantedAt));
+      return engine.onHandoff({ ...ownership, ...counted, grantedAt: at });
+    });
   },
   /** The resource accepts any token. The workload itself does this. */
   fence: () => undefined,

@@ -17,6 +17,9 @@ const SHORT = [
   'partition, old master writable',
   'reader stopped',
   'permit holder stopped',
+  'CLIENT PAUSE',
+  'maxmemory, noeviction',
+  'delays that differ',
 ];
 
 /** A short set of `npm run chaos` with a fixed seed. */

@@ -17,6 +17,7 @@ const HELP = `npm run chaos -- [options]
   --fault <part>       only the faults whose name contains this
   --store <name>       ${STORES.join(', ')}
   --seed <number>      repeats the choices of an earlier run
+  --runs <n>           how often each fault is injected on each store (default 5)
   --jobs <number>      how many runs at a time (default 2)
   --soak-minutes <n>   how long the soak test takes (default 10), 0: no soak test. Use --fault none to run it alone
 Only a complete run writes RESULTS.md.`;
@@ -28,6 +29,7 @@ const { values: options } = parseArgs({
     fault: { type: 'string' },
     store: { type: 'string' },
     seed: { type: 'string' },
+    runs: { type: 'string' },
     jobs: { type: 'string' },
     'soak-minutes': { type: 'string' },
     help: { type: 'boolean', default: false },
@@ -42,18 +44,19 @@ const { quick, fault } = options;
 const store = options.store as StoreName | undefined;
 if (store !== undefined && !STORES.includes(store)) throw new Error(`--store is one of ${STORES.join(', ')}`);
 const seed = Number(options.seed ?? Date.now() % 1e9);
-const whole = !quick && fault === undefined && store === undefined;
+const runs = options.runs === undefined ? undefined : Number(options.runs);
+const whole = !quick && fault === undefined && store === undefined && runs === undefined;
 const soakMinutes = Number(options['soak-minutes'] ?? (whole ? 10 : 0));
 
 // Read before the runs: somebody may commit meanwhile.
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
 say(`seed ${seed}`);
-const campaign = await carryOut(planOf({ seed, quick, fault, store }), { jobs: Number(options.jobs ?? 2), say });
+const campaign = await carryOut(planOf({ seed, quick, fault, store, runs }), { jobs: Number(options.jobs ?? 2), say });
 const failures = [...campaign.failures];
 if (soakMinutes > 0) failures.push(...(await soak({ minutes: soakMinutes, seed, say })));
 
 for (const failure of failures) say(`FAILED ${failure}`);
-if (campaign.failures.length > 0) say(`The last broken history: ${KEPT}`);
+if (campaign.failures.length > 0) say(`Their histories: ${KEPT}`);
 if (campaign.runs.length > 0) {
   const text = await resultsText();
   process.stdout.write(text);

@@ -11,14 +11,16 @@ export interface PlanOptions {
   /** Runs only the faults whose name contains this. */
   readonly fault?: string;
   readonly store?: StoreName;
+  /** How often each fault is injected on each store. Default: 5. */
+  readonly runs?: number;
 }
 
 /** The store of the controls: the ablations replace parts of its scripts. */
 const CONTROLLED: StoreName = 'token';
-const TIMES = { token: 2, others: 1 };
+const RUNS = 5;
 
 /** Returns all runs and their controls. The same options give the same runs. */
-export function planOf({ seed, quick, fault: part, store: only }: PlanOptions): readonly RunOrder[] {
+export function planOf({ seed, quick, fault: part, store: only, runs: count }: PlanOptions): readonly RunOrder[] {
   const random = randomFrom(seed);
   return FAULTS.flatMap((fault) =>
     STORES.flatMap((store) => {
@@ -26,9 +28,9 @@ export function planOf({ seed, quick, fault: part, store: only }: PlanOptions): 
       const seeds = { run: draw(random), control: draw(random) };
       const wanted = part === undefined ? !(quick && fault.mixed) : fault.name.includes(part);
       if (!wanted || fault.stores[store] === undefined || (only ?? store) !== store) return [];
-      const run = { fault, store, seed: seeds.run, times: timesOf(fault, store, quick), control: false };
+      const runs = runsOf(fault, store, seeds.run, quick ? 1 : (count ?? RUNS));
       const control = { fault, store, seed: seeds.control, times: 1, control: true };
-      return store === CONTROLLED ? [run, control] : [run];
+      return store === CONTROLLED ? [...runs, control] : runs;
     }),
   );
 }
@@ -37,7 +39,9 @@ function draw(random: () => number): number {
   return Math.floor(random() * 2 ** 31);
 }
 
-function timesOf(fault: Fault, store: StoreName, quick: boolean): number {
-  if (quick || fault.mixed || fault.on !== undefined) return 1;
-  return store === CONTROLLED ? TIMES.token : TIMES.others;
+/** A fault that uses up its servers, or takes long, is injected once in a run, and has several runs. */
+function runsOf(fault: Fault, store: StoreName, seed: number, count: number): readonly RunOrder[] {
+  const order = { fault, store, control: false };
+  if (!fault.mixed && !fault.once && fault.on === undefined) return [{ ...order, seed, times: count }];
+  return Array.from({ length: count }, (_, i) => ({ ...order, seed: seed + i, times: 1 }));
 }

@@ -44,6 +44,18 @@ describe('the report', () => {
     expect(tableWith(text, RUN_COLUMNS)).toEqual([]);
   });
 
+  it('lists several runs of a fault in one row', () => {
+    const order = { fault: alone, store: 'token', seed: 1, times: 1, control: false } as const;
+    const result = { order, findings: { ...nothing, acquisitions: 4 }, breaches: new Map(), version: '7' };
+    const other = { ...result, findings: { ...nothing, acquisitions: 5, longestWaitMs: 9, recoveryMs: 3 } };
+    const elsewhere = { ...result, order: { ...order, store: 'quorum' } as const };
+    const text = resultsOf({ runs: [result, elsewhere, other], controls: [], failures: [] }, head);
+    expect(tableWith(text, RUN_COLUMNS)).toEqual([
+      expect.objectContaining({ store: 'token', runs: '2', acquisitions: '9', 'longest wait, ms': '9' }),
+      expect.objectContaining({ store: 'quorum', runs: '1', acquisitions: '4', 'longest wait, ms': '0' }),
+    ]);
+  });
+
   it('lists the other runs in another table', () => {
     const text = reportOf(alone, { acquisitions: 9 });
     expect(tableWith(text, RUN_COLUMNS)).toEqual([expect.objectContaining({ fault: alone.name, acquisitions: '9' })]);
@@ -73,6 +85,15 @@ describe('the plan', () => {
     const alone = choicesOf({ fault: 'FLUSHALL' });
     expect(alone.length).toBeGreaterThan(STORES.length);
     expect(choicesOf({})).toEqual(expect.arrayContaining(alone));
+  });
+
+  it('injects every fault five times on each store', () => {
+    const times = new Map<string, number>();
+    for (const { fault, store, times: count, control } of planOf({ seed: 7, quick: false })) {
+      const row = `${fault.name}, ${store}`;
+      if (!control) times.set(row, (times.get(row) ?? 0) + count);
+    }
+    expect(new Set(times.values())).toEqual(new Set([5]));
   });
 
   it('has a control for every fault', () => {

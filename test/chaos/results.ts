@@ -1,7 +1,8 @@
 import { markdownTable } from '../support/markdown-table.js';
 import type { Campaign, Control } from './campaign.js';
 import type { RunResult } from './run.js';
-import { WORKLOADS } from './workload/kinds.js';
+import { merged } from './merged.js';
+import { shares, WORKLOADS } from './workload/kinds.js';
 
 /** The heading of the results. */
 export interface ResultsHead {
@@ -57,7 +58,8 @@ export const SHARING_COLUMNS = [
 export const CONTROL_COLUMNS = ['fault', 'what happens', 'ablation', 'without it'] as const;
 
 /** Returns the text of `test/chaos/RESULTS.md`. */
-export function resultsOf({ runs, controls }: Campaign, head: ResultsHead): string {
+export function resultsOf({ runs: all, controls }: Campaign, head: ResultsHead): string {
+  const runs = merged(all);
   const sharing = runs.filter(isSharing);
   const alone = runs.filter((result) => !isSharing(result));
   return `# Chaos results
@@ -103,7 +105,7 @@ function runRow({ order, findings }: RunResult): readonly string[] {
 }
 
 function isSharing({ order }: RunResult): boolean {
-  return order.fault.workload !== undefined;
+  return shares(order.fault.workload ?? 'alone');
 }
 
 function sharingRow({ order, findings }: RunResult): readonly string[] {

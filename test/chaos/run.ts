@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,8 +34,8 @@ export interface RunResult {
   readonly version: string;
 }
 
-/** The file with the history of the last run that broke a promise. */
-export const KEPT = join(tmpdir(), 'chaos-broken.json');
+/** The folder with the histories of runs that broke a promise. */
+export const KEPT = join(tmpdir(), 'chaos-broken');
 
 /** A handed-off lock stays closed for 3 s at most if its new holder is dead. One second is added for recovery. */
 const LONGEST_CLOSURE_MS = 4_000;
@@ -70,6 +70,7 @@ export async function run(order: RunOrder): Promise<RunResult> {
       folder,
       seed,
       clocks: fault.clocks === 'clients',
+      ioredis: fault.ioredis,
     });
     try {
       const history = await historyOf(order, fleet, topology, resource.url);
@@ -77,7 +78,7 @@ export async function run(order: RunOrder): Promise<RunResult> {
       const terms = { longWaitMs: promises.waitMs, tokens: store === 'redisson' ? 'counter' : 'clock' } as const;
       const findings = check(history, terms);
       const breaches = breachesOf(findings, promises);
-      if (breaches.size > 0 && !order.control) await writeFile(KEPT, JSON.stringify({ order, history }));
+      if (breaches.size > 0 && !order.control) await keep(order, history);
       return { order, findings, breaches, version: topology.version };
     } finally {
       await fleet.end();
@@ -89,6 +90,13 @@ export async function run(order: RunOrder): Promise<RunResult> {
   }
 }
 
+async function keep(order: RunOrder, history: History): Promise<void> {
+  const { fault, store, seed } = order;
+  await mkdir(KEPT, { recursive: true });
+  const name = `${fault.name}, ${store}, ${seed}`.replaceAll(/[^\w,]+/g, '-');
+  await writeFile(join(KEPT, `${name}.json`), JSON.stringify({ order, history }));
+}
+
 /**
  * Only this store orders waiters of several processes. With the others, a waiter may be overtaken until its refusal.
  */
@@ -98,7 +106,7 @@ export function promisesOf(fault: Fault, store: StoreName): Promises {
   const promises = { ...fault.promises, ...fault.stores[store] };
   if (store === ORDERED) return promises;
   const { waitMs, requestTimeoutMs } = fault.terms;
-  return { ...promises, waitMs: Math.max(promises.waitMs, waitMs + requestTimeoutMs + REFUSED_MS) };
+  return { ...promises, afterMs: undefined, waitMs: Math.max(promises.waitMs, waitMs + requestTimeoutMs + REFUSED_MS) };
 }
 
 /** Returns how long all members may take to get the lock again. It exceeds every promise. */

@@ -48,6 +48,21 @@ describe('the page on algorithms', () => {
     }
   });
 
+  it('has a module whose locks other libraries see', async () => {
+    const { besideOthers } = await import('./other-libraries.js');
+    const module = await Test.createTestingModule({ imports: [besideOthers] }).compile();
+    await module.init();
+    try {
+      const lock = await module.get(LockService).acquire('account:4');
+      expect(await redis.set('account:4', 'theirs', 'PX', 1_000, 'NX')).toBeNull();
+      await lock.release();
+      expect(await redis.set('account:4', 'theirs', 'PX', 1_000, 'NX')).toBe('OK');
+      await redis.del('account:4');
+    } finally {
+      await module.close();
+    }
+  });
+
   it("has locks in Redisson's format under the name itself", async () => {
     const { sharedWithJava } = await import('./with-java.js');
     const module = await Test.createTestingModule({ imports: [sharedWithJava] }).compile();

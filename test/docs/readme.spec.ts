@@ -44,7 +44,7 @@ describe('the README', () => {
       isGlobal: true,
       key: 'none',
       store: 'token()',
-      ...resolveOptions(),
+      ...resolveOptions({}),
       fairness: 'throughput',
       replicas: 'none',
       maxHoldMs: 'Infinity',

@@ -77,8 +77,8 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   ],
   [
     'an empty list',
-    LockConfigError,
-    /^GoodsService\.swap: .*empty list/,
+    LockKeyError,
+    /^GoodsService\.swap: the list of @Locked is an empty array: there is nothing to lock/,
     () => {
       class GoodsService {
         @Locked([])
@@ -172,7 +172,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   [
     'an unknown onBusy',
     LockConfigError,
-    /^GoodsService\.buy: onBusy is wait; allowed is "throw", "skip" or a function/,
+    /^GoodsService\.buy: onBusy is "wait"; allowed is "throw", "skip" or a function/,
     () => {
       class GoodsService {
         @Locked('goods', { onBusy: 'wait' as 'skip' })

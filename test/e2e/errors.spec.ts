@@ -164,7 +164,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
 
   it.each([
     ['key', 'LOCK_KEY', /goods\|1/],
-    ['reentry', 'LOCK_REENTRY', /reentrancy is off/],
+    ['reentry', 'LOCK_REENTRY', /`reentrant` is false/],
   ])('a programming error is a 500 with its code, and is logged (%s)', async (route, code, logged) => {
     const app = await start(platform);
     const { status, headers, body } = await app.call(`/${route}/1`);

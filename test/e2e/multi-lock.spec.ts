@@ -205,10 +205,10 @@ describe.each(PLATFORMS)('several locks on %s', (platform) => {
 
   it.each([
     ['an empty list', 'cart', { ids: [] }, "'goods:<cart.ids>' is an empty array"],
-    ['an empty list of a function', 'function', { ids: [] }, 'There are 0 resources to lock together'],
+    ['an empty list of a function', 'function', { ids: [] }, 'The list of resources is an empty array'],
     ['a list in a list', 'cart', { ids: [[1]] }, 'is an array'],
     ['what makes no key', 'cart', { ids: [1, null] }, 'is null'],
-    ['too many', 'cart', { ids: Array.from({ length: 1_001 }, (_, i) => i) }, 'There are 1001 resources'],
+    ['too many', 'cart', { ids: Array.from({ length: 1_001 }, (_, i) => i) }, 'has 1001 items; allowed is 1 to 1000'],
     ['two lists', 'shops', { ids: [1], shops: ['a'] }, 'one in a template may be'],
   ])('%s is an error, and nothing is locked', async (_, path, body, message) => {
     expect((await post(`/${path}`, body)).status).toBe(500);
@@ -227,7 +227,7 @@ describe('@Locked with a list', () => {
       }
       return Empty;
     };
-    expect(decorate).toThrow('@Locked has an empty list');
+    expect(decorate).toThrow('the list of @Locked is an empty array');
   });
 
   it('checks each template at decoration', () => {

@@ -1,7 +1,7 @@
 import { Controller, Get, Injectable, Param } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, Locked, LockClosedError, LockLostError, LockService } from 'nestjs-redis-lock';
-import { deferred } from '../support/async.js';
+import { deferred, eventually } from '../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { closeApps, rawRedis, startApp, type TestApp } from './support/app.js';
 import { Room } from './support/room.js';
@@ -145,7 +145,8 @@ describe('an application that shuts down', () => {
     expect(await idle).toBeInstanceOf(LockClosedError);
     expect(await keysOf(app.prefix)).toEqual([]);
     expect(await rawRedis().client('LIST')).not.toContain(app.prefix);
-    expect(timers()).toBeLessThanOrEqual(before);
+    // ioredis cuts a connection after 50 ms that has not ended by then. Timers of locks would be started again.
+    await eventually('its timers are over', () => timers() <= before, 2_000);
   });
 
   it('can close twice, and before any lock was acquired', async () => {

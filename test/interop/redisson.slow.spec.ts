@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { redisson } from 'nestjs-redis-lock/redisson';
 import { startRedis, type RedisServer } from '../support/redis/index.js';
-import { eventually } from '../support/redis-locks.js';
+import { eventually, RedisLocks } from '../support/redis-locks.js';
 import { buildJava } from './maven.js';
 import { missing, onJava, say, wakeUpMs, WOKEN_WITHIN_MS } from './on-java.js';
 import { Peer } from './peer.js';
@@ -52,6 +53,27 @@ describe('redisson() beside Redisson', () => {
       say(`500 increments each took a JVM, Node and Node ${tookMs.join(', ')} ms`);
       expect(await admin.get('counter')).toBe('1500');
       expect(await admin.exists(NAME)).toBe(0);
+    }),
+  );
+
+  it(
+    'gives a JVM its share beside five busy callers',
+    onJava(async () => {
+      const [java] = await started(Peer.java(server.url));
+      const running = new RedisLocks();
+      const locks = running.start({ redis: server.url, store: redisson(), key: (resource) => resource });
+      const over = new AbortController();
+      let grants = 0;
+      const call = async (): Promise<void> => {
+        for (; !over.signal.aborted; grants += 1) await locks.using(NAME, () => sleep(2));
+      };
+      const calling = [1, 2, 3, 4, 5].map(call);
+      await java.call('count', NAME, 'counter', '100');
+      over.abort();
+      await Promise.all(calling);
+      await running.close();
+      say(`100 increments of a JVM took as long as ${grants} grants of five callers`);
+      expect(grants).toBeLessThan(2_500);
     }),
   );
 
@@ -146,6 +168,42 @@ describe('redisson() beside Redisson', () => {
         await peer.call('unlock', NAME);
       }
       expect(tokens).toEqual([1, 2, 3, 4, 5]);
+    }),
+  );
+
+  it(
+    'refuses a ReadWriteLock, and leaves one that entered its lock as it is',
+    onJava(async () => {
+      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      expect(await java.call('tryWrite', NAME)).toBe('true');
+      await expect(node.call('lock', NAME)).rejects.toThrow('ReadWriteLock of Redisson');
+      await java.call('unlockWrite', NAME);
+      await node.call('lock', NAME);
+      // Redisson grants it beside an RLock of its own, too.
+      expect(await java.call('tryWrite', NAME)).toBe('true');
+      await node.call('unlock', NAME);
+      const fields = await admin.hgetall(NAME);
+      expect(Object.keys(fields)).toHaveLength(2);
+      expect(fields).toMatchObject({ mode: 'write' });
+      await java.call('unlockWrite', NAME);
+      expect(await admin.exists(NAME)).toBe(0);
+    }),
+  );
+
+  it(
+    'excludes a fair lock, and is excluded by it',
+    onJava(async () => {
+      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      await node.call('lock', NAME);
+      expect(await java.call('tryFair', NAME)).toBe('false');
+      await node.call('unlock', NAME);
+      expect(await java.call('tryFair', NAME)).toBe('true');
+      const granted = node.call('lock', NAME);
+      await eventually('it listens', async () => (await listeners()) === 1);
+      expect(await admin.hlen(NAME)).toBe(1);
+      await java.call('unlockFair', NAME);
+      await granted;
+      await node.call('unlock', NAME);
     }),
   );
 

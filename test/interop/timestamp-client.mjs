@@ -3,9 +3,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 
-const { host, port, key, counter, lease, unit, rounds, crashes } = JSON.parse(process.argv[2]);
+// With `forMs` it lets every lock run out for that time, and counts nothing. It takes up to `slowMs` to write.
+const {
+  host, port, key, counter, lease, unit, rounds, crashes, paceMs, forMs, slowMs = 0,
+} = JSON.parse(process.argv[2]); // prettier-ignore
 const redis = new Redis({ host, port });
-const done = { added: 0, takenOver: 0, lost: 0, late: 0 };
+const done = { added: 0, takenOver: 0, lost: 0, late: 0, longestMs: 0 };
 const now = () => Math.floor(unit === 's' ? Date.now() / 1000 : Date.now());
 const between = (least, most) => least + Math.random() * (most - least);
 
@@ -17,19 +20,30 @@ async function take() {
     if (held === null) continue;
     if (now() > Number(held)) {
       const later = now() + lease + 1;
+      if (slowMs > 0) await sleep(between(0, slowMs));
       if ((await redis.getset(key, later)) === held) {
         done.takenOver += 1;
         return later;
       }
       done.lost += 1;
     } else {
-      await sleep(between(4, 8));
+      await sleep(paceMs ?? between(4, 8));
     }
   }
 }
 
-for (let turn = 0; turn < rounds; turn += 1) {
+const endsAt = Date.now() + (forMs ?? 0);
+while (Date.now() < endsAt) {
   const expiry = await take();
+  // Long enough for others to take over before the key is gone.
+  await redis.pexpire(key, lease * 10);
+  await sleep(expiry - now());
+}
+
+for (let turn = 0; turn < rounds; turn += 1) {
+  const since = performance.now();
+  const expiry = await take();
+  done.longestMs = Math.max(done.longestMs, performance.now() - since);
   // A crash here leaves a key without a TTL, which only its value ends.
   if (turn % Math.ceil(rounds / (crashes + 1)) === 1 && turn > 1) continue;
   await (unit === 's' ? redis.expire(key, lease + 1) : redis.pexpire(key, lease + 1));
@@ -42,7 +56,7 @@ for (let turn = 0; turn < rounds; turn += 1) {
     done.late += 1;
   }
   if (now() < expiry) await redis.del(key);
-  await sleep(between(0, 4));
+  await sleep(paceMs ?? between(0, 4));
 }
 
 console.log(JSON.stringify(done));

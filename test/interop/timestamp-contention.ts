@@ -18,6 +18,8 @@ interface Done {
   readonly takenOver: number;
   readonly lost: number;
   readonly late: number;
+  /** The longest wait of an independent client. */
+  readonly longestMs?: number;
 }
 
 /** What all clients share. */
@@ -32,7 +34,7 @@ const NODE = join(__dirname, 'timestamp-client.mjs');
 const PYTHON = join(__dirname, 'timestamp_client.py');
 const ROUNDS = 40;
 const CRASHES = 2;
-const LEASES = { s: 1, ms: 800 } as const;
+const LEASES = { s: 1, ms: 1_000 } as const;
 
 /** Runs one instance of this library, with rounds like those of the other clients. */
 async function ourClient({ running, redis, key, counter }: Place, options: TimestampOptions): Promise<Done> {
@@ -98,6 +100,47 @@ export async function contend(unit: 'ms' | 's', scripts: boolean): Promise<void>
     expect(outcomes.acquired).toBeGreaterThan(0);
   } finally {
     timestampOutcomes.unsubscribe(onOutcome);
+    await running.close();
+    await redis.del(key, counter);
+    await redis.quit();
+  }
+}
+
+/** How many callers of this library request the key over and over beside the clients that poll. */
+const BUSY_CALLERS = 5;
+const VISITS = 10;
+/** The pace of the articles' clients. */
+const PACE_MS = 100;
+
+/**
+ * Runs clients that poll every 100 ms beside busy callers of this library, until each has had the key 10 times. Returns
+ * their longest waits.
+ */
+export async function pollBesideBusyCallers(scripts: boolean): Promise<readonly number[]> {
+  const key = `${uniquePrefix()}account:1_lock`;
+  const counter = `${key}:counter`;
+  const running = new RedisLocks();
+  const redis = new Redis(testRedisUrl());
+  const locks = running.start({ redis: testRedisUrl(), store: timestamp({ scripts }), ttlMs: 10_000, key: () => key });
+  const over = new AbortController();
+  const call = async (): Promise<void> => {
+    while (!over.signal.aborted) await locks.using('account:1', () => sleep(2));
+  };
+  try {
+    const calling = Array.from({ length: BUSY_CALLERS }, call);
+    const { hostname: host, port } = new URL(testRedisUrl());
+    const rounds = { lease: 10, unit: 's', rounds: VISITS, crashes: 0, paceMs: PACE_MS };
+    const others = { host, port: Number(port), key, counter, ...rounds };
+    const python = pythonWithRedis();
+    const clients = [runClient<Done>(process.execPath, NODE, others)];
+    if (python !== undefined) clients.push(runClient<Done>(python, PYTHON, others));
+    const done = await Promise.all(clients);
+    over.abort();
+    await Promise.all(calling);
+    for (const { added } of done) expect(added).toBe(VISITS);
+    return done.map(({ longestMs = 0 }) => longestMs);
+  } finally {
+    over.abort();
     await running.close();
     await redis.del(key, counter);
     await redis.quit();

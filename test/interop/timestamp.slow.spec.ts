@@ -1,10 +1,21 @@
-import { describe, it } from '@jest/globals';
-import { contend } from './timestamp-contention.js';
+import { describe, expect, it } from '@jest/globals';
+import { contend, pollBesideBusyCallers } from './timestamp-contention.js';
 
 describe('timestamp() in seconds beside clients in other languages', () => {
   it.each([true, false])(
     'loses no update of a counter, expiries included, scripts: %s',
     (scripts) => contend('s', scripts),
+    60_000,
+  );
+});
+
+describe('timestamp() with busy callers', () => {
+  it.each([true, false])(
+    'lets clients in that poll every 100 ms, scripts: %s',
+    async (scripts) => {
+      const longestMs = await pollBesideBusyCallers(scripts);
+      expect(Math.max(...longestMs)).toBeLessThan(10_000);
+    },
     60_000,
   );
 });

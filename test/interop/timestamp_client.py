@@ -13,7 +13,8 @@ options = json.loads(sys.argv[1])
 key, counter = options["key"], options["counter"]
 lease, in_seconds = options["lease"], options["unit"] == "s"
 server = redis.Redis(host=options["host"], port=options["port"], decode_responses=True)
-done = {"added": 0, "takenOver": 0, "lost": 0, "late": 0}
+done = {"added": 0, "takenOver": 0, "lost": 0, "late": 0, "longestMs": 0}
+pace = options.get("paceMs")
 
 
 def now():
@@ -39,7 +40,7 @@ def acquire(crashing):
                 break
             done["lost"] += 1
             continue
-        time.sleep(random.uniform(0.004, 0.008))
+        time.sleep(random.uniform(0.004, 0.008) if pace is None else pace / 1000)
     # A crash here leaves a key without a TTL, which only its value ends.
     if not crashing:
         set_ttl()
@@ -54,7 +55,9 @@ def release(expiry):
 rounds, crashes = options["rounds"], options["crashes"]
 crash_in = random.sample(range(rounds), crashes)
 for turn in range(rounds):
+    since = time.monotonic()
     expiry = acquire(turn in crash_in)
+    done["longestMs"] = max(done["longestMs"], (time.monotonic() - since) * 1000)
     if turn in crash_in:
         continue
     read = int(server.get(counter) or 0)
@@ -65,6 +68,6 @@ for turn in range(rounds):
     else:
         done["late"] += 1
     release(expiry)
-    time.sleep(random.uniform(0, 0.004))
+    time.sleep(random.uniform(0, 0.004) if pace is None else pace / 1000)
 
 print(json.dumps(done))

@@ -113,7 +113,12 @@ function run(
   const handoffs: TableHandoff[] = [];
   const isSubscribed = (instanceId: string): boolean => instanceId !== 'd';
   const onHandoff = (handoff: TableHandoff): void => void handoffs.push(handoff);
-  const table = makeTable({ now: () => 0, wallTime: () => 0, isSubscribed, onHandoff });
+  const table = makeTable({
+    now: () => 0,
+    wallTime: () => (LAST_TOKEN + REQUEST.tokens) / 1000,
+    isSubscribed,
+    onHandoff,
+  });
   table.lastToken = LAST_TOKEN;
   const holders: readonly Holder[] = held.map((entry, i) => ({
     ...entry,

@@ -4,7 +4,9 @@ import type { Process } from './process.js';
 import type { World } from './world.js';
 
 /** Moments, which are written relative to now. */
-const MOMENTS = new Set(['at', 'sentAt', 'deadline', 'leasedAt', 'expiresAt', 'leaseOverAt', 'startedAt', 'since']);
+const MOMENTS = new Set([
+  'at', 'sentAt', 'deadline', 'leasedAt', 'expiresAt', 'leaseOverAt', 'mayBeRepeatedUntil', 'startedAt', 'since',
+]); // prettier-ignore
 /** Moments that are all alike once they have passed. */
 const PAST_IS_ALIKE = new Set(['minHoldUntil', 'keepUntil']);
 const TOKENS = new Set(['token', 'lastToken', 'lastHeld', 'lastExclusive']);

@@ -20,6 +20,8 @@ export function check(world: World): void {
     world.violate(`one owner: ${holding.map(({ instanceId }) => instanceId).join(' and ')} both hold the lock`);
   }
   for (const { instanceId, hold } of holding) {
+    if ((hold?.grant.token ?? 0) < world.lastExclusive)
+      world.violate(`one owner: ${instanceId} holds a lock again that another has held since`);
     if (!holders.some(({ owner }) => hold?.grant.owner === owner)) {
       const granted = holders.map(({ owner }) => owner).join(' and ') || 'nobody';
       world.violate(`one owner: ${instanceId} holds a lock that the server has granted to ${granted}`);

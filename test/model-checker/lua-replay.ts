@@ -1,13 +1,17 @@
 import { Redis } from 'ioredis';
-import { fenceKey, helperKey } from '../../lib/core/keys/resource-key.js';
+import { helperKey } from '../../lib/core/keys/resource-key.js';
 import type { QueueEntry } from '../../lib/stores/memory/lock-table.js';
+import { encodeEntry } from '../../lib/stores/token/queue-entry.js';
+import { decodeHandoff, type HandoffMessage } from '../../lib/stores/token/handoff/handoff-message.js';
 import { scripts } from '../../lib/stores/token/scripts.js';
 import type { Sample } from './exchange.js';
 
-/** Far ahead of any server's clock in µs. So the next token is the successor of the last one, as in the model. */
-const LAST_TOKEN = 4e15;
-/** Behind any server's clock. So the next token is the clock's time. */
-const OLD_TOKEN = 1.2e15;
+/**
+ * Behind any server's clock in µs. So the last token that a grant reserves is the clock's time, as in the model.
+ */
+const LAST_TOKEN = 1.2e15;
+const SECRET = 'of-the-replay';
+const CHANNELS = 'nestjs-redis-lock:';
 /** A millisecond of the model lasts ten seconds here, so that the replay's own duration does not matter. */
 const SCALE = 10_000;
 /** How long a key with sharers lives, and any key at most. See `share-time.lua`. */
@@ -24,7 +28,7 @@ const SCRIPTS = { acquire: scripts.acquire, release: scripts.release, extend: sc
 export class LuaReplay {
   private readonly client: Redis;
   private readonly subscriber: Redis;
-  private readonly messages = new Map<string, string[]>();
+  private readonly messages = new Map<string, HandoffMessage[]>();
   private readonly digests = new Map<string, string>();
 
   constructor(
@@ -41,9 +45,7 @@ export class LuaReplay {
     const differences: string[] = [];
     for (let i = 0; i < samples.length; i += BATCH) {
       const batch = samples.slice(i, i + BATCH);
-      const cases = [LAST_TOKEN, OLD_TOKEN].flatMap((lastToken, half) =>
-        batch.map((sample, j) => new Case(sample, this.prefix, 2 * (i + j) + half, lastToken)),
-      );
+      const cases = batch.map((sample, j) => new Case(sample, this.prefix, i + j));
       differences.push(...(await this.runBatch(cases)));
     }
     return differences;
@@ -57,11 +59,13 @@ export class LuaReplay {
     for (const [verb, { lua }] of Object.entries(SCRIPTS)) {
       this.digests.set(verb, (await this.client.script('LOAD', lua)) as string);
     }
-    this.subscriber.on('message', (_, message: string) => {
-      const [owner] = message.split(' ');
+    this.subscriber.on('message', (channel: string, text: string) => {
+      const message = decodeHandoff(text, SECRET);
+      if (message === undefined) return;
+      const owner = `${channel.slice(CHANNELS.length)}:${message.attempt}`;
       this.messages.set(owner, [...(this.messages.get(owner) ?? []), message]);
     });
-    const channels = Array.from('ABCDEFGH', (letter) => `nestjs-redis-lock:${this.prefix}${letter}L`);
+    const channels = Array.from('ABCDEFGH', (letter) => `${CHANNELS}${this.prefix}${letter}L`);
     await this.subscriber.subscribe(...channels);
   }
 
@@ -92,7 +96,7 @@ export class LuaReplay {
       };
       this.subscriber.on('message', listener);
     });
-    await this.client.publish(`nestjs-redis-lock:${this.prefix}AL`, last);
+    await this.client.publish(`${CHANNELS}${this.prefix}AL`, last);
     await received;
   }
 }
@@ -106,22 +110,21 @@ class Case {
     private readonly sample: Sample,
     private readonly prefix: string,
     private readonly number: number,
-    private readonly lastToken: number,
   ) {
     const key = `{${prefix}${number}}:300`;
-    this.keys = [key, fenceKey(key), helperKey(key, 'queue')];
+    this.keys = [key, helperKey(key, 'fence'), helperKey(key, 'queue')];
     this.listening = new Set(sample.listening.map((owner) => owner[0]));
   }
 
   commands(digests: ReadonlyMap<string, string>): [string, ...string[]][] {
     const { before, verb } = this.sample;
     const [lock, fence, queue] = this.keys;
-    const commands: [string, ...string[]][] = [['SET', fence, String(this.lastToken)]];
+    const commands: [string, ...string[]][] = [['SET', fence, String(LAST_TOKEN)]];
     for (const holder of before.holders) {
       const { mode, tokenAge, ttlMs } = holder;
       const entry = this.entryOf(holder);
       if (mode === 'exclusive')
-        commands.push(['SET', lock, `${entry} ${this.lastToken - tokenAge}`, 'PX', String(ttlMs * SCALE)]);
+        commands.push(['SET', lock, `${entry} ${LAST_TOKEN - tokenAge}`, 'PX', String(ttlMs * SCALE)]);
       else commands.push(['ZADD', queue, String(-(LONGEST_LIFE_MS - KEY_LIFE_MS + ttlMs * SCALE)), entry]);
     }
     if (before.queue.length > 0)
@@ -142,25 +145,27 @@ class Case {
   }
 
   /** Returns the differences. @param replies the replies to all commands. @param messages the messages by owner. */
-  differences(replies: readonly unknown[], messages: ReadonlyMap<string, readonly string[]>): string[] {
+  differences(replies: readonly unknown[], messages: ReadonlyMap<string, readonly HandoffMessage[]>): string[] {
     const [reply, value, ttl, sharers, left, queue, fence] = replies.slice(-8) as Found;
     const { after, handoffs } = this.sample;
     const last = this.lastTokenAfter(fence);
     const owners = [...this.sample.before.queue, this.sample, ...after.queue].map(({ owner }) => this.nameOf(owner));
-    const received = [...new Set(owners)].flatMap((owner) => messages.get(owner) ?? []);
+    const received = [...new Set(owners)].flatMap((owner) =>
+      (messages.get(owner) ?? []).map(({ grant }) => describe(owner, grant)),
+    );
     const exclusive = after.holders.find(({ mode }) => mode === 'exclusive');
     const shared = after.holders.filter((holder) => holder !== exclusive);
     const expected = {
       reply: this.expectedReply(last),
-      value: exclusive === undefined ? null : `${this.nameOf(exclusive.owner)} ${last - exclusive.tokenAge}`,
+      value: exclusive === undefined ? null : `${this.entryOf(exclusive)} ${last - exclusive.tokenAge}`,
       ttlMs: exclusive === undefined ? 0 : exclusive.ttlMs,
       sharers: shared.map((holder) => `${this.entryOf(holder)} ${holder.ttlMs}`).toSorted(),
       queue: after.queue.map((entry) => this.entryOf(entry)),
       fence: String(last),
-      messages: handoffs.map((one) => {
-        const [owner, mode = ''] = this.entryOf(one).split(' ');
-        const [token, date] = one.granted ? [last - one.tokenAge, ''] : [0, '0 '];
-        return `${owner} ${token} ${one.tokens} ${date}${one.leaseMs * SCALE} ${mode}`.trim();
+      messages: handoffs.map(({ owner, mode, granted, tokenAge, tokens, leaseMs }) => {
+        const token = granted ? last - tokenAge : 0;
+        const grant = { token, tokens, grantedAt: Number(granted), leaseMs: leaseMs * SCALE, mode, key: this.keys[0] };
+        return describe(this.nameOf(owner), grant);
       }),
     };
     const found = {
@@ -172,13 +177,7 @@ class Case {
         .toSorted(),
       queue,
       fence,
-      // The moment of the grant is the server's own.
-      messages: received.map((message) =>
-        message
-          .split(' ')
-          .filter((word, i) => i !== 3 || word === '0')
-          .join(' '),
-      ),
+      messages: received,
     };
     if (JSON.stringify(expected) === JSON.stringify(found)) return [];
     return [`${JSON.stringify(this.sample)}\n  table: ${JSON.stringify(expected)}\n  Redis: ${JSON.stringify(found)}`];
@@ -189,35 +188,31 @@ class Case {
     const name = this.entryOf(this.sample);
     const [lease, keep, handoff] = [leaseMs, keepMs, handoffMs].map((ms) => String(ms * SCALE));
     if (verb === 'extend') return [name, lease];
-    if (verb === 'release') return [name, keep, String(tokens), handoff];
+    if (verb === 'release') return [name, keep, String(tokens), handoff, CHANNELS];
     const deadline = pastDeadline ? '0' : String(Date.now() * 1_000 + AN_HOUR_OF_MICROS);
-    return [name, lease, deadline, String(tokens), queue ? '1' : '0', handoff];
+    return [name, lease, deadline, String(tokens), queue ? '1' : '0', handoff, CHANNELS];
   }
 
   /** Decodes a script's reply as `token.store.ts` does, in model time. */
   private decoded(reply: unknown): unknown {
-    const { verb, mode } = this.sample;
-    const tokens = mode === 'exclusive' ? this.sample.tokens : 1;
+    const { verb } = this.sample;
     if (verb === 'release') return reply === 1;
     if (verb === 'extend') return reply === 1 ? 'renewed' : 'lost';
-    // A reply with a token that is the server's time has that time once.
-    if (typeof reply === 'string' && /^\d+$/.test(reply)) return { status: 'granted', token: Number(reply), tokens };
+    // A reply with one token that is the server's time has that time once.
+    if (typeof reply === 'string' && /^\d+$/.test(reply)) return { status: 'granted', token: Number(reply), tokens: 1 };
     if (!Array.isArray(reply)) return reply;
     // The client gives large numbers as text.
-    const [status, value] = reply.map(Number);
+    const [status, value, , tokens = 1] = reply.map(Number);
     if (status === -1) return { status: 'expired' };
     if (status === -2) return { status: 'permits-mismatch', permits: value };
-    if (status === 1 || status === 2) return { status: 'granted', token: value, tokens: status === 1 ? tokens : 1 };
+    if (status === 1 || status === 2) return { status: 'granted', token: value, tokens };
     return { status: 'held', queued: status === 3, remainingMs: modelMs(value) };
   }
 
-  /** Returns the last token after the request. If the clock is ahead of it, tokens start with the server's time. */
+  /** Returns the last token after the request: the server's time, if it has granted any. */
   private lastTokenAfter(fence: string): number {
-    const { tokensSpent } = this.sample;
-    const successor = this.lastToken + tokensSpent;
-    if (this.lastToken === LAST_TOKEN || tokensSpent === 0) return successor;
-    const first = Number(fence) - tokensSpent + 1;
-    return Math.abs(first - Date.now() * 1_000) < AN_HOUR_OF_MICROS ? Number(fence) : successor;
+    const isNow = Math.abs(Number(fence) - Date.now() * 1_000) < AN_HOUR_OF_MICROS;
+    return this.sample.tokensSpent > 0 && isNow ? Number(fence) : LAST_TOKEN;
   }
 
   private expectedReply(last: number): unknown {
@@ -226,10 +221,8 @@ class Case {
     return { ...reply, token: last - (reply.token as number) };
   }
 
-  /** Returns a queue entry as the scripts write it. */
   private entryOf({ owner, mode }: QueueEntry): string {
-    const name = this.nameOf(owner);
-    return mode === 'exclusive' ? name : `${name} ${mode === 'shared' ? '*' : mode}`;
+    return encodeEntry({ owner: this.nameOf(owner), mode }, SECRET);
   }
 
   /** Returns `A:1` as an owner of this run. An instance id says whether the instance is subscribed. */
@@ -241,6 +234,13 @@ class Case {
 }
 
 type Found = [unknown, string | null, number, (string | string[])[], number, string[], string, unknown];
+
+/** The moment of the grant is the server's own. */
+function describe(owner: string, grant: HandoffMessage['grant']): string {
+  if (grant === undefined) return `${owner}: not proved`;
+  const { token, tokens, grantedAt, leaseMs, mode, key } = grant;
+  return `${owner} ${token} ${tokens} ${grantedAt > 0 ? 'granted' : 'not granted'} ${leaseMs} ${mode} ${key}`;
+}
 
 /** Flat in RESP2, nested in RESP3. */
 function pairs(list: readonly (string | readonly string[])[]): [string, string][] {

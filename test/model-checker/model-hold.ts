@@ -5,7 +5,8 @@ import type { Line } from './network.js';
 
 /**
  * One hold, with the part of `lib/core/lease/watchdog.ts` that the model needs, without promises. Extends the short
- * lease of a handoff at once, and loses the grant at its deadline.
+ * lease of a handoff at once. Loses the grant at its deadline, or later if the event loop is blocked, which reads the
+ * renewal first.
  */
 export class ModelHold {
   private timer: Timer | undefined;
@@ -44,11 +45,12 @@ export class ModelHold {
     line.requests.push({ verb: 'extend', body, onReply: (reply) => this.onExtended(reply, renewal), sender: this });
   }
 
-  private onExtended(reply: ExtendReply, { sentAt, leaseMs }: Lease): void {
+  private onExtended(reply: ExtendReply, renewal: Lease): void {
     this.renewal = undefined;
     if (this.timer === undefined) return;
-    if (reply !== 'renewed' || !this.isBeforeDeadline) return this.onLost(this);
-    this.grant.renewed(sentAt, leaseMs);
+    // The reply may be read after the deadline and before the timer, as after a blocked event loop.
+    if (reply !== 'renewed' || !this.grant.canBeRenewed(renewal, this.clock.now())) return this.onLost(this);
+    this.grant.renewed(renewal);
     this.arm();
   }
 

@@ -245,6 +245,7 @@ export class ModelClient extends EventEmitter implements RedisClient {
   pipeline(): RedisPipeline {
     const sent: Promise<Reply>[] = [];
     return {
+      eval: (lua, keyCount, ...args) => sent.push(this.eval(lua, keyCount, ...args)),
       evalsha: (sha, keyCount, ...args) => sent.push(this.evalsha(sha, keyCount, ...args)),
       exec: () =>
         Promise.all(

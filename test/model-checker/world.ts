@@ -31,6 +31,8 @@ export class World implements LockTableDeps {
   /** What has happened that must not happen. */
   violation: string | undefined;
   private handoffs: TableHandoff[] = [];
+  /** The server's clock in µs, while it runs a request. */
+  private micros = 0;
 
   constructor(
     readonly scenario: Scenario,
@@ -39,6 +41,8 @@ export class World implements LockTableDeps {
     const { moves, losses, crashes, leaves, variant } = scenario;
     this.left = { moves, losses: losses.length > 0 ? 1 : 0, crashes, leaves };
     this.table = variant?.table?.(this) ?? new LockTable(this);
+    // Without a last token a grant reserves one token, and nothing is passed on locally.
+    this.table.lastToken = 1;
     for (let i = 0; i < scenario.processes; i += 1) {
       this.processes.push(new Process(i, this.time, scenario, (grant) => this.onGranted(grant)));
     }
@@ -48,9 +52,9 @@ export class World implements LockTableDeps {
     return this.time.now;
   }
 
-  /** Returns 0. So tokens are small: each is the successor of the last one. */
+  /** Returns how many tokens a grant reserves after the last token of the request before. So tokens are small. */
   wallTime(): number {
-    return 0;
+    return this.micros / 1000;
   }
 
   isSubscribed(instanceId: string): boolean {
@@ -168,6 +172,7 @@ export class World implements LockTableDeps {
   private execute(request: Request): ReplyBody {
     this.handoffs = [];
     const { lastToken } = this.table;
+    this.micros = lastToken + this.scenario.maxLocalPasses + 1;
     const before = { holders: this.holders.map((holder) => ({ ...holder })), queue: [...this.queue], lastToken };
     const owners = [...before.queue, request.body].map(({ owner }) => owner);
     const listening = owners.filter((owner) => this.isSubscribed(instanceOf(owner)));

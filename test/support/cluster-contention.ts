@@ -64,7 +64,7 @@ export class ClusterContention {
 
   /** Returns the number of subscribed channels of that hash tag on a node. */
   async listening({ admin }: Pick<ClusterMember, 'admin'>, tag = `${this.prefix}goods`): Promise<number> {
-    const channels = (await admin.call('PUBSUB', 'SHARDCHANNELS', `nestjs-redis-lock:{${tag}}:*`)) as string[];
+    const channels = (await admin.call('PUBSUB', 'SHARDCHANNELS', `*nestjs-redis-lock:{${tag}}:*`)) as string[];
     return channels.length;
   }
 

@@ -28,6 +28,10 @@ export class Contention {
     return this.running.warnings;
   }
 
+  get prefix(): string {
+    return this.running.prefix;
+  }
+
   get key(): string {
     return this.keyOf('goods:300');
   }
@@ -81,7 +85,7 @@ export class Contention {
 
   /** Returns the number of instances that are subscribed to handoffs. */
   async listening(): Promise<number> {
-    return ((await this.admin.pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length;
+    return ((await this.admin.pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length;
   }
 
   queueLength(): Promise<number> {

@@ -122,6 +122,11 @@ export class FaultyStore implements LockStore {
     this.listener?.onDisconnected(concerns);
   }
 
+  /** Reports that a connection is back, of all keys or of those that `concerns` selects. */
+  reconnect(concerns?: (key: string) => boolean): void {
+    this.listener?.onReconnected(concerns);
+  }
+
   acquire(request: AcquireRequest): Promise<AcquireReply> {
     this.acquires.push(request);
     return this.request('acquire', () => this.inner.acquire(request));
@@ -170,6 +175,7 @@ const IGNORED = {
   onSubscribed: nothing,
   onDegraded: nothing,
   onDisconnected: nothing,
+  onReconnected: nothing,
   onUnreachable: nothing,
   onReachable: nothing,
 };

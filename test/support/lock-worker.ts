@@ -28,6 +28,21 @@ const calls = {
     held.set(resource, lock);
     return lock.fencingToken;
   },
+  /** Takes the lock and blocks the event loop from the first line. Then asserts that the lock is held, or just ends. */
+  async block(resource: string, blockMs: number, asserts: boolean, options: LockOptions = {}): Promise<void> {
+    await runtime.service.using(resource, options, async (lock) => {
+      for (const end = performance.now() + blockMs; performance.now() < end;);
+      if (!asserts) return;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      lock.assertHeld();
+    });
+  },
+  /** Holds the lock until it is lost. Returns the error's message. */
+  async untilLost(resource: string, options?: LockOptions): Promise<string> {
+    const { signal } = await runtime.service.acquire(resource, options);
+    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    return (signal.reason as Error).message;
+  },
   release: (resource: string) => lockOf(resource).release(),
   openFence: (resource: string) => fenceOf(resource).open(lockOf(resource).fencingToken),
   read: (resource: string) => data.get(resource),

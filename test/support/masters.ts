@@ -1,9 +1,15 @@
+import { FenceKeys } from '../../lib/redis/fence-keys.js';
 import { Redis } from 'ioredis';
 import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { quorum, type QuorumOptions } from 'nestjs-redis-lock/quorum';
 import { RedisProxy } from './proxy.js';
 import { type RedisServer, startRedis } from './redis/index.js';
 import { eventually, RedisLocks } from './redis-locks.js';
+
+/** On a busy machine, a node that is expected to vote may take longer than the default of 200 ms. */
+const NODE_TIMEOUT_MS = 500;
+/** The default. A node may take half of it. */
+const REQUEST_TIMEOUT_MS = 1_000;
 
 /** Masters of a quorum, and module instances that lock on them. */
 export class Masters {
@@ -40,7 +46,7 @@ export class Masters {
   }
 
   get fence(): string {
-    return `{${this.prefix}goods}|fence`;
+    return new FenceKeys(this.prefix).of(this.key);
   }
 
   /** Starts a module instance. */
@@ -48,7 +54,9 @@ export class Masters {
     options: RedisLockModuleOptions = {},
     { nodes = this.urls, ...quorumOptions }: QuorumOptions & { readonly nodes?: readonly string[] } = {},
   ): LockService {
-    return this.running.start({ waitMs: 20_000, store: quorum(nodes, quorumOptions), ...options });
+    const nodeTimeoutMs = (options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS) / 2;
+    const store = quorum(nodes, { nodeTimeoutMs: Math.min(NODE_TIMEOUT_MS, nodeTimeoutMs), ...quorumOptions });
+    return this.running.start({ waitMs: 20_000, store, ...options });
   }
 
   /** Starts a proxy to one of the masters, which can fail. */

@@ -14,9 +14,17 @@ export class Pipe {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly lane: Lane,
+    private lane: Lane,
     private readonly to: Socket,
   ) {}
+
+  /** Follows another lane from now on. Bytes that are queued keep their time. */
+  moveTo(lane: Lane): void {
+    this.lane.leave(this);
+    this.lane = lane;
+    lane.join(this);
+    this.pump();
+  }
 
   push(bytes: Buffer | null): void {
     if (this.lane.mode === 'drop' && bytes) return;
@@ -41,6 +49,7 @@ export class Pipe {
   close(): void {
     clearTimeout(this.timer);
     this.queue.length = 0;
+    this.lane.leave(this);
   }
 }
 
@@ -61,11 +70,16 @@ export class Lane {
 
   open(to: Socket): Pipe {
     const pipe = new Pipe(this, to);
-    this.pipes.add(pipe);
-    to.once('close', () => {
-      pipe.close();
-      this.pipes.delete(pipe);
-    });
+    this.join(pipe);
+    to.once('close', () => pipe.close());
     return pipe;
+  }
+
+  join(pipe: Pipe): void {
+    this.pipes.add(pipe);
+  }
+
+  leave(pipe: Pipe): void {
+    this.pipes.delete(pipe);
   }
 }

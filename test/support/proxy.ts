@@ -3,6 +3,8 @@ import { Lane, type Pipe } from './proxy-lane.js';
 import { encodeRequest, RespRequestReader } from './resp.js';
 
 export type Direction = 'requests' | 'replies';
+/** `replies`: of all connections. `messages`: only what subscribed connections receive, their replies included. */
+export type Traffic = Direction | 'messages';
 export type ChunkObserver = (direction: Direction, chunk: Buffer) => void;
 /** Returns the error that a command gets ("ERR unknown command"), or undefined to let it pass. */
 export type CommandFilter = (words: readonly string[]) => string | undefined;
@@ -12,12 +14,21 @@ interface Connection {
   readonly server: Socket;
 }
 
+const SUBSCRIBING = new Set(['SUBSCRIBE', 'PSUBSCRIBE', 'SSUBSCRIBE']);
+
+/** The lanes of each kind of traffic. */
+const LANES = {
+  requests: ['requests'],
+  replies: ['replies', 'messages'],
+  messages: ['messages'],
+} as const satisfies Record<Traffic, readonly Traffic[]>;
+
 /**
  * A faulty network in front of Redis. A fault applies to present and future connections until it is removed. A refused
  * command is replaced by a script that returns the error, so that errors keep their place in a pipeline.
  */
 export class RedisProxy {
-  private readonly lanes: Record<Direction, Lane> = { requests: new Lane(), replies: new Lane() };
+  private readonly lanes: Record<Traffic, Lane> = { requests: new Lane(), replies: new Lane(), messages: new Lane() };
   private readonly connections = new Set<Connection>();
   private listener: Server | undefined;
   private boundPort = 0;
@@ -49,22 +60,22 @@ export class RedisProxy {
   }
 
   /** Holds data until `resume`, in order. */
-  hold(direction: Direction): void {
-    this.lanes[direction].mode = 'hold';
+  hold(traffic: Traffic): void {
+    for (const lane of this.lanesOf(traffic)) lane.mode = 'hold';
   }
 
   /** Drops data until `resume`. */
-  drop(direction: Direction): void {
-    this.lanes[direction].mode = 'drop';
+  drop(traffic: Traffic): void {
+    for (const lane of this.lanesOf(traffic)) lane.mode = 'drop';
   }
 
-  resume(direction: Direction): void {
-    this.lanes[direction].mode = 'flow';
+  resume(traffic: Traffic): void {
+    for (const lane of this.lanesOf(traffic)) lane.mode = 'flow';
   }
 
   /** Delays data by `ms` from now on, in order. 0 ends the delay. */
-  delay(direction: Direction, ms: number): void {
-    this.lanes[direction].delayMs = ms;
+  delay(traffic: Traffic, ms: number): void {
+    for (const lane of this.lanesOf(traffic)) lane.delayMs = ms;
   }
 
   refuseCommands(names: readonly string[], error: string): void {
@@ -139,7 +150,8 @@ export class RedisProxy {
     const reader = new RespRequestReader();
     const toServer = this.lanes.requests.open(server);
     const toClient = this.lanes.replies.open(client);
-    this.pipe('requests', client, toServer, (chunk) => this.filtered(reader, chunk));
+    const subscribed = (): void => toClient.moveTo(this.lanes.messages);
+    this.pipe('requests', client, toServer, (chunk) => this.filtered(reader, chunk, subscribed));
     this.pipe('replies', server, toClient, (chunk) => [chunk]);
     const end = () => {
       client.destroy();
@@ -157,8 +169,13 @@ export class RedisProxy {
     from.on('end', () => into.push(null));
   }
 
-  private filtered(reader: RespRequestReader, chunk: Buffer): Buffer[] {
+  private lanesOf(traffic: Traffic): readonly Lane[] {
+    return LANES[traffic].map((name) => this.lanes[name]);
+  }
+
+  private filtered(reader: RespRequestReader, chunk: Buffer, subscribed: () => void): Buffer[] {
     return reader.push(chunk).map(({ words, bytes }) => {
+      if (SUBSCRIBING.has(words[0]?.toUpperCase() ?? '')) subscribed();
       const error = this.filter?.(words);
       if (error === undefined) return bytes;
       return encodeRequest(['EVAL', 'return redis.error_reply(ARGV[1])', '0', error.replace(/^-/, '')]);

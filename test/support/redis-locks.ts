@@ -6,16 +6,17 @@ import { uniquePrefix } from './shared-redis.js';
 // Kept here for the specs that still import it from this file.
 export { eventually } from './async.js';
 
-/** Starts lock services on real Redis as the module does, and records their warnings. */
+/** Starts lock services on real Redis as the module does, and records their warnings and errors. */
 export class RedisLocks {
   readonly prefix = uniquePrefix();
   readonly warnings: string[] = [];
+  readonly errors: string[] = [];
   private readonly running: LockRuntime[] = [];
 
   constructor() {
     Logger.overrideLogger({
       log: () => undefined,
-      error: () => undefined,
+      error: (message: string) => this.errors.push(message),
       warn: (message: string) => this.warnings.push(message),
     });
   }
@@ -26,6 +27,11 @@ export class RedisLocks {
     runtime.connect();
     this.running.push(runtime);
     return runtime.service;
+  }
+
+  /** Waits for the preflight of all instances. Rejects with its findings if they are an error. */
+  async preflight(): Promise<void> {
+    await Promise.all(this.running.map((runtime) => runtime.preflight()));
   }
 
   keyOf(family: string, id: string): string {

@@ -5,6 +5,14 @@ import type { TokenStore } from '../../lib/stores/token/token.store.js';
 
 /** Returns the subscriber on which an instance receives handoffs from a single server. */
 export function subscriberOf(locks: LockService): VerifiedSubscriber {
-  const { handoffs } = locks.engine.store as TokenStore;
+  const { store } = locks.engine;
+  // With `lockDelayMs` it is inside another store.
+  const { handoffs } = ('inner' in store ? store.inner : store) as TokenStore;
   return (handoffs as HandoffChannel).subscriber;
+}
+
+/** Returns the queue entry of one attempt of an instance, without a mode. */
+export function entryOf({ engine }: LockService, attempt: number): string {
+  const { topology } = engine.store as TokenStore;
+  return `${engine.instanceId}:${attempt}/${topology.secret}`;
 }

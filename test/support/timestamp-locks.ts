@@ -71,7 +71,15 @@ export class TimestampLocks {
     const none = (): never => {
       throw new Error('not needed');
     };
-    return timestamp(options)({ clock, requestTimeoutMs: 1_000, redis: () => redis, subscriber: none, open: none });
+    const context = {
+      clock,
+      requestTimeoutMs: 1_000,
+      prefix: 'lock_',
+      redis: () => redis,
+      subscriber: none,
+      open: none,
+    };
+    return timestamp(options)(context);
   }
 
   nextOwner(): string {

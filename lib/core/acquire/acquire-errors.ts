@@ -50,22 +50,24 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
   const elapsedMs = now - enteredAt;
   if (lastReply.kind === 'permits-mismatch') return permitsMismatch(lastReply.permits, call);
   if (lastReply.kind === 'held') return timeout(lastReply.until, call, elapsedMs);
-  if (lastReply.kind === 'none') return unavailable(resource, 'no answer from the store yet', { elapsedMs });
+  if (lastReply.kind === 'none') return unavailable(resource, 'the store has sent no reply yet', { elapsedMs });
   const { message, permanent, cause } = lastReply.error;
   const Kind = lastReply.error instanceof LockReplicationError ? LockReplicationError : LockUnavailableError;
   return new Kind(message, { resource, elapsedMs, permanent, cause });
 }
 
 function permitsMismatch(permits: number, { resource, mode }: RejectedCall): LockConfigError {
-  const message = `${resource} is held as one of ${permits} permits, and one of ${mode} was requested`;
-  return new LockConfigError(`${message}: all have to name one number.`, { resource });
+  const message = `${resource} is held with one of ${permits} permits, and one of ${mode} was requested`;
+  return new LockConfigError(`${message}; allowed is the same number for all callers.`, { resource });
 }
 
 function timeout(until: number | undefined, call: RejectedCall, elapsedMs: number): LockTimeoutError {
   const { resource, key, waitMs, now } = call;
+  // A caller with a `waitMs` of 0 does not wait, but its request takes time.
+  const waited = `refused after ${Math.round(elapsedMs)} ms (waitMs: ${waitMs})`;
   const remainingMs = until === undefined ? undefined : Math.max(0, until - now);
   const hint = remainingMs === Infinity ? ` Its key ${key} has no expiry: no lock of this library wrote it.` : '';
-  const message = `${resource} is locked by others (waited ${Math.round(elapsedMs)} of ${waitMs} ms).${hint}`;
+  const message = `${resource} is locked by others: ${waited}.${hint}`;
   return new LockTimeoutError(message, { resource, elapsedMs, remainingMs });
 }
 
@@ -84,8 +86,10 @@ export function unavailable(
  */
 export function upgradeError(resource: string, held: LockMode, wanted: LockMode): LockReentryError {
   const modes = `${format(held)}, which does not cover ${format(wanted)}`;
-  const advice = 'release it first, or take it so from the start';
-  return new LockReentryError(`${resource} is held by the caller itself already, ${modes}: ${advice}.`, { resource });
+  const allowed = 'to release it first, or to acquire the other mode from the start';
+  return new LockReentryError(`${resource} is already held by the caller, ${modes}; allowed is ${allowed}.`, {
+    resource,
+  });
 }
 
 /** Returns the error for a mode that the store does not have. */
@@ -98,6 +102,18 @@ export function describeUnsupportedMode(capabilities: StoreCapabilities, mode: L
   const { name = 'this store' } = capabilities;
   const [option, wanted] = typeof mode === 'number' ? ['permits', 'with permits'] : ['mode', mode];
   return `${option}: ${name} does not lock ${wanted}; allowed is ${modesOf(capabilities).join(' or ')}`;
+}
+
+/** Returns the error for a lease that is shorter than the store allows. Undefined if it is not. */
+export function tooShortLease(
+  leaseMs: number,
+  { shortestLease }: StoreCapabilities,
+  resource?: string,
+): LockConfigError | undefined {
+  if (shortestLease === undefined || leaseMs >= shortestLease.ms) return undefined;
+  const { ms, reason } = shortestLease;
+  const message = `the lease is ${leaseMs} ms; allowed by ttlMs and maxHoldMs is ${ms} or more: ${reason}.`;
+  return new LockConfigError(message, resource === undefined ? {} : { resource });
 }
 
 function format(mode: LockMode): string {

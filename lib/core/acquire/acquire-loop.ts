@@ -2,9 +2,10 @@ import type { LockUnavailableError } from '../errors.js';
 import type { StoreGrant } from '../lease/grant.js';
 import type { AcquireReply, Granted, Handoff, Held, LockMode } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
-import { failedBecause, type LastReply } from './acquire-errors.js';
+import { failedBecause, type LastReply, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
 import { Attempt, type AttemptListener, leaseStartOf, pauseAfterFailure } from './attempt.js';
+import type { Turns, Use } from './turns.js';
 
 /** The parameters of the next request. They follow from the callers that wait. */
 export interface AcquireParams {
@@ -16,6 +17,8 @@ export interface AcquireParams {
   readonly tokens: number;
   /** Whether a caller would wait for other holders. Only then a request joins the store's queue. */
   readonly willWait: boolean;
+  /** The local moment at which the first caller stops to wait. */
+  readonly waitUntil: number;
 }
 
 /** Receives what an acquire loop finds out. */
@@ -38,6 +41,8 @@ export interface AcquireLoopListener {
 /** What an acquire loop does. Each state carries only its own data. */
 export type AcquireLoopState =
   | { readonly kind: 'idle' }
+  /** Others come first. The first attempt starts when the timer fires. */
+  | { readonly kind: 'yielding'; readonly until: number; readonly timer: Timer }
   /** The next attempt starts after the outstanding reply. */
   | { readonly kind: 'blocked' }
   | { readonly kind: 'requesting'; readonly attempt: Attempt }
@@ -45,6 +50,9 @@ export type AcquireLoopState =
   | { readonly kind: 'waiting'; readonly attempt: Attempt; readonly timer: Timer }
   /** The last attempt was given up. The next one starts when the timer fires. */
   | { readonly kind: 'recovering'; readonly timer: Timer };
+
+/** How often a yielding instance looks whether others have the key, in milliseconds. */
+const LOOK_MS = 20;
 
 const IDLE: AcquireLoopState = { kind: 'idle' };
 const BLOCKED: AcquireLoopState = { kind: 'blocked' };
@@ -87,15 +95,26 @@ export class AcquireLoop implements AttemptListener {
     return this.state.kind === 'blocked' ? this.deps.requestTimeoutMs : 0;
   }
 
-  /** Starts the first attempt. */
+  /** Starts the first attempt, after a yield if the last turn of this instance is over. */
   start(params: AcquireParams): void {
     this.params = params;
-    this.startAttempt();
+    const yieldMs = this.turns?.yieldBefore(this.key, this.longestYieldMs) ?? 0;
+    if (yieldMs > 0) this.yieldFor(yieldMs);
+    else this.startAttempt();
+  }
+
+  /** Is called when the key's grant, with all its local handoffs, is released. */
+  onReleased(use: Use): void {
+    this.turns?.onReleased(this.key, use);
   }
 
   /** Sets the parameters of the next request. */
   update(params: AcquireParams): void {
     this.params = params;
+    const { state } = this;
+    if (state.kind !== 'yielding' || state.until < params.waitUntil) return;
+    state.timer.cancel();
+    this.yieldFor(state.until - this.deps.clock.now());
   }
 
   /** Like `update`. Repeats the request at once if it has to join the store's queue now. */
@@ -127,17 +146,30 @@ export class AcquireLoop implements AttemptListener {
       this.repeat();
       return true;
     }
-    if (state.kind === 'requesting') {
+    const isUnanswered = state.kind === 'requesting';
+    if (isUnanswered) {
       attempt.grantedBeforeReply = this.outstanding === undefined;
       this.outstanding = attempt;
     }
-    this.grant({ ...handoff, sentAt }, now);
+    this.grant({ ...handoff, sentAt, mayBeRepeatedUntil: isUnanswered ? this.expiryOf(attempt) : undefined }, now);
     return true;
   }
 
   /** Repeats the request now, if it waits to be repeated. */
   retryNow(): void {
     this.repeat();
+  }
+
+  /** Repeats the request if it waits to be repeated: at once, or after the yield that others still have. */
+  onReleasedByOthers(): void {
+    const { state } = this;
+    const yieldMs = this.turns?.yieldAfterOthers(this.key) ?? 0;
+    if (yieldMs === 0) return this.repeat();
+    if (state.kind !== 'yielding' && state.kind !== 'waiting') return;
+    state.timer.cancel();
+    if (state.kind === 'yielding') return this.yieldFor(yieldMs);
+    const { attempt } = state;
+    this.state = { ...state, timer: this.deps.clock.schedule(yieldMs, () => this.send(attempt)) };
   }
 
   /** Gives up all requests: their replies may be lost with the connection. */
@@ -150,7 +182,10 @@ export class AcquireLoop implements AttemptListener {
   onAcquireReply(attempt: Attempt, reply: AcquireReply): void {
     if (reply.status === 'granted') return this.grantedByReply(attempt, reply);
     const lastReply = attempt.lastReplyOf(reply);
-    if (reply.status === 'held') return this.onHeld(attempt, reply, lastReply);
+    if (reply.status === 'held') {
+      this.turns?.onRefused(this.key);
+      return this.onHeld(attempt, reply, lastReply);
+    }
     this.wait(attempt, attempt.backoff(), lastReply, reply.status === 'permits-mismatch' ? 0 : Infinity);
   }
 
@@ -173,19 +208,49 @@ export class AcquireLoop implements AttemptListener {
     if (this.outstanding === attempt) this.endOutstanding();
   }
 
-  private startAttempt(): void {
+  /** Half of the time that the first caller still waits, so that a yield alone never ends its waiting. */
+  private get longestYieldMs(): number {
+    return (this.params.waitUntil - this.deps.clock.now()) / 2;
+  }
+
+  /** Lets others come first. */
+  private yieldFor(yieldMs: number): void {
+    const delayMs = Math.min(yieldMs, this.longestYieldMs);
+    if (delayMs > 0) this.yieldUntil(this.deps.clock.now() + delayMs);
+    else this.startAttempt();
+  }
+
+  private yieldUntil(until: number): void {
+    const { clock } = this.deps;
+    const timer = clock.schedule(Math.min(LOOK_MS, until - clock.now()), () => {
+      if (clock.now() >= until) return this.startAttempt(true);
+      void this.turns?.look(this.key);
+      this.yieldUntil(until);
+    });
+    this.state = { kind: 'yielding', until, timer };
+  }
+
+  private startAttempt(afterYield = false): void {
     if (this.outstanding?.grantedBeforeReply === false) {
       this.state = BLOCKED;
       return;
     }
     const owner = this.deps.nextOwner();
     this.listener.onAttempt(owner);
-    this.send(new Attempt(owner, [this.key], this.mode, this.deps, this));
+    const attempt = new Attempt(owner, [this.key], this.mode, this.deps, this);
+    if (afterYield) attempt.skipShortPauses();
+    this.send(attempt);
   }
 
   private send(attempt: Attempt): void {
     this.state = { kind: 'requesting', attempt };
-    attempt.send(this.params, this.wantsQueue);
+    try {
+      attempt.send(this.params, this.wantsQueue);
+    } catch (cause) {
+      // Without an outcome, the attempt would block its key for good.
+      attempt.ignoreReply();
+      this.onFailure(attempt, unavailable(this.resource, 'the request could not be sent', { cause }));
+    }
   }
 
   /** Repeats the request now, if it waits to be repeated. */
@@ -198,7 +263,10 @@ export class AcquireLoop implements AttemptListener {
   private grantedByReply(attempt: Attempt, reply: Granted): void {
     const now = this.deps.clock.now();
     const grant = attempt.grantOf(reply, now);
-    if (grant !== undefined) return this.grant(grant, now);
+    // A store without a queue may be a vote, of which some servers have not replied yet.
+    const isFinal = this.deps.store.capabilities.queue;
+    if (grant !== undefined)
+      return this.grant(isFinal ? grant : { ...grant, mayBeRepeatedUntil: this.expiryOf(attempt) }, now);
     attempt.needsRelease = true;
     const failure = attempt.tooLate();
     // A repeated request of the same owner gets a full lease, unless another owner has the key by then.
@@ -209,7 +277,13 @@ export class AcquireLoop implements AttemptListener {
   private grant(grant: StoreGrant, now: number): void {
     this.endWait();
     this.state = IDLE;
+    this.turns?.onGranted(this.key);
     this.listener.onGranted(grant, now);
+  }
+
+  /** Returns the moment after which the last request of an attempt has no effect any more. */
+  private expiryOf({ sentAt }: Attempt): number {
+    return sentAt + this.deps.requestTimeoutMs;
   }
 
   private onHeld(attempt: Attempt, reply: Held, lastReply: LastReply): void {
@@ -236,6 +310,11 @@ export class AcquireLoop implements AttemptListener {
     this.outstanding = undefined;
     if (this.state.kind === 'blocked') this.startAttempt();
     else if (this.isIdle) this.listener.onIdle();
+  }
+
+  /** Undefined if the store's queue keeps the order, or if there is no order: among shared holders. */
+  private get turns(): Turns | undefined {
+    return this.mode === 'exclusive' && !this.deps.store.capabilities.queue ? this.deps.turns : undefined;
   }
 
   private get wantsQueue(): boolean {

@@ -3,6 +3,7 @@ import type { Releaser } from '../lease/releaser.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { StoreHealth } from '../store/store-health.js';
 import { type Clock, driftOf } from '../time/clock.js';
+import type { Turns } from './turns.js';
 
 /** The resource, and the key that it is locked under. */
 export interface Target {
@@ -40,6 +41,8 @@ export interface AcquireDeps {
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
   readonly passing: PassingLimits;
+  /** Shares keys with others if the store has no queue. */
+  readonly turns?: Turns;
   /** Returns an owner that no other attempt has. */
   nextOwner(): string;
   /** Starts to renew a grant and to check its deadline. */

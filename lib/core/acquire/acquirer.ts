@@ -1,3 +1,4 @@
+import { onAbort, throwIfAborted } from '../abort-signals.js';
 import type { LockEvents } from '../diagnostics.js';
 import { LockReentryError } from '../errors.js';
 import { heldAround } from '../hold/held-locks.js';
@@ -7,8 +8,15 @@ import type { Grant } from '../lease/grant.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
 import { kindOf, modesOf } from '../store/lock-mode.js';
 import type { LockStore } from '../store/lock-store.js';
-import { acquireError, closed, type LastReply, unsupportedMode, upgradeError } from './acquire-errors.js';
-import type { AcquireOptions, Target } from './acquire-options.js';
+import {
+  acquireError,
+  closed,
+  type LastReply,
+  tooShortLease,
+  unsupportedMode,
+  upgradeError,
+} from './acquire-errors.js';
+import { type AcquireOptions, leaseOf, type Target } from './acquire-options.js';
 import type { LocalLocks } from './local-locks.js';
 import { inLockOrder } from './lock-order.js';
 
@@ -36,22 +44,23 @@ export class Acquirer {
 
   /** Waits for the lock, or joins the hold that the caller runs in. */
   async acquire(target: Target, options: AcquireOptions): Promise<Lock> {
-    options.signal?.throwIfAborted();
-    if (options.mode !== 'exclusive') this.checkMode(target, options);
+    throwIfAborted(options.signal);
+    this.checkStore(target, options);
     const outer = this.outerHold(target.key);
     if (outer !== undefined) return this.nest(outer, options);
     const nested = this.isNested();
     this.checkPhase(target, nested);
     const startedAt = this.leases.now();
     this.events.requested(target);
+    let grant: Grant;
     try {
-      const grant = await this.localLocks.acquire(target, options, startedAt, nested);
-      this.events.granted(grant, grant.grantedAt - startedAt);
-      return new Lock(grant, this.leases);
+      grant = await this.localLocks.acquire(target, options, startedAt, nested);
     } catch (reason) {
       this.events.refused(target, this.leases.now() - startedAt, reason);
       throw reason;
     }
+    this.events.granted(grant, grant.grantedAt - startedAt);
+    return new Lock(grant, this.leases);
   }
 
   /**
@@ -59,17 +68,16 @@ export class Acquirer {
    * them if one cannot be acquired, or is lost before the last is acquired.
    */
   async acquireAll(targets: readonly Target[], options: AcquireOptions): Promise<MultiLock> {
-    options.signal?.throwIfAborted();
-    this.checkMode(targets[0], options);
+    throwIfAborted(options.signal);
+    this.checkStore(targets[0], options);
     const locks = new Map<string, Lock>();
     const waiting = new AbortController();
-    const onAbort = (): void => waiting.abort(options.signal?.reason);
     const add = (lock: Lock): void => {
       locks.set(lock.key, lock);
       // Without it, waiting for the others is useless.
       lock.signal.addEventListener('abort', () => waiting.abort(lock.signal.reason), { once: true });
     };
-    options.signal?.addEventListener('abort', onAbort, { once: true });
+    const subscription = onAbort(options.signal, (reason) => waiting.abort(reason));
     try {
       for (const { key } of targets) {
         const outer = locks.has(key) ? undefined : this.outerHold(key);
@@ -78,6 +86,7 @@ export class Acquirer {
       const others = targets.filter(({ key }) => !locks.has(key));
       if (others.length > 0) await this.acquireInOrder(others, { ...options, signal: waiting.signal }, add);
       for (const lock of locks.values()) lock.assertHeld();
+      return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, locks.get(key) as Lock])));
     } catch (reason) {
       for (const lock of locks.values()) {
         lock.skipMinHold();
@@ -85,9 +94,8 @@ export class Acquirer {
       }
       throw reason;
     } finally {
-      options.signal?.removeEventListener('abort', onAbort);
+      subscription.stop();
     }
-    return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, locks.get(key) as Lock])));
   }
 
   private async acquireInOrder(
@@ -106,8 +114,8 @@ export class Acquirer {
       for (const group of groups) {
         await this.acquireGroup(group, call, (grant) => {
           missing.delete(grant.key);
-          this.events.granted(grant, grant.grantedAt - call.startedAt);
           add(new Lock(grant, this.leases));
+          this.events.granted(grant, grant.grantedAt - call.startedAt);
         });
       }
     } catch (reason) {
@@ -141,14 +149,19 @@ export class Acquirer {
     }
   }
 
-  private checkMode({ resource }: Target, { mode }: AcquireOptions): void {
+  /** @throws LockConfigError if the store has no such mode or no such lease. */
+  private checkStore({ resource }: Target, options: AcquireOptions): void {
     const { capabilities } = this.store;
-    if (!modesOf(capabilities).includes(kindOf(mode))) throw unsupportedMode(resource, mode, capabilities);
+    const { mode } = options;
+    if (mode !== 'exclusive' && !modesOf(capabilities).includes(kindOf(mode)))
+      throw unsupportedMode(resource, mode, capabilities);
+    const tooShort = tooShortLease(leaseOf(options), capabilities, resource);
+    if (tooShort !== undefined) throw tooShort;
   }
 
   /** Throws if the caller's signal has aborted or the shutdown has begun since the last step of its call. */
   private checkCall(target: Target, { options, nested }: AcquireCall): void {
-    options.signal?.throwIfAborted();
+    throwIfAborted(options.signal);
     this.checkPhase(target, nested);
   }
 
@@ -171,7 +184,7 @@ export class Acquirer {
     const held = outer.shared.mode;
     if (held !== 'exclusive' && held !== mode) throw upgradeError(outer.resource, held, mode);
     if (reentrant) return new Lock(outer.shared, this.leases);
-    const message = `${outer.resource} is held by the caller itself already, and reentrancy is off.`;
+    const message = `${outer.resource} is already held by the caller, and \`reentrant\` is false.`;
     throw new LockReentryError(message, { resource: outer.resource });
   }
 }

@@ -1,5 +1,5 @@
 import { LockUnavailableError } from '../errors.js';
-import { deadlineOf, HANDOFF_MS, handoffLease, type StoreGrant } from '../lease/grant.js';
+import { deadlineOf, handoffLeaseAfterExpiry, type StoreGrant } from '../lease/grant.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -12,15 +12,23 @@ import type {
 import type { Clock, Timer } from '../time/clock.js';
 import { failedBecause, heldUntil, type LastReply, otherPermits, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
+import { STEADY_PAUSE_MS } from './turns.js';
 
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
 
+/** How many times a request is repeated before the pauses grow beyond that of a busy key. */
+const STEADY_RETRIES = 40;
+
 /** How far instances that wait for the same expiry are spread out. */
 const EXPIRY_SPREAD_MS = 10;
 
-/** How often a queued attempt repeats its request: by then a lost handoff has expired. */
-const QUEUED_REPEAT_MS = HANDOFF_MS;
+/**
+ * How often an attempt that is notified repeats its request, in case the message was lost or the lock was handed off to
+ * a dead instance. An exclusive attempt in a queue repeats it sooner: an instance has one of these for a key.
+ */
+const NOTIFIED_REPEAT_MS = 3_000;
+const QUEUED_REPEAT_MS = 1_000;
 
 /** Receives the outcome of each request of an attempt. */
 export interface AttemptListener {
@@ -82,7 +90,7 @@ export class Attempt {
     this.queueRequested = queue;
     this.unverifiedHandoff = false;
     const expiresAt = this.sentAt + requestTimeoutMs;
-    const handoffMs = handoffLease(leaseMs);
+    const handoffMs = handoffLeaseAfterExpiry(leaseMs);
     const reply = acquireOf(store, { keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
     // Starts after the request: a store that gives up at `expiresAt` by itself has to come first.
     this.timer = clock.schedule(requestTimeoutMs, () => this.onTimeout(), true);
@@ -90,6 +98,11 @@ export class Attempt {
       (value) => this.onReply(value),
       (error: unknown) => this.onError(error),
     );
+  }
+
+  /** Skips the short first pauses: after a yield, this attempt must not poll more often than others do. */
+  skipShortPauses(): void {
+    this.retries = Math.ceil(Math.log2(STEADY_PAUSE_MS / FIRST_PAUSE_MS));
   }
 
   /** Stops expecting a reply. One that still arrives is late. */
@@ -137,15 +150,16 @@ export class Attempt {
     const { clock } = this.deps;
     const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
     // A queued attempt gets the lock by handoff. Its requests only find lost handoffs and dead holders.
-    const pauseMs = queued
-      ? QUEUED_REPEAT_MS * jitter(clock)
-      : this.backoff(this.deps.store.capabilities.retry?.pauseMs);
+    const { queue, retry } = this.deps.store.capabilities;
+    const repeatMs = queue && this.mode === 'exclusive' ? QUEUED_REPEAT_MS : NOTIFIED_REPEAT_MS;
+    const pauseMs = queued ? repeatMs * jitter(clock) : this.backoff(retry?.pauseMs);
     return Math.min(pauseMs, expiresInMs);
   }
 
   /** Returns how long to wait before the request is repeated: each time longer, or about `pauseMs` milliseconds. */
   backoff(pauseMs?: number): number {
-    const longestMs = pauseMs ?? Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.retries);
+    const longest = this.retries < STEADY_RETRIES ? STEADY_PAUSE_MS : LONGEST_PAUSE_MS;
+    const longestMs = pauseMs ?? Math.min(longest, FIRST_PAUSE_MS * 2 ** this.retries);
     this.retries += 1;
     return longestMs * jitter(this.deps.clock);
   }
@@ -166,7 +180,7 @@ export class Attempt {
 
   private onTimeout(): void {
     this.timer = undefined;
-    const why = `no answer within ${this.deps.requestTimeoutMs} ms`;
+    const why = `no reply within ${this.deps.requestTimeoutMs} ms`;
     this.deps.health.silent(this.keys[0], why);
     this.listener.onTimeout(this, this.unavailable(why));
   }

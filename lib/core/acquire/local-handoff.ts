@@ -12,7 +12,8 @@ export class LocalHandoff {
 
   constructor(
     private readonly grant: StoreGrant,
-    private readonly startedAt: number,
+    /** When the store granted it. */
+    readonly startedAt: number,
   ) {
     this.owner = grant.owner;
   }
@@ -21,6 +22,16 @@ export class LocalHandoff {
   get token(): number | undefined {
     const { token } = this.grant;
     return token === undefined ? undefined : token + this.passes;
+  }
+
+  /** See {@link StoreGrant.mayBeRepeatedUntil}. */
+  get mayBeRepeatedUntil(): number | undefined {
+    return this.grant.mayBeRepeatedUntil;
+  }
+
+  /** How many callers have held it. */
+  get grants(): number {
+    return this.passes + 1;
   }
 
   /**

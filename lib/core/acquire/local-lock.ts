@@ -39,6 +39,8 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   private state: LocalLockState = IDLE;
   private readonly queue = new WaiterQueue();
   private lastReply: LastReply = NO_REPLY;
+  /** Whether the loop yields before its first request. */
+  private isYielding = false;
   /** True if every waiter with `waitMs > 0` has a timer. */
   private timed = false;
 
@@ -54,12 +56,15 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   /** Waits for the lock. Rejects with `LockTimeoutError`, `LockUnavailableError`, or the signal's reason. */
   acquire(resource: string, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
     const waiter = new Waiter(resource, options, now, nested, this.deps.clock);
-    this.queue.push(waiter);
-    waiter.onAbort((reason) => this.refuse(waiter, reason));
-    const isFirst = this.state.kind === 'idle';
-    if (isFirst) this.startAcquiring();
-    this.startTimer(waiter);
-    if (!isFirst && this.state.kind === 'acquiring') this.loop.onWaiterAdded(this.params);
+    try {
+      waiter.listen((reason) => this.refuse(waiter, reason));
+      this.enter(waiter);
+    } catch (error) {
+      // A waiter that stays behind would be granted the lock for nobody.
+      waiter.refuse(error);
+      this.refuse(waiter, error);
+      this.forgetIfIdle();
+    }
     return waiter.granted;
   }
 
@@ -74,6 +79,8 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     const now = this.deps.clock.now();
     const restMs = grant.state === 'lost' ? 0 : grant.minHoldUntil - now;
     if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, localHandoff, now)) return Promise.resolve(true);
+    const { grants, startedAt } = localHandoff;
+    this.loop.onReleased({ heldMs: now - startedAt, grants, isAwaited: this.queue.head !== undefined });
     const released = this.release(grant, restMs > 0 ? grant.minHoldUntil : closedUntil);
     if (restMs > 0) this.rest(grant, localHandoff, restMs);
     else this.serveNext();
@@ -97,6 +104,11 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     this.loop.retryNow();
   }
 
+  /** Is called if another holder may have released the key. */
+  onReleasedByOthers(): void {
+    this.loop.onReleasedByOthers();
+  }
+
   onDisconnected(): void {
     this.loop.onDisconnected();
   }
@@ -117,6 +129,12 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   }
 
   onAttempt(owner: string): void {
+    if (this.isYielding) {
+      // Whether others hold the lock is not known before the reply.
+      this.isYielding = false;
+      this.lastReply = NO_REPLY;
+      this.timed = false;
+    }
     // Exclusive local locks are found by their key.
     if (this.mode === 'exclusive') return;
     this.registry.register(this, owner);
@@ -135,21 +153,32 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   }
 
   onIdle(): void {
-    if (this.state.kind === 'idle') this.registry.forget(this);
+    this.forgetIfIdle();
   }
 
   /** The parameters of a request that is sent now. Call it only if there is a waiter. */
   private get params(): AcquireParams {
     const { head, length, willWait } = this.queue;
-    const { resource, options } = head as Waiter;
+    const { resource, options, waitUntil } = head as Waiter;
     // One token for the first waiter, and one for each waiter that the lock may be passed on to.
     const tokens = Math.min(length - 1, this.deps.passing.maxLocalPasses) + 1;
-    return { resource, leaseMs: leaseOf(options), tokens, willWait };
+    return { resource, leaseMs: leaseOf(options), tokens, willWait, waitUntil };
+  }
+
+  private enter(waiter: Waiter): void {
+    this.queue.push(waiter);
+    const isFirst = this.state.kind === 'idle';
+    if (isFirst) this.startAcquiring();
+    this.startTimer(waiter);
+    if (!isFirst && this.state.kind === 'acquiring') this.loop.onWaiterAdded(this.params);
   }
 
   private startAcquiring(): void {
     this.state = ACQUIRING;
     this.loop.start(this.params);
+    // While others come first, the lock is theirs.
+    this.isYielding = this.loop.state.kind === 'yielding';
+    if (this.isYielding) this.lastReply = heldUntil(undefined);
     this.startTimers();
   }
 
@@ -169,7 +198,8 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   private hold(resource: string, options: WaitOptions, localHandoff: LocalHandoff, lease: Lease, now: number): Grant {
     // The lease may have been requested for another caller, and be longer than this one wants.
     const cut = cutTo(lease, leaseOf(options), now);
-    const grant = new Grant(resource, this.key, localHandoff.owner, localHandoff.token, options, now, cut, this);
+    const { owner, token, mayBeRepeatedUntil } = localHandoff;
+    const grant = new Grant(resource, this.key, owner, token, options, now, cut, this, mayBeRepeatedUntil);
     this.state = { kind: 'holding', grant, localHandoff };
     this.lastReply = heldUntil(undefined);
     this.deps.watch(grant);
@@ -195,7 +225,11 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   private serveNext(): void {
     if (this.queue.head !== undefined) return this.startAcquiring();
     this.state = IDLE;
-    if (this.loop.isIdle) this.registry.forget(this);
+    this.forgetIfIdle();
+  }
+
+  private forgetIfIdle(): void {
+    if (this.state.kind === 'idle' && this.loop.isIdle) this.registry.forget(this);
   }
 
   /** Starts the timers of all waiters that have none. Later waiters start theirs when they arrive. */
@@ -223,8 +257,11 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     waiter.refuse(reason);
     if (this.state.kind !== 'acquiring') return;
     if (this.queue.head !== undefined) return this.loop.update(this.params);
-    this.loop.stop();
-    this.serveNext();
+    try {
+      this.loop.stop();
+    } finally {
+      this.serveNext();
+    }
   }
 
   private errorFor({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {

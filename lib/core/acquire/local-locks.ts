@@ -89,7 +89,8 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
   }
 
   onReleased(key: string): void {
-    for (const lock of this.at(key)) lock.retryNow();
+    this.deps.turns?.onOthersSeen(key);
+    for (const lock of this.at(key)) lock.onReleasedByOthers();
   }
 
   onSubscribed(concerns?: KeyFilter): void {

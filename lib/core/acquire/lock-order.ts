@@ -1,4 +1,4 @@
-import { fenceKey } from '../keys/resource-key.js';
+import { hashTag } from '../keys/resource-key.js';
 import type { Target } from './acquire-options.js';
 
 /**
@@ -9,7 +9,7 @@ import type { Target } from './acquire-options.js';
 export function inLockOrder(targets: readonly Target[], maxKeys: number): readonly (readonly Target[])[] {
   const byKey = new Map<string, { readonly target: Target; readonly tag: string }>();
   for (const target of targets) {
-    if (!byKey.has(target.key)) byKey.set(target.key, { target, tag: fenceKey(target.key) });
+    if (!byKey.has(target.key)) byKey.set(target.key, { target, tag: hashTag(target.key) });
   }
   const groups: { readonly tag: string; readonly targets: Target[] }[] = [];
   const sorted = [...byKey.values()].toSorted((a, b) => compare(a.tag, b.tag) || compare(a.target.key, b.target.key));

@@ -1,3 +1,4 @@
+import { onAbort } from '../abort-signals.js';
 import type { LockUnavailableError } from '../errors.js';
 import type { Grant, StoreGrant } from '../lease/grant.js';
 import type { AcquireReply } from '../store/lock-store.js';
@@ -50,18 +51,16 @@ export class MultiAcquire implements AttemptListener {
    * says.
    */
   async send(): Promise<readonly Grant[] | Obstacle> {
-    const { signal } = this.options;
-    const onAbort = (): void => this.refuse(signal?.reason);
     const outcome = new Promise<readonly Grant[] | Obstacle>((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
     });
-    signal?.addEventListener('abort', onAbort, { once: true });
+    const subscription = onAbort(this.options.signal, (reason) => this.refuse(reason));
     try {
       this.attempt.send({ leaseMs: leaseOf(this.options), tokens: 1 }, false);
       return await outcome;
     } finally {
-      signal?.removeEventListener('abort', onAbort);
+      subscription.stop();
     }
   }
 

@@ -1,3 +1,4 @@
+import { type AbortSubscription, onAbort, throwIfAborted } from '../abort-signals.js';
 import type { Grant } from '../lease/grant.js';
 import type { Clock, Timer } from '../time/clock.js';
 import type { WaitOptions } from './acquire-options.js';
@@ -15,7 +16,7 @@ export class Waiter {
   private resolve!: (grant: Grant) => void;
   private reject!: (reason: unknown) => void;
   private timer: Timer | undefined = undefined;
-  private removeAbortListener: (() => void) | undefined = undefined;
+  private subscription: AbortSubscription | undefined = undefined;
 
   /**
    * @param resource the caller's name for the key. Several resources may share a key.
@@ -34,18 +35,27 @@ export class Waiter {
     });
   }
 
-  /** What is left of `waitMs`. */
-  get remainingWaitMs(): number {
-    return this.enteredAt + this.options.waitMs - this.clock.now();
+  /** The local moment at which it stops to wait. */
+  get waitUntil(): number {
+    return this.enteredAt + this.options.waitMs;
   }
 
-  /** Calls `leave` with the reason if the caller's signal aborts. */
-  onAbort(leave: (reason: unknown) => void): void {
+  /** What is left of `waitMs`. */
+  get remainingWaitMs(): number {
+    return this.waitUntil - this.clock.now();
+  }
+
+  /**
+   * Calls `leave` with the reason when the caller's signal aborts. The signal's own code runs here, so call it before
+   * the waiter is in a queue.
+   *
+   * @throws the reason if the signal has aborted, and a LockConfigError if it refuses its listener.
+   */
+  listen(leave: (reason: unknown) => void): void {
     const { signal } = this.options;
-    if (signal === undefined) return;
-    const listener = (): void => leave(signal.reason);
-    signal.addEventListener('abort', listener, { once: true });
-    this.removeAbortListener = () => signal.removeEventListener('abort', listener);
+    this.subscription = onAbort(signal, leave);
+    // A subscriber of an event may have aborted it since the call.
+    throwIfAborted(signal);
   }
 
   /**
@@ -63,19 +73,19 @@ export class Waiter {
 
   /** Ends the waiting with a grant. */
   admit(grant: Grant): void {
-    this.end();
     this.resolve(grant);
+    this.end();
   }
 
   /** Ends the waiting with an error. */
   refuse(reason: unknown): void {
-    this.end();
     this.reject(reason);
+    this.end();
   }
 
   private end(): void {
     this.timer?.cancel();
-    this.removeAbortListener?.();
+    this.subscription?.stop();
   }
 }
 

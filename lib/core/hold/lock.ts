@@ -9,8 +9,10 @@ export interface HoldLeases {
   release(grant: Grant): Promise<boolean>;
   /** Renews a grant now. */
   extend(grant: Grant, ttlMs: number): Promise<void>;
-  /** Declares a grant lost whose local deadline has passed. */
+  /** Declares a grant lost if its local deadline has passed. */
   expire(grant: Grant): void;
+  /** Declares a grant lost if its local deadline has passed and no renewal has arrived. See {@link Hold.expire}. */
+  expireUnlessRenewed(grant: Grant): Promise<void> | undefined;
 }
 
 /** What work runs under: one lock, or several that were acquired together. */
@@ -18,8 +20,11 @@ export interface Hold {
   readonly locks: readonly Lock[];
   /** Why a lock of it was lost. Undefined if none was. */
   readonly loss: LockLostError | undefined;
-  /** Declares locks lost whose deadline has passed. */
-  noticeExpiry(): void;
+  /**
+   * Declares locks lost whose deadline has passed. Reads the replies that have arrived before, because work that has
+   * blocked the event loop may have been renewed. Returns undefined if there is nothing to wait for.
+   */
+  expire(): Promise<void> | undefined;
   /** Aborts the signal. The locks stay held. */
   abort(reason: unknown): void;
   /** Releases all locks. Returns false if one was lost. */
@@ -123,10 +128,17 @@ export class Lock implements Hold {
    * Checks the lock against its local deadline, without a request to Redis. Call it right before a step that needs the
    * lock.
    *
+   * This call reads no replies. Work that has blocked the event loop may have outlasted the lease that was known
+   * before. The call then declares the lock lost, although a renewal may wait to be read. Await something first.
+   *
    * @throws LockLostError if the lock is lost, its lease has expired, or it was released.
    */
   assertHeld(): void {
-    this.noticeExpiry();
+    this.leases.expire(this.grant);
+    this.throwUnlessHeld();
+  }
+
+  private throwUnlessHeld(): void {
     if (this.held) return;
     throw (
       this.grant.loss ?? new LockLostError(`The lock on ${this.resource} was released.`, { resource: this.resource })
@@ -142,7 +154,9 @@ export class Lock implements Hold {
    * @throws LockConfigError if `ttlMs` is not allowed.
    */
   async extend(ttlMs: number = this.grant.ttlMs): Promise<void> {
-    this.assertHeld();
+    const expiry = this.expire();
+    if (expiry !== undefined) await expiry;
+    this.throwUnlessHeld();
     await this.leases.extend(this.grant, ttlMs);
   }
 
@@ -169,9 +183,9 @@ export class Lock implements Hold {
     await this.release().catch(() => undefined);
   }
 
-  /** Declares the lock lost if its deadline has passed before the watchdog noticed. @internal */
-  noticeExpiry(): void {
-    if (this.held && this.leases.now() >= this.grant.deadline) this.leases.expire(this.grant);
+  /** See {@link Hold.expire}. @internal */
+  expire(): Promise<void> | undefined {
+    return this.held ? this.leases.expireUnlessRenewed(this.grant) : undefined;
   }
 
   /** @internal */

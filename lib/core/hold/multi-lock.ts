@@ -1,3 +1,4 @@
+import { formatValue, shortened } from '../format-value.js';
 import { LockKeyError, type LockLostError } from '../errors.js';
 import type { Hold, Lock } from './lock.js';
 
@@ -35,7 +36,10 @@ export class MultiLock implements Hold {
   of(resource: string): Lock {
     const lock = this.byResource.get(resource);
     if (lock !== undefined) return lock;
-    throw new LockKeyError(`${resource} is not among these locks: ${this.resources.join(', ')}.`, { resource });
+    throw new LockKeyError(
+      `${formatValue(resource)} is not among these locks; allowed is ${shortened(this.resources.join(', '))}.`,
+      { resource },
+    );
   }
 
   /** Aborts with a `LockLostError` as soon as one of the locks is known to be lost. See `Lock.signal`. */
@@ -66,6 +70,8 @@ export class MultiLock implements Hold {
    * @throws LockConfigError if `ttlMs` is not allowed.
    */
   async extend(ttlMs?: number): Promise<void> {
+    const expiry = this.expire();
+    if (expiry !== undefined) await expiry;
     this.assertHeld();
     await Promise.all(this.locks.map((lock) => lock.extend(ttlMs)));
   }
@@ -102,9 +108,10 @@ export class MultiLock implements Hold {
     return this.locks.find(({ loss }) => loss !== undefined)?.loss;
   }
 
-  /** @internal */
-  noticeExpiry(): void {
-    for (const lock of this.locks) lock.noticeExpiry();
+  /** See {@link Hold.expire}. @internal */
+  expire(): Promise<void> | undefined {
+    const waits = this.locks.map((lock) => lock.expire()).filter((wait) => wait !== undefined);
+    return waits.length === 0 ? undefined : Promise.all(waits).then(() => undefined);
   }
 
   /** @internal */

@@ -34,7 +34,8 @@ export async function runUnder<T, H extends Hold>(
  * @throws LockLostError if the lock was lost before the work ended and `onLost` is `throw`.
  */
 export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): Promise<void> {
-  lock.noticeExpiry();
+  const expiry = lock.expire();
+  if (expiry !== undefined) await expiry;
   const { loss } = lock;
   // The releaser repeats a failed release in the background.
   await lock.release().catch(() => undefined);

@@ -1,5 +1,7 @@
-import { LockKeyError } from '../errors.js';
-import { ambiguity, encodeValue, kindOf, separates } from './key-values.js';
+import { LockKeyError, messageOf } from '../errors.js';
+import { kindOf, shortened } from '../format-value.js';
+import { ambiguity, encodeValue, separates } from './key-values.js';
+import { isList, readList } from './read-list.js';
 import { braceProblem } from './resource-key.js';
 
 export { encodeValue, resource, type KeyValue } from './key-values.js';
@@ -16,7 +18,8 @@ export interface Placeholder {
 
 /** A parsed template. It has one literal more than placeholders: before, between and after them. */
 export interface KeyTemplate {
-  readonly source: string;
+  /** The source, shortened for errors. */
+  readonly shown: string;
   readonly literals: readonly string[];
   readonly placeholders: readonly Placeholder[];
 }
@@ -47,7 +50,7 @@ export function isParameterName(name: unknown): name is string {
  */
 export function parseTemplate(template: string, where: string): KeyTemplate {
   const fail = (problem: string): never => {
-    throw new LockKeyError(`${where}: template '${template}' ${problem}`);
+    throw new LockKeyError(`${where}: template '${shortened(template)}' ${problem}`);
   };
   if (typeof template !== 'string')
     throw new LockKeyError(`${where}: a template is a string, not ${kindOf(template)}.`);
@@ -69,7 +72,7 @@ export function parseTemplate(template: string, where: string): KeyTemplate {
   const braces = braceProblem(literals.join('…'));
   if (braces) fail(`has ${braces}. Braces are Redis hash tags, one pair at most; a placeholder is written <id>.`);
   checkSeparators(literals, placeholders, fail);
-  return { source: template, literals, placeholders };
+  return { shown: shortened(template), literals, placeholders };
 }
 
 /**
@@ -92,8 +95,8 @@ export function compileTemplate(
     const { text, parameter, path } = placeholder;
     const from = typeof parameter === 'number' ? parameter : bindings.get(parameter);
     if (from === undefined)
-      throw new LockKeyError(`${where}: ${text} in '${template.source}' is bound to no parameter.`);
-    const describe = () => `${where}: ${text} in '${template.source}'`;
+      throw new LockKeyError(`${where}: ${text} in '${template.shown}' is bound to no parameter.`);
+    const describe = () => `${where}: ${text} in '${template.shown}'`;
     const mayBeList = path.length > 0 || !scalars.has(from);
     return { from, path, describe, literal: literals[index] ?? '', mayBeList };
   });
@@ -109,21 +112,19 @@ export function compileTemplate(
     );
     const at = indexOfList(values, parts);
     if (at === -1) return render(values);
-    return Array.from(values[at] as readonly unknown[], (item) => render(values.with(at, item)));
+    const list = readList(values[at] as readonly unknown[], parts[at].describe);
+    return list.map((item) => render(values.with(at, item)));
   };
 }
 
 /** Returns the index of the value that is an array, -1 if there is none. */
 function indexOfList(values: readonly unknown[], parts: readonly Part[]): number {
-  const isList = (value: unknown, index: number): boolean => parts[index].mayBeList && Array.isArray(value);
-  const at = values.findIndex(isList);
+  const counts = (value: unknown, index: number): boolean => parts[index].mayBeList && isList(value);
+  const at = values.findIndex(counts);
   if (at === -1) return at;
-  const fail = (index: number, why: string): never => {
-    throw new LockKeyError(`${parts[index].describe()} is ${why}`);
-  };
-  if ((values[at] as readonly unknown[]).length === 0) fail(at, 'an empty array: there is nothing to lock.');
-  const last = values.findLastIndex(isList);
-  return last === at ? at : fail(last, 'an array, too: one in a template may be.');
+  const last = values.findLastIndex(counts);
+  if (last === at) return at;
+  throw new LockKeyError(`${parts[last].describe()} is an array, too: one in a template may be.`);
 }
 
 /** A placeholder that is bound to a parameter, and the literal behind it. */
@@ -153,12 +154,12 @@ function parsePlaceholder(text: string, position: number, fail: Fail): Placehold
   if (text === '') fail(`has an empty '<>' at position ${position}. Name a parameter, <id>, or give its index, <0>.`);
   if (!PATH.test(text)) {
     fail(
-      `has '<${text}>' at position ${position}, which is no path. Write a parameter's name or index, ` +
+      `has '<${shortened(text)}>' at position ${position}, which is no path. Write a parameter's name or index, ` +
         `then properties after dots, without spaces: <id>, <0>, <user.id>, <items.0.id>.`,
     );
   }
   const [parameter = '', ...path] = text.split('.');
-  return { text: `<${text}>`, parameter: isParameterName(parameter) ? parameter : Number(parameter), path };
+  return { text: `<${shortened(text)}>`, parameter: isParameterName(parameter) ? parameter : Number(parameter), path };
 }
 
 /**
@@ -179,7 +180,15 @@ function follow(start: unknown, path: readonly string[], describe: () => string)
     if (value === undefined || value === null) {
       throw new LockKeyError(`${describe()} cannot be read: what should have '${property}' is ${kindOf(value)}.`);
     }
-    value = (value as Record<string, unknown>)[property];
+    value = propertyOf(value, property, describe);
   }
   return value;
+}
+
+function propertyOf(value: object, property: string, describe: () => string): unknown {
+  try {
+    return (value as Record<string, unknown>)[property];
+  } catch (cause) {
+    throw new LockKeyError(`${describe()} cannot be read: its '${property}' failed (${messageOf(cause)}).`, { cause });
+  }
 }

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
+import { types } from 'node:util';
 import { LockKeyError } from '../errors.js';
+import { kindOf, shortened } from '../format-value.js';
 
 /** The values of a placeholder: a string that is not empty, a finite number, a bigint or a boolean. */
 export type KeyValue = string | number | bigint | boolean;
@@ -44,15 +46,27 @@ export function encodeValue(value: unknown, describe: () => string): string {
  * @publicApi
  */
 export function resource(literals: TemplateStringsArray, ...values: readonly KeyValue[]): string {
-  let text = literals[0] ?? '';
+  // Without this, a function call in place of the tag would name one lock for all values.
+  if (!areLiterals(literals, values.length + 1)) {
+    throw new LockKeyError('resource is a tag of a template, written resource`goods:${id}`, not a function to call.');
+  }
+  let text = literals[0];
   for (const [index, value] of values.entries()) {
-    const literal = literals[index + 1] ?? '';
+    const literal = literals[index + 1];
     if (index + 1 < values.length && !separates(literal)) {
       throw new LockKeyError(`${describeTag(literals, index)} and the next have ${ambiguity(literal)}`);
     }
     text += encodeValue(value, () => describeTag(literals, index)) + literal;
   }
   return text;
+}
+
+function areLiterals(literals: unknown, count: number): literals is readonly string[] {
+  try {
+    return Array.isArray(literals) && literals.length === count && literals.every((one) => typeof one === 'string');
+  } catch {
+    return false;
+  }
 }
 
 /** Returns whether a literal between two values separates them, whatever the values are. */
@@ -66,26 +80,16 @@ export function ambiguity(literal: string): string {
   return `${between} between them, so different values could make one resource. Put a ':' there.`;
 }
 
-/** Returns the kind of a value for an error, never the value itself, which may be personal data. */
-export function kindOf(value: unknown): string {
-  if (value === '') return 'an empty string';
-  if (typeof value === 'function' || typeof value === 'symbol') return `a ${typeof value}`;
-  if (typeof value !== 'object' || value === null) return String(value);
-  if (Array.isArray(value)) return 'an array';
-  const className = (value.constructor as { name?: unknown } | undefined)?.name;
-  if (typeof className !== 'string' || className === '') return 'an object without a class';
-  return className === 'Object' ? 'a plain object' : `an object of class ${className}`;
-}
-
 function hintFor(value: unknown): string {
-  if (value instanceof Promise) return ' Await it before the call.';
+  // Not `instanceof`, which throws for a revoked Proxy.
+  if (types.isPromise(value)) return ' Await it before the call.';
   if (typeof value === 'object' && value !== null)
     return ' Name what identifies it, a property for example: <user.id>.';
   return '';
 }
 
 function describeTag(literals: TemplateStringsArray, index: number): string {
-  return `Value ${index + 1} of resource\`${literals.join('${…}')}\``;
+  return `Value ${index + 1} of resource\`${shortened(literals.join('${…}'))}\``;
 }
 
 function encodeText(text: string): string {

@@ -1,4 +1,5 @@
 import { LockConfigError, LockKeyError } from '../errors.js';
+import { dropPromise, kindOf, shortened } from '../format-value.js';
 
 /** The options that turn resources into Redis keys. */
 export interface KeyOptions {
@@ -116,15 +117,11 @@ export function helperKey(key: string, name: string): string {
   return `${key.includes('{') ? key : `{${key}}`}|${name}`;
 }
 
-/** Returns the key of the fence that all locks of one hash tag share: `{lock_goods}:300` has `{lock_goods}|fence`. */
-export function fenceKey(key: string): string {
-  return `{${hashTag(key)}}|fence`;
-}
-
 function customKey(resource: string, makeKey: (resource: string) => string): string {
   checkResource(resource);
   const key = callKeyFunction(resource, makeKey);
   if (typeof key !== 'string' || key === '') {
+    dropPromise(key);
     throw keyError(
       resource,
       `got ${format(key)} from the \`key\` function, which has to return a string that is not empty`,
@@ -148,7 +145,6 @@ function keyError(resource: string, problem: string): LockKeyError {
 }
 
 function format(value: unknown): string {
-  if (typeof value === 'string') return value === '' ? 'an empty string' : `'${value.replace(/\p{Cc}/gu, '\uFFFD')}'`;
-  if (typeof value === 'object' && value !== null) return value instanceof Promise ? 'a Promise' : 'an object';
-  return typeof value === 'function' ? 'a function' : String(value);
+  if (typeof value !== 'string' || value === '') return kindOf(value);
+  return `'${shortened(value.replace(/\p{Cc}/gu, '\uFFFD'))}'`;
 }

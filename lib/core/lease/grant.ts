@@ -28,6 +28,11 @@ export interface Lease {
 /** A grant of the store to one attempt. */
 export interface StoreGrant extends GrantedTokens, Lease {
   readonly owner: string;
+  /**
+   * The local moment until which a request of the attempt may still grant the lock once more. Undefined if every
+   * request was answered.
+   */
+  readonly mayBeRepeatedUntil?: number | undefined;
 }
 
 /** Ends grants. */
@@ -59,6 +64,8 @@ export class Grant {
   private leaseMs: number;
   /** When the watchdog looks at this grant next. Undefined while it does not watch it. */
   dueAt: number | undefined = undefined;
+  /** Why the deadline has passed without a renewal, as found when that was first noticed. */
+  whyOver: string | undefined = undefined;
   /** The holds. Nearly always one. */
   private listeners: readonly LossListener[] = NO_LISTENERS;
   private current: GrantState = 'held';
@@ -73,6 +80,7 @@ export class Grant {
     readonly grantedAt: number,
     lease: Lease,
     readonly ender: GrantEnder,
+    private readonly mayBeRepeatedUntil = -Infinity,
   ) {
     this.ttlMs = options.ttlMs;
     this.maxHoldUntil = grantedAt + options.maxHoldMs;
@@ -105,12 +113,13 @@ export class Grant {
     return this.listeners.length;
   }
 
-  /** When to renew: at a third of the lease, or at once if the lease is short. Infinity: never. */
+  /** When to renew: two thirds of `ttlMs` before the deadline, or at once if the lease is short. Infinity: never. */
   get renewAt(): number {
     if (this.deadline >= this.maxHoldUntil) return Infinity;
     if (this.isShort) return this.leasedAt;
-    // With two thirds of the lease left, two more attempts fit before it ends.
-    return this.options.renew ? this.leasedAt + this.leaseMs - (Math.min(this.leaseMs, this.ttlMs) * 2) / 3 : Infinity;
+    if (!this.options.renew) return Infinity;
+    // So work that blocks the event loop for less than two thirds of `ttlMs` does not outlast its lease.
+    return deadlineOf(this.leasedAt, this.leaseMs) - (Math.min(this.leaseMs, this.ttlMs) * 2) / 3;
   }
 
   /**
@@ -126,13 +135,26 @@ export class Grant {
     return Math.min(this.ttlMs, Math.ceil(this.maxHoldUntil - now + driftOf(this.ttlMs)));
   }
 
+  /**
+   * Returns whether the store's reply that it renewed this lease counts if it is read at `now`. A blocked event loop
+   * reads a reply late, after the deadline. It counts if the request was sent before the deadline, because the store
+   * has found the owner's lock then, and nobody else could have had it in between.
+   */
+  canBeRenewed({ sentAt, leaseMs }: Lease, now: number): boolean {
+    if (now < this.deadline) return true;
+    // A late acquire request of the same owner could have granted the lock once more, after another holder.
+    const isUnbroken = sentAt < this.deadline && this.mayBeRepeatedUntil <= this.deadline;
+    return isUnbroken && now < Math.min(deadlineOf(sentAt, leaseMs), this.maxHoldUntil);
+  }
+
   /** Records a renewal that was requested at `sentAt`. Ignores a lease that ends before the present one. */
-  renewed(sentAt: number, leaseMs: number): void {
+  renewed({ sentAt, leaseMs }: Lease): void {
     const deadline = Math.min(deadlineOf(sentAt, leaseMs), this.maxHoldUntil);
     if (deadline < this.deadline) return;
     this.deadline = deadline;
     this.leasedAt = sentAt;
     this.leaseMs = leaseMs;
+    this.whyOver = undefined;
   }
 
   /** Adds a hold. */
@@ -168,12 +190,23 @@ export class Grant {
   }
 }
 
-/** The longest lease of a handoff. A live holder renews it in time. A dead one delays the others for no longer. */
-export const HANDOFF_MS = 3_000;
+/**
+ * The longest lease of a handoff. A live holder renews it at once. A dead one delays the others for no longer. It is
+ * longer than the default `requestTimeoutMs`.
+ */
+export const HANDOFF_MS = 1_200;
+
+/** The same, if the last holder did not release the lock. It may be one of several that are dead. */
+const HANDOFF_AFTER_EXPIRY_MS = 250;
 
 /** Returns the lease of the next holder, in milliseconds, if this one has a lease of `leaseMs`. */
 export function handoffLease(leaseMs: number): number {
   return Math.min(HANDOFF_MS, leaseMs);
+}
+
+/** Like {@link handoffLease}, for a lock that a request finds free although others wait for it. */
+export function handoffLeaseAfterExpiry(leaseMs: number): number {
+  return Math.min(HANDOFF_AFTER_EXPIRY_MS, leaseMs);
 }
 
 /** Returns the local deadline of a lease that was requested at `sentAt`. */

@@ -3,6 +3,7 @@ import { LockReplicationError, LockUnavailableError } from '../errors.js';
 import { runOutside } from '../async-context.js';
 import type { ExtendReply, LockStore } from '../store/lock-store.js';
 import { type Clock, withTimeout } from '../time/clock.js';
+import { repliesRead } from '../time/replies-read.js';
 import type { Grant } from './grant.js';
 import { Watchdog } from './watchdog.js';
 
@@ -65,9 +66,23 @@ export class LeaseManager {
     if (reply !== 'renewed') throw notExtended(grant.resource, reply);
   }
 
-  /** Ends a grant whose local deadline has passed before the watchdog has noticed. */
+  /** Ends a grant as lost if its local deadline has passed before the watchdog has noticed. */
   expire(grant: Grant): void {
-    this.lose(grant, 'its lease ran out');
+    const now = this.clock.now();
+    if (grant.state === 'held' && now >= grant.deadline) this.lose(grant, this.watchdog.whyOver(grant, now));
+  }
+
+  /**
+   * Like `expire`, but first reads the replies that have arrived. Returns undefined if there is nothing to wait for,
+   * which is the usual case.
+   */
+  expireUnlessRenewed(grant: Grant): Promise<void> | undefined {
+    const now = this.clock.now();
+    if (grant.state !== 'held' || now < grant.deadline) return undefined;
+    if (!this.watchdog.mayBeRenewed(grant, now)) return void this.expire(grant);
+    // How long the event loop was blocked is known now, and not after it has turned.
+    this.watchdog.whyOver(grant, now);
+    return repliesRead(this.clock).then(() => this.expire(grant));
   }
 
   /** Ends a grant as lost. Does nothing if it has ended already. */
@@ -113,6 +128,6 @@ export class LeaseManager {
 function notExtended(resource: string, reply: ExtendReply): LockUnavailableError {
   const message = `The lease of ${resource} could not be extended`;
   return reply === 'unreplicated'
-    ? new LockReplicationError(`${message}: too few replicas know of it.`, { resource })
-    : new LockUnavailableError(`${message}: no answer from the store.`, { resource });
+    ? new LockReplicationError(`${message}: too few replicas acknowledged it.`, { resource })
+    : new LockUnavailableError(`${message}: the store sent no reply.`, { resource });
 }

@@ -113,8 +113,13 @@ export class Releaser {
   private send(release: Release): Promise<boolean> {
     const { key, owner, mode, leaseMs, keepUntil } = release;
     const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
-    const handoffMs = handoffLease(leaseMs);
-    return this.store.release({ keys: [key], owner, mode, keepMs, handoffMs, tokens: this.tokens });
+    const handoffMs = handoffLease(Math.max(1, leaseMs));
+    try {
+      return this.store.release({ keys: [key], owner, mode, keepMs, handoffMs, tokens: this.tokens });
+    } catch (error) {
+      // A store that throws instead of rejecting must not keep the caller from serving the next waiter.
+      return Promise.reject(error);
+    }
   }
 
   private pause(pauseMs: number): Promise<void> {
@@ -131,7 +136,7 @@ export class Releaser {
 
   private late({ resource }: Release): LockUnavailableError {
     const elapsedMs = this.requestTimeoutMs;
-    const message = `The release of ${resource} was not answered within ${this.requestTimeoutMs} ms.`;
+    const message = `The release of ${resource} got no reply within ${this.requestTimeoutMs} ms.`;
     return new LockUnavailableError(message, { resource, elapsedMs });
   }
 }

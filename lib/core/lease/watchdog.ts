@@ -1,7 +1,8 @@
 import { runOutside } from '../async-context.js';
-import type { ExtendReply, KeyFilter, LockStore } from '../store/lock-store.js';
+import type { ExtendReply, ExtendRequest, KeyFilter, LockStore } from '../store/lock-store.js';
 import type { Clock, Timer } from '../time/clock.js';
-import type { Grant } from './grant.js';
+import { cutTo, type Grant, type GrantEnder, type Lease } from './grant.js';
+import { LoopDelay } from './loop-delay.js';
 
 /** What the watchdog reports. */
 export interface WatchdogEvents {
@@ -9,24 +10,44 @@ export interface WatchdogEvents {
   lost(grant: Grant, why: string): void;
 }
 
-const TAKEN = 'its key is gone or belongs to somebody else';
+/** A lease that was requested for a grant, and whose reply is expected. */
+interface Renewal {
+  /** The grant that the lease is for: the present one of a lock that was passed on locally. */
+  grant: Grant;
+  readonly lease: Lease;
+  /** Whether the deadline has passed, and the next tick declares the grant lost if the reply was not read by then. */
+  isLastChance: boolean;
+}
 
-/** A lease that is short from the start is extended within this time. */
-const CONFIRM_AFTER_MS = 20;
+/** Returns the lease to request for a grant at `now`, in milliseconds. */
+type LeaseLength = (grant: Grant, now: number) => number;
+
+const TAKEN = 'its key is gone or belongs to somebody else';
 
 /** A lease is divided into this many buckets, so that many locks are renewed by one request. */
 const BUCKETS_PER_LEASE = 30;
 
 /**
  * The pause before an unanswered renewal is repeated, and its lower limit near the deadline, as fractions of the lease.
+ * Both are 1 s at most, because a restarted node of a cluster refuses requests for some seconds.
  */
 const RETRY_AFTER = 1 / 10;
 const RETRY_AFTER_AT_LEAST = 1 / 50;
+const RETRY_AFTER_AT_MOST_MS = 1_000;
+
+/** The longest pause between two ticks while a lock is held, and so the error of how long the loop was blocked. */
+const HEARTBEAT_MS = 100;
+
+/** How many locks one request renews. ioredis and Redis take about 10 ms for 250. */
+const MAX_BATCH = 250;
+
+/** The lease of a request that only checks whether the lock is still held, because no lease is ever shortened. */
+const CHECK_MS = 1;
 
 /**
- * Renews every grant of one module instance at a third of its lease, in batches. Declares a grant lost if the store
- * says so or if its local deadline has passed. A renewal without a reply is unknown: the watchdog repeats it until the
- * deadline.
+ * Renews every grant of one module instance two thirds of its lease before its deadline, in batches. Declares a grant
+ * lost if the store says so or if its local deadline has passed. A renewal without a reply is unknown: the watchdog
+ * repeats it until the deadline.
  *
  * One timer serves all grants. They are sorted into buckets by the time when they are due, as in a timing wheel
  * (Varghese, Lauck: "Hashed and Hierarchical Timing Wheels", 1987).
@@ -35,15 +56,23 @@ export class Watchdog {
   /** Grants by the time when they are due. */
   private readonly buckets = new Map<number, Set<Grant>>();
   private watched = 0;
-  private readonly inFlight = new Map<Grant, symbol>();
+  private readonly inFlight = new Map<Grant, Renewal>();
+  /** The unanswered renewals of released grants, which may have been passed on to the next local caller. */
+  private readonly ofReleased = new Map<GrantEnder, Renewal>();
+  /** Grants whose renewal leaves at the end of this tick. */
+  private urgent: Grant[] = [];
   private timer: Timer | undefined;
   private armedFor = Infinity;
+  private readonly loopDelay = new LoopDelay();
+  private clockJumps: number;
 
   constructor(
     private readonly store: LockStore,
     private readonly clock: Clock,
     private readonly events: WatchdogEvents,
-  ) {}
+  ) {
+    this.clockJumps = this.countClockJumps();
+  }
 
   /** How many grants are watched. */
   get size(): number {
@@ -56,14 +85,19 @@ export class Watchdog {
   }
 
   /** Returns all watched grants. */
-  grants(): Iterable<Grant> {
+  grants(): readonly Grant[] {
     return [...this.buckets.values()].flatMap((bucket) => [...bucket]);
   }
 
-  /** Begins to watch a grant. */
+  /**
+   * Begins to watch a grant. A grant whose renewal is due already, such as a handoff, is renewed before the first line
+   * of the work under it: the work may block the event loop.
+   */
   watch(grant: Grant): void {
-    if (grant.renewAt !== Infinity && grant.isShort) this.moveTo(grant, this.confirmationOf(grant));
-    else this.schedule(grant, grant.renewAt);
+    const { grantedAt, renewAt } = grant;
+    const isDue = renewAt <= grantedAt && !this.inheritRenewal(grant);
+    this.schedule(grant, renewAt <= grantedAt ? Infinity : renewAt);
+    if (isDue) this.renewInThisTick(grant);
   }
 
   /** Stops watching a grant. */
@@ -72,7 +106,11 @@ export class Watchdog {
     if (dueAt === undefined) return;
     grant.dueAt = undefined;
     this.watched -= 1;
-    this.inFlight.delete(grant);
+    const renewal = this.inFlight.get(grant);
+    if (renewal !== undefined) {
+      this.inFlight.delete(grant);
+      if (grant.state === 'ended') this.ofReleased.set(grant.ender, renewal);
+    }
     this.leaveBucket(grant, dueAt);
   }
 
@@ -82,6 +120,18 @@ export class Watchdog {
     return reply ?? 'unknown';
   }
 
+  /**
+   * Renews all grants, or those that `concerns` selects, because the store may have lost them. A grant that must not be
+   * renewed is only checked.
+   */
+  renewAll(concerns: KeyFilter = () => true): void {
+    const grants = this.grants().filter(({ key }) => concerns(key));
+    const [renewable, final] = [grants.filter(isRenewable), grants.filter((grant) => !isRenewable(grant))];
+    for (const grant of renewable) this.schedule(grant, Infinity);
+    this.sendByServer(renewable);
+    this.sendByServer(final, () => CHECK_MS);
+  }
+
   /** Repeats the renewals that are in flight, because the connection that ended may never deliver their replies. */
   onDisconnected(concerns: KeyFilter = () => true): void {
     const unanswered = [...this.inFlight.keys()].filter(({ key }) => concerns(key));
@@ -89,6 +139,22 @@ export class Watchdog {
       this.inFlight.delete(grant);
       this.retry(grant);
     }
+    for (const [ender, { grant }] of this.ofReleased) if (concerns(grant.key)) this.ofReleased.delete(ender);
+  }
+
+  /**
+   * Returns true if a grant whose deadline has passed may still be held: a renewal was sent in time, and its reply may
+   * wait at a socket.
+   */
+  mayBeRenewed(grant: Grant, now: number): boolean {
+    const renewal = this.inFlight.get(grant);
+    return renewal !== undefined && grant.canBeRenewed(renewal.lease, now);
+  }
+
+  /** Returns why a grant is over whose deadline has passed. */
+  whyOver(grant: Grant, now: number): string {
+    grant.whyOver ??= this.reasonFor(grant, now);
+    return grant.whyOver;
   }
 
   /** Stops watching all grants. */
@@ -97,38 +163,55 @@ export class Watchdog {
     this.buckets.clear();
     this.watched = 0;
     this.inFlight.clear();
+    this.ofReleased.clear();
   }
 
   /** Makes a grant due at its renewal, or at its deadline if that is sooner. */
   private schedule(grant: Grant, renewAt: number): void {
-    // Rounded down: a renewal at a third of the lease may come early, never late.
+    // Rounded down: a renewal may come early, never late.
     const bucketMs = grant.ttlMs / BUCKETS_PER_LEASE;
     this.moveTo(grant, Math.floor(renewAt / bucketMs) * bucketMs);
   }
 
-  /** Returns when a lease that is short from the start is extended. */
-  private confirmationOf(grant: Grant): number {
-    // One bucket later than now, so that the shortest holds are released without a renewal.
-    const bucketMs = Math.min(CONFIRM_AFTER_MS, grant.lease.leaseMs / BUCKETS_PER_LEASE);
-    return Math.ceil(this.clock.now() / bucketMs + 1) * bucketMs;
+  /** Takes over the unanswered renewal of a grant that was passed on locally. Returns false if there is none. */
+  private inheritRenewal(grant: Grant): boolean {
+    const renewal = this.ofReleased.get(grant.ender);
+    if (renewal === undefined) return false;
+    this.ofReleased.delete(grant.ender);
+    const { sentAt, leaseMs } = renewal.lease;
+    if (renewal.grant.owner !== grant.owner || leaseMs < grant.nextLeaseMs(sentAt)) return false;
+    renewal.grant = grant;
+    this.inFlight.set(grant, renewal);
+    return true;
+  }
+
+  /** Renews a grant before this tick ends, in one batch with all others of this tick. */
+  private renewInThisTick(grant: Grant): void {
+    this.urgent.push(grant);
+    if (this.urgent.length > 1) return;
+    // The caller gets its lock by a promise that is resolved later, so its work begins after this microtask.
+    const send = (): void => {
+      const grants = this.urgent.splice(0).filter((each) => isWatched(each) && !this.inFlight.has(each));
+      this.sendByServer(grants);
+    };
+    runOutside(() => queueMicrotask(send));
   }
 
   /** Makes a grant due after a pause, which is shorter near the deadline. */
   private retry(grant: Grant): void {
     const now = this.clock.now();
-    const { ttlMs } = grant;
-    const delayMs = Math.max(ttlMs * RETRY_AFTER_AT_LEAST, Math.min(ttlMs * RETRY_AFTER, (grant.deadline - now) / 2));
+    const longestMs = Math.min(grant.ttlMs * RETRY_AFTER, RETRY_AFTER_AT_MOST_MS);
+    const shortestMs = Math.min(grant.ttlMs * RETRY_AFTER_AT_LEAST, RETRY_AFTER_AT_MOST_MS);
+    const delayMs = Math.max(shortestMs, Math.min(longestMs, (grant.deadline - now) / 2));
     // Rounded up, so that the pause is never zero.
-    const bucketMs = ttlMs * RETRY_AFTER_AT_LEAST;
-    this.moveTo(grant, Math.ceil((now + delayMs) / bucketMs) * bucketMs);
+    this.moveTo(grant, Math.ceil((now + delayMs) / shortestMs) * shortestMs);
   }
 
   private moveTo(grant: Grant, wantedAt: number): void {
     const dueAt = Math.min(wantedAt, Math.ceil(grant.deadline));
     const previous = grant.dueAt;
-    if (previous === dueAt) return;
     if (previous === undefined) this.watched += 1;
-    else this.leaveBucket(grant, previous);
+    else if (previous !== dueAt) this.leaveBucket(grant, previous);
     grant.dueAt = dueAt;
     const bucket = this.buckets.get(dueAt);
     if (bucket === undefined) this.buckets.set(dueAt, new Set([grant]));
@@ -143,38 +226,66 @@ export class Watchdog {
   }
 
   private arm(dueAt: number): void {
+    const now = this.clock.now();
+    const at = Math.max(now, Math.min(dueAt, now + HEARTBEAT_MS));
+    if (at >= this.armedFor) return;
     this.timer?.cancel();
-    this.armedFor = dueAt;
-    const delayMs = Math.max(0, dueAt - this.clock.now());
-    this.timer = runOutside(() => this.clock.schedule(delayMs, () => this.tick(), true));
+    this.armedFor = at;
+    this.loopDelay.onArmed(at, now);
+    this.timer = runOutside(() => this.clock.schedule(at - now, () => this.tick(), true));
   }
 
   private tick(): void {
-    this.armedFor = Infinity;
     const now = this.clock.now();
+    this.armedFor = Infinity;
+    this.loopDelay.onFired(now);
     const renewable: Grant[] = [];
     for (const grant of this.takeDue(now)) {
       // A listener of a loss may release any other grant, which is then not watched any more.
-      if (grant.dueAt === undefined || this.isOver(grant, now)) continue;
-      if (grant.renewAt !== Infinity && !this.inFlight.has(grant)) renewable.push(grant);
+      if (!isWatched(grant) || this.isOver(grant, now)) continue;
+      if (isRenewable(grant) && !this.inFlight.has(grant)) renewable.push(grant);
       // Due at the deadline, until the reply of its renewal makes it due sooner.
       this.schedule(grant, Infinity);
     }
-    if (renewable.length > 0) this.sendByServer(renewable);
+    this.sendByServer(renewable);
+    this.checkClock();
     this.armNext();
   }
 
-  /** Sends one batch to each server, so that a server without a reply costs no lock of another server. */
-  private sendByServer(grants: readonly Grant[]): void {
-    if (this.store.serverOf === undefined) return void this.send(grants);
-    const batches = new Map<string | undefined, Grant[]>();
+  /** Renews all grants if the clocks may have stood still, because their leases may be over in the store. */
+  private checkClock(): void {
+    const jumps = this.countClockJumps();
+    if (jumps === this.clockJumps) return;
+    this.clockJumps = jumps;
+    this.renewAll();
+  }
+
+  private countClockJumps(): number {
+    return this.clock.forwardJumps?.() ?? 0;
+  }
+
+  /** Sends batches for each server, so that a server without a reply costs no lock of another server. */
+  private sendByServer(grants: readonly Grant[], leaseLength?: LeaseLength): void {
+    const { store } = this;
+    if (grants.length === 0) return;
+    if (store.serverOf === undefined) return this.sendInBatches(grants, leaseLength);
+    const groups = new Map<string | undefined, Grant[]>();
     for (const grant of grants) {
-      const server = this.store.serverOf(grant.key);
-      const batch = batches.get(server);
-      if (batch === undefined) batches.set(server, [grant]);
-      else batch.push(grant);
+      const server = store.serverOf(grant.key);
+      const group = groups.get(server);
+      if (group === undefined) groups.set(server, [grant]);
+      else group.push(grant);
     }
-    for (const batch of batches.values()) void this.send(batch);
+    for (const group of groups.values()) this.sendInBatches(group, leaseLength);
+  }
+
+  /** Sends the first batch now, and each further one a turn of the event loop later. */
+  private sendInBatches(grants: readonly Grant[], leaseLength?: LeaseLength): void {
+    void this.send(grants.slice(0, MAX_BATCH), leaseLength);
+    const rest = grants.slice(MAX_BATCH);
+    if (rest.length === 0) return;
+    const sendRest = (): void => this.sendInBatches(rest.filter(isWatched), leaseLength);
+    runOutside(() => this.clock.schedule(0, sendRest, true));
   }
 
   /** Removes the buckets that are due. Returns their grants. */
@@ -191,46 +302,95 @@ export class Watchdog {
   private armNext(): void {
     let next = Infinity;
     for (const dueAt of this.buckets.keys()) if (dueAt < next) next = dueAt;
-    if (next < this.armedFor) this.arm(next);
+    if (next !== Infinity) this.arm(next);
   }
 
-  /** Returns whether a grant's deadline has passed, and then declares it lost. */
+  /** Returns whether a grant's deadline has passed. Declares it lost, after the replies that have arrived were read. */
   private isOver(grant: Grant, now: number): boolean {
     if (now < grant.deadline) return false;
-    const overdue = now >= grant.maxHoldUntil;
-    this.events.lost(grant, overdue ? `maxHoldMs (${grant.options.maxHoldMs}) is over` : 'its lease ran out');
+    const why = this.whyOver(grant, now);
+    const renewal = this.inFlight.get(grant);
+    if (renewal === undefined || renewal.isLastChance || !this.mayBeRenewed(grant, now)) this.events.lost(grant, why);
+    else {
+      renewal.isLastChance = true;
+      // The event loop runs timers before it reads sockets, and reads sockets before the next tick.
+      this.moveTo(grant, now);
+    }
     return true;
   }
 
-  private async send(grants: readonly Grant[]): Promise<readonly ExtendReply[]> {
+  private reasonFor(grant: Grant, now: number): string {
+    if (now >= grant.maxHoldUntil) return `maxHoldMs (${grant.options.maxHoldMs}) is over`;
+    const blockedMs = this.loopDelay.around(grant.deadline, now);
+    // A shorter delay leaves time for a renewal: without a reply to it, that is the reason.
+    if (!isRenewable(grant) || blockedMs < grant.lease.leaseMs / 2) return 'its lease ran out';
+    const seconds = Math.max(blockedMs / 1000, 0.1).toFixed(1);
+    return `the event loop was blocked for ${seconds} s, and its renewal could not be sent`;
+  }
+
+  private async send(
+    grants: readonly Grant[],
+    leaseLength: LeaseLength = (grant, now) => grant.nextLeaseMs(now),
+  ): Promise<readonly ExtendReply[]> {
     const sentAt = this.clock.now();
-    const request = Symbol('renewal');
-    for (const grant of grants) this.inFlight.set(grant, request);
-    const leases = grants.map((grant) => grant.nextLeaseMs(sentAt));
-    const requests = grants.map(({ key, owner, mode }, i) => ({ keys: [key], owner, mode, leaseMs: leases[i] }));
-    // A store must not throw here. If one does, its renewals are unknown, and the process goes on.
-    const replies = await this.store.extend(requests).catch((): readonly ExtendReply[] => []);
-    grants.forEach((grant, i) => {
-      const current = this.inFlight.get(grant) === request;
-      if (current) this.inFlight.delete(grant);
-      this.applyReply(grant, replies[i] ?? 'unknown', sentAt, leases[i], current);
+    const renewals = grants.map((grant): Renewal => {
+      const renewal = { grant, lease: { sentAt, leaseMs: leaseLength(grant, sentAt) }, isLastChance: false };
+      if (!isCheck(renewal)) this.inFlight.set(grant, renewal);
+      return renewal;
     });
+    const requests = renewals.map(({ grant: { key, owner, mode }, lease: { leaseMs } }) => {
+      return { keys: [key], owner, mode, leaseMs };
+    });
+    // A store must not throw here. If one does, its renewals are unknown, and the process goes on.
+    const replies = await this.extend(requests).catch((): readonly ExtendReply[] => []);
+    renewals.forEach((renewal, i) => this.onReply(renewal, replies[i] ?? 'unknown'));
     return replies;
   }
 
-  private applyReply(grant: Grant, reply: ExtendReply, sentAt: number, leaseMs: number, current: boolean): void {
-    const now = this.clock.now();
-    // A reply after the deadline does not bring the lock back: another holder may have had it in between.
-    if (grant.state !== 'held' || this.isOver(grant, now)) return;
-    if (reply === 'lost') return this.events.lost(grant, TAKEN);
-    if (reply === 'renewed') {
-      grant.renewed(sentAt, leaseMs);
-      this.events.extended(grant);
-      // A lease no longer than the previous one is due at once: pause, so that renewals do not follow each other.
-      if (grant.renewAt > now) this.schedule(grant, grant.renewAt);
-      else this.retry(grant);
-    } else if (current) {
-      this.retry(grant);
+  /** Rejects if the store throws. */
+  private extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    try {
+      return this.store.extend(requests);
+    } catch (error) {
+      return Promise.reject(error);
     }
   }
+
+  private onReply(renewal: Renewal, reply: ExtendReply): void {
+    const { grant } = renewal;
+    const isLatest = this.inFlight.get(grant) === renewal;
+    if (isLatest) this.inFlight.delete(grant);
+    if (this.ofReleased.get(grant.ender) === renewal) this.ofReleased.delete(grant.ender);
+    if (grant.state !== 'held') return;
+    const now = this.clock.now();
+    if (reply === 'renewed' && grant.canBeRenewed(renewal.lease, now)) this.onRenewed(renewal, now);
+    else if (this.isOver(grant, now)) return;
+    else if (reply === 'lost') this.events.lost(grant, TAKEN);
+    else if (isLatest) this.retry(grant);
+  }
+
+  private onRenewed(renewal: Renewal, now: number): void {
+    if (isCheck(renewal)) return;
+    const { grant, lease } = renewal;
+    // A lease that was requested for the previous local caller may be longer than this one wants.
+    grant.renewed(cutTo(lease, grant.ttlMs, now));
+    this.events.extended(grant);
+    // A lease no longer than the previous one is due at once: pause, so that renewals do not follow each other.
+    if (grant.renewAt > now) this.schedule(grant, grant.renewAt);
+    else this.retry(grant);
+  }
+}
+
+/** Returns whether a grant is to be renewed, now or later. */
+function isRenewable({ renewAt }: Grant): boolean {
+  return renewAt !== Infinity;
+}
+
+function isWatched({ dueAt }: Grant): boolean {
+  return dueAt !== undefined;
+}
+
+/** Returns whether a request only checks that the lock is still held. */
+function isCheck({ lease }: Renewal): boolean {
+  return lease.leaseMs === CHECK_MS;
 }

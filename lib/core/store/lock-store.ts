@@ -15,13 +15,24 @@ export interface RetryPolicy {
   readonly limit: number;
 }
 
+/** The shortest lease of a store. */
+export interface ShortestLease {
+  /** The lease in milliseconds. */
+  readonly ms: number;
+  /** Why a shorter lease is refused, for the error: "two requests take longer". */
+  readonly reason: string;
+}
+
 /** What a store can do. The engine throws `LockConfigError` for everything else, at start or at the call. */
 export interface StoreCapabilities {
   /** The store's name in errors, such as `token()`. Default: "this store". */
   readonly name?: string;
   /** Whether the store queues waiters and hands a released lock to the first. Otherwise the engine retries. */
   readonly queue: boolean;
-  /** How the engine retries a store without a queue. Default: every 10 to 200 ms, until `waitMs` is over. */
+  /**
+   * How the engine retries a store without a queue. Default: 40 times after up to 50 ms, then after up to 200 ms, until
+   * `waitMs` is over.
+   */
   readonly retry?: RetryPolicy;
   /** Whether every grant has a fencing token. */
   readonly fencing: boolean;
@@ -35,6 +46,8 @@ export interface StoreCapabilities {
   readonly maxKeys?: number;
   /** Lease resolution in milliseconds. Leases are rounded up to a multiple and may last up to two units longer. */
   readonly resolutionMs: number;
+  /** The shortest lease that may be requested. Default: any. */
+  readonly shortestLease?: ShortestLease | undefined;
 }
 
 /** The lock that a request is about. */
@@ -186,6 +199,11 @@ export interface StoreListener {
   /** A key may be free, so that a retry can succeed. The store may report it late, twice or never. */
   onReleased(key: string): void;
   /**
+   * `count` other processes have received the last release of this listener's instance. A store whose releases notify
+   * waiting processes should report it, so that the instance gives them time to request the key.
+   */
+  onNotified?(key: string, count: number): void;
+  /**
    * Handoffs can be received (again), of all keys or of those that `concerns` selects. Waiters must repeat their
    * acquire request to rejoin the queue and to catch up on missed handoffs.
    */
@@ -196,6 +214,11 @@ export interface StoreListener {
    * A connection ended. Requests sent over it, of all keys or of those that `concerns` selects, may never get a reply.
    */
   onDisconnected(concerns?: KeyFilter): void;
+  /**
+   * A connection that had ended is back. It may lead to another server, or to one that has lost locks, of all keys or
+   * of those that `concerns` selects. The engine renews these locks at once. The store may report it repeatedly.
+   */
+  onReconnected(concerns?: KeyFilter): void;
   /** The store, or one server of it, cannot be reached. The store may report it repeatedly. */
   onUnreachable(error: Error, server?: string): void;
   /** The store, or one server of it, replies (again). */

@@ -19,15 +19,13 @@ export class StoreHealth {
 
   /** Records that a server, or without `server` the whole store, cannot be reached. */
   onUnreachable(error: Error, server?: string): void {
-    this.warnOnce(error.message, server);
-    this.silences.set(server, error);
+    this.fallSilent(server, error.message, error);
   }
 
   /** Records that a request for the key got no reply in time. */
   silent(key: string, why: string): void {
     const server = this.serverOf(key);
-    this.warnOnce(why, server);
-    this.silences.set(server, this.silences.get(server));
+    this.fallSilent(server, why, this.silences.get(server));
   }
 
   /** Records that a request for the key got a reply, of whatever kind. */
@@ -42,9 +40,12 @@ export class StoreHealth {
     this.silences.delete(undefined);
   }
 
-  private warnOnce(why: string, server: string | undefined): void {
-    if (this.silences.has(server) || this.silences.has(undefined)) return;
+  private fallSilent(server: string | undefined, why: string, error: Error | undefined): void {
+    const isKnown = this.silences.has(server) || this.silences.has(undefined);
+    // Before the warning, which runs the user's logger.
+    this.silences.set(server, error);
+    if (isKnown) return;
     const what = server === undefined ? why : `${server}: ${why}`;
-    this.warn(`Redis cannot be reached, locks are unavailable until it answers: ${what}`);
+    this.warn(`Redis cannot be reached, locks are unavailable until it replies: ${what}`);
   }
 }

@@ -28,6 +28,12 @@ export interface Clock {
   schedule(delayMs: number, task: () => void, background?: boolean): Timer;
   /** Returns a random number that is at least 0 and less than 1. */
   random(): number;
+  /**
+   * Returns how many times the wall clock has jumped forward, as far as was noticed when `now()` was called. A guest
+   * whose clocks all stood still is set forward later, so after a jump the engine checks every lock that it holds.
+   * Default: no jump is noticed.
+   */
+  forwardJumps?(): number;
 }
 
 /** The longest delay of Node's timers. A longer one would fire at once. */
@@ -44,14 +50,17 @@ export class SystemClock implements Clock {
   private readonly bootOffset = uptime() * 1000 - performance.now();
   private wallOffset = Date.now() - performance.now();
   private suspendedMs = 0;
+  private jumps = 0;
 
   now(): number {
     const monotonic = performance.now();
     const wallOffset = Date.now() - monotonic;
     // The wall clock is cheap to read. The uptime (8 µs a call) is read only if it moved, and
     // distinguishes a suspension from a clock that was set.
-    if (Math.abs(wallOffset - this.wallOffset) > SUSPICIOUS_MS) {
+    const stepMs = wallOffset - this.wallOffset;
+    if (Math.abs(stepMs) > SUSPICIOUS_MS) {
       this.wallOffset = wallOffset;
+      if (stepMs > 0) this.jumps += 1;
       const asleep = uptime() * 1000 - monotonic - this.bootOffset;
       if (asleep - this.suspendedMs > SUSPICIOUS_MS) this.suspendedMs = asleep;
     }
@@ -60,6 +69,10 @@ export class SystemClock implements Clock {
 
   wallTime(): number {
     return Date.now();
+  }
+
+  forwardJumps(): number {
+    return this.jumps;
   }
 
   schedule(delayMs: number, task: () => void, background = false): Timer {

@@ -33,6 +33,10 @@ export class TimeoutPool implements Clock {
     return this.clock.random();
   }
 
+  forwardJumps(): number {
+    return this.clock.forwardJumps?.() ?? 0;
+  }
+
   schedule(delayMs: number, task: () => void, background?: boolean): Timer {
     // Not for timers that keep the process alive: the shared timer would keep it alive after they are cancelled.
     if (delayMs !== this.pooledMs || !background || this.closed) return this.clock.schedule(delayMs, task, background);

@@ -43,7 +43,7 @@ export function bindTemplate(
   const bindings = new Map<string, number>();
   for (const { parameter, text } of parsed.placeholders) {
     if (typeof parameter === 'number') continue;
-    bindings.set(parameter, bind(parameter, names, `${where}: ${text} in '${template}'`));
+    bindings.set(parameter, bind(parameter, names, `${where}: ${text} in '${parsed.shown}'`));
   }
   return compileTemplate(parsed, bindings, where, scalarsOf(target, propertyKey));
 }

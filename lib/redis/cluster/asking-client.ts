@@ -12,7 +12,7 @@ export class AskingClient implements RedisClient {
   async eval(script: string, keyCount: number, ...args: string[]): Promise<unknown> {
     const pipeline = withAsking(this.client.pipeline());
     pipeline.eval(script, keyCount, ...args);
-    const [[error, reply]] = (await pipeline.exec()) ?? [[new Error('the pipeline gave no answer'), undefined]];
+    const [[error, reply]] = (await pipeline.exec()) ?? [[new Error('the pipeline gave no reply'), undefined]];
     if (error !== null) throw error;
     return reply;
   }

@@ -14,7 +14,7 @@ export interface RedisCluster {
   };
   /** For each slot `host:port` of its master, then of its replicas. */
   readonly slots: readonly (readonly string[] | undefined)[];
-  nodes(role: 'all'): readonly ClusterNodeClient[];
+  nodes(role: 'all' | 'master'): readonly ClusterNodeClient[];
   connect(): Promise<void>;
   refreshSlotsCache(done: (error?: unknown) => void): void;
   on(event: 'refresh', listener: () => void): unknown;
@@ -30,6 +30,7 @@ export interface ClusterNodeClient extends RedisClient {
     readonly host?: string;
     readonly port?: number;
     readonly keyPrefix?: string;
+    readonly enableAutoPipelining?: boolean;
     readonly retryStrategy?: unknown;
   };
   connect(): Promise<void>;

@@ -75,6 +75,8 @@ export class ClusterNode implements RedisNode, ChannelSource {
     this.subscriber = new VerifiedSubscriber(undefined, this.connection, clock, requestTimeoutMs, subscriberListener);
     const connectionListener = {
       onDisconnected: () => listener.onNodeDisconnected(this),
+      // A node is usually another object when it is back, so the slot map knows which nodes were lost.
+      onReconnected: () => undefined,
       onUnreachable: (error: Error) => listener.onNodeUnreachable(this, error),
       onReachable: () => listener.onNodeReachable(this),
     };

@@ -172,7 +172,7 @@ class Failure {
 }
 
 function noAnswer(): Error {
-  return new Error('no answer');
+  return new Error('no reply');
 }
 
 function notConnected(slot: number): Failure {

@@ -10,10 +10,14 @@ import type { ClusterNodeClient, RedisCluster } from './cluster-client.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
 import { formatAddress, type NodeAddress, type Redirection, targetAddress } from '../redirection.js';
 
-type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onUnreachable' | 'onReachable'>;
+type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable'>;
 
 /** The shortest time between two refreshes of the slot table. One refresh serves all requests that were redirected. */
 const REFRESH_AFTER_MS = 100;
+
+/** The first and the longest pause before a lost node is connected to again. */
+const RECONNECT_AFTER_MS = 100;
+const RECONNECT_AFTER_AT_MOST_MS = 1_000;
 
 /**
  * The node of each slot, as far as is known: from ioredis' slot table and from redirections since. ioredis' own routing
@@ -25,6 +29,10 @@ export class SlotMap implements NodeListener {
   private readonly ownClients = new Set<ClusterNodeClient>();
   /** The addresses that nodes have named by MOVED since the slot table was read. */
   private readonly movedTo = new Map<number, string>();
+  /** The addresses of nodes whose connection has ended and is not back. */
+  private readonly lost = new Set<string>();
+  /** The address of each slot's master when the slot table was read last. */
+  private masters: readonly (string | undefined)[] = [];
   /** Acquire requests that were not sent yet, of all nodes. */
   readonly pending = new PendingRequests();
   /** @internal Public for tests. */
@@ -33,6 +41,7 @@ export class SlotMap implements NodeListener {
   private channels: ChannelListener | undefined;
   private outageTimer: Timer | undefined;
   private refreshTimer: Timer | undefined;
+  private reconnectTimer: Timer | undefined;
   private stopped = false;
 
   constructor(
@@ -60,6 +69,7 @@ export class SlotMap implements NodeListener {
       if (listensToErrors) cluster.off('error', onError);
       this.outageTimer?.cancel();
       this.refreshTimer?.cancel();
+      this.reconnectTimer?.cancel();
       this.listener = undefined;
       for (const client of this.ownClients) client.disconnect();
       for (const node of this.nodes.values()) node.close();
@@ -107,6 +117,8 @@ export class SlotMap implements NodeListener {
   }
 
   onNodeDisconnected({ address, client }: ClusterNode): void {
+    this.lost.add(address);
+    this.reconnectLater(RECONNECT_AFTER_MS);
     // A client that does not reconnect by itself rejects its commands, and they are sent to another node.
     if (typeof client.options.retryStrategy !== 'function') return;
     const concerns: KeyFilter = (key) => this.addressOf(this.slotOf(key)) === address;
@@ -119,6 +131,9 @@ export class SlotMap implements NodeListener {
 
   onNodeReachable({ address }: ClusterNode): void {
     this.listener?.onReachable(address);
+    if (this.lost.size > 0 && this.lost.delete(address)) {
+      this.listener?.onReconnected((key) => this.addressOf(this.slotOf(key)) === address);
+    }
   }
 
   onNodeSilent(): void {
@@ -185,6 +200,34 @@ export class SlotMap implements NodeListener {
   private onRefresh(): void {
     this.movedTo.clear();
     this.channels?.onSlotsChanged();
+    this.reportNewMasters();
+  }
+
+  /** Reports the slots that have another master, because a failover may have lost their locks. */
+  private reportNewMasters(): void {
+    const { masters, cluster } = this;
+    this.masters = Array.from(cluster.slots, (addresses) => addresses?.[0]);
+    const moved = new Set([...masters.keys()].filter((slot) => masters[slot] !== this.masters[slot]));
+    if (moved.size > 0) this.listener?.onReconnected((key) => moved.has(this.slotOf(key)));
+  }
+
+  /** Connects to lost nodes, after longer and longer pauses. ioredis would do so with the next request. */
+  private reconnectLater(delayMs: number): void {
+    if (this.stopped || this.reconnectTimer !== undefined) return;
+    const reconnect = (): void => {
+      this.reconnectTimer = undefined;
+      const masters = new Set(this.cluster.slots.map((addresses) => addresses?.[0]));
+      for (const address of this.lost) {
+        // A node without slots has no locks.
+        if (masters.has(address)) this.nodeAt(address);
+        else this.lost.delete(address);
+      }
+      if (this.lost.size === 0) return;
+      // Only a refresh makes ioredis create a client for a node whose connection has ended.
+      this.refresh();
+      this.reconnectLater(Math.min(delayMs * 2, RECONNECT_AFTER_AT_MOST_MS));
+    };
+    this.reconnectTimer = runOutside(() => this.clock.schedule(delayMs, reconnect, true));
   }
 
   private startOutageTimer(): void {

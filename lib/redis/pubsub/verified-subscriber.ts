@@ -98,7 +98,7 @@ export class VerifiedSubscriber {
     if (!this.ready || subscriber === undefined) throw unavailableBecause(new Error('no connection'), 'pub/sub');
     try {
       await withTimeout(this.clock, this.requestTimeoutMs, subscriber.subscribe(channel), () => {
-        throw new Error('no answer');
+        throw new Error('no reply');
       });
     } catch (error) {
       const failure = unavailableBecause(error, 'pub/sub');

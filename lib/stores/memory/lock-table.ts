@@ -78,7 +78,7 @@ export class LockTable {
     if (own !== undefined) {
       leave(row, owner);
       own.expiresAt = Math.max(own.expiresAt, now + leaseMs);
-      return { status: 'granted', token: mode === 'exclusive' ? own.token : this.nextToken(1), tokens: 1 };
+      return { status: 'granted', token: mode === 'exclusive' ? own.token : this.nextToken(1).token, tokens: 1 };
     }
     const other = otherPermits(row, mode);
     if (other !== undefined) return { status: 'permits-mismatch', permits: other };
@@ -100,7 +100,7 @@ export class LockTable {
       const obstacle = this.obstacle(key, request);
       if (obstacle !== undefined) return { ...obstacle, key };
     }
-    const token = this.nextToken(1);
+    const { token } = this.nextToken(1);
     for (const key of keys) {
       const row = this.rowOf(key);
       const expiresAt = Math.max(holderIn(row, owner)?.expiresAt ?? 0, this.deps.now() + leaseMs);
@@ -200,16 +200,19 @@ export class LockTable {
 
   /** Adds a holder. A shared lock gets one token, because it is not passed on locally. */
   private grant(row: LockRow, { owner, mode }: QueueEntry, leaseMs: number, requested: number) {
-    const tokens = mode === 'exclusive' ? requested : 1;
-    const token = this.nextToken(tokens);
+    const { token, tokens } = this.nextToken(mode === 'exclusive' ? requested : 1);
     row.holders.push({ owner, mode, token, expiresAt: this.deps.now() + leaseMs });
     return { status: 'granted', token, tokens } as const;
   }
 
-  private nextToken(tokens: number): number {
-    const token = Math.max(this.lastToken + 1, this.deps.wallTime() * 1000);
-    this.lastToken = token + tokens - 1;
-    return token;
+  /** Does what `next-token.lua` of the token store does. */
+  private nextToken(requested: number): { readonly token: number; readonly tokens: number } {
+    const { lastToken } = this;
+    const now = Math.round(this.deps.wallTime() * 1000);
+    this.lastToken = Math.max(lastToken + 1, now);
+    if (lastToken === 0 || lastToken >= now) return { token: this.lastToken, tokens: 1 };
+    const token = Math.max(lastToken + 1, now - requested + 1);
+    return { token, tokens: now - token + 1 };
   }
 
   private tidy(key: string, row: LockRow): void {

@@ -51,10 +51,13 @@ export class MemoryStore implements LockStore {
   constructor(private readonly clock: Clock) {
     this.table = new LockTable({
       now: () => clock.now(),
-      wallTime: () => clock.wallTime(),
+      // A manual clock stands still. A millisecond is over for tokens nevertheless, so that grants can reserve some.
+      wallTime: () => Math.max(clock.wallTime(), this.table.lastToken / 1000 + 1),
       isSubscribed: (instanceId) => this.listeners.has(instanceId),
       onHandoff: (handoff) => this.deliver(handoff),
     });
+    // No token was given out before this one.
+    this.table.lastToken = 1;
   }
 
   listen(listener: StoreListener): () => void {

@@ -158,7 +158,8 @@ export class QuorumAcquire {
     // meanwhile.
     if (!this.abandoned) this.releaseAll();
     if (vote.replied) this.refuse();
-    else if (vote.unreachable) this.fail('No majority of the nodes can be reached');
+    // The error says what each node has replied, so it waits for the others, at most for `nodeTimeoutMs`.
+    else if (vote.unreachable && vote.complete) this.fail('No majority of the nodes can be reached');
   }
 
   private win(): void {
@@ -213,7 +214,7 @@ export class QuorumAcquire {
     const awaited = this.token === undefined ? [undefined] : [undefined, 'granted'];
     for (const [i, node] of nodes.entries()) {
       if (!awaited.includes(this.vote.of(i))) continue;
-      this.outcomes[i] = node.errorOf(new Error(`no answer within ${nodeTimeoutMs} ms`));
+      this.outcomes[i] = node.errorOf(new Error(`no reply within ${nodeTimeoutMs} ms`));
       this.vote.cast(i, 'no-reply');
     }
     this.decide();

@@ -36,7 +36,7 @@ export function noMajority(
 
 function errorOf(name: string, outcome: Outcome): Error {
   if (outcome instanceof Error) return outcome;
-  if (outcome === undefined) return new Error(`${name}: no answer yet`);
+  if (outcome === undefined) return new Error(`${name}: no reply yet`);
   if (outcome === 'answered') return new Error(`${name}: it has answered`);
   if (outcome.status === 'granted') return new Error(`${name}: the lock was given, and is given back`);
   return new Error(`${name}: the lock is held by others, for another ${outcome.remainingMs} ms`);

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../core/time/clock.js';
 import { LockUnavailableError } from '../../core/errors.js';
 import type { ExtendRequest, LockMode, LockOwnership } from '../../core/store/lock-store.js';
-import { fenceKey } from '../../core/keys/resource-key.js';
+import type { FenceKeys } from '../../redis/fence-keys.js';
 import type { RedisClient } from '../../redis/redis-client.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
@@ -48,6 +48,8 @@ export interface NodeTimeouts {
 export interface NodeListener {
   onDown(node: QuorumNode): void;
   onUp(node: QuorumNode): void;
+  /** A connection that had ended is back, perhaps to a server that has lost locks. */
+  onReconnected(): void;
 }
 
 /**
@@ -62,6 +64,7 @@ export class QuorumNode {
   private readonly inFlight: InFlight;
   private readonly pendingReleases = new PendingReleases();
   private listener: NodeListener | undefined;
+  private wasLost = false;
 
   constructor(
     /** The node's address, without password. */
@@ -71,10 +74,11 @@ export class QuorumNode {
     readonly client: RedisClient,
     private readonly clock: Clock,
     { requestTimeoutMs, nodeTimeoutMs }: NodeTimeouts,
+    private readonly fences: FenceKeys,
   ) {
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
     this.inFlight = new InFlight(clock, nodeTimeoutMs, {
-      onOverdue: () => this.setDown(new Error(`no answer within ${nodeTimeoutMs} ms`)),
+      onOverdue: () => this.setDown(new Error(`no reply within ${nodeTimeoutMs} ms`)),
       onRecovered: () => this.setUp(),
     });
   }
@@ -86,8 +90,11 @@ export class QuorumNode {
       // The end of one connection is not reported: every request has a timeout, and the other nodes still reply.
       onDisconnected: () => {
         this.inFlight.forget();
+        this.wasLost = true;
         this.outage ??= new Error('the connection has ended');
       },
+      // Reported once the node's clock is known: before that it gets no requests.
+      onReconnected: () => undefined,
       onUnreachable: (error) => this.setDown(error),
       onReachable: () => this.setUp(),
     });
@@ -134,7 +141,7 @@ export class QuorumNode {
    */
   writeBack({ keys: [key], mode }: NodeAcquire, holder: string, token: number, last: number): Promise<boolean> {
     const args = [holder, String(token), String(last)];
-    return this.track(scriptsFor(mode).writeBack.run(this.connection, [key, fenceKey(key)], args));
+    return this.track(scriptsFor(mode).writeBack.run(this.connection, this.keysOf(key), args));
   }
 
   /**
@@ -157,7 +164,7 @@ export class QuorumNode {
     this.demandReady();
     const replies = new Map<LockMode, (NodeExtendReply | Error)[]>();
     const extendAll = async (mode: LockMode): Promise<void> => {
-      const calls = requests.filter((request) => request.mode === mode).map(callOf);
+      const calls = requests.filter((request) => request.mode === mode).map((request) => this.extendCallOf(request));
       replies.set(mode, await scriptsFor(mode).extend.runAll(this.connection, calls));
     };
     const modes = new Set(requests.map(({ mode }) => mode));
@@ -171,7 +178,7 @@ export class QuorumNode {
     const deadline = this.microsAt(until);
     if (deadline === undefined) return false;
     const args = [value, String(fence), wholeMs(leaseMs), String(deadline)];
-    return this.track(scriptsFor(mode).restore.run(this.connection, [key, fenceKey(key)], args));
+    return this.track(scriptsFor(mode).restore.run(this.connection, this.keysOf(key), args));
   }
 
   /** Returns all holders of a lock on this node. */
@@ -194,7 +201,7 @@ export class QuorumNode {
     const proposed = mode === 'shared' ? proposedToken + this.place : proposedToken;
     const numbers = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposed)];
     const args = [owner, String(round), ...numbers];
-    const reply = await this.track(scriptsFor(mode).acquire.run(this.connection, [key, fenceKey(key)], args));
+    const reply = await this.track(scriptsFor(mode).acquire.run(this.connection, this.keysOf(key), args));
     this.connection.observeTime(reply.now, sentAt);
     return reply;
   }
@@ -209,6 +216,9 @@ export class QuorumNode {
     this.outage = undefined;
     if (wasDown) this.listener?.onUp(this);
     for (const release of this.pendingReleases.take(this.clock.now())) this.release(release).catch(() => undefined);
+    const { wasLost } = this;
+    this.wasLost = false;
+    if (wasLost) this.listener?.onReconnected();
   }
 
   /** Throws if nothing can be sent now. */
@@ -221,6 +231,14 @@ export class QuorumNode {
     return this.errorOf(this.outage ?? new Error(`no connection (${this.client.status})`));
   }
 
+  private extendCallOf({ keys: [key], owner, leaseMs }: ExtendRequest) {
+    return { keys: this.keysOf(key), args: [owner, wholeMs(leaseMs)] };
+  }
+
+  private keysOf(key: string): readonly string[] {
+    return [key, this.fences.of(key)];
+  }
+
   private async track<T>(reply: Promise<T>): Promise<T> {
     try {
       return await this.inFlight.track(reply);
@@ -228,10 +246,6 @@ export class QuorumNode {
       throw this.errorOf(error);
     }
   }
-}
-
-function callOf({ keys: [key], owner, leaseMs }: ExtendRequest) {
-  return { keys: [key, fenceKey(key)], args: [owner, wholeMs(leaseMs)] };
 }
 
 /**

@@ -4,6 +4,7 @@ import { checkOptions, milliseconds } from '../../core/check-options.js';
 import { LockConfigError, messageOf } from '../../core/errors.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
 import type { RedisClient } from '../../redis/redis-client.js';
+import { FenceKeys } from '../../redis/fence-keys.js';
 import { isCluster } from '../../redis/cluster/cluster-client.js';
 import type { StoreContext } from '../store-context.js';
 import { noMajority } from './quorum-errors.js';
@@ -42,6 +43,7 @@ export function openNodes(
   nodeTimeoutMs: number,
 ): readonly QuorumNode[] {
   const { clock, requestTimeoutMs } = context;
+  const fences = new FenceKeys(context.prefix);
   if (!Array.isArray(given)) throw refused('nodes have to be an array of URLs, options of ioredis or clients');
   const { length } = given;
   const why = 'a majority has to survive the loss of a node, and an even number survives no more losses than one less';
@@ -56,7 +58,7 @@ export function openNodes(
   const places = names.toSorted();
   const nodes = clients.map((client, i) => {
     const name = names[i];
-    return new QuorumNode(name, places.indexOf(name), client, clock, { requestTimeoutMs, nodeTimeoutMs });
+    return new QuorumNode(name, places.indexOf(name), client, clock, { requestTimeoutMs, nodeTimeoutMs }, fences);
   });
   for (const [i, { name, client }] of nodes.entries()) {
     const first = nodes.findIndex((other) => other.client === client || other.name === name);
@@ -110,7 +112,7 @@ export class QuorumHealth implements NodeListener {
 
   constructor(
     private readonly nodes: readonly QuorumNode[],
-    private readonly listener: Pick<StoreListener, 'onDegraded' | 'onUnreachable' | 'onReachable'>,
+    private readonly listener: Pick<StoreListener, 'onDegraded' | 'onReconnected' | 'onUnreachable' | 'onReachable'>,
   ) {}
 
   onDown(): void {
@@ -118,7 +120,8 @@ export class QuorumHealth implements NodeListener {
     const down = outages.filter((outage) => outage !== undefined);
     if (down.length * 2 < this.nodes.length) return this.reportMinority();
     this.wasReachable = false;
-    this.listener.onUnreachable(noMajority('No majority of the nodes can be reached', this.nodes, outages));
+    const outcomes = this.nodes.map(({ known, outage }) => outage ?? (known ? 'answered' : undefined));
+    this.listener.onUnreachable(noMajority('No majority of the nodes can be reached', this.nodes, outcomes));
   }
 
   onUp(node: QuorumNode): void {
@@ -128,6 +131,10 @@ export class QuorumHealth implements NodeListener {
     if (!this.wasReachable) this.listener.onReachable();
     this.wasReachable = true;
     this.reportMinority();
+  }
+
+  onReconnected(): void {
+    this.listener.onReconnected();
   }
 
   /** Reports each unreachable node once per outage, but not before a majority is known to be reachable. */

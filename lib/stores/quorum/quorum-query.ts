@@ -14,7 +14,7 @@ export interface NodeQuery<Reply, Result> {
 
 /**
  * Sends a request to all nodes at once and returns the result as soon as the replies decide it. Rejects with
- * `LockUnavailableError` if they cannot decide it any more.
+ * `LockUnavailableError` once all nodes have replied or failed without a decision.
  */
 export function queryNodes<Reply, Result>(
   nodes: readonly QuorumNode[],
@@ -29,11 +29,13 @@ export function queryNodes<Reply, Result>(
       outcomes[node] = outcome;
       vote.cast(node, ballot);
       const result = decide(vote, replies);
-      if (result !== undefined) resolve(result);
-      else if (vote.unreachable)
-        reject(noMajority(`${subject} got no answer of use from a majority of the nodes`, nodes, outcomes));
-      else if (vote.complete)
-        reject(noMajority(`${subject} got answers of which no ${vote.majority} agree`, nodes, outcomes));
+      if (result !== undefined) return resolve(result);
+      // The error says what each node has replied, so it waits for all of them.
+      if (!vote.complete) return;
+      const why = vote.unreachable
+        ? 'got no usable reply from a majority of the nodes'
+        : `got replies of which no ${vote.majority} agree`;
+      reject(noMajority(`${subject} ${why}`, nodes, outcomes));
     };
     for (const [i, node] of nodes.entries()) {
       const onReply = (reply: Reply): void => {

@@ -47,8 +47,8 @@ export interface QuorumOptions {
  * lower tokens: Kleppmann,
  * {@link https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html | "How to do distributed locking"}.
  *
- * The store has no queue. Waiting callers retry every 10 to 200 ms, in no order, so overlapping readers
- * (`mode: 'shared'`) can starve a writer. Permits are not supported.
+ * The store has no queue. Waiting callers retry every 10 to 200 ms, and busy instances yield to others between their
+ * turns. Overlapping readers (`mode: 'shared'`) do not yield, so they can starve a writer. Permits are not supported.
  *
  * @param nodes an odd number of URLs, options of ioredis, or clients, at least 3, to servers that are not replicas of
  * each other. Clients that are passed in are never closed.

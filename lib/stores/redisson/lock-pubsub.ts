@@ -23,12 +23,17 @@ const LINGER_MS = 1_000;
  */
 const PAUSE_MS = 50;
 
+/** How long the own message about a release is awaited. One that comes later counts as the message of others. */
+const OWN_MESSAGE_MS = 100;
+
 /** The channel of a key, or of keys such as `a` and `{a}`, which Redisson gives one channel. */
 class LockSubscription extends ChannelSubscription {
   /** The keys that had a waiter. */
   readonly keys = new Set<string>();
   /** Changes with each message, and each time the channel is subscribed. */
   messageId = 0;
+  /** Until when the next message is about a release of this instance. */
+  ownUntil = 0;
   /** Owners that wait for a message about the key. */
   readonly waiting = new Set<string>();
 }
@@ -102,6 +107,26 @@ export class LockPubSub {
     return true;
   }
 
+  /**
+   * Called when this instance releases the key: the message about it notifies nobody here. Returns true if the message
+   * will be received.
+   */
+  ignoreOwnMessage(key: string): boolean {
+    const subscription = this.subscriptions.get(this.channelOf(key));
+    if (subscription?.state !== 'subscribed' || this.closed) return false;
+    subscription.ownUntil = this.clock.now() + OWN_MESSAGE_MS;
+    return true;
+  }
+
+  /** Called if the release has published nothing: a message that was ignored since then was about another release. */
+  onNotPublished(key: string): void {
+    const subscription = this.subscriptions.get(this.channelOf(key));
+    if (subscription === undefined) return;
+    const hasIgnored = subscription.ownUntil === 0;
+    subscription.ownUntil = 0;
+    if (hasIgnored) this.publishReleased(subscription);
+  }
+
   /** The owner does not wait for the key any more. */
   stopWaiting(key: string, owner: string): void {
     this.subscriptions.get(this.channelOf(key))?.waiting.delete(owner);
@@ -116,7 +141,10 @@ export class LockPubSub {
 
   private onMessage(source: ChannelSource, channel: string, message: string): void {
     const subscription = this.subscriptions.get(channel);
-    if (subscription?.source === source && UNLOCKED.has(message)) this.publishReleased(subscription);
+    if (subscription?.source !== source || !UNLOCKED.has(message)) return;
+    const isOwn = this.clock.now() < subscription.ownUntil;
+    subscription.ownUntil = 0;
+    if (!isOwn) this.publishReleased(subscription);
   }
 
   private publishReleased(subscription: LockSubscription): void {

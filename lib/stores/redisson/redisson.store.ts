@@ -17,7 +17,6 @@ import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { warnOnce } from '../warn-once.js';
-import { Yield } from './yield.js';
 import { fencingOf, type RedissonStoreOptions } from './redisson-options.js';
 import { RedissonOwners } from './redisson-owners.js';
 import {
@@ -59,9 +58,9 @@ class RedissonStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];
   private readonly topology: RedissonTopology;
   private readonly owners = new RedissonOwners();
-  private readonly yielding: Yield;
   private pubsub: LockPubSub | undefined;
   private onRefused: (why: string) => void = () => undefined;
+  private onNotified: NonNullable<StoreListener['onNotified']> = () => undefined;
 
   constructor(
     private readonly fencing: boolean,
@@ -75,7 +74,6 @@ class RedissonStore implements LockStore {
         `redisson: fencing and a client with keyPrefix exclude each other; allowed is ${advice}.`,
       );
     }
-    this.yielding = new Yield(context.clock, context.requestTimeoutMs);
     this.capabilities = {
       name: 'redisson()',
       queue: false,
@@ -89,6 +87,7 @@ class RedissonStore implements LockStore {
   listen(listener: StoreListener): () => void {
     const degraded = 'Waiting for locks costs more requests, because releases cannot be received';
     this.onRefused = warnOnce((why) => listener.onDegraded(`${degraded}: ${why}`));
+    this.onNotified = (key, count) => listener.onNotified?.(key, count);
     const events = {
       onReleased: (key: string) => listener.onReleased(key),
       onRefused: (why: string) => this.onRefused(why),
@@ -107,7 +106,7 @@ class RedissonStore implements LockStore {
         messageId = this.pubsub?.messageIdOf(key);
         return this.run(request, server, deadline);
       };
-      return server.deadlineRequests.sendWithDeadline(request, run, this.yielding.beforeAcquire(key));
+      return server.deadlineRequests.sendWithDeadline(request, run);
     };
     const { status, value } = await this.topology.sendToNode(key, send);
     if (status === PAST_DEADLINE) return { status: 'expired' };
@@ -126,17 +125,16 @@ class RedissonStore implements LockStore {
     if (this.topology.cancelPending(owner)) return Promise.resolve(false);
     const reply = this.topology.sendToNode(key, (server) => this.releaseAt(server, request));
     // This instance receives its own message if its channel is subscribed.
-    const own = this.pubsub?.messageIdOf(key) === undefined ? 0 : 1;
-    this.yielding.onRelease(
-      key,
-      reply.then((receivers) => receivers > own),
-    );
+    const own = this.pubsub?.ignoreOwnMessage(key) ? 1 : 0;
     return reply.then(
       (receivers) => {
+        if (own > receivers) this.pubsub?.onNotPublished(key);
+        if (receivers >= 0) this.onNotified(key, Math.max(0, receivers - own));
         if (receivers === PUBLISH_REFUSED) this.onRefused('Redis refused to publish a release');
         return receivers !== NOT_OURS;
       },
       (error: unknown) => {
+        if (own > 0) this.pubsub?.onNotPublished(key);
         throw releaseFailed(error);
       },
     );
@@ -158,7 +156,7 @@ class RedissonStore implements LockStore {
       const info = await this.topology.sendToNode(key, run);
       return info === null ? null : { ...info, holder: this.owners.holderOf(info.holder) };
     } catch (error) {
-      throw unavailableBecause(error, 'a look at a lock');
+      throw unavailableBecause(error, 'an inspection');
     }
   }
 

@@ -17,10 +17,25 @@ export interface Expiry {
 type ExpiryMoment = Pick<Expiry, 'value' | 'overAt'>;
 
 /**
- * How far the value that the loser of a race writes may differ from the holder's, in milliseconds. The loser has read
- * the expired value before the holder replaced it, and computes its own value within moments of that, on its own clock.
+ * Which values of another client count as those of the loser of a race, which the holder has won. The loser has read
+ * the expired value before the holder replaced it, and overwrites the holder's value by its own.
  */
-const RACE_TOLERANCE_MS = 2_000;
+export interface RaceWindow {
+  /** How far the loser's value may differ from the holder's, in the protocol's unit. */
+  readonly tolerance: number;
+  /** Until when a value can only be a loser's, on the monotonic clock. Later it can be another holder's, too. */
+  readonly until: number;
+}
+
+/** The most by which the loser's value may differ from the holder's, in milliseconds. */
+const MAX_TOLERANCE_MS = 2_000;
+
+/**
+ * The shortest lease in which the loser of a race is tolerated. Another client takes over when the loser's value is
+ * over, a lease after the loser has computed it. In the first half of the holder's lease that is impossible, unless the
+ * GETSET was under way for longer than the other half. A busy machine delays a request that long only in short leases.
+ */
+const SHORTEST_RACE_MS = 1_000;
 
 /**
  * Values that are in the other unit. `ms`: they read as January to April 1970, and are seconds of the years 2001 to
@@ -31,15 +46,12 @@ const OTHER_UNIT = { ms: { from: 1e9, to: 1e10 }, s: { from: 1e11, to: Infinity 
 /** Makes and reads expiries by the protocol's clock: each client's own wall clock, in whole seconds or milliseconds. */
 export class ExpiryClock {
   readonly unitMs: number;
-  /** {@link RACE_TOLERANCE_MS} in the protocol's unit. */
-  readonly tolerance: number;
 
   constructor(
     private readonly clock: Clock,
     readonly unit: TimestampUnit,
   ) {
     this.unitMs = unit === 's' ? 1_000 : 1;
-    this.tolerance = RACE_TOLERANCE_MS / this.unitMs;
   }
 
   now(): number {
@@ -53,6 +65,19 @@ export class ExpiryClock {
     const value = Math.floor(wallTime / this.unitMs) + ttl;
     const lengthMs = value * this.unitMs - wallTime;
     return { value, ttl, lengthMs, overAt: this.clock.now() + lengthMs };
+  }
+
+  /** Returns for how long, and by how much, the loser of a race for a new lease may change its value. */
+  raceFor({ ttl, overAt, lengthMs }: Expiry): RaceWindow {
+    const leaseMs = (ttl - 1) * this.unitMs;
+    if (leaseMs < SHORTEST_RACE_MS) return { tolerance: 0, until: -Infinity };
+    const tolerance = Math.min(MAX_TOLERANCE_MS, leaseMs / 4) / this.unitMs;
+    return { tolerance, until: overAt - lengthMs + leaseMs / 2 };
+  }
+
+  /** Returns whether the value of a race's loser still counts as ours. */
+  isInRace({ raceUntil }: { readonly raceUntil: number }): boolean {
+    return this.clock.now() < raceUntil;
   }
 
   /** Returns an expiry that replaces the one of a held lease. */

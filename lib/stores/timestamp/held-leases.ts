@@ -1,4 +1,4 @@
-import type { Expiry } from './expiry-clock.js';
+import type { Expiry, ExpiryClock, RaceWindow } from './expiry-clock.js';
 
 /**
  * A lock that this instance holds, as far as it knows. The value of the key is its end and does not name the holder.
@@ -7,29 +7,35 @@ export class HeldLease {
   value: number;
   overAt: number;
   lengthMs: number;
-  /** The lowest and the highest value that may be in the key. A write without a reply may have happened or not. */
-  private lowest: number;
-  private highest: number;
+  /** The end of the time in which the value of a race's loser counts as ours, on the monotonic clock. */
+  readonly raceUntil: number;
+  /** The values that we may have written to the key. A write without a reply may have happened or not. */
+  private written: readonly number[];
 
   constructor(
     readonly owner: string,
     readonly key: string,
     { value, overAt, lengthMs }: Expiry,
-    private readonly tolerance: number,
+    private readonly race: RaceWindow,
   ) {
-    this.value = this.lowest = this.highest = value;
+    this.raceUntil = race.until;
+    this.value = value;
+    this.written = [value];
     this.overAt = overAt;
     this.lengthMs = lengthMs;
   }
 
-  /**
-   * The values that are taken for ours: those that we may have written, and those that the loser of a race may have.
-   */
+  /** The values that we may have written, and those that the loser of a race may have. */
   get range(): readonly [lowest: number, highest: number] {
-    return [this.lowest - this.tolerance, this.highest + this.tolerance];
+    return [Math.min(...this.written) - this.race.tolerance, Math.max(...this.written) + this.race.tolerance];
   }
 
-  /** Returns whether a value is taken for ours. */
+  /** Returns whether we may have written a value. */
+  wrote(value: number | undefined): boolean {
+    return value !== undefined && this.written.includes(value);
+  }
+
+  /** Returns whether we, or the loser of a race, may have written a value. */
   covers(value: number | undefined): boolean {
     const [lowest, highest] = this.range;
     return value !== undefined && value >= lowest && value <= highest;
@@ -37,14 +43,14 @@ export class HeldLease {
 
   /** Is called before a new expiry is sent. */
   onWrite({ value }: Expiry): void {
-    this.lowest = Math.min(this.lowest, value);
-    this.highest = Math.max(this.highest, value);
+    if (!this.written.includes(value)) this.written = [...this.written, value];
   }
 
   /** Is called when a new expiry has been written. */
   onWritten({ value, overAt, lengthMs }: Expiry): void {
-    // `highest` stays: another write that was sent meanwhile may still replace this value.
-    this.value = this.lowest = value;
+    // Another write that was sent meanwhile may still replace this value. It has a later one.
+    this.written = [value, ...this.written.filter((other) => other > value)];
+    this.value = value;
     this.overAt = overAt;
     this.lengthMs = lengthMs;
   }
@@ -58,7 +64,7 @@ export class HeldLeases {
   private readonly leases = new Map<string, HeldLease>();
   private sweepAt = SWEEP_FROM;
 
-  constructor(private readonly isOver: (lease: HeldLease) => boolean) {}
+  constructor(private readonly time: Pick<ExpiryClock, 'isOver' | 'isInRace'>) {}
 
   get size(): number {
     return this.leases.size;
@@ -67,7 +73,7 @@ export class HeldLeases {
   /** Returns the owner's lease if it is not over, and removes it if it is. */
   of(owner: string): HeldLease | undefined {
     const lease = this.leases.get(owner);
-    if (lease === undefined || !this.isOver(lease)) return lease;
+    if (lease === undefined || !this.time.isOver(lease)) return lease;
     this.leases.delete(owner);
     return undefined;
   }
@@ -84,7 +90,8 @@ export class HeldLeases {
   /** Returns the owner of a key's value if it is one of ours. */
   ownerOf(key: string, value: number | undefined): string | undefined {
     for (const lease of this.leases.values()) {
-      if (lease.key === key && lease.covers(value) && !this.isOver(lease)) return lease.owner;
+      const isOurs = lease.wrote(value) || (this.time.isInRace(lease) && lease.covers(value));
+      if (lease.key === key && isOurs && !this.time.isOver(lease)) return lease.owner;
     }
     return undefined;
   }
@@ -94,7 +101,7 @@ export class HeldLeases {
   }
 
   private sweep(): void {
-    for (const [owner, lease] of this.leases) if (this.isOver(lease)) this.leases.delete(owner);
+    for (const [owner, lease] of this.leases) if (this.time.isOver(lease)) this.leases.delete(owner);
     this.sweepAt = Math.max(SWEEP_FROM, this.leases.size * 2);
   }
 }

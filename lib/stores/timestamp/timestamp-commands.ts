@@ -1,4 +1,4 @@
-import type { ExtendReply } from '../../core/store/lock-store.js';
+import type { ExtendReply, ShortestLease } from '../../core/store/lock-store.js';
 import { type Clock, withTimeout } from '../../core/time/clock.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import type { Expiry, ExpiryClock } from './expiry-clock.js';
@@ -22,8 +22,15 @@ export interface PlainCommands {
 /** After this number of lost races the lock counts as held. */
 const MAX_ROUNDS = 10;
 
-/** A renewal is not sent in the last part of a lease: this fraction of it, or `requestTimeoutMs` if that is less. */
+/** Nothing is written or deleted in the last part of a lease: this fraction, or `requestTimeoutMs` if that is less. */
 const MARGIN = 1 / 4;
+
+/** A quarter of it is longer than a request on a busy machine takes. */
+export const SHORTEST_PLAIN_LEASE: ShortestLease = {
+  ms: 1_000,
+  reason:
+    'timestamp({ scripts: false }) checks and deletes a lock by two requests, and a shorter lock may end in between',
+};
 
 /**
  * Runs each step as several plain commands. The algorithm allows for commands of other clients between them. It does
@@ -88,12 +95,12 @@ export class TimestampCommands implements TimestampProtocol {
   }
 
   async end(lease: HeldLease): Promise<boolean> {
-    if (!(await this.isOurs(lease))) return false;
+    if (!(await this.isOurs(lease)) || this.isEnding(lease)) return false;
     return Number(await this.commands.del(lease.key)) === 1;
   }
 
   async keep(lease: HeldLease, expiry: Expiry): Promise<boolean> {
-    return (await this.isOurs(lease)) && this.replace(lease, expiry);
+    return (await this.isOurs(lease)) && !this.isEnding(lease) && this.replace(lease, expiry);
   }
 
   /** Replaces an expired value by GETSET. Returns undefined if another client was faster. */
@@ -120,11 +127,9 @@ export class TimestampCommands implements TimestampProtocol {
   }
 
   private async renewOne({ lease, expiry }: Renewal): Promise<ExtendReply> {
-    const { overAt, lengthMs } = lease;
+    const { overAt } = lease;
     if (!(await this.isOurs(lease))) return 'lost';
-    // The write checks nothing. It would hit another client's key if the lease ended on the way.
-    const marginMs = Math.min(lengthMs * MARGIN, this.requestTimeoutMs);
-    if (this.clock.now() + marginMs >= overAt) return 'unknown';
+    if (this.isEnding(lease)) return 'unknown';
     if (!(await this.replace(lease, expiry))) return 'lost';
     // After the end of the lease the reply proves nothing: another client may have had the key in between.
     return this.clock.now() < overAt ? 'renewed' : 'lost';
@@ -132,7 +137,20 @@ export class TimestampCommands implements TimestampProtocol {
 
   private async isOurs(lease: HeldLease): Promise<boolean> {
     const held = await this.commands.get(lease.key);
-    return held !== null && lease.covers(this.time.read(held)) && !this.time.isOver(lease);
+    if (held === null || this.time.isOver(lease)) return false;
+    const value = this.time.read(held);
+    if (lease.wrote(value)) return true;
+    if (!lease.covers(value)) return false;
+    // The loser of a race leaves no TTL. A later holder sets one.
+    return Number(await this.commands.pttl(lease.key)) === -1 && this.time.isInRace(lease);
+  }
+
+  /**
+   * Returns whether a write may arrive after the end of the lease. DEL and SET check nothing, and would hit the key of
+   * another client then.
+   */
+  private isEnding({ overAt, lengthMs }: HeldLease): boolean {
+    return this.clock.now() + Math.min(lengthMs * MARGIN, this.requestTimeoutMs) >= overAt;
   }
 
   private async replace(lease: HeldLease, expiry: Expiry): Promise<boolean> {

@@ -23,7 +23,8 @@ export interface TimestampOptions {
   /**
    * `true`: each step is one Lua script. `false`: SETNX, GET, GETSET, SET, EXPIRE and DEL, for servers and proxies
    * without scripts. Commands of other clients may run between two of these. A command that is delayed for longer than
-   * the lease, or repeated after a lost connection, can hit the key of another holder.
+   * the lease, or repeated after a lost connection, can hit the key of another holder. Leases below 1,000 ms are
+   * refused.
    *
    * @default true
    */

@@ -104,8 +104,8 @@ export class TimestampScripts implements TimestampProtocol {
   }
 
   /** Returns the arguments by which a script checks that the lock is still ours. */
-  private proofOf({ owner, range: [lowest, highest], overAt }: HeldLease): string[] {
-    return [owner, String(lowest), String(highest), this.micros(overAt)];
+  private proofOf({ owner, range: [lowest, highest], raceUntil, overAt }: HeldLease): string[] {
+    return [owner, String(lowest), String(highest), this.micros(raceUntil), this.micros(overAt)];
   }
 
   private ttlMs({ ttl }: Expiry): string {
@@ -114,7 +114,8 @@ export class TimestampScripts implements TimestampProtocol {
 
   /** Returns the server's time at a local moment. If it is unknown, it returns 1970, and the script does nothing. */
   private micros(at: number): string {
-    return String(this.connection.microsAt(at) ?? 0).padStart(16, '0');
+    const micros = at === -Infinity ? 0 : (this.connection.microsAt(at) ?? 0);
+    return String(micros).padStart(16, '0');
   }
 }
 

@@ -17,7 +17,7 @@ import { unavailableBecause } from '../../redis/redis-errors.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { ExpiryClock } from './expiry-clock.js';
 import { HeldLease, HeldLeases } from './held-leases.js';
-import { type PlainCommands, TimestampCommands } from './timestamp-commands.js';
+import { type PlainCommands, SHORTEST_PLAIN_LEASE, TimestampCommands } from './timestamp-commands.js';
 import { type ResolvedTimestampOptions, resolveTimestampOptions, type TimestampOptions } from './timestamp-options.js';
 import type { Renewal, TakeReply, TimestampProtocol } from './timestamp-protocol.js';
 import { TimestampScripts } from './timestamp-scripts.js';
@@ -31,8 +31,10 @@ import { TimestampScripts } from './timestamp-scripts.js';
  * should use leases of about the same length, because a client that loses the race for an expired lock overwrites the
  * winner's expiry. The store gives no fencing tokens and has no queue: waiting callers retry.
  *
- * With scripts, a second key `{key}|holder` makes repeated requests harmless. With plain commands, a repeated request
- * can end the lock of another client.
+ * With scripts, a second key `{key}|holder` makes repeated requests harmless, and shows whether another client has
+ * written the key. A lock whose key another client has written is lost, and its key is left as it is. The loser of a
+ * race is tolerated in the first half of a lease of 1 s or more. With plain commands, leases below 1 s are refused, and
+ * a request that is repeated or delayed beyond the lease can end the lock of another client.
  *
  * @throws LockConfigError if an option is unknown or not allowed.
  * @throws LockConfigError at the start of the module if the client is a Cluster.
@@ -56,9 +58,9 @@ interface PendingAcquire {
  * value. A lock is therefore ours from the reply until its lease is over, by the wall clock and by the monotonic clock.
  * Afterwards nothing is written or deleted.
  *
- * Until then nobody may take the lock over, so a renewal is safe. The value in the key is one that we wrote, or one
- * that the loser of a race wrote moments later. Any other value is another client's, after a flush or a mistaken
- * delete: the lock is lost.
+ * Nobody may take the lock over before the value in the key is over. The loser of a race overwrites our value by one
+ * that may be over sooner, so another client may hold the lock although our own lease is not over. What another client
+ * has written therefore counts as ours only as long as there cannot be a later holder. Otherwise the lock is lost.
  */
 class TimestampStore implements LockStore {
   readonly capabilities: StoreCapabilities;
@@ -77,7 +79,7 @@ class TimestampStore implements LockStore {
     this.commands = client as unknown as PlainCommands;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, scripts);
     this.time = new ExpiryClock(clock, unit);
-    this.leases = new HeldLeases((lease) => this.time.isOver(lease));
+    this.leases = new HeldLeases(this.time);
     this.protocol = scripts
       ? new TimestampScripts(this.connection, this.time, clock, requestTimeoutMs)
       : new TimestampCommands(this.connection, this.commands, this.time, clock, requestTimeoutMs);
@@ -89,6 +91,7 @@ class TimestampStore implements LockStore {
       idempotentAcquire: false,
       modes: ['exclusive'],
       resolutionMs: this.time.unitMs,
+      shortestLease: scripts ? undefined : SHORTEST_PLAIN_LEASE,
     };
   }
 
@@ -153,7 +156,7 @@ class TimestampStore implements LockStore {
       const holder = owner === undefined ? held : instanceOf(owner);
       return { holder, remainingMs: await this.remainingMs(key, held), token: undefined };
     } catch (error) {
-      throw unavailableBecause(error, 'a look at a lock');
+      throw unavailableBecause(error, 'an inspection');
     }
   }
 
@@ -170,7 +173,7 @@ class TimestampStore implements LockStore {
     if (!protocol.ready) return { status: 'expired' };
     const reply = await protocol.take({ key, owner, leaseMs, expiresAt, isWanted: () => pending.wanted });
     if (reply.status !== 'granted') return this.refusalOf(reply);
-    this.leases.add(new HeldLease(owner, key, reply.expiry, this.time.tolerance));
+    this.leases.add(new HeldLease(owner, key, reply.expiry, this.time.raceFor(reply.expiry)));
     return { status: 'granted', token: undefined, tokens };
   }
 

@@ -1,20 +1,34 @@
+import { randomBytes } from 'node:crypto';
 import type { LockMode, LockOwnership } from '../../core/store/lock-store.js';
 
-/** An owner and its mode, which the scripts keep as one string in the queue and among the sharers of a lock. */
-type Entry = Pick<LockOwnership, 'owner' | 'mode'>;
+/** An owner and its mode. */
+type Owned = Pick<LockOwnership, 'owner' | 'mode'>;
 
-/** Returns `owner` for an exclusive lock, `owner *` for a shared one, or `owner n` for one of `n` permits. */
-export function encodeEntry({ owner, mode }: Entry): string {
-  return mode === 'exclusive' ? owner : `${owner} ${mode === 'shared' ? '*' : mode}`;
+/**
+ * Returns a secret for one module instance. It stands in the instance's queue entries, so that a script can prove that
+ * a handoff message comes from it.
+ */
+export function newSecret(): string {
+  return randomBytes(12).toString('base64url');
+}
+
+/**
+ * Returns what the scripts keep in the lock or its queue for an owner: `owner/secret` for an exclusive lock,
+ * `owner/secret *` for a shared one, `owner/secret n` for one of `n` permits.
+ */
+export function encodeEntry({ owner, mode }: Owned, secret: string): string {
+  const entry = `${owner}/${secret}`;
+  return mode === 'exclusive' ? entry : `${entry} ${mode === 'shared' ? '*' : mode}`;
 }
 
 /** Returns the owner and the mode that {@link encodeEntry} has encoded. */
-export function decodeEntry(entry: string): Entry {
-  const [owner, mode] = entry.split(' ');
-  return { owner, mode: decodeMode(mode) };
+export function decodeEntry(entry: string): Owned {
+  const [owned, mode] = entry.split(' ');
+  return { owner: owned.split('/', 1)[0], mode: decodeMode(mode) };
 }
 
-function decodeMode(mode: string | undefined): LockMode {
-  if (mode === undefined) return 'exclusive';
+/** Returns the mode that follows the owner in an entry. An exclusive entry has none. */
+export function decodeMode(mode = ''): LockMode {
+  if (mode === '') return 'exclusive';
   return mode === '*' ? 'shared' : Number(mode);
 }

@@ -7,7 +7,7 @@ import {
   type LockMode,
   type WaiterInfo,
 } from '../../core/store/lock-store.js';
-import { fenceKey, helperKey } from '../../core/keys/resource-key.js';
+import { helperKey } from '../../core/keys/resource-key.js';
 import { type DeadlineReply, PAST_DEADLINE } from '../../redis/deadline-requests.js';
 import { isOne, toExtendReply, toRemainingMs } from '../../redis/decode.js';
 import { RedisScript, wholeMs } from '../../redis/redis-script.js';
@@ -28,8 +28,8 @@ const UNKNOWN_MS = -2;
 // A client with `stringNumbers` receives numbers as strings.
 export const acquireScript = new RedisScript(scripts.acquire, (reply): DeadlineReply => {
   if (!Array.isArray(reply)) return { status: 1, value: Number(reply), now: Number(reply) };
-  const [status, value, now] = reply.map(Number) as [number, number, number];
-  return { status, value, now };
+  const [status, value, now, tokens] = reply.map(Number) as [number, number, number, number | undefined];
+  return { status, value, now, tokens };
 });
 export const acquireManyScript = new RedisScript(scripts.acquireMany, (reply): DeadlineReply => {
   const [status, value, now, nth] = (reply as unknown[]).map(Number);
@@ -46,15 +46,13 @@ export const queueScript = new RedisScript(scripts.inspectQueue, (reply) => deco
 
 /** Decodes the reply of both acquire scripts. */
 export function decodeAcquireReply(
-  { keys, mode, tokens }: AcquireRequest,
-  { status, value, nth }: DeadlineReply,
+  { keys }: AcquireRequest,
+  { status, value, nth, tokens = 1 }: DeadlineReply,
 ): AcquireReply {
   if (status === PAST_DEADLINE) return { status: 'expired' };
   if (status === GRANTED || status === GRANTED_BEFORE) {
-    // Tokens are reserved for local passes, which need one exclusive lock. How many an earlier grant has reserved is
-    // not known.
-    const hasReserved = mode === 'exclusive' && keys.length === 1 && status === GRANTED;
-    return { status: 'granted', token: value, tokens: hasReserved ? tokens : 1 };
+    // How many tokens an earlier grant has reserved is not known: the reply counts one.
+    return { status: 'granted', token: value, tokens };
   }
   const subject = nth === undefined ? undefined : { key: keys[nth - 1] };
   if (status === PERMITS_MISMATCH) return { status: 'permits-mismatch', permits: value, ...subject };
@@ -62,34 +60,37 @@ export function decodeAcquireReply(
   return { status: 'held', queued: status === QUEUED, remainingMs, ...subject };
 }
 
-/**
- * Returns the keys of a lock: the lock, the last fencing token of its hash tag, and its queue, which also holds its
- * sharers.
- */
-export function keysOf(key: string): readonly [lock: string, fence: string, queue: string] {
-  return [key, fenceKey(key), helperKey(key, 'queue')];
+/** The keys of a lock: the lock, the last fencing token, and its queue, which also holds its sharers. */
+export type LockKeys = readonly [lock: string, fence: string, queue: string];
+
+/** Returns the keys of a lock. */
+export function keysOf(key: string, fence: string): LockKeys {
+  return [key, fence, helperKey(key, 'queue')];
 }
 
-/** Returns the keys of a lock as they are sent. */
-export interface KeyNames {
-  keysOf(key: string): readonly string[];
+/** What the scripts call the locks and the owners of one module instance. */
+export interface ScriptNames {
+  /** Stands in every entry. */
+  readonly secret: string;
+  /** Returns the keys of a lock as they are sent. */
+  keysOf(key: string): LockKeys;
 }
 
 /** Returns the keys of several locks under one hash tag: their common fence, then the lock and the queue of each. */
-export function keysOfAll(keys: readonly string[], names: KeyNames): readonly string[] {
+export function keysOfAll(keys: readonly string[], names: ScriptNames): readonly string[] {
   const each = keys.map((key) => names.keysOf(key));
   const [[, fence]] = each;
   return [fence, ...each.flatMap(([lock, , queue]) => [lock, queue])];
 }
 
 /** Returns the keys and arguments of the extend script for one lock. */
-export function extendCall(request: ExtendRequest, names: KeyNames): Call {
+export function extendCall(request: ExtendRequest, names: ScriptNames): Call {
   const [key] = request.keys;
   const [lock, , queue] = names.keysOf(key);
   return {
     key,
     keys: [request.mode === 'exclusive' ? lock : queue],
-    args: [encodeEntry(request), wholeMs(request.leaseMs)],
+    args: [encodeEntry(request, names.secret), wholeMs(request.leaseMs)],
   };
 }
 
@@ -117,9 +118,9 @@ function decodeQueue(list: readonly (string | number)[]): QueueState {
   return { sharers, waiting };
 }
 
-/** Decodes `<instanceId>:<attemptId> <token>`. A value that another system wrote is returned as the holder. */
+/** Decodes `<instanceId>:<attempt>/<secret> <token>`. A value that another system wrote is returned as the holder. */
 function decodeHolder(value: string, ttl: number | string): HolderInfo {
-  const ours = /^([\w-]+):\d+ (\d+)$/.exec(value);
+  const ours = /^([\w-]+):\d+\/[\w-]+ (\d+)$/.exec(value);
   return {
     holder: ours?.[1] ?? value,
     remainingMs: toRemainingMs(ttl),

@@ -2,23 +2,27 @@ import type { StoreListener } from '../../core/store/lock-store.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { isCluster, type RedisCluster } from '../../redis/cluster/cluster-client.js';
 import type { RedisSubscriber } from '../../redis/redis-client.js';
-import type { Topology } from '../../redis/topology.js';
+import { isCrossSlot } from '../../redis/redis-errors.js';
+import type { RedisNode, Topology } from '../../redis/topology.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { StoreContext } from '../store-context.js';
 import {
-  CHANNEL_PREFIX,
+  channelPrefix,
   HandoffChannel,
   type HandoffListener,
   type HandoffChannels,
 } from './handoff/handoff-channel.js';
 import { ShardedHandoffChannels } from './handoff/sharded-handoff-channels.js';
-import { keysOf } from './token-scripts.js';
+import { newSecret } from './queue-entry.js';
+import { FenceKeys } from '../../redis/fence-keys.js';
+import { keysOf, type LockKeys, type ScriptNames } from './token-scripts.js';
 
 /** The topology of the token store. */
-export interface TokenTopology extends Topology {
-  /** Returns the lock, the last fencing token of its hash tag, and the queue, as they are sent. */
-  keysOf(key: string): readonly string[];
-  /** Returns the further arguments of a script that hands off the key's lock. */
+export interface TokenTopology extends Topology, ScriptNames {
+  /**
+   * Returns the last arguments of a script that hands off the key's lock: the prefix of the waiters' channels, and in a
+   * cluster that they are sharded.
+   */
   handoffArgs(key: string): readonly string[];
   /** Begins to report the state of the connections. Returns the handoff channels and how to stop. */
   listen(listener: StoreListener, events: HandoffListener): Listening;
@@ -29,8 +33,6 @@ export interface Listening {
   readonly stop: () => void;
 }
 
-const NONE: readonly string[] = [];
-
 /** Returns the topology of the cluster or of the single server that the client leads to. */
 export function tokenTopology(context: StoreContext): TokenTopology {
   const client = context.redis();
@@ -38,44 +40,64 @@ export function tokenTopology(context: StoreContext): TokenTopology {
 }
 
 class TokenSingleNode extends SingleNode implements TokenTopology {
+  readonly secret = newSecret();
+  private readonly fences: FenceKeys;
+  private readonly handoff: readonly string[];
+  /** True if the server refuses keys of several slots: a proxy, or a node of a cluster. */
+  private slotted = false;
+
   constructor(private readonly context: StoreContext) {
     super(context.redis(), context.clock, context.requestTimeoutMs);
+    this.fences = new FenceKeys(context.prefix);
+    this.handoff = [channelPrefix(context.prefix)];
   }
 
-  keysOf(key: string): readonly string[] {
-    return keysOf(key);
+  keysOf(key: string): LockKeys {
+    if (!this.slotted) return keysOf(key, this.fences.shared);
+    return keysInSlot(key, this.prefix, this.fences);
   }
 
   handoffArgs(): readonly string[] {
-    return NONE;
+    return this.handoff;
+  }
+
+  override sendToNode<T>(_key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {
+    if (this.slotted) return send(this);
+    return send(this).catch((error: unknown) => {
+      if (!isCrossSlot(error)) throw error;
+      this.slotted = true;
+      return send(this);
+    });
   }
 
   listen(listener: StoreListener, events: HandoffListener): Listening {
     const { clock, requestTimeoutMs } = this.context;
     const connect = (): RedisSubscriber | undefined => this.context.subscriber();
-    const { instanceId } = listener;
-    const handoffs = new HandoffChannel(instanceId, this.connection, clock, requestTimeoutMs, connect, events);
+    const channel = this.handoff[0] + listener.instanceId;
+    const handoffs = new HandoffChannel(channel, this.connection, clock, requestTimeoutMs, connect, events);
     return { handoffs, stop: this.connection.listen(listener, handoffs) };
   }
 }
 
 class TokenCluster extends ClusterTopology implements TokenTopology {
+  readonly secret = newSecret();
+  private readonly fences: FenceKeys;
+
   constructor(
     cluster: RedisCluster,
     private readonly context: StoreContext,
   ) {
     super(cluster, context.clock, context.requestTimeoutMs);
+    this.fences = new FenceKeys(context.prefix);
   }
 
-  // A key without braces is its own hash tag, including the client's prefix.
-  keysOf(key: string): readonly string[] {
-    const tagged = this.prefix === '' || key.includes('{') ? key : `{${this.prefix}${key}}`;
-    const [, ...helpers] = keysOf(tagged);
-    return [key, ...helpers].map((name) => this.keyOf(name));
+  keysOf(key: string): LockKeys {
+    const [lock, fence, queue] = keysInSlot(key, this.prefix, this.fences);
+    return [this.keyOf(lock), this.keyOf(fence), this.keyOf(queue)];
   }
 
   handoffArgs(key: string): readonly string[] {
-    return [`${CHANNEL_PREFIX}{${this.tagOf(key)}}:`];
+    return [`${channelPrefix(this.context.prefix)}{${this.tagOf(key)}}:`, '1'];
   }
 
   listen(listener: StoreListener, events: HandoffListener): Listening {
@@ -83,4 +105,12 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
     const handoffs = new ShardedHandoffChannels(listener.instanceId, this, clock, requestTimeoutMs, events);
     return { handoffs, stop: this.watchNodes(listener, handoffs.subscriptions) };
   }
+}
+
+/** Returns the keys of a lock in one slot, before the client puts its prefix before each name. */
+function keysInSlot(key: string, prefix: string, fences: FenceKeys): LockKeys {
+  // A key without braces is its own hash tag, including the client's prefix.
+  const tagged = prefix === '' || key.includes('{') ? key : `{${prefix}${key}}`;
+  const [, fence, queue] = keysOf(tagged, fences.of(prefix + key));
+  return [key, fence, queue];
 }

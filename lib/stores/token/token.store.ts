@@ -5,6 +5,7 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
+  LockOwnership,
   LockState,
   KeyFilter,
   LockStore,
@@ -22,8 +23,9 @@ import type { ReplicaDemand, StoreContext, StoreFactory } from '../store-context
 import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
 import { encodeEntry } from './queue-entry.js';
-import type { HandoffMessage, HandoffChannels } from './handoff/handoff-channel.js';
-import { QueuedOwners } from './queued-owners.js';
+import type { HandoffChannels } from './handoff/handoff-channel.js';
+import { decodeHandoff, type HandoffGrant } from './handoff/handoff-message.js';
+import { ClosingOwners, QueuedOwners } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
 import {
@@ -78,6 +80,7 @@ export class TokenStore implements LockStore {
   handoffs: HandoffChannels | undefined;
   private readonly clock: Clock;
   private readonly queued = new QueuedOwners();
+  private readonly closed = new ClosingOwners();
 
   constructor(context: StoreContext) {
     this.clock = context.clock;
@@ -87,7 +90,7 @@ export class TokenStore implements LockStore {
 
   listen(listener: StoreListener): () => void {
     const { handoffs, stop } = this.topology.listen(listener, {
-      onHandoff: (message, from) => this.onHandoff(message, from, listener),
+      onMessage: (message, from) => this.onMessage(message, from, listener),
       onSubscribed: (concerns?: KeyFilter) => listener.onSubscribed(concerns),
       onRefused: warnOnce((why) => listener.onDegraded(`${DEGRADED}: ${why}`)),
     });
@@ -102,7 +105,8 @@ export class TokenStore implements LockStore {
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
-    const { keys, owner } = request;
+    const { keys, owner, keepMs } = request;
+    if (keepMs > 0) this.closed.add(owner, this.clock.now(), keepMs);
     const unsent = this.topology.cancelPending(owner);
     if (unsent && !this.queued.has(owner)) return Promise.resolve(false);
     const onReleased = (wasHeld: boolean): boolean => {
@@ -130,7 +134,7 @@ export class TokenStore implements LockStore {
       const [first = exclusive, ...others] = sharers;
       return first && { ...first, others, waiting };
     } catch (error) {
-      throw unavailableBecause(error, 'a look at a lock');
+      throw unavailableBecause(error, 'an inspection');
     }
   }
 
@@ -146,17 +150,17 @@ export class TokenStore implements LockStore {
   }
 
   private runAcquire(request: AcquireRequest, node: RedisNode, deadline: string): Promise<DeadlineReply> {
-    const { owner, leaseMs, tokens, handoffMs, queue } = request;
+    const { leaseMs, tokens, handoffMs, queue } = request;
     const [key, ...others] = request.keys;
     if (others.length > 0) return this.runAcquireMany(request, node, deadline);
-    const joins = queue && this.mayQueue(owner, key, node) ? '1' : '0';
-    const args = [encodeEntry(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
+    const joins = queue && this.mayQueue(request, key, node) ? '1' : '0';
+    const args = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(key));
     return acquireScript.run(node.connection, this.topology.keysOf(key), args);
   }
 
   private runAcquireMany(request: AcquireRequest, { connection }: RedisNode, deadline: string) {
-    const args = [encodeEntry(request), wholeMs(request.leaseMs), deadline];
+    const args = [this.entryOf(request), wholeMs(request.leaseMs), deadline];
     return acquireManyScript.run(connection, keysOfAll(request.keys, this.topology), args);
   }
 
@@ -168,7 +172,7 @@ export class TokenStore implements LockStore {
     // Another waiter of this instance acquires in the same tick. Its request must arrive before the handoff passes it
     // over.
     if (this.queued.has(owner)) connection.corkUntilTickEnds();
-    const args = [encodeEntry(request), String(keepMs), String(tokens), wholeMs(handoffMs)];
+    const args = [this.entryOf(request), String(keepMs), String(tokens), wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(key));
     return releaseScript.run(connection, this.topology.keysOf(key), args);
   }
@@ -181,17 +185,45 @@ export class TokenStore implements LockStore {
   }
 
   /** Returns true if the owner may join the queue. Without a subscription a handoff would remove it. */
-  private mayQueue(owner: string, key: string, node: RedisNode): boolean {
+  private mayQueue({ owner, mode }: AcquireRequest, key: string, node: RedisNode): boolean {
     if (!this.handoffs?.isSubscribed(key, node)) return false;
-    this.queued.add(owner, key, this.clock.now());
+    this.queued.add({ owner, mode, keys: [key] }, this.clock.now());
     return true;
   }
 
-  private onHandoff(message: HandoffMessage, from: RedisConnection, listener: StoreListener): void {
-    const key = this.queued.keyOf(message.owner);
-    // A late message: the owner's release has been answered.
-    if (key === undefined) return;
-    listener.onHandoff({ ...message, keys: [key], grantedAt: from.localLowerBound(message.grantedAt) });
+  private entryOf(request: LockOwnership): string {
+    return encodeEntry(request, this.topology.secret);
+  }
+
+  private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {
+    const decoded = decodeHandoff(message, this.topology.secret);
+    if (decoded === undefined) return;
+    const { attempt, grant } = decoded;
+    const owner = `${listener.instanceId}:${attempt}`;
+    // The lock stays closed after this owner: a message that is repeated must not open it.
+    if (this.closed.has(owner, this.clock.now())) return;
+    const queued = this.queued.get(owner);
+    // A message that proves nothing grants and releases nothing: waiters repeat their request.
+    if (grant === undefined) return queued && listener.onReleased(queued.keys[0]);
+    const grantedAt = from.localLowerBound(grant.grantedAt);
+    const ownership = queued ?? this.formerOwnership(owner, grant, grantedAt);
+    if (ownership !== undefined) listener.onHandoff({ ...grant, ...ownership, grantedAt });
+  }
+
+  /**
+   * Returns the lock of an owner that this instance has released. After a failover the queue may still contain it,
+   * because the new master has missed that release. The engine then releases the lock again. Returns undefined if the
+   * lease is over: then the message is an old one that somebody repeats.
+   */
+  // Without a reading of the server's clock the lease counts as running.
+  private formerOwnership(
+    owner: string,
+    { key, mode, leaseMs }: HandoffGrant,
+    grantedAt = Infinity,
+  ): LockOwnership | undefined {
+    const { prefix } = this.topology;
+    if (!key.startsWith(prefix) || this.clock.now() > grantedAt + leaseMs) return undefined;
+    return { owner, mode, keys: [key.slice(prefix.length)] };
   }
 }
 

@@ -76,6 +76,21 @@ const expiry: ContractPart = {
       strictEqual(await fixture.statusOf('cid'), 'held');
       strictEqual(await fixture.release('bob'), true);
     },
+
+    'the lock of another library’s client is neither freed nor extended': async (fixture) => {
+      const { otherClient, clock } = fixture.under;
+      if (otherClient === undefined) return;
+      await fixture.acquire('ann', fixture.shortMs);
+      await otherClient.lose(fixture.key);
+      const giveUpAt = clock.now() + fixture.shortMs * 5 + TIMEOUT_MS;
+      while (!(await otherClient.acquire(fixture.key))) {
+        ok(clock.now() < giveUpAt, 'the other client gets the lock after the lease');
+        await fixture.under.pass(1);
+      }
+      strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
+      strictEqual(await fixture.release('ann'), false);
+      strictEqual(await otherClient.holds(fixture.key), true);
+    },
   },
 };
 

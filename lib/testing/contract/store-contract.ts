@@ -1,9 +1,11 @@
+import { aFunction, checkOptions, checkValue, type OptionRules } from '../../core/check-options.js';
 import { basicContract } from './basic-contract.js';
 import { multiKeyContract } from './multi-key-contract.js';
 import { queueContract } from './queue-contract.js';
 import { permitsContract, permitsQueueContract, sharedContract, sharedQueueContract } from './shared-mode-contract.js';
 import { type ContractPart, StoreFixture, type StoreUnderTest } from './store-fixture.js';
 import { contentionContract, tokenContract } from './token-contract.js';
+import { turnsContract } from './turns-contract.js';
 
 /**
  * The options of {@link registerStoreContract}.
@@ -11,7 +13,10 @@ import { contentionContract, tokenContract } from './token-contract.js';
  * @publicApi
  */
 export interface StoreContractOptions {
-  /** Creates a store for one test. No other client uses its keys. */
+  /**
+   * Creates a store for one test. No other client uses its keys. Called twice in a test of two instances: both stores
+   * must have the same locks.
+   */
   readonly createStore: () => Promise<StoreUnderTest>;
   /** `describe` of the test runner. */
   readonly describe: (name: string, body: () => void) => unknown;
@@ -29,7 +34,10 @@ const CONTRACT: readonly ContractPart[] = [
   sharedQueueContract,
   permitsContract,
   permitsQueueContract,
+  turnsContract,
 ];
+
+const RULES: OptionRules<StoreContractOptions> = { createStore: aFunction, describe: aFunction, it: aFunction };
 
 let fixtures = 0;
 
@@ -41,14 +49,18 @@ let fixtures = 0;
  * describe('my store', () => registerStoreContract({ createStore, describe, it }));
  * ```
  *
+ * @throws LockConfigError if an option is missing or no function.
+ *
  * @publicApi
  */
-export function registerStoreContract({ createStore, describe, it }: StoreContractOptions): void {
+export function registerStoreContract(options: StoreContractOptions): void {
+  const { createStore, describe, it } = checked(options);
   const run = async ({ appliesTo }: ContractPart, test: ContractPart['tests'][string]): Promise<void> => {
     const under = await createStore();
     fixtures += 1;
     try {
-      if (appliesTo?.(under.store.capabilities) ?? true) await test(new StoreFixture(under, `${fixtures}`));
+      if (appliesTo?.(under.store.capabilities) ?? true)
+        await test(new StoreFixture(under, `${fixtures}`, createStore));
     } finally {
       await under.close();
     }
@@ -58,4 +70,12 @@ export function registerStoreContract({ createStore, describe, it }: StoreContra
       for (const [name, test] of Object.entries(part.tests)) it(name, () => run(part, test));
     });
   }
+}
+
+function checked(given: StoreContractOptions): StoreContractOptions {
+  const place = 'registerStoreContract()';
+  const { createStore, describe, it } = checkOptions(place, given, RULES);
+  const options = { createStore, describe, it };
+  for (const [name, value] of Object.entries(options)) checkValue(place, name, value, aFunction);
+  return options;
 }

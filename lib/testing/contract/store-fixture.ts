@@ -11,6 +11,20 @@ import type {
 import type { Clock } from '../../core/time/clock.js';
 
 /**
+ * A client of another library that locks the same keys by its own rules.
+ *
+ * @publicApi
+ */
+export interface OtherClient {
+  /** Requests a key that is held, and leaves what a client leaves that was refused or lost a race. */
+  lose(key: string): Promise<void>;
+  /** Acquires a key if it is free by the rules of that library. Returns whether it was. */
+  acquire(key: string): Promise<boolean>;
+  /** Returns whether the lock of `acquire` is there, as it was written. */
+  holds(key: string): Promise<boolean>;
+}
+
+/**
  * A store that the contract tests.
  *
  * @publicApi
@@ -19,6 +33,8 @@ export interface StoreUnderTest {
   readonly store: LockStore;
   /** The clock that the store was created with. */
   readonly clock: Clock;
+  /** A client of another library, if the store shares its keys with one. Default: none. */
+  readonly otherClient?: OtherClient;
   /** Lets `ms` milliseconds pass, for the clock and for the store. */
   pass(ms: number): Promise<void>;
   /** Closes everything that was opened for the test. */
@@ -66,6 +82,8 @@ export class StoreFixture {
   constructor(
     readonly under: StoreUnderTest,
     id: string,
+    /** Creates a store with the same locks, for another instance. The caller closes it. */
+    readonly createNeighbour: () => Promise<StoreUnderTest>,
   ) {
     this.key = `{contract}:${process.pid}:${id}`;
     this.instanceId = `contract-${process.pid}-${id}`;
@@ -75,9 +93,10 @@ export class StoreFixture {
     return this.under.store.capabilities;
   }
 
-  /** The shortest lease of the store, but at least 100 ms. */
+  /** A short lease: at least 100 ms, the resolution, and twice what the store declares as its shortest. */
   get shortMs(): number {
-    return Math.max(SHORT_MS, this.capabilities.resolutionMs);
+    const { resolutionMs, shortestLease } = this.capabilities;
+    return Math.max(SHORT_MS, resolutionMs, 2 * (shortestLease?.ms ?? 0));
   }
 
   /** By how much a lease may be longer than requested, in milliseconds. */
@@ -182,6 +201,7 @@ export class StoreFixture {
       onReleased: nothing,
       onDegraded: nothing,
       onDisconnected: nothing,
+      onReconnected: nothing,
       onUnreachable: nothing,
       onReachable: nothing,
     };

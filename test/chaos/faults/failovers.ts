@@ -187,6 +187,32 @@ const partitionSeen: Fault = {
   },
 };
 
+const LEASE_MS = 8_000;
+
+/** Comes after the other faults, which keep their seeds. */
+export const failedOverTwice: Fault = {
+  name: 'two Sentinel failovers in a row',
+  what: 'kill -9 of the master, which comes back as a replica; 2.5 s later SENTINEL FAILOVER replaces the next master',
+  ablation: 'retry while queued',
+  breaks: 'wait',
+  terms: leases(LEASE_MS, { requestTimeoutMs: 1_000, waitMs: 40_000 }),
+  // With a new master, a lock is closed for a lease at most. The lease and the failover together take longer.
+  promises: { waitMs: 30_000, afterMs: LEASE_MS + 1_500, refuses: true, losesHolds: true, overlapMs: Infinity },
+  stores: { token: {} },
+  on: 'sentinel',
+  async inject(scene) {
+    const servers = scene.on(SentinelTopology);
+    scene.injected(this.name);
+    await scene.dataLost(() => servers.failOver());
+    scene.healed(this.name);
+    await scene.sleep(2_500);
+    scene.injected(this.name);
+    await scene.dataLost(() => servers.replace());
+    scene.healed(this.name);
+    await scene.settle();
+  },
+};
+
 export const failoverFaults = [
   ...lastGrantLost('sentinel'),
   replicasAsked(),

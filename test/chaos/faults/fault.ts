@@ -27,6 +27,10 @@ export interface Fault {
   readonly durable?: true;
   /** It consists of other faults. */
   readonly mixed?: true;
+  /** It is injected once in a run, because it takes long. */
+  readonly once?: true;
+  /** The major version of ioredis in the processes. Default: the installed one. */
+  readonly ioredis?: 5;
   /** Injects the fault once, and waits until it is over. */
   inject(scene: Scene): Promise<void>;
 }

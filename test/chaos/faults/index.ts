@@ -1,12 +1,16 @@
 import { clockFaults } from './clocks.js';
-import { failoverFaults } from './failovers.js';
+import { failedOverTwice, failoverFaults } from './failovers.js';
 import type { Fault } from './fault.js';
+import { loadFaults } from './loads.js';
+import { memoryFaults } from './memory.js';
+import { messageFaults } from './messages.js';
 import { mixtures } from './mixed.js';
 import { networkFaults } from './network.js';
 import { permitFaults } from './permits.js';
-import { processFaults } from './processes.js';
+import { processFaults, waitersStopped } from './processes.js';
 import { readerFaults } from './readers.js';
 import { serverFaults } from './servers.js';
+import { stallFaults } from './stalls.js';
 
 /** All faults: the rows of the results. */
 export const FAULTS: readonly Fault[] = [
@@ -19,6 +23,12 @@ export const FAULTS: readonly Fault[] = [
   // They come last, so that the faults above keep their seeds.
   ...readerFaults,
   ...permitFaults,
+  waitersStopped,
+  ...stallFaults,
+  ...memoryFaults,
+  ...messageFaults,
+  failedOverTwice,
+  ...loadFaults,
 ];
 
 export type { Fault } from './fault.js';

@@ -1,14 +1,18 @@
-import type { Scene } from '../scene.js';
 import { type Fault, leases } from './fault.js';
 import { networkFaults } from './network.js';
 import { processFaults } from './processes.js';
+import { named, oneAfterAnother } from './sequence.js';
 import { serverFaults } from './servers.js';
 
 /** Faults that keep the servers' data: the lock must hold throughout. */
-const HARMLESS = [...processFaults, ...networkFaults, ...named('server stopped', 'server killed', 'SCRIPT FLUSH')];
+const HARMLESS = [
+  ...processFaults,
+  ...networkFaults,
+  ...named(serverFaults, 'server stopped', 'server killed', 'SCRIPT FLUSH'),
+];
 
 /** Faults that the lock alone does not survive, and faults that it does. */
-const HARMFUL = [...named('server restarted empty', 'FLUSHALL', 'key deleted by hand'), ...processFaults];
+const HARMFUL = [...named(serverFaults, 'server restarted empty', 'FLUSHALL', 'key deleted by hand'), ...processFaults];
 
 const TERMS = leases(1_000, { requestTimeoutMs: 500 });
 
@@ -41,19 +45,3 @@ const dataLost: Fault = {
 };
 
 export const mixtures = [dataKept, dataLost] as const;
-
-function named(...names: readonly string[]): readonly Fault[] {
-  return serverFaults.filter(({ name }) => names.includes(name));
-}
-
-async function oneAfterAnother(scene: Scene, faults: readonly Fault[]): Promise<void> {
-  for (const fault of shuffled(faults, scene.random)) {
-    await fault.inject(scene);
-    await scene.sleep(scene.random() * 300);
-  }
-}
-
-function shuffled<T>(all: readonly T[], random: () => number): readonly T[] {
-  const left = [...all];
-  return all.map(() => left.splice(Math.floor(random() * left.length), 1)[0]);
-}

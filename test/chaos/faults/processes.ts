@@ -123,6 +123,41 @@ const freshGranteeKilled: Fault = {
   },
 };
 
+const FROZEN = 8;
+
+/** Not among {@link processFaults}, which the mixed faults include: it needs more processes. */
+export const waitersStopped: Fault = {
+  name: 'waiters stopped',
+  what: `SIGSTOP of ${FROZEN} processes ahead in the queue; the lock is released to them`,
+  ablation: 'short lease of handoffs',
+  breaks: 'wait',
+  terms: leases(12_000, { waitMs: 30_000 }),
+  // The hold of 500 ms, 4 s for all stopped processes together, and room.
+  promises: { waitMs: 7_000, afterMs: 5_500, losesHolds: true },
+  stores: { token: {} },
+  once: true,
+  async inject(scene) {
+    const { fleet, random, victim } = scene;
+    await Promise.all(Array.from({ length: FROZEN + 1 - fleet.members.length }, () => fleet.join()));
+    await fleet.rest();
+    const holder = fleet.other(random);
+    const frozen = fleet.members.filter((member) => member !== holder);
+    const held = fleet.longHold(holder, 60_000);
+    fleet.go([holder]);
+    await held;
+    fleet.go(frozen);
+    await eventually('all are in the queue', async () => (await victim.admin.zcard(queueOf())) === FROZEN);
+    scene.injected(this.name);
+    for (const member of frozen) member.stop();
+    scene.healed(this.name);
+    holder.send({ kind: 'end' });
+    // Its callers come after those that are stopped.
+    await fleet.entry((member) => member === holder);
+    for (const member of frozen) member.goOn();
+    await scene.settle();
+  },
+};
+
 export const processFaults = [
   holderStopped,
   loopBlocked,

@@ -20,6 +20,8 @@ export interface FleetOptions {
   readonly seed: number;
   /** Gives each member a wall clock that can be set. */
   readonly clocks: boolean;
+  /** The major version of their ioredis. Undefined: the installed one. */
+  readonly ioredis: 5 | undefined;
 }
 
 const MEMBERS = 4;
@@ -68,7 +70,7 @@ export class Fleet {
 
   /** Starts one more member. */
   async join(): Promise<Member> {
-    const { store, workload, resource, terms, off, folder, clocks } = this.options;
+    const { store, workload, resource, terms, off, folder } = this.options;
     // Drawn before the first await, so that each member has its own.
     const name = `p${(this.joined += 1)}`;
     const seed = Math.floor(this.seeds() * 2 ** 31);
@@ -85,7 +87,7 @@ export class Fleet {
       off,
       file: `${folder}/${name}.jsonl`,
     };
-    const member = await Member.start(task, ways, clocks, (...args) => this.onReport(...args));
+    const member = await Member.start(task, ways, this.options, (...args) => this.onReport(...args));
     this.all.push(member);
     await eventually(`${name} is ready`, () => this.crashes.length > 0 || member.instance !== '', START_MS);
     return member;

@@ -4,6 +4,8 @@ import { forkSource } from '../../support/lock-process.js';
 import type { RedisProxy } from '../../support/proxy.js';
 import { machineMs } from '../../support/random.js';
 import type { HarnessEvent } from '../history/events.js';
+import type { FleetOptions } from './fleet.js';
+import { ioredis5Flags } from './ioredis-5.js';
 import type { Order, Report, WorkerTask } from '../workload/orders.js';
 
 /** Called with each report of a member. */
@@ -32,8 +34,9 @@ export class Member {
     /** Its wall clock. Undefined if it was not requested. */
     readonly clock: SteeredClock | undefined,
     listener: MemberListener,
+    flags: readonly string[],
   ) {
-    this.child = forkSource('../chaos/workload/worker.ts', task, clock?.env);
+    this.child = forkSource('../chaos/workload/worker.ts', task, clock?.env, flags);
     this.child.on('message', (report: Report) => {
       this.onReport(report);
       listener(this, report);
@@ -42,8 +45,14 @@ export class Member {
     void this.exited.then(() => (this.dead = true));
   }
 
-  static async start(task: WorkerTask, ways: readonly RedisProxy[], steered: boolean, listener: MemberListener) {
-    return new Member(task, ways, steered ? await steeredClock() : undefined, listener);
+  static async start(
+    task: WorkerTask,
+    ways: readonly RedisProxy[],
+    { clocks, ioredis }: Pick<FleetOptions, 'clocks' | 'ioredis'>,
+    listener: MemberListener,
+  ): Promise<Member> {
+    const flags = ioredis === undefined ? [] : await ioredis5Flags();
+    return new Member(task, ways, clocks ? await steeredClock() : undefined, listener, flags);
   }
 
   get name(): string {

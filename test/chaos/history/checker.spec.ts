@@ -83,6 +83,7 @@ describe('a history without a mishap', () => {
       lostElements: [],
       longWaits: [],
       longestWaitMs: 1,
+      waitsAfterFaults: [],
       hung: [],
       lostHolds: [],
       unavailable: [],
@@ -99,6 +100,15 @@ describe('overlaps', () => {
 
   it('are holds that begin while another hold is trusted', () => {
     expect(pairs([...visit('a', 10, 30), ...visit('b', 25, 40)])).toEqual([['a', 'b', 5]]);
+  });
+
+  it('need a resource that both hold, and count once', () => {
+    const on = (resources: readonly string[], events: readonly OpEvent[]): readonly OpEvent[] =>
+      events.map((event) => (event.kind === 'entered' ? { ...event, resources } : event));
+    const first = on(['x', 'y'], visit('a', 10, 30));
+    expect(pairs([...first, ...on(['z'], visit('b', 25, 40))])).toEqual([]);
+    expect(pairs([...first, ...on(['z', 'y'], visit('b', 25, 40))])).toEqual([['a', 'b', 5]]);
+    expect(pairs([...first, ...on(['y', 'x'], visit('b', 25, 40))])).toEqual([['a', 'b', 5]]);
   });
 
   it('last as long as both holds are trusted', () => {
@@ -344,6 +354,15 @@ describe('waits', () => {
     expect(found(waiting).longWaits).toEqual([]);
   });
 
+  it('that outlast a fault also count from its end', () => {
+    const rests = (events: readonly Event[]) => found(events).waitsAfterFaults.map(({ op, ms }) => [op, ms]);
+    const wait = [invoke('a', 10), entered('a', 100)];
+    expect(rests([...wait, healed(30)])).toEqual([['a', 70]]);
+    expect(rests([...wait, healed(30), healed(60), healed(120)])).toEqual([['a', 40]]);
+    expect(rests([...wait, healed(5)])).toEqual([]);
+    expect(rests([...wait, healed(30), absent('a', 40, 50)])).toEqual([]);
+  });
+
   it('after a fault count until the next grant', () => {
     const events = [...visit('a', 10, 20), healed(30), ...visit('b', 75, 80), healed(90), ...visit('c', 100, 110)];
     expect(found(events).recoveryMs).toBe(45);
@@ -382,6 +401,13 @@ describe('promises', () => {
       [],
     );
     expect(breaches([invoke('a', 0), fail('a', 1, 'unavailable')], {}, { refuses: true })).toEqual([]);
+  });
+
+  it('limit what is left of a wait when the fault ends', () => {
+    const events = [invoke('a', 0), healed(500), entered('a', 900), left('a', 950), ...visit('b', 1_000, 1_010)];
+    expect(breaches(events)).toEqual([]);
+    expect(breaches(events, {}, { afterMs: 400 })).toEqual([]);
+    expect(breaches(events, {}, { afterMs: 399 })).toEqual(['wait']);
   });
 
   it('allow torn reads after the last check or a violation, unless excluded', () => {

@@ -22,6 +22,8 @@ export interface Findings {
   /** Waits for the lock, or for a refusal, that were longer than `longWaitMs`. */
   readonly longWaits: readonly { readonly op: string; readonly ms: number }[];
   readonly longestWaitMs: number;
+  /** What was left of waits when a fault ended. */
+  readonly waitsAfterFaults: readonly { readonly op: string; readonly ms: number }[];
   /** Operations that never ended although their process was alive. */
   readonly hung: readonly string[];
   /** Holds that were lost before their work was done. */
@@ -48,6 +50,7 @@ export function check(history: History, terms: CheckTerms): Findings {
   const holds = holdsOf(operations);
   const absences = history.events.filter((event) => event.kind === 'absent');
   const waits = operations.flatMap((one) => waitOf(one, absences, history.until));
+  const healedAt = history.events.filter(({ kind }) => kind === 'healed').map(({ at }) => at);
   return {
     acquisitions: holds.length,
     shared: holds.filter(({ mode }) => mode !== 'exclusive').length,
@@ -57,8 +60,9 @@ export function check(history: History, terms: CheckTerms): Findings {
     lostBehindFence: lostUpdatesOf(history.fenced),
     tornReads: holds.flatMap(tornReadOf),
     lostElements: lostElementsOf(operations, history.set),
-    longWaits: waits.filter(({ ms }) => ms > terms.longWaitMs),
+    longWaits: waits.filter(({ ms }) => ms > terms.longWaitMs).map(({ op, ms }) => ({ op, ms })),
     longestWaitMs: Math.max(0, ...waits.map(({ ms }) => ms)),
+    waitsAfterFaults: waits.flatMap((wait) => afterFault(wait, healedAt)),
     hung: hungOf(operations, absences),
     lostHolds: holds.filter(({ lost }) => lost).map(({ op }) => op),
     unavailable: operations.filter(({ failed }) => failed === 'unavailable').map(({ op }) => op),
@@ -83,12 +87,25 @@ function lostElementsOf(operations: readonly Operation[], set: readonly string[]
 
 type Absence = Extract<Event, { kind: 'absent' }>;
 
+interface Wait {
+  readonly op: string;
+  readonly from: number;
+  readonly to: number;
+  readonly ms: number;
+}
+
 /** Returns the wait of an operation, unless its process was absent meanwhile. An open wait ends with the history. */
-function waitOf(operation: Operation, absences: readonly Absence[], end: number | undefined) {
+function waitOf(operation: Operation, absences: readonly Absence[], end: number | undefined): readonly Wait[] {
   const { op, process, invokedAt, enteredAt, endedAt } = operation;
   const until = enteredAt ?? endedAt ?? end;
   if (until === undefined || absentBetween(absences, process, invokedAt, until)) return [];
-  return [{ op, ms: until - invokedAt }];
+  return [{ op, from: invokedAt, to: until, ms: until - invokedAt }];
+}
+
+/** Returns the rest of a wait after the last fault that ended meanwhile. */
+function afterFault({ op, from, to }: Wait, healedAt: readonly number[]): Findings['waitsAfterFaults'] {
+  const last = healedAt.findLast((at) => at > from && at < to);
+  return last === undefined ? [] : [{ op, ms: to - last }];
 }
 
 function hungOf(operations: readonly Operation[], absences: readonly Absence[]): readonly string[] {

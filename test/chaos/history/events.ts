@@ -10,12 +10,16 @@ export type Event = OpEvent | HarnessEvent;
 export type OpEvent =
   /** It requests the lock. */
   | { readonly kind: 'invoke'; readonly op: string; readonly process: string; readonly at: number }
-  /** It holds the lock, and may trust it for `expiresInMs`, null: for ever. `mode` is exclusive if it is omitted. */
+  /**
+   * It holds its locks, and may trust them for `expiresInMs`, null: for ever. `mode` is exclusive if it is omitted.
+   * `resources` is the workload's resource alone if it is omitted. The token is that resource's.
+   */
   | {
       readonly kind: 'entered';
       readonly op: string;
       readonly at: number;
       readonly mode?: LockMode;
+      readonly resources?: readonly string[];
       readonly token: number | null;
       readonly expiresInMs: number | null;
     }

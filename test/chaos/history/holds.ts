@@ -10,6 +10,8 @@ export interface Operation {
   readonly enteredAt: number | undefined;
   /** The mode of its lock, if it got one. */
   readonly mode: LockMode;
+  /** What it locked, if it got the locks. */
+  readonly resources: readonly string[];
   readonly token: number | undefined;
   /** Until when it could trust the lock: signal not aborted, local deadline not over, not released, alive. */
   readonly trustedUntil: number;
@@ -24,6 +26,9 @@ export interface Operation {
 
 /** An operation that got the lock. */
 export type Hold = Operation & { readonly enteredAt: number };
+
+/** The resource of operations that name none. */
+const THE_RESOURCE = ['the resource'];
 
 type Open = { -readonly [Name in keyof Operation]: Operation[Name] };
 
@@ -68,6 +73,7 @@ function begun(op: string, process: string, invokedAt: number): Open {
     invokedAt,
     enteredAt: undefined,
     mode: 'exclusive',
+    resources: THE_RESOURCE,
     token: undefined,
     trustedUntil: -Infinity,
     lost: false,
@@ -83,6 +89,7 @@ function applyEvent(one: Open, event: Exclude<Event, { kind: 'invoke' }> & { rea
   if (kind === 'entered') {
     one.enteredAt = at;
     one.mode = event.mode ?? 'exclusive';
+    one.resources = event.resources ?? THE_RESOURCE;
     one.token = event.token ?? undefined;
     one.trustedUntil = at + (event.expiresInMs ?? Infinity);
   } else if (kind === 'extended') {

@@ -14,8 +14,16 @@ export interface Concurrency {
   readonly mostAtOnce: number;
 }
 
-/** Compares each hold with the holds that are trusted when it begins. Reports the one that is trusted longest. */
+/** Compares the holds of each resource. Two holders that overlap on several resources count once. */
 export function concurrencyOf(holds: readonly Hold[]): Concurrency {
+  const resources = new Set(holds.flatMap((hold) => hold.resources));
+  const each = [...resources].map((one) => concurrencyAt(holds.filter((hold) => hold.resources.includes(one))));
+  const overlaps = new Map(each.flatMap((one) => one.overlaps).map((one) => [`${one.first} ${one.second}`, one]));
+  return { overlaps: [...overlaps.values()], mostAtOnce: Math.max(0, ...each.map(({ mostAtOnce }) => mostAtOnce)) };
+}
+
+/** Compares each hold with the holds that are trusted when it begins. Reports the one that is trusted longest. */
+function concurrencyAt(holds: readonly Hold[]): Concurrency {
   const overlaps: Overlap[] = [];
   let inside: readonly Hold[] = [];
   let mostAtOnce = 0;

@@ -17,6 +17,8 @@ export type Breach =
 export interface Promises {
   /** The longest wait for the lock, or for a refusal. */
   readonly waitMs: number;
+  /** How long a caller may still wait that waits when the fault ends. Default: `waitMs` in all. */
+  readonly afterMs?: number | undefined;
   /** How long exclusion may be violated at a time, because the server has lost the lock. Default: 0. */
   readonly overlapMs?: number;
   /** No update is lost without a fence either, and no read is torn. */
@@ -33,7 +35,7 @@ export function breachesOf(findings: Findings, promises: Promises): ReadonlyMap<
   const note = (breach: Breach, broken: boolean, what: () => string): void => {
     if (broken) breaches.set(breach, what());
   };
-  const { overlapMs = 0 } = promises;
+  const { overlapMs = 0, afterMs = Infinity } = promises;
   const overlaps = findings.overlaps.filter(({ ms }) => ms > overlapMs);
   const fallen = findings.fallenTokens.filter(({ excused }) => !excused);
   note('overlap', overlaps.length > 0, () => `${listed(overlaps)}, where ${overlapMs} ms are allowed`);
@@ -44,6 +46,8 @@ export function breachesOf(findings: Findings, promises: Promises): ReadonlyMap<
   const torn = findings.tornReads.filter(({ trusted }) => keepsUpdates || (trusted && overlapMs === 0));
   note('torn read', torn.length > 0, () => listed(torn));
   note('wait', findings.longWaits.length > 0, () => `longer than ${promises.waitMs} ms: ${listed(findings.longWaits)}`);
+  const late = findings.waitsAfterFaults.filter(({ ms }) => ms > afterMs);
+  note('wait', late.length > 0, () => `longer than ${afterMs} ms after the fault: ${listed(late)}`);
   note('hold lost', !promises.losesHolds && findings.lostHolds.length > 0, () => listed(findings.lostHolds));
   note('refusal', !promises.refuses && findings.unavailable.length > 0, () => listed(findings.unavailable));
   note('leftover', findings.leftovers.length > 0, () => listed(findings.leftovers));

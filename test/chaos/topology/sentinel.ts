@@ -18,6 +18,20 @@ export class SentinelTopology extends ReplicatedTopology implements Topology, Su
     this.master = await this.set.failOverWithout(lastWrites);
   }
 
+  /** Kills the master, waits for the next one, and restarts the old one as its replica. */
+  async failOver(): Promise<void> {
+    await this.replicated();
+    const before = this.master;
+    this.master = await this.set.failOver();
+    await before.restart();
+    await this.set.adminOf(before).replicaof('127.0.0.1', this.master.port);
+  }
+
+  /** Makes the Sentinel replace the master, which is alive and becomes a replica. */
+  async replace(): Promise<void> {
+    this.master = await this.set.replace(this.master);
+  }
+
   close(): Promise<void> {
     return this.set.close();
   }

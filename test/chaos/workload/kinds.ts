@@ -1,20 +1,48 @@
 import { kindOf, type LockMode } from '../../../lib/core/store/lock-mode.js';
+import { RESOURCE } from './orders.js';
+
+/** How a caller takes its locks. */
+export interface Caller {
+  readonly mode: LockMode;
+  /** Only permits may leave out the workload's resource, because their holders do not touch what it protects. */
+  readonly resources: readonly string[];
+}
 
 /** How the callers of a run take the lock. */
 export interface WorkloadKind {
   /** Its name in the results. */
   readonly label: string;
-  /** The mode of each caller of a process. */
-  readonly callers: readonly LockMode[];
+  /** The callers of a process. */
+  readonly callers: readonly Caller[];
 }
 
 export const PERMITS = 3;
 
+/** In the family of the workload's resource: both are locked by one script. */
+const SISTER = 'goods:301';
+/** In a family of its own. */
+const STRANGER = 'orders:7';
+
+const alone: Caller = { mode: 'exclusive', resources: [RESOURCE] };
+const reader: Caller = { mode: 'shared', resources: [RESOURCE] };
+const permit: Caller = { mode: PERMITS, resources: [RESOURCE] };
+
 /** Most callers are readers, few are writers. One process could hold all permits. */
 const kinds = {
-  alone: { label: 'alone', callers: ['exclusive', 'exclusive'] },
-  readers: { label: 'readers and writers', callers: ['exclusive', 'shared', 'shared'] },
-  permits: { label: `${PERMITS} permits`, callers: [PERMITS, PERMITS, PERMITS] },
+  alone: { label: 'alone', callers: [alone, alone] },
+  readers: { label: 'readers and writers', callers: [alone, reader, reader] },
+  permits: { label: `${PERMITS} permits`, callers: [permit, permit, permit] },
+  crowd: { label: 'alone, 6 callers a process', callers: Array.from({ length: 6 }, () => alone) },
+  several: {
+    label: 'several locks, readers and permits',
+    callers: [
+      { mode: 'exclusive', resources: [RESOURCE, SISTER] },
+      { mode: 'exclusive', resources: [STRANGER, SISTER, RESOURCE] },
+      { mode: 'shared', resources: [SISTER, RESOURCE] },
+      reader,
+      { mode: PERMITS, resources: [SISTER, STRANGER] },
+    ],
+  },
 } satisfies Record<string, WorkloadKind>;
 
 export type WorkloadName = keyof typeof kinds;
@@ -24,6 +52,15 @@ export const WORKLOADS: Readonly<Record<WorkloadName, WorkloadKind>> = kinds;
 /** Returns how many queue entries the callers of a process have. Its exclusive callers share one. */
 export function placesOf(workload: WorkloadName): number {
   const { callers } = WORKLOADS[workload];
-  const sharing = callers.filter((mode) => kindOf(mode) !== 'exclusive').length;
+  const sharing = callers.filter(isSharing).length;
   return sharing + Math.min(1, callers.length - sharing);
+}
+
+/** Returns whether some callers share the lock. */
+export function shares(workload: WorkloadName): boolean {
+  return WORKLOADS[workload].callers.some(isSharing);
+}
+
+function isSharing({ mode }: Caller): boolean {
+  return kindOf(mode) !== 'exclusive';
 }

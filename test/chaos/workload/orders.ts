@@ -1,3 +1,4 @@
+import type { FairnessOptions } from '../../../lib/options/redis-lock.options.js';
 import type { ReplicaOptions } from '../../../lib/stores/store-context.js';
 import type { SentinelAddress } from '../../support/redis/replica-set.js';
 import type { AblationName } from '../ablations.js';
@@ -14,6 +15,7 @@ export interface LockTerms {
   readonly waitMs: number;
   readonly requestTimeoutMs: number;
   readonly replicas?: ReplicaOptions;
+  readonly fairness?: FairnessOptions;
 }
 
 /** The address of the lock's servers: a URL, Sentinels or cluster nodes. */

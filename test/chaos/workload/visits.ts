@@ -3,9 +3,11 @@ import { lockChannels } from '../../../lib/core/diagnostics.js';
 import { LockLostError, LockTimeoutError, LockUnavailableError } from '../../../lib/core/errors.js';
 import type { LockMode } from '../../../lib/core/store/lock-mode.js';
 import type { Lock } from '../../../lib/core/hold/lock.js';
+import type { MultiLock } from '../../../lib/core/hold/multi-lock.js';
 import type { LockOptions } from '../../../lib/options/redis-lock.options.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import type { FailReason, OpEvent } from '../history/events.js';
+import type { Caller } from './kinds.js';
 import { type Order, RESOURCE } from './orders.js';
 import type { Resource } from './resource.js';
 import { Rest } from './rest.js';
@@ -22,9 +24,12 @@ export interface VisitsDeps {
   /** Called after the last check of an ordered hold's lock. */
   readonly looked: (op: string) => void;
   readonly leaving: AbortSignal;
+  /** Whether some callers lock exclusively. Then they get the ordered holds. */
+  readonly excludes: boolean;
 }
 
 type Hold = Extract<Order, { kind: 'hold' }>;
+type Held = Lock | MultiLock;
 
 const LONGEST_PAUSE_MS = 8;
 /** How often a long hold logs its local deadline: a clock that is set moves it without a renewal. */
@@ -66,31 +71,38 @@ export class Visits {
     return this.rests[isReader(mode) ? 'readers' : 'others'].over();
   }
 
-  async once(mode: LockMode): Promise<void> {
+  async once(caller: Caller): Promise<void> {
     const { name, locks, log, now, leaving } = this.deps;
     const op = `${name}.${(this.visits += 1)}`;
     log({ kind: 'invoke', op, process: name, at: now() });
     try {
-      const lock = await locks.acquire(RESOURCE, { signal: leaving, ...optionsFor(mode) });
-      await this.hold(op, lock, mode);
+      const { mode, resources } = caller;
+      const options = { signal: leaving, ...optionsFor(mode) };
+      const [first, ...others] = resources;
+      await this.hold(
+        op,
+        await (others.length > 0 ? locks.acquire(resources, options) : locks.acquire(first, options)),
+        caller,
+      );
     } catch (error) {
       log({ kind: 'fail', op, at: now(), reason: reasonOf(error) });
     }
   }
 
-  private async hold(op: string, lock: Lock, mode: LockMode): Promise<void> {
+  private async hold(op: string, lock: Held, { mode, resources }: Caller): Promise<void> {
     const { log, now } = this.deps;
     const ordered = this.orderFor(mode);
     // A visit that begins after a long hold was lost does not end that hold.
     if (ordered !== undefined) this.ending = new AbortController();
     const until = (): { at: number; expiresInMs: number } => ({ at: now(), expiresInMs: lock.expiresInMs });
     const extended = (event: unknown): void => {
-      if ((event as { key: string }).key === lock.key) log({ kind: 'extended', op, ...until() });
+      if (lock.locks.some(({ key }) => key === (event as { key: string }).key))
+        log({ kind: 'extended', op, ...until() });
     };
     lock.signal.addEventListener('abort', () => log({ kind: 'lost', op, at: now() }));
     lockChannels.extended.subscribe(extended);
     const noting = ordered && setInterval(() => log({ kind: 'extended', op, ...until() }), NOTED_EVERY_MS);
-    log({ kind: 'entered', op, mode, token: tokenOf(lock) ?? null, ...until() }, ordered !== undefined);
+    log({ kind: 'entered', op, mode, resources, token: tokenOf(lock) ?? null, ...until() }, ordered !== undefined);
     try {
       await this.work(op, lock, mode, ordered);
     } finally {
@@ -105,11 +117,13 @@ export class Visits {
   private orderFor(mode: LockMode): Hold | undefined {
     const { ordered } = this;
     if (ordered === undefined || (ordered.reader === true) !== isReader(mode)) return undefined;
+    // Holders of permits keep nobody out where others lock exclusively.
+    if (mode !== 'exclusive' && !isReader(mode) && this.deps.excludes) return undefined;
     this.ordered = undefined;
     return ordered;
   }
 
-  private async work(op: string, lock: Lock, mode: LockMode, ordered: Hold | undefined): Promise<void> {
+  private async work(op: string, lock: Held, mode: LockMode, ordered: Hold | undefined): Promise<void> {
     const { log, now, resource, looked } = this.deps;
     const { ms = 0, lookAfterMs = ms / 2 } = ordered ?? {};
     try {
@@ -147,9 +161,10 @@ function optionsFor(mode: LockMode): LockOptions {
   return typeof mode === 'number' ? { permits: mode } : { mode };
 }
 
-function tokenOf(lock: Lock): number | undefined {
+/** Returns the token of the workload's resource. */
+function tokenOf({ locks }: Held): number | undefined {
   try {
-    return lock.fencingToken;
+    return locks.find(({ resource }) => resource === RESOURCE)?.fencingToken;
   } catch {
     return undefined;
   }

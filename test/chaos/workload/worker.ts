@@ -6,8 +6,7 @@ import { switchOff } from '../ablations.js';
 import type { OpEvent } from '../history/events.js';
 import { write } from './history-file.js';
 import type { Order, Report, WorkerTask } from './orders.js';
-import type { LockMode } from '../../../lib/core/store/lock-mode.js';
-import { WORKLOADS } from './kinds.js';
+import { type Caller, WORKLOADS } from './kinds.js';
 import { Resource } from './resource.js';
 
 const task = JSON.parse(process.argv[2]) as WorkerTask;
@@ -33,6 +32,7 @@ const looked = (op: string): void => void process.send?.({ kind: 'looked', op } 
 const locks = startLocks(task);
 const leaving = new AbortController();
 const { service } = locks;
+const { callers } = WORKLOADS[task.workload];
 const deps = {
   name: task.name,
   locks: service,
@@ -42,19 +42,20 @@ const deps = {
   looked,
   now: machineMs,
   leaving: leaving.signal,
+  excludes: callers.some(({ mode }) => mode === 'exclusive'),
 };
 const visits = new Visits(deps);
 
-async function call(mode: LockMode): Promise<void> {
+async function call(caller: Caller): Promise<void> {
   while (!leaving.signal.aborted) {
-    await visits.rested(mode);
+    await visits.rested(caller.mode);
     if (leaving.signal.aborted) return;
-    await visits.once(mode);
+    await visits.once(caller);
     await sleep(random() * task.thinkMs);
   }
 }
 
-const done = Promise.all(WORKLOADS[task.workload].callers.map(call));
+const done = Promise.all(callers.map(call));
 
 async function leave(): Promise<void> {
   leaving.abort();

@@ -105,8 +105,23 @@ describe('a fence for SQL', () => {
 
   it.each(['fences; DROP TABLE orders', 'a.b.c', '', '1st', 'a"b', 'a`b', 'x'.repeat(64), 'ä'])(
     'throws if the table is %p',
-    (table) => expect(() => new SqlFence('postgres', { table })).toThrow('table is a name'),
+    (table) => expect(() => new SqlFence('postgres', { table })).toThrow('SqlFence: table is '),
   );
+
+  it.each<[what: string, make: () => unknown, message: RegExp]>([
+    ['5 as table', () => new SqlFence('postgres', { table: 5 as never }), /^SqlFence: table is 5; allowed is a name/],
+    ['null as options', () => new SqlFence('postgres', null as never), /^SqlFence: the options are null; allowed is/],
+    ['an unknown option', () => new SqlFence('mysql', { constructor: 1 } as never), /no option constructor; .* table/],
+    [
+      'an object as dialect',
+      () => new SqlFence(Object.create(null)),
+      /^SqlFence: dialect is an object without a class/,
+    ],
+    ['a number as `run`', () => new SqlFence('mysql').open(5 as never, 'x', 5), /`run` is 5; allowed is a function/],
+  ])('throws a LockConfigError for %s', (_what, make, message) => {
+    expect(make).toThrow(message);
+    expect(make).toThrow(expect.objectContaining({ code: 'LOCK_CONFIG' }));
+  });
 
   it('accepts a schema, and throws if the dialect is unknown', () => {
     const { statements } = new SqlFence('postgres', { table: 'App.lock_fences' });
@@ -115,7 +130,7 @@ describe('a fence for SQL', () => {
     );
     expect(new SqlFence('mysql', { table: 'app.fences' }).statements.write).toContain('`app`.`fences`');
     for (const dialect of ['oracle', 'toString']) {
-      expect(() => new SqlFence(dialect as SqlDialect)).toThrow('postgres, sqlite, mysql');
+      expect(() => new SqlFence(dialect as SqlDialect)).toThrow('"postgres" or "sqlite" or "mysql"');
     }
   });
 

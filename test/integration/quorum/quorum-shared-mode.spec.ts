@@ -235,7 +235,7 @@ describe('a reader that has left', () => {
 
   it('is removed when its lease ends, while other readers stay', async () => {
     const locks = here.instance();
-    const dead = await locks.acquire('goods:300', { ...shared, ttlMs: 300, renew: false });
+    const dead = await locks.acquire('goods:300', { ...shared, ttlMs: 1_500, renew: false });
     const reader = await here.instance().acquire('goods:300', LONG);
     await sharedBy(2, 2, 2);
     await eventually('the lease is over', () => dead.signal.aborted);
@@ -285,7 +285,7 @@ describe('a script that arrives late', () => {
   });
 
   it('removes readers whose leases are over', async () => {
-    await run(0, 'acquireShared', ['dead:1', 1, 20, deadline, 1, 0]);
+    await run(0, 'acquireShared', ['dead:1', 1, 900, deadline, 1, 0]);
     for (const owner of ['ann:1', 'bob:1']) await voteFor(owner, 1);
     await eventually('the lease is over', async () => (await run(0, 'extendShared', ['dead:1', 1])) === -1);
     expect(await value()).toContain('dead:1');

@@ -143,7 +143,7 @@ describe('five masters', () => {
     await here.servers[2].kill();
     const error = await errorOf(lock.release());
     expect(error).toBeInstanceOf(LockUnavailableError);
-    expect((error.cause as Error).message).toMatch(/answers of which no 3 agree: 4 of 5 nodes have answered;/);
+    expect((error.cause as Error).message).toMatch(/replies of which no 3 agree: 4 of 5 nodes have answered;/);
     await here.servers[2].restart();
     await here.lockedOn(0);
   });
@@ -159,6 +159,26 @@ describe('five masters', () => {
     const { key } = here;
     await eventually('the master has replied', async () => (await here.admins[0].get(key)) === null);
     await locks.using('goods:300', () => here.lockedOn(5));
+  });
+
+  it('count and name those that hang, and not the one that replies', async () => {
+    const nodes = here.urls.slice(0, 3);
+    const locks = here.instance({}, { nodes, nodeTimeoutMs: 100 });
+    await locks.using('goods:300', () => undefined);
+    for (const server of here.servers.slice(1, 3)) server.pause();
+    // The first request waits for both. Later ones know that both hang.
+    for (let i = 0; i < 3; i++) {
+      const error = await errorOf(locks.acquire('goods:300', { waitMs: 0 }));
+      expect(error.message).toContain('1 of 3 nodes have answered, 2 are needed');
+      const [healthy, ...hanging] = (error.cause as AggregateError).errors.map(String);
+      expect(healthy).toContain(`127.0.0.1:${here.servers[0].port}: the lock was given, and is given back`);
+      for (const each of hanging) expect(each).toMatch(/no reply within 100 ms|has not answered an earlier request/);
+    }
+    const outage = () => here.warnings.find((warning) => warning.includes('No majority of the nodes'));
+    await eventually('the outage is reported', () => outage() !== undefined);
+    expect(outage()).toContain('1 of 3 nodes have answered, 2 are needed');
+    const unseen = await errorOf(locks.inspect('goods:300'));
+    expect(unseen.message).toContain('1 of 3 nodes have answered, 2 are needed');
   });
 
   it('list the holder of a lock while a majority has it', async () => {
@@ -185,10 +205,10 @@ describe('five masters', () => {
         });
       }
     };
-    await Promise.all(Array.from({ length: 20 }, () => visit(here.instance())));
+    await Promise.all(Array.from({ length: 20 }, () => visit(here.instance({ waitMs: 60_000 }))));
     expect(tokens).toHaveLength(60);
     expect(tokens).toEqual([...new Set(tokens)].toSorted((one, other) => one - other));
-  });
+  }, 70_000);
 });
 
 describe('a permanent error', () => {

@@ -98,6 +98,9 @@ async function waiting(log: RequestLog): Promise<number> {
   }
 }
 
+/** A message takes a millisecond. A waiter that relies on polling takes 900 ms at least in these tests. */
+const NOTIFIED_MS = 800;
+
 describe('a lock of redisson()', () => {
   it('is a hash with the count of its owner, and a TTL', async () => {
     const lock = await instance().acquire(NAME);
@@ -162,8 +165,8 @@ describe('a lock of redisson()', () => {
   });
 
   it('is renewed while it is held, and lost if another client takes it', async () => {
-    const lock = await instance({ ttlMs: 300 }).acquire(NAME);
-    await sleep(500);
+    const lock = await instance({ ttlMs: 900 }).acquire(NAME);
+    await sleep(1_200);
     expect(await admin.exists(NAME)).toBe(1);
     await admin.del(NAME);
     await holdAsRedisson(NAME);
@@ -223,7 +226,7 @@ describe('the fencing token', () => {
     expect(() => redisson({ fencing: 1 } as object)).toThrow('fencing is 1; allowed is true or false');
     for (const mistaken of [true, null, 'fencing']) {
       expect(() => redisson(mistaken as never)).toThrow(
-        /redisson\(\): the options are (?:true|null|"fencing"); allowed is an object/,
+        /redisson\(\): the options are (?:true|null|"fencing"); allowed is a plain object/,
       );
     }
   });
@@ -242,7 +245,7 @@ describe('a waiter', () => {
     const freedAt = performance.now();
     await admin.publish(CHANNEL, message);
     await granted;
-    expect(performance.now() - freedAt).toBeLessThan(200);
+    expect(performance.now() - freedAt).toBeLessThan(NOTIFIED_MS);
     expect(log.count('redissonAcquire')).toBe(1);
   });
 
@@ -258,7 +261,7 @@ describe('a waiter', () => {
     for (const name of names) await admin.del(name);
     await admin.publish(channel, '0');
     await Promise.all([first.granted, second]);
-    expect(performance.now() - freedAt).toBeLessThan(200);
+    expect(performance.now() - freedAt).toBeLessThan(NOTIFIED_MS);
   });
 
   it('is notified if the name has braces, and if the client has a keyPrefix', async () => {
@@ -275,7 +278,7 @@ describe('a waiter', () => {
       const freedAt = performance.now();
       await releaseAsRedisson(name, channel);
       await granted;
-      expect(performance.now() - freedAt).toBeLessThan(200);
+      expect(performance.now() - freedAt).toBeLessThan(NOTIFIED_MS);
     }
   });
 
@@ -283,23 +286,34 @@ describe('a waiter', () => {
     const { proxy } = await way();
     const client = twoWays(proxy.url, server.url);
     clients.push(client);
-    await holdAsRedisson(NAME);
-    const { granted } = await wait(instance({ redis: client, requestTimeoutMs: 5_000 }));
-    await sleep(50);
-    // Repeated until polling would have become slow.
-    for (let round = 1; round <= 7; round += 1) {
-      proxy.hold('replies');
-      const before = await requestCount();
-      await admin.publish(CHANNEL, '0');
-      await eventually('the acquire is refused', async () => (await requestCount()) > before);
-      if (round < 7) await admin.publish(CHANNEL, '0');
-      else await releaseAsRedisson(NAME, CHANNEL);
-      await sleep(250);
-      proxy.resume('replies');
-    }
-    const answeredAt = performance.now();
-    await granted;
-    expect(performance.now() - answeredAt).toBeLessThan(90);
+    const locks = instance({ redis: client, requestTimeoutMs: 5_000 });
+    /** Returns how long the waiter took after the reply. */
+    const afterReplyMs = async (): Promise<number> => {
+      await holdAsRedisson(NAME);
+      const { granted } = await wait(locks);
+      await sleep(50);
+      // Repeated until polling would have become slow.
+      for (let round = 1; round <= 7; round += 1) {
+        proxy.hold('replies');
+        const before = await requestCount();
+        await admin.publish(CHANNEL, '0');
+        await eventually('the acquire is refused', async () => (await requestCount()) > before);
+        if (round < 7) await admin.publish(CHANNEL, '0');
+        else await releaseAsRedisson(NAME, CHANNEL);
+        await sleep(250);
+        proxy.resume('replies');
+      }
+      const answeredAt = performance.now();
+      const lock = await granted;
+      const ms = performance.now() - answeredAt;
+      await lock.release();
+      await eventually('nobody is subscribed', async () => (await listeners()) === 0);
+      return ms;
+    };
+    // A poll takes 100 ms at least, and so may a busy machine: it is not busy each time.
+    const tries: number[] = [];
+    while (tries.length < 3 && !tries.some((ms) => ms < 90)) tries.push(await afterReplyMs());
+    expect(Math.min(...tries)).toBeLessThan(90);
   });
 
   it('sends no request after it has left, although a message arrived', async () => {
@@ -356,7 +370,7 @@ describe('a waiter', () => {
     await releaseAsRedisson(NAME, CHANNEL);
     const freedAt = performance.now();
     await granted;
-    expect(performance.now() - freedAt).toBeLessThan(200);
+    expect(performance.now() - freedAt).toBeLessThan(NOTIFIED_MS);
   });
 
   it('gets the lock by polling if the message is lost', async () => {
@@ -373,7 +387,7 @@ describe('a waiter', () => {
     await holdAsRedisson(NAME, 500);
     const from = performance.now();
     await instance().acquire(NAME);
-    expect(performance.now() - from).toBeLessThan(700);
+    expect(performance.now() - from).toBeLessThan(500 + NOTIFIED_MS);
   });
 
   it('misses no release while its subscriber is disconnected', async () => {

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -104,6 +105,20 @@ describe('a local server', () => {
     await rm(folder, { recursive: true });
   });
 
+  it('keeps its runner alive until it has ended, if the runner waits for that', async () => {
+    const hooks = pathToFileURL(join(__dirname, '../../support/typescript-hooks.mjs')).href;
+    const servers = pathToFileURL(join(__dirname, '../../support/redis/index.ts')).href;
+    const script = `
+      import { startRedis } from '${servers}';
+      const server = await startRedis({ local: true });
+      await server.kill();
+      await server.restart();
+      await server.stop();`;
+    const runner = spawn(process.execPath, ['--import', hooks, '--input-type=module', '-e', script]);
+    // 13: the event loop was empty, and the script still waited.
+    await expect(once(runner, 'exit')).resolves.toEqual([0, null]);
+  }, 20_000);
+
   it('ends with a runner that was killed by SIGKILL', async () => {
     // The guardian must notice. Any process that holds its pipe and is killed can be the runner.
     const script = `
@@ -186,6 +201,26 @@ describe('the proxy', () => {
     const start = performance.now();
     await client.ping();
     expect(performance.now() - start).toBeGreaterThan(75);
+  });
+
+  it('drops and delays what subscribed connections receive, and nothing else', async () => {
+    const subscriber = open(proxy.url);
+    const received: string[] = [];
+    let passing = '';
+    subscriber.on('message', (_, message) => received.push(message));
+    await subscriber.subscribe(key);
+    proxy.observer = (direction, chunk) => (passing += direction === 'replies' ? chunk.toString() : '');
+    proxy.drop('messages');
+    await client.publish(key, 'dropped');
+    await eventually('the message reaches the proxy', () => passing.includes('dropped'));
+    proxy.resume('messages');
+    proxy.delay('messages', 80);
+    const start = performance.now();
+    await client.publish(key, 'late');
+    await eventually('a message arrives', () => received.length > 0);
+    expect(performance.now() - start).toBeGreaterThan(75);
+    expect(received).toEqual(['late']);
+    shut(subscriber);
   });
 
   it('refuses new connections and keeps present ones', async () => {

@@ -155,6 +155,37 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
     expect(await locks.value()).toBe(theirs);
   });
 
+  it.each([
+    [1_000, 'with'],
+    [1_000, 'without'],
+    [30_000, 'with'],
+    [30_000, 'without'],
+  ])('leaves the lock of a client that took over a loser’s expiry: %i ms, %s a TTL', async (leaseMs, ttl) => {
+    ours = await locks.store({ scripts, unit: 'ms' });
+    await locks.acquire(ours, owner, leaseMs);
+    await locks.admin.getset(locks.key, locks.clock.wall + leaseMs - 4);
+    // An old client takes over by the rules 3 ms before our expiry.
+    locks.clock.wall += leaseMs - 3;
+    const theirs = String(locks.clock.wall + leaseMs + 1);
+    await locks.admin.getset(locks.key, theirs);
+    if (ttl === 'with') await locks.admin.pexpire(locks.key, leaseMs + 1);
+    expect(await locks.extend(ours, owner, leaseMs)).toBe('lost');
+    expect(await locks.release(ours, owner)).toBe(false);
+    expect(await locks.value()).toBe(theirs);
+  });
+
+  it('trusts the value of a race’s loser in the first half of its lease only', async () => {
+    ours = await locks.store({ scripts, unit: 'ms' });
+    await locks.acquire(ours, owner, 1_200);
+    const losers = String(locks.clock.wall + 1_150);
+    await locks.admin.getset(locks.key, losers);
+    expect(await locks.extend(ours, owner, 1_200)).toBe('renewed');
+    await locks.admin.getset(locks.key, losers);
+    await new Promise((resolve) => setTimeout(resolve, 610));
+    expect(await locks.release(ours, owner)).toBe(false);
+    expect(await locks.value()).toBe(losers);
+  });
+
   it('keeps the key for a minimum hold, and ends it on request', async () => {
     await locks.acquire(ours, owner, 60_000);
     expect(await locks.release(ours, owner, 1_500)).toBe(true);
@@ -186,6 +217,16 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
     await locks.admin.lpush(locks.key, 'x');
     await expect(locks.acquire(ours, owner)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
   });
+});
+
+it('leaves a lock that has its own value and another TTL', async () => {
+  const ours = await locks.store({ scripts: true });
+  await locks.acquire(ours, 'a:1');
+  const theirs = (await locks.value()) as string;
+  await locks.admin.set(locks.key, theirs, 'PX', 10_000);
+  expect(await locks.extend(ours, 'a:1')).toBe('lost');
+  expect(await locks.release(ours, 'a:1')).toBe(false);
+  expect(await locks.value()).toBe(theirs);
 });
 
 describe('a command of another client between two plain commands', () => {

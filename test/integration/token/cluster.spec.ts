@@ -11,6 +11,7 @@ import { clocksAhead } from '../../support/clock-ahead.js';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import { exitTimeOf } from '../../support/exit-time.js';
 import type { ClusterMember } from '../../support/redis/index.js';
+import { entryOf } from '../../support/subscriber-of.js';
 import { eventually } from '../../support/redis-locks.js';
 
 let here: ClusterContention;
@@ -593,6 +594,9 @@ describe('a Cluster client given by the caller', () => {
       const queued = async () => (await admin.keys('*|queue')).length === 1;
       await eventually('it queues', queued);
       expect((await admin.keys('*')).every((name) => name.startsWith(prefix))).toBe(true);
+      // A master that was behind takes over with a queue of the past. The owner in it would keep the lock for 1 s.
+      const [queue] = await admin.keys('*|queue');
+      await admin.zadd(queue, 0.1, entryOf(other, 90));
       const held = await handedOver(lock, granted);
       await held.extend();
       expect(await locks.inspect('goods:300')).toMatchObject({ isOwn: false, fencingToken: held.fencingToken });

@@ -3,6 +3,7 @@ import type { LockService } from 'nestjs-redis-lock';
 import type { LocalLock } from '../../../lib/core/acquire/local-lock.js';
 import { Contention } from '../../support/contention.js';
 import { eventually } from '../../support/redis-locks.js';
+import { entryOf, subscriberOf } from '../../support/subscriber-of.js';
 
 let here: Contention;
 
@@ -28,7 +29,7 @@ async function twoWays(options = {}) {
 async function overheard() {
   const messages: (() => Promise<unknown>)[] = [];
   const listener = here.admin.duplicate();
-  await listener.psubscribe('nestjs-redis-lock:*');
+  await listener.psubscribe('*nestjs-redis-lock:*');
   listener.on('pmessage', (_, channel, message) => {
     if (message !== '') messages.push(() => here.admin.publish(channel, message));
   });
@@ -147,6 +148,37 @@ describe('a handoff to a waiter that has left', () => {
   });
 });
 
+// A master that was behind takes over with a queue of the past.
+describe('a handoff to an owner that its instance has forgotten', () => {
+  it.each([
+    ['in exclusive mode', '', {}],
+    ['in shared mode', ' *', {}],
+    ["with the client's keyPrefix", '', { keyPrefix: 'app:' }],
+  ])('is given up at once %s', async (_, mode, client) => {
+    const redis = { port: here.server.port, ...client };
+    const queue = `${redis.keyPrefix ?? ''}${here.key}|queue`;
+    const [locks, other] = [here.instance({ redis }), here.instance({ redis })];
+    const hasEntries = (count: number): Promise<void> =>
+      eventually(`${count} are in the queue`, async () => (await here.admin.zcard(queue)) === count);
+    const first = await other.acquire('goods:300');
+    const waiting = locks.acquire('goods:300');
+    await hasEntries(1);
+    await first.release();
+    const second = await waiting;
+    const granted = other.acquire('goods:300');
+    await hasEntries(1);
+    for (let past = 1; past <= 20; past += 1) {
+      await here.admin.zadd(queue, past / 100, `${entryOf(locks, 900 + past)}${mode}`);
+    }
+    const from = performance.now();
+    await second.release();
+    await (await granted).release();
+    // Each would keep the lock for 250 ms or 1 s.
+    expect(performance.now() - from).toBeLessThan(4_000);
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
 describe('a duplicate handoff message', () => {
   it('is ignored during the hold, after it, and by the next attempt', async () => {
     const { locks } = await twoWays();
@@ -251,6 +283,8 @@ describe('a subscriber connection', () => {
     lock.assertHeld();
     await lock.release();
     listening.log.clear();
+    // Silent for longer than 3 s, so that the subscription is pinged.
+    subscriberOf(locks).receivedAt = -Infinity;
     const second = await here.holder({ ttlMs: 500 });
     const { granted: again } = await here.enqueue(() => locks.acquire('goods:300'));
     await eventually('it connects anew', () => listening.log.names.includes('client'));

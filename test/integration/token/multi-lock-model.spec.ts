@@ -21,7 +21,14 @@ beforeAll(async () => {
   const unused = (): never => {
     throw new Error('nobody listens here');
   };
-  const context = { clock, requestTimeoutMs: 5_000, redis: () => redis, subscriber: unused, open: unused };
+  const context = {
+    clock,
+    requestTimeoutMs: 5_000,
+    prefix: 'lock_',
+    redis: () => redis,
+    subscriber: unused,
+    open: unused,
+  };
   twins = [token()(context), memory()(context)];
 });
 afterAll(async () => {

@@ -53,7 +53,9 @@ describe('a multi-lock of free locks of one family', () => {
     for (const resource of ACCOUNTS) {
       const { shared, fencingToken } = all.of(resource);
       expect(fencingToken).toBe(all.locks[0].fencingToken);
-      expect(await here.admin.get(here.keyOf(resource))).toBe(`${shared.owner} ${fencingToken}`);
+      expect(await here.admin.get(here.keyOf(resource))).toMatch(
+        new RegExp(`^${shared.owner}/[\\w-]+ ${fencingToken}$`),
+      );
       expect(await here.admin.pttl(here.keyOf(resource))).toBeGreaterThan(25_000);
       expect(await here.instance().tryAcquire(resource)).toBeNull();
     }
@@ -392,7 +394,8 @@ describe('faults during a request for several locks', () => {
   it('repeated resets keep exclusion, and leave no lock', async () => {
     const ways = await Promise.all([1, 2, 3].map(() => faulty(2_000)));
     let resets = 0;
-    const timer = setInterval(() => ways[resets++ % 3].proxy.reset(), 60);
+    // Not for ever: on a busy machine, no connection may be ready before its next reset.
+    const timer = setInterval(() => resets < 60 && ways[resets++ % 3].proxy.reset(), 60);
     const instances = ways.map(({ locks }) => locks);
     const resources = Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? `account:${i}` : `order:${i}`));
     const crossing = crossTasks(instances, resources, () => here.admin.ping(), { tasks: 20, turns: 2 });

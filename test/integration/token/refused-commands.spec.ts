@@ -41,7 +41,7 @@ describe('the commands that the page on permissions lists', () => {
   const channels = /`(&[^`]+)`/.exec(section)?.[1] ?? '';
 
   const readers = (commands: readonly string[]): Promise<string> =>
-    guest('resetchannels', channels, ...commands.map((command) => `+${command}`));
+    guest('resetchannels', channels.replace('lock_', here.prefix), ...commands.map((command) => `+${command}`));
 
   /** Returns the refused commands except those by which ioredis names itself. */
   async function refused(): Promise<readonly string[]> {
@@ -67,7 +67,7 @@ describe('the commands that the page on permissions lists', () => {
 
   it('are found in it', () => {
     expect(listed).toEqual(expect.arrayContaining(['eval', 'zpopmin', 'ping']));
-    expect(channels).toBe('&nestjs-redis-lock:*');
+    expect(channels).toBe('&lock_nestjs-redis-lock:*');
   });
 
   it('suffice to acquire, wait, hand off, renew and inspect', async () => {
@@ -226,21 +226,24 @@ describe('an error', () => {
 });
 
 describe('a fence key with a foreign value', () => {
-  it.each(['abc', '', '9', '-1', '1.5', ' 9 '])('(%j) fails no request, and tokens still rise', async (text) => {
-    const fence = here.key.replace(/:300$/, '|fence');
-    const [locks, other] = [here.instance(), here.instance()];
-    const first = await locks.acquire('goods:300');
-    expect(await here.admin.exists(fence)).toBe(1);
-    const { granted } = await here.enqueue(() => other.acquire('goods:300'));
-    await here.admin.set(fence, text);
-    await first.release();
-    const second = await granted;
-    expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
-    await second.release();
-    await here.admin.set(fence, text);
-    const third = await locks.acquire('goods:300');
-    expect(third.fencingToken).toBeGreaterThan(second.fencingToken);
-    await third.release();
-    expect(Number(await here.admin.get(fence))).toBeGreaterThanOrEqual(third.fencingToken);
-  });
+  it.each(['abc', '', '9', '-1', '1.5', ' 9 ', 'inf', 'nan', '1e300'])(
+    '(%j) fails no request, and tokens still rise',
+    async (text) => {
+      const fence = `{${here.prefix}}|fence`;
+      const [locks, other] = [here.instance(), here.instance()];
+      const first = await locks.acquire('goods:300');
+      expect(await here.admin.exists(fence)).toBe(1);
+      const { granted } = await here.enqueue(() => other.acquire('goods:300'));
+      await here.admin.set(fence, text);
+      await first.release();
+      const second = await granted;
+      expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
+      await second.release();
+      await here.admin.set(fence, text);
+      const third = await locks.acquire('goods:300');
+      expect(third.fencingToken).toBeGreaterThan(second.fencingToken);
+      await third.release();
+      expect(Number(await here.admin.get(fence))).toBeGreaterThanOrEqual(third.fencingToken);
+    },
+  );
 });

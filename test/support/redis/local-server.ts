@@ -98,7 +98,7 @@ class LocalServer implements RedisServer {
 
   async kill(): Promise<void> {
     this.signal('SIGKILL');
-    await this.process?.exited;
+    await this.process?.ended();
     this.pid = undefined;
   }
 

@@ -96,6 +96,26 @@ export class ReplicaSet {
     return this.newMaster(before);
   }
 
+  /** Starts a killed server again, as a replica of the present master. */
+  async rejoin(server: RedisServer): Promise<void> {
+    const master = await this.master();
+    await server.restart();
+    await this.adminOf(server).replicaof('127.0.0.1', master.port);
+  }
+
+  /** Lets a Sentinel replace a master that runs. Returns the next one. */
+  async switchOver(): Promise<RedisServer> {
+    const before = await this.master();
+    const sentinel = this.adminOf(this.sentinels[0]);
+    const begun = (): Promise<boolean> =>
+      sentinel.call('SENTINEL', 'FAILOVER', NAME).then(
+        () => true,
+        () => false,
+      );
+    await eventually('a Sentinel begins the failover', begun, WITHIN_MS);
+    return this.newMaster(before);
+  }
+
   /** Kills the master before its last write has reached a replica. */
   async failOverWithout(lastWrite: () => Promise<unknown>): Promise<RedisServer> {
     const before = await this.master();
@@ -107,6 +127,24 @@ export class ReplicaSet {
     await before.kill();
     for (const replica of replicas) replica.resume();
     return this.newMaster(before);
+  }
+
+  /** Makes a Sentinel replace a master that is alive, and waits until it is a replica. Returns the next master. */
+  async replace(before: RedisServer): Promise<RedisServer> {
+    const [sentinel] = this.sentinels;
+    await eventually(
+      'a Sentinel begins the failover',
+      async () => {
+        const reply = this.adminOf(sentinel).call('SENTINEL', 'FAILOVER', NAME);
+        return (await reply.catch(() => undefined)) === 'OK';
+      },
+      WITHIN_MS,
+    );
+    const next = await this.newMaster(before);
+    // Until then, clients still write to it.
+    const isReplica = async (): Promise<boolean> => (await this.replication(before)).includes('role:slave');
+    await eventually('the old master is a replica', isReplica, WITHIN_MS);
+    return next;
   }
 
   /** Waits until every live replica has the value. */
@@ -198,7 +236,7 @@ function sentinelConfiguration(masterPort: number, quorum: number): string {
 async function serverPicture(admin: Redis): Promise<string> {
   const [role, channels, clients] = await Promise.all([
     admin.info('replication'),
-    admin.pubsub('CHANNELS', 'nestjs-redis-lock:*'),
+    admin.pubsub('CHANNELS', '*nestjs-redis-lock:*'),
     admin.client('LIST'),
   ]);
   const [, is] = /^role:(\w+)/m.exec(role) ?? [];

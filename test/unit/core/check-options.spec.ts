@@ -31,8 +31,8 @@ describe('checkOptions', () => {
     [{ url: 'http://joe:secret@host' }, 'client(): url is "http://***@host"; allowed is a redis:// URL.'],
     [{ lease: 1 }, 'client(): there is no option lease; there are unit, url.'],
     [{ constructor: 1 }, 'client(): there is no option constructor; there are unit, url.'],
-    [null, 'client(): the options are null; allowed is an object.'],
-    ['unit', 'client(): the options are "unit"; allowed is an object.'],
+    [null, 'client(): the options are null; allowed is a plain object.'],
+    ['unit', 'client(): the options are "unit"; allowed is a plain object.'],
   ])('refuses %j and names what is allowed', (given, message) => {
     expect(check(given)).toThrow(new LockConfigError(message));
     expect(check(given)).toThrow(LockConfigError);

@@ -3,7 +3,7 @@
   count as in acquire.lua. A token is as there, and also the only one of `nodes` consecutive tokens that this node may
   grant. Two nodes therefore never grant one token to two sharers.
   keys.lock      all sharers
-  keys.fence     last token granted under this hash tag
+  keys.fence     last token of the slot
   args.owner
   args.round
   args.leaseMs

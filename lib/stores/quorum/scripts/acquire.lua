@@ -4,7 +4,7 @@
   this node, and not lower than its clock and the caller's proposal. Nodes whose clocks differ can therefore agree at
   once.
   keys.lock      owner, round and token
-  keys.fence     last token granted under this hash tag
+  keys.fence     last token of the slot
   args.owner
   args.round
   args.leaseMs

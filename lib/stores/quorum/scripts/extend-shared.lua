@@ -19,5 +19,7 @@ local others, mine, ends = removeSharer(held, args.owner .. ' ')
 if not mine or ends <= nowMs then
   return -1
 end
+-- Out of memory, Redis refuses SET unless the script has written before. This write needs no memory.
+redis.call('PEXPIRE', keys.lock, redis.call('PTTL', keys.lock))
 share(others, mine, math.max(ends, nowMs + args.leaseMs), nowMs)
 return { mine, redis.call('GET', keys.fence) or '0' }

@@ -32,6 +32,8 @@ end
 if last == nowMs then
   redis.call('DEL', keys.lock)
 else
+  -- Out of memory, Redis refuses SET unless the script has written before. This write needs no memory.
+  redis.call('PEXPIRE', keys.lock, last - nowMs)
   redis.call('SET', keys.lock, table.concat(living), 'PXAT', string.format('%.0f', last))
 end
 return active and 1 or 0

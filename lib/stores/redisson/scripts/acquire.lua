@@ -1,5 +1,6 @@
 --[[ Acquires a lock of Redisson for the caller if it is free, and increments its fencing token if it has one.
   If the caller holds the lock already, its full lease is restored, and its hold count and token stay as they are.
+  A key that is no such lock is an error, and stays as it is.
   After the deadline nothing changes: a delayed request must not lock for a caller that has given up.
   keys.lock      hash of hold counts by owner
   keys.token?    the token granted last
@@ -9,6 +10,8 @@
   returns {1, token or 0, now}: granted | {0, remaining, now}: held by another owner | {-1, 0, now}: past the deadline
   `remaining` is the rest of the holder's lease in ms, or -1. `now` is the server time in µs. ]]
 --- @include ../../../redis/scripts/includes/now.lua
+--- @include ./includes/is-alone.lua
+--- @include ./includes/kind-error.lua
 if now > args.deadline then
   return { -1, 0, now }
 end
@@ -21,8 +24,8 @@ if redis.call('EXISTS', keys.lock) == 0 then
 end
 
 local remaining = redis.call('PTTL', keys.lock)
-if redis.call('HEXISTS', keys.lock, args.owner) == 0 then
-  return { 0, remaining, now }
+if not isAlone(args.owner) then
+  return kindError() or { 0, remaining, now }
 end
 if remaining < tonumber(args.leaseMs) then
   redis.call('PEXPIRE', keys.lock, args.leaseMs)

@@ -1,9 +1,10 @@
---[[ Renews the lease of a lock of Redisson if the owner still holds it. Never shortens a lease.
+--[[ Renews the lease of a lock of Redisson if the owner still holds it alone. Never shortens a lease.
   keys.lock  hash of hold counts by owner
   args.owner
   args.leaseMs
-  returns 1: renewed | 0: not held by the owner ]]
-if redis.call('HEXISTS', keys.lock, args.owner) == 0 then
+  returns 1: renewed | 0: not held by the owner alone ]]
+--- @include ./includes/is-alone.lua
+if not isAlone(args.owner) then
   return 0
 end
 if redis.call('PTTL', keys.lock) < tonumber(args.leaseMs) then

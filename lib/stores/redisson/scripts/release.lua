@@ -1,6 +1,6 @@
 --[[ Releases a lock of Redisson if the owner still holds it, at once or after the rest of its minimum hold. Both
   publish what Redisson publishes. A server that refuses to publish does not keep the lock closed. Running twice is
-  harmless.
+  harmless. If the hash has other fields, only the owner's is removed: the rest is a lock of another kind.
   keys.lock      hash of hold counts by owner
   args.owner
   args.keepMs    how long the lock stays closed, 0: release it now
@@ -10,6 +10,10 @@
   owner ]]
 if redis.call('HEXISTS', keys.lock, args.owner) == 0 then
   return -2
+end
+if #redis.call('HKEYS', keys.lock) > 1 then
+  redis.call('HDEL', keys.lock, args.owner)
+  return 0
 end
 local function publish(message)
   local receivers = args.sharded and redis.pcall('SPUBLISH', args.channel, message)

@@ -13,12 +13,14 @@
   returns {1, now}: acquired | {2, now}: taken over after expiry | {0, now, value}: held | {-1, now}: past the deadline
   `now` is the server time in µs. ]]
 --- @include ../../../redis/scripts/includes/now.lua
+--- @include ./includes/write.lua
+--- @include ./includes/is-unchanged.lua
 if now > args.deadline then
   return { -1, now }
 end
 
 local held = redis.call('GET', keys.lock)
-if held == args.expiry and redis.call('GET', keys.holder) == args.owner then
+if held == args.expiry and redis.call('GET', keys.holder) == args.owner and isUnchanged() then
   return { 1, now }
 end
 if held then
@@ -29,6 +31,5 @@ if held then
     return { 0, now, held }
   end
 end
-redis.call('SET', keys.lock, args.expiry, 'PX', args.ttlMs)
-redis.call('SET', keys.holder, args.owner, 'PX', args.ttlMs)
+write(args.expiry, args.owner, args.ttlMs, now)
 return { held and 2 or 1, now }

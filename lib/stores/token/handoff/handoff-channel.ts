@@ -1,28 +1,19 @@
 import type { Clock } from '../../../core/time/clock.js';
-import type { KeyFilter, LockMode } from '../../../core/store/lock-store.js';
+import type { KeyFilter } from '../../../core/store/lock-store.js';
 import { helperKey } from '../../../core/keys/resource-key.js';
 import { scripts } from '../scripts.js';
 import { VerifiedSubscriber, type SubscriberListener } from '../../../redis/pubsub/verified-subscriber.js';
 import type { RedisSubscriber } from '../../../redis/redis-client.js';
 import type { RedisConnection } from '../../../redis/redis-connection.js';
 import { RedisScript } from '../../../redis/redis-script.js';
-import { decodeEntry } from '../queue-entry.js';
-
-/** The message that a script publishes when it hands off a lock (`scripts/includes/hand-off.lua`). */
-export interface HandoffMessage {
-  readonly owner: string;
-  readonly mode: LockMode;
-  readonly token: number;
-  readonly tokens: number;
-  /** Server time in µs. 0: the lock was not granted, and the instance repeats its request. */
-  readonly grantedAt: number;
-  readonly leaseMs: number;
-}
 
 /** Receives the handoffs of an instance. */
 export interface HandoffListener {
-  /** @param from the connection to the server whose clock `grantedAt` is measured by. */
-  onHandoff(message: HandoffMessage, from: RedisConnection): void;
+  /**
+   * @param message the text. Any client that may use the channel can have published it.
+   * @param from the connection to the server whose clock the message is measured by.
+   */
+  onMessage(message: string, from: RedisConnection): void;
   /** From now on handoffs are received (again), for all keys or for these. */
   onSubscribed(concerns?: KeyFilter): void;
   /** Handoffs cannot be received, and why. */
@@ -41,8 +32,10 @@ export interface HandoffChannels {
   close(): void;
 }
 
-/** The same prefix stands in the scripts. */
-export const CHANNEL_PREFIX = 'nestjs-redis-lock:';
+/** Returns what the channels of a module begin with: its `prefix`, so that an ACL can keep tenants apart. */
+export function channelPrefix(prefix: string): string {
+  return `${prefix}nestjs-redis-lock:`;
+}
 
 /**
  * Publishes a probe, and tries the commands that a queue needs. Returns how many subscribers the server has counted.
@@ -51,20 +44,18 @@ export const probeScript = new RedisScript(scripts.probeSubscription, Number);
 
 /** The channel of one module instance on a single server. */
 export class HandoffChannel implements HandoffChannels, SubscriberListener {
-  private readonly channel: string;
   /** @internal Public for tests. */
   readonly subscriber: VerifiedSubscriber;
 
   constructor(
-    instanceId: string,
+    private readonly channel: string,
     private readonly connection: RedisConnection,
     clock: Clock,
     requestTimeoutMs: number,
     private readonly connect: () => RedisSubscriber | undefined,
     private readonly listener: HandoffListener,
   ) {
-    this.channel = CHANNEL_PREFIX + instanceId;
-    this.subscriber = new VerifiedSubscriber(this.channel, connection, clock, requestTimeoutMs, this);
+    this.subscriber = new VerifiedSubscriber(channel, connection, clock, requestTimeoutMs, this);
   }
 
   isSubscribed(): boolean {
@@ -96,22 +87,10 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
   }
 
   onMessage(_channel: string, message: string): void {
-    this.listener.onHandoff(decodeHandoff(message), this.connection);
+    this.listener.onMessage(message, this.connection);
   }
 
   onRefused(why: string): void {
     this.listener.onRefused(why);
   }
-}
-
-/** Decodes `<owner> <token> <tokens> <grantedAt> <leaseMs> [<mode>]`. */
-export function decodeHandoff(message: string): HandoffMessage {
-  const [owner, token, tokens, grantedAt, leaseMs, ...mode] = message.split(' ');
-  return {
-    ...decodeEntry([owner, ...mode].join(' ')),
-    token: Number(token),
-    tokens: Number(tokens),
-    grantedAt: Number(grantedAt),
-    leaseMs: Number(leaseMs),
-  };
 }

@@ -4,7 +4,7 @@ import type { ChannelSource } from '../../../redis/pubsub/channel-source.js';
 import { ChannelSubscription } from '../../../redis/pubsub/channel-subscription.js';
 import { ChannelSubscriptions } from '../../../redis/pubsub/channel-subscriptions.js';
 import type { RedisNode } from '../../../redis/topology.js';
-import { decodeHandoff, type HandoffListener, type HandoffChannels, probeScript } from './handoff-channel.js';
+import { type HandoffListener, type HandoffChannels, probeScript } from './handoff-channel.js';
 
 /** The part of the cluster's topology that the channels need. */
 interface HandoffTopology {
@@ -43,7 +43,7 @@ export class ShardedHandoffChannels implements HandoffChannels {
       sourceOf: (key) => topology.nodeOf(key),
       probe: (subscription, source) => this.probe(subscription, source),
       onSubscribed: ({ channel }) => listener.onSubscribed((key) => this.channelOf(key) === channel),
-      onMessage: ({ connection }, _channel, message) => listener.onHandoff(decodeHandoff(message), connection),
+      onMessage: ({ connection }, _channel, message) => listener.onMessage(message, connection),
       onRedirected: () => topology.refresh(),
       onRefused: (why) => listener.onRefused(why),
     });

@@ -6,7 +6,7 @@ import type { ClusterTopology } from '../../../redis/cluster/cluster-topology.js
 import { redirectionIn } from '../../../redis/redirection.js';
 import { acquireFailed } from '../../../redis/redis-errors.js';
 import type { ReplicaDemand } from '../../store-context.js';
-import type { KeyNames } from '../token-scripts.js';
+import type { ScriptNames } from '../token-scripts.js';
 import { type Acks, type Confirmed, ReplicaAcks } from './replica-acks.js';
 
 /** The acknowledgements of one node's replicas. */
@@ -32,7 +32,7 @@ export class ClusterAcks implements Acks {
   private closed = false;
 
   constructor(
-    private readonly topology: ClusterTopology & KeyNames,
+    private readonly topology: ClusterTopology & ScriptNames,
     private readonly demand: ReplicaDemand,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,

@@ -6,7 +6,7 @@ import { isOne } from '../../../redis/decode.js';
 import type { ReplicaConnection } from '../../../redis/redis-client.js';
 import { acquireFailed, toError } from '../../../redis/redis-errors.js';
 import type { ReplicaDemand } from '../../store-context.js';
-import { extendCall, type KeyNames } from '../token-scripts.js';
+import { extendCall, type ScriptNames } from '../token-scripts.js';
 import { isFromReplica, replicasOf, tooFewReplicas, waitRefused } from './replica-errors.js';
 import { scripts } from '../scripts.js';
 
@@ -61,7 +61,7 @@ export class ReplicaAcks implements Acks {
 
   constructor(
     private readonly connection: ReplicaConnection,
-    private readonly names: KeyNames,
+    private readonly names: ScriptNames,
     private readonly demand: ReplicaDemand,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
@@ -91,7 +91,7 @@ export class ReplicaAcks implements Acks {
     return withTimeout(this.clock, this.requestTimeoutMs, confirmed, () => {
       this.waiting = this.waiting.filter((other) => other !== confirmation);
       this.reconnectIfNeverReady();
-      const why = `there was no answer within ${this.requestTimeoutMs} ms on the connection that waits for replicas`;
+      const why = `there was no reply within ${this.requestTimeoutMs} ms on the connection that waits for replicas`;
       return failAll(requests, acquireFailed(new Error(why)));
     });
   }
@@ -180,7 +180,7 @@ export class ReplicaAcks implements Acks {
       const replies = await withTimeout(this.clock, timeoutMs + this.requestTimeoutMs, reply, () => null);
       if (replies !== null) return replies;
       this.connection.disconnect(true);
-      throw new Error('the connection that waits for replicas gives no answer');
+      throw new Error('the connection that waits for replicas gives no reply');
     } finally {
       this.rejectBatch = undefined;
     }

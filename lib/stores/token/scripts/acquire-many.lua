@@ -1,10 +1,10 @@
 --[[ Acquires several locks under one hash tag for the caller, all or none.
   Each must be free, or the caller may share it with its holders, and nobody may wait for it. The caller joins no queue.
   After the deadline nothing changes.
-  keys.fence     last token granted under this hash tag
+  keys.fence     last token
   keys.lock      lock and queue follow for each further lock
   keys.queue     entries by ticket, preceded by the sharers
-  args.entry     owner, followed by its mode if it shares the locks
+  args.entry     owner, secret, and mode if it shares the locks
   args.leaseMs
   args.deadline  µs, server time
   returns {1, token, now}: granted, with one token for all | {-1, 0, now}: past the deadline | {0, remaining, now, nth}:

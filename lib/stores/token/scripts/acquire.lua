@@ -3,18 +3,19 @@
   place in it, if `willWait` is 1. A lock that is free because its holder died is handed to the head of the queue. After
   the deadline nothing changes: a delayed request must not lock for a caller that has given up.
   keys.lock
-  keys.fence      last token granted under this hash tag
+  keys.fence      last token
   keys.queue      entries by ticket, preceded by the sharers
-  args.entry      owner, followed by its mode if it shares the lock
+  args.entry      owner, secret, and mode if it shares the lock
   args.leaseMs
   args.deadline   µs, server time
-  args.tokens     number of tokens to reserve
+  args.tokens     how many tokens to reserve at most
   args.willWait   1: join the queue, 0: do not
   args.handoffMs  lease of a lock that is handed off
-  args.prefix?    cluster only: prefix of the waiters' channels, with the lock's hash tag
-  returns token: granted, and the token is also the server time | {1, token, now}: granted | {2, token, now}: the caller
-  held it already | {0, remaining, now}: held | {3, remaining, now}: held, and the caller is queued | {-1, 0, now}: past
-  the deadline | {-2, permits, now}: the lock has a different number of permits
+  args.prefix     prefix of the waiters' channels
+  args.sharded?   any value: the channels are sharded, as in a cluster
+  returns token: granted, and the only token is also the server time | {1, token, now, tokens}: granted, with `tokens`
+  tokens | {2, token, now}: the caller held it already | {0, remaining, now}: held | {3, remaining, now}: held, and the
+  caller is queued | {-1, 0, now}: past the deadline | {-2, permits, now}: the lock has a different number of permits
   `remaining` is the rest of the blocking lease in ms, or -1. `now` is the server time in µs. ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/mode-of.lua
@@ -33,8 +34,8 @@ end
 
 local mode = modeOf(args.entry)
 if not mode and redis.call('EXISTS', keys.lock, keys.queue) == 0 then
-  local token = grant(args.entry, args.leaseMs, args.tokens, now)
-  return token == now and now or { 1, token, now }
+  local token, reserved = grant(args.entry, args.leaseMs, args.tokens, now)
+  return token == now and now or { 1, token, now, reserved }
 end
 
 local held = redis.call('GET', keys.lock)
@@ -50,14 +51,14 @@ end
 local sharers = held and { excluded = true } or readSharers(mode)
 if mode and not held then
   if tonumber(redis.call('ZSCORE', keys.queue, args.entry) or 0) < 0 then
-    return { 2, grant(args.entry, args.leaseMs, '1', now), now }
+    return { 2, (grant(args.entry, args.leaseMs, '1', now)), now }
   end
   if permitsDiffer(sharers, mode) then
     return { -2, sharers.mode, now }
   end
   -- Without waiters, the entry does not join the queue first.
   if not hasWaiters() and mayShare(sharers, args.entry) then
-    return { 1, grant(args.entry, args.leaseMs, '1', now), now }
+    return { 1, (grant(args.entry, args.leaseMs, '1', now)), now, 1 }
   end
 end
 
@@ -72,12 +73,13 @@ if args.willWait == '1' then
   end
 end
 
-if handOff(sharers, args.handoffMs, args.tokens, now, args.entry, args.prefix) and mayShare(sharers, args.entry) then
+local channels = { prefix = args.prefix, sharded = args.sharded }
+if handOff(sharers, channels, args.handoffMs, args.tokens, now, args.entry) and mayShare(sharers, args.entry) then
   redis.pcall('ZREM', keys.queue, args.entry)
-  local token = grant(args.entry, args.leaseMs, args.tokens, now)
+  local token, reserved = grant(args.entry, args.leaseMs, args.tokens, now)
   addHolder(sharers, args.entry)
-  handOff(sharers, args.handoffMs, args.tokens, now, nil, args.prefix)
-  return { 1, token, now }
+  handOff(sharers, channels, args.handoffMs, args.tokens, now)
+  return { 1, token, now, reserved }
 end
 
 local status = args.willWait == '1' and 3 or 0

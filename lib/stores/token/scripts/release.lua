@@ -2,13 +2,14 @@
   of the queue, or frees it. An entry that does not hold the lock leaves the queue. A lock that is free by then, or may
   be shared, is handed to the head of the queue, too. Running twice is harmless.
   keys.lock
-  keys.fence      last token granted under this hash tag
+  keys.fence      last token
   keys.queue      entries by ticket, preceded by the sharers
-  args.entry      owner, followed by its mode if it shares the lock
+  args.entry      owner, secret, and mode if it shares the lock
   args.keepMs     how long the lock stays closed, 0: release it now
-  args.tokens     number of tokens to reserve for the next holder
+  args.tokens     how many tokens to reserve for the next holder at most
   args.handoffMs  lease of a lock that is handed off
-  args.prefix?    cluster only: prefix of the waiters' channels, with the lock's hash tag
+  args.prefix     prefix of the waiters' channels
+  args.sharded?   any value: the channels are sharded, as in a cluster
   returns 1: released | 0: not held by the entry ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/mode-of.lua
@@ -44,7 +45,7 @@ if not mine then
   sharers.count = sharers.count - (shares and 1 or 0)
   released = shares and 1 or 0
 end
-handOff(sharers, args.handoffMs, args.tokens, now, nil, args.prefix)
+handOff(sharers, { prefix = args.prefix, sharded = args.sharded }, args.handoffMs, args.tokens, now)
 -- An exclusive successor has overwritten the lock, and excludes all others.
 if mine and not sharers.excluded then
   redis.call('DEL', keys.lock)

@@ -6,12 +6,12 @@ import { faultyLocks, KEY, queuedLocks as queued } from '../../../support/locks.
 describe('a handoff', () => {
   it('grants the lock as soon as it is received, without another request', async () => {
     const { clock, stranger, store, lock } = await queued();
-    await clock.advance(1_000);
+    await clock.advance(400);
     await stranger.leave(KEY);
     await clock.advance(0);
     lock().assertHeld();
     expect(store.acquires).toHaveLength(1);
-    expect(store.acquires[0]).toMatchObject({ queue: true, handoffMs: 3_000 });
+    expect(store.acquires[0]).toMatchObject({ queue: true, handoffMs: 250 });
   });
 
   it.each([true, false])('is extended to the full lease soon, with renew: %s', async (renew) => {
@@ -71,7 +71,7 @@ describe('a waiter', () => {
     await clock.advance(3_000);
     lock().assertHeld();
     expect(owners().size).toBe(1);
-    expect(lock().expiresInMs).toBeGreaterThan(28_000);
+    expect(lock().expiresInMs).toBeGreaterThan(26_000);
   });
 
   it('requests again when the lease of a dead holder has expired', async () => {
@@ -87,8 +87,8 @@ describe('a waiter', () => {
     const { clock, store, owners, stranger, neighbour, lock } = await queued();
     const behind = outcome(neighbour().locks.acquire('goods:300', { waitMs: 600_000 }));
     await clock.advance(60_000);
-    expect(store.acquires.length).toBeLessThan(60);
-    expect(store.acquires.length).toBeGreaterThan(15);
+    expect(store.acquires.length).toBeLessThan(130);
+    expect(store.acquires.length).toBeGreaterThan(50);
     expect(owners().size).toBe(1);
     await stranger.leave(KEY);
     await clock.advance(0);

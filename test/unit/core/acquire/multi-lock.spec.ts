@@ -126,7 +126,7 @@ describe('several resources', () => {
     await clock.advance(1);
     expect(waiting.error).toBeInstanceOf(LockTimeoutError);
     expect(waiting.error).toMatchObject({ resource: 'goods:3', elapsedMs: 1_000 });
-    expect((waiting.error as Error).message).toContain('waited 1000 of 1000 ms');
+    expect((waiting.error as Error).message).toContain('refused after 1000 ms (waitMs: 1000)');
     expect(await freeOf(others, family)).toEqual(['goods:1', 'goods:2']);
   });
 
@@ -175,7 +175,7 @@ describe('several resources', () => {
     await expect(locks.acquire(['goods:1', ''])).rejects.toBeInstanceOf(LockKeyError);
     await expect(locks.acquire(['goods:1', undefined as unknown as string])).rejects.toBeInstanceOf(LockKeyError);
     const tooMany = Array.from({ length: 1_001 }, (_, i) => `goods:${i}`);
-    await expect(locks.acquire(tooMany)).rejects.toThrow('1001 resources');
+    await expect(locks.acquire(tooMany)).rejects.toThrow('1001 items');
     await expect(locks.acquire(['goods:1'], { ttlMs: 1 })).rejects.toBeInstanceOf(LockConfigError);
     expect(await (await locks.acquire(tooMany.slice(1))).release()).toBe(true);
   });

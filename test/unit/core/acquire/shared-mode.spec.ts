@@ -149,7 +149,7 @@ describe('permits', () => {
     await locks.acquire('goods:300', { permits: 3 });
     const other = locks.acquire('goods:300', { permits: 5 });
     await expect(other).rejects.toThrow(LockConfigError);
-    await expect(other).rejects.toThrow(/goods:300 is held as one of 3 permits, and one of 5 was requested/);
+    await expect(other).rejects.toThrow(/goods:300 is held with one of 3 permits, and one of 5 was requested/);
   });
 
   it('of another number are refused at the head of the queue, and block no entry', async () => {

@@ -73,7 +73,7 @@ describe('encodeValue', () => {
     [new OrderDto(), 'an object of class OrderDto'],
     [new Date(), 'an object of class Date'],
     [new String('x'), 'an object of class String'],
-    [Promise.resolve('x'), 'an object of class Promise'],
+    [Promise.resolve('x'), 'a Promise'],
   ])('refuses %p', (value, found) => {
     expect(() => encode(value)).toThrow(LockKeyError);
     expect(() => encode(value)).toThrow(`here is ${found}. A lock's key needs`);

@@ -1,12 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigError, LockKeyError } from '../../../../lib/core/errors.js';
-import {
-  braceProblem,
-  createKeyFactory,
-  fenceKey,
-  helperKey,
-  type KeyOptions,
-} from '../../../../lib/core/keys/resource-key.js';
+import { braceProblem, createKeyFactory, helperKey, type KeyOptions } from '../../../../lib/core/keys/resource-key.js';
 
 const family: KeyOptions = { prefix: 'lock_', hashTag: 'family' };
 const whole: KeyOptions = { prefix: 'lock_', hashTag: 'resource' };
@@ -131,20 +125,18 @@ describe('createKeyFactory', () => {
 
 describe('helper keys', () => {
   it.each([
-    ['{lock_goods}:300', '{lock_goods}:300|queue', '{lock_goods}|fence'],
-    ['{lock_report}', '{lock_report}|queue', '{lock_report}|fence'],
-    ['lock_goods:{300}', 'lock_goods:{300}|queue', '{300}|fence'],
-    ['account:1_lock', '{account:1_lock}|queue', '{account:1_lock}|fence'],
-  ])('of %s', (key, queue, fence) => {
+    ['{lock_goods}:300', '{lock_goods}:300|queue'],
+    ['{lock_report}', '{lock_report}|queue'],
+    ['lock_goods:{300}', 'lock_goods:{300}|queue'],
+    ['account:1_lock', '{account:1_lock}|queue'],
+  ])('of %s', (key, queue) => {
     expect(helperKey(key, 'queue')).toBe(queue);
-    expect(fenceKey(key)).toBe(fence);
     expect(slotText(queue)).toBe(slotText(key));
-    expect(slotText(fence)).toBe(slotText(key));
   });
 
   it('never equal the key of another resource', () => {
     const keys = ['goods', 'goods:1', 'goods:2', 'goods:{1}', '{goods}:1'].map(createKeyFactory(family));
-    const helpers = keys.flatMap((key) => [helperKey(key, 'queue'), fenceKey(key)]);
+    const helpers = keys.map((key) => helperKey(key, 'queue'));
     expect(new Set(keys).size).toBe(keys.length);
     expect(helpers.filter((helper) => keys.includes(helper))).toEqual([]);
   });

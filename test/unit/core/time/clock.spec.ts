@@ -12,6 +12,21 @@ describe('SystemClock', () => {
     expect(clock.now() - before).toBeLessThan(1_000);
   });
 
+  it('counts the forward jumps of the wall clock, and not the backward ones', () => {
+    const clock = new SystemClock();
+    const wall = Date.now();
+    const now = jest.spyOn(Date, 'now');
+    const jumpsAt = (wallTime: number): number => {
+      now.mockReturnValue(wallTime);
+      clock.now();
+      return clock.forwardJumps();
+    };
+    expect(jumpsAt(wall + 60_000)).toBe(1);
+    expect(jumpsAt(wall + 60_000)).toBe(1);
+    expect(jumpsAt(wall - 60_000)).toBe(1);
+    expect(jumpsAt(wall)).toBe(2);
+  });
+
   it("fires timers beyond Node's longest delay, and not at once", () => {
     jest.useFakeTimers();
     const fired = jest.fn();

@@ -33,12 +33,39 @@ describe('the options of timestamp()', () => {
   });
 });
 
+describe('a lease that is too short for plain commands', () => {
+  const store = timestamp({ unit: 'ms', scripts: false });
+
+  it('is refused at start', async () => {
+    const start = (ttlMs: number) => LockRuntime.start({ store, ttlMs });
+    expect(() => start(999)).toThrow('the lease is 999 ms; allowed by ttlMs and maxHoldMs is 1000 or more: ');
+    expect(() => start(999)).toThrow(LockConfigError);
+    await start(1_000).close();
+  });
+
+  it('is refused at the call, also by maxHoldMs', async () => {
+    const locks = LockRuntime.start({ store, ttlMs: 5_000 });
+    const refused = [{ ttlMs: 999 }, { maxHoldMs: 300 }];
+    for (const options of refused) {
+      await expect(locks.service.acquire('account:1', options)).rejects.toThrow(/the lease is .* 1000 or more/);
+      await expect(locks.service.acquire(['account:1', 'account:2'], options)).rejects.toThrow(LockConfigError);
+    }
+    await locks.close();
+  });
+
+  it('is allowed with scripts', async () => {
+    const locks = LockRuntime.start({ store: timestamp({ unit: 'ms' }), ttlMs: 120 });
+    await expect(locks.close()).resolves.toBeUndefined();
+  });
+});
+
 describe('HeldLeases', () => {
   it('removes leases that are over when it grows', () => {
     let over = true;
-    const leases = new HeldLeases(() => over);
+    const race = { tolerance: 0, until: 0 };
+    const leases = new HeldLeases({ isOver: () => over, isInRace: () => false });
     const add = (owner: number) =>
-      leases.add(new HeldLease(`a:${owner}`, 'key', { value: owner, overAt: 0, lengthMs: 1, ttl: 1 }, 1));
+      leases.add(new HeldLease(`a:${owner}`, 'key', { value: owner, overAt: 0, lengthMs: 1, ttl: 1 }, race));
     for (let owner = 0; owner < 10_000; owner += 1) add(owner);
     expect(leases.size).toBeLessThanOrEqual(64);
     over = false;

@@ -1,25 +1,39 @@
 import { describe, expect, it } from '@jest/globals';
-import { QueuedOwners } from '../../../../lib/stores/token/queued-owners.js';
+import { ClosingOwners, QueuedOwners } from '../../../../lib/stores/token/queued-owners.js';
 
 describe('QueuedOwners', () => {
   const MINUTE = 60_000;
+  const ownership = (owner: string, key: string) => ({ owner, keys: [key], mode: 'exclusive' }) as const;
 
   it('keeps owners with their keys until they are deleted', () => {
     const owners = new QueuedOwners();
-    owners.add('one:1', 'goods:300', 0);
-    expect([owners.has('one:1'), owners.keyOf('one:1')]).toEqual([true, 'goods:300']);
+    owners.add(ownership('one:1', 'goods:300'), 0);
+    expect([owners.has('one:1'), owners.get('one:1')]).toEqual([true, ownership('one:1', 'goods:300')]);
     owners.delete('one:1');
-    expect([owners.has('one:1'), owners.keyOf('one:1'), owners.size]).toEqual([false, undefined, 0]);
+    expect([owners.has('one:1'), owners.get('one:1'), owners.size]).toEqual([false, undefined, 0]);
   });
 
   it('drops owners that were not added again for two minutes', () => {
     const owners = new QueuedOwners();
-    owners.add('waiting', 'goods:300', 0);
-    for (let i = 0; i < 1_000; i += 1) owners.add(`gone:${i}`, 'goods:301', 0);
-    for (let now = 3_000; now < 2 * MINUTE; now += 3_000) owners.add('waiting', 'goods:300', now);
+    owners.add(ownership('waiting', 'goods:300'), 0);
+    for (let i = 0; i < 1_000; i += 1) owners.add(ownership(`gone:${i}`, 'goods:301'), 0);
+    for (let now = 3_000; now < 2 * MINUTE; now += 3_000) owners.add(ownership('waiting', 'goods:300'), now);
     expect(owners.size).toBe(1_001);
-    owners.add('new', 'goods:302', 2 * MINUTE);
+    owners.add(ownership('new', 'goods:302'), 2 * MINUTE);
     expect(owners.has('gone:0')).toBe(false);
-    expect([owners.size, owners.keyOf('waiting'), owners.keyOf('new')]).toEqual([2, 'goods:300', 'goods:302']);
+    expect(owners.size).toBe(2);
+    expect(owners.get('waiting')?.keys).toEqual(['goods:300']);
+    expect(owners.get('new')?.keys).toEqual(['goods:302']);
+  });
+});
+
+describe('ClosingOwners', () => {
+  it('are kept until their locks are open', () => {
+    const owners = new ClosingOwners();
+    owners.add('one:1', 0, 500);
+    owners.add('one:2', 100, 200);
+    expect(['one:1', 'one:2', 'one:3'].map((owner) => owners.has(owner, 299))).toEqual([true, true, false]);
+    expect(['one:1', 'one:2'].map((owner) => owners.has(owner, 300))).toEqual([true, false]);
+    expect(owners.has('one:1', 500)).toBe(false);
   });
 });

@@ -1,4 +1,4 @@
---- Raises the fence to `last`: no token up to it is granted under this hash tag any more.
+--- Raises the fence to `last`: no token up to it is granted any more.
 local function raiseFence(last)
   local before = redis.call('GET', keys.fence)
   if not before or tonumber(before) < tonumber(last) then

@@ -1,8 +1,14 @@
---[[ Returns whether the owner still holds the lock.
-  The owner acquired it by a script, its lease is not over, and the value is its own or close to it.
-  A client that lost a race for the lock leaves a value close to the holder's. ]]
-local function isOurs(owner, lowest, highest, endsAt, now)
+--- @include ./is-unchanged.lua
+--[[ Returns whether the owner still holds the lock. The owner acquired it by a script, and its lease is not over.
+  Nobody has written the key since, or only a client that lost the race for it. Such a client leaves no TTL and a value
+  close to the holder's. A later holder can do so, too, so this counts only as long as there cannot be one. ]]
+local function isOurs(owner, lowest, highest, raceUntil, endsAt, now)
   local held = tonumber(redis.call('GET', keys.lock) or '')
-  local current = now < endsAt and redis.call('GET', keys.holder) == owner
-  return current and held and held >= tonumber(lowest) and held <= tonumber(highest)
+  if not held or held < tonumber(lowest) or held > tonumber(highest) then
+    return false
+  end
+  if now >= endsAt or redis.call('GET', keys.holder) ~= owner then
+    return false
+  end
+  return isUnchanged() or (now < raceUntil and redis.call('PTTL', keys.lock) == -1)
 end

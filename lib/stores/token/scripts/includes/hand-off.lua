@@ -3,6 +3,7 @@
 --- @include ./may-share.lua
 --- @include ./add-holder.lua
 --- @include ./permits-differ.lua
+--- @include ./notify.lua
 --[[ Returns whether the caller may go on, because no entry stands before its own, after it has handed the lock off:
   grants it to the head of the queue and notifies its instance, then to the next entries as long as they may share it.
   Stops before the caller's entry, whose instance gets a reply. Also returns true if a command is refused, which must
@@ -11,9 +12,9 @@
   a different `permits` value is removed, because it would block the queue. Its instance gets a handoff that has already
   expired (`grantedAt` 0), repeats its request, and receives the mismatch error.
   @param sharers is updated with each grant. `excluded` means that an exclusive holder has the lock.
-  @param prefix cluster only: prefix of the channels, with the lock's hash tag. Only subscribers of this node are
-  counted. ]]
-local function handOff(sharers, leaseMs, tokens, now, caller, prefix)
+  @param channels their `prefix`, and whether they are `sharded`: then only subscribers of this node are counted.
+  @param caller the entry to stop before, if any ]]
+local function handOff(sharers, channels, leaseMs, tokens, now, caller)
   while not sharers.excluded do
     local entry
     if sharers.count == 0 then
@@ -32,32 +33,26 @@ local function handOff(sharers, leaseMs, tokens, now, caller, prefix)
     if fits and entry == caller then
       return true
     end
-    local channel = (prefix or 'nestjs-redis-lock:') .. string.match(entry, '^[^:]*')
+    local channel = channels.prefix .. string.match(entry, '^[^:]*')
     -- Subscribers are counted before the grant: a message counted as received by none could still have a receiver.
-    local counted = redis.pcall('PUBSUB', prefix and 'SHARDNUMSUB' or 'NUMSUB', channel)
+    local counted = redis.pcall('PUBSUB', channels.sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
     if counted.err then
       return true
     end
-    local alive, token = counted[2] > 0, '0'
+    local alive, token, reserved, grantedAt = counted[2] > 0, '0', '1', '0'
     if fits and alive then
       local granted
-      granted, token = pcall(grant, entry, leaseMs, tokens, now)
+      granted, token, reserved = pcall(grant, entry, leaseMs, tokens, now)
       if not granted then
         return true
       end
+      grantedAt = now
       addHolder(sharers, entry)
     elseif sharers.count > 0 and redis.pcall('ZREM', keys.queue, entry) ~= 1 then
       return true
     end
     if alive then
-      local owner, mode = string.match(entry, '^(%S*)(.*)')
-      local fields = { owner, token, sharers.mode and '1' or tokens, fits and now or '0', leaseMs }
-      local message = table.concat(fields, ' ') .. mode
-      if prefix then
-        redis.pcall('SPUBLISH', channel, message)
-      else
-        redis.pcall('PUBLISH', channel, message)
-      end
+      notify(entry, channel, channels.sharded, token, reserved, grantedAt, leaseMs)
     end
   end
   return false

@@ -1,14 +1,20 @@
---[[ Reserves tokens and returns the first.
-  They begin with the server time, or after the last token if the clock has not moved on. ]]
+--[[ Reserves up to `tokens` tokens, at least one. Returns the first and how many there are.
+  Tokens are the microseconds of the server time since the last token, so that no token is ahead of the clock. If the
+  clock has not moved on, or was set back, the next token is the successor of the last one. There is one token without a
+  last token, or with one that is no safe integer: earlier microseconds may have been given out before a flush. ]]
 local function nextToken(tokens, now)
-  local token, last = now, now
-  if tokens ~= '1' then
-    last = string.format('%.0f', now + tokens - 1)
+  local last = tonumber(redis.call('SET', keys.fence, now, 'EX', '86400', 'GET'))
+  if not last or not (last < 9e15) then
+    return now, 1
   end
-  local before = redis.call('SET', keys.fence, last, 'EX', '86400', 'GET')
-  if (tonumber(before or 0) or 0) >= tonumber(now) then
-    token = string.format('%.0f', before + 1)
-    redis.call('SET', keys.fence, string.format('%.0f', before + tokens), 'EX', '86400')
+  if last >= tonumber(now) then
+    local token = string.format('%.0f', last + 1)
+    redis.call('SET', keys.fence, token, 'EX', '86400')
+    return token, 1
   end
-  return token
+  if tokens == '1' then
+    return now, 1
+  end
+  local first = math.max(last + 1, now - tokens + 1)
+  return string.format('%.0f', first), now - first + 1
 end

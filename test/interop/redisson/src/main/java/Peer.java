@@ -61,6 +61,16 @@ public class Peer {
                 return "";
             case "lockFenced":
                 return String.valueOf(fenced.lockAndGetToken());
+            case "tryWrite":
+                return String.valueOf(redisson.getReadWriteLock(words[1]).writeLock().tryLock());
+            case "unlockWrite":
+                redisson.getReadWriteLock(words[1]).writeLock().unlock();
+                return "";
+            case "tryFair":
+                return String.valueOf(redisson.getFairLock(words[1]).tryLock());
+            case "unlockFair":
+                redisson.getFairLock(words[1]).unlock();
+                return "";
             case "unlock":
                 lock.unlock();
                 return "";

@@ -4,8 +4,9 @@ import type { Lock, LockService } from 'nestjs-redis-lock';
 import { SystemClock } from '../../../lib/core/time/clock.js';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { sentinelConnector } from '../../../lib/redis/sentinel-connector.js';
+import { exitTimeOf } from '../../support/exit-time.js';
 import { RedisProxy } from '../../support/proxy.js';
-import { ReplicaSet } from '../../support/redis/replica-set.js';
+import { ReplicaSet, type SentinelAddress } from '../../support/redis/replica-set.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
 let servers: ReplicaSet;
@@ -48,6 +49,47 @@ const renewed = (lock: Lock): Promise<void> =>
     ),
   );
 
+describe('a closed module with Sentinel', () => {
+  const script = (address: SentinelAddress, beforeClose: string): string => `
+    import { Logger } from '@nestjs/common';
+    Logger.overrideLogger(false);
+    const options = { redis: ${JSON.stringify(address)}, replicas: { min: 1 } };
+    const runtimes = [1, 2].map(() => LockRuntime.start(options));
+    for (const runtime of runtimes) runtime.connect();
+    const [one, other] = runtimes.map(({ service }) => service);
+    const first = await one.acquire('goods:300');
+    const waiting = other.acquire('goods:300');
+    while (!other.engine.store.inner.handoffs.subscriber.ready) await new Promise((resolve) => setTimeout(resolve, 5));
+    await first.release();
+    await (await waiting).release();
+    ${beforeClose}
+    await Promise.all(runtimes.map((runtime) => runtime.close()));
+  `;
+
+  // ioredis would keep the process alive for 2 s.
+  it('lets the process end at once', async () => {
+    expect(await exitTimeOf(script(servers.address, ''))).toBeLessThan(1_000);
+  });
+
+  it('lets the process end at once if a Sentinel hangs', async () => {
+    const hang = `process.kill(${servers.sentinels[0].pid}, 'SIGSTOP');`;
+    expect(await exitTimeOf(script(servers.address, hang))).toBeLessThan(1_000);
+  });
+
+  it('lets the process end soon if there is no Sentinel', async () => {
+    const address = { ...servers.address, sentinels: [{ host: '127.0.0.1', port: 1 }] };
+    const closed = `
+      import { Logger } from '@nestjs/common';
+      Logger.overrideLogger(false);
+      const runtime = LockRuntime.start({ redis: ${JSON.stringify(address)} });
+      runtime.connect();
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      await runtime.close();
+    `;
+    expect(await exitTimeOf(closed)).toBeLessThan(1_500);
+  });
+});
+
 describe('a connection by Sentinel', () => {
   it('reconnects if the failover is reported while it resolves the master', async () => {
     const [first, second] = await twoWays();
@@ -83,7 +125,7 @@ describe('a connection by Sentinel', () => {
     first.resume('replies');
     await renewed(lock);
     const heard = async (): Promise<boolean> =>
-      ((await servers.adminOf(master).pubsub('CHANNELS', 'nestjs-redis-lock:*')) as string[]).length === 1;
+      ((await servers.adminOf(master).pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length === 1;
     await eventually('the waiter is subscribed there', heard);
     expect(await lock.release()).toBe(true);
     await (await granted).release();

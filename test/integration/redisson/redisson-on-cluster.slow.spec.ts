@@ -132,10 +132,10 @@ describe('locks of redisson() in a cluster', () => {
 
   it('are hashes on all nodes, and are renewed there', async () => {
     const [locks, other] = [accounts.instance(), accounts.instance()];
-    const held = await Promise.all(NAMES.map((name) => locks.acquire(name, { ttlMs: 1_000 })));
+    const held = await Promise.all(NAMES.map((name) => locks.acquire(name, { ttlMs: 2_400 })));
     const owners = await Promise.all(NAMES.map((name) => here.cluster.ownerOf(name)));
     expect(new Set(owners).size).toBe(3);
-    await sleep(1_500);
+    await sleep(2_800);
     for (const [i, name] of NAMES.entries()) {
       held[i].assertHeld();
       expect(await owners[i].admin.hvals(name)).toEqual(['1']);

@@ -1,0 +1,110 @@
+import { ok } from 'node:assert/strict';
+import type { AcquireOptions } from '../../core/acquire/acquire-options.js';
+import { LockEngine } from '../../core/lock-engine.js';
+import type { ContractPart, StoreFixture, StoreUnderTest } from './store-fixture.js';
+
+const CALLERS = 3;
+const WORK_MS = 2;
+
+/** The pace of a client that knows nothing of this library. */
+const POLL_MS = 100;
+
+/** The test ends when each instance and the polling client have had this many grants, or after the limit. */
+const ENOUGH = 60;
+const ENOUGH_POLLS = 2;
+const LIMIT_MS = 10_000;
+
+/** How many times the grants of the other instance one may have. The first turn has no limit of its own yet. */
+const LARGEST_RATIO = 5;
+
+/** An instance whose callers request the key over and over. */
+class BusyInstance {
+  grants = 0;
+  private readonly engine: LockEngine;
+
+  constructor(
+    private readonly under: StoreUnderTest,
+    private readonly key: string,
+  ) {
+    const nothing = (): void => undefined;
+    this.engine = new LockEngine({
+      store: under.store,
+      clock: under.clock,
+      instance: 'contract',
+      requestTimeoutMs: 1_000,
+      lockDelayMs: 0,
+      passing: { maxLocalPasses: 16, maxLocalHoldMs: 50 },
+      checkTtl: nothing,
+      warn: nothing,
+    });
+  }
+
+  async run(isOver: () => boolean): Promise<void> {
+    await Promise.all(Array.from({ length: CALLERS }, () => this.call(isOver)));
+    await this.engine.close(0);
+  }
+
+  private async call(isOver: () => boolean): Promise<void> {
+    while (!isOver()) {
+      const lock = await this.engine.acquire({ resource: this.key, key: this.key }, optionsOf(this.under));
+      this.grants += 1;
+      await after(this.under, WORK_MS);
+      await lock.release();
+    }
+  }
+}
+
+/** Acquires and releases without the engine, as another client does. */
+async function poll(fixture: StoreFixture, isOver: () => boolean): Promise<number> {
+  let grants = 0;
+  for (let attempt = 0; !isOver(); attempt += 1) {
+    const name = `poller${attempt}`;
+    if ((await fixture.statusOf(name)) === 'granted') {
+      grants += 1;
+      await fixture.release(name);
+    }
+    if (grants === ENOUGH_POLLS) break;
+    await after(fixture.under, POLL_MS);
+  }
+  return grants;
+}
+
+/** Tests that a store without a queue lets the engine share a key. */
+export const turnsContract: ContractPart = {
+  subject: 'turns',
+  appliesTo: ({ queue }) => !queue,
+  tests: {
+    'two busy instances and a client that polls all get the key': async (fixture) => {
+      const { under, key } = fixture;
+      const neighbour = await fixture.createNeighbour();
+      try {
+        const instances = [under, neighbour].map((store) => new BusyInstance(store, key));
+        const until = under.clock.now() + LIMIT_MS;
+        let polls: number | undefined;
+        const haveEnough = (): boolean => polls !== undefined && instances.every(({ grants }) => grants >= ENOUGH);
+        const isOver = (): boolean => haveEnough() || under.clock.now() >= until;
+        const polling = poll(fixture, () => under.clock.now() >= until).then((grants) => (polls = grants));
+        await Promise.all([polling, ...instances.map((instance) => instance.run(isOver))]);
+        const grants = instances.map((instance) => instance.grants);
+        ok(polls === ENOUGH_POLLS, `the client that polls was granted the key ${polls} times`);
+        const [less, more] = grants.toSorted((one, other) => one - other);
+        ok(
+          less >= ENOUGH && more <= less * LARGEST_RATIO,
+          `the instances were granted the key ${less} and ${more} times`,
+        );
+      } finally {
+        await neighbour.close();
+      }
+    },
+  },
+};
+
+function optionsOf({ store }: StoreUnderTest): AcquireOptions {
+  const ttlMs = Math.max(30_000, store.capabilities.resolutionMs);
+  const hold = { mode: 'exclusive', ttlMs, renew: true, maxHoldMs: Infinity, minHoldMs: 0 } as const;
+  return { ...hold, waitMs: LIMIT_MS, reentrant: true, signal: undefined };
+}
+
+function after({ clock }: StoreUnderTest, ms: number): Promise<void> {
+  return new Promise((resolve) => clock.schedule(ms, resolve));
+}

@@ -1,0 +1,93 @@
+import type { WorkloadName } from '../workload/kinds.js';
+import type { LockTerms } from '../workload/orders.js';
+import { failoverFaults } from './failovers.js';
+import { ALL_STORES, type Fault, leases } from './fault.js';
+import { mixtures } from './mixed.js';
+import { networkFaults } from './network.js';
+import { processFaults } from './processes.js';
+import { named, oneAfterAnother } from './sequence.js';
+import { serverFaults } from './servers.js';
+
+/** The same faults under another load: short leases, many local handoffs, several locks, an older client. */
+
+/** How long a visit may wait on top of its `waitMs`: one reply. */
+const REPLY_MS = 4_000;
+
+/** None of these needs a hold that lives on: with a short lease, a busy machine may end any hold. */
+const SURVIVED = [
+  ...named(processFaults, 'event loop blocked', 'holder killed', 'waiter killed'),
+  ...named(networkFaults, 'connection reset', 'half-open: replies lost', 'half-open: requests lost', 'replies held'),
+  ...named(serverFaults, 'server stopped', 'SCRIPT FLUSH'),
+];
+
+/** A stopped holder whose lease is over, and losses of the server. */
+const LOSSES = [
+  ...named(processFaults, 'holder stopped', 'event loop blocked', 'holder killed'),
+  ...named(networkFaults, 'half-open: requests lost'),
+  ...named(serverFaults, 'FLUSHALL', 'server restarted empty', 'key deleted by hand'),
+];
+
+const WAITED_MS = 10_000;
+const TERMS = { requestTimeoutMs: 500, waitMs: WAITED_MS };
+
+function shortLeases(ttlMs: number, stores: Fault['stores']): Fault {
+  return {
+    name: `mixed, leases of ${ttlMs} ms`,
+    what: 'faults without data loss, one after another, in an order chosen by the seed',
+    ablation: 'local deadline',
+    breaks: 'overlap',
+    terms: leases(ttlMs, TERMS),
+    promises: { waitMs: WAITED_MS + REPLY_MS, refuses: true, losesHolds: true },
+    stores,
+    mixed: true,
+    inject: (scene) => oneAfterAnother(scene, SURVIVED),
+  };
+}
+
+/** Faults that end holds and lose data, under a load that is named in the results. */
+function losses(name: string, workload: WorkloadName, terms: LockTerms): Fault {
+  return {
+    name: `mixed, ${name}`,
+    what: 'faults of processes, and faults that take the lock away from its holder, in an order chosen by the seed',
+    ablation: 'fence',
+    breaks: 'fenced update lost',
+    terms,
+    promises: { waitMs: terms.waitMs + REPLY_MS, refuses: true, losesHolds: true, overlapMs: Infinity },
+    stores: { token: {} },
+    workload,
+    mixed: true,
+    inject: (scene) => oneAfterAnother(scene, LOSSES),
+  };
+}
+
+/** One process may keep the lock for a second. */
+const MANY_PASSES = { maxLocalPasses: 256, maxLocalHoldMs: 1_000 };
+
+/** Reconnecting after each kind of failure is the client's part. */
+function withIoredis5(fault: Fault): Fault {
+  return { ...fault, name: `${fault.name}, ioredis 5`, stores: { token: {} }, ioredis: 5, once: true };
+}
+
+const severalKept: Fault = {
+  name: 'mixed, several locks at a time',
+  what: 'faults without data loss, while callers lock several resources, exclusively or shared, and take permits',
+  ablation: 'local deadline',
+  breaks: 'overlap',
+  terms: leases(1_000, { ...TERMS, waitMs: 20_000 }),
+  promises: { waitMs: 24_000, refuses: true, losesHolds: true },
+  stores: { token: {} },
+  workload: 'several',
+  mixed: true,
+  inject: (scene) => oneAfterAnother(scene, SURVIVED),
+};
+
+export const loadFaults = [
+  shortLeases(50, { token: {} }),
+  shortLeases(300, ALL_STORES),
+  losses('256 local passes', 'crowd', leases(1_000, { ...TERMS, fairness: MANY_PASSES })),
+  severalKept,
+  ...named(mixtures, 'mixed, data kept').map(withIoredis5),
+  ...named(failoverFaults, 'Sentinel failover, replicas: { min: 1 }', 'cluster master killed', 'CLUSTER FAILOVER').map(
+    withIoredis5,
+  ),
+] as const;

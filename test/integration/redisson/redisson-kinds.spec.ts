@@ -1,0 +1,91 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import { startRedis, type RedisServer } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+const NAME = 'account-1';
+const THREAD = '0f0e0d0c-0b0a-4908-8706-050403020100:41';
+
+let server: RedisServer;
+let admin: Redis;
+let running: RedisLocks;
+
+beforeAll(async () => {
+  server = await startRedis({ local: true });
+  admin = new Redis(server.url);
+});
+beforeEach(() => {
+  running = new RedisLocks();
+});
+afterEach(async () => {
+  await running.close();
+  await admin.flushall();
+});
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+
+function instance(fencing = false): LockService {
+  return running.start({ redis: server.url, store: redisson({ fencing }), key: (resource) => resource, ttlMs: 900 });
+}
+
+/** Writes what a ReadWriteLock of Redisson writes to its hash when a thread locks it. */
+async function lockAsReadWrite(mode: 'read' | 'write'): Promise<void> {
+  const field = mode === 'write' ? `${THREAD}:write` : THREAD;
+  await admin.multi().hset(NAME, 'mode', mode).hincrby(NAME, field, 1).pexpire(NAME, 30_000).exec();
+}
+
+describe.each([false, true])('a key that is no RLock, fencing: %s', (fencing) => {
+  it.each<[string, RegExp, () => Promise<unknown>]>([
+    ['ReadWriteLock, read', /another type.*ReadWriteLock of Redisson/, () => lockAsReadWrite('read')],
+    ['ReadWriteLock, write', /another type.*ReadWriteLock of Redisson/, () => lockAsReadWrite('write')],
+    ['map', /another type.*no lock of Redisson/, () => admin.hset(NAME, { name: 'ann', city: 'Ulm' })],
+    ['map with one field', /another type.*no lock of Redisson/, () => admin.hset(NAME, 'name', 'ann')],
+    ['semaphore', /another type/, () => admin.set(NAME, 3)],
+    ['list', /another type/, () => admin.lpush(NAME, 'x')],
+  ])('is refused by its kind and stays as it is: %s', async (_kind, message, write) => {
+    await write();
+    const before = await admin.dump(NAME);
+    const error: unknown = await instance(fencing)
+      .acquire(NAME, { waitMs: 5_000 })
+      .catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockUnavailableError);
+    expect(error).toMatchObject({ resource: NAME, message: expect.stringMatching(message) });
+    expect(await admin.dump(NAME)).toBe(before);
+  });
+});
+
+describe('a lock of redisson() that a ReadWriteLock of Redisson has entered', () => {
+  it('is lost, and its release removes its own field only', async () => {
+    const lock = await instance().acquire(NAME);
+    await lockAsReadWrite('write');
+    await eventually('the lock is lost', () => lock.signal.aborted);
+    await lock.release();
+    await eventually('the field is removed', async () => (await admin.hlen(NAME)) === 2);
+    expect(await admin.hgetall(NAME)).toEqual({ mode: 'write', [`${THREAD}:write`]: '1' });
+    // Neither a renewal nor a release has changed the other lock's TTL.
+    expect(await admin.pttl(NAME)).toBeGreaterThan(10_000);
+  });
+
+  it('leaves the other lock open for its own lease after a minimum hold', async () => {
+    const lock = await instance().acquire(NAME, { minHoldMs: 500, renew: false });
+    await lockAsReadWrite('read');
+    await lock.release();
+    expect(await admin.hgetall(NAME)).toEqual({ mode: 'read', [THREAD]: '1' });
+    expect(await admin.pttl(NAME)).toBeGreaterThan(10_000);
+  });
+
+  it('refuses other callers until the hash is gone', async () => {
+    const [ours, others] = [instance(), instance()];
+    const lock = await ours.acquire(NAME, { renew: false });
+    await lockAsReadWrite('write');
+    await expect(others.acquire(NAME)).rejects.toThrow('ReadWriteLock of Redisson');
+    await lock.release();
+    await admin.del(NAME);
+    await others.using(NAME, () => undefined);
+    expect(await admin.exists(NAME)).toBe(0);
+  });
+});

@@ -1,0 +1,79 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { type LockService, lockChannels, LockUnavailableError } from 'nestjs-redis-lock';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import type { StoreFactory } from 'nestjs-redis-lock/store';
+import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+let servers: readonly RedisServer[];
+let admins: readonly Redis[];
+let running: RedisLocks;
+
+beforeAll(async () => {
+  servers = await Promise.all([1, 2, 3].map(() => startRedis({ local: true })));
+  admins = servers.map(({ url }) => new Redis(url));
+});
+beforeEach(() => {
+  running = new RedisLocks();
+});
+afterEach(async () => {
+  await memory('0');
+  await running.close();
+});
+afterAll(async () => {
+  for (const admin of admins) admin.disconnect();
+  await Promise.all(servers.map((server) => server.stop()));
+});
+
+/** '1' refuses all commands that need memory, '0' allows them again. */
+async function memory(limit: '0' | '1'): Promise<void> {
+  for (const admin of admins) await admin.config('SET', 'maxmemory-policy', 'noeviction');
+  for (const admin of admins) await admin.config('SET', 'maxmemory', limit);
+}
+
+const TTL_MS = 1_000;
+
+/** Waits until a lock was renewed twice, which is after more than a third of its lease. */
+async function renewedTwice(resource: string): Promise<void> {
+  let renewals = 0;
+  const count = (event: unknown): void => {
+    if ((event as { resource: string }).resource === resource) renewals += 1;
+  };
+  lockChannels.extended.subscribe(count);
+  await eventually(`${resource} was renewed twice`, () => renewals >= 2);
+  lockChannels.extended.unsubscribe(count);
+}
+
+describe.each<readonly [string, () => StoreFactory | undefined, boolean]>([
+  ['token()', () => undefined, true],
+  ['quorum()', () => quorum(servers.map(({ url }) => url)), false],
+])('while Redis is out of memory, with %s', (_name, store, hasPermits) => {
+  const start = (): LockService => running.start({ redis: servers[0].url, store: store(), ttlMs: TTL_MS });
+  const options = [{}, { mode: 'shared' } as const, ...(hasPermits ? [{ permits: 2 }] : [])];
+
+  it.each(options)('a lock with %j is renewed and released', async (given) => {
+    const lock = await start().acquire('goods:300', given);
+    await memory('1');
+    const renewed = renewedTwice('goods:300');
+    await expect(start().acquire('goods:301', { waitMs: 100 })).rejects.toThrow(LockUnavailableError);
+    await renewed;
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+    await memory('0');
+    expect(await start().inspect('goods:300')).toBeNull();
+  });
+});
+
+it('a lock is handed off to a waiter while Redis is out of memory', async () => {
+  const start = (): LockService => running.start({ redis: servers[0].url, waitMs: 30_000, ttlMs: TTL_MS });
+  const [one, other] = [start(), start()];
+  const lock = await one.acquire('goods:300', { mode: 'shared' });
+  const waiting = other.acquire('goods:300');
+  const queue = `${running.keyOf('goods', '300')}|queue`;
+  await eventually('it waits', async () => (await admins[0].zcount(queue, '(0', '+inf')) === 1);
+  await memory('1');
+  expect(await lock.release()).toBe(true);
+  const next = await waiting;
+  expect(await next.release()).toBe(true);
+});

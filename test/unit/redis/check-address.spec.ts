@@ -1,0 +1,78 @@
+import { inspect } from 'node:util';
+import { describe, expect, it } from '@jest/globals';
+import { LockConfigError } from 'nestjs-redis-lock';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import { LockRuntime } from '../../../lib/lock-runtime.js';
+
+/** Returns what the start of a module throws, as an application prints it. Returns `none` if it throws nothing. */
+function failureOf(redis: unknown): string {
+  try {
+    LockRuntime.start({ redis: redis as string });
+  } catch (error) {
+    return error instanceof LockConfigError ? inspect(error, { depth: 9 }) : 'another error';
+  }
+  return 'none';
+}
+
+describe('an address that cannot be one', () => {
+  it.each<[unknown, string]>([
+    ['redis://:secret@host:notaport', 'redis is "redis://***@host:notaport"; allowed is a URL like'],
+    ['rediss://user:secret@host:99999', 'redis is "rediss://***@host:99999"; allowed is'],
+    ['redis://:se/cr@et@host:x', 'redis is "redis://***@host:x"; allowed is'],
+    ['redis://host:x?password=secret', 'redis is "redis://host:x?password=***"; allowed is'],
+    ['user:secret@host:6379', 'redis is "***@host:6379"; allowed is a redis:// or rediss:// URL'],
+    ['http://:se/cret@host', 'redis is "http://***@host"; allowed is'],
+    [{ port: 'x', password: 'secret' }, 'redis: port is "x"; allowed is a whole number from 0 to 65535.'],
+    [{ port: 99_999, password: 'secret' }, 'redis: port is 99999; allowed is'],
+    [{ port: Number.NaN, password: 'secret' }, 'redis: port is NaN; allowed is'],
+    [{ host: 5, password: 'secret' }, 'redis: host is 5; allowed is a string.'],
+    [{ port: 'redis://:secret@host:1' }, 'redis: port is "redis://***@host:1"; allowed is'],
+    [{ sentinels: [{ host: 'a', port: 'x' }], name: 'm', password: 'secret' }, 'redis: sentinels[0]: port is "x"'],
+    [{ sentinels: [null], name: 'm' }, 'redis: sentinels[0] is null; allowed is an object with host and port.'],
+    [{ sentinels: [], name: 'm' }, 'redis: sentinels has no address; allowed is an array'],
+    [{ sentinels: [{ host: 'a' }] }, 'redis: name is undefined; allowed is the name of the master'],
+    [{ nodes: ['redis://a:1', 'redis://:secret@b:x'] }, 'redis: nodes[1] is "redis://***@b:x"; allowed is a URL like'],
+    [{ nodes: ['70000'] }, 'redis: nodes[0]: port is "70000"; allowed is'],
+    [{ nodes: [{ host: 'a', port: 'x', password: 'secret' }] }, 'redis: nodes[0]: port is "x"; allowed is'],
+    [{ nodes: [null] }, 'redis: nodes[0] is null; allowed is an object with host and port.'],
+  ])('is refused without the password: %j', (redis, expected) => {
+    const failure = failureOf(redis);
+    expect(failure).toContain(expected);
+    expect(failure).not.toMatch(/secret|se\/cr/);
+  });
+
+  it('is refused as the node of a quorum', () => {
+    const store = quorum(['redis://a:1', 'redis://:secret@b:x', 'redis://c:1']);
+    const start = (): unknown => LockRuntime.start({ store });
+    expect(start).toThrow(LockConfigError);
+    expect(start).toThrow('"redis://***@b:x"');
+  });
+});
+
+describe('an address that can be one', () => {
+  it.each([
+    'redis://',
+    'redis://host',
+    'rediss://user:p%40ss@host:6380/2?family=6',
+    'redis://[::1]:6379',
+    '/run/redis.sock',
+    { port: '6379' },
+    { host: undefined, port: null },
+    { path: '/run/redis.sock' },
+    { sentinels: [{ host: 'a' }, { host: 'b', port: 26_379 }], name: 'mymaster' },
+    {
+      nodes: [
+        'redis://a:6379',
+        'rediss://:pass@b',
+        6379,
+        '6380',
+        '10.0.0.1:6379',
+        'c:6379',
+        { host: 'c' },
+        { port: 1 },
+      ],
+    },
+  ])('is accepted: %j', (redis) => {
+    expect(failureOf(redis)).toBe('none');
+  });
+});
