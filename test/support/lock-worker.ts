@@ -37,10 +37,10 @@ const calls = {
       lock.assertHeld();
     });
   },
-  /** Holds the lock until it is lost. Returns the error's message. */
-  async untilLost(resource: string, options?: LockOptions): Promise<string> {
-    const { signal } = await runtime.service.acquire(resource, options);
-    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+  /** Waits until the acquired lock is lost. Returns the error's message. */
+  async untilLost(resource: string): Promise<string> {
+    const { signal } = lockOf(resource);
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
     return (signal.reason as Error).message;
   },
   release: (resource: string) => lockOf(resource).release(),
