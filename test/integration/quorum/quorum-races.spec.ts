@@ -266,8 +266,8 @@ describe('a master that restarts empty within a lease', () => {
   it('lets another caller in, with a higher token, if one of two masters has forgotten', async () => {
     const lock = await heldByTwo();
     await Promise.all([here.servers[1].restart(), here.servers[2].restart()]);
+    // The first holder finds out when it is connected again.
     const other = await here.instance(options).acquire('goods:300');
-    lock.assertHeld();
     expect(other.fencingToken).toBeGreaterThan(lock.fencingToken);
   });
 

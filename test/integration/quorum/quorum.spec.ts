@@ -24,9 +24,9 @@ describe('five masters', () => {
     await locks.using('goods:300', () => undefined);
     for (const server of here.servers.slice(0, count)) await server.kill();
     for (let i = 0; i < 20; i++) await locks.using('goods:300', () => undefined);
-    const lock = await locks.acquire('goods:300', { ttlMs: 600 });
-    await eventually('a renewal is due', () => lock.expiresInMs < 450);
-    await eventually('it is renewed', () => lock.expiresInMs > 500);
+    const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
+    await eventually('a renewal is due', () => lock.expiresInMs < 1_100);
+    await eventually('it is renewed', () => lock.expiresInMs > 1_250);
     expect(await lock.release()).toBe(true);
     const reported = (): number => here.warnings.filter((warning) => warning.includes('locks go on with')).length;
     await eventually('each outage is reported', () => reported() >= count);
@@ -91,8 +91,10 @@ describe('five masters', () => {
   it('keep others out if one restarts empty within a lease, and restore its lock', async () => {
     const lock = await here.instance({ ttlMs: 900 }).acquire('goods:300');
     await here.lockedOn(5);
+    await here.admins[0].set('canary', 1);
     await here.servers[0].restart();
-    expect(await here.locked()).toBe(4);
+    // The lock may be restored by now: its instance renews it as soon as it is connected again.
+    expect(await here.admins[0].exists('canary')).toBe(0);
     expect(await here.instance().tryAcquire('goods:300')).toBeNull();
     await here.lockedOn(5);
     expect(new Set(await here.holders()).size).toBe(1);
@@ -104,11 +106,11 @@ describe('five masters', () => {
   });
 
   it('do not restore a lock over the key of another client', async () => {
-    const lock = await here.instance({ ttlMs: 600 }).acquire('goods:300');
+    const lock = await here.instance({ ttlMs: 1_500 }).acquire('goods:300');
     await here.lockedOn(5);
     await here.admins[0].set(here.key, 'mine');
-    await eventually('a renewal is due', () => lock.expiresInMs < 450);
-    await eventually('it is renewed', () => lock.expiresInMs > 500);
+    await eventually('a renewal is due', () => lock.expiresInMs < 1_100);
+    await eventually('it is renewed', () => lock.expiresInMs > 1_250);
     expect(await here.admins[0].get(here.key)).toBe('mine');
     await lock.release();
     expect(await here.admins[0].get(here.key)).toBe('mine');

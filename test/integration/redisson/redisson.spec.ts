@@ -165,8 +165,8 @@ describe('a lock of redisson()', () => {
   });
 
   it('is renewed while it is held, and lost if another client takes it', async () => {
-    const lock = await instance({ ttlMs: 900 }).acquire(NAME);
-    await sleep(1_200);
+    const lock = await instance({ ttlMs: 1_500 }).acquire(NAME);
+    await sleep(1_800);
     expect(await admin.exists(NAME)).toBe(1);
     await admin.del(NAME);
     await holdAsRedisson(NAME);
@@ -505,10 +505,11 @@ describe('a user with an ACL', () => {
     await guest('resetkeys', `~${NAME}`, `~redisson_lock_token:*`, '&redisson_lock__channel:*', '+info', ...listed);
     await admin.acl('LOG', 'RESET');
     for (const store of [redisson(), redisson({ fencing: true })]) {
-      const [one, other] = [1, 2].map(() => instance({ redis: asGuest(), store, ttlMs: 300 }));
+      const [one, other] = [1, 2].map(() => instance({ redis: asGuest(), store, ttlMs: 1_500 }));
       const lock = await one.acquire(NAME, { minHoldMs: 100 });
       const { granted } = await wait(other);
-      await sleep(200);
+      await eventually('a renewal is due', () => lock.expiresInMs < 1_050);
+      await eventually('it is renewed', () => lock.expiresInMs > 1_200);
       expect(await one.inspect(NAME)).toMatchObject({ isOwn: true });
       await lock.release();
       await (await granted).release();

@@ -28,9 +28,11 @@ const instance = (options = {}): LockService => here.instance({ replicas: REPLIC
 
 /** Returns the value on the replica of the lock's master. */
 async function onReplica({ key }: Pick<Lock, 'key'>): Promise<string | null> {
-  const { admin } = here.cluster.replicaOf(await here.cluster.ownerOf(key));
-  await admin.readonly();
-  return admin.get(key);
+  const owner = await here.cluster.ownerOf(key);
+  const follower = here.cluster.replicaOf(owner);
+  await here.cluster.untilKnown(key, owner, follower);
+  await follower.admin.readonly();
+  return follower.admin.get(key);
 }
 
 const nothingLeft = (): Promise<void> =>

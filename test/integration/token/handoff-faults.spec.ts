@@ -213,7 +213,7 @@ describe('a duplicate handoff message', () => {
 describe('a handoff message that arrives after its lease', () => {
   it('is ignored: the present holder keeps the lock, the waiter its place', async () => {
     const { locks, asking, listening } = await twoWays({ ttlMs: 300 });
-    const first = await here.holder({ ttlMs: 300 });
+    const first = await here.holder({ ttlMs: 1_000 });
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
     let got = false;
     void granted.then(() => (got = true));
@@ -274,9 +274,9 @@ describe('a subscriber connection', () => {
   });
 
   it('half open: the waiter polls, finds its grant, and reconnects', async () => {
-    const { locks, listening } = await twoWays({ requestTimeoutMs: 300, ttlMs: 500 });
+    const { locks, listening } = await twoWays({ requestTimeoutMs: 300, ttlMs: 1_000 });
     listening.proxy.hold('replies');
-    const first = await here.holder({ ttlMs: 500 });
+    const first = await here.holder({ ttlMs: 1_000 });
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
     await first.release();
     const lock = await granted;
@@ -285,7 +285,7 @@ describe('a subscriber connection', () => {
     listening.log.clear();
     // Silent for longer than 3 s, so that the subscription is pinged.
     subscriberOf(locks).receivedAt = -Infinity;
-    const second = await here.holder({ ttlMs: 500 });
+    const second = await here.holder({ ttlMs: 1_000 });
     const { granted: again } = await here.enqueue(() => locks.acquire('goods:300'));
     await eventually('it connects anew', () => listening.log.names.includes('client'));
     listening.proxy.resume('replies');

@@ -79,8 +79,8 @@ describe('a multi-lock of free locks of one family', () => {
 
   it('renews each lock, and extends all of them together', async () => {
     const locks = here.instance();
-    const all = await locks.acquire(ACCOUNTS, { ttlMs: 600 });
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    const all = await locks.acquire(ACCOUNTS, { ttlMs: 1_200 });
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
     all.assertHeld();
     await all.extend(20_000);
     for (const resource of ACCOUNTS) expect(await here.admin.pttl(here.keyOf(resource))).toBeGreaterThan(15_000);
@@ -313,7 +313,7 @@ describe('a multi-lock that loses one lock', () => {
   ])('because its key was %s aborts its signal and releases the others', async (_, take) => {
     const locks = here.instance();
     let told: unknown;
-    const work = locks.using(MIXED, { ttlMs: 600 }, async (all) => {
+    const work = locks.using(MIXED, { ttlMs: 1_200 }, async (all) => {
       await take(here.keyOf('account:2'));
       await eventually('its signal aborts', () => all.signal.aborted);
       told = all.signal.reason;
@@ -334,7 +334,7 @@ describe('a multi-lock that loses one lock', () => {
 
   it('while it waits for another one is not granted', async () => {
     const holder = await here.holder();
-    const { granted } = await here.enqueue(() => here.instance().acquire(['account:1', 'goods:300'], { ttlMs: 600 }));
+    const { granted } = await here.enqueue(() => here.instance().acquire(['account:1', 'goods:300'], { ttlMs: 1_200 }));
     await here.admin.del(here.keyOf('account:1'));
     await eventually('it was noticed', () => here.warnings.length > 0);
     await holder.release();

@@ -72,7 +72,7 @@ describe('the commands that the page on permissions lists', () => {
 
   it('suffice to acquire, wait, hand off, renew and inspect', async () => {
     const [one, other] = await bothHeard(await readers(listed));
-    const lock = await one.acquire('goods:300', { ttlMs: 300 });
+    const lock = await one.acquire('goods:300', { ttlMs: 1_200 });
     // Silent for longer than 3 s, so that the subscription is pinged.
     seemsSilent(other);
     const { granted } = await here.enqueue(() => other.acquire('goods:300'));

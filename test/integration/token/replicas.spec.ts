@@ -72,13 +72,12 @@ const waits = (seen: readonly string[][]): number =>
 
 describe('replicas: { min: 1 }', () => {
   it('counts a grant and a renewal only once the replica has acknowledged it', async () => {
-    const locks = instance({ ttlMs: 600 });
+    const locks = instance({ ttlMs: 1_200 });
     const lock = await locks.acquire('goods:300');
     // No waiting: the replica must have it already.
     expect((await onReplica())?.endsWith(` ${lock.fencingToken}`)).toBe(true);
-    await eventually('it was renewed', () => lock.expiresInMs > 450);
     const from = performance.now();
-    while (performance.now() - from < 1_000) {
+    while (performance.now() - from < 1_500) {
       await new Promise((resolve) => setTimeout(resolve, 10));
       lock.assertHeld();
     }
