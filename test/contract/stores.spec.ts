@@ -8,6 +8,7 @@ import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { ManualClock, registerStoreContract, type OtherClient, type StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/time/clock.js';
+import { NODE_TIMEOUT_MS } from '../support/masters.js';
 import { RedisCluster, type RedisServer, startRedis } from '../support/redis/index.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
 
@@ -64,7 +65,8 @@ async function onQuorum(): Promise<StoreUnderTest> {
   const clients = masters.map(({ url }) => new Redis(url));
   await Promise.all(clients.map((client) => client.ping()));
   const open = (client: unknown) => ({ client: client as Redis, subscriber: unused });
-  return underTest(quorum(clients), { open }, () => Promise.all(clients.map((client) => client.quit())));
+  const store = quorum(clients, { nodeTimeoutMs: NODE_TIMEOUT_MS });
+  return underTest(store, { open }, () => Promise.all(clients.map((client) => client.quit())));
 }
 
 function inMemory(): Promise<StoreUnderTest> {

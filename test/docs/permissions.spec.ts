@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { Lock } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
+import { NODE_TIMEOUT_MS } from '../support/masters.js';
 import { commandsIn, sectionOf } from '../support/pages.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
@@ -29,7 +30,9 @@ it('the commands listed for quorum() are enough to lock, share, wait, renew, ins
   const may = commandsIn(sectionOf('docs/permissions.md', '`quorum()`')).map((command) => `+${command}`);
   for (const admin of admins) await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...may);
   const guests = nodes.map(({ url }) => url.replace('redis://', 'redis://guest:any@'));
-  const [one, other] = [1, 2].map(() => locks.start({ store: quorum(guests), ttlMs: 1_500 }));
+  const [one, other] = [1, 2].map(() =>
+    locks.start({ store: quorum(guests, { nodeTimeoutMs: NODE_TIMEOUT_MS }), ttlMs: 1_500 }),
+  );
 
   const lock = await one.acquire('goods:300');
   const next = other.acquire('goods:300');

@@ -5,7 +5,7 @@ import { InjectLockService, Locked, LockService, LockTimeoutError, RedisLockModu
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { Masters } from '../support/masters.js';
+import { Masters, NODE_TIMEOUT_MS } from '../support/masters.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { closeApps, startApp, type TestApp } from './support/app.js';
 
@@ -61,7 +61,11 @@ const start = (prefix = uniquePrefix()): Promise<TestApp> =>
           key: (resource) => `${prefix}${resource}_lock`,
         }),
         RedisLockModule.forRoot({ ...shared, name: 'java', store: redisson(), key: (resource) => prefix + resource }),
-        RedisLockModule.forRoot({ ...shared, name: 'masters', store: quorum(masters.urls) }),
+        RedisLockModule.forRoot({
+          ...shared,
+          name: 'masters',
+          store: quorum(masters.urls, { nodeTimeoutMs: NODE_TIMEOUT_MS }),
+        }),
       ];
     },
     providers: [Accounts],

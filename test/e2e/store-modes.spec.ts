@@ -13,7 +13,7 @@ import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { Test } from '@nestjs/testing';
-import { Masters } from '../support/masters.js';
+import { Masters, NODE_TIMEOUT_MS } from '../support/masters.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { closeApps, startApp } from './support/app.js';
 
@@ -111,7 +111,7 @@ describe('an application does not start', () => {
   });
 
   it('with permits on a quorum, which has only shared locks', async () => {
-    const locks = { store: quorum(masters.urls) };
+    const locks = { store: quorum(masters.urls, { nodeTimeoutMs: NODE_TIMEOUT_MS }) };
     const setUp = { locks, providers: [CatalogueService], controllers: [SupplierController] };
     const error = await startErrorOf(startApp(setUp));
     expect((error as Error).message).toMatch(
@@ -164,7 +164,10 @@ describe('an application starts', () => {
   });
 
   it('with shared locks on a quorum', async () => {
-    const app = await startApp({ locks: { store: quorum(masters.urls) }, providers: [CatalogueService] });
+    const app = await startApp({
+      locks: { store: quorum(masters.urls, { nodeTimeoutMs: NODE_TIMEOUT_MS }) },
+      providers: [CatalogueService],
+    });
     expect(await app.nest.get(CatalogueService).read('books')).toBe('books');
   });
 

@@ -7,7 +7,7 @@ import { type RedisServer, startRedis } from './redis/index.js';
 import { eventually, RedisLocks } from './redis-locks.js';
 
 /** On a busy machine, a node that is expected to vote may take longer than the default of 200 ms. */
-const NODE_TIMEOUT_MS = 500;
+export const NODE_TIMEOUT_MS = 500;
 /** The default. A node may take half of it. */
 const REQUEST_TIMEOUT_MS = 1_000;
 

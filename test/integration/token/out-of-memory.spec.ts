@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import { type LockService, lockChannels, LockUnavailableError } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import type { StoreFactory } from 'nestjs-redis-lock/store';
+import { NODE_TIMEOUT_MS } from '../../support/masters.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
@@ -47,7 +48,15 @@ async function renewedTwice(resource: string): Promise<void> {
 
 describe.each<readonly [string, () => StoreFactory | undefined, boolean]>([
   ['token()', () => undefined, true],
-  ['quorum()', () => quorum(servers.map(({ url }) => url)), false],
+  [
+    'quorum()',
+    () =>
+      quorum(
+        servers.map(({ url }) => url),
+        { nodeTimeoutMs: NODE_TIMEOUT_MS },
+      ),
+    false,
+  ],
 ])('while Redis is out of memory, with %s', (_name, store, hasPermits) => {
   const start = (): LockService => running.start({ redis: servers[0].url, store: store(), ttlMs: TTL_MS });
   const options = [{}, { mode: 'shared' } as const, ...(hasPermits ? [{ permits: 2 }] : [])];
