@@ -67,6 +67,29 @@ describe('a script that ioredis repeats after a lost reply', () => {
     expect(await locks.value()).toBe(value);
   });
 
+  it('renews the lock again', async () => {
+    const before = await locks.value();
+    const hasRun = async (): Promise<boolean> => (await locks.value()) !== before;
+    const renewed = await sentTwice(
+      () => locks.extend(ours, 'a:1', 60_000),
+      hasRun,
+      () => Promise.resolve(),
+    );
+    expect(renewed).toBe('renewed');
+    expect(await locks.release(ours, 'a:1')).toBe(true);
+  });
+
+  it('keeps the lock closed again', async () => {
+    const before = await locks.value();
+    const hasRun = async (): Promise<boolean> => (await locks.value()) !== before;
+    const kept = await sentTwice(
+      () => locks.release(ours, 'a:1', 60_000),
+      hasRun,
+      () => Promise.resolve(),
+    );
+    expect(kept).toBe(true);
+  });
+
   it('grants an acquire as before, and its release deletes both keys', async () => {
     await locks.release(ours, 'a:1');
     const status = await sentTwice(

@@ -12,7 +12,7 @@
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/write.lua
 --- @include ./includes/is-ours.lua
-if isOurs(args.owner, args.lowest, args.highest, args.raceUntil, args.endsAt, now) then
+if isOurs(args.owner, args.lowest, args.highest, args.raceUntil, args.endsAt, now, args.expiry) then
   write(args.expiry, args.owner, args.ttlMs, now)
   return 1
 end
