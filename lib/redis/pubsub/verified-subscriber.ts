@@ -22,7 +22,8 @@ const SILENCE_MS = 3_000;
 /** How long to wait before a connection is opened again whose client does not reconnect by itself. */
 const REOPEN_AFTER_MS = 10_000;
 
-const LONGEST_PROBE_MS = 30_000;
+/** The longest time that a probe may take, after several that did not arrive. A waiter polls meanwhile. */
+const LONGEST_PROBE_MS = 5_000;
 
 /** The message that a probe publishes. */
 export const PROBE = '';
@@ -185,7 +186,10 @@ export class VerifiedSubscriber {
   /** Starts the probe timer. Each failed probe doubles its delay. */
   private startProbeTimer(subscriber: RedisSubscriber): void {
     this.probeTimer?.cancel();
-    const delayMs = Math.min(this.requestTimeoutMs * 2 ** this.failedProbes, LONGEST_PROBE_MS);
+    const delayMs = Math.min(
+      this.requestTimeoutMs * 2 ** this.failedProbes,
+      Math.max(LONGEST_PROBE_MS, this.requestTimeoutMs),
+    );
     this.probeTimer = this.clock.schedule(delayMs, () => this.onProbeTimeout(subscriber), true);
   }
 

@@ -56,7 +56,8 @@ const dropped: Fault = {
   ablation: 'retry while queued',
   breaks: 'wait',
   terms: leases(8_000, { waitMs: 16_000 }),
-  promises: { waitMs: 12_000 },
+  // Until 5 s after the silence, a process may be without a subscription. It polls, and others may overtake it.
+  promises: { waitMs: 14_000 },
   stores: { token: {}, redisson: {} },
   async inject(scene) {
     const { fleet, random } = scene;
@@ -72,6 +73,8 @@ const dropped: Fault = {
     // The connections stay: a proxy or a firewall has forgotten them, and remembers new ones.
     for (const way of ways) way.resume('messages');
     scene.healed(this.name);
+    // The next silence begins when all processes take part again.
+    await Promise.all(fleet.members.map((each) => fleet.entry((member) => member === each)));
     await scene.settle();
   },
 };

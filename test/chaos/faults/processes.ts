@@ -70,7 +70,7 @@ const holderKilled: Fault = {
 
 const waiterKilled: Fault = {
   name: 'waiter killed',
-  what: 'kill -9 of a waiter, while another process holds the lock',
+  what: 'kill -9 of two waiters, while another process holds the lock',
   ablation: 'skipping dead waiters',
   breaks: 'wait',
   terms: leases(8_000),
@@ -82,7 +82,8 @@ const waiterKilled: Fault = {
     await fleet.longHold(holder, 600);
     await fleet.allWait(holder);
     await scene.sleep(100);
-    await killed(scene, this.name, fleet.other(random, holder));
+    const first = fleet.other(random, holder);
+    await killed(scene, this.name, first, fleet.other(random, holder, first));
   },
 };
 

@@ -173,6 +173,8 @@ function tokenOf({ locks }: Held): number | undefined {
 function reasonOf(error: unknown): FailReason {
   if (error instanceof LockTimeoutError) return 'busy';
   if (error instanceof LockUnavailableError) return 'unavailable';
+  // One of several locks was lost while the others were waited for.
+  if (error instanceof LockLostError) return 'lost';
   if ((error as Error).name === 'AbortError') return 'left';
   throw error;
 }
