@@ -152,8 +152,7 @@ class LockedCall {
     }
     if (callerSignal?.aborted !== true) return lock;
     // The caller left at the moment of the grant: the method does not start, so `minHoldMs` does not apply.
-    for (const each of lock.locks) each.skipMinHold();
-    await lock.release().catch(() => undefined);
+    await Promise.allSettled(lock.locks.map((each) => each.discard()));
     throw callerSignal.reason;
   }
 

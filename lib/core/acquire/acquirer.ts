@@ -1,7 +1,8 @@
-import { onAbort, throwIfAborted } from '../abort-signals.js';
+import { eitherOf, onAbort, throwIfAborted } from '../abort-signals.js';
 import type { LockEvents } from '../diagnostics.js';
 import { LockReentryError } from '../errors.js';
 import { heldAround } from '../hold/held-locks.js';
+import { isAwaitedInScopes, keepInScopes, ScopedRequest } from '../hold/lock-scope.js';
 import { Lock } from '../hold/lock.js';
 import { MultiLock } from '../hold/multi-lock.js';
 import type { Grant } from '../lease/grant.js';
@@ -23,7 +24,7 @@ import { inLockOrder } from './lock-order.js';
 /** `draining` admits only callers that run in a hold, so that the hold can finish. `closed` admits none. */
 export type AcquirerPhase = 'open' | 'draining' | 'closed';
 
-/** One call of `acquireAll`. */
+/** One call of `acquire` or `acquireAll` that needs a request. */
 interface AcquireCall {
   readonly options: AcquireOptions;
   readonly startedAt: number;
@@ -51,16 +52,24 @@ export class Acquirer {
     const nested = this.isNested();
     this.checkPhase(target, nested);
     const startedAt = this.leases.now();
-    this.events.requested(target);
-    let grant: Grant;
+    // It is going to be a nested hold, which is no request, unless the other request of the scope fails.
+    const isBehind = isAwaitedInScopes(this.leases, target.key);
+    if (!isBehind) this.events.requested(target);
+    let given: Grant | Lock;
     try {
-      grant = await this.localLocks.acquire(target, options, startedAt, nested);
+      given = await this.wait(target, { options, startedAt, nested });
     } catch (reason) {
+      if (isBehind) this.events.requested(target);
       this.events.refused(target, this.leases.now() - startedAt, reason);
       throw reason;
     }
-    this.events.granted(grant, grant.grantedAt - startedAt);
-    return new Lock(grant, this.leases);
+    if (given instanceof Lock) {
+      if (!isBehind) this.events.refused(target, this.leases.now() - startedAt, grantedInScope(target));
+      return given;
+    }
+    if (isBehind) this.events.requested(target);
+    this.events.granted(given, given.grantedAt - startedAt);
+    return this.hold(given, options);
   }
 
   /**
@@ -89,8 +98,7 @@ export class Acquirer {
       return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, locks.get(key) as Lock])));
     } catch (reason) {
       for (const lock of locks.values()) {
-        lock.skipMinHold();
-        void lock.release();
+        void lock.discard();
       }
       throw reason;
     } finally {
@@ -112,10 +120,15 @@ export class Acquirer {
     for (const target of missing.values()) this.events.requested(target);
     try {
       for (const group of groups) {
-        await this.acquireGroup(group, call, (grant) => {
-          missing.delete(grant.key);
-          add(new Lock(grant, this.leases));
-          this.events.granted(grant, grant.grantedAt - call.startedAt);
+        await this.acquireGroup(group, call, (given, target) => {
+          missing.delete(target.key);
+          if (given instanceof Lock) {
+            add(given);
+            this.events.refused(target, this.leases.now() - call.startedAt, grantedInScope(target));
+            return;
+          }
+          add(this.hold(given, options));
+          this.events.granted(given, given.grantedAt - call.startedAt);
         });
       }
     } catch (reason) {
@@ -128,7 +141,7 @@ export class Acquirer {
   private async acquireGroup(
     group: readonly Target[],
     call: AcquireCall,
-    onGranted: (grant: Grant) => void,
+    onGranted: (given: Grant | Lock, target: Target) => void,
   ): Promise<void> {
     const { options, startedAt, nested } = call;
     const { mode, waitMs } = options;
@@ -137,7 +150,7 @@ export class Acquirer {
     if (group.length > 1 && (waitMs === 0 || !this.localLocks.hasExclusive(group))) {
       this.checkCall(group[0], call);
       const outcome = await this.localLocks.acquireTogether(group, options, nested);
-      if (!('reply' in outcome)) return outcome.forEach(onGranted);
+      if (!('reply' in outcome)) return outcome.forEach((grant, i) => onGranted(grant, group[i]));
       const { reply, target } = outcome;
       const now = this.leases.now();
       if (now >= startedAt + waitMs && isFinal(reply))
@@ -145,8 +158,34 @@ export class Acquirer {
     }
     for (const target of group) {
       this.checkCall(target, call);
-      onGranted(await this.localLocks.acquire(target, options, startedAt, nested));
+      // Another request of the caller's lock scopes may have been granted it since.
+      const outer = this.outerHold(target.key);
+      onGranted(outer === undefined ? await this.wait(target, call) : this.nest(outer, options), target);
     }
+  }
+
+  /** Waits for a lock. Returns a nested hold if another request of the caller's lock scopes is granted it meanwhile. */
+  private wait(target: Target, call: AcquireCall): Promise<Grant | Lock> {
+    const { options, startedAt, nested } = call;
+    const request = ScopedRequest.begin(this.leases, target.key);
+    if (request !== undefined) return this.waitInScope(request, target, call);
+    return this.localLocks.acquire(target, options, startedAt, nested);
+  }
+
+  private async waitInScope(request: ScopedRequest, target: Target, call: AcquireCall): Promise<Grant | Lock> {
+    const { options, startedAt, nested } = call;
+    const either = eitherOf(options.signal, request.signal);
+    try {
+      return await this.localLocks.acquire(target, { ...options, signal: either.signal }, startedAt, nested);
+    } catch (reason) {
+      if (!request.wasJoined(reason)) throw reason;
+    } finally {
+      either.stop();
+      request.end();
+    }
+    this.checkCall(target, call);
+    const outer = this.outerHold(target.key);
+    return outer === undefined ? this.wait(target, call) : this.nest(outer, options);
   }
 
   /** @throws LockConfigError if the store has no such mode or no such lease. */
@@ -171,22 +210,37 @@ export class Acquirer {
 
   /** Returns true if the caller runs in a hold of this engine. */
   private isNested(): boolean {
-    return heldAround((lock) => lock.isManagedBy(this.leases)) !== undefined;
+    return heldAround(this.leases) !== undefined;
   }
 
   /** Returns the innermost hold of that key around the caller. */
   private outerHold(key: string): Lock | undefined {
-    return heldAround((lock) => lock.key === key && lock.isManagedBy(this.leases));
+    return heldAround(this.leases, key);
   }
 
-  private nest(outer: Lock, { reentrant, mode }: AcquireOptions): Lock {
+  private nest(outer: Lock, options: AcquireOptions): Lock {
     outer.assertHeld();
-    const held = outer.shared.mode;
-    if (held !== 'exclusive' && held !== mode) throw upgradeError(outer.resource, held, mode);
-    if (reentrant) return new Lock(outer.shared, this.leases);
-    const message = `${outer.resource} is already held by the caller, and \`reentrant\` is false.`;
-    throw new LockReentryError(message, { resource: outer.resource });
+    const { shared: grant, resource, isKept } = outer;
+    if (grant.mode !== 'exclusive' && grant.mode !== options.mode) {
+      throw upgradeError(resource, grant.mode, options.mode);
+    }
+    // Only a lock that a scope keeps may have no use any more.
+    if (options.reentrant || !grant.isInUse) return this.hold(grant, options);
+    const holder = isKept ? "the caller's lock scope, in which another use has not ended" : 'the caller';
+    throw new LockReentryError(`${resource} is already held by ${holder}, and \`reentrant\` is false.`, { resource });
   }
+
+  /** Returns a hold of a grant, which the caller's lock scopes keep. */
+  private hold(grant: Grant, { onLost }: AcquireOptions): Lock {
+    const lock = new Lock(grant, this.leases);
+    keepInScopes(grant, this.leases, onLost);
+    return lock;
+  }
+}
+
+/** Returns the reason of a request that has become a nested hold. */
+function grantedInScope({ resource }: Target): LockReentryError {
+  return new LockReentryError(`${resource} was granted to another request of the caller's lock scope.`, { resource });
 }
 
 /** Returns true if single requests would bring nothing else to a caller without time left. */

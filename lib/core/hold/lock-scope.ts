@@ -1,0 +1,332 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { aFunction, checkOptions, checkValue, oneOf } from '../check-options.js';
+import { LockLostError } from '../errors.js';
+import type { Grant } from '../lease/grant.js';
+import { runInside } from './held-locks.js';
+import { type Hold, type HoldLeases, Lock } from './lock.js';
+import { type OnLost, runUnder } from './run-under.js';
+
+/**
+ * The options of a lock scope.
+ *
+ * @publicApi
+ */
+export interface LockScopeOptions {
+  /**
+   * What happens if a lock that the scope keeps is lost before the scope ends. `throw`: the scope rejects with
+   * `LockLostError`. `ignore`: the scope settles as its work does. A lock that was only acquired with
+   * `onLost: 'ignore'` does not count in either case.
+   *
+   * @default 'throw'
+   */
+  readonly onLost?: OnLost | undefined;
+}
+
+/**
+ * A running lock scope.
+ *
+ * @publicApi
+ */
+export interface LockScope {
+  /**
+   * Aborts with a `LockLostError` as soon as a lock that the scope keeps is known to be lost. Aborts with an
+   * `AbortError` if the client of the handler is gone: after a timeout or a disconnect.
+   */
+  readonly signal: AbortSignal;
+  /**
+   * Checks all locks that the scope keeps, and those of the scopes around it, without a request to Redis. Call it right
+   * before a step that needs the locks, such as a commit.
+   *
+   * @throws LockLostError if one is lost, or was lost before, or if the scope has ended. A lock that was only acquired
+   * with `onLost: 'ignore'` does not count.
+   */
+  assertHeld(): void;
+}
+
+type Work<T> = (scope: LockScope) => T | Promise<T>;
+
+const NONE: ReadonlySet<never> = new Set();
+
+const OPTION_RULES = { onLost: oneOf('throw', 'ignore') };
+
+// One storage for the process, because a scope keeps the locks of all module instances.
+const innermost = new AsyncLocalStorage<ScopeHold>();
+
+/**
+ * Runs `fn` in a lock scope: every lock that is acquired inside is kept until `fn` has settled, also if its own use
+ * ends before, by `using`, `@Locked`, `release()` or `await using`. The locks are renewed meanwhile, and released at
+ * the end, also if `fn` fails. This is strict two-phase locking. Put it around a transaction, so that other holders
+ * read what the transaction has committed.
+ *
+ * The scope keeps the locks of every `LockService` of the process. Inside, acquiring a lock that the scope keeps
+ * returns a nested hold at once. Parallel branches of one scope share its locks, as the statements of one transaction
+ * do: a lock does not keep them apart. With `reentrant: false`, acquiring throws `LockReentryError` while another use
+ * of the lock has not ended.
+ *
+ * Locks that are acquired in an inner scope are kept until the outermost scope around them has ended. Work that is
+ * started inside and not awaited is in the scope until the scope ends, and then acquires locks like any other caller.
+ *
+ * Two scopes that acquire the same locks in different orders wait for each other until `waitMs` is over. Acquire the
+ * locks in one order, or together as a list.
+ *
+ * @returns the result of `fn`. An error of `fn` is thrown unchanged.
+ * @throws {LockLostError} if a lock was lost before the scope ended, unless `onLost` is `ignore`. Its `cause` is the
+ * error of `fn`, if there is one.
+ * @throws {LockConfigError} if `fn` is no function, or an option is not allowed.
+ *
+ * @publicApi
+ */
+export function runInLockScope<T>(fn: Work<T>): Promise<T>;
+export function runInLockScope<T>(options: LockScopeOptions | undefined, fn: Work<T>): Promise<T>;
+export async function runInLockScope<T>(...args: [Work<T>] | [LockScopeOptions | undefined, Work<T>]): Promise<T> {
+  const [options, fn] = args.length === 1 ? [undefined, args[0]] : args;
+  checkValue('the lock scope', 'the work', fn, aFunction);
+  const { onLost = 'throw' } = options === undefined ? {} : checkScopeOptions(options, 'the options of a lock scope');
+  const scope = new ScopeHold();
+  return runUnder(scope, onLost, async () => {
+    try {
+      return await scope.run(() => fn(scope));
+    } finally {
+      scope.close();
+    }
+  });
+}
+
+/**
+ * Returns the options of a lock scope that are not undefined.
+ *
+ * @throws LockConfigError that names the option, what was given and what is allowed.
+ */
+export function checkScopeOptions(given: LockScopeOptions, place: string): LockScopeOptions {
+  return checkOptions<LockScopeOptions>(place, given, OPTION_RULES);
+}
+
+/** Keeps a grant in all open scopes that the caller runs in. */
+export function keepInScopes(grant: Grant, leases: HoldLeases, onLost: OnLost | undefined): void {
+  for (let scope = innermost.getStore(); scope !== undefined; scope = scope.parent) scope.keep(grant, leases, onLost);
+}
+
+/** Returns true if another caller in one of the caller's open scopes waits for the same lock. */
+export function isAwaitedInScopes(leases: HoldLeases, key: string): boolean {
+  for (let scope = innermost.getStore(); scope !== undefined; scope = scope.parent) {
+    if (scope.awaits(leases, key)) return true;
+  }
+  return false;
+}
+
+/** A lock that a scope keeps. */
+class KeptLock extends Lock {
+  constructor(
+    grant: Grant,
+    leases: HoldLeases,
+    private readonly scope: ScopeHold,
+    /** Whether the scope goes on if the lock is lost, because no caller relies on it. */
+    public isExpendable: boolean,
+  ) {
+    super(grant, leases);
+  }
+
+  override get isKept(): boolean {
+    return true;
+  }
+
+  /** Does nothing: the scope ends this hold. Callers get it by `LockService.current()`. */
+  override release(): Promise<boolean> {
+    return Promise.resolve(this.held);
+  }
+
+  override lost(error: LockLostError): void {
+    super.lost(error);
+    this.scope.onKeptLost(this, error);
+  }
+
+  unused(): void {
+    this.scope.drop(this);
+    void this.end();
+  }
+
+  end(): Promise<boolean> {
+    return super.release();
+  }
+}
+
+/** The locks that a scope keeps, and the requests that are made in it. */
+export class ScopeHold implements Hold, LockScope {
+  /** The scope around this one. Undefined if there is none that is open. */
+  readonly parent: ScopeHold | undefined;
+  loss: LockLostError | undefined;
+  private open = true;
+  private readonly kept = new Map<Grant, KeptLock>();
+  private readonly byKey = new Map<HoldLeases, Map<string, KeptLock>>();
+  /** By key. */
+  private readonly requests = new Map<string, Set<ScopedRequest>>();
+  private readonly children = new Set<ScopeHold>();
+  private controller: AbortController | undefined;
+  private abortReason: unknown;
+
+  constructor() {
+    let around = innermost.getStore();
+    while (around !== undefined && !around.open) around = around.parent;
+    this.parent = around;
+    if (around === undefined) return;
+    around.children.add(this);
+    this.abortReason = around.abortReason;
+  }
+
+  /** Runs `fn`, and everything that it starts, in the scope. Returns what `fn` returns. */
+  run<T>(fn: () => T): T {
+    return innermost.run(this, () => runInside({ lock: this }, fn));
+  }
+
+  /** See {@link LockScope.signal}. */
+  get signal(): AbortSignal {
+    if (this.controller === undefined) {
+      this.controller = new AbortController();
+      if (this.abortReason !== undefined) this.controller.abort(this.abortReason);
+    }
+    return this.controller.signal;
+  }
+
+  get locks(): readonly Lock[] {
+    return [...this.kept.values()];
+  }
+
+  /** See {@link LockScope.assertHeld}. */
+  assertHeld(): void {
+    if (!this.open) throw new LockLostError('The lock scope has ended, and its locks were released.');
+    for (const lock of this.kept.values()) if (!lock.isExpendable) lock.assertHeld();
+    if (this.loss !== undefined) throw this.loss;
+    if (this.parent?.open) this.parent.assertHeld();
+  }
+
+  find(leases: HoldLeases, key?: string): Lock | undefined {
+    const locks = this.byKey.get(leases);
+    if (key !== undefined) return locks?.get(key)?.find(leases, key);
+    for (const lock of locks?.values() ?? []) if (lock.held) return lock;
+    return undefined;
+  }
+
+  /** Takes a hold of a grant that a caller was given. Does nothing after the end. */
+  keep(grant: Grant, leases: HoldLeases, onLost: OnLost = 'throw'): void {
+    if (!this.open) return;
+    const isExpendable = onLost === 'ignore';
+    const known = this.kept.get(grant);
+    if (known !== undefined) {
+      known.isExpendable &&= isExpendable;
+      return;
+    }
+    if (grant.loss !== undefined && !isExpendable) this.onLoss(grant.loss);
+    if (grant.state !== 'held') return;
+    const lock = new KeptLock(grant, leases, this, isExpendable);
+    this.kept.set(grant, lock);
+    let locks = this.byKey.get(leases);
+    if (locks === undefined) this.byKey.set(leases, (locks = new Map()));
+    locks.set(grant.key, lock);
+    for (const request of this.requests.get(grant.key) ?? NONE) if (request.leases === leases) request.join();
+  }
+
+  /** Ends to keep a lock. */
+  drop(lock: KeptLock): void {
+    this.kept.delete(lock.shared);
+    for (const locks of this.byKey.values()) if (locks.get(lock.key) === lock) locks.delete(lock.key);
+  }
+
+  onKeptLost(lock: KeptLock, error: LockLostError): void {
+    this.drop(lock);
+    if (!lock.isExpendable) this.onLoss(error);
+  }
+
+  /** Adds a request of a caller in this scope. Returns false after the end. */
+  add(request: ScopedRequest): boolean {
+    if (!this.open) return false;
+    const { key } = request;
+    this.requests.set(key, (this.requests.get(key) ?? new Set()).add(request));
+    return true;
+  }
+
+  remove(request: ScopedRequest): void {
+    const { key } = request;
+    const requests = this.requests.get(key);
+    if (requests?.delete(request) && requests.size === 0) this.requests.delete(key);
+  }
+
+  /** Returns true if a caller in this scope waits for the lock. */
+  awaits(leases: HoldLeases, key: string): boolean {
+    for (const request of this.requests.get(key) ?? NONE) if (request.leases === leases) return true;
+    return false;
+  }
+
+  expire(): Promise<void> | undefined {
+    const waits = this.locks.map((lock) => lock.expire()).filter((wait) => wait !== undefined);
+    return waits.length === 0 ? undefined : Promise.all(waits).then(() => undefined);
+  }
+
+  abort(reason: unknown): void {
+    this.abortReason ??= reason;
+    this.controller?.abort(reason);
+    for (const child of this.children) child.abort(reason);
+  }
+
+  /** Keeps no further locks. Those that are kept stay held until {@link release}. */
+  close(): void {
+    this.open = false;
+    this.parent?.children.delete(this);
+    this.children.clear();
+    this.requests.clear();
+    // What outlives the scope finds no lock in it.
+    this.byKey.clear();
+  }
+
+  /** Releases all locks that the scope keeps, except those that another caller still holds. */
+  async release(): Promise<boolean> {
+    this.close();
+    const locks = [...this.kept.values()];
+    this.kept.clear();
+    const results = await Promise.allSettled(locks.map((lock) => lock.end()));
+    return results.every((result) => result.status === 'fulfilled' && result.value);
+  }
+
+  private onLoss(error: LockLostError): void {
+    this.loss ??= error;
+    this.abort(error);
+  }
+}
+
+/** A caller's request for a lock, in all open scopes that the caller runs in. Their locks are nested holds to it. */
+export class ScopedRequest {
+  private readonly joined = new AbortController();
+  private readonly scopes: ScopeHold[] = [];
+
+  private constructor(
+    readonly leases: HoldLeases,
+    readonly key: string,
+  ) {}
+
+  /** Begins a request. Returns undefined if the caller runs in no open scope. */
+  static begin(leases: HoldLeases, key: string): ScopedRequest | undefined {
+    let scope = innermost.getStore();
+    if (scope === undefined) return undefined;
+    const request = new ScopedRequest(leases, key);
+    for (; scope !== undefined; scope = scope.parent) if (scope.add(request)) request.scopes.push(scope);
+    return request.scopes.length === 0 ? undefined : request;
+  }
+
+  /** Aborts if another caller in one of the scopes was granted the lock. */
+  get signal(): AbortSignal {
+    return this.joined.signal;
+  }
+
+  /** Ends the waiting: one of the scopes keeps the lock. */
+  join(): void {
+    this.joined.abort();
+  }
+
+  /** Returns true if the request was refused with `reason` because one of the scopes keeps the lock. */
+  wasJoined(reason: unknown): boolean {
+    return this.signal.aborted && this.signal.reason === reason;
+  }
+
+  end(): void {
+    for (const scope of this.scopes) scope.remove(this);
+  }
+}
