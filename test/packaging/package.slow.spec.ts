@@ -142,6 +142,11 @@ describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (fo
     expect((await loaded('./fence')).packages).toEqual([]);
   });
 
+  it('the adapter for transactions loads no package', async () => {
+    expect((await loaded('./transactional')).code).toContain('function withLockScope(');
+    expect((await loaded('./transactional')).packages).toEqual([]);
+  });
+
   it('the store contract has types only', async () => {
     const { code, packages } = await loaded('./store');
     expect(code.replaceAll(/'use strict';|export \{\s*\};/g, '').trim()).toBe('');
