@@ -4,7 +4,7 @@ import { LockLostError } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
 import { runInside } from './held-locks.js';
 import { type Hold, type HoldLeases, Lock } from './lock.js';
-import { type OnLost, runUnder } from './run-under.js';
+import { type OnLost, settle } from './run-under.js';
 
 /**
  * The options of a lock scope.
@@ -81,15 +81,17 @@ export function runInLockScope<T>(options: LockScopeOptions | undefined, fn: Wor
 export async function runInLockScope<T>(...args: [Work<T>] | [LockScopeOptions | undefined, Work<T>]): Promise<T> {
   const [options, fn] = args.length === 1 ? [undefined, args[0]] : args;
   checkValue('the lock scope', 'the work', fn, aFunction);
-  const { onLost = 'throw' } = options === undefined ? {} : checkScopeOptions(options, 'the options of a lock scope');
-  const scope = new ScopeHold();
-  return runUnder(scope, onLost, async () => {
-    try {
-      return await scope.run(() => fn(scope));
-    } finally {
-      scope.close();
-    }
-  });
+  const { onLost } = options === undefined ? {} : checkScopeOptions(options, 'the options of a lock scope');
+  const scope = new ScopeHold(onLost);
+  let result: T;
+  try {
+    result = await scope.run(() => fn(scope));
+  } catch (error) {
+    await scope.end(error);
+    throw error;
+  }
+  await scope.end();
+  return result;
 }
 
 /**
@@ -164,7 +166,7 @@ export class ScopeHold implements Hold, LockScope {
   private controller: AbortController | undefined;
   private abortReason: unknown;
 
-  constructor() {
+  constructor(private readonly onLost: OnLost = 'throw') {
     let around = innermost.getStore();
     while (around !== undefined && !around.open) around = around.parent;
     this.parent = around;
@@ -267,8 +269,19 @@ export class ScopeHold implements Hold, LockScope {
     for (const child of this.children) child.abort(reason);
   }
 
+  /**
+   * Ends the scope, and releases its locks.
+   *
+   * @param workError the error of the work in it. Undefined if it succeeded.
+   * @throws LockLostError if a lock was lost before and `onLost` is `throw`. Its cause is the error of the work.
+   */
+  end(workError?: unknown): Promise<void> {
+    this.close();
+    return settle(this, this.onLost, workError);
+  }
+
   /** Keeps no further locks. Those that are kept stay held until {@link release}. */
-  close(): void {
+  private close(): void {
     this.open = false;
     this.parent?.children.delete(this);
     this.children.clear();
@@ -279,7 +292,6 @@ export class ScopeHold implements Hold, LockScope {
 
   /** Releases all locks that the scope keeps, except those that another caller still holds. */
   async release(): Promise<boolean> {
-    this.close();
     const locks = [...this.kept.values()];
     this.kept.clear();
     const results = await Promise.allSettled(locks.map((lock) => lock.end()));
