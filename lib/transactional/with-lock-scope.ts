@@ -17,7 +17,7 @@ export interface LockScopeAdapterOptions {
    *
    * @default 'throw'
    */
-  readonly onLost?: 'throw' | 'ignore';
+  readonly onLost?: 'throw' | 'ignore' | undefined;
 }
 
 type Transact = (options: unknown, fn: Work, ...rest: unknown[]) => unknown;

@@ -46,8 +46,8 @@ const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
 );
 const FORMATS = ['esm', 'cjs'];
 /** Of the unpacked tarball. */
-const MOST_BYTES = 1_150_000;
-const MOST_FILES = 60;
+const MOST_BYTES = 1_200_000;
+const MOST_FILES = 66;
 
 const committed = async (): Promise<Surfaces> => namesIn(await readFile(join(__dirname, 'public-api.txt'), 'utf8'));
 
@@ -164,7 +164,11 @@ describe.each([
 ])('a project without jest: %s', (name, modules) => {
   it('compiles with any module resolution, libraries checked', async () => {
     expect(await consumer(name).tsc('--noEmit', '--module', 'preserve', '--moduleResolution', 'bundler')).toBe('');
-    for (const module of modules) expect(await consumer(name).tsc('--module', module)).toBe('');
+    for (const module of modules) {
+      // The declarations of nestjs-cls are CommonJS. By the rules of node16 they cannot import Nest 12, an ES module.
+      const unchecked = name === 'nest12-esm' && module === 'node16' ? ['--skipLibCheck'] : [];
+      expect(await consumer(name).tsc('--module', module, ...unchecked)).toBe('');
+    }
   });
 
   it('locks, has one copy of every class, and ends by itself', async () => {

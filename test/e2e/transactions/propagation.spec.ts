@@ -153,6 +153,19 @@ describe('a lock that ends in a transaction', () => {
   });
 });
 
+describe('concurrent calls of one transaction', () => {
+  it('do not wait for the lock that the transaction keeps', async () => {
+    const { app } = await start();
+    const shop = app.nest.get(Shop);
+    const sell = (): Promise<string> => shop.sellIn(Propagation.Required, 1);
+    const end = shop.inTransaction(() => Promise.all([sell(), sell(), sell()]));
+    for (let visit = 0; visit < 3; visit += 1) (await app.room.next()).leave();
+    await expect(end).resolves.toEqual(['sold 1', 'sold 1', 'sold 1']);
+    expect(linesOf(app).slice(-2)).toEqual(['commit 1', 'released goods:1']);
+    expect(app.log.count('granted')).toBe(1);
+  });
+});
+
 describe('inside a transaction', () => {
   const sellInside = async (propagation: Propagation): Promise<readonly string[]> => {
     const { app, journal } = await start();
