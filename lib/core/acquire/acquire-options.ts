@@ -18,6 +18,8 @@ export interface WaitOptions extends HoldOptions {
   readonly waitMs: number;
   /** Ends the waiting with its reason. */
   readonly signal: AbortSignal | undefined;
+  /** Called with the grant before any other code can run. */
+  readonly onGranted?: (grant: Grant) => void;
 }
 
 /** How a lock is acquired, with all defaults filled in. */

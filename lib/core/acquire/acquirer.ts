@@ -2,7 +2,7 @@ import { eitherOf, onAbort, throwIfAborted } from '../abort-signals.js';
 import type { LockEvents } from '../diagnostics.js';
 import { LockReentryError } from '../errors.js';
 import { heldAround } from '../hold/held-locks.js';
-import { isAwaitedInScopes, keepInScopes, ScopedRequest } from '../hold/lock-scope.js';
+import { scopeAround, ScopedRequest, type ScopeHold } from '../hold/lock-scope.js';
 import { Lock } from '../hold/lock.js';
 import { MultiLock } from '../hold/multi-lock.js';
 import type { Grant } from '../lease/grant.js';
@@ -32,6 +32,12 @@ interface AcquireCall {
   readonly nested: boolean;
 }
 
+/** A lock that a caller in a lock scope was given: newly, or as a nested hold. */
+interface ScopedLock {
+  readonly lock: Lock;
+  readonly isNew: boolean;
+}
+
 /** Gives callers their locks: a nested hold of a lock that the caller holds, or a new one from the local locks. */
 export class Acquirer {
   phase: AcquirerPhase = 'open';
@@ -52,24 +58,18 @@ export class Acquirer {
     const nested = this.isNested();
     this.checkPhase(target, nested);
     const startedAt = this.leases.now();
-    // It is going to be a nested hold, which is no request, unless the other request of the scope fails.
-    const isBehind = isAwaitedInScopes(this.leases, target.key);
-    if (!isBehind) this.events.requested(target);
-    let given: Grant | Lock;
+    const scope = scopeAround();
+    if (scope !== undefined) return this.acquireInScope(scope, target, { options, startedAt, nested });
+    this.events.requested(target);
+    let grant: Grant;
     try {
-      given = await this.wait(target, { options, startedAt, nested });
+      grant = await this.localLocks.acquire(target, options, startedAt, nested);
     } catch (reason) {
-      if (isBehind) this.events.requested(target);
       this.events.refused(target, this.leases.now() - startedAt, reason);
       throw reason;
     }
-    if (given instanceof Lock) {
-      if (!isBehind) this.events.refused(target, this.leases.now() - startedAt, grantedInScope(target));
-      return given;
-    }
-    if (isBehind) this.events.requested(target);
-    this.events.granted(given, given.grantedAt - startedAt);
-    return this.hold(given, options);
+    this.events.granted(grant, grant.grantedAt - startedAt);
+    return new Lock(grant, this.leases);
   }
 
   /**
@@ -120,15 +120,11 @@ export class Acquirer {
     for (const target of missing.values()) this.events.requested(target);
     try {
       for (const group of groups) {
-        await this.acquireGroup(group, call, (given, target) => {
+        await this.acquireGroup(group, call, (lock, target, isNew) => {
           missing.delete(target.key);
-          if (given instanceof Lock) {
-            add(given);
-            this.events.refused(target, this.leases.now() - call.startedAt, grantedInScope(target));
-            return;
-          }
-          add(this.hold(given, options));
-          this.events.granted(given, given.grantedAt - call.startedAt);
+          add(lock);
+          if (isNew) this.events.granted(lock.shared, lock.shared.grantedAt - call.startedAt);
+          else this.events.refused(target, this.leases.now() - call.startedAt, grantedInScope(target));
         });
       }
     } catch (reason) {
@@ -141,7 +137,7 @@ export class Acquirer {
   private async acquireGroup(
     group: readonly Target[],
     call: AcquireCall,
-    onGranted: (given: Grant | Lock, target: Target) => void,
+    onGranted: (lock: Lock, target: Target, isNew: boolean) => void,
   ): Promise<void> {
     const { options, startedAt, nested } = call;
     const { mode, waitMs } = options;
@@ -149,8 +145,11 @@ export class Acquirer {
     // by it.
     if (group.length > 1 && (waitMs === 0 || !this.localLocks.hasExclusive(group))) {
       this.checkCall(group[0], call);
-      const outcome = await this.localLocks.acquireTogether(group, options, nested);
-      if (!('reply' in outcome)) return outcome.forEach((grant, i) => onGranted(grant, group[i]));
+      const locks: Lock[] = [];
+      const scope = scopeAround();
+      const hold = (grant: Grant): void => void locks.push(this.hold(grant, options, scope));
+      const outcome = await this.localLocks.acquireTogether(group, { ...options, onGranted: hold }, nested);
+      if (!('reply' in outcome)) return locks.forEach((lock, i) => onGranted(lock, group[i], true));
       const { reply, target } = outcome;
       const now = this.leases.now();
       if (now >= startedAt + waitMs && isFinal(reply))
@@ -158,34 +157,66 @@ export class Acquirer {
     }
     for (const target of group) {
       this.checkCall(target, call);
-      // Another request of the caller's lock scopes may have been granted it since.
-      const outer = this.outerHold(target.key);
-      onGranted(outer === undefined ? await this.wait(target, call) : this.nest(outer, options), target);
+      const { lock, isNew } = await this.acquireOne(target, call);
+      onGranted(lock, target, isNew);
     }
   }
 
-  /** Waits for a lock. Returns a nested hold if another request of the caller's lock scopes is granted it meanwhile. */
-  private wait(target: Target, call: AcquireCall): Promise<Grant | Lock> {
+  private async acquireOne(target: Target, call: AcquireCall): Promise<ScopedLock> {
     const { options, startedAt, nested } = call;
-    const request = ScopedRequest.begin(this.leases, target.key);
-    if (request !== undefined) return this.waitInScope(request, target, call);
-    return this.localLocks.acquire(target, options, startedAt, nested);
+    const scope = scopeAround();
+    if (scope !== undefined) return this.waitInScope(scope, target, call);
+    const grant = await this.localLocks.acquire(target, options, startedAt, nested);
+    return { lock: new Lock(grant, this.leases), isNew: true };
   }
 
-  private async waitInScope(request: ScopedRequest, target: Target, call: AcquireCall): Promise<Grant | Lock> {
-    const { options, startedAt, nested } = call;
-    const either = eitherOf(options.signal, request.signal);
+  /** Like `acquire`, for a caller that runs in a lock scope and that no hold of the lock is around. */
+  private async acquireInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<Lock> {
+    const { events, leases } = this;
+    const waitedMs = (): number => leases.now() - call.startedAt;
+    // It becomes a nested hold, which is no request, unless the request before it fails.
+    const isBehind = scope.awaits(leases, target.key);
+    if (!isBehind) events.requested(target);
     try {
-      return await this.localLocks.acquire(target, { ...options, signal: either.signal }, startedAt, nested);
+      const { lock, isNew } = await this.waitInScope(scope, target, call);
+      if (isNew && isBehind) events.requested(target);
+      if (isNew) events.granted(lock.shared, lock.shared.grantedAt - call.startedAt);
+      else if (!isBehind) events.refused(target, waitedMs(), grantedInScope(target));
+      return lock;
     } catch (reason) {
-      if (!request.wasJoined(reason)) throw reason;
-    } finally {
-      either.stop();
-      request.end();
+      if (isBehind) events.requested(target);
+      events.refused(target, waitedMs(), reason);
+      throw reason;
     }
-    this.checkCall(target, call);
-    const outer = this.outerHold(target.key);
-    return outer === undefined ? this.wait(target, call) : this.nest(outer, options);
+  }
+
+  /** Waits for a lock, or for a hold of it that another request of the caller's lock scopes gets meanwhile. */
+  private async waitInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<ScopedLock> {
+    const { options, startedAt, nested } = call;
+    for (;;) {
+      const outer = this.outerHold(target.key);
+      if (outer !== undefined) return { lock: this.nest(outer, options), isNew: false };
+      this.checkCall(target, call);
+      const request = new ScopedRequest(scope, this.leases, target.key);
+      const either = eitherOf(options.signal, request.signal);
+      let lock: Lock | undefined;
+      // Before any other code runs: the scopes may end, and other requests in them wait for this lock.
+      const onGranted = (grant: Grant): void => {
+        request.end();
+        lock = this.hold(grant, options, scope);
+      };
+      try {
+        const waiting = { ...options, signal: either.signal, onGranted };
+        await this.localLocks.acquire(target, waiting, startedAt, nested);
+      } catch (reason) {
+        throwIfAborted(options.signal);
+        if (!request.wasJoined && this.outerHold(target.key) === undefined) throw reason;
+      } finally {
+        either.stop();
+        request.end();
+      }
+      if (lock !== undefined) return { lock, isNew: true };
+    }
   }
 
   /** @throws LockConfigError if the store has no such mode or no such lease. */
@@ -225,15 +256,15 @@ export class Acquirer {
       throw upgradeError(resource, grant.mode, options.mode);
     }
     // Only a lock that a scope keeps may have no use any more.
-    if (options.reentrant || !grant.isInUse) return this.hold(grant, options);
+    if (options.reentrant || !grant.isInUse) return this.hold(grant, options, scopeAround());
     const holder = isKept ? "the caller's lock scope, in which another use has not ended" : 'the caller';
     throw new LockReentryError(`${resource} is already held by ${holder}, and \`reentrant\` is false.`, { resource });
   }
 
-  /** Returns a hold of a grant, which the caller's lock scopes keep. */
-  private hold(grant: Grant, { onLost }: AcquireOptions): Lock {
+  /** Returns a hold of a grant, which the scope and those around it keep. */
+  private hold(grant: Grant, { onLost }: AcquireOptions, scope: ScopeHold | undefined): Lock {
     const lock = new Lock(grant, this.leases);
-    keepInScopes(grant, this.leases, onLost);
+    scope?.keep(grant, this.leases, onLost);
     return lock;
   }
 }

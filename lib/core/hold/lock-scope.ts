@@ -103,17 +103,11 @@ export function checkScopeOptions(given: LockScopeOptions, place: string): LockS
   return checkOptions<LockScopeOptions>(place, given, OPTION_RULES);
 }
 
-/** Keeps a grant in all open scopes that the caller runs in. */
-export function keepInScopes(grant: Grant, leases: HoldLeases, onLost: OnLost | undefined): void {
-  for (let scope = innermost.getStore(); scope !== undefined; scope = scope.parent) scope.keep(grant, leases, onLost);
-}
-
-/** Returns true if another caller in one of the caller's open scopes waits for the same lock. */
-export function isAwaitedInScopes(leases: HoldLeases, key: string): boolean {
-  for (let scope = innermost.getStore(); scope !== undefined; scope = scope.parent) {
-    if (scope.awaits(leases, key)) return true;
-  }
-  return false;
+/** Returns the innermost open scope that the caller runs in. */
+export function scopeAround(): ScopeHold | undefined {
+  let scope = innermost.getStore();
+  while (scope !== undefined && !scope.isOpen) scope = scope.parent;
+  return scope;
 }
 
 /** A lock that a scope keeps. */
@@ -154,8 +148,8 @@ class KeptLock extends Lock {
 
 /** The locks that a scope keeps, and the requests that are made in it. */
 export class ScopeHold implements Hold, LockScope {
-  /** The scope around this one. Undefined if there is none that is open. */
-  readonly parent: ScopeHold | undefined;
+  /** The scope around this one. It may end before. */
+  readonly parent = scopeAround();
   loss: LockLostError | undefined;
   private open = true;
   private readonly kept = new Map<Grant, KeptLock>();
@@ -167,12 +161,12 @@ export class ScopeHold implements Hold, LockScope {
   private abortReason: unknown;
 
   constructor(private readonly onLost: OnLost = 'throw') {
-    let around = innermost.getStore();
-    while (around !== undefined && !around.open) around = around.parent;
-    this.parent = around;
-    if (around === undefined) return;
-    around.children.add(this);
-    this.abortReason = around.abortReason;
+    this.parent?.children.add(this);
+    this.abortReason = this.parent?.abortReason;
+  }
+
+  get isOpen(): boolean {
+    return this.open;
   }
 
   /** Runs `fn`, and everything that it starts, in the scope. Returns what `fn` returns. */
@@ -208,8 +202,12 @@ export class ScopeHold implements Hold, LockScope {
     return undefined;
   }
 
-  /** Takes a hold of a grant that a caller was given. Does nothing after the end. */
-  keep(grant: Grant, leases: HoldLeases, onLost: OnLost = 'throw'): void {
+  /** Keeps a grant that a caller was given, in this scope and in those around it that are open. */
+  keep(grant: Grant, leases: HoldLeases, onLost: OnLost | undefined): void {
+    for (const scope of this.outwards()) scope.keepHere(grant, leases, onLost);
+  }
+
+  private keepHere(grant: Grant, leases: HoldLeases, onLost: OnLost = 'throw'): void {
     if (!this.open) return;
     const isExpendable = onLost === 'ignore';
     const known = this.kept.get(grant);
@@ -238,24 +236,32 @@ export class ScopeHold implements Hold, LockScope {
     if (!lock.isExpendable) this.onLoss(error);
   }
 
-  /** Adds a request of a caller in this scope. Returns false after the end. */
-  add(request: ScopedRequest): boolean {
-    if (!this.open) return false;
-    const { key } = request;
-    this.requests.set(key, (this.requests.get(key) ?? new Set()).add(request));
-    return true;
+  /** Adds a request of a caller in this scope. */
+  add(request: ScopedRequest): void {
+    for (const { requests } of this.outwards()) {
+      requests.set(request.key, (requests.get(request.key) ?? new Set()).add(request));
+    }
   }
 
+  /** Removes a request, also from scopes that have ended since. */
   remove(request: ScopedRequest): void {
-    const { key } = request;
-    const requests = this.requests.get(key);
-    if (requests?.delete(request) && requests.size === 0) this.requests.delete(key);
+    const requests = this.requests.get(request.key);
+    if (requests?.delete(request) && requests.size === 0) this.requests.delete(request.key);
+    this.parent?.remove(request);
   }
 
-  /** Returns true if a caller in this scope waits for the lock. */
+  /** Returns true if a caller in this scope, or in one around it that is open, waits for the lock. */
   awaits(leases: HoldLeases, key: string): boolean {
-    for (const request of this.requests.get(key) ?? NONE) if (request.leases === leases) return true;
+    for (const { requests } of this.outwards()) {
+      for (const request of requests.get(key) ?? NONE) if (request.leases === leases) return true;
+    }
     return false;
+  }
+
+  /** Yields this scope and those around it, if they are open. */
+  private *outwards(): Generator<ScopeHold> {
+    if (this.open) yield this;
+    if (this.parent !== undefined) yield* this.parent.outwards();
   }
 
   expire(): Promise<void> | undefined {
@@ -285,15 +291,14 @@ export class ScopeHold implements Hold, LockScope {
     this.open = false;
     this.parent?.children.delete(this);
     this.children.clear();
-    this.requests.clear();
-    // What outlives the scope finds no lock in it.
-    this.byKey.clear();
   }
 
   /** Releases all locks that the scope keeps, except those that another caller still holds. */
   async release(): Promise<boolean> {
     const locks = [...this.kept.values()];
+    // What outlives the scope finds no lock in it.
     this.kept.clear();
+    this.byKey.clear();
     const results = await Promise.allSettled(locks.map((lock) => lock.end()));
     return results.every((result) => result.status === 'fulfilled' && result.value);
   }
@@ -304,41 +309,37 @@ export class ScopeHold implements Hold, LockScope {
   }
 }
 
-/** A caller's request for a lock, in all open scopes that the caller runs in. Their locks are nested holds to it. */
+/**
+ * A request for a lock in a scope, and in those around it. If another request in one of them is granted the lock, this
+ * one ends, and its caller gets a nested hold.
+ */
 export class ScopedRequest {
   private readonly joined = new AbortController();
-  private readonly scopes: ScopeHold[] = [];
 
-  private constructor(
+  constructor(
+    private readonly scope: ScopeHold,
     readonly leases: HoldLeases,
     readonly key: string,
-  ) {}
-
-  /** Begins a request. Returns undefined if the caller runs in no open scope. */
-  static begin(leases: HoldLeases, key: string): ScopedRequest | undefined {
-    let scope = innermost.getStore();
-    if (scope === undefined) return undefined;
-    const request = new ScopedRequest(leases, key);
-    for (; scope !== undefined; scope = scope.parent) if (scope.add(request)) request.scopes.push(scope);
-    return request.scopes.length === 0 ? undefined : request;
+  ) {
+    scope.add(this);
   }
 
-  /** Aborts if another caller in one of the scopes was granted the lock. */
+  /** Aborts if another request is granted the lock. */
   get signal(): AbortSignal {
     return this.joined.signal;
   }
 
-  /** Ends the waiting: one of the scopes keeps the lock. */
+  /** Whether another request was granted the lock. */
+  get wasJoined(): boolean {
+    return this.signal.aborted;
+  }
+
+  /** Ends the waiting: a scope keeps the lock. */
   join(): void {
     this.joined.abort();
   }
 
-  /** Returns true if the request was refused with `reason` because one of the scopes keeps the lock. */
-  wasJoined(reason: unknown): boolean {
-    return this.signal.aborted && this.signal.reason === reason;
-  }
-
   end(): void {
-    for (const scope of this.scopes) scope.remove(this);
+    this.scope.remove(this);
   }
 }
