@@ -16,12 +16,14 @@ export type { LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.
 export { LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './decorators/inject-lock-service.decorator.js';
 export { Locked, type LockedDecorator, type LockedOptions } from './decorators/locked.decorator.js';
+export { LockScope } from './decorators/lock-scope.decorator.js';
 export { LockParam } from './decorators/lock-param.decorator.js';
 export { CurrentLock } from './decorators/current-lock.decorator.js';
 export { LockedInterceptor } from './locked/locked.interceptor.js';
 export { LockExceptionFilter } from './locked/lock-exception.filter.js';
 export { Lock } from './core/hold/lock.js';
 export { MultiLock } from './core/hold/multi-lock.js';
+export { type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 export { type KeyValue, resource } from './core/keys/key-template.js';
 export {
   LockClosedError,

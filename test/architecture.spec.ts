@@ -87,6 +87,7 @@ describe('the floors', () => {
   it('has the folders of the first level', () => {
     const folders = new Set(files.map(({ path }) => folderOf(1)(path)).filter((node) => !node.endsWith('.ts')));
     const expected = ['core', 'decorators', 'fence', 'locked', 'options', 'redis', 'stores', 'testing'];
+    expected.push('transactional');
     expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`));
   });
 
@@ -142,6 +143,15 @@ describe('the floors', () => {
     expect(offences(inFolder('lib/fence/'), isAllowed)).toEqual([]);
   });
 
+  it('an adapter for transactions knows lock scopes, errors, and the types of its package', () => {
+    const allowed = ['lib/core/errors.ts', 'lib/core/check-options.ts', 'lib/core/hold/lock-scope.ts'];
+    const isAllowed = ({ from, typeOnly }: Import) =>
+      from.startsWith('lib/transactional/') ||
+      allowed.includes(from) ||
+      (from === '@nestjs-cls/transactional' && typeOnly);
+    expect(offences(inFolder('lib/transactional/'), isAllowed)).toEqual([]);
+  });
+
   it('generated scripts import nothing', () => {
     const generated = files.filter((file) => file.generated);
     expect(generated.map(({ path }) => path)).toContain('lib/stores/token/scripts.ts');
@@ -155,10 +165,12 @@ describe('the floors', () => {
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
   });
 
-  it('no file imports an entry point, fence/ or testing/', () => {
+  it('no file imports an entry point, fence/, testing/ or transactional/', () => {
     const isAllowed = ({ from }: Import, path: string) =>
       !ENTRIES.includes(from) &&
-      ['lib/fence/', 'lib/testing/'].every((folder) => !from.startsWith(folder) || path.startsWith(folder));
+      ['lib/fence/', 'lib/testing/', 'lib/transactional/'].every(
+        (folder) => !from.startsWith(folder) || path.startsWith(folder),
+      );
     expect(ENTRIES.filter((path) => !existsSync(join(root, path)))).toEqual([]);
     expect(offences(files, isAllowed)).toEqual([]);
   });

@@ -177,12 +177,12 @@ function checkedOptions<A extends readonly unknown[]>(where: string, options: Lo
   return { ...checkLockOptions(lockOptions, place), name, onBusy: onBusy as OnBusy };
 }
 
-function returnsObservable(target: object, propertyKey: string | symbol): boolean {
+export function returnsObservable(target: object, propertyKey: string | symbol): boolean {
   const type: unknown = Reflect.getMetadata('design:returntype', target, propertyKey);
   return typeof type === 'function' && (type === Observable || type.prototype instanceof Observable);
 }
 
-function prepend(key: string, value: unknown, wrapped: Method): void {
+export function prepend(key: string, value: unknown, wrapped: Method): void {
   const existing = (Reflect.getMetadata(key, wrapped) ?? []) as unknown[];
   Reflect.defineMetadata(key, [value, ...existing], wrapped);
 }

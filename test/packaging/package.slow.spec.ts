@@ -46,8 +46,8 @@ const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
 );
 const FORMATS = ['esm', 'cjs'];
 /** Of the unpacked tarball. */
-const MOST_BYTES = 1_150_000;
-const MOST_FILES = 60;
+const MOST_BYTES = 1_200_000;
+const MOST_FILES = 66;
 
 const committed = async (): Promise<Surfaces> => namesIn(await readFile(join(__dirname, 'public-api.txt'), 'utf8'));
 
@@ -142,6 +142,11 @@ describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (fo
     expect((await loaded('./fence')).packages).toEqual([]);
   });
 
+  it('the adapter for transactions loads no package', async () => {
+    expect((await loaded('./transactional')).code).toContain('function withLockScope(');
+    expect((await loaded('./transactional')).packages).toEqual([]);
+  });
+
   it('the store contract has types only', async () => {
     const { code, packages } = await loaded('./store');
     expect(code.replaceAll(/'use strict';|export \{\s*\};/g, '').trim()).toBe('');
@@ -159,7 +164,11 @@ describe.each([
 ])('a project without jest: %s', (name, modules) => {
   it('compiles with any module resolution, libraries checked', async () => {
     expect(await consumer(name).tsc('--noEmit', '--module', 'preserve', '--moduleResolution', 'bundler')).toBe('');
-    for (const module of modules) expect(await consumer(name).tsc('--module', module)).toBe('');
+    for (const module of modules) {
+      // The declarations of nestjs-cls are CommonJS. By the rules of node16 they cannot import Nest 12, an ES module.
+      const unchecked = name === 'nest12-esm' && module === 'node16' ? ['--skipLibCheck'] : [];
+      expect(await consumer(name).tsc('--module', module, ...unchecked)).toBe('');
+    }
   });
 
   it('locks, has one copy of every class, and ends by itself', async () => {

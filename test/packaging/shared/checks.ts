@@ -1,9 +1,11 @@
 // What every consumer checks, by `node:assert`: run by node itself (main.ts) and by jest (consumer.test.ts).
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
 import { NestFactory } from '@nestjs/core';
 import { type INestApplication, Module } from '@nestjs/common';
 import { Redis } from 'ioredis';
+import { ClsModule } from 'nestjs-cls';
 import {
   LockConfigError,
   LockError,
@@ -20,6 +22,7 @@ import { redisson } from 'nestjs-redis-lock/redisson';
 import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { createTestLocks, ManualClock, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
+import { withLockScope } from 'nestjs-redis-lock/transactional';
 import { entries } from './entries.js';
 import { AppModule, GoodsController, GoodsService } from './goods.js';
 
@@ -187,4 +190,32 @@ export async function checkTesting(): Promise<void> {
   assert.deepEqual(await Promise.all([1, 2, 3].map(() => context.get(GoodsService).take(2))), [1, 2, 3]);
   await context.close();
   await assert.rejects(context.get(LockService).acquire('goods:1'), { code: 'LOCK_CLOSED' });
+}
+
+/** `nestjs-redis-lock/transactional` keeps the locks of `nestjs-redis-lock` until the transaction has committed. */
+export async function checkTransactional(): Promise<void> {
+  const locks = createTestLocks();
+  const isHeld = async (): Promise<boolean> => (await locks.inspect('goods:1')) !== null;
+  const atCommit: boolean[] = [];
+  const adapter = withLockScope({
+    connection: 'connection',
+    optionsFactory: (connection: string) => ({
+      wrapWithTransaction: async (_: object, fn: () => Promise<unknown>, setTx: (tx?: string) => void) => {
+        setTx(`transaction of ${connection}`);
+        const result = await fn();
+        atCommit.push(await isHeld());
+        return result;
+      },
+      getFallbackInstance: () => connection,
+    }),
+  });
+  const cls = ClsModule.forRoot({ plugins: [new ClsPluginTransactional({ adapter })] });
+  const context = await NestFactory.createApplicationContext(
+    { module: TestApp, imports: [cls] },
+    { logger: ['error', 'warn'], abortOnError: false },
+  );
+  const host = context.get<TransactionHost<typeof adapter>>(TransactionHost);
+  const tx: string = await host.withTransaction(() => locks.using('goods:1', () => host.tx));
+  assert.deepEqual([tx, atCommit, await isHeld()], ['transaction of connection', [true], false]);
+  await context.close();
 }

@@ -2,7 +2,15 @@ import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
-import { checkApp, checkFence, checkNames, checkStores, checkTesting, type Library } from './checks.js';
+import {
+  checkApp,
+  checkFence,
+  checkNames,
+  checkStores,
+  checkTesting,
+  checkTransactional,
+  type Library,
+} from './checks.js';
 import { allNames } from './entries.js';
 
 it('locks over HTTP, also beside a second copy of the package', async () => {
@@ -20,6 +28,10 @@ it('locks with the stores of other entry points', async () => {
 
 it('rejects late writes at a fence', async () => {
   await expect(checkFence()).resolves.toBeUndefined();
+});
+
+it('keeps locks until a transaction has committed', async () => {
+  await expect(checkTransactional()).resolves.toBeUndefined();
 });
 
 it('exports the committed names', () => {

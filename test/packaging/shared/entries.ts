@@ -6,6 +6,7 @@ import * as redisson from 'nestjs-redis-lock/redisson';
 import * as store from 'nestjs-redis-lock/store';
 import * as testing from 'nestjs-redis-lock/testing';
 import * as timestamp from 'nestjs-redis-lock/timestamp';
+import * as transactional from 'nestjs-redis-lock/transactional';
 
 export const entries: Readonly<Record<string, object>> = {
   '.': root,
@@ -15,6 +16,7 @@ export const entries: Readonly<Record<string, object>> = {
   './store': store,
   './testing': testing,
   './timestamp': timestamp,
+  './transactional': transactional,
 };
 
 /** What TypeScript, or Node's `require` of an ES module, adds to the names. */

@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { checkApp, checkFence, checkNames, checkStores, checkTesting, type Library } from './checks.js';
+import {
+  checkApp,
+  checkFence,
+  checkNames,
+  checkStores,
+  checkTesting,
+  checkTransactional,
+  type Library,
+} from './checks.js';
 import { allNames, entries, namesOf } from './entries.js';
 
 const requireHere = createRequire(join(process.cwd(), 'main.js'));
@@ -28,6 +36,7 @@ async function main(): Promise<void> {
   await checkTesting();
   await checkStores();
   await checkFence();
+  await checkTransactional();
   await checkApp(requireSecond('nestjs-redis-lock') as Library);
   process.stdout.write(`exports ${JSON.stringify(allNames())}\nall checks passed\n`);
 }

@@ -1,0 +1,1 @@
+export { type LockScopeAdapterOptions, withLockScope } from './with-lock-scope.js';

@@ -1,0 +1,90 @@
+import type { TransactionalAdapter } from '@nestjs-cls/transactional';
+import { checkOptions, checkValue, hasMethods, oneOf, type OptionRules } from '../core/check-options.js';
+import { type LockScope, runInLockScope, ScopeHold } from '../core/hold/lock-scope.js';
+import { overrideMember } from './override-member.js';
+
+/**
+ * The options of {@link withLockScope}.
+ *
+ * @publicApi
+ */
+export interface LockScopeAdapterOptions {
+  /**
+   * What happens if a lock that the transaction used is lost before the commit. `throw`: the transaction is rolled
+   * back, and the call rejects with `LockLostError`. `ignore`: the transaction is committed.
+   *
+   * If the lock is lost while the database commits, `throw` rejects although the transaction may be committed.
+   *
+   * @default 'throw'
+   */
+  readonly onLost?: 'throw' | 'ignore' | undefined;
+}
+
+type Transact = (options: unknown, fn: Work, ...rest: unknown[]) => unknown;
+type Work = (...args: unknown[]) => Promise<unknown>;
+
+/** The members of an adapter's options that open a transaction, or a savepoint in one. */
+const TRANSACTIONS = ['wrapWithTransaction', 'wrapWithNestedTransaction'] as const;
+
+const PLACE = 'withLockScope()';
+const RULES: OptionRules<LockScopeAdapterOptions> = { onLost: oneOf('throw', 'ignore') };
+
+/**
+ * Returns an adapter for `@nestjs-cls/transactional` whose transactions are lock scopes. A lock that is released in a
+ * transaction is kept until the transaction has committed or was rolled back, so that no other holder reads old rows.
+ *
+ * ```ts
+ * new ClsPluginTransactional({ adapter: withLockScope(new TransactionalAdapterTypeOrm({ dataSourceToken })) });
+ * ```
+ *
+ * The outermost transaction decides: a transaction with `REQUIRES_NEW` or `NESTED` inside another one keeps its locks
+ * until the outer one has ended. In all other respects the adapter is the given one, which is not changed.
+ *
+ * Under REPEATABLE READ and SERIALIZABLE a transaction that read before it was granted the lock reads old rows after
+ * it. Acquire the lock first, and begin the transaction then.
+ *
+ * @param adapter any adapter for `@nestjs-cls/transactional`, also one that is not by its authors.
+ * @throws {LockConfigError} for an adapter without `optionsFactory`, and for options that are not allowed.
+ *
+ * @publicApi
+ */
+export function withLockScope<A extends TransactionalAdapter<C, T, O>, C, T, O>(
+  adapter: A & TransactionalAdapter<C, T, O>,
+  options: LockScopeAdapterOptions = {},
+): A {
+  checkValue(PLACE, 'the adapter', adapter, {
+    allowed: 'an adapter for @nestjs-cls/transactional, which has the method optionsFactory',
+    fits: (value) => hasMethods(value, ['optionsFactory']),
+  });
+  const { onLost = 'throw' } = checkOptions(PLACE, options, RULES);
+  const optionsFactory = (...args: unknown[]): object => {
+    const made = { ...(Reflect.apply(adapter.optionsFactory, adapter, args) as object) } as Record<string, unknown>;
+    for (const name of TRANSACTIONS) {
+      const transact = made[name];
+      if (typeof transact === 'function') made[name] = inLockScope(transact as Transact, onLost);
+    }
+    return made;
+  };
+  return overrideMember(adapter, 'optionsFactory', optionsFactory);
+}
+
+/** Returns a function that opens the transaction in a lock scope. */
+function inLockScope(transact: Transact, onLost: 'throw' | 'ignore'): Transact {
+  return function (this: unknown, options, fn, ...rest) {
+    return runInLockScope({ onLost }, (scope) => {
+      const work: Work = async (...args) => {
+        const result = await fn(...args);
+        // The database rolls back what ends with an error. After the commit it would be too late.
+        if (onLost === 'throw') await checkHeld(scope);
+        return result;
+      };
+      return Reflect.apply(transact, this, [options, work, ...rest]);
+    });
+  };
+}
+
+/** @throws LockLostError if the scope has lost a lock. Reads the replies that arrived while the work blocked. */
+async function checkHeld(scope: LockScope): Promise<void> {
+  if (scope instanceof ScopeHold) await scope.expire();
+  scope.assertHeld();
+}

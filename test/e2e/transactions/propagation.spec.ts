@@ -1,0 +1,294 @@
+// @nestjs-cls/transactional in real applications, with an adapter that records its transactions.
+import { Controller, Injectable, Param, ParseIntPipe, Post } from '@nestjs/common';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Propagation, Transactional, TransactionHost } from '@nestjs-cls/transactional';
+import { Locked, LockLostError, LockService } from 'nestjs-redis-lock';
+import { deferred } from '../../support/async.js';
+import { closeApps, keyOf, rawRedis, type TestApp } from '../support/app.js';
+import { Room } from '../support/room.js';
+import { type RecordedSetUp, type RecordingAdapter, startRecordedApp } from './recorded-transactions.js';
+
+@Injectable()
+class Stock {
+  constructor(private readonly room: Room) {}
+
+  @Locked('goods:<id>', { ttlMs: 1_500 })
+  async sell(id: number): Promise<string> {
+    await this.room.stay(id);
+    return `sold ${id}`;
+  }
+}
+
+type Step = () => Promise<unknown>;
+
+@Injectable()
+class Shop {
+  constructor(
+    private readonly host: TransactionHost<RecordingAdapter>,
+    private readonly stock: Stock,
+    private readonly locks: LockService,
+    private readonly room: Room,
+  ) {}
+
+  @Transactional()
+  async inTransaction<T>(work: () => Promise<T>): Promise<T> {
+    return work();
+  }
+
+  @Transactional()
+  @Locked('goods:<id>')
+  async transactionAbove(id: number): Promise<void> {
+    await this.room.stay(id);
+  }
+
+  @Locked('goods:<id>')
+  @Transactional()
+  async lockedAbove(id: number): Promise<void> {
+    await this.room.stay(id);
+  }
+
+  async byHand(id: number): Promise<void> {
+    await this.host.withTransaction(async () => {
+      const lock = await this.locks.acquire(`goods:${id}`);
+      await this.room.stay(id);
+      await lock.release();
+    });
+  }
+
+  async sellIn(propagation: Propagation, id: number): Promise<string> {
+    return this.host.withTransaction(propagation, () => this.stock.sell(id));
+  }
+}
+
+@Controller()
+class ShopController {
+  constructor(private readonly room: Room) {}
+
+  @Post('sell/:id')
+  @Transactional()
+  @Locked('goods:<id>')
+  async sell(@Param('id', ParseIntPipe) id: number): Promise<string> {
+    await this.room.stay(id);
+    return 'sold';
+  }
+}
+
+const setUp = { providers: [Shop, Stock], controllers: [ShopController] };
+const start = (more: RecordedSetUp = {}) => startRecordedApp({ ...setUp, ...more });
+/** The lines of the log about grants, releases and transactions. */
+const linesOf = ({ log }: TestApp): readonly string[] =>
+  log.lines.filter((line) => !/^(requested|extended)/.test(line));
+
+/** Runs a step whose methods stay in the room until they are let go on, one by one. */
+async function run(app: TestApp, step: Step, visits = 1): Promise<unknown> {
+  const end = step();
+  for (let visit = 0; visit < visits; visit += 1) {
+    const visitor = await Promise.race([app.room.next(), end.then(() => undefined)]);
+    visitor?.leave();
+  }
+  return end;
+}
+
+afterEach(closeApps);
+
+describe('a lock that ends in a transaction', () => {
+  const orders: [string, (shop: Shop) => Promise<unknown>][] = [
+    ['@Transactional above @Locked', (shop) => shop.transactionAbove(1)],
+    [
+      'a transaction that calls a locked service',
+      (shop) => shop.inTransaction(() => shop.sellIn(Propagation.Required, 1)),
+    ],
+    ['acquire() and release() in a transaction', (shop) => shop.byHand(1)],
+  ];
+
+  it.each(orders)('is released before the commit without the scope: %s', async (_, sell) => {
+    const { app } = await start({ unscoped: true });
+    await run(app, () => sell(app.nest.get(Shop)));
+    expect(linesOf(app)).toEqual(['begin 1', 'granted goods:1', 'released goods:1', 'commit 1']);
+  });
+
+  it.each(orders)('is released after the commit: %s', async (_, sell) => {
+    const { app } = await start();
+    await run(app, () => sell(app.nest.get(Shop)));
+    expect(linesOf(app)).toEqual(['begin 1', 'granted goods:1', 'commit 1', 'released goods:1']);
+  });
+
+  it('stays where it is if @Locked stands above @Transactional', async () => {
+    const { app } = await start();
+    await run(app, () => app.nest.get(Shop).lockedAbove(1));
+    expect(linesOf(app)).toEqual(['granted goods:1', 'begin 1', 'commit 1', 'released goods:1']);
+  });
+
+  it('is released after the commit on a handler of a controller', async () => {
+    const { app } = await start();
+    const response = app.call('/sell/1', { method: 'POST' });
+    (await app.room.next()).leave();
+    expect(await response).toMatchObject({ status: 201, text: 'sold' });
+    expect(linesOf(app)).toEqual(['begin 1', 'granted goods:1', 'commit 1', 'released goods:1']);
+  });
+
+  it('is released after the rollback, and the error is unchanged', async () => {
+    const { app } = await start();
+    const end = app.nest.get(Shop).transactionAbove(1);
+    const error = new Error('sold out');
+    (await app.room.next()).fail(error);
+    await expect(end).rejects.toBe(error);
+    expect(linesOf(app)).toEqual(['begin 1', 'granted goods:1', 'rollback 1', 'released goods:1']);
+  });
+
+  it('is released after a commit that fails, and the error is unchanged', async () => {
+    const { app, journal } = await start();
+    const error = new Error('could not serialize access');
+    journal.onCommit = () => Promise.reject(error);
+    await expect(run(app, () => app.nest.get(Shop).transactionAbove(1))).rejects.toBe(error);
+    expect(linesOf(app)).toEqual(['begin 1', 'granted goods:1', 'rollback 1', 'released goods:1']);
+  });
+
+  it('is acquired again at once in the same transaction', async () => {
+    const { app } = await start();
+    const shop = app.nest.get(Shop);
+    const sell = (): Promise<string> => shop.sellIn(Propagation.Required, 1);
+    await run(app, () => shop.inTransaction(async () => [await sell(), await sell()]), 2);
+    expect(linesOf(app)).toEqual(['begin 1', 'granted goods:1', 'commit 1', 'released goods:1']);
+  });
+});
+
+describe('concurrent calls of one transaction', () => {
+  it('do not wait for the lock that the transaction keeps', async () => {
+    const { app } = await start();
+    const shop = app.nest.get(Shop);
+    const sell = (): Promise<string> => shop.sellIn(Propagation.Required, 1);
+    const end = shop.inTransaction(() => Promise.all([sell(), sell(), sell()]));
+    for (let visit = 0; visit < 3; visit += 1) (await app.room.next()).leave();
+    await expect(end).resolves.toEqual(['sold 1', 'sold 1', 'sold 1']);
+    expect(linesOf(app).slice(-2)).toEqual(['commit 1', 'released goods:1']);
+    expect(app.log.count('granted')).toBe(1);
+  });
+});
+
+describe('inside a transaction', () => {
+  const sellInside = async (propagation: Propagation): Promise<readonly string[]> => {
+    const { app, journal } = await start();
+    const shop = app.nest.get(Shop);
+    const outer = async (): Promise<void> => {
+      await shop.sellIn(propagation, 1);
+      journal.write('inner ends');
+    };
+    await run(app, () => shop.inTransaction(outer));
+    return linesOf(app);
+  };
+
+  it.each([Propagation.Required, Propagation.Mandatory, Propagation.Supports, Propagation.NotSupported])(
+    '%s keeps the lock until the commit',
+    async (propagation) => {
+      const lines = ['begin 1', 'granted goods:1', 'inner ends', 'commit 1', 'released goods:1'];
+      expect(await sellInside(propagation)).toEqual(lines);
+    },
+  );
+
+  it('REQUIRES_NEW keeps the lock until both transactions have committed', async () => {
+    const inner = ['begin 2', 'granted goods:1', 'commit 2', 'inner ends'];
+    expect(await sellInside(Propagation.RequiresNew)).toEqual(['begin 1', ...inner, 'commit 1', 'released goods:1']);
+  });
+
+  it('NESTED keeps the lock until the outer transaction has committed', async () => {
+    const inner = ['savepoint of 1: 2', 'granted goods:1', 'release savepoint 2', 'inner ends'];
+    expect(await sellInside(Propagation.Nested)).toEqual(['begin 1', ...inner, 'commit 1', 'released goods:1']);
+  });
+
+  it('NEVER is refused, and no lock is requested', async () => {
+    await expect(sellInside(Propagation.Never)).rejects.toThrow('an existing transaction is already active');
+  });
+
+  it('REQUIRES_NEW keeps the lock until its own commit if the outer one was first', async () => {
+    const { app, journal } = await start();
+    const shop = app.nest.get(Shop);
+    const commit = deferred();
+    const due = deferred();
+    journal.onCommit = (id) => {
+      if (id !== 2) return undefined;
+      due.resolve();
+      return commit.promise;
+    };
+    let inner: Promise<unknown> = Promise.resolve();
+    await shop.inTransaction(async () => {
+      inner = shop.sellIn(Propagation.RequiresNew, 1);
+      (await app.room.next()).leave();
+      await due.promise;
+    });
+    journal.write('outer ends');
+    commit.resolve();
+    await inner;
+    const lines = ['begin 1', 'begin 2', 'granted goods:1', 'commit 1', 'outer ends', 'commit 2', 'released goods:1'];
+    expect(linesOf(app)).toEqual(lines);
+  });
+});
+
+describe('outside of a transaction', () => {
+  const sellOutside = async (propagation: Propagation): Promise<readonly string[]> => {
+    const { app } = await start();
+    await run(app, () => app.nest.get(Shop).sellIn(propagation, 1));
+    return linesOf(app);
+  };
+
+  it.each([Propagation.Required, Propagation.RequiresNew, Propagation.Nested])(
+    '%s begins one, and keeps the lock until its commit',
+    async (propagation) => {
+      expect(await sellOutside(propagation)).toEqual(['begin 1', 'granted goods:1', 'commit 1', 'released goods:1']);
+    },
+  );
+
+  it.each([Propagation.Supports, Propagation.NotSupported, Propagation.Never])(
+    '%s begins none, and the lock ends with its method',
+    async (propagation) => {
+      expect(await sellOutside(propagation)).toEqual(['granted goods:1', 'released goods:1']);
+    },
+  );
+
+  it('MANDATORY is refused, and no lock is requested', async () => {
+    await expect(sellOutside(Propagation.Mandatory)).rejects.toThrow('no existing transaction is active');
+  });
+});
+
+describe('a lock that is lost after its use', () => {
+  /** Sells in a transaction that commits after the lock was lost. */
+  async function sellAndLose(more: RecordedSetUp) {
+    const { app } = await start(more);
+    const shop = app.nest.get(Shop);
+    const end = shop.inTransaction(async () => {
+      const result = await shop.sellIn(Propagation.Required, 1);
+      await rawRedis().del(keyOf(app.prefix, 'goods:1'));
+      await app.log.until('lost goods:1');
+      return result;
+    });
+    (await app.room.next()).leave();
+    return { app, end };
+  }
+
+  it('rolls the transaction back', async () => {
+    const { app, end } = await sellAndLose({});
+    await expect(end).rejects.toThrow(LockLostError);
+    expect(linesOf(app)).toEqual(['begin 1', 'granted goods:1', 'lost goods:1', 'rollback 1']);
+  });
+
+  it('does not if the loss is to be ignored', async () => {
+    const { app, end } = await sellAndLose({ options: { onLost: 'ignore' } });
+    await expect(end).resolves.toBe('sold 1');
+    expect(linesOf(app)).toEqual(['begin 1', 'granted goods:1', 'lost goods:1', 'commit 1']);
+  });
+});
+
+describe('the wrapped adapter', () => {
+  it('has its hooks, options, providers and transaction proxy', async () => {
+    const { app, journal, adapter } = await start();
+    const host = app.nest.get<TransactionHost<RecordingAdapter>>(TransactionHost);
+    expect(adapter.hooks).toEqual(['options', 'init']);
+    expect(adapter.extra).toBe('extra');
+    expect(host.tx).toEqual({ id: 0 });
+    expect(await host.withTransaction({ level: 'own' }, async () => host.tx.id)).toBe(1);
+    expect(await host.withTransaction(async () => host.isTransactionActive())).toBe(true);
+    expect(journal.options).toEqual([{ level: 'own' }, { level: 'default' }]);
+    await app.close();
+    expect(adapter.hooks).toEqual(['options', 'init', 'shutdown undefined']);
+  });
+});
