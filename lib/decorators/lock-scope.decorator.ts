@@ -9,7 +9,8 @@ import { describeMethod } from './describe-method.js';
 import { prepend, returnsObservable } from './locked.decorator.js';
 
 /**
- * A running lock scope, which `runInLockScope()` and `LockService.scope()` give to their work.
+ * A running lock scope, which `runInLockScope()` and `LockService.scope()` give to their work. Its other name,
+ * `RunningLockScope`, is for declarations that compilers write.
  *
  * @publicApi
  */

@@ -4,6 +4,16 @@ import type { Hold, HoldLeases, Lock } from './lock.js';
 /** What code runs inside: a hold, or a handler's scope, whose hold is set once the lock is granted. */
 export interface Surrounding {
   readonly lock: Hold | undefined;
+  /** Whether it has ended, and what still runs inside need not know of it. */
+  readonly isOver?: boolean;
+}
+
+class HoldSurrounding implements Surrounding {
+  constructor(readonly lock: Hold) {}
+
+  get isOver(): boolean {
+    return this.lock.isOver;
+  }
 }
 
 interface Frame {
@@ -16,7 +26,15 @@ const frames = new AsyncLocalStorage<Frame>();
 
 /** Runs `fn`, and everything that it starts, inside a hold or a scope. Returns what `fn` returns. */
 export function runInside<T>(inner: Surrounding, fn: () => T): T {
-  return frames.run({ inner, outer: frames.getStore() }, fn);
+  let outer = frames.getStore();
+  // Work that starts its successor inside would otherwise have one more frame each time.
+  while (outer?.inner.isOver === true) outer = outer.outer;
+  return frames.run({ inner, outer }, fn);
+}
+
+/** Runs `fn`, and everything that it starts, inside a hold. Returns what `fn` returns. */
+export function runInHold<T>(lock: Hold, fn: () => T): T {
+  return runInside(new HoldSurrounding(lock), fn);
 }
 
 /** Yields everything that the caller runs inside, the innermost first. */

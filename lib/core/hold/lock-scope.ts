@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { aFunction, checkOptions, checkValue, oneOf } from '../check-options.js';
 import { LockLostError } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
-import { runInside } from './held-locks.js';
+import { runInHold } from './held-locks.js';
 import { type Hold, type HoldLeases, Lock } from './lock.js';
 import { type OnLost, settle } from './run-under.js';
 
@@ -169,9 +169,13 @@ export class ScopeHold implements Hold, LockScope {
     return this.open;
   }
 
+  get isOver(): boolean {
+    return !this.open && this.kept.size === 0;
+  }
+
   /** Runs `fn`, and everything that it starts, in the scope. Returns what `fn` returns. */
   run<T>(fn: () => T): T {
-    return innermost.run(this, () => runInside({ lock: this }, fn));
+    return innermost.run(this, () => runInHold(this, fn));
   }
 
   /** See {@link LockScope.signal}. */

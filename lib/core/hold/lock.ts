@@ -20,6 +20,8 @@ export interface Hold {
   readonly locks: readonly Lock[];
   /** Why a lock of it was lost. Undefined if none was. */
   readonly loss: LockLostError | undefined;
+  /** Whether all locks have ended. */
+  readonly isOver: boolean;
   /**
    * Declares locks lost whose deadline has passed. Reads the replies that have arrived before, because work that has
    * blocked the event loop may have been renewed. Returns undefined if there is nothing to wait for.
@@ -121,6 +123,11 @@ export class Lock implements Hold {
   find(leases: HoldLeases, key?: string): Lock | undefined {
     const fits = this.leases === leases && (key === undefined || key === this.key);
     return fits && this.held ? this : undefined;
+  }
+
+  /** See {@link Hold.isOver}. @internal */
+  get isOver(): boolean {
+    return !this.held;
   }
 
   /** The grant that nested holds share. @internal */

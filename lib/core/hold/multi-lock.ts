@@ -103,6 +103,11 @@ export class MultiLock implements Hold {
     await this.release().catch(() => undefined);
   }
 
+  /** See {@link Hold.isOver}. @internal */
+  get isOver(): boolean {
+    return this.locks.every(({ isOver }) => isOver);
+  }
+
   /** See {@link Hold.find}. @internal */
   find(leases: HoldLeases, key?: string): Lock | undefined {
     return this.locks.find((lock) => lock.find(leases, key) !== undefined);

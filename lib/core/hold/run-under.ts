@@ -1,5 +1,5 @@
 import { LockLostError } from '../errors.js';
-import { runInside } from './held-locks.js';
+import { runInHold } from './held-locks.js';
 import type { Hold } from './lock.js';
 
 /** What happens if the lock is lost while the work runs: `throw` a `LockLostError`, or `ignore` the loss. */
@@ -18,7 +18,7 @@ export async function runUnder<T, H extends Hold>(
 ): Promise<T> {
   let result: T;
   try {
-    result = await runInside({ lock }, () => fn(lock));
+    result = await runInHold(lock, () => fn(lock));
   } catch (error) {
     await settle(lock, onLost, error);
     throw error;

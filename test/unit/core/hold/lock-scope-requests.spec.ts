@@ -8,6 +8,7 @@ import {
   type RefusedEvent,
   runInLockScope,
 } from 'nestjs-redis-lock';
+import { surroundings } from '../../../../lib/core/hold/held-locks.js';
 import { deferred, outcome } from '../../../support/async.js';
 import { faultyLocks, KEY } from '../../../support/locks.js';
 
@@ -281,6 +282,27 @@ describe('work that outlives its scope', () => {
     expect(await stranger.take(KEY)).toBe(false);
     expect(await (await stray).release()).toBe(true);
     expect(await stranger.take(KEY)).toBe(true);
+  });
+});
+
+describe('work that starts its successor inside', () => {
+  it.each(['a scope', 'a hold'])('does not run inside more and more of %s', async (what) => {
+    const { locks } = faultyLocks();
+    let turns = 0;
+    let around = 0;
+    const turn = async (): Promise<void> => {
+      await (what === 'a scope' ? runInLockScope(work) : locks.using('goods:300', work));
+    };
+    const next = deferred();
+    const work = (): void => {
+      around = [...surroundings()].length;
+      turns += 1;
+      // In the context of this work, and after its end.
+      setImmediate(() => void (turns < 5 ? turn() : next.resolve()));
+    };
+    await turn();
+    await next.promise;
+    expect(around).toBe(1);
   });
 });
 
