@@ -17,6 +17,7 @@ export { LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './decorators/inject-lock-service.decorator.js';
 export { Locked, type LockedDecorator, type LockedOptions } from './decorators/locked.decorator.js';
 export { LockParam } from './decorators/lock-param.decorator.js';
+export { bindLocks } from './locked/bind-locks.js';
 export { CurrentLock } from './decorators/current-lock.decorator.js';
 export { LockedInterceptor } from './locked/locked.interceptor.js';
 export { LockExceptionFilter } from './locked/lock-exception.filter.js';

@@ -1,15 +1,21 @@
 import { Inject } from '@nestjs/common';
-import { EXCEPTION_FILTERS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import { Observable } from 'rxjs';
 import { checkValue, copyOptions, type OptionRule } from '../core/check-options.js';
 import { LockConfigError, type LockTimeoutError } from '../core/errors.js';
 import { currentLockIndexes } from './current-lock.decorator.js';
 import { describeMethod } from './describe-method.js';
 import { getLockServiceToken } from './inject-lock-service.decorator.js';
-import { LockExceptionFilter } from '../locked/lock-exception.filter.js';
 import { wrapMethod } from '../locked/locked-call.js';
-import { LockedInterceptor } from '../locked/locked.interceptor.js';
-import { type LockedMethod, lockedMethodOf, type Method, type OnBusy } from '../locked/locked-method.js';
+import {
+  type LockedMethod,
+  lockedMethodOf,
+  type Method,
+  type OnBusy,
+  ownLockedMethods,
+  registerLocked,
+} from '../locked/locked-method.js';
+import { serviceProperty } from '../locked/bound-service.js';
+import { serveHandler, serveWrappedHandler } from '../locked/wrapped-handler.js';
 import type { RenderResource } from '../core/keys/key-template.js';
 import { isList, readList } from '../core/keys/read-list.js';
 import { bindTemplate } from './parameters/bind-template.js';
@@ -96,11 +102,12 @@ export function Locked<A extends readonly unknown[] = never[]>(
 ): LockedDecorator<A> {
   return (target, propertyKey, descriptor) => {
     const where = describeMethod(target, propertyKey);
-    const original = methodOf(where, target, descriptor);
+    const original = methodOf(where, target, propertyKey, descriptor);
     const { name, onBusy, ...lockOptions } = checkedOptions(where, options);
     const method: LockedMethod = {
       name: where,
       service: serviceProperty(name),
+      token: getLockServiceToken(name),
       options: lockOptions,
       onBusy,
       returnsObservable: returnsObservable(target, propertyKey),
@@ -108,18 +115,14 @@ export function Locked<A extends readonly unknown[] = never[]>(
       original,
       resourceOf: resourceFunction(where, resource as ResourceOption, target, propertyKey, original),
     };
-    Inject(getLockServiceToken(name))(target, method.service);
+    Inject(method.token)(target, method.service);
     const wrapped = wrapMethod(method);
-    // Outside of the interceptors below `@Locked`, and after the filters there, which are more specific.
-    prepend(INTERCEPTORS_METADATA, LockedInterceptor, wrapped);
-    prepend(EXCEPTION_FILTERS_METADATA, LockExceptionFilter, wrapped);
+    serveHandler(wrapped, method);
+    registerLocked(target, propertyKey, method);
+    // Runs after the decorators above `@Locked`, and before Nest reads the metadata.
+    queueMicrotask(() => serveWrappedHandler(target, propertyKey, method));
     (descriptor as PropertyDescriptor).value = wrapped;
   };
-}
-
-/** Returns the property for the lock service of a module instance. All `@Locked` methods of a class share it. */
-export function serviceProperty(name: string): symbol {
-  return Symbol.for(`nestjs-redis-lock:service:${name}`);
 }
 
 type ResourceOption = string | readonly string[] | Method;
@@ -144,7 +147,12 @@ function resourceFunction(
   return (_instance, args) => renders.flatMap((render) => render(args));
 }
 
-function methodOf(where: string, target: object, descriptor: PropertyDescriptor | undefined): Method {
+function methodOf(
+  where: string,
+  target: object,
+  propertyKey: string | symbol,
+  descriptor: PropertyDescriptor | undefined,
+): Method {
   const method: unknown = descriptor?.value;
   const fail = (problem: string): never => {
     throw new LockConfigError(`${where}: ${problem}`);
@@ -154,7 +162,10 @@ function methodOf(where: string, target: object, descriptor: PropertyDescriptor 
   }
   if (typeof target === 'function') return fail('@Locked needs an instance that Nest makes: static methods have none.');
   if (/Generator/.test(method.constructor.name)) return fail('@Locked cannot hold a lock for a generator.');
-  if (lockedMethodOf(method) !== undefined) return fail('there is a second @Locked; nest two methods instead.');
+  // A wrapper between the two may have no metadata. The registration is that of the class.
+  if (lockedMethodOf(method) !== undefined || ownLockedMethods(target).has(propertyKey)) {
+    return fail('there is a second @Locked; nest two methods instead.');
+  }
   return method as Method;
 }
 
@@ -180,9 +191,4 @@ function checkedOptions<A extends readonly unknown[]>(where: string, options: Lo
 function returnsObservable(target: object, propertyKey: string | symbol): boolean {
   const type: unknown = Reflect.getMetadata('design:returntype', target, propertyKey);
   return typeof type === 'function' && (type === Observable || type.prototype instanceof Observable);
-}
-
-function prepend(key: string, value: unknown, wrapped: Method): void {
-  const existing = (Reflect.getMetadata(key, wrapped) ?? []) as unknown[];
-  Reflect.defineMetadata(key, [value, ...existing], wrapped);
 }

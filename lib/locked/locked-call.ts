@@ -7,7 +7,8 @@ import { runUnder, settle } from '../core/hold/run-under.js';
 import type { LockService } from '../lock.service.js';
 import { type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
 import { type HandlerCall, type HandlerScope, scopeOf } from './handler-scope.js';
-import { type LockedMethod, markLocked, type Method } from './locked-method.js';
+import { serviceOf } from './bound-service.js';
+import { type LockedMethod, markOwnWrapper, type Method } from './locked-method.js';
 
 /**
  * Returns a function that runs the method under its lock. It has the name, the number of parameters and all metadata of
@@ -20,8 +21,7 @@ export function wrapMethod(method: LockedMethod): Method {
   for (const key of Reflect.getMetadataKeys(method.original) as unknown[]) {
     Reflect.defineMetadata(key, Reflect.getMetadata(key, method.original), wrapped);
   }
-  markLocked(wrapped, method);
-  return wrapped;
+  return markOwnWrapper(wrapped);
 }
 
 function callLocked(method: LockedMethod, instance: unknown, args: unknown[]): unknown {
@@ -184,13 +184,4 @@ class LockedCall {
 
 function unsubscribedError(): DOMException {
   return new DOMException('Nobody listens to this Observable any more.', 'AbortError');
-}
-
-function serviceOf({ name, service }: LockedMethod, instance: unknown): LockService {
-  const found = (instance as Record<symbol, LockService | undefined> | undefined)?.[service];
-  if (found !== undefined) return found;
-  throw new LockConfigError(
-    `${name} is @Locked, but \`this\` has no lock service: it was not made by Nest, or the method was called without ` +
-      `its instance. Let Nest make it, or in a unit test use withLocks() of nestjs-redis-lock/testing.`,
-  );
 }

@@ -227,6 +227,29 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
   readonly replicas?: ReplicaOptions;
 
   /**
+   * What to do at start if another decorator stands above `@Locked` and replaces the method, such as a decorator for
+   * transactions. The lock is released before that decorator ends, for example before the commit. Handlers are no
+   * finding: their lock is held until the response is complete. Neither is a method with `@LockScope()` on top.
+   *
+   * `warn`: logs one line for each method, which says how to mend it. Logs nothing if transactions are lock scopes.
+   * `error`: the application does not start, and throws `LockConfigError` with these lines. `ignore`: does not look.
+   *
+   * @default 'warn'
+   */
+  readonly decoratorOrder?: 'warn' | 'error' | 'ignore';
+
+  /**
+   * What to do at start if a class overrides a `@Locked` method, and the override has no `@Locked` and does not call
+   * the method by `super`. Its calls take no lock.
+   *
+   * `warn`: logs one line for each override. `error`: the application does not start, and throws `LockConfigError` with
+   * these lines. `ignore`: does not look.
+   *
+   * @default 'warn'
+   */
+  readonly unlockedOverride?: 'warn' | 'error' | 'ignore';
+
+  /**
    * How long running holds may go on when the application shuts down, in milliseconds. After that, their signals abort
    * and their locks are released.
    *
