@@ -25,13 +25,13 @@ export interface RedisLockModuleExtras {
    *
    * @default 'default'
    */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /**
    * Makes `LockService` available in every module, without importing this one there.
    *
    * @default true
    */
-  readonly isGlobal?: boolean;
+  readonly isGlobal?: boolean | undefined;
 }
 
 const EXTRAS: RedisLockModuleExtras = { name: DEFAULT_INSTANCE, isGlobal: true };

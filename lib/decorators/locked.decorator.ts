@@ -34,7 +34,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends L
    *
    * @default 'default'
    */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /**
    * What happens if others hold the lock until `waitMs` is over. `throw`: the call rejects with `LockTimeoutError`.
    * `skip`: the method is not called, and the call returns undefined. A function: it is called on the same instance
@@ -42,7 +42,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends L
    *
    * @default 'throw'
    */
-  readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: A) => unknown);
+  readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: A) => unknown) | undefined;
 }
 
 type AnyMethod = (...args: never[]) => unknown;

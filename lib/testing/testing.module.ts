@@ -21,7 +21,7 @@ import { memory } from '../stores/memory/memory.store.js';
  */
 export interface TestingOptions extends RedisLockModuleOptions {
   /** The clock, for example a `ManualClock`. Default: the system's clock. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const clockRule: OptionRule = {
