@@ -16,6 +16,7 @@ export type { LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.
 export { LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './decorators/inject-lock-service.decorator.js';
 export { Locked, type LockedDecorator, type LockedOptions } from './decorators/locked.decorator.js';
+export { LockScope } from './decorators/lock-scope.decorator.js';
 export { LockParam } from './decorators/lock-param.decorator.js';
 export { bindLocks } from './locked/bind-locks.js';
 export { CurrentLock } from './decorators/current-lock.decorator.js';
@@ -23,6 +24,7 @@ export { LockedInterceptor } from './locked/locked.interceptor.js';
 export { LockExceptionFilter } from './locked/lock-exception.filter.js';
 export { Lock } from './core/hold/lock.js';
 export { MultiLock } from './core/hold/multi-lock.js';
+export { type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 export { type KeyValue, resource } from './core/keys/key-template.js';
 export {
   LockClosedError,

@@ -5,6 +5,7 @@ import { dropPromise, kindOf } from './core/format-value.js';
 import type { Hold, Lock } from './core/hold/lock.js';
 import type { MultiLock } from './core/hold/multi-lock.js';
 import type { LockEngine } from './core/lock-engine.js';
+import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 import { runUnder } from './core/hold/run-under.js';
 import { isList, readList } from './core/keys/read-list.js';
 import type { KeyFactory } from './core/keys/resource-key.js';
@@ -14,6 +15,7 @@ import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-
 
 type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;
+type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
 
 /**
  * Acquires locks by resource. Inject it by its class, or by `@InjectLockService(name)` if the module has a name.
@@ -110,6 +112,23 @@ export class LockService {
   }
 
   /**
+   * Runs `fn` in a lock scope: every lock that is acquired inside is kept and renewed until `fn` has settled, also if
+   * its own use ends before. The locks are then released, also if `fn` fails. See {@link runInLockScope}.
+   *
+   * The scope keeps the locks of all module instances. This one gives the default of `onLost`.
+   *
+   * @returns the result of `fn`. An error of `fn` is thrown unchanged.
+   * @throws what {@link runInLockScope} throws.
+   */
+  scope<T>(fn: ScopeWork<T>): Promise<T>;
+  scope<T>(options: LockScopeOptions | undefined, fn: ScopeWork<T>): Promise<T>;
+  async scope<T>(...args: [ScopeWork<T>] | [LockScopeOptions | undefined, ScopeWork<T>]): Promise<T> {
+    const [options, fn] = args.length === 1 ? [undefined, args[0]] : args;
+    const { onLost = this.defaults.onLost } = options === undefined ? {} : checkScopeOptions(options, 'scope()');
+    return runInLockScope({ onLost }, fn);
+  }
+
+  /**
    * Reads from Redis who holds a lock and who waits for it. Another process can change that at any time.
    *
    * @returns null if the lock is free.
@@ -123,7 +142,7 @@ export class LockService {
 
   /**
    * Returns the hold of that resource that the caller runs in. Without a resource, the innermost hold: of a multi-lock,
-   * its first lock. Returns undefined outside of `using` and `@Locked`.
+   * its first lock, and of a lock scope, the first lock that it keeps. Returns undefined outside of them.
    */
   current(resource?: string): Lock | undefined {
     return this.engine.current(resource === undefined ? undefined : this.targetOf(resource).key);

@@ -120,7 +120,7 @@ export class LockEngine {
 
   /** Returns the innermost hold around the caller, of that key or of any. */
   current(key?: string): Lock | undefined {
-    return heldAround((lock) => lock.isManagedBy(this.leases) && (key === undefined || lock.key === key));
+    return heldAround(this.leases, key);
   }
 
   now(): number {

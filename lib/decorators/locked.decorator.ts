@@ -15,7 +15,7 @@ import {
   registerLocked,
 } from '../locked/locked-method.js';
 import { serviceProperty } from '../locked/bound-service.js';
-import { serveHandler, serveWrappedHandler } from '../locked/wrapped-handler.js';
+import { serveHandler } from '../locked/wrapped-handler.js';
 import type { RenderResource } from '../core/keys/key-template.js';
 import { isList, readList } from '../core/keys/read-list.js';
 import { bindTemplate } from './parameters/bind-template.js';
@@ -117,10 +117,8 @@ export function Locked<A extends readonly unknown[] = never[]>(
     };
     Inject(method.token)(target, method.service);
     const wrapped = wrapMethod(method);
-    serveHandler(wrapped, method);
+    serveHandler(wrapped, target, propertyKey, { locked: method });
     registerLocked(target, propertyKey, method);
-    // Runs after the decorators above `@Locked`, and before Nest reads the metadata.
-    queueMicrotask(() => serveWrappedHandler(target, propertyKey, method));
     (descriptor as PropertyDescriptor).value = wrapped;
   };
 }
@@ -188,7 +186,7 @@ function checkedOptions<A extends readonly unknown[]>(where: string, options: Lo
   return { ...checkLockOptions(lockOptions, place), name, onBusy: onBusy as OnBusy };
 }
 
-function returnsObservable(target: object, propertyKey: string | symbol): boolean {
+export function returnsObservable(target: object, propertyKey: string | symbol): boolean {
   const type: unknown = Reflect.getMetadata('design:returntype', target, propertyKey);
   return typeof type === 'function' && (type === Observable || type.prototype instanceof Observable);
 }

@@ -2,20 +2,35 @@ import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
 import { runInside, type Surrounding, surroundings } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
-import type { LockedMethod } from './locked-method.js';
+import { ScopeHold } from '../core/hold/lock-scope.js';
+import { type LockedMethod, lockedMethodOf, type ScopedMethod, scopedMethodOf } from './locked-method.js';
 
 /** Ends a hold after its work, which failed with `workError` if that is given. */
 export type EndHold = (lock: Hold, workError?: unknown) => Promise<void>;
 
+/** A handler with `@Locked`, `@LockScope` or both. */
+export interface HandlerMethod {
+  readonly locked: LockedMethod | undefined;
+  readonly scoped: ScopedMethod | undefined;
+}
+
+/** Returns what our decorators know of a handler, `undefined` for a function without them. */
+export function handlerMethodOf(handler: object): HandlerMethod | undefined {
+  const [locked, scoped] = [lockedMethodOf(handler), scopedMethodOf(handler)];
+  return locked === undefined && scoped === undefined ? undefined : { locked, scoped };
+}
+
 /**
- * One request to a `@Locked` handler, from the first interceptor to the last. The interceptor opens and ends the scope.
- * The method's wrapper acquires the lock with the final arguments and leaves it to the scope. The lock therefore covers
- * what other interceptors do after the method.
+ * One request to a handler with `@Locked` or `@LockScope`, from the first interceptor to the last. The interceptor
+ * opens and ends the scope. The method's wrapper acquires the lock with the final arguments and leaves it to the scope.
+ * The lock therefore covers what other interceptors do after the method. With `@LockScope`, this scope also opens and
+ * ends a lock scope.
  */
 export class HandlerScope implements Surrounding {
   lock: Hold | undefined;
   /** True while the Observable of the call has no subscriber: an interceptor may subscribe again. */
   unsubscribed = false;
+  private readonly lockScope: ScopeHold | undefined;
   private readonly aborter = new AbortController();
   private readonly calls = new Set<HandlerCall>();
   private work: Promise<unknown> | undefined;
@@ -24,9 +39,27 @@ export class HandlerScope implements Surrounding {
   private ended = false;
 
   constructor(
-    readonly method: LockedMethod,
+    private readonly method: HandlerMethod,
     readonly context: ExecutionContext,
-  ) {}
+  ) {
+    const { scoped } = method;
+    if (scoped !== undefined) this.lockScope = new ScopeHold(scoped.onLost);
+  }
+
+  /** Returns whether this is a request to that method. */
+  isOf(method: LockedMethod | ScopedMethod): boolean {
+    return method === this.method.locked || method === this.method.scoped;
+  }
+
+  /** Whether the end of the scope may release locks: the handler's own, or those that its lock scope keeps. */
+  get hasLocks(): boolean {
+    return this.lock !== undefined || this.method.locked === undefined;
+  }
+
+  /** Runs `fn`, and everything that it starts, in the scope. Returns what `fn` returns. */
+  enter<T>(fn: () => T): T {
+    return runInside(this, () => (this.lockScope === undefined ? fn() : this.lockScope.run(fn)));
+  }
 
   /** Aborts when the caller no longer waits for the request. */
   get signal(): AbortSignal {
@@ -100,6 +133,7 @@ export class HandlerScope implements Surrounding {
     const reason = new DOMException('Nobody waits for this call any more.', 'AbortError');
     this.aborter.abort(reason);
     this.lock?.abort(reason);
+    this.lockScope?.abort(reason);
     for (const { lock } of this.calls) lock?.abort(reason);
   }
 
@@ -108,7 +142,11 @@ export class HandlerScope implements Surrounding {
     this.ended = true;
     while (this.work !== undefined) await this.work;
     await this.sending;
-    if (this.lock !== undefined) await this.endHold?.(this.lock, workError);
+    try {
+      if (this.lock !== undefined) await this.endHold?.(this.lock, workError);
+    } finally {
+      await this.lockScope?.end(workError);
+    }
   }
 }
 
@@ -120,11 +158,11 @@ export class HandlerCall implements Surrounding {
 }
 
 /** Returns the open scope that a handler is called in, `undefined` for a call that the handler makes of itself. */
-export function scopeOf(method: LockedMethod): HandlerScope | undefined {
+export function scopeOf(method: LockedMethod | ScopedMethod): HandlerScope | undefined {
   const inside = new Set<HandlerScope>();
   for (const around of surroundings()) {
     if (around instanceof HandlerCall) inside.add(around.scope);
-    else if (around instanceof HandlerScope && around.method === method && !inside.has(around)) {
+    else if (around instanceof HandlerScope && around.isOf(method) && !inside.has(around)) {
       return around.open ? around : undefined;
     }
   }

@@ -1,6 +1,6 @@
-import { defer, from, isObservable, Observable, type Subscriber } from 'rxjs';
+import { defer, isObservable, Observable, type Subscriber } from 'rxjs';
 import { eitherOf } from '../core/abort-signals.js';
-import { LockConfigError, LockTimeoutError } from '../core/errors.js';
+import { LockTimeoutError } from '../core/errors.js';
 import { runInside, type Surrounding } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
@@ -8,20 +8,12 @@ import type { LockService } from '../lock.service.js';
 import { type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
 import { type HandlerCall, type HandlerScope, scopeOf } from './handler-scope.js';
 import { serviceOf } from './bound-service.js';
-import { type LockedMethod, markOwnWrapper, type Method } from './locked-method.js';
+import { type LockedMethod, type Method, replaceMethod } from './locked-method.js';
+import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } from './stream-under.js';
 
-/**
- * Returns a function that runs the method under its lock. It has the name, the number of parameters and all metadata of
- * the original, so that route, schedule and Swagger decorators may stand above or below `@Locked`.
- */
+/** Returns a function that runs the method under its lock. See {@link replaceMethod}. */
 export function wrapMethod(method: LockedMethod): Method {
-  const wrapped = new Proxy(method.original, {
-    apply: (_original, instance: unknown, args: unknown[]) => callLocked(method, instance, args),
-  });
-  for (const key of Reflect.getMetadataKeys(method.original) as unknown[]) {
-    Reflect.defineMetadata(key, Reflect.getMetadata(key, method.original), wrapped);
-  }
-  return markOwnWrapper(wrapped);
+  return replaceMethod(method.original, (instance, args) => callLocked(method, instance, args));
 }
 
 function callLocked(method: LockedMethod, instance: unknown, args: unknown[]): unknown {
@@ -93,34 +85,15 @@ class LockedCall {
       subscriber.add(runInside(inside, () => this.source(lock).subscribe(subscriber)));
       return;
     }
-    let ended = subscriber.closed;
-    const end = (then: () => void, workError?: unknown): void => {
-      ended = true;
-      settle(lock, this.options.onLost, workError).then(then, (lost: unknown) => subscriber.error(lost));
-    };
-    if (ended) return end(() => undefined);
-    subscriber.add(
-      runInside(inside, () =>
-        this.source(lock).subscribe({
-          next: (value) => subscriber.next(value),
-          error: (error: unknown) => end(() => subscriber.error(error), error),
-          complete: () => end(() => subscriber.complete()),
-        }),
-      ),
-    );
-    subscriber.add(() => {
-      if (ended) return;
-      lock.abort(unsubscribedError());
-      end(() => undefined);
+    streamUnder(lock, subscriber, {
+      subscribe: (observer) => runInside(inside, () => this.source(lock).subscribe(observer)),
+      end: (workError) => settle(lock, this.options.onLost, workError),
     });
   }
 
   /** Returns the method's result as an Observable, also if the method returns something else than it declares. */
   private source(lock: Hold): Observable<unknown> {
-    return defer(() => {
-      const result = this.callMethod(lock);
-      return isObservable(result) ? result : from(Promise.resolve(result));
-    });
+    return defer(() => toObservable(this.callMethod(lock)));
   }
 
   private async streamAcquireError(error: unknown, subscriber: Subscriber<unknown>): Promise<void> {
@@ -152,8 +125,7 @@ class LockedCall {
     }
     if (callerSignal?.aborted !== true) return lock;
     // The caller left at the moment of the grant: the method does not start, so `minHoldMs` does not apply.
-    for (const each of lock.locks) each.skipMinHold();
-    await lock.release().catch(() => undefined);
+    await Promise.allSettled(lock.locks.map((each) => each.discard()));
     throw callerSignal.reason;
   }
 
@@ -175,13 +147,6 @@ class LockedCall {
     const result = await this.callMethod(lock);
     if (!isObservable(result)) return result;
     // The lock ends with the method: the Observable would run without it.
-    throw new LockConfigError(
-      `${this.method.name} returns an Observable: declare \`Observable<…>\` as its return type, ` +
-        `with Observable imported as a value, so that @Locked can hold the lock until it completes.`,
-    );
+    throw undeclaredObservable(this.method.name, '@Locked can hold the lock');
   }
-}
-
-function unsubscribedError(): DOMException {
-  return new DOMException('Nobody listens to this Observable any more.', 'AbortError');
 }

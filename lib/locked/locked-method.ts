@@ -1,5 +1,6 @@
 import type { InjectionToken } from '@nestjs/common';
 import type { LockTimeoutError } from '../core/errors.js';
+import type { OnLost } from '../core/hold/run-under.js';
 import type { LockOptions } from '../options/redis-lock.options.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
@@ -28,6 +29,16 @@ export interface LockedMethod {
 const LOCKED_METHOD = Symbol.for('nestjs-redis-lock:locked-method');
 const LOCKED_METHODS = Symbol.for('nestjs-redis-lock:locked-methods');
 const OWN_WRAPPER = Symbol.for('nestjs-redis-lock:own-wrapper');
+const SCOPED_METHOD = Symbol.for('nestjs-redis-lock:scoped-method');
+
+/** A method that is decorated with `@LockScope`. */
+export interface ScopedMethod {
+  /** `GoodsService.buy` */
+  readonly name: string;
+  readonly onLost: OnLost | undefined;
+  readonly returnsObservable: boolean;
+  readonly original: Method;
+}
 
 /** Returns what `@Locked` knows of a handler, `undefined` for a function without `@Locked`. */
 export function lockedMethodOf(handler: object): LockedMethod | undefined {
@@ -64,4 +75,28 @@ export function markOwnWrapper<F extends object>(wrapper: F): F {
 /** Returns whether a decorator of this library has made the function. */
 export function isOwnWrapper(method: object): boolean {
   return Reflect.getOwnMetadata(OWN_WRAPPER, method) === method;
+}
+
+/** Returns what `@LockScope` knows of a handler, `undefined` for a function without `@LockScope`. */
+export function scopedMethodOf(handler: object): ScopedMethod | undefined {
+  return Reflect.getMetadata(SCOPED_METHOD, handler) as ScopedMethod | undefined;
+}
+
+/** Lets `scopedMethodOf` find the method by the function that `@LockScope` has put in its place. */
+export function markScoped(handler: object, method: ScopedMethod): void {
+  Reflect.defineMetadata(SCOPED_METHOD, method, handler);
+}
+
+/**
+ * Returns a function that calls `apply` in place of a method. It has the name, the number of parameters and all
+ * metadata of the method, so that route, schedule and Swagger decorators may stand above or below ours.
+ */
+export function replaceMethod(original: Method, apply: (instance: unknown, args: unknown[]) => unknown): Method {
+  const replaced = new Proxy(original, {
+    apply: (_original, instance: unknown, args: unknown[]) => apply(instance, args),
+  });
+  for (const key of Reflect.getMetadataKeys(original) as unknown[]) {
+    Reflect.defineMetadata(key, Reflect.getMetadata(key, original), replaced);
+  }
+  return markOwnWrapper(replaced);
 }

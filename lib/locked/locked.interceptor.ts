@@ -1,20 +1,19 @@
 import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
 import { Observable, tap } from 'rxjs';
-import { runInside, surroundings } from '../core/hold/held-locks.js';
-import { HandlerScope } from './handler-scope.js';
-import { type LockedMethod, lockedMethodOf } from './locked-method.js';
+import { surroundings } from '../core/hold/held-locks.js';
+import { type HandlerMethod, handlerMethodOf, HandlerScope } from './handler-scope.js';
 
 /**
- * Holds the lock of a `@Locked` handler until the response is complete, interceptors included. `RedisLockModule`
- * registers it for the whole application, and `@Locked` for each handler, because global interceptors do not see every
- * call. Only the outer one of a call releases the lock.
+ * Holds the lock of a `@Locked` handler until the response is complete, interceptors included, and keeps the locks of a
+ * `@LockScope` handler as long. `RedisLockModule` registers it for the whole application, and both decorators for each
+ * handler, because global interceptors do not see every call. Only the outer one of a call releases the locks.
  *
  * @publicApi
  */
 @Injectable()
 export class LockedInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const method = lockedMethodOf(context.getHandler());
+    const method = handlerMethodOf(context.getHandler());
     if (method === undefined) return next.handle();
     const scope = scopeAround(context);
     if (scope === undefined) return handleInScope(method, context, next);
@@ -33,7 +32,7 @@ function scopeAround(context: ExecutionContext): HandlerScope | undefined {
   return undefined;
 }
 
-function handleInScope(method: LockedMethod, context: ExecutionContext, next: CallHandler): Observable<unknown> {
+function handleInScope(method: HandlerMethod, context: ExecutionContext, next: CallHandler): Observable<unknown> {
   return new Observable((subscriber) => {
     const scope = new HandlerScope(method, context);
     let ended = false;
@@ -41,10 +40,10 @@ function handleInScope(method: LockedMethod, context: ExecutionContext, next: Ca
       ended = true;
       // An error from outside of the method, such as a timeout, or a response in place of the method's: nobody waits
       // for the method any more. A response before the method, such as a cached one, lets the method go on.
-      const failed = workError !== undefined && (scope.working || scope.lock === undefined);
+      const failed = workError !== undefined && (scope.working || !scope.hasLocks);
       if (failed || (scope.working && scope.unsubscribed)) scope.abort();
       // These responses do not wait for the release, and neither does a file that is still being sent.
-      const passNow = scope.working || scope.streaming || scope.lock === undefined;
+      const passNow = scope.working || scope.streaming || !scope.hasLocks;
       const released = scope.end(workError);
       if (passNow) pass();
       released.then(
@@ -53,7 +52,7 @@ function handleInScope(method: LockedMethod, context: ExecutionContext, next: Ca
       );
     };
     // Nest binds the handler's async context when `handle()` is called, so the call is inside, too.
-    const subscription = runInside(scope, () =>
+    const subscription = scope.enter(() =>
       next.handle().subscribe({
         next: (value) => {
           scope.trackStream(value);

@@ -1,23 +1,38 @@
 import { EXCEPTION_FILTERS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import { LockExceptionFilter } from './lock-exception.filter.js';
 import { LockedInterceptor } from './locked.interceptor.js';
-import { type LockedMethod, lockedMethodOf, markLocked } from './locked-method.js';
+import {
+  type LockedMethod,
+  lockedMethodOf,
+  markLocked,
+  markScoped,
+  type ScopedMethod,
+  scopedMethodOf,
+} from './locked-method.js';
 
-/** Gives a handler's function what Nest and the interceptor look for. The function is that of `@Locked` or above it. */
-export function serveHandler(handler: object, method: LockedMethod): void {
-  markLocked(handler, method);
-  // Outside of the interceptors below `@Locked`, and after the filters there, which are more specific.
-  prepend(INTERCEPTORS_METADATA, LockedInterceptor, handler);
-  prepend(EXCEPTION_FILTERS_METADATA, LockExceptionFilter, handler);
+/** What a decorator of this library knows of its method. */
+interface Decorated {
+  readonly locked?: LockedMethod;
+  readonly scoped?: ScopedMethod;
 }
 
 /**
- * Serves a handler whose function another decorator has replaced without its metadata. Without them, the lock would end
- * with the method and not with the response.
+ * Gives the function of a handler what Nest and the interceptor look for: at once, and again to the function of a
+ * decorator above, which may have replaced the handler without its metadata. Without them, the lock would end with the
+ * method and not with the response.
  */
-export function serveWrappedHandler(prototype: object, propertyKey: string | symbol, method: LockedMethod): void {
-  const handler = functionOf(prototype, propertyKey);
-  if (handler !== undefined && lockedMethodOf(handler) === undefined) serveHandler(handler, method);
+export function serveHandler(
+  handler: object,
+  prototype: object,
+  propertyKey: string | symbol,
+  decorated: Decorated,
+): void {
+  serve(handler, decorated);
+  // Runs after the decorators above, and before Nest reads the metadata.
+  queueMicrotask(() => {
+    const outermost = functionOf(prototype, propertyKey);
+    if (outermost !== undefined && outermost !== handler) serve(outermost, decorated);
+  });
 }
 
 /** Returns the function of a prototype's own method, `undefined` for an accessor. Calls no getter. */
@@ -26,7 +41,15 @@ export function functionOf(prototype: object, propertyKey: string | symbol): obj
   return typeof value === 'function' ? value : undefined;
 }
 
+function serve(handler: object, { locked, scoped }: Decorated): void {
+  if (locked !== undefined && lockedMethodOf(handler) === undefined) markLocked(handler, locked);
+  if (scoped !== undefined && scopedMethodOf(handler) === undefined) markScoped(handler, scoped);
+  // Outside of the interceptors below our decorator, and after the filters there, which are more specific.
+  prepend(INTERCEPTORS_METADATA, LockedInterceptor, handler);
+  prepend(EXCEPTION_FILTERS_METADATA, LockExceptionFilter, handler);
+}
+
 function prepend(key: string, value: unknown, handler: object): void {
   const existing = (Reflect.getMetadata(key, handler) ?? []) as unknown[];
-  Reflect.defineMetadata(key, [value, ...existing], handler);
+  if (!existing.includes(value)) Reflect.defineMetadata(key, [value, ...existing], handler);
 }

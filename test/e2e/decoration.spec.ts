@@ -1,7 +1,15 @@
 import 'reflect-metadata';
 import { SetMetadata } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
-import { CurrentLock, Locked, LockConfigError, LockKeyError, type LockedOptions, LockParam } from 'nestjs-redis-lock';
+import {
+  CurrentLock,
+  Locked,
+  LockConfigError,
+  LockKeyError,
+  type LockedOptions,
+  LockParam,
+  LockScope,
+} from 'nestjs-redis-lock';
 
 type Decoration = () => unknown;
 
@@ -176,6 +184,71 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods', { onBusy: 'wait' as 'skip' })
+        buy(): void {}
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    '@LockScope: a second one',
+    LockConfigError,
+    /^GoodsService\.buy: there is a second @LockScope/,
+    () => {
+      class GoodsService {
+        @LockScope()
+        @LockScope()
+        buy(): void {}
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    '@LockScope: a generator',
+    LockConfigError,
+    /^GoodsService\.buy: .*generator/,
+    () => {
+      class GoodsService {
+        @LockScope()
+        async *buy(): AsyncGenerator<number> {
+          yield 1;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    '@LockScope: an accessor',
+    LockConfigError,
+    /^GoodsService\.goods: .*methods only/,
+    () => {
+      class GoodsService {
+        @LockScope()
+        get goods(): number {
+          return 1;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    '@LockScope: an unknown option',
+    LockConfigError,
+    /^@LockScope of GoodsService\.buy: there is no option onlost/,
+    () => {
+      class GoodsService {
+        @LockScope({ onlost: 'ignore' } as object)
+        buy(): void {}
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    '@LockScope: an option that is not allowed',
+    LockConfigError,
+    /onLost is .*no.*; allowed is/,
+    () => {
+      class GoodsService {
+        @LockScope({ onLost: 'no' as never })
         buy(): void {}
       }
       return GoodsService;

@@ -1,19 +1,10 @@
 import { Controller, Get, Injectable, Param, SetMetadata } from '@nestjs/common';
 import { Cron, ScheduleModule } from '@nestjs/schedule';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { CurrentLock, type Lock, Locked, LockConfigError, memory, RedisLockModule } from 'nestjs-redis-lock';
-import { markOwnWrapper } from '../../lib/locked/locked-method.js';
+import { CurrentLock, type Lock, Locked, LockConfigError, LockScope, memory, RedisLockModule } from 'nestjs-redis-lock';
 import { TRANSACTIONS_ARE_SCOPES } from '../../lib/locked/transaction-scopes.js';
 import { closeApps, startApp, type TestApp } from './support/app.js';
 import { Bound, Copying, Foreign, Proxied } from './support/wrappers.js';
-
-/** Stands for `@LockScope()`: a wrapper that declares itself one of this library. */
-const OurScope: () => MethodDecorator = () => (_target, _key, descriptor: PropertyDescriptor) => {
-  const original = descriptor.value as (...args: unknown[]) => unknown;
-  descriptor.value = markOwnWrapper(function scope(this: unknown, ...args: unknown[]): unknown {
-    return original.apply(this, args);
-  });
-};
 
 @Injectable()
 class Right {
@@ -29,7 +20,7 @@ class Right {
     return id;
   }
 
-  @OurScope()
+  @LockScope()
   @Foreign()
   @Locked('goods:<id>')
   async scoped(id: number): Promise<number> {
@@ -64,7 +55,7 @@ class Wrong {
   }
 
   @Foreign()
-  @OurScope()
+  @LockScope()
   @Locked('goods:<id>')
   async scopedBelow(id: number): Promise<number> {
     return id;

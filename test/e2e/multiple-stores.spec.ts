@@ -1,7 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { InjectLockService, Locked, LockService, LockTimeoutError, RedisLockModule } from 'nestjs-redis-lock';
+import {
+  InjectLockService,
+  Locked,
+  LockService,
+  LockTimeoutError,
+  RedisLockModule,
+  runInLockScope,
+} from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
@@ -81,6 +88,22 @@ it('one application uses module instances with every store', async () => {
   });
   expect(keys).toEqual([own, php, java, own]);
   expect(await redis.exists(own, php, java)).toBe(0);
+});
+
+it('a lock scope keeps the locks of all stores until it has settled', async () => {
+  const app = await start();
+  const accounts = app.nest.get(Accounts);
+  const own = `{${app.prefix}account}:1`;
+  const keys = [own, `${app.prefix}account:1_lock`, `${app.prefix}account:1`];
+  await runInLockScope(async () => {
+    await accounts.pay(1);
+    expect(await redis.exists(...keys)).toBe(3);
+    for (const admin of masters.admins) expect(await admin.exists(own)).toBe(1);
+    // With a `waitMs` of 0, only nested holds can get them.
+    await accounts.pay(1);
+  });
+  expect(await redis.exists(...keys)).toBe(0);
+  for (const admin of masters.admins) expect(await admin.exists(own)).toBe(0);
 });
 
 it.each(KINDS)('a lock of the %s store excludes others and is released', async (kind) => {

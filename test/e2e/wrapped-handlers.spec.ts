@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { Controller, Get, Param, Sse, StreamableFile, UseInterceptors } from '@nestjs/common';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Locked } from 'nestjs-redis-lock';
+import { Locked, LockScope, LockService } from 'nestjs-redis-lock';
 import { io } from 'socket.io-client';
 import { Observable } from 'rxjs';
 import { closeApps, keyOf, PLATFORMS, startApp } from './support/app.js';
@@ -13,7 +13,10 @@ import { Copying, Foreign, Proxied } from './support/wrappers.js';
 
 @Controller()
 class WrappedController {
-  constructor(private readonly room: Room) {}
+  constructor(
+    private readonly room: Room,
+    private readonly locks: LockService,
+  ) {}
 
   @Sse('sse/:id')
   @Foreign()
@@ -61,6 +64,23 @@ class WrappedController {
   @Locked('goods:<id>', { waitMs: 0 })
   async copying(@Param('id') id: string): Promise<string> {
     return id;
+  }
+
+  @Get('scoped-above/:id')
+  @UseInterceptors(HandlerCommit)
+  @LockScope()
+  @Foreign()
+  @Locked('goods:<id>', { waitMs: 0 })
+  async scopedAbove(@Param('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('scoped-below/:id')
+  @UseInterceptors(HandlerCommit)
+  @Foreign()
+  @LockScope()
+  async scopedBelow(@Param('id') id: string): Promise<string> {
+    return this.locks.using(`goods:${id}`, async () => id);
   }
 
   private untilLeft(id: string): Observable<{ data: string }> {
@@ -136,14 +156,17 @@ describe.each(PLATFORMS)('a handler under a wrapper without metadata (%s)', (pla
     expect(app.log.count('granted')).toBe(1);
   });
 
-  it.each(['commit', 'proxied', 'copying'])('keeps its lock while interceptors work: %s', async (path) => {
-    const app = await start(path === 'commit' ? InheritingController : WrappedController);
-    const control = app.nest.get(Control);
-    control.key = keyOf(app.prefix, 'goods:1');
-    expect((await app.call(`/${path}/1`)).text).toBe('1');
-    expect(control.commits).toEqual(['handler under the lock']);
-    expect(await app.isLocked('goods:1')).toBe(false);
-  });
+  it.each(['commit', 'proxied', 'copying', 'scoped-above', 'scoped-below'])(
+    'keeps its lock while interceptors work: %s',
+    async (path) => {
+      const app = await start(path === 'commit' ? InheritingController : WrappedController);
+      const control = app.nest.get(Control);
+      control.key = keyOf(app.prefix, 'goods:1');
+      expect((await app.call(`/${path}/1`)).text).toBe('1');
+      expect(control.commits).toEqual(['handler under the lock']);
+      expect(await app.isLocked('goods:1')).toBe(false);
+    },
+  );
 
   it('replies 423 while the lock is held', async () => {
     const app = await start();

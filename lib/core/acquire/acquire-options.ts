@@ -1,3 +1,4 @@
+import type { OnLost } from '../hold/run-under.js';
 import type { Grant, HoldOptions } from '../lease/grant.js';
 import type { Releaser } from '../lease/releaser.js';
 import type { LockStore } from '../store/lock-store.js';
@@ -17,12 +18,16 @@ export interface WaitOptions extends HoldOptions {
   readonly waitMs: number;
   /** Ends the waiting with its reason. */
   readonly signal: AbortSignal | undefined;
+  /** Called with the grant before any other code can run. */
+  readonly onGranted?: (grant: Grant) => void;
 }
 
 /** How a lock is acquired, with all defaults filled in. */
 export interface AcquireOptions extends WaitOptions {
   /** Whether a caller that holds the lock gets a nested hold of it. */
   readonly reentrant: boolean;
+  /** What a loss means to the lock scopes that keep the lock. Default: `throw`. */
+  readonly onLost?: OnLost;
 }
 
 /** How far a lock may be passed on among the callers of one module instance before other instances can get it. */

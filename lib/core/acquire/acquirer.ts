@@ -1,7 +1,8 @@
-import { onAbort, throwIfAborted } from '../abort-signals.js';
+import { eitherOf, onAbort, throwIfAborted } from '../abort-signals.js';
 import type { LockEvents } from '../diagnostics.js';
 import { LockReentryError } from '../errors.js';
 import { heldAround } from '../hold/held-locks.js';
+import { scopeAround, ScopedRequest, type ScopeHold } from '../hold/lock-scope.js';
 import { Lock } from '../hold/lock.js';
 import { MultiLock } from '../hold/multi-lock.js';
 import type { Grant } from '../lease/grant.js';
@@ -23,12 +24,18 @@ import { inLockOrder } from './lock-order.js';
 /** `draining` admits only callers that run in a hold, so that the hold can finish. `closed` admits none. */
 export type AcquirerPhase = 'open' | 'draining' | 'closed';
 
-/** One call of `acquireAll`. */
+/** One call of `acquire` or `acquireAll` that needs a request. */
 interface AcquireCall {
   readonly options: AcquireOptions;
   readonly startedAt: number;
   /** Whether the caller runs in a hold of this engine. */
   readonly nested: boolean;
+}
+
+/** A lock that a caller in a lock scope was given: newly, or as a nested hold. */
+interface ScopedLock {
+  readonly lock: Lock;
+  readonly isNew: boolean;
 }
 
 /** Gives callers their locks: a nested hold of a lock that the caller holds, or a new one from the local locks. */
@@ -51,6 +58,8 @@ export class Acquirer {
     const nested = this.isNested();
     this.checkPhase(target, nested);
     const startedAt = this.leases.now();
+    const scope = scopeAround();
+    if (scope !== undefined) return this.acquireInScope(scope, target, { options, startedAt, nested });
     this.events.requested(target);
     let grant: Grant;
     try {
@@ -89,8 +98,7 @@ export class Acquirer {
       return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, locks.get(key) as Lock])));
     } catch (reason) {
       for (const lock of locks.values()) {
-        lock.skipMinHold();
-        void lock.release();
+        void lock.discard();
       }
       throw reason;
     } finally {
@@ -112,10 +120,11 @@ export class Acquirer {
     for (const target of missing.values()) this.events.requested(target);
     try {
       for (const group of groups) {
-        await this.acquireGroup(group, call, (grant) => {
-          missing.delete(grant.key);
-          add(new Lock(grant, this.leases));
-          this.events.granted(grant, grant.grantedAt - call.startedAt);
+        await this.acquireGroup(group, call, (lock, target, isNew) => {
+          missing.delete(target.key);
+          add(lock);
+          if (isNew) this.events.granted(lock.shared, lock.shared.grantedAt - call.startedAt);
+          else this.events.refused(target, this.leases.now() - call.startedAt, grantedInScope(target));
         });
       }
     } catch (reason) {
@@ -128,7 +137,7 @@ export class Acquirer {
   private async acquireGroup(
     group: readonly Target[],
     call: AcquireCall,
-    onGranted: (grant: Grant) => void,
+    onGranted: (lock: Lock, target: Target, isNew: boolean) => void,
   ): Promise<void> {
     const { options, startedAt, nested } = call;
     const { mode, waitMs } = options;
@@ -136,8 +145,11 @@ export class Acquirer {
     // by it.
     if (group.length > 1 && (waitMs === 0 || !this.localLocks.hasExclusive(group))) {
       this.checkCall(group[0], call);
-      const outcome = await this.localLocks.acquireTogether(group, options, nested);
-      if (!('reply' in outcome)) return outcome.forEach(onGranted);
+      const locks: Lock[] = [];
+      const scope = scopeAround();
+      const hold = (grant: Grant): void => void locks.push(this.hold(grant, options, scope));
+      const outcome = await this.localLocks.acquireTogether(group, { ...options, onGranted: hold }, nested);
+      if (!('reply' in outcome)) return locks.forEach((lock, i) => onGranted(lock, group[i], true));
       const { reply, target } = outcome;
       const now = this.leases.now();
       if (now >= startedAt + waitMs && isFinal(reply))
@@ -145,7 +157,65 @@ export class Acquirer {
     }
     for (const target of group) {
       this.checkCall(target, call);
-      onGranted(await this.localLocks.acquire(target, options, startedAt, nested));
+      const { lock, isNew } = await this.acquireOne(target, call);
+      onGranted(lock, target, isNew);
+    }
+  }
+
+  private async acquireOne(target: Target, call: AcquireCall): Promise<ScopedLock> {
+    const { options, startedAt, nested } = call;
+    const scope = scopeAround();
+    if (scope !== undefined) return this.waitInScope(scope, target, call);
+    const grant = await this.localLocks.acquire(target, options, startedAt, nested);
+    return { lock: new Lock(grant, this.leases), isNew: true };
+  }
+
+  /** Like `acquire`, for a caller that runs in a lock scope and that no hold of the lock is around. */
+  private async acquireInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<Lock> {
+    const { events, leases } = this;
+    const waitedMs = (): number => leases.now() - call.startedAt;
+    // It becomes a nested hold, which is no request, unless the request before it fails.
+    const isBehind = scope.awaits(leases, target.key);
+    if (!isBehind) events.requested(target);
+    try {
+      const { lock, isNew } = await this.waitInScope(scope, target, call);
+      if (isNew && isBehind) events.requested(target);
+      if (isNew) events.granted(lock.shared, lock.shared.grantedAt - call.startedAt);
+      else if (!isBehind) events.refused(target, waitedMs(), grantedInScope(target));
+      return lock;
+    } catch (reason) {
+      if (isBehind) events.requested(target);
+      events.refused(target, waitedMs(), reason);
+      throw reason;
+    }
+  }
+
+  /** Waits for a lock, or for a hold of it that another request of the caller's lock scopes gets meanwhile. */
+  private async waitInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<ScopedLock> {
+    const { options, startedAt, nested } = call;
+    for (;;) {
+      const outer = this.outerHold(target.key);
+      if (outer !== undefined) return { lock: this.nest(outer, options), isNew: false };
+      this.checkCall(target, call);
+      const request = new ScopedRequest(scope, this.leases, target.key);
+      const either = eitherOf(options.signal, request.signal);
+      let lock: Lock | undefined;
+      // Before any other code runs: the scopes may end, and other requests in them wait for this lock.
+      const onGranted = (grant: Grant): void => {
+        request.end();
+        lock = this.hold(grant, options, scope);
+      };
+      try {
+        const waiting = { ...options, signal: either.signal, onGranted };
+        await this.localLocks.acquire(target, waiting, startedAt, nested);
+      } catch (reason) {
+        throwIfAborted(options.signal);
+        if (!request.wasJoined && this.outerHold(target.key) === undefined) throw reason;
+      } finally {
+        either.stop();
+        request.end();
+      }
+      if (lock !== undefined) return { lock, isNew: true };
     }
   }
 
@@ -171,22 +241,37 @@ export class Acquirer {
 
   /** Returns true if the caller runs in a hold of this engine. */
   private isNested(): boolean {
-    return heldAround((lock) => lock.isManagedBy(this.leases)) !== undefined;
+    return heldAround(this.leases) !== undefined;
   }
 
   /** Returns the innermost hold of that key around the caller. */
   private outerHold(key: string): Lock | undefined {
-    return heldAround((lock) => lock.key === key && lock.isManagedBy(this.leases));
+    return heldAround(this.leases, key);
   }
 
-  private nest(outer: Lock, { reentrant, mode }: AcquireOptions): Lock {
+  private nest(outer: Lock, options: AcquireOptions): Lock {
     outer.assertHeld();
-    const held = outer.shared.mode;
-    if (held !== 'exclusive' && held !== mode) throw upgradeError(outer.resource, held, mode);
-    if (reentrant) return new Lock(outer.shared, this.leases);
-    const message = `${outer.resource} is already held by the caller, and \`reentrant\` is false.`;
-    throw new LockReentryError(message, { resource: outer.resource });
+    const { shared: grant, resource, isKept } = outer;
+    if (grant.mode !== 'exclusive' && grant.mode !== options.mode) {
+      throw upgradeError(resource, grant.mode, options.mode);
+    }
+    // Only a lock that a scope keeps may have no use any more.
+    if (options.reentrant || !grant.isInUse) return this.hold(grant, options, scopeAround());
+    const holder = isKept ? "the caller's lock scope, in which another use has not ended" : 'the caller';
+    throw new LockReentryError(`${resource} is already held by ${holder}, and \`reentrant\` is false.`, { resource });
   }
+
+  /** Returns a hold of a grant, which the scope and those around it keep. */
+  private hold(grant: Grant, { onLost }: AcquireOptions, scope: ScopeHold | undefined): Lock {
+    const lock = new Lock(grant, this.leases);
+    scope?.keep(grant, this.leases, onLost);
+    return lock;
+  }
+}
+
+/** Returns the reason of a request that has become a nested hold. */
+function grantedInScope({ resource }: Target): LockReentryError {
+  return new LockReentryError(`${resource} was granted to another request of the caller's lock scope.`, { resource });
 }
 
 /** Returns true if single requests would bring nothing else to a caller without time left. */

@@ -50,9 +50,12 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
     options: WaitOptions,
     nested: boolean,
   ): Promise<readonly Grant[] | Obstacle> {
-    const request = new MultiAcquire(targets, options, nested, this.deps, (given, now) =>
-      targets.map(({ resource, key }) => this.adopt(key, options.mode).adopt(resource, options, given, now)),
-    );
+    const request = new MultiAcquire(targets, options, nested, this.deps, (given, now) => {
+      const adopt = ({ resource, key }: Target) => this.adopt(key, options.mode).adopt(resource, options, given, now);
+      const grants = targets.map(adopt);
+      for (const grant of grants) options.onGranted?.(grant);
+      return grants;
+    });
     this.multiAcquires.add(request);
     try {
       return await request.send();

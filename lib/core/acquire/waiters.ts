@@ -75,6 +75,7 @@ export class Waiter {
   admit(grant: Grant): void {
     this.resolve(grant);
     this.end();
+    this.options.onGranted?.(grant);
   }
 
   /** Ends the waiting with an error. */

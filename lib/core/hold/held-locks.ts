@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Hold, Lock } from './lock.js';
+import type { Hold, HoldLeases, Lock } from './lock.js';
 
 /** What code runs inside: a hold, or a handler's scope, whose hold is set once the lock is granted. */
 export interface Surrounding {
@@ -10,8 +10,6 @@ interface Frame {
   readonly inner: Surrounding;
   readonly outer: Frame | undefined;
 }
-
-const NONE: readonly Lock[] = [];
 
 // One storage for the process, because holds of several module instances and scopes nest in any order.
 const frames = new AsyncLocalStorage<Frame>();
@@ -27,13 +25,14 @@ export function* surroundings(): Generator<Surrounding> {
 }
 
 /**
- * Returns the innermost hold that the caller runs inside and that fits. Skips holds that have ended: what outlives a
- * hold acquires the lock like any other caller.
+ * Returns the innermost hold of an engine that the caller runs inside, of that key or of any. Skips holds that have
+ * ended: what outlives a hold acquires the lock like any other caller.
  */
-export function heldAround(fits: (lock: Lock) => boolean): Lock | undefined {
+export function heldAround(leases: HoldLeases, key?: string): Lock | undefined {
   // Every acquire runs this, so it makes no iterator and no closure.
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
-    for (const lock of frame.inner.lock?.locks ?? NONE) if (lock.held && fits(lock)) return lock;
+    const found = frame.inner.lock?.find(leases, key);
+    if (found !== undefined) return found;
   }
   return undefined;
 }

@@ -27,6 +27,8 @@ export interface Hold {
   expire(): Promise<void> | undefined;
   /** Aborts the signal. The locks stay held. */
   abort(reason: unknown): void;
+  /** Returns a lock of that engine and key that has not ended. Without a key, the first lock of that engine. */
+  find(leases: HoldLeases, key?: string): Lock | undefined;
   /** Releases all locks. Returns false if one was lost. */
   release(): Promise<boolean>;
 }
@@ -99,9 +101,15 @@ export class Lock implements Hold {
     return [this];
   }
 
-  /** Drops `minHoldMs`, unless a nested hold shares the grant. @internal */
-  skipMinHold(): void {
-    if (this.grant.holds === 1) this.grant.skipMinHold();
+  /** Whether a lock scope has this hold, and no caller. @internal */
+  get isKept(): boolean {
+    return false;
+  }
+
+  /** Ends a hold under which no work has begun. See {@link Grant.discard}. @internal */
+  discard(): Promise<boolean> {
+    this.grant.discard();
+    return this.release();
   }
 
   /** Whether this hold has not ended, by `release()` or by loss. @internal */
@@ -109,9 +117,10 @@ export class Lock implements Hold {
     return this.ending === undefined && this.grant.state === 'held';
   }
 
-  /** Returns whether the lock belongs to that engine. @internal */
-  isManagedBy(leases: HoldLeases): boolean {
-    return this.leases === leases;
+  /** See {@link Hold.find}. @internal */
+  find(leases: HoldLeases, key?: string): Lock | undefined {
+    const fits = this.leases === leases && (key === undefined || key === this.key);
+    return fits && this.held ? this : undefined;
   }
 
   /** The grant that nested holds share. @internal */

@@ -1,6 +1,6 @@
 import { formatValue, shortened } from '../format-value.js';
 import { LockKeyError, type LockLostError } from '../errors.js';
-import type { Hold, Lock } from './lock.js';
+import type { Hold, HoldLeases, Lock } from './lock.js';
 
 /**
  * Several locks that were acquired together, by `LockService` or by a `@Locked` method that names several resources.
@@ -101,6 +101,11 @@ export class MultiLock implements Hold {
   /** Releases the locks at the end of an `await using` block. Ignores a store that sends no reply. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => undefined);
+  }
+
+  /** See {@link Hold.find}. @internal */
+  find(leases: HoldLeases, key?: string): Lock | undefined {
+    return this.locks.find((lock) => lock.find(leases, key) !== undefined);
   }
 
   /** @internal */

@@ -13,9 +13,14 @@ export interface HoldOptions {
   readonly minHoldMs: number;
 }
 
-/** Is called when a grant is lost. */
-export interface LossListener {
+/** A hold, as its grant knows it. */
+export interface GrantHold {
+  /** Whether a lock scope has it, and no caller. */
+  readonly isKept: boolean;
+  /** Is called when the grant is lost. */
   lost(error: LockLostError): void;
+  /** Is called if the only caller that was given the grant does not use it. */
+  unused?(): void;
 }
 
 /** A lease, as it was requested. */
@@ -43,7 +48,7 @@ export interface GrantEnder {
 
 export type GrantState = 'held' | 'lost' | 'ended';
 
-const NO_LISTENERS: readonly LossListener[] = [];
+const NO_HOLDS: readonly GrantHold[] = [];
 
 /**
  * A key that the store granted to this module instance. Nested holds share one grant, which ends with the last of them.
@@ -67,7 +72,8 @@ export class Grant {
   /** Why the deadline has passed without a renewal, as found when that was first noticed. */
   whyOver: string | undefined = undefined;
   /** The holds. Nearly always one. */
-  private listeners: readonly LossListener[] = NO_LISTENERS;
+  private holds: readonly GrantHold[] = NO_HOLDS;
+  private callers = 0;
   private current: GrantState = 'held';
   private reason: LockLostError | undefined;
 
@@ -108,9 +114,9 @@ export class Grant {
     return this.options.mode;
   }
 
-  /** How many holds share the grant. */
-  get holds(): number {
-    return this.listeners.length;
+  /** Whether a caller has a hold of it. The holds of lock scopes do not count. */
+  get isInUse(): boolean {
+    return this.holds.some(({ isKept }) => !isKept);
   }
 
   /** When to renew: two thirds of `ttlMs` before the deadline, or at once if the lease is short. Infinity: never. */
@@ -158,14 +164,15 @@ export class Grant {
   }
 
   /** Adds a hold. */
-  join(hold: LossListener): void {
-    this.listeners = [...this.listeners, hold];
+  join(hold: GrantHold): void {
+    this.holds = [...this.holds, hold];
+    if (!hold.isKept) this.callers += 1;
   }
 
   /** Removes a hold. Returns true if it was the last hold of a grant that is still held. */
-  part(hold: LossListener): boolean {
-    this.listeners = this.listeners.filter((other) => other !== hold);
-    return this.listeners.length === 0 && this.current === 'held';
+  part(hold: GrantHold): boolean {
+    this.holds = this.holds.filter((other) => other !== hold);
+    return this.holds.length === 0 && this.current === 'held';
   }
 
   /** Ends the grant as lost, for good. Returns the loss. Undefined if the grant had ended before. */
@@ -175,13 +182,18 @@ export class Grant {
     const elapsedMs = now - this.grantedAt;
     const message = `The lock on ${this.resource} was lost after ${Math.round(elapsedMs)} ms: ${why}.`;
     this.reason = new LockLostError(message, { resource: this.resource, elapsedMs, cause });
-    for (const listener of this.listeners) listener.lost(this.reason);
+    for (const hold of this.holds) hold.lost(this.reason);
     return this.reason;
   }
 
-  /** Drops `minHoldMs`, because no work will begin under this grant. */
-  skipMinHold(): void {
+  /**
+   * Drops `minHoldMs` and the holds of lock scopes, because the caller does not begin its work. Does nothing if the
+   * grant was given to another caller too.
+   */
+  discard(): void {
+    if (this.callers > 1) return;
     this.minHoldUntil = this.grantedAt;
+    for (const hold of this.holds) hold.unused?.();
   }
 
   /** Ends the grant as released. */

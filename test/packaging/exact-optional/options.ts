@@ -4,6 +4,7 @@ import {
   Locked,
   type LockedOptions,
   type LockOptions,
+  type LockScopeOptions,
   RedisLockModule,
   type RedisLockModuleExtras,
   type RedisLockModuleOptions,
@@ -24,6 +25,7 @@ type Accepts<T> = (given: AllUndefined<T>) => Partial<T>;
 export const accepted: {
   fairness: Accepts<FairnessOptions>;
   lock: Accepts<LockOptions>;
+  lockScope: Accepts<LockScopeOptions>;
   locked: Accepts<LockedOptions<[id: number]>>;
   module: Accepts<RedisLockModuleOptions>;
   extras: Accepts<RedisLockModuleExtras>;
@@ -40,6 +42,7 @@ export const accepted: {
 } = {
   fairness: (given) => given,
   lock: (given) => given,
+  lockScope: (given) => given,
   locked: (given) => given,
   module: (given) => given,
   extras: (given) => given,

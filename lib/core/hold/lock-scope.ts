@@ -1,0 +1,345 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { aFunction, checkOptions, checkValue, oneOf } from '../check-options.js';
+import { LockLostError } from '../errors.js';
+import type { Grant } from '../lease/grant.js';
+import { runInside } from './held-locks.js';
+import { type Hold, type HoldLeases, Lock } from './lock.js';
+import { type OnLost, settle } from './run-under.js';
+
+/**
+ * The options of a lock scope.
+ *
+ * @publicApi
+ */
+export interface LockScopeOptions {
+  /**
+   * What happens if a lock that the scope keeps is lost before the scope ends. `throw`: the scope rejects with
+   * `LockLostError`. `ignore`: the scope settles as its work does. A lock that was only acquired with
+   * `onLost: 'ignore'` does not count in either case.
+   *
+   * @default 'throw'
+   */
+  readonly onLost?: OnLost | undefined;
+}
+
+/**
+ * A running lock scope.
+ *
+ * @publicApi
+ */
+export interface LockScope {
+  /**
+   * Aborts with a `LockLostError` as soon as a lock that the scope keeps is known to be lost. Aborts with an
+   * `AbortError` if the client of the handler is gone: after a timeout or a disconnect.
+   */
+  readonly signal: AbortSignal;
+  /**
+   * Checks all locks that the scope keeps, and those of the scopes around it, without a request to Redis. Call it right
+   * before a step that needs the locks, such as a commit.
+   *
+   * @throws LockLostError if one is lost, or was lost before, or if the scope has ended. A lock that was only acquired
+   * with `onLost: 'ignore'` does not count.
+   */
+  assertHeld(): void;
+}
+
+type Work<T> = (scope: LockScope) => T | Promise<T>;
+
+const NONE: ReadonlySet<never> = new Set();
+
+const OPTION_RULES = { onLost: oneOf('throw', 'ignore') };
+
+// One storage for the process, because a scope keeps the locks of all module instances.
+const innermost = new AsyncLocalStorage<ScopeHold>();
+
+/**
+ * Runs `fn` in a lock scope: every lock that is acquired inside is kept until `fn` has settled, also if its own use
+ * ends before, by `using`, `@Locked`, `release()` or `await using`. The locks are renewed meanwhile, and released at
+ * the end, also if `fn` fails. This is strict two-phase locking. Put it around a transaction, so that other holders
+ * read what the transaction has committed.
+ *
+ * The scope keeps the locks of every `LockService` of the process. Inside, acquiring a lock that the scope keeps
+ * returns a nested hold at once. Parallel branches of one scope share its locks, as the statements of one transaction
+ * do: a lock does not keep them apart. With `reentrant: false`, acquiring throws `LockReentryError` while another use
+ * of the lock has not ended.
+ *
+ * Locks that are acquired in an inner scope are kept until the outermost scope around them has ended. Work that is
+ * started inside and not awaited is in the scope until the scope ends, and then acquires locks like any other caller.
+ *
+ * Two scopes that acquire the same locks in different orders wait for each other until `waitMs` is over. Acquire the
+ * locks in one order, or together as a list.
+ *
+ * @returns the result of `fn`. An error of `fn` is thrown unchanged.
+ * @throws {LockLostError} if a lock was lost before the scope ended, unless `onLost` is `ignore`. Its `cause` is the
+ * error of `fn`, if there is one.
+ * @throws {LockConfigError} if `fn` is no function, or an option is not allowed.
+ *
+ * @publicApi
+ */
+export function runInLockScope<T>(fn: Work<T>): Promise<T>;
+export function runInLockScope<T>(options: LockScopeOptions | undefined, fn: Work<T>): Promise<T>;
+export async function runInLockScope<T>(...args: [Work<T>] | [LockScopeOptions | undefined, Work<T>]): Promise<T> {
+  const [options, fn] = args.length === 1 ? [undefined, args[0]] : args;
+  checkValue('the lock scope', 'the work', fn, aFunction);
+  const { onLost } = options === undefined ? {} : checkScopeOptions(options, 'the options of a lock scope');
+  const scope = new ScopeHold(onLost);
+  let result: T;
+  try {
+    result = await scope.run(() => fn(scope));
+  } catch (error) {
+    await scope.end(error);
+    throw error;
+  }
+  await scope.end();
+  return result;
+}
+
+/**
+ * Returns the options of a lock scope that are not undefined.
+ *
+ * @throws LockConfigError that names the option, what was given and what is allowed.
+ */
+export function checkScopeOptions(given: LockScopeOptions, place: string): LockScopeOptions {
+  return checkOptions<LockScopeOptions>(place, given, OPTION_RULES);
+}
+
+/** Returns the innermost open scope that the caller runs in. */
+export function scopeAround(): ScopeHold | undefined {
+  let scope = innermost.getStore();
+  while (scope !== undefined && !scope.isOpen) scope = scope.parent;
+  return scope;
+}
+
+/** A lock that a scope keeps. */
+class KeptLock extends Lock {
+  constructor(
+    grant: Grant,
+    leases: HoldLeases,
+    private readonly scope: ScopeHold,
+    /** Whether the scope goes on if the lock is lost, because no caller relies on it. */
+    public isExpendable: boolean,
+  ) {
+    super(grant, leases);
+  }
+
+  override get isKept(): boolean {
+    return true;
+  }
+
+  /** Does nothing: the scope ends this hold. Callers get it by `LockService.current()`. */
+  override release(): Promise<boolean> {
+    return Promise.resolve(this.held);
+  }
+
+  override lost(error: LockLostError): void {
+    super.lost(error);
+    this.scope.onKeptLost(this, error);
+  }
+
+  unused(): void {
+    this.scope.drop(this);
+    void this.end();
+  }
+
+  end(): Promise<boolean> {
+    return super.release();
+  }
+}
+
+/** The locks that a scope keeps, and the requests that are made in it. */
+export class ScopeHold implements Hold, LockScope {
+  /** The scope around this one. It may end before. */
+  readonly parent = scopeAround();
+  loss: LockLostError | undefined;
+  private open = true;
+  private readonly kept = new Map<Grant, KeptLock>();
+  private readonly byKey = new Map<HoldLeases, Map<string, KeptLock>>();
+  /** By key. */
+  private readonly requests = new Map<string, Set<ScopedRequest>>();
+  private readonly children = new Set<ScopeHold>();
+  private controller: AbortController | undefined;
+  private abortReason: unknown;
+
+  constructor(private readonly onLost: OnLost = 'throw') {
+    this.parent?.children.add(this);
+    this.abortReason = this.parent?.abortReason;
+  }
+
+  get isOpen(): boolean {
+    return this.open;
+  }
+
+  /** Runs `fn`, and everything that it starts, in the scope. Returns what `fn` returns. */
+  run<T>(fn: () => T): T {
+    return innermost.run(this, () => runInside({ lock: this }, fn));
+  }
+
+  /** See {@link LockScope.signal}. */
+  get signal(): AbortSignal {
+    if (this.controller === undefined) {
+      this.controller = new AbortController();
+      if (this.abortReason !== undefined) this.controller.abort(this.abortReason);
+    }
+    return this.controller.signal;
+  }
+
+  get locks(): readonly Lock[] {
+    return [...this.kept.values()];
+  }
+
+  /** See {@link LockScope.assertHeld}. */
+  assertHeld(): void {
+    if (!this.open) throw new LockLostError('The lock scope has ended, and its locks were released.');
+    for (const lock of this.kept.values()) if (!lock.isExpendable) lock.assertHeld();
+    if (this.loss !== undefined) throw this.loss;
+    if (this.parent?.open) this.parent.assertHeld();
+  }
+
+  find(leases: HoldLeases, key?: string): Lock | undefined {
+    const locks = this.byKey.get(leases);
+    if (key !== undefined) return locks?.get(key)?.find(leases, key);
+    for (const lock of locks?.values() ?? []) if (lock.held) return lock;
+    return undefined;
+  }
+
+  /** Keeps a grant that a caller was given, in this scope and in those around it that are open. */
+  keep(grant: Grant, leases: HoldLeases, onLost: OnLost | undefined): void {
+    for (const scope of this.outwards()) scope.keepHere(grant, leases, onLost);
+  }
+
+  private keepHere(grant: Grant, leases: HoldLeases, onLost: OnLost = 'throw'): void {
+    if (!this.open) return;
+    const isExpendable = onLost === 'ignore';
+    const known = this.kept.get(grant);
+    if (known !== undefined) {
+      known.isExpendable &&= isExpendable;
+      return;
+    }
+    if (grant.loss !== undefined && !isExpendable) this.onLoss(grant.loss);
+    if (grant.state !== 'held') return;
+    const lock = new KeptLock(grant, leases, this, isExpendable);
+    this.kept.set(grant, lock);
+    let locks = this.byKey.get(leases);
+    if (locks === undefined) this.byKey.set(leases, (locks = new Map()));
+    locks.set(grant.key, lock);
+    for (const request of this.requests.get(grant.key) ?? NONE) if (request.leases === leases) request.join();
+  }
+
+  /** Ends to keep a lock. */
+  drop(lock: KeptLock): void {
+    this.kept.delete(lock.shared);
+    for (const locks of this.byKey.values()) if (locks.get(lock.key) === lock) locks.delete(lock.key);
+  }
+
+  onKeptLost(lock: KeptLock, error: LockLostError): void {
+    this.drop(lock);
+    if (!lock.isExpendable) this.onLoss(error);
+  }
+
+  /** Adds a request of a caller in this scope. */
+  add(request: ScopedRequest): void {
+    for (const { requests } of this.outwards()) {
+      requests.set(request.key, (requests.get(request.key) ?? new Set()).add(request));
+    }
+  }
+
+  /** Removes a request, also from scopes that have ended since. */
+  remove(request: ScopedRequest): void {
+    const requests = this.requests.get(request.key);
+    if (requests?.delete(request) && requests.size === 0) this.requests.delete(request.key);
+    this.parent?.remove(request);
+  }
+
+  /** Returns true if a caller in this scope, or in one around it that is open, waits for the lock. */
+  awaits(leases: HoldLeases, key: string): boolean {
+    for (const { requests } of this.outwards()) {
+      for (const request of requests.get(key) ?? NONE) if (request.leases === leases) return true;
+    }
+    return false;
+  }
+
+  /** Yields this scope and those around it, if they are open. */
+  private *outwards(): Generator<ScopeHold> {
+    if (this.open) yield this;
+    if (this.parent !== undefined) yield* this.parent.outwards();
+  }
+
+  expire(): Promise<void> | undefined {
+    const waits = this.locks.map((lock) => lock.expire()).filter((wait) => wait !== undefined);
+    return waits.length === 0 ? undefined : Promise.all(waits).then(() => undefined);
+  }
+
+  abort(reason: unknown): void {
+    this.abortReason ??= reason;
+    this.controller?.abort(reason);
+    for (const child of this.children) child.abort(reason);
+  }
+
+  /**
+   * Ends the scope, and releases its locks.
+   *
+   * @param workError the error of the work in it. Undefined if it succeeded.
+   * @throws LockLostError if a lock was lost before and `onLost` is `throw`. Its cause is the error of the work.
+   */
+  end(workError?: unknown): Promise<void> {
+    this.close();
+    return settle(this, this.onLost, workError);
+  }
+
+  /** Keeps no further locks. Those that are kept stay held until {@link release}. */
+  private close(): void {
+    this.open = false;
+    this.parent?.children.delete(this);
+    this.children.clear();
+  }
+
+  /** Releases all locks that the scope keeps, except those that another caller still holds. */
+  async release(): Promise<boolean> {
+    const locks = [...this.kept.values()];
+    // What outlives the scope finds no lock in it.
+    this.kept.clear();
+    this.byKey.clear();
+    const results = await Promise.allSettled(locks.map((lock) => lock.end()));
+    return results.every((result) => result.status === 'fulfilled' && result.value);
+  }
+
+  private onLoss(error: LockLostError): void {
+    this.loss ??= error;
+    this.abort(error);
+  }
+}
+
+/**
+ * A request for a lock in a scope, and in those around it. If another request in one of them is granted the lock, this
+ * one ends, and its caller gets a nested hold.
+ */
+export class ScopedRequest {
+  private readonly joined = new AbortController();
+
+  constructor(
+    private readonly scope: ScopeHold,
+    readonly leases: HoldLeases,
+    readonly key: string,
+  ) {
+    scope.add(this);
+  }
+
+  /** Aborts if another request is granted the lock. */
+  get signal(): AbortSignal {
+    return this.joined.signal;
+  }
+
+  /** Whether another request was granted the lock. */
+  get wasJoined(): boolean {
+    return this.signal.aborted;
+  }
+
+  /** Ends the waiting: a scope keeps the lock. */
+  join(): void {
+    this.joined.abort();
+  }
+
+  end(): void {
+    this.scope.remove(this);
+  }
+}

@@ -1,0 +1,67 @@
+import { LockConfigError } from '../core/errors.js';
+import { checkScopeOptions, type LockScope as RunningScope, type LockScopeOptions } from '../core/hold/lock-scope.js';
+import { type Method, type ScopedMethod, scopedMethodOf } from '../locked/locked-method.js';
+import { wrapScoped } from '../locked/scoped-call.js';
+import { serveHandler } from '../locked/wrapped-handler.js';
+import { describeMethod } from './describe-method.js';
+import { returnsObservable } from './locked.decorator.js';
+
+/**
+ * A running lock scope, which `runInLockScope()` and `LockService.scope()` give to their work.
+ *
+ * @publicApi
+ */
+export type LockScope = RunningScope;
+
+/**
+ * Runs the method in a lock scope: every lock that is acquired inside, also in other services, is kept and renewed
+ * until the method has settled. The locks are then released, also if the method fails. Put it above a decorator that
+ * wraps the method in a transaction, so that the locks outlive the commit. See {@link runInLockScope}.
+ *
+ * ```ts
+ * @LockScope()
+ * @Transactional()
+ * async buy(id: number) { … } // calls methods with @Locked
+ * ```
+ *
+ * On a handler of a controller, a gateway or a microservice, the scope begins before pipes, and ends when the response
+ * is complete and the method has settled, whichever is later. Interceptors run inside. If the method's declared return
+ * type is an Observable, the scope ends with the Observable. Beside `@Locked`, the order of the two does not matter.
+ *
+ * The method returns a promise, unless its declared return type is an Observable.
+ *
+ * @throws {LockConfigError} at decoration, for options that are not allowed, and on an accessor, a generator or a
+ * second `@LockScope`.
+ * @throws {LockLostError} at the call, if a lock was lost before the scope ended, unless `onLost` is `ignore`.
+ *
+ * @publicApi
+ */
+export function LockScope(options: LockScopeOptions = {}): MethodDecorator {
+  return (target, propertyKey, descriptor) => {
+    const where = describeMethod(target, propertyKey);
+    const original = methodOf(where, descriptor);
+    const { onLost } = checkScopeOptions(options, `@LockScope of ${where}`);
+    const method: ScopedMethod = {
+      name: where,
+      onLost,
+      returnsObservable: returnsObservable(target, propertyKey),
+      original,
+    };
+    const wrapped = wrapScoped(method);
+    serveHandler(wrapped, target, propertyKey, { scoped: method });
+    (descriptor as PropertyDescriptor).value = wrapped;
+  };
+}
+
+function methodOf(where: string, descriptor: PropertyDescriptor | undefined): Method {
+  const method: unknown = descriptor?.value;
+  const fail = (problem: string): never => {
+    throw new LockConfigError(`${where}: ${problem}`);
+  };
+  if (typeof method !== 'function') {
+    return fail('@LockScope stands above methods only, and needs `experimentalDecorators` of TypeScript.');
+  }
+  if (/Generator/.test(method.constructor.name)) return fail('@LockScope cannot keep locks for a generator.');
+  if (scopedMethodOf(method) !== undefined) return fail('there is a second @LockScope; one is enough.');
+  return method as Method;
+}

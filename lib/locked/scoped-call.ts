@@ -1,0 +1,43 @@
+import { defer, isObservable, Observable } from 'rxjs';
+import { runInLockScope, ScopeHold } from '../core/hold/lock-scope.js';
+import { type HandlerScope, scopeOf } from './handler-scope.js';
+import { lockedMethodOf, type Method, replaceMethod, type ScopedMethod } from './locked-method.js';
+import { streamUnder, toObservable, undeclaredObservable } from './stream-under.js';
+
+/** Returns a function that runs the method in a lock scope. See {@link replaceMethod}. */
+export function wrapScoped(method: ScopedMethod): Method {
+  return replaceMethod(method.original, (instance, args) => {
+    const call = (): unknown => Reflect.apply(method.original, instance, args);
+    const handler = scopeOf(method);
+    return handler === undefined ? callInScope(method, call) : callHandler(method, handler, call);
+  });
+}
+
+function callInScope({ name, onLost, returnsObservable }: ScopedMethod, call: () => unknown): unknown {
+  if (returnsObservable) return observeInScope(onLost, call);
+  return runInLockScope({ onLost }, async () => {
+    const result = await call();
+    // The scope ends with the method: the Observable would run without it.
+    if (isObservable(result)) throw undeclaredObservable(name, '@LockScope can keep the locks');
+    return result;
+  });
+}
+
+/** Calls a handler, whose lock scope the interceptor has opened, and ends after the answer. */
+function callHandler(method: ScopedMethod, handler: HandlerScope, call: () => unknown): unknown {
+  if (!method.returnsObservable) {
+    // The wrapper of `@Locked` below this one adds the call to the handler's scope.
+    return lockedMethodOf(method.original) === undefined ? handler.run(async () => call()) : call();
+  }
+  return new Observable((subscriber) => handler.enter(() => defer(() => toObservable(call())).subscribe(subscriber)));
+}
+
+function observeInScope(onLost: ScopedMethod['onLost'], call: () => unknown): Observable<unknown> {
+  return new Observable((subscriber) => {
+    const scope = new ScopeHold(onLost);
+    streamUnder(scope, subscriber, {
+      subscribe: (observer) => scope.run(() => defer(() => toObservable(call())).subscribe(observer)),
+      end: (workError) => scope.end(workError),
+    });
+  });
+}

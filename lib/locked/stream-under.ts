@@ -1,0 +1,55 @@
+import { from, isObservable, type Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
+import { LockConfigError } from '../core/errors.js';
+import type { Hold } from '../core/hold/lock.js';
+
+/** An Observable that is subscribed under a hold. */
+interface Stream {
+  subscribe(observer: Observer<unknown>): Subscription;
+  /** Ends the hold. Rejects with the loss of a lock. */
+  end(workError?: unknown): Promise<void>;
+}
+
+/**
+ * Passes an Observable on to a subscriber, and ends the hold before the end of the Observable is passed on.
+ * Unsubscribing aborts the signal of the hold, and ends it.
+ */
+export function streamUnder(hold: Hold, subscriber: Subscriber<unknown>, stream: Stream): void {
+  let ended = subscriber.closed;
+  const end = (then: () => void, workError?: unknown): void => {
+    ended = true;
+    stream.end(workError).then(then, (lost: unknown) => subscriber.error(lost));
+  };
+  if (ended) return end(() => undefined);
+  const subscription = stream.subscribe({
+    next: (value) => subscriber.next(value),
+    error: (error: unknown) => end(() => subscriber.error(error), error),
+    complete: () => end(() => subscriber.complete()),
+  });
+  subscriber.add(subscription);
+  subscriber.add(() => {
+    if (ended) return;
+    hold.abort(unsubscribedError());
+    end(() => undefined);
+  });
+}
+
+/** Returns a method's result as an Observable, also if the method returns something else than it declares. */
+export function toObservable(result: unknown): Observable<unknown> {
+  return isObservable(result) ? result : from(Promise.resolve(result));
+}
+
+export function unsubscribedError(): DOMException {
+  return new DOMException('Nobody listens to this Observable any more.', 'AbortError');
+}
+
+/**
+ * Returns the error for a method that returns an Observable without declaring it, whose lock would end with the method.
+ *
+ * @param purpose what the declaration is for: `@Locked can hold the lock`.
+ */
+export function undeclaredObservable(method: string, purpose: string): LockConfigError {
+  return new LockConfigError(
+    `${method} returns an Observable: declare \`Observable<…>\` as its return type, ` +
+      `with Observable imported as a value, so that ${purpose} until it completes.`,
+  );
+}
