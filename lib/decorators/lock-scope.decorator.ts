@@ -4,6 +4,7 @@ import { type Method, type ScopedMethod, scopedMethodOf } from '../locked/locked
 import { wrapScoped } from '../locked/scoped-call.js';
 import { serveHandler } from '../locked/wrapped-handler.js';
 import { describeMethod } from './describe-method.js';
+import { refuseStandardDecorator } from './standard-decorators.js';
 import { returnsObservable } from './locked.decorator.js';
 
 /**
@@ -38,6 +39,7 @@ export type LockScope = RunningScope;
  */
 export function LockScope(options: LockScopeOptions = {}): MethodDecorator {
   return (target, propertyKey, descriptor) => {
+    refuseStandardDecorator('@LockScope', propertyKey);
     const where = describeMethod(target, propertyKey);
     const original = methodOf(where, descriptor);
     const { onLost } = checkScopeOptions(options, `@LockScope of ${where}`);
@@ -59,7 +61,7 @@ function methodOf(where: string, descriptor: PropertyDescriptor | undefined): Me
     throw new LockConfigError(`${where}: ${problem}`);
   };
   if (typeof method !== 'function') {
-    return fail('@LockScope stands above methods only, and needs `experimentalDecorators` of TypeScript.');
+    return fail('@LockScope stands above methods only.');
   }
   if (/Generator/.test(method.constructor.name)) return fail('@LockScope cannot keep locks for a generator.');
   if (scopedMethodOf(method) !== undefined) return fail('there is a second @LockScope; one is enough.');

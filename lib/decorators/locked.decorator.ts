@@ -18,6 +18,7 @@ import { serviceProperty } from '../locked/bound-service.js';
 import { serveHandler } from '../locked/wrapped-handler.js';
 import type { RenderResource } from '../core/keys/key-template.js';
 import { isList, readList } from '../core/keys/read-list.js';
+import { refuseStandardDecorator } from './standard-decorators.js';
 import { bindTemplate } from './parameters/bind-template.js';
 import { checkInstanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE, type LockOptions } from '../options/redis-lock.options.js';
@@ -55,6 +56,18 @@ export type Fits<A extends readonly unknown[], M extends AnyMethod> = [A] extend
     : { 'the parameters of the key function are not those of the method': A };
 
 /**
+ * Does not compile for a generator, whose code runs after the method has returned. Other synchronous methods compile,
+ * because a handler may be one: Nest awaits its result. The module refuses them at start if they are no handlers.
+ */
+export type NoGenerator<M extends AnyMethod> = [ReturnType<M>] extends [never]
+  ? unknown
+  : 0 extends 1 & ReturnType<M>
+    ? unknown
+    : ReturnType<M> extends Generator<unknown, unknown, never> | AsyncGenerator<unknown, unknown, never>
+      ? { '@Locked cannot hold a lock for a generator: return a promise or an Observable': never }
+      : unknown;
+
+/**
  * The result of {@link Locked}: a decorator for methods that have the key function's parameters.
  *
  * @publicApi
@@ -62,7 +75,7 @@ export type Fits<A extends readonly unknown[], M extends AnyMethod> = [A] extend
 export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod>(
   target: object,
   propertyKey: string | symbol,
-  descriptor: TypedPropertyDescriptor<M> & Fits<A, M>,
+  descriptor: TypedPropertyDescriptor<M> & Fits<A, M> & NoGenerator<M>,
 ) => void;
 
 /**
@@ -101,6 +114,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
   options: LockedOptions<A> = {},
 ): LockedDecorator<A> {
   return (target, propertyKey, descriptor) => {
+    refuseStandardDecorator('@Locked', propertyKey);
     const where = describeMethod(target, propertyKey);
     const original = methodOf(where, target, propertyKey, descriptor);
     const { name, onBusy, ...lockOptions } = checkedOptions(where, options);
@@ -156,7 +170,7 @@ function methodOf(
     throw new LockConfigError(`${where}: ${problem}`);
   };
   if (typeof method !== 'function') {
-    return fail('@Locked stands above methods only, and needs `experimentalDecorators` of TypeScript.');
+    return fail('@Locked stands above methods only.');
   }
   if (typeof target === 'function') return fail('@Locked needs an instance that Nest makes: static methods have none.');
   if (/Generator/.test(method.constructor.name)) return fail('@Locked cannot hold a lock for a generator.');

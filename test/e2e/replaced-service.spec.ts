@@ -1,5 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { Controller, Get, Injectable, Module, Param } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
@@ -15,6 +17,7 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
+import { exitTimeOf } from '../support/exit-time.js';
 import { createTestLocks, ManualClock, RedisLockTestingModule, withMemoryLocks } from 'nestjs-redis-lock/testing';
 
 @Injectable()
@@ -49,6 +52,8 @@ class StockController {
     return this.stock.buy(Number(id));
   }
 }
+
+const library = (path: string): string => pathToFileURL(join(__dirname, '../../lib', path)).href;
 
 /** A server in the place of Redis, which counts the connections to it. */
 let server: Server;
@@ -145,6 +150,19 @@ describe('withMemoryLocks()', () => {
       expect(await module.get(Stock).buy(id)).toBe(`${id} {lock_goods}:${id}`);
       await module.close();
     }
+  });
+
+  it('lets the process exit, although nobody closes the application or releases a lock', async () => {
+    const exitTime = await exitTimeOf(`
+      import { Test } from '@nestjs/testing';
+      const { RedisLockModule, LockService } = await import('${library('index.ts')}');
+      const { withMemoryLocks } = await import('${library('testing/index.ts')}');
+      const imports = [RedisLockModule.forRoot({ redis: 'redis://127.0.0.1:${port}' })];
+      const module = await withMemoryLocks(Test.createTestingModule({ imports })).compile();
+      await module.init();
+      await module.get(LockService).acquire('goods:1');
+    `);
+    expect(exitTime).toBeLessThan(5_000);
   });
 
   it('refuses what is no builder and no clock', () => {
