@@ -3,7 +3,7 @@ import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
 import { LockConfigError } from '../core/errors.js';
 import { kindOf, modeOf, modesOf } from '../core/store/lock-mode.js';
 import type { LockService } from '../lock.service.js';
-import type { ResolvedOptions } from '../options/resolve-options.js';
+import type { RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { findReplacedMethod, findUnknownHandler, findUnlockedOverride } from './check-decorators.js';
 import { findSynchronousMethod } from './check-return-type.js';
 import { isHandler } from './handlers.js';
@@ -19,7 +19,7 @@ import {
 import { transactionsAreScopes } from './transaction-scopes.js';
 
 /** How a module instance reports what it finds at start. */
-export interface StartChecks extends Pick<ResolvedOptions, 'decoratorOrder' | 'unlockedOverride'> {
+export interface StartChecks extends Required<Pick<RedisLockModuleOptions, 'decoratorOrder' | 'unlockedOverride'>> {
   warn(message: string): void;
 }
 
