@@ -24,7 +24,7 @@ export { LockedInterceptor } from './locked/locked.interceptor.js';
 export { LockExceptionFilter } from './locked/lock-exception.filter.js';
 export { Lock } from './core/hold/lock.js';
 export { MultiLock } from './core/hold/multi-lock.js';
-export { type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
+export { type LockScope as RunningLockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 export { type KeyValue, resource } from './core/keys/key-template.js';
 export {
   LockClosedError,

@@ -52,8 +52,8 @@ export class LockService {
   acquire(resources: readonly string[], options?: LockOptions): Promise<MultiLock>;
   /**
    * Waits for the lock, at most `waitMs`. Release it in a `finally` block or by `await using`, or call {@link using}
-   * instead. Only work inside `using` or a `@Locked` method can acquire the same lock again without waiting: the hold
-   * of `acquire` is not in the caller's async context.
+   * instead. Only work inside `using`, a `@Locked` method or a lock scope can acquire the same lock again without
+   * waiting: the hold of `acquire` is not in the caller's async context.
    *
    * @throws {LockTimeoutError} if others held the lock until `waitMs` was over.
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.

@@ -8,7 +8,8 @@ import { refuseStandardDecorator } from './standard-decorators.js';
 import { returnsObservable } from './locked.decorator.js';
 
 /**
- * A running lock scope, which `runInLockScope()` and `LockService.scope()` give to their work.
+ * A running lock scope, which `runInLockScope()` and `LockService.scope()` give to their work. Its other name,
+ * `RunningLockScope`, is for declarations that compilers write.
  *
  * @publicApi
  */

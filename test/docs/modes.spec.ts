@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { ReportService } from './cron.js';
+import { OrderService, StockService } from './lock-scope.js';
 import { AccountsService } from './multi-lock.js';
 import { CatalogueService } from './shared-mode.js';
 
@@ -22,6 +23,16 @@ describe('the page on modes', () => {
     expect(await accounts.total([2, 3])).toBe(20);
     expect(await accounts.closeAll([1, 2])).toEqual([expect.any(Number), expect.any(Number)]);
     expect(await accounts.total([1, 2])).toBe(0);
+  });
+
+  it('has a lock scope that works', async () => {
+    const locks = createTestLocks();
+    const orders = new OrderService(withLocks(new StockService(), locks), locks);
+    expect(await orders.order('1', '2')).toEqual([9, 9]);
+    await orders.move('1', async () => {
+      expect(await locks.inspect('goods:1')).not.toBeNull();
+    });
+    expect(await locks.inspect('goods:1')).toBeNull();
   });
 
   it('has a cron job that runs once', async () => {

@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { MessageBody, SubscribeMessage, WebSocketGateway, WsException } from '@nestjs/websockets';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { CurrentLock, Lock, Locked } from 'nestjs-redis-lock';
+import { CurrentLock, Lock, Locked, LockScope, LockService } from 'nestjs-redis-lock';
 import { concatMap, type Observable } from 'rxjs';
 import { io, type Socket } from 'socket.io-client';
 import { closeApps, startApp, type TestApp } from './support/app.js';
@@ -33,7 +33,18 @@ class Commit implements NestInterceptor {
 class GoodsGateway {
   readonly tokens: number[] = [];
 
-  constructor(private readonly room: Room) {}
+  constructor(
+    private readonly room: Room,
+    private readonly locks: LockService,
+  ) {}
+
+  @LockScope()
+  @SubscribeMessage('scoped')
+  @UseInterceptors(Commit)
+  async scoped(@MessageBody() body: { id: number }): Promise<object> {
+    await this.locks.using(`goods:${body.id}`, () => undefined);
+    return { event: 'bought', data: body.id };
+  }
 
   @SubscribeMessage('buy')
   @UseInterceptors(Commit)
@@ -79,6 +90,14 @@ describe('a gateway', () => {
     expect(app.nest.get(GoodsGateway).tokens).toEqual([expect.any(Number)]);
     await app.log.until('released goods:1');
     expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
+  });
+
+  it('keeps the locks of its lock scope until its interceptors are through', async () => {
+    const bought = next('bought');
+    socket.emit('scoped', { id: 1 });
+    expect(await bought).toBe(1);
+    expect(app.nest.get(Commit).commits).toEqual([true]);
+    await app.log.until('released goods:1');
   });
 
   it("sends 'exception' with the code if the lock is busy", async () => {

@@ -20,7 +20,7 @@ import {
   RpcException,
 } from '@nestjs/microservices';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Locked } from 'nestjs-redis-lock';
+import { Locked, LockScope, LockService } from 'nestjs-redis-lock';
 import { concatMap, firstValueFrom, lastValueFrom, Observable, Subject, toArray } from 'rxjs';
 import { type Deferred, deferred } from '../support/async.js';
 import { closeApps, startApp, type TestApp } from './support/app.js';
@@ -62,7 +62,17 @@ class OrdersController {
   readonly feed = new Subject<string>();
   readonly subscribed: Deferred<void> = deferred();
 
-  constructor(private readonly room: Room) {}
+  constructor(
+    private readonly room: Room,
+    private readonly locks: LockService,
+  ) {}
+
+  @MessagePattern('scoped')
+  @UseInterceptors(Commit)
+  @LockScope()
+  scoped(@Payload() order: Order): Promise<number> {
+    return this.locks.using(`goods:${order.id}`, () => order.id);
+  }
 
   @MessagePattern('buy')
   @UseInterceptors(Commit)
@@ -144,6 +154,12 @@ describe('a message handler over TCP in a hybrid application', () => {
     expect(app.nest.get(Locks).commits).toEqual([true]);
     expect(app.log.count('granted goods:1')).toBe(1);
     expect(await app.isLocked('goods:1')).toBe(false);
+  });
+
+  it('keeps the locks of its lock scope until its interceptors are through', async () => {
+    expect(await send('scoped')).toBe(1);
+    expect(app.nest.get(Locks).commits).toEqual([true]);
+    expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
   });
 
   it('replies with retryAfterMs if the lock is busy', async () => {

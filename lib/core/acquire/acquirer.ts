@@ -210,7 +210,7 @@ export class Acquirer {
         await this.localLocks.acquire(target, waiting, startedAt, nested);
       } catch (reason) {
         throwIfAborted(options.signal);
-        if (!request.wasJoined && this.outerHold(target.key) === undefined) throw reason;
+        if (!request.wasJoined) throw reason;
       } finally {
         either.stop();
         request.end();
