@@ -18,6 +18,7 @@ export { getLockServiceToken, InjectLockService } from './decorators/inject-lock
 export { Locked, type LockedDecorator, type LockedOptions } from './decorators/locked.decorator.js';
 export { LockScope } from './decorators/lock-scope.decorator.js';
 export { LockParam } from './decorators/lock-param.decorator.js';
+export { bindLocks } from './locked/bind-locks.js';
 export { CurrentLock } from './decorators/current-lock.decorator.js';
 export { LockedInterceptor } from './locked/locked.interceptor.js';
 export { LockExceptionFilter } from './locked/lock-exception.filter.js';

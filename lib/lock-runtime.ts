@@ -21,6 +21,7 @@ import {
   type ResolvedOptions,
   resolveOptions,
 } from './options/resolve-options.js';
+import type { StartChecks } from './locked/check-locked-methods.js';
 import type { StoreContext, StoreFactory } from './stores/store-context.js';
 import { token } from './stores/token/token.store.js';
 
@@ -34,6 +35,8 @@ export class LockRuntime {
     private readonly opened: OpenedStore,
     private readonly checks: Preflight | undefined,
     private readonly graceMs: number,
+    /** How to report what is found in the `@Locked` methods at start. */
+    readonly startChecks: StartChecks,
   ) {}
 
   /**
@@ -59,7 +62,9 @@ export class LockRuntime {
     });
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options));
     const checks = preflightOf(opened, options, clock, logger);
-    return new LockRuntime(instance, service, engine, opened, checks, options.shutdownGraceMs);
+    const { decoratorOrder, unlockedOverride, shutdownGraceMs } = options;
+    const startChecks = { decoratorOrder, unlockedOverride, warn: (message: string) => logger.warn(message) };
+    return new LockRuntime(instance, service, engine, opened, checks, shutdownGraceMs, startChecks);
   }
 
   /** Starts to connect and does not wait for it: an application starts without Redis. */

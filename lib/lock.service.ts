@@ -170,3 +170,17 @@ function noResource(given: unknown): LockKeyError {
   dropPromise(given);
   return new LockKeyError(`A resource is a string such as goods:300; this is ${kindOf(given)}.`);
 }
+
+// By `Symbol.for` and not `instanceof`: an application may load this package twice.
+const LOCK_SERVICE = Symbol.for('nestjs-redis-lock:lock-service');
+Object.defineProperty(LockService.prototype, LOCK_SERVICE, { value: true });
+
+/** Returns whether a value is a lock service. Mocks of the class are none. Never throws. */
+export function isLockService(value: unknown): value is LockService {
+  try {
+    return (value as Record<symbol, unknown> | null | undefined)?.[LOCK_SERVICE] === true;
+  } catch {
+    // A revoked Proxy, or a mock that throws.
+    return false;
+  }
+}

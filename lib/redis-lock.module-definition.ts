@@ -25,13 +25,13 @@ export interface RedisLockModuleExtras {
    *
    * @default 'default'
    */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /**
    * Makes `LockService` available in every module, without importing this one there.
    *
    * @default true
    */
-  readonly isGlobal?: boolean;
+  readonly isGlobal?: boolean | undefined;
 }
 
 const EXTRAS: RedisLockModuleExtras = { name: DEFAULT_INSTANCE, isGlobal: true };
@@ -101,16 +101,23 @@ export const {
   .setExtras(EXTRAS, withInstance)
   .build();
 
+/** The token of the module instance's name. */
+export const INSTANCE_NAME = Symbol('nestjs-redis-lock:instance-name');
+/** The token of the lock service that the module instance provides. A test may have replaced it. */
+export const PROVIDED_SERVICE = Symbol('nestjs-redis-lock:provided-service');
+
 /** Adds the providers of one module instance, under its name. */
 function withInstance(definition: DynamicModule, { name = DEFAULT_INSTANCE, isGlobal = true }: RedisLockModuleExtras) {
   const service = getLockServiceToken(name);
   const providers: Provider[] = [
+    { provide: INSTANCE_NAME, useValue: name },
     {
       provide: LockRuntime,
       inject: [REDIS_LOCK_MODULE_OPTIONS],
       useFactory: (options: RedisLockModuleOptions) => LockRuntime.start(options, name),
     },
     { provide: service, inject: [LockRuntime], useFactory: (runtime: LockRuntime) => runtime.service },
+    { provide: PROVIDED_SERVICE, inject: [service], useFactory: (provided: unknown) => provided },
   ];
   return {
     ...definition,

@@ -8,6 +8,7 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import { APP_FILTER, ApplicationConfig, ModulesContainer } from '@nestjs/core';
+import { bindInstances } from './locked/bind-instances.js';
 import { checkLockedMethods } from './locked/check-locked-methods.js';
 import { LockExceptionFilter } from './locked/lock-exception.filter.js';
 import { LockRuntime } from './lock-runtime.js';
@@ -16,6 +17,7 @@ import {
   checkAsyncOptions,
   ConfigurableModuleClass,
   copyModuleOptions,
+  PROVIDED_SERVICE,
   type RedisLockModuleExtras,
 } from './redis-lock.module-definition.js';
 import type { RedisLockModuleOptions } from './options/redis-lock.options.js';
@@ -57,9 +59,11 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
     @Inject(LockRuntime) private readonly runtime: LockRuntime,
     @Inject(ApplicationConfig) config: ApplicationConfig,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(PROVIDED_SERVICE) private readonly provided: unknown,
   ) {
     super();
     prependInterceptor(config.getGlobalInterceptors());
+    bindInstances(modules);
   }
 
   /**
@@ -85,7 +89,11 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
 
   /** @internal */
   async onModuleInit(): Promise<void> {
-    checkLockedMethods(this.runtime.service, this.modules);
+    // Again, for what factories have made since.
+    bindInstances(this.modules);
+    // A test has replaced the service: no call uses this module's connections.
+    if (this.provided !== this.runtime.service) return;
+    checkLockedMethods(this.runtime.service, this.modules, this.runtime.startChecks);
     this.runtime.connect();
     await this.runtime.preflight();
   }

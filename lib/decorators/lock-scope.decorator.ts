@@ -1,12 +1,11 @@
-import { EXCEPTION_FILTERS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import { LockConfigError } from '../core/errors.js';
 import { checkScopeOptions, type LockScope as RunningScope, type LockScopeOptions } from '../core/hold/lock-scope.js';
-import { LockExceptionFilter } from '../locked/lock-exception.filter.js';
-import { LockedInterceptor } from '../locked/locked.interceptor.js';
-import { type Method, scopedMethodOf } from '../locked/locked-method.js';
+import { type Method, type ScopedMethod, scopedMethodOf } from '../locked/locked-method.js';
 import { wrapScoped } from '../locked/scoped-call.js';
+import { serveHandler } from '../locked/wrapped-handler.js';
 import { describeMethod } from './describe-method.js';
-import { prepend, returnsObservable } from './locked.decorator.js';
+import { refuseStandardDecorator } from './standard-decorators.js';
+import { returnsObservable } from './locked.decorator.js';
 
 /**
  * A running lock scope, which `runInLockScope()` and `LockService.scope()` give to their work. Its other name,
@@ -41,18 +40,18 @@ export type LockScope = RunningScope;
  */
 export function LockScope(options: LockScopeOptions = {}): MethodDecorator {
   return (target, propertyKey, descriptor) => {
+    refuseStandardDecorator('@LockScope', propertyKey);
     const where = describeMethod(target, propertyKey);
     const original = methodOf(where, descriptor);
     const { onLost } = checkScopeOptions(options, `@LockScope of ${where}`);
-    const wrapped = wrapScoped({
+    const method: ScopedMethod = {
       name: where,
       onLost,
       returnsObservable: returnsObservable(target, propertyKey),
       original,
-    });
-    // The response to a lost lock, and the end of the scope after it.
-    prepend(INTERCEPTORS_METADATA, LockedInterceptor, wrapped);
-    prepend(EXCEPTION_FILTERS_METADATA, LockExceptionFilter, wrapped);
+    };
+    const wrapped = wrapScoped(method);
+    serveHandler(wrapped, target, propertyKey, { scoped: method });
     (descriptor as PropertyDescriptor).value = wrapped;
   };
 }
@@ -63,7 +62,7 @@ function methodOf(where: string, descriptor: PropertyDescriptor | undefined): Me
     throw new LockConfigError(`${where}: ${problem}`);
   };
   if (typeof method !== 'function') {
-    return fail('@LockScope stands above methods only, and needs `experimentalDecorators` of TypeScript.');
+    return fail('@LockScope stands above methods only.');
   }
   if (/Generator/.test(method.constructor.name)) return fail('@LockScope cannot keep locks for a generator.');
   if (scopedMethodOf(method) !== undefined) return fail('there is a second @LockScope; one is enough.');

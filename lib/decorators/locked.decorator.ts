@@ -1,17 +1,24 @@
 import { Inject } from '@nestjs/common';
-import { EXCEPTION_FILTERS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import { Observable } from 'rxjs';
 import { checkValue, copyOptions, type OptionRule } from '../core/check-options.js';
 import { LockConfigError, type LockTimeoutError } from '../core/errors.js';
 import { currentLockIndexes } from './current-lock.decorator.js';
 import { describeMethod } from './describe-method.js';
 import { getLockServiceToken } from './inject-lock-service.decorator.js';
-import { LockExceptionFilter } from '../locked/lock-exception.filter.js';
 import { wrapMethod } from '../locked/locked-call.js';
-import { LockedInterceptor } from '../locked/locked.interceptor.js';
-import { type LockedMethod, lockedMethodOf, type Method, type OnBusy } from '../locked/locked-method.js';
+import {
+  type LockedMethod,
+  lockedMethodOf,
+  type Method,
+  type OnBusy,
+  ownLockedMethods,
+  registerLocked,
+} from '../locked/locked-method.js';
+import { serviceProperty } from '../locked/bound-service.js';
+import { serveHandler } from '../locked/wrapped-handler.js';
 import type { RenderResource } from '../core/keys/key-template.js';
 import { isList, readList } from '../core/keys/read-list.js';
+import { refuseStandardDecorator } from './standard-decorators.js';
 import { bindTemplate } from './parameters/bind-template.js';
 import { checkInstanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE, type LockOptions } from '../options/redis-lock.options.js';
@@ -28,7 +35,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends L
    *
    * @default 'default'
    */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /**
    * What happens if others hold the lock until `waitMs` is over. `throw`: the call rejects with `LockTimeoutError`.
    * `skip`: the method is not called, and the call returns undefined. A function: it is called on the same instance
@@ -36,7 +43,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends L
    *
    * @default 'throw'
    */
-  readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: A) => unknown);
+  readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: A) => unknown) | undefined;
 }
 
 type AnyMethod = (...args: never[]) => unknown;
@@ -49,6 +56,18 @@ export type Fits<A extends readonly unknown[], M extends AnyMethod> = [A] extend
     : { 'the parameters of the key function are not those of the method': A };
 
 /**
+ * Does not compile for a generator, whose code runs after the method has returned. Other synchronous methods compile,
+ * because a handler may be one: Nest awaits its result. The module refuses them at start if they are no handlers.
+ */
+export type NoGenerator<M extends AnyMethod> = [ReturnType<M>] extends [never]
+  ? unknown
+  : 0 extends 1 & ReturnType<M>
+    ? unknown
+    : ReturnType<M> extends Generator<unknown, unknown, never> | AsyncGenerator<unknown, unknown, never>
+      ? { '@Locked cannot hold a lock for a generator: return a promise or an Observable': never }
+      : unknown;
+
+/**
  * The result of {@link Locked}: a decorator for methods that have the key function's parameters.
  *
  * @publicApi
@@ -56,7 +75,7 @@ export type Fits<A extends readonly unknown[], M extends AnyMethod> = [A] extend
 export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod>(
   target: object,
   propertyKey: string | symbol,
-  descriptor: TypedPropertyDescriptor<M> & Fits<A, M>,
+  descriptor: TypedPropertyDescriptor<M> & Fits<A, M> & NoGenerator<M>,
 ) => void;
 
 /**
@@ -95,12 +114,14 @@ export function Locked<A extends readonly unknown[] = never[]>(
   options: LockedOptions<A> = {},
 ): LockedDecorator<A> {
   return (target, propertyKey, descriptor) => {
+    refuseStandardDecorator('@Locked', propertyKey);
     const where = describeMethod(target, propertyKey);
-    const original = methodOf(where, target, descriptor);
+    const original = methodOf(where, target, propertyKey, descriptor);
     const { name, onBusy, ...lockOptions } = checkedOptions(where, options);
     const method: LockedMethod = {
       name: where,
       service: serviceProperty(name),
+      token: getLockServiceToken(name),
       options: lockOptions,
       onBusy,
       returnsObservable: returnsObservable(target, propertyKey),
@@ -108,18 +129,12 @@ export function Locked<A extends readonly unknown[] = never[]>(
       original,
       resourceOf: resourceFunction(where, resource as ResourceOption, target, propertyKey, original),
     };
-    Inject(getLockServiceToken(name))(target, method.service);
+    Inject(method.token)(target, method.service);
     const wrapped = wrapMethod(method);
-    // Outside of the interceptors below `@Locked`, and after the filters there, which are more specific.
-    prepend(INTERCEPTORS_METADATA, LockedInterceptor, wrapped);
-    prepend(EXCEPTION_FILTERS_METADATA, LockExceptionFilter, wrapped);
+    serveHandler(wrapped, target, propertyKey, { locked: method });
+    registerLocked(target, propertyKey, method);
     (descriptor as PropertyDescriptor).value = wrapped;
   };
-}
-
-/** Returns the property for the lock service of a module instance. All `@Locked` methods of a class share it. */
-export function serviceProperty(name: string): symbol {
-  return Symbol.for(`nestjs-redis-lock:service:${name}`);
 }
 
 type ResourceOption = string | readonly string[] | Method;
@@ -144,17 +159,25 @@ function resourceFunction(
   return (_instance, args) => renders.flatMap((render) => render(args));
 }
 
-function methodOf(where: string, target: object, descriptor: PropertyDescriptor | undefined): Method {
+function methodOf(
+  where: string,
+  target: object,
+  propertyKey: string | symbol,
+  descriptor: PropertyDescriptor | undefined,
+): Method {
   const method: unknown = descriptor?.value;
   const fail = (problem: string): never => {
     throw new LockConfigError(`${where}: ${problem}`);
   };
   if (typeof method !== 'function') {
-    return fail('@Locked stands above methods only, and needs `experimentalDecorators` of TypeScript.');
+    return fail('@Locked stands above methods only.');
   }
   if (typeof target === 'function') return fail('@Locked needs an instance that Nest makes: static methods have none.');
   if (/Generator/.test(method.constructor.name)) return fail('@Locked cannot hold a lock for a generator.');
-  if (lockedMethodOf(method) !== undefined) return fail('there is a second @Locked; nest two methods instead.');
+  // A wrapper between the two may have no metadata. The registration is that of the class.
+  if (lockedMethodOf(method) !== undefined || ownLockedMethods(target).has(propertyKey)) {
+    return fail('there is a second @Locked; nest two methods instead.');
+  }
   return method as Method;
 }
 
@@ -180,9 +203,4 @@ function checkedOptions<A extends readonly unknown[]>(where: string, options: Lo
 export function returnsObservable(target: object, propertyKey: string | symbol): boolean {
   const type: unknown = Reflect.getMetadata('design:returntype', target, propertyKey);
   return typeof type === 'function' && (type === Observable || type.prototype instanceof Observable);
-}
-
-export function prepend(key: string, value: unknown, wrapped: Method): void {
-  const existing = (Reflect.getMetadata(key, wrapped) ?? []) as unknown[];
-  Reflect.defineMetadata(key, [value, ...existing], wrapped);
 }

@@ -52,7 +52,7 @@ export interface FencedScript {
   /** The keys that the script uses. In a cluster they must be in the slot of the fence. */
   readonly keys: readonly string[];
   /** The arguments. None by default. */
-  readonly args?: readonly (string | number)[];
+  readonly args?: readonly (string | number)[] | undefined;
 }
 
 /** Lua refuses to pass more values to one function than about 8,000. */

@@ -26,7 +26,7 @@ export interface RedisFenceOptions {
    *
    * @default 86_400_000, a day
    */
-  readonly retentionMs?: number;
+  readonly retentionMs?: number | undefined;
 }
 
 const DAY_MS = 86_400_000;

@@ -15,7 +15,7 @@ export interface SqlFenceOptions {
    *
    * @default 'fences'
    */
-  readonly table?: string;
+  readonly table?: string | undefined;
 }
 
 /**

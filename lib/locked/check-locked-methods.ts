@@ -1,49 +1,83 @@
-import { MetadataScanner, type ModulesContainer } from '@nestjs/core';
+import type { ModulesContainer } from '@nestjs/core';
 import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
 import { LockConfigError } from '../core/errors.js';
 import { kindOf, modeOf, modesOf } from '../core/store/lock-mode.js';
 import type { LockService } from '../lock.service.js';
-import { type LockedMethod, lockedMethodOf } from './locked-method.js';
+import type { RedisLockModuleOptions } from '../options/redis-lock.options.js';
+import { findReplacedMethod, findUnknownHandler, findUnlockedOverride } from './check-decorators.js';
+import { findSynchronousMethod } from './check-return-type.js';
+import { isHandler } from './handlers.js';
+import type { LockedMethod } from './locked-method.js';
+import {
+  type FoundMethod,
+  instancesOf,
+  lockedMethodsOf,
+  type Provider,
+  prototypesOf,
+  providersOf,
+} from './providers.js';
+import { transactionsAreScopes } from './transaction-scopes.js';
 
-type NestModule = ModulesContainer extends Map<string, infer M> ? M : never;
-type Provider = NestModule['providers'] extends Map<unknown, infer P> ? P : never;
+/** How a module instance reports what it finds at start. */
+export interface StartChecks extends Required<Pick<RedisLockModuleOptions, 'decoratorOrder' | 'unlockedOverride'>> {
+  warn(message: string): void;
+}
 
-const ADVICE = 'Leave the option out, or lock by a module instance whose store can do it, such as token()';
+const MODE_ADVICE = 'Leave the option out, or lock by a module instance whose store can do it, such as token()';
 
 /**
- * Checks the `mode` and `permits` of all `@Locked` methods that a service locks for, before the first call.
+ * Checks all `@Locked` methods that a service locks for, before the first call. Logs the findings that are warnings,
+ * once for each method.
  *
- * @throws LockConfigError that names all methods whose mode the service's store does not have.
+ * @throws LockConfigError that names all methods with a mode that the store does not have, all synchronous ones, and
+ * those with a finding that is an error by option.
  */
-export function checkLockedMethods(service: LockService, modules: ModulesContainer): void {
+export function checkLockedMethods(service: LockService, modules: ModulesContainer, checks: StartChecks): void {
   const { capabilities } = service.engine.store;
-  const unsupported = new Set<string>();
+  const modes = new Set<string>();
+  const errors = new Set<string>();
+  const warnings = new Set<string>();
+  const report = (level: 'warn' | 'error' | 'ignore', finding: string | undefined): void => {
+    if (finding === undefined || level === 'ignore') return;
+    (level === 'error' ? errors : warnings).add(finding);
+  };
+  // A warning would be wrong for transactions, which are what it is about. An error is the user's own decision.
+  const order = checks.decoratorOrder === 'warn' && transactionsAreScopes() ? 'ignore' : checks.decoratorOrder;
+  for (const [found, provider, isController] of lockedMethodsIn(modules)) {
+    const { method } = found;
+    if (serviceOf(provider, method) !== service) continue;
+    const mode = modeOf(method.options);
+    if (!modesOf(capabilities).includes(kindOf(mode))) {
+      modes.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
+    }
+    report('error', findSynchronousMethod(found));
+    report(checks.unlockedOverride, findUnlockedOverride(found));
+    if (isHandler(found, isController)) report('error', findUnknownHandler(found));
+    else report(order, findReplacedMethod(found));
+  }
+  if (modes.size > 0) errors.add(`${[...modes].join('\n')}\n${MODE_ADVICE}.`);
+  if (errors.size > 0) throw new LockConfigError([...errors].join('\n'));
+  for (const warning of warnings) checks.warn(warning);
+}
+
+function* lockedMethodsIn(modules: ModulesContainer): Generator<[FoundMethod, Provider, isController: boolean]> {
   for (const module of modules.values()) {
-    for (const [method, provider] of lockedMethodsOf(module)) {
-      const mode = modeOf(method.options);
-      if (modesOf(capabilities).includes(kindOf(mode)) || serviceOf(provider, method) !== service) continue;
-      unsupported.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
+    const controllers = new Set<Provider>(module.controllers.values());
+    for (const provider of providersOf(module)) {
+      for (const prototype of prototypesOf(provider)) {
+        for (const found of lockedMethodsOf(prototype)) yield [found, provider, controllers.has(provider)];
+      }
     }
   }
-  if (unsupported.size > 0) throw new LockConfigError(`${[...unsupported].join('\n')}\n${ADVICE}.`);
 }
 
-function lockedMethodsOf({ providers, controllers, injectables }: NestModule): readonly [LockedMethod, Provider][] {
-  const scanner = new MetadataScanner();
-  return [...providers.values(), ...controllers.values(), ...injectables.values()].flatMap((provider) => {
-    const methods = provider.metatype?.prototype as Record<string, object> | undefined;
-    if (methods === undefined) return [];
-    return scanner.getAllMethodNames(methods).flatMap((name): [LockedMethod, Provider][] => {
-      const method = lockedMethodOf(methods[name]);
-      return method === undefined ? [] : [[method, provider]];
-    });
-  });
-}
-
-/** Returns the lock service that Nest injects into a class. Several module instances may have the same name. */
+/** Returns the lock service of a provider's instances. Several module instances may have the same name. */
 function serviceOf(provider: Provider, { service: property }: LockedMethod): unknown {
-  const instance = provider.instance as Record<symbol, unknown> | undefined;
+  for (const instance of instancesOf(provider)) {
+    const service = (instance as Record<symbol, unknown>)[property];
+    if (service !== undefined) return service;
+  }
   // A class with request scope has no instance yet: Nest keeps what it is going to inject.
   const toInject = provider.getPropertiesMetadata()?.findLast(({ key }) => key === property);
-  return instance?.[property] ?? toInject?.wrapper.instance;
+  return toInject?.wrapper.instance;
 }

@@ -1,20 +1,19 @@
 import { defer, isObservable, Observable, type Subscriber } from 'rxjs';
 import { eitherOf } from '../core/abort-signals.js';
-import { LockConfigError, LockTimeoutError } from '../core/errors.js';
+import { LockTimeoutError } from '../core/errors.js';
 import { runInside, type Surrounding } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
 import type { LockService } from '../lock.service.js';
 import { type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
 import { type HandlerCall, type HandlerScope, scopeOf } from './handler-scope.js';
-import { type LockedMethod, markLocked, type Method, replaceMethod } from './locked-method.js';
+import { serviceOf } from './bound-service.js';
+import { type LockedMethod, type Method, replaceMethod } from './locked-method.js';
 import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } from './stream-under.js';
 
 /** Returns a function that runs the method under its lock. See {@link replaceMethod}. */
 export function wrapMethod(method: LockedMethod): Method {
-  const wrapped = replaceMethod(method.original, (instance, args) => callLocked(method, instance, args));
-  markLocked(wrapped, method);
-  return wrapped;
+  return replaceMethod(method.original, (instance, args) => callLocked(method, instance, args));
 }
 
 function callLocked(method: LockedMethod, instance: unknown, args: unknown[]): unknown {
@@ -150,13 +149,4 @@ class LockedCall {
     // The lock ends with the method: the Observable would run without it.
     throw undeclaredObservable(this.method.name, '@Locked can hold the lock');
   }
-}
-
-function serviceOf({ name, service }: LockedMethod, instance: unknown): LockService {
-  const found = (instance as Record<symbol, LockService | undefined> | undefined)?.[service];
-  if (found !== undefined) return found;
-  throw new LockConfigError(
-    `${name} is @Locked, but \`this\` has no lock service: it was not made by Nest, or the method was called without ` +
-      `its instance. Let Nest make it, or in a unit test use withLocks() of nestjs-redis-lock/testing.`,
-  );
 }

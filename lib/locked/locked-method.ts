@@ -1,3 +1,4 @@
+import type { InjectionToken } from '@nestjs/common';
 import type { LockTimeoutError } from '../core/errors.js';
 import type { OnLost } from '../core/hold/run-under.js';
 import type { LockOptions } from '../options/redis-lock.options.js';
@@ -11,8 +12,10 @@ export type OnBusy = 'throw' | 'skip' | ((error: LockTimeoutError, ...args: neve
 export interface LockedMethod {
   /** `GoodsService.buy` */
   readonly name: string;
-  /** The property that Nest injects the lock service into. */
+  /** The property that holds the lock service of an instance. */
   readonly service: symbol;
+  /** The injection token of that lock service. */
+  readonly token: InjectionToken;
   readonly options: LockOptions;
   readonly onBusy: OnBusy;
   readonly returnsObservable: boolean;
@@ -22,7 +25,10 @@ export interface LockedMethod {
   resourceOf(instance: unknown, args: readonly unknown[]): string | readonly string[];
 }
 
+// Keys of metadata, by `Symbol.for`: an application may load this package twice.
 const LOCKED_METHOD = Symbol.for('nestjs-redis-lock:locked-method');
+const LOCKED_METHODS = Symbol.for('nestjs-redis-lock:locked-methods');
+const OWN_WRAPPER = Symbol.for('nestjs-redis-lock:own-wrapper');
 const SCOPED_METHOD = Symbol.for('nestjs-redis-lock:scoped-method');
 
 /** A method that is decorated with `@LockScope`. */
@@ -42,6 +48,33 @@ export function lockedMethodOf(handler: object): LockedMethod | undefined {
 /** Lets `lockedMethodOf` find the method by the function that `@Locked` has put in its place. */
 export function markLocked(handler: object, method: LockedMethod): void {
   Reflect.defineMetadata(LOCKED_METHOD, method, handler);
+}
+
+/** Registers a method by its class and name. A decorator above `@Locked` can replace the function. */
+export function registerLocked(target: object, propertyKey: string | symbol, method: LockedMethod): void {
+  const methods = new Map(ownLockedMethods(target)).set(propertyKey, method);
+  Reflect.defineMetadata(LOCKED_METHODS, methods, target);
+}
+
+/** Returns the `@Locked` methods of one prototype by name, without those that it inherits. */
+export function ownLockedMethods(prototype: object): ReadonlyMap<string | symbol, LockedMethod> {
+  const methods = Reflect.getOwnMetadata(LOCKED_METHODS, prototype) as Map<string | symbol, LockedMethod> | undefined;
+  return methods ?? new Map();
+}
+
+/**
+ * Marks a function that a decorator of this library has put in a method's place, and returns it. The lock of a
+ * `@Locked` method below ends with that function at the earliest.
+ */
+export function markOwnWrapper<F extends object>(wrapper: F): F {
+  // Other decorators copy metadata to their own wrappers. A copy still has the original as its value.
+  Reflect.defineMetadata(OWN_WRAPPER, wrapper, wrapper);
+  return wrapper;
+}
+
+/** Returns whether a decorator of this library has made the function. */
+export function isOwnWrapper(method: object): boolean {
+  return Reflect.getOwnMetadata(OWN_WRAPPER, method) === method;
 }
 
 /** Returns what `@LockScope` knows of a handler, `undefined` for a function without `@LockScope`. */
@@ -65,5 +98,5 @@ export function replaceMethod(original: Method, apply: (instance: unknown, args:
   for (const key of Reflect.getMetadataKeys(original) as unknown[]) {
     Reflect.defineMetadata(key, Reflect.getMetadata(key, original), replaced);
   }
-  return replaced;
+  return markOwnWrapper(replaced);
 }

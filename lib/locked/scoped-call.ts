@@ -1,18 +1,16 @@
 import { defer, isObservable, Observable } from 'rxjs';
 import { runInLockScope, ScopeHold } from '../core/hold/lock-scope.js';
 import { type HandlerScope, scopeOf } from './handler-scope.js';
-import { lockedMethodOf, markScoped, type Method, replaceMethod, type ScopedMethod } from './locked-method.js';
+import { lockedMethodOf, type Method, replaceMethod, type ScopedMethod } from './locked-method.js';
 import { streamUnder, toObservable, undeclaredObservable } from './stream-under.js';
 
 /** Returns a function that runs the method in a lock scope. See {@link replaceMethod}. */
 export function wrapScoped(method: ScopedMethod): Method {
-  const wrapped = replaceMethod(method.original, (instance, args) => {
+  return replaceMethod(method.original, (instance, args) => {
     const call = (): unknown => Reflect.apply(method.original, instance, args);
     const handler = scopeOf(method);
     return handler === undefined ? callInScope(method, call) : callHandler(method, handler, call);
   });
-  markScoped(wrapped, method);
-  return wrapped;
 }
 
 function callInScope({ name, onLost, returnsObservable }: ScopedMethod, call: () => unknown): unknown {

@@ -22,7 +22,7 @@ export interface LockOptions {
    * @default 30000
    * @minimum 50
    */
-  readonly ttlMs?: number;
+  readonly ttlMs?: number | undefined;
 
   /**
    * How long to wait for a lock that others hold, in milliseconds. After that, the request is rejected with
@@ -30,7 +30,7 @@ export interface LockOptions {
    *
    * @default 5000
    */
-  readonly waitMs?: number;
+  readonly waitMs?: number | undefined;
 
   /**
    * Renews the lease until the lock is released. `false`: the lock expires after `ttlMs`. A shorter lease received by
@@ -38,7 +38,7 @@ export interface LockOptions {
    *
    * @default true
    */
-  readonly renew?: boolean;
+  readonly renew?: boolean | undefined;
 
   /**
    * Stops the renewal this long after the grant, in milliseconds, so that work that hangs cannot keep the lock. The
@@ -47,7 +47,7 @@ export interface LockOptions {
    * @default Infinity
    * @minimum 1
    */
-  readonly maxHoldMs?: number;
+  readonly maxHoldMs?: number | undefined;
 
   /**
    * Keeps the lock held in Redis until this long after the grant, in milliseconds, even if it is released sooner. The
@@ -56,7 +56,7 @@ export interface LockOptions {
    *
    * @default 0
    */
-  readonly minHoldMs?: number;
+  readonly minHoldMs?: number | undefined;
 
   /**
    * Lets work that holds the lock acquire it again, as a nested hold of the same grant. `false`: acquiring it again
@@ -64,7 +64,7 @@ export interface LockOptions {
    *
    * @default true
    */
-  readonly reentrant?: boolean;
+  readonly reentrant?: boolean | undefined;
 
   /**
    * What the caller of `using` or of a `@Locked` method gets if the lock was lost while the work ran. `throw`: a
@@ -73,10 +73,10 @@ export interface LockOptions {
    *
    * @default 'throw'
    */
-  readonly onLost?: 'throw' | 'ignore';
+  readonly onLost?: 'throw' | 'ignore' | undefined;
 
   /** Stops the wait: the request is rejected with the signal's reason. It has no effect after the grant. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 
   /**
    * `exclusive`: one holder at a time, for writers. `shared`: any number of holders, for readers, and no exclusive one.
@@ -93,7 +93,7 @@ export interface LockOptions {
    *
    * @default 'exclusive'
    */
-  readonly mode?: 'exclusive' | 'shared';
+  readonly mode?: 'exclusive' | 'shared' | undefined;
 
   /**
    * Makes the lock a semaphore: this many holders at a time, each with its own lease and fencing token. Cannot be
@@ -107,7 +107,7 @@ export interface LockOptions {
    * @minimum 1
    * @maximum 1000000
    */
-  readonly permits?: number;
+  readonly permits?: number | undefined;
 }
 
 /**
@@ -122,7 +122,7 @@ export interface FairnessOptions {
    * @default 16
    * @maximum 256
    */
-  readonly maxLocalPasses?: number;
+  readonly maxLocalPasses?: number | undefined;
 
   /**
    * How long after a grant by Redis the lock may be passed on, in milliseconds. A lock held for longer goes back to
@@ -130,7 +130,7 @@ export interface FairnessOptions {
    *
    * @default 50
    */
-  readonly maxLocalHoldMs?: number;
+  readonly maxLocalHoldMs?: number | undefined;
 }
 
 /**
@@ -148,7 +148,7 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    *
    * @default 'redis://127.0.0.1:6379'
    */
-  readonly redis?: string | RedisOptions | RedisClusterOptions | RedisClient;
+  readonly redis?: string | RedisOptions | RedisClusterOptions | RedisClient | undefined;
 
   /**
    * The start of every key, to keep locks apart from other data and other applications. May be empty. Two applications
@@ -156,7 +156,7 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    *
    * @default 'lock_'
    */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
 
   /**
    * Which part of a key is its hash tag, which decides the slot in a cluster. `family`: the first segment,
@@ -166,13 +166,13 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    *
    * @default 'family'
    */
-  readonly hashTag?: 'family' | 'resource';
+  readonly hashTag?: 'family' | 'resource' | undefined;
 
   /**
    * Returns the exact key of a resource, instead of `prefix` and `hashTag`, for keys that another system has chosen.
    * Resources with the same key exclude each other.
    */
-  readonly key?: (resource: string) => string;
+  readonly key?: ((resource: string) => string) | undefined;
 
   /**
    * Whether waiting callers of this instance may overtake those of other instances.
@@ -185,7 +185,7 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    *
    * @default 'throughput'
    */
-  readonly fairness?: 'throughput' | 'strict' | FairnessOptions;
+  readonly fairness?: 'throughput' | 'strict' | FairnessOptions | undefined;
 
   /**
    * Blocks new holders for this long after a lease expires without a release, in milliseconds. For resources that
@@ -194,7 +194,7 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    *
    * @default 0
    */
-  readonly lockDelayMs?: number;
+  readonly lockDelayMs?: number | undefined;
 
   /**
    * How long to wait for the reply to one request, in milliseconds. After that, the caller gets `LockUnavailableError`.
@@ -203,7 +203,7 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    * @default 1000
    * @minimum 10
    */
-  readonly requestTimeoutMs?: number;
+  readonly requestTimeoutMs?: number | undefined;
 
   /**
    * What to do if a server is unfit for locks. It evicts keys that have a TTL, is a replica, is older than Redis 6.2,
@@ -216,7 +216,7 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    *
    * @default 'warn'
    */
-  readonly preflight?: 'warn' | 'fail' | 'off';
+  readonly preflight?: 'warn' | 'fail' | 'off' | undefined;
 
   /**
    * How many replicas must confirm a grant before the caller gets it, so that a failover does not lose the lock: `{
@@ -224,7 +224,30 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    * `LockReplicationError`. Costs a second connection, and a round trip to the replicas for every grant and renewal.
    * For the store `token()` only.
    */
-  readonly replicas?: ReplicaOptions;
+  readonly replicas?: ReplicaOptions | undefined;
+
+  /**
+   * What to do at start if another decorator stands above `@Locked` and replaces the method, such as a decorator for
+   * transactions. The lock is released before that decorator ends, for example before the commit. Handlers are no
+   * finding: their lock is held until the response is complete. Neither is a method with `@LockScope()` on top.
+   *
+   * `warn`: logs one line for each method, which says how to mend it. Logs nothing if transactions are lock scopes.
+   * `error`: the application does not start, and throws `LockConfigError` with these lines. `ignore`: does not look.
+   *
+   * @default 'warn'
+   */
+  readonly decoratorOrder?: 'warn' | 'error' | 'ignore' | undefined;
+
+  /**
+   * What to do at start if a class overrides a `@Locked` method, and the override has no `@Locked` and does not call
+   * the method by `super`. Its calls take no lock.
+   *
+   * `warn`: logs one line for each override. `error`: the application does not start, and throws `LockConfigError` with
+   * these lines. `ignore`: does not look.
+   *
+   * @default 'warn'
+   */
+  readonly unlockedOverride?: 'warn' | 'error' | 'ignore' | undefined;
 
   /**
    * How long running holds may go on when the application shuts down, in milliseconds. After that, their signals abort
@@ -232,7 +255,7 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    *
    * @default 5000
    */
-  readonly shutdownGraceMs?: number;
+  readonly shutdownGraceMs?: number | undefined;
 
   /**
    * The algorithm: the result of `token()`, `timestamp()`, `redisson()`, `quorum()` or `memory()`, or a `LockStore`.
@@ -240,7 +263,7 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    *
    * @default token()
    */
-  readonly store?: LockStore | StoreFactory;
+  readonly store?: LockStore | StoreFactory | undefined;
 }
 
 /** The name of a module instance without a name. */

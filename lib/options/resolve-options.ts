@@ -53,6 +53,8 @@ const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'replicas' | 'store'> = {
   lockDelayMs: 0,
   requestTimeoutMs: 1_000,
   preflight: 'warn',
+  decoratorOrder: 'warn',
+  unlockedOverride: 'warn',
   shutdownGraceMs: 5_000,
 };
 
@@ -116,6 +118,8 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   lockDelayMs: milliseconds(0, MAX_TTL_MS),
   requestTimeoutMs: milliseconds(10, 2 ** 31 - 1),
   preflight: oneOf('warn', 'fail', 'off'),
+  decoratorOrder: oneOf('warn', 'error', 'ignore'),
+  unlockedOverride: oneOf('warn', 'error', 'ignore'),
   replicas: { allowed: 'like { min: 1, timeoutMs: 50 }, with whole numbers from 1 up', fits: isReplicaOptions },
   shutdownGraceMs: milliseconds(0, 2 ** 31 - 1),
   store: {

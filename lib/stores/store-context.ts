@@ -16,7 +16,7 @@ export interface ReplicaOptions {
    *
    * @default 50
    */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
 /** How many replicas must have a lock, and how to open the connection that waits for them. */

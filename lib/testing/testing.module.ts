@@ -1,12 +1,16 @@
 import type { DynamicModule } from '@nestjs/common';
-import { checkValue, copyOptions, hasMethods, type OptionRule } from '../core/check-options.js';
+import { checkOptions, checkValue, copyOptions, hasMethods, type OptionRule } from '../core/check-options.js';
 import { type Clock, SystemClock } from '../core/time/clock.js';
 import type { LockService } from '../lock.service.js';
 import { LockRuntime } from '../lock-runtime.js';
-import { serviceProperty } from '../decorators/locked.decorator.js';
+import { bindLocksAt } from '../locked/bind-locks.js';
 import { RedisLockModule } from '../redis-lock.module.js';
-import { copyModuleOptions, type RedisLockModuleExtras } from '../redis-lock.module-definition.js';
-import { checkInstanceName } from '../options/instance-name.js';
+import {
+  copyModuleOptions,
+  INSTANCE_NAME,
+  REDIS_LOCK_MODULE_OPTIONS,
+  type RedisLockModuleExtras,
+} from '../redis-lock.module-definition.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { memory } from '../stores/memory/memory.store.js';
 
@@ -17,21 +21,16 @@ import { memory } from '../stores/memory/memory.store.js';
  */
 export interface TestingOptions extends RedisLockModuleOptions {
   /** The clock, for example a `ManualClock`. Default: the system's clock. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const clockRule: OptionRule = {
   allowed: 'a Clock such as ManualClock: an object with now(), wallTime(), schedule() and random()',
   fits: (value) => hasMethods(value, ['now', 'wallTime', 'schedule', 'random']),
 };
-const instanceRule: OptionRule = {
-  allowed: 'an object that can be extended',
-  fits: (value) => typeof value === 'object' && value !== null && Object.isExtensible(value),
-};
-const locksRule: OptionRule = {
-  allowed: 'a LockService, such as createTestLocks() returns',
-  // Not `instanceof`: an application may load this package twice.
-  fits: (value) => hasMethods(value, ['acquire', 'tryAcquire', 'using', 'acquireResolved']),
+const builderRule: OptionRule = {
+  allowed: 'the result of Test.createTestingModule()',
+  fits: (value) => hasMethods(value, ['overrideProvider', 'compile']),
 };
 
 /**
@@ -53,6 +52,42 @@ export class RedisLockTestingModule {
     const runtime = { provide: LockRuntime, useFactory: () => LockRuntime.start(moduleOptions, name, clock) };
     return { ...definition, providers: [...(definition.providers ?? []), runtime] };
   }
+}
+
+/** The part of Nest's `TestingModuleBuilder` that {@link withMemoryLocks} uses. */
+interface ProviderOverrides {
+  overrideProvider(token: unknown): {
+    useFactory(options: { factory: (...args: never[]) => unknown; inject: unknown[] }): unknown;
+  };
+}
+
+/**
+ * Makes all instances of `RedisLockModule` in a testing module lock in memory, with the options of the application.
+ * Opens no connection to Redis: the options `redis`, `store`, `replicas` and `preflight` have no effect. Each instance
+ * has a memory of its own. Changes the builder and returns it.
+ *
+ * ```ts
+ * const module = await withMemoryLocks(Test.createTestingModule({ imports: [AppModule] })).compile();
+ * ```
+ *
+ * @param builder the result of `Test.createTestingModule()`.
+ * @param options `clock`: the clock of all instances, for example a `ManualClock`. Default: the system's clock.
+ * @throws LockConfigError if an argument is of another kind.
+ *
+ * @publicApi
+ */
+export function withMemoryLocks<B extends ProviderOverrides>(
+  builder: B,
+  options: Pick<TestingOptions, 'clock'> = {},
+): B {
+  checkValue('withMemoryLocks()', 'the builder', builder, builderRule);
+  const { clock = new SystemClock() } = checkOptions('withMemoryLocks()', options, { clock: clockRule });
+  const factory = (given: RedisLockModuleOptions, name: string): LockRuntime => {
+    const { redis: _redis, replicas: _replicas, preflight: _preflight, ...others } = given;
+    return LockRuntime.start({ ...others, store: memory() }, name, clock);
+  };
+  builder.overrideProvider(LockRuntime).useFactory({ factory, inject: [REDIS_LOCK_MODULE_OPTIONS, INSTANCE_NAME] });
+  return builder;
 }
 
 /**
@@ -89,9 +124,5 @@ export function withLocks<T extends object>(
   locks: LockService = createTestLocks(),
   name: string = DEFAULT_INSTANCE,
 ): T {
-  checkValue('withLocks()', 'the instance', instance, instanceRule);
-  checkValue('withLocks()', 'the lock service', locks, locksRule);
-  checkInstanceName('withLocks()', name);
-  Object.defineProperty(instance, serviceProperty(name), { value: locks, configurable: true });
-  return instance;
+  return bindLocksAt('withLocks()', instance, locks, name);
 }

@@ -1,6 +1,7 @@
 import type { TransactionalAdapter } from '@nestjs-cls/transactional';
 import { checkOptions, checkValue, hasMethods, oneOf, type OptionRules } from '../core/check-options.js';
 import { type LockScope, runInLockScope, ScopeHold } from '../core/hold/lock-scope.js';
+import { declareTransactionScopes } from '../locked/transaction-scopes.js';
 import { overrideMember } from './override-member.js';
 
 /**
@@ -43,6 +44,8 @@ const RULES: OptionRules<LockScopeAdapterOptions> = { onLost: oneOf('throw', 'ig
  * Under REPEATABLE READ and SERIALIZABLE a transaction that read before it was granted the lock reads old rows after
  * it. Acquire the lock first, and begin the transaction then.
  *
+ * The module then no longer warns of decorators that stand above `@Locked`, because they may be `@Transactional()`.
+ *
  * @param adapter any adapter for `@nestjs-cls/transactional`, also one that is not by its authors.
  * @throws {LockConfigError} for an adapter without `optionsFactory`, and for options that are not allowed.
  *
@@ -57,6 +60,7 @@ export function withLockScope<A extends TransactionalAdapter<C, T, O>, C, T, O>(
     fits: (value) => hasMethods(value, ['optionsFactory']),
   });
   const { onLost = 'throw' } = checkOptions(PLACE, options, RULES);
+  declareTransactionScopes();
   const optionsFactory = (...args: unknown[]): object => {
     const made = { ...(Reflect.apply(adapter.optionsFactory, adapter, args) as object) } as Record<string, unknown>;
     for (const name of TRANSACTIONS) {

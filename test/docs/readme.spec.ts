@@ -71,4 +71,10 @@ describe('the page on configuration', () => {
     expect(both).toEqual(['price 1 is updated', 'price 1 is being updated: LOCK_TIMEOUT']);
     expect(await Promise.all([prices.updateIfFree(2), prices.updateIfFree(2)])).toEqual([true, false]);
   });
+
+  it('binds locks to objects in a list', async () => {
+    const { shelvesOf } = await import('./bind-locks.js');
+    const [one, other] = shelvesOf(createTestLocks());
+    expect(await Promise.all([one.fill(1), other.fill(1)])).toEqual(['shelf 1 is filled', 'shelf 1 is filled']);
+  });
 });

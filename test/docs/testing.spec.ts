@@ -2,8 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 import { lostAfterItsLease } from './manual-clock.js';
 import { createStore } from './store-contract.js';
 import { byHand, inAModule } from './unit-test.js';
+import { wholeApplication } from './whole-application.js';
 
 describe('the page on testing', () => {
+  it('has a line that makes a whole application lock in memory', async () => {
+    process.env['REDIS_URL'] = 'redis://127.0.0.1:1';
+    expect(await wholeApplication()).toBe(true);
+  });
+
   it('has unit tests that work', async () => {
     expect(await inAModule()).toBe(true);
     expect(await byHand()).toBe(false);

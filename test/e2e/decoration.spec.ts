@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { SetMetadata } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
+import ts from 'typescript';
 import {
   CurrentLock,
   Locked,
@@ -47,6 +48,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     /^GoodsService\.buy: .*generator/,
     () => {
       class GoodsService {
+        // @ts-expect-error -- does not compile
         @Locked('goods')
         *buy(): Generator<number> {
           yield 1;
@@ -61,6 +63,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     /^GoodsService\.buy: .*generator/,
     () => {
       class GoodsService {
+        // @ts-expect-error -- does not compile
         @Locked('goods')
         async *buy(): AsyncGenerator<number> {
           yield 1;
@@ -106,6 +109,34 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
         @Locked('goods:<ident>')
         buy(id: number, size: string): string {
           return size + id;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'a placeholder for a destructured parameter',
+    LockKeyError,
+    /^GoodsService\.buy: <size\.height> .* names no parameter\. .*destructured parameter: write <1\.of\.height>\.$/,
+    () => {
+      class GoodsService {
+        @Locked('goods:<size.height>')
+        buy(id: number, { of: size }: { of: { height: number } }): number {
+          return size.height * id;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'a name that a destructured parameter does not have',
+    LockKeyError,
+    /^GoodsService\.buy: <dto\.id> .*Parts of destructured parameters: <0\.id>, <0\.size>\./,
+    () => {
+      class GoodsService {
+        @Locked('goods:<dto.id>')
+        buy({ id, size }: { id: number; size: number }): number {
+          return size * id;
         }
       }
       return GoodsService;
@@ -269,6 +300,22 @@ describe('@Locked throws at decoration and names the method', () => {
   });
 });
 
+describe('a standard decorator', () => {
+  it.each<[string, unknown]>([
+    ['@Locked', Locked('goods:<id>')],
+    ['@LockScope', LockScope()],
+  ])('is refused with the names of the compiler options: %s', (name, decorator) => {
+    const source = `class GoodsService { @decorator async buy(id) {} }`;
+    const { outputText } = ts.transpileModule(source, { compilerOptions: { target: ts.ScriptTarget.ES2022 } });
+    // oxlint-disable-next-line no-implied-eval -- a class as a compiler without the option emits it
+    const define = new Function('decorator', outputText) as (given: unknown) => void;
+    expect(() => define(decorator)).toThrow(LockConfigError);
+    expect(() => define(decorator)).toThrow(
+      new RegExp(`^buy: ${name} was called as a standard decorator.*"experimentalDecorators": true.*tsconfig\\.json`),
+    );
+  });
+});
+
 describe('@Locked', () => {
   it('keeps the name, length and metadata of the method', () => {
     class GoodsService {
@@ -296,6 +343,35 @@ describe('@Locked', () => {
       @Locked((id: number) => `goods:${id}`)
       sell(id: number, _size: string): number {
         return id;
+      }
+    }
+    expect(GoodsService).toBeDefined();
+  });
+
+  it('compiles with every other result, because handlers may return it', () => {
+    class GoodsService {
+      @Locked('goods')
+      never(): never {
+        throw new Error('sold out');
+      }
+
+      @Locked('goods')
+      // oxlint-disable-next-line no-explicit-any -- compiles, too
+      any(): any {}
+
+      @Locked('goods')
+      unknown(): unknown {
+        return undefined;
+      }
+
+      @Locked('goods')
+      boolean(): boolean {
+        return true;
+      }
+
+      @Locked('goods')
+      list(): number[] {
+        return [];
       }
     }
     expect(GoodsService).toBeDefined();

@@ -20,7 +20,7 @@ class GoodsService {
   }
 
   @Locked('goods:<id>')
-  plain(id: number): number {
+  plain(id: number): Promise<number> | number {
     return id;
   }
 
@@ -196,7 +196,9 @@ describe('a locked method of a provider', () => {
   it('returns a promise, or an Observable if declared', async () => {
     const app = await start();
     const goods = app.nest.get(GoodsService);
-    expect(await (goods.plain(7) as unknown)).toBe(7);
+    const plain = goods.plain(7);
+    expect(plain).toBeInstanceOf(Promise);
+    expect(await plain).toBe(7);
     const watched = goods.watch(7);
     expect(watched).toBeInstanceOf(Observable);
     expect(await app.isLocked('goods:7')).toBe(false);

@@ -3,6 +3,7 @@ import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import {
+  bindLocks,
   CurrentLock,
   getLockServiceToken,
   InjectLockService,
@@ -19,7 +20,13 @@ import {
 } from 'nestjs-redis-lock';
 import { RedisFence, SqlFence } from 'nestjs-redis-lock/fence';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import { createTestLocks, registerStoreContract, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
+import {
+  createTestLocks,
+  registerStoreContract,
+  RedisLockTestingModule,
+  withLocks,
+  withMemoryLocks,
+} from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { eventually } from '../support/async.js';
 import { ABORT_REASON, CallbackError, type Garbage, GarbageMaker, SECRET } from '../support/garbage.js';
@@ -34,6 +41,8 @@ const LOCK_OPTIONS = 'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost si
 const MODULE_OPTIONS = [
   ...'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost redis prefix hashTag key fairness lockDelayMs'.split(' '),
   ...'requestTimeoutMs replicas shutdownGraceMs store name isGlobal clock __proto__ toString'.split(' '),
+  'decoratorOrder',
+  'unlockedOverride',
 ];
 const ASYNC_OPTIONS = ['name', 'isGlobal', 'imports', 'inject', 'useFactory', 'useClass', 'useExisting', 'toString'];
 
@@ -121,6 +130,14 @@ const services: Entries = {
   withLocks: {
     args: (make) => [make.either({}), make.either(locks), make.either('default')],
     call: (...args) => void invoke(withLocks, ...args),
+  },
+  bindLocks: {
+    args: (make) => [make.either({}), make.either(locks), make.either('default')],
+    call: (...args) => void invoke(bindLocks, ...args),
+  },
+  withMemoryLocks: {
+    args: (make) => [make.either(Test.createTestingModule({})), make.options(['clock', 'store'])],
+    call: (...args) => void invoke(withMemoryLocks, ...args),
   },
   'timestamp()': {
     args: (make) => [make.options(['unit', 'scripts', 'retryCount', 'retryDelayMs', 'toString'])],

@@ -262,7 +262,7 @@ export interface LockStore {
    * Returns the name of the server that keeps a key. Undefined if it is not known. Implemented by stores with several
    * servers, whose outages are independent.
    */
-  serverOf?(key: string): string | undefined;
+  readonly serverOf?: ((key: string) => string | undefined) | undefined;
   /** Closes what the store opened. */
   close(): Promise<void>;
 }

@@ -1,7 +1,13 @@
 import 'reflect-metadata';
 import { CUSTOM_ROUTE_ARGS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
 import { LockKeyError } from '../../core/errors.js';
-import { compileTemplate, isParameterName, parseTemplate, type RenderResource } from '../../core/keys/key-template.js';
+import {
+  compileTemplate,
+  isParameterName,
+  parseTemplate,
+  type Placeholder,
+  type RenderResource,
+} from '../../core/keys/key-template.js';
 import { currentLockIndexes } from '../current-lock.decorator.js';
 import { classOf, describeMethod } from '../describe-method.js';
 import { lockParams } from '../lock-param.decorator.js';
@@ -41,9 +47,10 @@ export function bindTemplate(
   const parsed = parseTemplate(template, where);
   const names = new ParameterNames(target, propertyKey, method);
   const bindings = new Map<string, number>();
-  for (const { parameter, text } of parsed.placeholders) {
+  for (const placeholder of parsed.placeholders) {
+    const { parameter, text } = placeholder;
     if (typeof parameter === 'number') continue;
-    bindings.set(parameter, bind(parameter, names, `${where}: ${text} in '${parsed.shown}'`));
+    bindings.set(parameter, bind(parameter, placeholder, names, `${where}: ${text} in '${parsed.shown}'`));
   }
   return compileTemplate(parsed, bindings, where, scalarsOf(target, propertyKey));
 }
@@ -54,20 +61,25 @@ function scalarsOf(target: object, propertyKey: string | symbol): ReadonlySet<nu
   return new Set(types.flatMap((type, index) => (SCALARS.has(type) ? [index] : [])));
 }
 
-function bind(name: string, names: ParameterNames, placeholder: string): number {
+function bind(name: string, { path }: Placeholder, names: ParameterNames, shown: string): number {
   for (const kind of LOOKUP_ORDER) {
     if (!names[kind].has(name)) continue;
     const index = names[kind].get(name);
     if (index !== undefined) return index;
     throw new LockKeyError(
-      `${placeholder} means two parameters: more than one of Nest's decorators is named '${name}'. ` +
+      `${shown} means two parameters: more than one of Nest's decorators is named '${name}'. ` +
         `Put @LockParam('${name}') on the one that is meant.`,
     );
   }
-  throw new LockKeyError(`${placeholder} names no parameter. ${adviceFor(name, names)}`);
+  throw new LockKeyError(`${shown} names no parameter. ${adviceFor(name, path, names)}`);
 }
 
-function adviceFor(name: string, names: ParameterNames): string {
+function adviceFor(name: string, path: readonly string[], names: ParameterNames): string {
+  const destructured = names.destructured.get(name);
+  if (destructured !== undefined) {
+    const placeholder = [destructured, ...path].join('.');
+    return `It is part of a destructured parameter: write <${placeholder}>.`;
+  }
   const known = [...new Set(LOOKUP_ORDER.flatMap((kind) => [...names[kind].keys()]))];
   const written = [...names.source.keys()];
   const minified = written.length > 0 && written.every((parameter) => parameter.length === 1);
@@ -78,9 +90,14 @@ function adviceFor(name: string, names: ParameterNames): string {
       : minified
         ? 'All parameters have one letter: this looks like minified code, and minifiers rename parameters.'
         : 'If the code was minified: minifiers rename parameters.',
+    ...(names.destructured.size === 0 ? [] : [describeParts(names.destructured)]),
     `Put @LockParam('${name}') or @Param('${name}') on the parameter, write its index, <0>, ` +
       `or give @Locked a function of the arguments, (id) => \`goods:\${id}\`.`,
   ].join(' ');
+}
+
+function describeParts(destructured: ReadonlyMap<string, string>): string {
+  return `Parts of destructured parameters: ${[...destructured.values()].map((path) => `<${path}>`).join(', ')}.`;
 }
 
 const LOOKUP_ORDER = ['lockParams', 'routeDecorators', 'source'] as const;
@@ -107,10 +124,16 @@ class ParameterNames {
   get source(): Names {
     if (this.parsed === undefined) {
       this.parameters = sourceParameters(this.target, this.propertyKey, this.method);
-      const names = this.parameters ?? [];
+      const names = this.parameters?.names ?? [];
       this.parsed = this.fillable(names.flatMap((name, index) => (name === undefined ? [] : [[name, index] as const])));
     }
     return this.parsed;
+  }
+
+  /** The path of each name in a destructured parameter. */
+  get destructured(): ReadonlyMap<string, string> {
+    const isFillable = ([, path]: [string, string]): boolean => !this.filledLater.has(Number(path.split('.')[0]));
+    return new Map([...(this.parameters?.destructured ?? [])].filter(isFillable));
   }
 
   /** True if the source could not be parsed, or is native code. */

@@ -1,10 +1,15 @@
 import { type Class, type Expression, type MethodDefinition, type Options, parse, type Pattern } from 'acorn';
 
-/**
- * The parameter names of a function in source order, `undefined` for a pattern such as `{ id }`.
- * The list ends before a rest parameter, because its name means several arguments.
- */
-export type ParameterList = readonly (string | undefined)[];
+/** The parameters of a function as its source has them. */
+export interface ParameterList {
+  /**
+   * The names in source order, `undefined` for a pattern such as `{ id }`. The list ends before a rest parameter,
+   * because its name means several arguments.
+   */
+  readonly names: readonly (string | undefined)[];
+  /** The path of each name in a pattern: `0.id` for the `id` of a first parameter `{ id }`. */
+  readonly destructured: ReadonlyMap<string, string>;
+}
 
 // The source is a piece of a module or a script: what encloses it may declare private names, `super` and `await`.
 const OPTIONS: Options = {
@@ -24,11 +29,11 @@ const OPTIONS: Options = {
 export function functionParameters(source: string): ParameterList | undefined {
   const expression = parseExpression(source);
   if (expression?.type === 'FunctionExpression' || expression?.type === 'ArrowFunctionExpression') {
-    return namesOf(expression.params);
+    return parametersOf(expression.params);
   }
   // The source of a method is no expression of its own.
   const [method] = expression === undefined ? methodsOf(parseClass(`class {${source}\n}`)) : [];
-  return method && namesOf(method.value.params);
+  return method && parametersOf(method.value.params);
 }
 
 /**
@@ -39,7 +44,7 @@ export function functionParameters(source: string): ParameterList | undefined {
 export function methodParameters(parsed: Class, name: string, isStatic: boolean): ParameterList | undefined {
   // The last method of a name counts, as in the class itself.
   const method = methodsOf(parsed).findLast((each) => each.static === isStatic && nameOf(each) === name);
-  return method && namesOf(method.value.params);
+  return method && parametersOf(method.value.params);
 }
 
 /** Parses the source of a class. Returns `undefined` for everything else, and for source that cannot be parsed. */
@@ -72,10 +77,32 @@ function nameOf({ key, computed }: MethodDefinition): string | undefined {
   return key.type === 'Identifier' && !computed ? key.name : undefined;
 }
 
-function namesOf(params: readonly Pattern[]): ParameterList {
+function parametersOf(params: readonly Pattern[]): ParameterList {
   const named = params.at(-1)?.type === 'RestElement' ? params.slice(0, -1) : params;
-  return named.map((param) => {
-    const target = param.type === 'AssignmentPattern' ? param.left : param;
+  const names = named.map((param) => {
+    const target = withoutDefault(param);
     return target.type === 'Identifier' ? target.name : undefined;
   });
+  return { names, destructured: new Map(named.flatMap((param, index) => [...partsOf(param, [index])])) };
+}
+
+function withoutDefault(pattern: Pattern): Pattern {
+  return pattern.type === 'AssignmentPattern' ? pattern.left : pattern;
+}
+
+/** Finds the names in a pattern, with the path of each. A name that no path can reach is left out. */
+function* partsOf(pattern: Pattern, path: readonly (string | number)[]): Generator<[name: string, path: string]> {
+  const target = withoutDefault(pattern);
+  if (target.type === 'Identifier' && path.length > 1) yield [target.name, path.join('.')];
+  if (target.type === 'ArrayPattern') {
+    for (const [index, element] of target.elements.entries()) {
+      if (element !== null) yield* partsOf(element, [...path, index]);
+    }
+  }
+  if (target.type !== 'ObjectPattern') return;
+  for (const property of target.properties) {
+    // What remains of an object has no path, and neither has a property whose name is known at run time only.
+    if (property.type !== 'Property' || property.computed || property.key.type !== 'Identifier') continue;
+    yield* partsOf(property.value, [...path, property.key.name]);
+  }
 }

@@ -29,7 +29,7 @@ export interface QuorumOptions {
    *
    * @default 200, or half of `requestTimeoutMs` if that is less
    */
-  readonly nodeTimeoutMs?: number;
+  readonly nodeTimeoutMs?: number | undefined;
 }
 
 /**

@@ -13,7 +13,7 @@ export interface RedissonStoreOptions {
    *
    * @default false
    */
-  readonly fencing?: boolean;
+  readonly fencing?: boolean | undefined;
 }
 
 const RULES: OptionRules<RedissonStoreOptions> = { fencing: oneOf(true, false) };

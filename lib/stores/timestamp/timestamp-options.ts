@@ -18,7 +18,7 @@ export interface TimestampOptions {
    *
    * @default 's'
    */
-  readonly unit?: TimestampUnit;
+  readonly unit?: TimestampUnit | undefined;
 
   /**
    * `true`: each step is one Lua script. `false`: SETNX, GET, GETSET, SET, EXPIRE and DEL, for servers and proxies
@@ -28,7 +28,7 @@ export interface TimestampOptions {
    *
    * @default true
    */
-  readonly scripts?: boolean;
+  readonly scripts?: boolean | undefined;
 
   /**
    * How often a held lock is requested again before a waiting caller is refused, unless its `waitMs` ends first: a
@@ -37,7 +37,7 @@ export interface TimestampOptions {
    *
    * @default Infinity
    */
-  readonly retryCount?: number;
+  readonly retryCount?: number | undefined;
 
   /**
    * The pause between two requests of a waiting caller, in milliseconds, from 1 up. Each pause is jittered down to half
@@ -46,7 +46,7 @@ export interface TimestampOptions {
    * @default 100
    * @minimum 1
    */
-  readonly retryDelayMs?: number;
+  readonly retryDelayMs?: number | undefined;
 }
 
 /** The options with their defaults. */

@@ -34,7 +34,7 @@ export interface StoreUnderTest {
   /** The clock that the store was created with. */
   readonly clock: Clock;
   /** A client of another library, if the store shares its keys with one. Default: none. */
-  readonly otherClient?: OtherClient;
+  readonly otherClient?: OtherClient | undefined;
   /** Lets `ms` milliseconds pass, for the clock and for the store. */
   pass(ms: number): Promise<void>;
   /** Closes everything that was opened for the test. */
@@ -45,7 +45,7 @@ export interface StoreUnderTest {
 export interface ContractPart {
   readonly subject: string;
   /** Returns whether the tests apply to a store. They pass without running if they do not. Default: to every store. */
-  readonly appliesTo?: (capabilities: StoreCapabilities) => boolean;
+  readonly appliesTo?: ((capabilities: StoreCapabilities) => boolean) | undefined;
   readonly tests: Readonly<Record<string, (fixture: StoreFixture) => Promise<void>>>;
 }
 

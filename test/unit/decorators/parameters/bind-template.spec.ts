@@ -230,7 +230,7 @@ describe('bindTemplate', () => {
       'Names that can be bound: size, id, goodsId, _s. If the code was minified: minifiers',
     );
     expect(say('buy').message).toContain(
-      "Put @LockParam('nope') or @Param('nope') on the parameter, write its index, <0>, or give @Locked a function",
+      "Parts of destructured parameters: <1.n>. Put @LockParam('nope') or @Param('nope') on the parameter, write its index, <0>, or give @Locked a function",
     );
     expect(say('mini').message).toContain('this looks like minified code, and minifiers rename parameters');
     expect(say('none').message).toContain('No parameter has a name that can be bound.');

@@ -3,15 +3,17 @@ import * as nestCommon from '@nestjs/common';
 import * as nestCore from '@nestjs/core';
 import * as ioredis from 'ioredis';
 import {
-  functionParameters,
+  functionParameters as parametersOf,
   methodParameters as parametersIn,
   parseClass,
 } from '../../../../lib/decorators/parameters/source-parameters.js';
 
 function methodParameters(classSource: string, name: string, isStatic: boolean) {
   const parsed = parseClass(classSource);
-  return parsed && parametersIn(parsed, name, isStatic);
+  return parsed && parametersIn(parsed, name, isStatic)?.names;
 }
+
+const functionParameters = (source: string) => parametersOf(source)?.names;
 
 const isClass = (value: unknown): value is Function => typeof value === 'function' && /^class\b/.test(String(value));
 
@@ -231,5 +233,18 @@ describe('in real code', () => {
     const error: unknown = Reflect.get(nestCommon.Logger.prototype, 'error');
     expect(functionParameters(String(error))).toEqual([]);
     expect(methodParameters(String(nestCommon.Logger), 'error', false)).toEqual(['message']);
+  });
+});
+
+describe('destructured parameters', () => {
+  it.each<[string, Record<string, string>]>([
+    ['buy(id, dto = {}) {}', {}],
+    ['buy({ id }) {}', { id: '0.id' }],
+    ['buy(a, { id, size: { height: h = 1 } = {} } = {}) {}', { id: '1.id', h: '1.size.height' }],
+    ['buy([first, , { id: third }]) {}', { first: '0.0', third: '0.2.id' }],
+    ["buy({ 'a b': a, [key]: b, 7: c, ...rest }, ...[d]) {}", {}],
+    ['({ id: goodsId }) => goodsId', { goodsId: '0.id' }],
+  ])('have a path for each name: %s', (source, paths) => {
+    expect(Object.fromEntries(parametersOf(source)?.destructured ?? [])).toEqual(paths);
   });
 });

@@ -1,0 +1,67 @@
+import { types } from 'node:util';
+import type { ModulesContainer } from '@nestjs/core';
+import {
+  instancesOf,
+  lockedMethodsOf,
+  type NestModule,
+  type Provider,
+  providersOf,
+  visibleProvider,
+} from './providers.js';
+
+/** What Nest calls to make the instances of a factory provider. */
+type Factory = (...args: unknown[]) => unknown;
+
+/** Factories whose results are bound when they are made. */
+const bindingFactories = new WeakSet<object>();
+
+/** The properties that this file has put on an instance. The application that starts last owns them. */
+const bound = new WeakMap<object, Set<symbol>>();
+
+/**
+ * Gives the lock service to all instances in the container that Nest has not given it: those of `useFactory` and
+ * `useValue`, and those that factories make later. An instance gets the service that Nest would inject in its module.
+ */
+export function bindInstances(modules: ModulesContainer): void {
+  for (const module of modules.values()) {
+    for (const provider of providersOf(module)) {
+      // Nest itself injects the service into instances that it makes from a class.
+      if (!provider.isNotMetatype) continue;
+      for (const instance of instancesOf(provider)) bindInstance(instance, module);
+      if (provider.isFactory) bindLater(provider, module);
+    }
+  }
+}
+
+/** Binds what a factory returns later: for a request, for a transient provider, or because it is asynchronous. */
+function bindLater(provider: Provider, module: NestModule): void {
+  const { metatype } = provider;
+  if (typeof metatype !== 'function' || bindingFactories.has(metatype)) return;
+  const bind = (instance: unknown): unknown => {
+    if (typeof instance === 'object' && instance !== null) bindInstance(instance, module);
+    return instance;
+  };
+  const factory = new Proxy(metatype as Factory, {
+    apply(target, self, args: unknown[]) {
+      const made = Reflect.apply(target, self, args);
+      return types.isPromise(made) ? made.then(bind) : bind(made);
+    },
+  });
+  bindingFactories.add(factory);
+  provider.metatype = factory;
+}
+
+function bindInstance(instance: object, module: NestModule): void {
+  for (const { method } of lockedMethodsOf(instance)) {
+    const { service, token } = method;
+    const own = bound.get(instance) ?? new Set();
+    // Nest, bindLocks() or withLocks() has given it another one.
+    if (service in instance && !own.has(service)) continue;
+    const provider = visibleProvider(module, token);
+    // Without a service in this module, the call throws an error that says what to do. So it does for a frozen object.
+    if (provider === undefined || !Object.isExtensible(instance)) continue;
+    // Read at each call: the service may not exist yet while Nest is making the providers.
+    Object.defineProperty(instance, service, { get: () => provider.instance, configurable: true });
+    bound.set(instance, own.add(service));
+  }
+}

@@ -1,0 +1,35 @@
+import { mayBeAwaitedByFramework } from './handlers.js';
+import type { FoundMethod } from './providers.js';
+
+/** Names of the language for the classes that the compiler emits. */
+const TYPE_NAMES: ReadonlyMap<unknown, string> = new Map<unknown, string>([
+  [String, 'string'],
+  [Number, 'number'],
+  [Boolean, 'boolean'],
+  [BigInt, 'bigint'],
+  [Symbol, 'symbol'],
+  [Array, 'array'],
+  [Function, 'function'],
+]);
+
+/**
+ * Returns a finding if a `@Locked` method declares a result that is no promise and no Observable. Its callers get a
+ * promise, which is true in every condition. Handlers are no finding: Nest awaits their result.
+ */
+export function findSynchronousMethod(found: FoundMethod): string | undefined {
+  const { key, method, owner } = found;
+  const type: unknown = Reflect.getOwnMetadata('design:returntype', owner, key);
+  if (!isSynchronous(type) || mayBeAwaitedByFramework(found)) return undefined;
+  const name = TYPE_NAMES.get(type) ?? (type as { name: string }).name;
+  return (
+    `${method.name} is @Locked and declares that it returns ${name}, but a @Locked method returns a promise, which ` +
+    `is true in every condition. Declare it async, with Promise<…> as its return type, and await its calls.`
+  );
+}
+
+/** Returns false if the emitted type says nothing, as for interfaces, unions and `void`. */
+function isSynchronous(type: unknown): boolean {
+  if (typeof type !== 'function' || type === Object) return false;
+  const members = type.prototype as { then?: unknown; subscribe?: unknown } | undefined;
+  return typeof members?.then !== 'function' && typeof members?.subscribe !== 'function';
+}

@@ -1,0 +1,86 @@
+import type { InjectionToken } from '@nestjs/common';
+import type { ModulesContainer } from '@nestjs/core';
+import { type LockedMethod, ownLockedMethods } from './locked-method.js';
+
+/** A module in Nest's container. */
+export type NestModule = ModulesContainer extends Map<string, infer M> ? M : never;
+/** What Nest knows of a provider, a controller or another injectable. */
+export type Provider = NestModule['providers'] extends Map<unknown, infer P> ? P : never;
+
+/** A method of a class that is `@Locked` there or in a base class. */
+export interface FoundMethod {
+  readonly key: string | symbol;
+  readonly method: LockedMethod;
+  /** The prototype that `@Locked` was applied to. */
+  readonly owner: object;
+  /** The prototype whose function is called: the owner's, or that of a class which overrides the method. */
+  readonly effective: object;
+}
+
+/** Returns all providers, controllers and other injectables of a module, except aliases of others. */
+export function providersOf(module: NestModule): readonly Provider[] {
+  const { providers, controllers, injectables, middlewares } = module;
+  const all = [...providers.values(), ...controllers.values(), ...injectables.values(), ...middlewares.values()];
+  return all.filter((provider) => !provider.isAlias);
+}
+
+/** Returns the instances that exist now, one for each class that injects a transient provider. */
+export function instancesOf(provider: Provider): readonly object[] {
+  const hosts = provider.isTransient ? provider.getStaticTransientInstances() : [];
+  return [provider.instance, ...hosts.map((host) => host?.instance)].filter(
+    (instance) => typeof instance === 'object' && instance !== null,
+  );
+}
+
+/** Returns the prototypes of a provider's instances: of its class, or of what a factory or a value gives. */
+export function prototypesOf(provider: Provider): ReadonlySet<object> {
+  if (provider.isNotMetatype)
+    return new Set(instancesOf(provider).flatMap((instance) => chainOf(instance).slice(1, 2)));
+  const prototype: unknown = provider.metatype?.prototype;
+  return new Set(typeof prototype === 'object' && prototype !== null ? [prototype] : []);
+}
+
+/** Returns the `@Locked` methods of a prototype, inherited and overridden ones included. */
+export function lockedMethodsOf(prototype: object): readonly FoundMethod[] {
+  const chain = chainOf(prototype);
+  return chain.flatMap((owner, index) => {
+    const methods = [...ownLockedMethods(owner)];
+    return methods.map(([key, method]) => {
+      const effective = chain.slice(0, index).find((each) => Object.hasOwn(each, key)) ?? owner;
+      return { key, method, owner, effective };
+    });
+  });
+}
+
+/** Returns the provider that Nest would inject into a provider of this module, `undefined` if it finds none. */
+export function visibleProvider(
+  module: NestModule,
+  token: InjectionToken,
+  seen = new Set<NestModule>(),
+): Provider | undefined {
+  if (seen.size === 0 && module.providers.has(token)) return module.providers.get(token);
+  const isOutermost = seen.size === 0;
+  seen.add(module);
+  for (const imported of module.imports) {
+    // As Nest does: a module passes on what it imports only if it exports that module.
+    const passedOn = isOutermost || (imported !== undefined && module.exports.has(imported.metatype));
+    if (imported === undefined || seen.has(imported) || !passedOn) continue;
+    if (imported.exports.has(token) && imported.providers.has(token)) return imported.providers.get(token);
+    const found = visibleProvider(imported, token, seen);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Returns an object and its prototypes, without `Object.prototype`. Ends at what cannot be read. */
+function chainOf(start: object): readonly object[] {
+  const chain: object[] = [];
+  try {
+    for (let each: object | null = start; each !== null; each = Object.getPrototypeOf(each) as object | null) {
+      if (each !== Object.prototype) chain.push(each);
+    }
+  } catch {
+    // A revoked Proxy, or one whose handler throws.
+  }
+  return chain;
+}

@@ -1,0 +1,55 @@
+import { EXCEPTION_FILTERS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
+import { LockExceptionFilter } from './lock-exception.filter.js';
+import { LockedInterceptor } from './locked.interceptor.js';
+import {
+  type LockedMethod,
+  lockedMethodOf,
+  markLocked,
+  markScoped,
+  type ScopedMethod,
+  scopedMethodOf,
+} from './locked-method.js';
+
+/** What a decorator of this library knows of its method. */
+interface Decorated {
+  readonly locked?: LockedMethod;
+  readonly scoped?: ScopedMethod;
+}
+
+/**
+ * Gives the function of a handler what Nest and the interceptor look for: at once, and again to the function of a
+ * decorator above, which may have replaced the handler without its metadata. Without them, the lock would end with the
+ * method and not with the response.
+ */
+export function serveHandler(
+  handler: object,
+  prototype: object,
+  propertyKey: string | symbol,
+  decorated: Decorated,
+): void {
+  serve(handler, decorated);
+  // Runs after the decorators above, and before Nest reads the metadata.
+  queueMicrotask(() => {
+    const outermost = functionOf(prototype, propertyKey);
+    if (outermost !== undefined && outermost !== handler) serve(outermost, decorated);
+  });
+}
+
+/** Returns the function of a prototype's own method, `undefined` for an accessor. Calls no getter. */
+export function functionOf(prototype: object, propertyKey: string | symbol): object | undefined {
+  const value: unknown = Object.getOwnPropertyDescriptor(prototype, propertyKey)?.value;
+  return typeof value === 'function' ? value : undefined;
+}
+
+function serve(handler: object, { locked, scoped }: Decorated): void {
+  if (locked !== undefined && lockedMethodOf(handler) === undefined) markLocked(handler, locked);
+  if (scoped !== undefined && scopedMethodOf(handler) === undefined) markScoped(handler, scoped);
+  // Outside of the interceptors below our decorator, and after the filters there, which are more specific.
+  prepend(INTERCEPTORS_METADATA, LockedInterceptor, handler);
+  prepend(EXCEPTION_FILTERS_METADATA, LockExceptionFilter, handler);
+}
+
+function prepend(key: string, value: unknown, handler: object): void {
+  const existing = (Reflect.getMetadata(key, handler) ?? []) as unknown[];
+  if (!existing.includes(value)) Reflect.defineMetadata(key, [value, ...existing], handler);
+}

@@ -1,0 +1,221 @@
+import { once } from 'node:events';
+import { connect, createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Controller, Get, Injectable, Module, Param } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Redis } from 'ioredis';
+import {
+  CurrentLock,
+  getLockServiceToken,
+  InjectLockService,
+  type Lock,
+  Locked,
+  LockService,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+} from 'nestjs-redis-lock';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import { exitTimeOf } from '../support/exit-time.js';
+import { createTestLocks, ManualClock, RedisLockTestingModule, withMemoryLocks } from 'nestjs-redis-lock/testing';
+
+@Injectable()
+class Stock {
+  constructor(
+    readonly locks: LockService,
+    @InjectLockService('reports') readonly reports: LockService,
+  ) {}
+
+  @Locked('goods:<id>', { waitMs: 0 })
+  async buy(id: number, @CurrentLock() lock?: Lock): Promise<string | undefined> {
+    return lock && `${id} ${lock.key}`;
+  }
+
+  @Locked('report:<id>', { name: 'reports' })
+  async report(id: number, @CurrentLock() lock?: Lock): Promise<string | undefined> {
+    return lock && `${id} ${lock.key}`;
+  }
+
+  unlocked(): string {
+    return 'unlocked';
+  }
+}
+
+@Controller()
+class StockController {
+  constructor(private readonly stock: Stock) {}
+
+  @Get('buy/:id')
+  @Locked('cart:<id>')
+  buy(@Param('id') id: string): Promise<string | undefined> {
+    return this.stock.buy(Number(id));
+  }
+}
+
+const library = (path: string): string => pathToFileURL(join(__dirname, '../../lib', path)).href;
+
+/** A server in the place of Redis, which counts the connections to it. */
+let server: Server;
+let connections = 0;
+let port = 0;
+
+beforeAll(async () => {
+  server = createServer((socket) => {
+    connections += 1;
+    socket.destroy();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  port = (server.address() as { port: number }).port;
+});
+
+beforeEach(() => void (connections = 0));
+afterAll(() => void server.close());
+
+/** Returns how many connections were opened to the server so far. It accepts them in order. */
+async function connectionsSoFar(): Promise<number> {
+  await once(connect(port, '127.0.0.1').resume(), 'close');
+  connections -= 1;
+  return connections;
+}
+
+/** Returns a root module as applications have it: one instance by options, one by a factory. */
+function appModule(options: RedisLockModuleOptions = {}) {
+  const redis = `redis://127.0.0.1:${port}`;
+  @Module({
+    imports: [
+      RedisLockModule.forRoot({ redis, prefix: 'main_', ...options }),
+      RedisLockModule.forRootAsync({ name: 'reports', useFactory: async () => ({ redis, prefix: 'reports_' }) }),
+    ],
+    controllers: [StockController],
+    providers: [Stock],
+  })
+  class AppModule {}
+  return AppModule;
+}
+
+/** Returns a mock as the libraries for `useMocker` make it: every property is a function. */
+function createMock(): object {
+  return new Proxy({}, { get: (_target, name) => (name === 'then' ? undefined : jest.fn()) });
+}
+
+describe('withMemoryLocks()', () => {
+  it('makes a whole application lock in memory, without a connection', async () => {
+    const module = await withMemoryLocks(Test.createTestingModule({ imports: [appModule()] })).compile();
+    const app = module.createNestApplication();
+    await app.listen(0, '127.0.0.1');
+    try {
+      const stock = app.get(Stock);
+      expect(await stock.buy(7)).toBe('7 {main_goods}:7');
+      expect(await stock.report(7)).toBe('7 {reports_report}:7');
+      expect(await (await fetch(`${await app.getUrl()}/buy/8`)).text()).toBe('8 {main_goods}:8');
+      const holder = await stock.locks.acquire('goods:8');
+      expect((await fetch(`${await app.getUrl()}/buy/8`)).status).toBe(423);
+      await holder.release();
+      expect(await stock.reports.inspect('goods:8')).toBeNull();
+      expect(await connectionsSoFar()).toBe(0);
+    } finally {
+      await app.close();
+    }
+  });
+
+  it.each<[string, () => RedisLockModuleOptions]>([
+    ['replicas', () => ({ replicas: { min: 1 } })],
+    ['a quorum', () => ({ store: quorum([1, 2, 3].map(() => `redis://127.0.0.1:${port}`)) })],
+    ['preflight', () => ({ preflight: 'fail' })],
+    ['a redis that is not allowed', () => ({ redis: '' })],
+    ['a client', () => ({ redis: new Redis({ port, lazyConnect: true }) })],
+  ])('replaces all options that need a server: %s', async (_what, options) => {
+    const module = await withMemoryLocks(Test.createTestingModule({ imports: [appModule(options())] })).compile();
+    await module.init();
+    expect(await module.get(Stock).buy(7)).toBe('7 {main_goods}:7');
+    expect(await connectionsSoFar()).toBe(0);
+    await module.close();
+  });
+
+  it('keeps the other options, and takes a clock', async () => {
+    const clock = new ManualClock();
+    const builder = Test.createTestingModule({ imports: [appModule({ ttlMs: 1_000, renew: false })] });
+    const module = await withMemoryLocks(builder, { clock }).compile();
+    const lock = await module.get(LockService).acquire('goods:7');
+    await clock.advance(1_000);
+    expect(lock.signal.aborted).toBe(true);
+    await module.close();
+  });
+
+  it('works beside RedisLockTestingModule, and again in the next test', async () => {
+    for (const id of [1, 2]) {
+      const imports = [RedisLockTestingModule.forRoot(), RedisLockTestingModule.forRoot({ name: 'reports' })];
+      const module = await withMemoryLocks(Test.createTestingModule({ imports, providers: [Stock] })).compile();
+      expect(await module.get(Stock).buy(id)).toBe(`${id} {lock_goods}:${id}`);
+      await module.close();
+    }
+  });
+
+  it('lets the process exit, although nobody closes the application or releases a lock', async () => {
+    const exitTime = await exitTimeOf(`
+      import { Test } from '@nestjs/testing';
+      const { RedisLockModule, LockService } = await import('${library('index.ts')}');
+      const { withMemoryLocks } = await import('${library('testing/index.ts')}');
+      const imports = [RedisLockModule.forRoot({ redis: 'redis://127.0.0.1:${port}' })];
+      const module = await withMemoryLocks(Test.createTestingModule({ imports })).compile();
+      await module.init();
+      await module.get(LockService).acquire('goods:1');
+    `);
+    expect(exitTime).toBeLessThan(5_000);
+  });
+
+  it('refuses what is no builder and no clock', () => {
+    expect(() => withMemoryLocks({} as never)).toThrow(
+      /withMemoryLocks\(\): the builder is a plain object; allowed is/,
+    );
+    const builder = Test.createTestingModule({});
+    expect(() => withMemoryLocks(builder, { clock: 7 as never })).toThrow(/clock is 7; allowed is a Clock/);
+    expect(() => withMemoryLocks(builder, { time: 7 } as never)).toThrow(/there is no option time/);
+  });
+});
+
+describe('a LockService that a test replaced', () => {
+  const compile = async (replacement: unknown) => {
+    const builder = Test.createTestingModule({ imports: [appModule()] });
+    for (const name of ['default', 'reports']) {
+      builder.overrideProvider(getLockServiceToken(name)).useValue(replacement);
+    }
+    const module = await builder.compile();
+    await module.init();
+    return module;
+  };
+
+  const refused = {
+    code: 'LOCK_CONFIG',
+    message: expect.stringMatching(
+      /Stock\.buy is @Locked, but LockService was replaced by .*createTestLocks\(\).*withMemoryLocks/,
+    ),
+  };
+
+  it.each([
+    ['an empty object', {}],
+    ['a mock of every property', createMock()],
+    ['an object with its methods', { acquire: jest.fn(), using: jest.fn(), acquireResolved: jest.fn() }],
+  ])('by %s fails at the first call and says what to use', async (_what, replacement) => {
+    const module = await compile(replacement);
+    const stock = module.get(Stock);
+    await expect(stock.buy(7)).rejects.toMatchObject(refused);
+    expect(stock.unlocked()).toBe('unlocked');
+    await module.close();
+  });
+
+  it('by useMocker() fails in the same way', async () => {
+    const builder = Test.createTestingModule({ providers: [Stock] }).useMocker(createMock);
+    const module = await builder.compile();
+    await expect(module.get(Stock).buy(7)).rejects.toMatchObject(refused);
+    await module.close();
+  });
+
+  it('by createTestLocks() locks, and its module opens no connection', async () => {
+    const module = await compile(createTestLocks({ prefix: 'own_' }));
+    expect(await module.get(Stock).buy(7)).toBe('7 {own_goods}:7');
+    expect(await connectionsSoFar()).toBe(0);
+    await module.close();
+  });
+});

@@ -1,0 +1,68 @@
+// Compiled with `exactOptionalPropertyTypes`, where an option that is `undefined` must be declared so.
+import {
+  type FairnessOptions,
+  Locked,
+  type LockedOptions,
+  type LockOptions,
+  type LockScopeOptions,
+  RedisLockModule,
+  type RedisLockModuleExtras,
+  type RedisLockModuleOptions,
+  type ReplicaOptions,
+} from 'nestjs-redis-lock';
+import type { FencedScript, RedisFenceOptions, SqlFenceOptions } from 'nestjs-redis-lock/fence';
+import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
+import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
+import type { StoreContractOptions, StoreUnderTest, TestingOptions } from 'nestjs-redis-lock/testing';
+import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
+
+/** All optional properties of a type, each of them undefined. */
+type AllUndefined<T> = { [K in keyof T as object extends Pick<T, K> ? K : never]: undefined };
+
+/** Compiles if every optional property of the type may be undefined. */
+type Accepts<T> = (given: AllUndefined<T>) => Partial<T>;
+
+export const accepted: {
+  fairness: Accepts<FairnessOptions>;
+  lock: Accepts<LockOptions>;
+  lockScope: Accepts<LockScopeOptions>;
+  locked: Accepts<LockedOptions<[id: number]>>;
+  module: Accepts<RedisLockModuleOptions>;
+  extras: Accepts<RedisLockModuleExtras>;
+  replicas: Accepts<ReplicaOptions>;
+  fencedScript: Accepts<FencedScript>;
+  redisFence: Accepts<RedisFenceOptions>;
+  sqlFence: Accepts<SqlFenceOptions>;
+  quorum: Accepts<QuorumOptions>;
+  redisson: Accepts<RedissonStoreOptions>;
+  storeContract: Accepts<StoreContractOptions>;
+  storeUnderTest: Accepts<StoreUnderTest>;
+  testing: Accepts<TestingOptions>;
+  timestamp: Accepts<TimestampOptions>;
+} = {
+  fairness: (given) => given,
+  lock: (given) => given,
+  lockScope: (given) => given,
+  locked: (given) => given,
+  module: (given) => given,
+  extras: (given) => given,
+  replicas: (given) => given,
+  fencedScript: (given) => given,
+  redisFence: (given) => given,
+  sqlFence: (given) => given,
+  quorum: (given) => given,
+  redisson: (given) => given,
+  storeContract: (given) => given,
+  storeUnderTest: (given) => given,
+  testing: (given) => given,
+  timestamp: (given) => given,
+};
+
+export const module = RedisLockModule.forRoot({ redis: process.env['REDIS_URL'], name: undefined, ttlMs: undefined });
+
+export class GoodsService {
+  @Locked('goods:<id>', { waitMs: undefined, name: undefined, onBusy: undefined })
+  async buy(id: number): Promise<number> {
+    return id;
+  }
+}
