@@ -56,6 +56,7 @@ export class LockRuntime {
       lockDelayMs: options.lockDelayMs,
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
       warn: (message) => logger.warn(message),
+      info: (message) => logger.log(message),
     });
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options));
     const checks = preflightOf(opened, options, clock, logger);

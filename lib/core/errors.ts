@@ -128,6 +128,8 @@ export class LockLostError extends LockError {
 export interface LockUnavailableDetails extends LockErrorDetails {
   /** Whether a retry cannot succeed. Default: false. */
   readonly permanent?: boolean;
+  /** The error code with which the server refused the request, such as `NOPERM`. Default: it did not refuse it. */
+  readonly refusal?: string | undefined;
 }
 
 /**
@@ -144,10 +146,16 @@ export class LockUnavailableError extends LockError {
    * Waiting callers are rejected with such an error at once.
    */
   readonly permanent: boolean;
+  /**
+   * The error code with which the server refused the request: `NOPERM`, `READONLY`, `OOM`. Undefined if it sent no
+   * reply, and for a quorum, whose servers may refuse for different reasons.
+   */
+  readonly refusal: string | undefined;
 
   constructor(message: string, details: LockUnavailableDetails = {}) {
     super(message, details);
     this.permanent = details.permanent ?? false;
+    this.refusal = details.refusal;
   }
 }
 

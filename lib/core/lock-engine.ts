@@ -25,6 +25,8 @@ export interface EngineOptions extends LeaseOptions {
   readonly passing: PassingLimits;
   /** The module instance's name, for events. */
   readonly instance: string;
+  /** Called with one line when an outage or a refusal that `warn` was called with has ended. */
+  info?(message: string): void;
 }
 
 /**
@@ -50,12 +52,18 @@ export class LockEngine {
     const warn = safely((message) => options.warn(message));
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
     const clock = new TimeoutPool(options.clock, requestTimeoutMs);
-    const health = new StoreHealth(warn, (key) => store.serverOf?.(key));
+    const info = safely((message) => options.info?.(message));
+    const health = new StoreHealth(
+      { warn, info },
+      () => clock.now(),
+      (key) => store.serverOf?.(key),
+    );
     const events = new LockEvents(options.instance);
     // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same
     // options.
-    const releaser = new Releaser(store, clock, requestTimeoutMs, passing.maxLocalPasses + 1, lockDelayMs);
-    const leases = new LeaseManager(store, clock, events, { ...options, warn });
+    const releaser = new Releaser(store, clock, requestTimeoutMs, passing.maxLocalPasses + 1, lockDelayMs, health);
+    const onExtended = (key: string): void => health.onServed('extend', key);
+    const leases = new LeaseManager(store, clock, events, { ...options, warn, onExtended });
     const { watchdog } = leases;
     const turns = new Turns(store, clock, passing);
     let attempts = 0;
@@ -91,6 +99,8 @@ export class LockEngine {
       onReconnected: (concerns) => watchdog.renewAll(concerns),
       onNotified: (key, count) => turns.onNotified(key, count),
       onDegraded: warn,
+      onRecovered: info,
+      onExtendFailed: (key, error) => health.onFailed('extend', key, error),
       onUnreachable: (error, server) => health.onUnreachable(error, server),
       onReachable: (server) => health.onReachable(server),
     });

@@ -51,9 +51,9 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
   if (lastReply.kind === 'permits-mismatch') return permitsMismatch(lastReply.permits, call);
   if (lastReply.kind === 'held') return timeout(lastReply.until, call, elapsedMs);
   if (lastReply.kind === 'none') return unavailable(resource, 'the store has sent no reply yet', { elapsedMs });
-  const { message, permanent, cause } = lastReply.error;
+  const { message, permanent, refusal, cause } = lastReply.error;
   const Kind = lastReply.error instanceof LockReplicationError ? LockReplicationError : LockUnavailableError;
-  return new Kind(message, { resource, elapsedMs, permanent, cause });
+  return new Kind(message, { resource, elapsedMs, permanent, refusal, cause });
 }
 
 function permitsMismatch(permits: number, { resource, mode }: RejectedCall): LockConfigError {

@@ -168,12 +168,14 @@ export class Attempt {
     if (!this.isPending) return this.listener.onLateReply(this, reply);
     this.ignoreReply();
     if (reply.status !== 'expired') this.deps.health.answered(this.keys[0]);
+    if (reply.status === 'granted') this.deps.health.onServed('acquire', this.keys[0]);
     this.listener.onAcquireReply(this, reply);
   }
 
   private onError(error: unknown): void {
     if (!this.isPending) return this.listener.onLateReply(this);
     this.ignoreReply();
+    this.deps.health.onFailed('acquire', this.keys[0], error);
     const known = error instanceof LockUnavailableError;
     this.listener.onFailure(this, known ? error : this.unavailable('the store failed', error));
   }

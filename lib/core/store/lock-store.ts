@@ -3,6 +3,7 @@
  * `nestjs-redis-lock/testing` tests it. All times are in milliseconds.
  */
 
+import type { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockModeKind } from './lock-mode.js';
 
 export type { LockMode, LockModeKind };
@@ -210,6 +211,13 @@ export interface StoreListener {
   onSubscribed(concerns?: KeyFilter): void;
   /** The store works, but with the limitation that `message` describes. */
   onDegraded(message: string): void;
+  /** A limitation that `onDegraded` has reported has ended. */
+  onRecovered?(message: string): void;
+  /**
+   * The lease of a key could not be extended. Optional: {@link LockStore.extend} cannot say why. The store may report
+   * it repeatedly.
+   */
+  onExtendFailed?(key: string, error: LockUnavailableError): void;
   /**
    * A connection ended. Requests sent over it, of all keys or of those that `concerns` selects, may never get a reply.
    */

@@ -36,8 +36,8 @@ export interface TimestampProtocol {
   prepare(key: string, until: number): Promise<void>;
   /** Takes the lock if it is free or expired. */
   take(request: TakeRequest): Promise<TakeReply>;
-  /** Writes new expiries. Returns a reply for each, in the same order, and does not reject. */
-  renew(renewals: readonly Renewal[]): Promise<readonly ExtendReply[]>;
+  /** Writes new expiries. Returns a reply or an error for each, in the same order, and does not reject. */
+  renew(renewals: readonly Renewal[]): Promise<readonly (ExtendReply | Error)[]>;
   /** Deletes the lock. Returns false if it was not ours any more. */
   end(lease: HeldLease): Promise<boolean>;
   /** Keeps the lock until the expiry, without a holder. Returns false if it was not ours any more. */

@@ -50,7 +50,7 @@ export class TimestampScripts implements TimestampProtocol {
     return reply.status === 'expired' ? this.takeOnce(request) : reply;
   }
 
-  async renew(renewals: readonly Renewal[]): Promise<readonly ExtendReply[]> {
+  async renew(renewals: readonly Renewal[]): Promise<readonly (ExtendReply | Error)[]> {
     const until = this.clock.now() + this.requestTimeoutMs;
     if (!this.ready) await this.prepare('', until).catch(() => undefined);
     if (!this.ready) return renewals.map(() => 'unknown');
@@ -62,7 +62,7 @@ export class TimestampScripts implements TimestampProtocol {
     try {
       const replies = await extendScript.runAll(this.connection, calls);
       return replies.map((reply) => {
-        if (reply instanceof Error) return 'unknown';
+        if (reply instanceof Error) return reply;
         return reply ? 'renewed' : 'lost';
       });
     } catch {
