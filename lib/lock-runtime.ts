@@ -51,6 +51,7 @@ export class LockRuntime {
       store,
       clock,
       instance,
+      identity: options.identity,
       requestTimeoutMs: options.requestTimeoutMs,
       passing: passingLimitsOf(options.fairness),
       lockDelayMs: options.lockDelayMs,

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { closed, unavailable } from './acquire/acquire-errors.js';
 import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
@@ -12,6 +11,7 @@ import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
 import { DelayedStore } from './store/delayed-store.js';
+import { newInstanceId } from './store/instance-id.js';
 import type { LockState, LockStore } from './store/lock-store.js';
 import { StoreHealth } from './store/store-health.js';
 import { type Clock, withTimeout } from './time/clock.js';
@@ -25,6 +25,8 @@ export interface EngineOptions extends LeaseOptions {
   readonly passing: PassingLimits;
   /** The module instance's name, for events. */
   readonly instance: string;
+  /** What others know the instance by. Default: nothing. */
+  readonly identity?: string | undefined;
   /** Called with one line when an outage or a refusal that `warn` was called with has ended. */
   info?(message: string): void;
 }
@@ -34,8 +36,8 @@ export interface EngineOptions extends LeaseOptions {
  * and ends, the releaser releases. Every lock comes from here.
  */
 export class LockEngine {
-  /** Random: two instances, or two starts of one, never share an owner. */
-  readonly instanceId = randomBytes(12).toString('base64url');
+  /** Two instances, or two starts of one, never share it. It contains the identity. */
+  readonly instanceId: string;
   readonly store: LockStore;
   readonly clock: TimeoutPool;
   readonly releaser: Releaser;
@@ -49,6 +51,7 @@ export class LockEngine {
 
   constructor(options: EngineOptions) {
     const { requestTimeoutMs, lockDelayMs, passing } = options;
+    this.instanceId = newInstanceId(options.identity ?? '');
     const warn = safely((message) => options.warn(message));
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
     const clock = new TimeoutPool(options.clock, requestTimeoutMs);

@@ -62,9 +62,14 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
     if (httpAdapter.isHeadersSent(response)) return void httpAdapter.end(response);
     const { status, error: phrase, expose } = HTTP_RESPONSES[error.code];
     if (status !== 500) httpAdapter.setHeader(response, 'Retry-After', String(Math.ceil(retryAfterMs(error) / 1000)));
-    const message = expose ? error.message : phrase;
+    const message = expose ? publicMessageOf(error) : phrase;
     httpAdapter.reply(response, { statusCode: status, code: error.code, message, error: phrase }, status);
   }
+}
+
+/** Returns the message for clients, which may not learn the name of a host. */
+function publicMessageOf(error: LockError): string {
+  return error instanceof LockTimeoutError ? error.publicMessage : error.message;
 }
 
 /** Returns what to log of an error. The engine has logged a lost lock, but not the error of the work under it. */
@@ -86,7 +91,7 @@ function replyWebSocket(error: LockError, host: ArgumentsHost): void {
 
 function payloadOf(error: LockError) {
   const { status, error: phrase, expose } = HTTP_RESPONSES[error.code];
-  const payload = { status: 'error', code: error.code, message: expose ? error.message : phrase };
+  const payload = { status: 'error', code: error.code, message: expose ? publicMessageOf(error) : phrase };
   return status === 500 ? payload : { ...payload, retryAfterMs: retryAfterMs(error) };
 }
 

@@ -107,6 +107,18 @@ export interface Held {
   readonly remainingMs: number | undefined;
   /** The first key that was not free, if the request named several. */
   readonly key?: string;
+  /** A holder, if the reply names one. It is for errors alone: nothing depends on it. */
+  readonly holder?: HolderHint | undefined;
+}
+
+/** A holder that a reply names. Its owner is not in it, because an owner is enough to release the lock. */
+export interface HolderHint {
+  /** The holder's instance id. */
+  readonly instanceId: string;
+  /** When it got the lock from the store, on the engine's clock. Undefined if it is not known. */
+  readonly since?: number | undefined;
+  /** How many hold the lock, if they share it. */
+  readonly count?: number | undefined;
 }
 
 /** The request was not delivered before its `expiresAt`, and had no effect. */

@@ -15,8 +15,11 @@ export interface TakeRequest {
 
 export type TakeReply =
   | { readonly status: 'granted'; readonly expiry: Expiry }
-  /** Another client holds the lock. `held` is the key's value. Undefined if the key changed too often. */
-  | { readonly status: 'held'; readonly held: string | undefined }
+  /**
+   * Another client holds the lock. `held` is the key's value. Undefined if the key changed too often. `owner` is known
+   * if it is an instance with scripts.
+   */
+  | { readonly status: 'held'; readonly held: string | undefined; readonly owner?: string | undefined }
   | { readonly status: 'expired' };
 
 /** A new expiry for a lock that this instance holds. */

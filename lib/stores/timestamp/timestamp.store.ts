@@ -183,8 +183,10 @@ class TimestampStore implements LockStore {
 
   private refusalOf(reply: Exclude<TakeReply, { readonly status: 'granted' }>): AcquireReply {
     if (reply.status === 'expired') return reply;
-    const { held } = reply;
-    return { status: 'held', queued: false, remainingMs: held === undefined ? undefined : this.time.expiresInMs(held) };
+    const { held, owner } = reply;
+    const remainingMs = held === undefined ? undefined : this.time.expiresInMs(held);
+    const holder = owner === undefined ? undefined : { instanceId: instanceOf(owner) };
+    return { status: 'held', queued: false, remainingMs, holder };
   }
 
   private async end(lease: HeldLease): Promise<boolean> {

@@ -103,9 +103,12 @@ export class TokenStore implements LockStore {
   }
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const send = (node: RedisNode): Promise<DeadlineReply> =>
-      node.deadlineRequests.sendWithDeadline(request, (deadline) => this.runAcquire(request, node, deadline));
-    return this.topology.sendToNode(request.keys[0], send).then((reply) => this.decodeReply(request, reply));
+    let from: RedisConnection | undefined;
+    const send = (node: RedisNode): Promise<DeadlineReply> => {
+      from = node.connection;
+      return node.deadlineRequests.sendWithDeadline(request, (deadline) => this.runAcquire(request, node, deadline));
+    };
+    return this.topology.sendToNode(request.keys[0], send).then((reply) => this.decodeReply(request, reply, from));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
@@ -181,8 +184,8 @@ export class TokenStore implements LockStore {
     return releaseScript.run(connection, this.topology.keysOf(key), args);
   }
 
-  private decodeReply(request: AcquireRequest, reply: DeadlineReply): AcquireReply {
-    const decoded = decodeAcquireReply(request, reply);
+  private decodeReply(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
+    const decoded = decodeAcquireReply(request, reply, (micros) => from?.localLowerBound(micros));
     // From now on a subscription is worth its cost.
     if (decoded.status === 'held' && request.queue) this.handoffs?.open(request.keys[0]);
     return decoded;
