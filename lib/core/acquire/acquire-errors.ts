@@ -85,14 +85,17 @@ function timeout({ until, holder }: HeldReply, call: RejectedCall, elapsedMs: nu
   const { instanceId, since, count, isOwn } = holder;
   // A moment in the future means that the server's clock was set back.
   const heldForMs = since === undefined || since > now ? undefined : now - since;
-  const who = isOwn ? 'this instance' : identityOf(instanceId);
+  const identity = identityOf(instanceId);
+  const who = isOwn ? 'this instance' : identity;
   const message =
-    who === undefined ? publicMessage : `${resource} is locked, ${heldBy(who, count, heldForMs)}: ${waited}.${hint}`;
+    who === undefined
+      ? publicMessage
+      : `${resource} is locked, ${describeHolder(who, count, heldForMs)}: ${waited}.${hint}`;
   const details = { resource, elapsedMs, remainingMs, publicMessage, isOwn, heldForMs, holderCount: count };
-  return new LockTimeoutError(message, { ...details, heldBy: identityOf(instanceId) });
+  return new LockTimeoutError(message, { ...details, heldBy: identity });
 }
 
-function heldBy(who: string, count = 1, heldForMs?: number): string {
+function describeHolder(who: string, count = 1, heldForMs?: number): string {
   const others = count > 1 ? `held by ${count}, one of them ${who}` : `held by ${who}`;
   return heldForMs === undefined ? others : `${others} for ${secondsOf(heldForMs)}`;
 }

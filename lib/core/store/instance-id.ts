@@ -7,7 +7,9 @@ const IDENTITY = new RegExp(String.raw`^[\w.:@/-]{1,${LONGEST_IDENTITY}}$`);
 
 /** 12 random bytes in base64url. */
 const RANDOM_BYTES = 12;
-const ENCODED = /^((?:[A-Za-z\d-]|_[\da-f]{2})+)-[\w-]{16}$/;
+const RANDOM_PART = /^-[\w-]{16}$/;
+const RANDOM_PART_LENGTH = 17;
+const ESCAPE = /_([\da-f]{2})?/g;
 
 /** Returns whether a text can be an identity: letters, digits and `. _ : @ / -`. An empty one is none. */
 export function isIdentity(text: string): boolean {
@@ -33,7 +35,10 @@ export function newInstanceId(identity: string): string {
  * version, and for any other text. So the result is short and has no characters that could forge a line of a log.
  */
 export function identityOf(instanceId: string): string | undefined {
-  const encoded = ENCODED.exec(instanceId)?.[1];
-  const identity = encoded?.replace(/_(..)/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
-  return identity !== undefined && IDENTITY.test(identity) ? identity : undefined;
+  const end = instanceId.length - RANDOM_PART_LENGTH;
+  if (end <= 0 || !RANDOM_PART.test(instanceId.slice(end))) return undefined;
+  // An underscore without digits becomes a character that no identity has.
+  const decode = (_: string, hex = '0'): string => String.fromCharCode(Number.parseInt(hex, 16));
+  const identity = instanceId.slice(0, end).replace(ESCAPE, decode);
+  return IDENTITY.test(identity) ? identity : undefined;
 }
