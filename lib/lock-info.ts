@@ -1,4 +1,5 @@
 import type { Target } from './core/acquire/acquire-options.js';
+import { identityOf } from './core/store/instance-id.js';
 import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';
 
 /**
@@ -9,6 +10,8 @@ import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js
 export interface LockHolder {
   /** The id of the module instance, random at each start. For a key that another system wrote, its value. */
   readonly holder: string;
+  /** The `identity` of the module instance, such as `api-7f9c-31`. Undefined if it has none or the store has not. */
+  readonly identity: string | undefined;
   /** True if the holder is this module instance. */
   readonly isOwn: boolean;
   /** The rest of the lease in milliseconds. Infinity for a key without expiry, which another system wrote. */
@@ -37,6 +40,8 @@ export interface LockSharing {
 export interface LockWaiter extends LockSharing {
   /** The id of the module instance. */
   readonly waiter: string;
+  /** The `identity` of the module instance. Undefined if it has none. */
+  readonly identity: string | undefined;
   /** True if the waiter is this module instance. */
   readonly isOwn: boolean;
 }
@@ -65,7 +70,13 @@ export function toLockInfo(
 ): LockInfo {
   const { mode = 'exclusive', others = [], waiting = [] } = state;
   const toHolder = ({ holder, remainingMs, token }: HolderInfo): LockHolder => {
-    return { holder, isOwn: isOwn(holder), expiresInMs: remainingMs, fencingToken: token };
+    return {
+      holder,
+      identity: identityOf(holder),
+      isOwn: isOwn(holder),
+      expiresInMs: remainingMs,
+      fencingToken: token,
+    };
   };
   return {
     resource,
@@ -73,7 +84,9 @@ export function toLockInfo(
     ...toHolder(state),
     ...toSharing(mode),
     others: others.map(toHolder),
-    waiting: waiting.map((each) => ({ waiter: each.waiter, isOwn: isOwn(each.waiter), ...toSharing(each.mode) })),
+    waiting: waiting.map(({ waiter, mode: wanted }) => {
+      return { waiter, identity: identityOf(waiter), isOwn: isOwn(waiter), ...toSharing(wanted) };
+    }),
   };
 }
 

@@ -54,11 +54,13 @@ export class LockRuntime {
       store,
       clock,
       instance,
+      identity: options.identity,
       requestTimeoutMs: options.requestTimeoutMs,
       passing: passingLimitsOf(options.fairness),
       lockDelayMs: options.lockDelayMs,
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
       warn: (message) => logger.warn(message),
+      info: (message) => logger.log(message),
     });
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options));
     const checks = preflightOf(opened, options, clock, logger);

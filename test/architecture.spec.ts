@@ -17,6 +17,8 @@ const CORE_CONTRACT = [
   'store/lock-store',
   'store/lock-mode',
   'store/forward-to',
+  'store/incident-log',
+  'store/store-health',
   'time/clock',
   'errors',
   'check-options',

@@ -90,7 +90,17 @@ export abstract class LockError extends Error {
 /** The optional fields of a {@link LockTimeoutError}. */
 export interface LockTimeoutDetails extends LockErrorDetails {
   /** The remaining lease of the holder, in milliseconds, from the store's last reply. */
-  readonly remainingMs?: number;
+  readonly remainingMs?: number | undefined;
+  /** The identity of the holder. */
+  readonly heldBy?: string | undefined;
+  /** For how long the holder has had the lock, in milliseconds. */
+  readonly heldForMs?: number | undefined;
+  /** How many hold the lock, if they share it. */
+  readonly holderCount?: number | undefined;
+  /** Whether this module instance holds the lock. Default: false. */
+  readonly isOwn?: boolean | undefined;
+  /** The message for clients of the application. Default: the message. */
+  readonly publicMessage?: string | undefined;
 }
 
 /**
@@ -106,10 +116,31 @@ export class LockTimeoutError extends LockError {
    * if the holder does not renew it. Undefined if the store does not know it.
    */
   readonly remainingMs: number | undefined;
+  /**
+   * The `identity` of the module instance that held the lock at the store's last reply, such as `api-7f9c-31`, or of
+   * one of those that share it. Undefined if the store does not know it.
+   */
+  readonly heldBy: string | undefined;
+  /**
+   * For how long that instance has had the lock, in milliseconds. Its own callers may have passed the lock on
+   * meanwhile. Undefined if the store does not know it, as for a shared lock.
+   */
+  readonly heldForMs: number | undefined;
+  /** How many hold the lock, if they share it. Undefined for an exclusive lock, and if the store does not know it. */
+  readonly holderCount: number | undefined;
+  /** True if that instance is the one that was called. */
+  readonly isOwn: boolean;
+  /** The message without the holder's identity, which often names a host. The exception filter sends it to clients. */
+  readonly publicMessage: string;
 
   constructor(message: string, details: LockTimeoutDetails = {}) {
     super(message, details);
     this.remainingMs = details.remainingMs;
+    this.heldBy = details.heldBy;
+    this.heldForMs = details.heldForMs;
+    this.holderCount = details.holderCount;
+    this.isOwn = details.isOwn ?? false;
+    this.publicMessage = details.publicMessage ?? message;
   }
 }
 
@@ -128,6 +159,8 @@ export class LockLostError extends LockError {
 export interface LockUnavailableDetails extends LockErrorDetails {
   /** Whether a retry cannot succeed. Default: false. */
   readonly permanent?: boolean;
+  /** The error code with which the server refused the request, such as `NOPERM`. Default: it did not refuse it. */
+  readonly refusal?: string | undefined;
 }
 
 /**
@@ -144,10 +177,16 @@ export class LockUnavailableError extends LockError {
    * Waiting callers are rejected with such an error at once.
    */
   readonly permanent: boolean;
+  /**
+   * The error code with which the server refused the request: `NOPERM`, `READONLY`, `OOM`. Undefined if it sent no
+   * reply, and for a quorum, whose servers may refuse for different reasons.
+   */
+  readonly refusal: string | undefined;
 
   constructor(message: string, details: LockUnavailableDetails = {}) {
     super(message, details);
     this.permanent = details.permanent ?? false;
+    this.refusal = details.refusal;
   }
 }
 

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { closed, unavailable } from './acquire/acquire-errors.js';
 import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
@@ -12,6 +11,7 @@ import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
 import { DelayedStore } from './store/delayed-store.js';
+import { newInstanceId } from './store/instance-id.js';
 import type { LockState, LockStore } from './store/lock-store.js';
 import { StoreHealth } from './store/store-health.js';
 import { type Clock, withTimeout } from './time/clock.js';
@@ -25,6 +25,10 @@ export interface EngineOptions extends LeaseOptions {
   readonly passing: PassingLimits;
   /** The module instance's name, for events. */
   readonly instance: string;
+  /** What others know the instance by. Default: nothing. */
+  readonly identity?: string | undefined;
+  /** Called with one line when an outage or a refusal that `warn` was called with has ended. */
+  info?(message: string): void;
 }
 
 /**
@@ -32,8 +36,8 @@ export interface EngineOptions extends LeaseOptions {
  * and ends, the releaser releases. Every lock comes from here.
  */
 export class LockEngine {
-  /** Random: two instances, or two starts of one, never share an owner. */
-  readonly instanceId = randomBytes(12).toString('base64url');
+  /** Two instances, or two starts of one, never share it. It contains the identity. */
+  readonly instanceId: string;
   readonly store: LockStore;
   readonly clock: TimeoutPool;
   readonly releaser: Releaser;
@@ -47,15 +51,22 @@ export class LockEngine {
 
   constructor(options: EngineOptions) {
     const { requestTimeoutMs, lockDelayMs, passing } = options;
+    this.instanceId = newInstanceId(options.identity ?? '');
     const warn = safely((message) => options.warn(message));
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
     const clock = new TimeoutPool(options.clock, requestTimeoutMs);
-    const health = new StoreHealth(warn, (key) => store.serverOf?.(key));
+    const info = safely((message) => options.info?.(message));
+    const health = new StoreHealth(
+      { warn, info },
+      () => clock.now(),
+      (key) => store.serverOf?.(key),
+    );
     const events = new LockEvents(options.instance);
     // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same
     // options.
-    const releaser = new Releaser(store, clock, requestTimeoutMs, passing.maxLocalPasses + 1, lockDelayMs);
-    const leases = new LeaseManager(store, clock, events, { ...options, warn });
+    const releaser = new Releaser(store, clock, requestTimeoutMs, passing.maxLocalPasses + 1, lockDelayMs, health);
+    const onExtended = (key: string): void => health.onServed('extend', key);
+    const leases = new LeaseManager(store, clock, events, { ...options, warn, onExtended });
     const { watchdog } = leases;
     const turns = new Turns(store, clock, passing);
     let attempts = 0;
@@ -91,6 +102,8 @@ export class LockEngine {
       onReconnected: (concerns) => watchdog.renewAll(concerns),
       onNotified: (key, count) => turns.onNotified(key, count),
       onDegraded: warn,
+      onRecovered: info,
+      onExtendFailed: (key, error) => health.onFailed('extend', key, error),
       onUnreachable: (error, server) => health.onUnreachable(error, server),
       onReachable: (server) => health.onReachable(server),
     });

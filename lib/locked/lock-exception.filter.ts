@@ -1,7 +1,7 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, Inject, Logger } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
-import { LockError, type LockErrorCode, LockTimeoutError } from '../core/errors.js';
+import { LockError, type LockErrorCode, LockLostError, LockTimeoutError, messageOf } from '../core/errors.js';
 
 interface HttpResponse {
   readonly status: number;
@@ -46,7 +46,9 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   catch(error: LockError, host: ArgumentsHost): unknown {
     const type = host.getType<string>();
-    if (HTTP_RESPONSES[error.code] === INTERNAL) this.logger.error(error.message, error.stack);
+    const unlogged = unloggedIn(error);
+    if (unlogged !== undefined && HTTP_RESPONSES[error.code] === INTERNAL)
+      this.logger.error(messageOf(unlogged), unlogged instanceof Error ? unlogged.stack : undefined);
     if (type === 'http') return this.replyHttp(error, host);
     if (type === 'rpc') return throwError(() => payloadOf(error));
     if (type === 'ws') return replyWebSocket(error, host);
@@ -60,9 +62,21 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
     if (httpAdapter.isHeadersSent(response)) return void httpAdapter.end(response);
     const { status, error: phrase, expose } = HTTP_RESPONSES[error.code];
     if (status !== 500) httpAdapter.setHeader(response, 'Retry-After', String(Math.ceil(retryAfterMs(error) / 1000)));
-    const message = expose ? error.message : phrase;
+    const message = expose ? publicMessageOf(error) : phrase;
     httpAdapter.reply(response, { statusCode: status, code: error.code, message, error: phrase }, status);
   }
+}
+
+/** Returns the message for clients, which may not learn the name of a host. */
+function publicMessageOf(error: LockError): string {
+  return error instanceof LockTimeoutError ? error.publicMessage : error.message;
+}
+
+/** Returns what to log of an error. The engine has logged a lost lock, but not the error of the work under it. */
+function unloggedIn(error: LockError): unknown {
+  if (!(error instanceof LockLostError)) return error;
+  // Work that ends because of the lock's signal throws the loss itself.
+  return error.cause instanceof LockLostError ? undefined : error.cause;
 }
 
 function replyWebSocket(error: LockError, host: ArgumentsHost): void {
@@ -77,7 +91,7 @@ function replyWebSocket(error: LockError, host: ArgumentsHost): void {
 
 function payloadOf(error: LockError) {
   const { status, error: phrase, expose } = HTTP_RESPONSES[error.code];
-  const payload = { status: 'error', code: error.code, message: expose ? error.message : phrase };
+  const payload = { status: 'error', code: error.code, message: expose ? publicMessageOf(error) : phrase };
   return status === 500 ? payload : { ...payload, retryAfterMs: retryAfterMs(error) };
 }
 

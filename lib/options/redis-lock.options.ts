@@ -141,6 +141,15 @@ export interface FairnessOptions {
  */
 export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mode' | 'permits'> {
   /**
+   * The name of this process in Redis, which errors and `inspect` of other processes show: "held by api-7f9c-31 for 4.2
+   * s". It is a part of the locks' values and of the channels. Clients with access to Redis can read it. Up to 80
+   * letters, digits and `. _ : @ / -`. Need not be unique. `''`: none.
+   *
+   * @default the host name and the process id, as `api-7f9c-31`
+   */
+  readonly identity?: string | undefined;
+
+  /**
    * Where Redis is: a URL, options of ioredis, or a client of ioredis. For a cluster: `{ nodes: [...] }` with options
    * of ioredis' `Cluster`, or a `Cluster`. With a URL or options, the module opens one connection (to each node) and
    * closes it at shutdown. It never closes or changes a client that it was given. Sharing a client saves a connection.

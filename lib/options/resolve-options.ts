@@ -14,6 +14,7 @@ import {
 import { LockConfigError } from '../core/errors.js';
 import { type LockMode, modeOf } from '../core/store/lock-mode.js';
 import { isLockStore } from '../core/store/lock-store-shape.js';
+import { defaultIdentity, identityRule } from './identity.js';
 import type { FairnessOptions, LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 
@@ -23,8 +24,9 @@ type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits'>>;
 export interface ResolvedOptions
   extends
     LockDefaults,
-    Required<Omit<RedisLockModuleOptions, keyof LockOptions | 'key' | 'replicas' | 'store'>>,
+    Required<Omit<RedisLockModuleOptions, keyof LockOptions | 'key' | 'replicas' | 'store' | 'identity'>>,
     Pick<RedisLockModuleOptions, 'key' | 'store'> {
+  readonly identity: string;
   readonly replicas?: Required<ReplicaOptions> | undefined;
 }
 
@@ -44,7 +46,7 @@ const LOCK_DEFAULTS: LockDefaults = {
   onLost: 'throw',
 };
 
-const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'replicas' | 'store'> = {
+const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'replicas' | 'store' | 'identity'> = {
   ...LOCK_DEFAULTS,
   redis: 'redis://127.0.0.1:6379',
   prefix: 'lock_',
@@ -109,6 +111,7 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
     allowed: 'a string without braces, |, white space and control characters; it may be empty',
     fits: (value) => typeof value === 'string' && !/[{}|\s\p{Cc}\p{Cs}]/u.test(value),
   },
+  identity: identityRule,
   hashTag: oneOf('family', 'resource'),
   key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
   fairness: {
@@ -141,7 +144,8 @@ const FAIRNESS_RULES: OptionRules<FairnessOptions> = {
 export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
   const known = checkOptions('the options of RedisLockModule', given, MODULE_RULES);
   const replicas = known.replicas && { ...known.replicas, timeoutMs: known.replicas.timeoutMs ?? REPLICA_TIMEOUT_MS };
-  const resolved: ResolvedOptions = { ...MODULE_DEFAULTS, ...known, replicas };
+  const { identity = defaultIdentity() } = known;
+  const resolved: ResolvedOptions = { ...MODULE_DEFAULTS, ...known, identity, replicas };
   passingLimitsOf(resolved.fairness);
   checkHoldTimes(resolved);
   checkReplicas(resolved);

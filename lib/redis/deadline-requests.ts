@@ -14,6 +14,9 @@ export interface DeadlineReply {
   readonly tokens?: number;
   /** The lock that the reply is about, counted from 1, if the request named several. */
   readonly nth?: number;
+  /** What the server keeps of a holder, and how many share the lock with it. */
+  readonly holder?: string | undefined;
+  readonly count?: number | undefined;
 }
 
 /** Status of a request that did nothing, because it arrived too late or was cancelled. */

@@ -1,21 +1,32 @@
 import { LockUnavailableError, messageOf } from '../core/errors.js';
 
+interface Refusal {
+  /** The error code, for programs. */
+  readonly code: string;
+  readonly matches: RegExp;
+  readonly permanent: boolean;
+  readonly advice: string;
+}
+
 /**
  * Advice for each error of a server. Redis 6.2 puts the error code inside the text of a script's error, later versions
  * put it first. The first match counts. `permanent`: sending the request again does not help.
  */
-const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean; readonly advice: string }[] = [
+const REFUSALS: readonly Refusal[] = [
   {
+    code: 'WRONGTYPE',
     matches: /\bWRONGTYPE\b/,
     permanent: true,
     advice: 'the key holds a value of another type: give the locks a prefix that nothing else uses',
   },
   {
+    code: 'NOAUTH',
     matches: /\b(NOAUTH|WRONGPASS|ERR invalid password|ERR AUTH)\b/,
     permanent: true,
     advice: 'Redis wants a user name and a password, or other ones: see the `redis` option',
   },
   {
+    code: 'NOPERM',
     matches: /\bNOPERM\b|ACL failure|can't run this command/,
     permanent: true,
     advice:
@@ -23,35 +34,59 @@ const REFUSALS: readonly { readonly matches: RegExp; readonly permanent: boolean
       'docs/permissions.md lists',
   },
   {
+    code: 'ERR',
     matches: /unknown command '?`?ssubscribe|Unknown subcommand.*SHARDNUMSUB/i,
     permanent: true,
     advice: 'handoffs in a cluster use sharded pub/sub, which needs Redis 7',
   },
   {
+    code: 'CROSSSLOT',
     matches: /\bCROSSSLOT\b/,
     permanent: true,
     advice: "the client's keyPrefix takes a lock and its queue to different slots: put no braces into it",
   },
-  { matches: /\bCLUSTERDOWN\b/, permanent: false, advice: 'the cluster has no master for this slot' },
-  { matches: /\bTRYAGAIN\b/, permanent: false, advice: 'the slot is on its way to another node' },
   {
+    code: 'CLUSTERDOWN',
+    matches: /\bCLUSTERDOWN\b/,
+    permanent: false,
+    advice: 'the cluster has no master for this slot',
+  },
+  { code: 'TRYAGAIN', matches: /\bTRYAGAIN\b/, permanent: false, advice: 'the slot is on its way to another node' },
+  {
+    code: 'ERR',
     matches: /unknown command\W+(?:eval|evalsha|time)\b/i,
     permanent: true,
     advice: 'this server has no scripts, which only timestamp({ scripts: false }) can do without',
   },
   {
+    code: 'ERR',
     matches: /subscriber mode/,
     permanent: true,
     advice: 'the client is subscribed: give the module one of its own, for example by `client.duplicate()`',
   },
-  { matches: /\bREADONLY\b/, permanent: false, advice: 'this server is a read-only replica: connect to the master' },
-  { matches: /\bOOM\b/, permanent: false, advice: 'Redis is out of memory: see its maxmemory' },
-  { matches: /\bLOADING\b/, permanent: false, advice: 'Redis is loading its data' },
-  { matches: /\bMASTERDOWN\b/, permanent: false, advice: 'the replica has lost its master' },
-  { matches: /\bMISCONF\b/, permanent: false, advice: 'Redis cannot save to disk and refuses to write' },
-  { matches: /\bNOREPLICAS\b/, permanent: false, advice: 'Redis has too few replicas to accept writes' },
-  { matches: /^BUSY\b/, permanent: false, advice: 'Redis is busy with a script of somebody else' },
-  { matches: /^ERR /, permanent: true, advice: 'Redis refused the command' },
+  {
+    code: 'READONLY',
+    matches: /\bREADONLY\b/,
+    permanent: false,
+    advice: 'this server is a read-only replica: connect to the master',
+  },
+  { code: 'OOM', matches: /\bOOM\b/, permanent: false, advice: 'Redis is out of memory: see its maxmemory' },
+  { code: 'LOADING', matches: /\bLOADING\b/, permanent: false, advice: 'Redis is loading its data' },
+  { code: 'MASTERDOWN', matches: /\bMASTERDOWN\b/, permanent: false, advice: 'the replica has lost its master' },
+  {
+    code: 'MISCONF',
+    matches: /\bMISCONF\b/,
+    permanent: false,
+    advice: 'Redis cannot save to disk and refuses to write',
+  },
+  {
+    code: 'NOREPLICAS',
+    matches: /\bNOREPLICAS\b/,
+    permanent: false,
+    advice: 'Redis has too few replicas to accept writes',
+  },
+  { code: 'BUSY', matches: /^BUSY\b/, permanent: false, advice: 'Redis is busy with a script of somebody else' },
+  { code: 'ERR', matches: /^ERR /, permanent: true, advice: 'Redis refused the command' },
 ];
 
 /**
@@ -68,7 +103,13 @@ export function unavailableBecause(error: unknown, subject: string): LockUnavail
   return new LockUnavailableError(`No usable reply for ${subject}: ${why}.`, {
     cause: withoutArguments(error),
     permanent: refusal?.permanent ?? false,
+    refusal: refusal?.code ?? codeOf(message),
   });
+}
+
+/** Returns the error code of another reply of a server. Undefined for an error of the connection. */
+function codeOf(message: string): string | undefined {
+  return /^([A-Z][A-Z\d]{2,}) /.exec(message)?.[1];
 }
 
 /** Returns true if the server refuses a script because its keys are in several slots. */
@@ -85,6 +126,11 @@ export function acquireFailed(error: unknown): LockUnavailableError {
 /** Converts the error of a failed release. */
 export function releaseFailed(error: unknown): LockUnavailableError {
   return unavailableBecause(error, 'a release');
+}
+
+/** Converts the error of a failed renewal. */
+export function extendFailed(error: unknown): LockUnavailableError {
+  return unavailableBecause(error, 'a renewal');
 }
 
 /** Returns the error without the `command` that ioredis adds. Its arguments hold owners of locks and passwords. */

@@ -6,6 +6,7 @@ export type {
   GrantedTokens,
   Handoff,
   HandoffOptions,
+  HolderHint,
   HolderInfo,
   LockMode,
   LockModeKind,

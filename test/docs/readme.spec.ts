@@ -47,6 +47,7 @@ describe('the README', () => {
       ...resolveOptions({}),
       fairness: 'throughput',
       replicas: 'none',
+      identity: 'host name and pid',
       maxHoldMs: 'Infinity',
       mode: 'exclusive',
       permits: 'none',

@@ -74,11 +74,23 @@ describe.each(PLATFORMS)('a lock that is lost while a handler on %s runs', (plat
     visit.leave();
     const { status, body } = await call;
     expect([status, body.code]).toEqual([500, 'LOCK_LOST']);
-    expect(app.logged.filter((line) => line.startsWith('warn'))).toHaveLength(1);
+    expect(app.logged).toEqual([expect.stringMatching(/^warn .*The lock on goods:1 was lost/)]);
     expect(app.log.count('released')).toBe(0);
     // The key of the other holder stays.
     expect(await app.isLocked('goods:1')).toBe(by === 'another holder');
     await rawRedis().del(keyOf(app.prefix, 'goods:1'));
+  });
+
+  it('logs the error of the method too, which nobody else would', async () => {
+    const call = app.call('/careful/1');
+    const visit = await app.room.next();
+    await takeAway(app, controller.lock, 'deletion');
+    visit.fail(new Error('the work failed as well'));
+    expect((await call).status).toBe(500);
+    expect(app.logged).toEqual([
+      expect.stringMatching(/^warn .*The lock on goods:1 was lost/),
+      expect.stringMatching(/^error .*the work failed as well/),
+    ]);
   });
 
   it("returns the method's result with onLost: 'ignore', after its signal has aborted", async () => {

@@ -29,7 +29,7 @@ export class Process implements AcquireDeps {
   readonly line = new Line();
   readonly clock: ModelClock;
   readonly releaser: ModelReleaser;
-  readonly health = new StoreHealth(() => undefined);
+  readonly health = new StoreHealth({ warn: () => undefined, info: () => undefined }, () => 0);
   readonly passing: PassingLimits;
   readonly requestTimeoutMs = REQUEST_TIMEOUT_MS;
   readonly store: Pick<LockStore, 'acquire' | 'capabilities'> = {

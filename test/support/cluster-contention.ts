@@ -18,6 +18,10 @@ export class ClusterContention {
     return this.running.warnings;
   }
 
+  get infos(): readonly string[] {
+    return this.running.infos;
+  }
+
   get prefix(): string {
     return this.running.prefix;
   }

@@ -6,16 +6,18 @@ import { uniquePrefix } from './shared-redis.js';
 // Kept here for the specs that still import it from this file.
 export { eventually } from './async.js';
 
-/** Starts lock services on real Redis as the module does, and records their warnings and errors. */
+/** Starts lock services on real Redis as the module does, and records what they log. */
 export class RedisLocks {
   readonly prefix = uniquePrefix();
   readonly warnings: string[] = [];
   readonly errors: string[] = [];
+  /** The lines of information. */
+  readonly infos: string[] = [];
   private readonly running: LockRuntime[] = [];
 
   constructor() {
     Logger.overrideLogger({
-      log: () => undefined,
+      log: (message: string) => this.infos.push(message),
       error: (message: string) => this.errors.push(message),
       warn: (message: string) => this.warnings.push(message),
     });

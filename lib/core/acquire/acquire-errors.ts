@@ -9,21 +9,34 @@ import {
   messageOf,
 } from '../errors.js';
 import { modesOf } from '../store/lock-mode.js';
-import type { LockMode, PermitsMismatch, StoreCapabilities } from '../store/lock-store.js';
+import { secondsOf } from '../store/incident-log.js';
+import { identityOf } from '../store/instance-id.js';
+import type { HolderHint, LockMode, PermitsMismatch, StoreCapabilities } from '../store/lock-store.js';
+
+/** One holder of a lock. */
+export interface CurrentHolder extends HolderHint {
+  /** Whether it is this module instance. */
+  readonly isOwn: boolean;
+}
 
 /** The store's last reply about a key. */
 export type LastReply =
   | { readonly kind: 'none' }
-  /** Others hold the lock, until `until` at the latest unless they renew it. Undefined if that is not known. */
-  | { readonly kind: 'held'; readonly until: number | undefined }
+  /**
+   * Others hold the lock, until `until` at the latest unless they renew it. `until` and `holder` are undefined if they
+   * are not known.
+   */
+  | { readonly kind: 'held'; readonly until: number | undefined; readonly holder?: CurrentHolder | undefined }
   /** Others hold the lock with this other number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
   | { readonly kind: 'failed'; readonly error: LockUnavailableError };
 
+type HeldReply = Extract<LastReply, { readonly kind: 'held' }>;
+
 export const NO_REPLY: LastReply = { kind: 'none' };
 
-export function heldUntil(until: number | undefined): LastReply {
-  return { kind: 'held', until };
+export function heldUntil(until: number | undefined, holder?: CurrentHolder): LastReply {
+  return holder === undefined ? { kind: 'held', until } : { kind: 'held', until, holder };
 }
 
 export function failedBecause(error: LockUnavailableError): LastReply {
@@ -49,11 +62,11 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
   const { resource, now, enteredAt } = call;
   const elapsedMs = now - enteredAt;
   if (lastReply.kind === 'permits-mismatch') return permitsMismatch(lastReply.permits, call);
-  if (lastReply.kind === 'held') return timeout(lastReply.until, call, elapsedMs);
+  if (lastReply.kind === 'held') return timeout(lastReply, call, elapsedMs);
   if (lastReply.kind === 'none') return unavailable(resource, 'the store has sent no reply yet', { elapsedMs });
-  const { message, permanent, cause } = lastReply.error;
+  const { message, permanent, refusal, cause } = lastReply.error;
   const Kind = lastReply.error instanceof LockReplicationError ? LockReplicationError : LockUnavailableError;
-  return new Kind(message, { resource, elapsedMs, permanent, cause });
+  return new Kind(message, { resource, elapsedMs, permanent, refusal, cause });
 }
 
 function permitsMismatch(permits: number, { resource, mode }: RejectedCall): LockConfigError {
@@ -61,14 +74,30 @@ function permitsMismatch(permits: number, { resource, mode }: RejectedCall): Loc
   return new LockConfigError(`${message}; allowed is the same number for all callers.`, { resource });
 }
 
-function timeout(until: number | undefined, call: RejectedCall, elapsedMs: number): LockTimeoutError {
+function timeout({ until, holder }: HeldReply, call: RejectedCall, elapsedMs: number): LockTimeoutError {
   const { resource, key, waitMs, now } = call;
   // A caller with a `waitMs` of 0 does not wait, but its request takes time.
   const waited = `refused after ${Math.round(elapsedMs)} ms (waitMs: ${waitMs})`;
   const remainingMs = until === undefined ? undefined : Math.max(0, until - now);
   const hint = remainingMs === Infinity ? ` Its key ${key} has no expiry: no lock of this library wrote it.` : '';
-  const message = `${resource} is locked by others: ${waited}.${hint}`;
-  return new LockTimeoutError(message, { resource, elapsedMs, remainingMs });
+  const publicMessage = `${resource} is locked by others: ${waited}.${hint}`;
+  if (holder === undefined) return new LockTimeoutError(publicMessage, { resource, elapsedMs, remainingMs });
+  const { instanceId, since, count, isOwn } = holder;
+  // A moment in the future means that the server's clock was set back.
+  const heldForMs = since === undefined || since > now ? undefined : now - since;
+  const identity = identityOf(instanceId);
+  const who = isOwn ? 'this instance' : identity;
+  const message =
+    who === undefined
+      ? publicMessage
+      : `${resource} is locked, ${describeHolder(who, count, heldForMs)}: ${waited}.${hint}`;
+  const details = { resource, elapsedMs, remainingMs, publicMessage, isOwn, heldForMs, holderCount: count };
+  return new LockTimeoutError(message, { ...details, heldBy: identity });
+}
+
+function describeHolder(who: string, count = 1, heldForMs?: number): string {
+  const others = count > 1 ? `held by ${count}, one of them ${who}` : `held by ${who}`;
+  return heldForMs === undefined ? others : `${others} for ${secondsOf(heldForMs)}`;
 }
 
 /** Returns the error for a request that the store has not answered. */

@@ -1,13 +1,14 @@
 import { LockUnavailableError } from '../errors.js';
 import { deadlineOf, handoffLeaseAfterExpiry, type StoreGrant } from '../lease/grant.js';
-import type {
-  AcquireReply,
-  AcquireRequest,
-  Granted,
-  GrantedTokens,
-  Handoff,
-  Held,
-  LockMode,
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type Granted,
+  type GrantedTokens,
+  type Handoff,
+  type Held,
+  instanceOf,
+  type LockMode,
 } from '../store/lock-store.js';
 import type { Clock, Timer } from '../time/clock.js';
 import { failedBecause, heldUntil, type LastReply, otherPermits, unavailable } from './acquire-errors.js';
@@ -142,7 +143,10 @@ export class Attempt {
     if (reply.status === 'expired')
       return failedBecause(this.unavailable('the request could not be delivered in time'));
     if (reply.status === 'permits-mismatch') return otherPermits(reply);
-    return heldUntil(reply.remainingMs === undefined ? undefined : this.deps.clock.now() + reply.remainingMs);
+    const { remainingMs, holder } = reply;
+    const until = remainingMs === undefined ? undefined : this.deps.clock.now() + remainingMs;
+    if (holder === undefined) return heldUntil(until);
+    return heldUntil(until, { ...holder, isOwn: holder.instanceId === instanceOf(this.owner) });
   }
 
   /** Returns how long to wait before the request is repeated, in milliseconds, if others hold the lock. */
@@ -168,12 +172,14 @@ export class Attempt {
     if (!this.isPending) return this.listener.onLateReply(this, reply);
     this.ignoreReply();
     if (reply.status !== 'expired') this.deps.health.answered(this.keys[0]);
+    if (reply.status === 'granted') this.deps.health.onServed('acquire', this.keys[0]);
     this.listener.onAcquireReply(this, reply);
   }
 
   private onError(error: unknown): void {
     if (!this.isPending) return this.listener.onLateReply(this);
     this.ignoreReply();
+    this.deps.health.onFailed('acquire', this.keys[0], error);
     const known = error instanceof LockUnavailableError;
     this.listener.onFailure(this, known ? error : this.unavailable('the store failed', error));
   }

@@ -1,8 +1,8 @@
 import type { LockError } from '../errors.js';
 import { cutTo, Grant, type GrantEnder, type Lease, type StoreGrant } from '../lease/grant.js';
-import type { Handoff, LockMode } from '../store/lock-store.js';
+import { type Handoff, instanceOf, type LockMode } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
-import { acquireError, closed, heldUntil, type LastReply, NO_REPLY } from './acquire-errors.js';
+import { acquireError, closed, type CurrentHolder, heldUntil, type LastReply, NO_REPLY } from './acquire-errors.js';
 import { AcquireLoop, type AcquireLoopListener, type AcquireParams } from './acquire-loop.js';
 import { type AcquireDeps, leaseOf, type WaitOptions } from './acquire-options.js';
 import { LocalHandoff } from './local-handoff.js';
@@ -267,8 +267,18 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   private errorFor({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {
     const { key, mode, state } = this;
     let { lastReply } = this;
-    if (state.kind === 'holding') lastReply = heldUntil(state.grant.deadline);
-    if (state.kind === 'resting') lastReply = heldUntil(state.until);
+    if (state.kind === 'holding') {
+      const { owner, deadline, grantedAt } = state.grant;
+      lastReply = heldUntil(deadline, ownHolder(owner, grantedAt));
+    } else if (state.kind === 'resting') {
+      const { owner, startedAt } = state.localHandoff;
+      lastReply = heldUntil(state.until, ownHolder(owner, startedAt));
+    }
     return acquireError(lastReply, { resource, key, mode, waitMs, enteredAt, now: this.deps.clock.now() });
   }
+}
+
+/** Returns this module instance as the holder of its own lock. */
+function ownHolder(owner: string, since: number): CurrentHolder {
+  return { instanceId: instanceOf(owner), since, isOwn: true };
 }

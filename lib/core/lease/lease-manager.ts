@@ -16,6 +16,8 @@ export interface LeaseOptions {
   checkTtl(ttlMs: number): void;
   /** Called with one line for each lost lock. */
   warn(message: string): void;
+  /** Called with the key of each renewed lock. */
+  onExtended?(key: string): void;
 }
 
 /** Extends, ends and loses the grants of one module instance, and publishes what happens to them. */
@@ -30,7 +32,10 @@ export class LeaseManager {
     private readonly options: LeaseOptions,
   ) {
     this.watchdog = new Watchdog(store, clock, {
-      extended: (grant) => events.extended(grant),
+      extended: (grant) => {
+        options.onExtended?.(grant.key);
+        events.extended(grant);
+      },
       lost: (grant, why) => this.lose(grant, why),
     });
   }

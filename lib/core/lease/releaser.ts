@@ -2,6 +2,7 @@ import { handoffLease } from './grant.js';
 import { type Clock, withTimeout } from '../time/clock.js';
 import { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockStore } from '../store/lock-store.js';
+import type { StoreHealth } from '../store/store-health.js';
 
 /** A lock to release. */
 export interface Release {
@@ -40,6 +41,7 @@ export class Releaser {
     private readonly tokens: number,
     /** How much longer than its lease a lock stays closed that is not given back (`lockDelayMs`). */
     private readonly lockDelayMs: number,
+    private readonly health?: Pick<StoreHealth, 'onFailed' | 'onServed'>,
   ) {}
 
   /**
@@ -59,10 +61,12 @@ export class Releaser {
       const onReply = (wasHeld: boolean): void => {
         timer.cancel();
         this.answered();
+        if (wasHeld) this.health?.onServed('release', release.key);
         resolve(wasHeld);
       };
       const onError = (error: unknown): void => {
         timer.cancel();
+        this.health?.onFailed('release', release.key, error);
         reject(error);
         void this.repeat(release, leaseOverAt, error);
       };
@@ -96,9 +100,10 @@ export class Releaser {
       await this.pause(pauseMs);
       if (this.closed) break;
       try {
-        await this.send(release);
+        if (await this.send(release)) this.health?.onServed('release', release.key);
         break;
       } catch (again) {
+        this.health?.onFailed('release', release.key, again);
         error = again;
       }
     }

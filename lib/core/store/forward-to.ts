@@ -9,6 +9,8 @@ export function forwardTo(listener: StoreListener, overrides: Partial<StoreListe
     onNotified: (key, count) => listener.onNotified?.(key, count),
     onSubscribed: (concerns) => listener.onSubscribed(concerns),
     onDegraded: (message) => listener.onDegraded(message),
+    onRecovered: (message) => listener.onRecovered?.(message),
+    onExtendFailed: (key, error) => listener.onExtendFailed?.(key, error),
     onDisconnected: (concerns) => listener.onDisconnected(concerns),
     onReconnected: (concerns) => listener.onReconnected(concerns),
     onUnreachable: (error, server) => listener.onUnreachable(error, server),

@@ -3,6 +3,7 @@
  * `nestjs-redis-lock/testing` tests it. All times are in milliseconds.
  */
 
+import type { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockModeKind } from './lock-mode.js';
 
 export type { LockMode, LockModeKind };
@@ -106,6 +107,18 @@ export interface Held {
   readonly remainingMs: number | undefined;
   /** The first key that was not free, if the request named several. */
   readonly key?: string;
+  /** A holder, if the reply names one. It is for errors alone: nothing depends on it. */
+  readonly holder?: HolderHint | undefined;
+}
+
+/** A holder that a reply names. Its owner is not in it, because an owner is enough to release the lock. */
+export interface HolderHint {
+  /** The holder's instance id. */
+  readonly instanceId: string;
+  /** When it got the lock from the store, on the engine's clock. Undefined if it is not known. */
+  readonly since?: number | undefined;
+  /** How many hold the lock, if they share it. */
+  readonly count?: number | undefined;
 }
 
 /** The request was not delivered before its `expiresAt`, and had no effect. */
@@ -210,6 +223,13 @@ export interface StoreListener {
   onSubscribed(concerns?: KeyFilter): void;
   /** The store works, but with the limitation that `message` describes. */
   onDegraded(message: string): void;
+  /** A limitation that `onDegraded` has reported has ended. */
+  onRecovered?(message: string): void;
+  /**
+   * The lease of a key could not be extended. Optional: {@link LockStore.extend} cannot say why. The store may report
+   * it repeatedly.
+   */
+  onExtendFailed?(key: string, error: LockUnavailableError): void;
   /**
    * A connection ended. Requests sent over it, of all keys or of those that `concerns` selects, may never get a reply.
    */

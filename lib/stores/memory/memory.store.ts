@@ -5,6 +5,7 @@ import {
   type AcquireRequest,
   type ExtendReply,
   type ExtendRequest,
+  type HolderHint,
   type LockState,
   type LockStore,
   type ReleaseRequest,
@@ -66,7 +67,9 @@ export class MemoryStore implements LockStore {
   }
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {
-    return Promise.resolve(request.keys.length > 1 ? this.table.acquireAll(request) : this.table.acquire(request));
+    const reply = request.keys.length > 1 ? this.table.acquireAll(request) : this.table.acquire(request);
+    if (reply.status !== 'held') return Promise.resolve(reply);
+    return Promise.resolve({ ...reply, holder: this.holderOf(reply.key ?? request.keys[0]) });
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
@@ -90,6 +93,16 @@ export class MemoryStore implements LockStore {
   close(): Promise<void> {
     this.table.clear();
     return Promise.resolve();
+  }
+
+  private holderOf(key: string): HolderHint | undefined {
+    const holders = this.table.living(key);
+    if (holders.length === 0) return undefined;
+    const [{ owner, mode, token }] = holders;
+    const instanceId = instanceOf(owner);
+    if (mode !== 'exclusive') return { instanceId, count: holders.length };
+    // Tokens are wall time in µs.
+    return { instanceId, since: this.clock.now() - Math.max(0, this.clock.wallTime() - token / 1000) };
   }
 
   private deliver({ key, owner, granted, ...grant }: TableHandoff): void {

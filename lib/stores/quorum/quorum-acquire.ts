@@ -1,5 +1,5 @@
 import { driftOf, type Timer } from '../../core/time/clock.js';
-import type { AcquireReply, AcquireRequest } from '../../core/store/lock-store.js';
+import { type AcquireReply, type AcquireRequest, type HolderHint, instanceOf } from '../../core/store/lock-store.js';
 import { isHeld, noMajority, type Outcome } from './quorum-errors.js';
 import { type NodeAcquire, REPLY_GRACE_MS } from './quorum-node.js';
 import { latestMicros, type QuorumDeps } from './quorum-nodes.js';
@@ -176,7 +176,7 @@ export class QuorumAcquire {
     this.end();
     const { majority } = this.vote;
     const remainingMs = remainingUntilFree(majority - this.granted.size, majority, this.outcomes);
-    this.resolve({ status: 'held', queued: false, remainingMs });
+    this.resolve({ status: 'held', queued: false, remainingMs, holder: holderIn(majority, this.outcomes) });
   }
 
   private fail(why: string): void {
@@ -227,9 +227,23 @@ export class QuorumAcquire {
  */
 function remainingUntilFree(missing: number, majority: number, outcomes: readonly Outcome[]): number | undefined {
   const held = outcomes.filter(isHeld);
-  const nodesOf = new Map<string, number>();
-  for (const { holder } of held) nodesOf.set(holder, (nodesOf.get(holder) ?? 0) + 1);
+  const nodesOf = nodesByHolder(outcomes);
   const unknown = outcomes.filter((outcome) => outcome === undefined || outcome instanceof Error).length;
   if (Math.max(...nodesOf.values()) + unknown < majority) return undefined;
   return held.map(({ remainingMs }) => remainingMs).toSorted((one, other) => one - other)[missing - 1];
+}
+
+/** Returns the exclusive holder that has a majority. Tokens are of no use for its age: the nodes' clocks differ. */
+function holderIn(majority: number, outcomes: readonly Outcome[]): HolderHint | undefined {
+  for (const [holder, count] of nodesByHolder(outcomes)) {
+    if (count >= majority && /^[\w-]+:\d+$/.test(holder)) return { instanceId: instanceOf(holder) };
+  }
+  return undefined;
+}
+
+/** Returns on how many nodes each holder has the lock. */
+function nodesByHolder(outcomes: readonly Outcome[]): ReadonlyMap<string, number> {
+  const nodesOf = new Map<string, number>();
+  for (const { holder } of outcomes.filter(isHeld)) nodesOf.set(holder, (nodesOf.get(holder) ?? 0) + 1);
+  return nodesOf;
 }

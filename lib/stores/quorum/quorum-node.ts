@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../../core/time/clock.js';
 import { LockUnavailableError } from '../../core/errors.js';
 import type { ExtendRequest, LockMode, LockOwnership } from '../../core/store/lock-store.js';
+import type { StoreOperation } from '../../core/store/store-health.js';
 import type { FenceKeys } from '../../redis/fence-keys.js';
 import type { RedisClient } from '../../redis/redis-client.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
@@ -44,12 +45,16 @@ export interface NodeTimeouts {
   readonly nodeTimeoutMs: number;
 }
 
-/** Is called when a node becomes unreachable or reachable. */
+/** Is called when a node becomes unreachable or reachable, and with the outcomes of its requests. */
 export interface NodeListener {
   onDown(node: QuorumNode): void;
   onUp(node: QuorumNode): void;
   /** A connection that had ended is back, perhaps to a server that has lost locks. */
   onReconnected(): void;
+  /** A request to the node has failed. */
+  onFailed(node: QuorumNode, operation: StoreOperation, key: string, error: unknown): void;
+  /** The node has granted, released or extended a lock. */
+  onServed(node: QuorumNode, operation: StoreOperation, key: string): void;
 }
 
 /**
@@ -152,8 +157,11 @@ export class QuorumNode {
     const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
     try {
       this.demandReady();
-      return await this.track(scriptsFor(mode).release.run(this.connection, [key], [owner, String(keepMs)]));
+      const released = await this.track(scriptsFor(mode).release.run(this.connection, [key], [owner, String(keepMs)]));
+      if (released) this.listener?.onServed(this, 'release', key);
+      return released;
     } catch (error) {
+      this.listener?.onFailed(this, 'release', key, error);
       if (!(error as LockUnavailableError).permanent) this.pendingReleases.add(release);
       throw error;
     }
@@ -169,7 +177,12 @@ export class QuorumNode {
     };
     const modes = new Set(requests.map(({ mode }) => mode));
     await this.track(Promise.all([...modes].map(extendAll)));
-    return requests.map(({ mode }) => replies.get(mode)?.shift() as NodeExtendReply | Error);
+    return requests.map(({ mode, keys: [key] }) => {
+      const reply = replies.get(mode)?.shift() as NodeExtendReply | Error;
+      if (reply instanceof Error) this.listener?.onFailed(this, 'extend', key, this.errorOf(reply));
+      else if (reply.status === 'renewed') this.listener?.onServed(this, 'extend', key);
+      return reply;
+    });
   }
 
   /** Restores a lock that the node has lost. Returns false if the key is taken or the request arrived after `until`. */
@@ -201,9 +214,15 @@ export class QuorumNode {
     const proposed = mode === 'shared' ? proposedToken + this.place : proposedToken;
     const numbers = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposed)];
     const args = [owner, String(round), ...numbers];
-    const reply = await this.track(scriptsFor(mode).acquire.run(this.connection, this.keysOf(key), args));
-    this.connection.observeTime(reply.now, sentAt);
-    return reply;
+    try {
+      const reply = await this.track(scriptsFor(mode).acquire.run(this.connection, this.keysOf(key), args));
+      this.connection.observeTime(reply.now, sentAt);
+      if (reply.status === 'granted') this.listener?.onServed(this, 'acquire', key);
+      return reply;
+    } catch (error) {
+      this.listener?.onFailed(this, 'acquire', key, error);
+      throw error;
+    }
   }
 
   private setDown(outage: Error): void {

@@ -2,7 +2,9 @@ import type { RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/time/clock.js';
 import { checkOptions, milliseconds } from '../../core/check-options.js';
 import { LockConfigError, messageOf } from '../../core/errors.js';
+import { IncidentLog, secondsOf, type StoreLog } from '../../core/store/incident-log.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
+import { StoreHealth, type StoreOperation } from '../../core/store/store-health.js';
 import type { RedisClient } from '../../redis/redis-client.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
 import { isCluster } from '../../redis/cluster/cluster-client.js';
@@ -104,16 +106,34 @@ function refused(why: string): LockConfigError {
   return new LockConfigError(`quorum(): ${why}.`);
 }
 
-/** Reports to the engine when a majority is lost and when it is back, and each outage of a minority once. */
+type QuorumListener = Pick<
+  StoreListener,
+  'onDegraded' | 'onRecovered' | 'onReconnected' | 'onUnreachable' | 'onReachable'
+>;
+
+/**
+ * Reports to the engine when a majority is lost and when it is back, and each outage and each refusal of one node by
+ * one line when it begins and one when it has ended.
+ */
 export class QuorumHealth implements NodeListener {
-  /** The unreachable nodes that were reported. */
-  private readonly reported = new Set<QuorumNode>();
+  /** The unreachable nodes, and each node's refusals. */
+  private readonly outages: IncidentLog<undefined>;
+  private readonly refusals: ReadonlyMap<QuorumNode, StoreHealth>;
   private wasReachable = true;
 
   constructor(
     private readonly nodes: readonly QuorumNode[],
-    private readonly listener: Pick<StoreListener, 'onDegraded' | 'onReconnected' | 'onUnreachable' | 'onReachable'>,
-  ) {}
+    private readonly clock: Pick<Clock, 'now'>,
+    private readonly listener: QuorumListener,
+  ) {
+    const log: StoreLog = {
+      warn: (message) => listener.onDegraded(message),
+      info: (message) => listener.onRecovered?.(message),
+    };
+    const now = (): number => clock.now();
+    this.outages = new IncidentLog(log, now);
+    this.refusals = new Map(nodes.map((node) => [node, new StoreHealth(log, now, () => node.name)]));
+  }
 
   onDown(): void {
     const outages = this.nodes.map(({ outage }) => outage);
@@ -125,7 +145,7 @@ export class QuorumHealth implements NodeListener {
   }
 
   onUp(node: QuorumNode): void {
-    this.reported.delete(node);
+    this.endOutage(node);
     const down = this.nodes.filter(({ outage }) => outage !== undefined);
     if (down.length * 2 > this.nodes.length) return;
     if (!this.wasReachable) this.listener.onReachable();
@@ -137,16 +157,31 @@ export class QuorumHealth implements NodeListener {
     this.listener.onReconnected();
   }
 
+  onFailed(node: QuorumNode, operation: StoreOperation, key: string, error: unknown): void {
+    this.refusals.get(node)?.onFailed(operation, key, error);
+  }
+
+  onServed(node: QuorumNode, operation: StoreOperation, key: string): void {
+    this.refusals.get(node)?.onServed(operation, key);
+    this.endOutage(node);
+  }
+
+  private endOutage({ name, outage }: QuorumNode): void {
+    if (!this.outages.isActive || outage !== undefined) return;
+    this.outages.end(name, ({ since }) => {
+      return `${name} can be reached again after ${secondsOf(this.clock.now() - since)}.`;
+    });
+  }
+
   /** Reports each unreachable node once per outage, but not before a majority is known to be reachable. */
   private reportMinority(): void {
     const serving = this.nodes.filter(({ known, outage }) => known && outage === undefined).length;
     if (serving * 2 < this.nodes.length) return;
-    for (const node of this.nodes) {
-      const { name, outage } = node;
-      if (outage === undefined || this.reported.has(node)) continue;
-      this.reported.add(node);
+    for (const { name, outage } of this.nodes) {
+      if (outage === undefined) continue;
       const others = `${serving} of ${this.nodes.length} nodes`;
-      this.listener.onDegraded(`${name} cannot be reached, locks go on with ${others}: ${messageOf(outage)}`);
+      const line = `${name} cannot be reached, locks go on with ${others}: ${messageOf(outage)}`;
+      this.outages.begin(name, undefined, line);
     }
   }
 }

@@ -91,7 +91,7 @@ export class QuorumStore implements LockStore {
   }
 
   listen(listener: StoreListener): () => void {
-    const health = new QuorumHealth(this.nodes, listener);
+    const health = new QuorumHealth(this.nodes, this.deps.clock, listener);
     const stops = this.nodes.map((node) => node.listen(health));
     return () => {
       for (const stop of stops) stop();

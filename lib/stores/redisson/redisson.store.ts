@@ -16,6 +16,7 @@ import { releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
+import { extendReplies } from '../extend-replies.js';
 import { warnOnce } from '../warn-once.js';
 import { fencingOf, type RedissonStoreOptions } from './redisson-options.js';
 import { RedissonOwners } from './redisson-owners.js';
@@ -60,7 +61,7 @@ class RedissonStore implements LockStore {
   private readonly owners = new RedissonOwners();
   private pubsub: LockPubSub | undefined;
   private onRefused: (why: string) => void = () => undefined;
-  private onNotified: NonNullable<StoreListener['onNotified']> = () => undefined;
+  private listener: StoreListener | undefined;
 
   constructor(
     private readonly fencing: boolean,
@@ -87,7 +88,7 @@ class RedissonStore implements LockStore {
   listen(listener: StoreListener): () => void {
     const degraded = 'Waiting for locks costs more requests, because releases cannot be received';
     this.onRefused = warnOnce((why) => listener.onDegraded(`${degraded}: ${why}`));
-    this.onNotified = (key, count) => listener.onNotified?.(key, count);
+    this.listener = listener;
     const events = {
       onReleased: (key: string) => listener.onReleased(key),
       onRefused: (why: string) => this.onRefused(why),
@@ -129,7 +130,7 @@ class RedissonStore implements LockStore {
     return reply.then(
       (receivers) => {
         if (own > receivers) this.pubsub?.onNotPublished(key);
-        if (receivers >= 0) this.onNotified(key, Math.max(0, receivers - own));
+        if (receivers >= 0) this.listener?.onNotified?.(key, Math.max(0, receivers - own));
         if (receivers === PUBLISH_REFUSED) this.onRefused('Redis refused to publish a release');
         return receivers !== NOT_OURS;
       },
@@ -147,7 +148,7 @@ class RedissonStore implements LockStore {
       args: [this.owners.fieldOf(owner), wholeMs(leaseMs)],
     }));
     const replies = await this.topology.runAll(extendScript, calls);
-    return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
+    return extendReplies(requests, replies, this.listener);
   }
 
   async inspect(key: string): Promise<HolderInfo | null> {

@@ -1,6 +1,7 @@
 import type { ExtendReply, ShortestLease } from '../../core/store/lock-store.js';
 import { type Clock, withTimeout } from '../../core/time/clock.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
+import { toError } from '../../redis/redis-errors.js';
 import type { Expiry, ExpiryClock } from './expiry-clock.js';
 import type { HeldLease } from './held-leases.js';
 import { publishOutcome } from './timestamp-outcomes.js';
@@ -88,10 +89,10 @@ export class TimestampCommands implements TimestampProtocol {
     return { status: 'held', held: undefined };
   }
 
-  async renew(renewals: readonly Renewal[]): Promise<readonly ExtendReply[]> {
+  async renew(renewals: readonly Renewal[]): Promise<readonly (ExtendReply | Error)[]> {
     // In the client's queue a renewal would grow old before it is sent.
     if (!this.ready) return renewals.map(() => 'unknown');
-    return Promise.all(renewals.map((renewal) => this.renewOne(renewal).catch((): ExtendReply => 'unknown')));
+    return Promise.all(renewals.map((renewal) => this.renewOne(renewal).catch(toError)));
   }
 
   async end(lease: HeldLease): Promise<boolean> {

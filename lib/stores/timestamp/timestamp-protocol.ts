@@ -15,8 +15,11 @@ export interface TakeRequest {
 
 export type TakeReply =
   | { readonly status: 'granted'; readonly expiry: Expiry }
-  /** Another client holds the lock. `held` is the key's value. Undefined if the key changed too often. */
-  | { readonly status: 'held'; readonly held: string | undefined }
+  /**
+   * Another client holds the lock. `held` is the key's value. Undefined if the key changed too often. `owner` is known
+   * if it is an instance with scripts.
+   */
+  | { readonly status: 'held'; readonly held: string | undefined; readonly owner?: string | undefined }
   | { readonly status: 'expired' };
 
 /** A new expiry for a lock that this instance holds. */
@@ -36,8 +39,8 @@ export interface TimestampProtocol {
   prepare(key: string, until: number): Promise<void>;
   /** Takes the lock if it is free or expired. */
   take(request: TakeRequest): Promise<TakeReply>;
-  /** Writes new expiries. Returns a reply for each, in the same order, and does not reject. */
-  renew(renewals: readonly Renewal[]): Promise<readonly ExtendReply[]>;
+  /** Writes new expiries. Returns a reply or an error for each, in the same order, and does not reject. */
+  renew(renewals: readonly Renewal[]): Promise<readonly (ExtendReply | Error)[]>;
   /** Deletes the lock. Returns false if it was not ours any more. */
   end(lease: HeldLease): Promise<boolean>;
   /** Keeps the lock until the expiry, without a holder. Returns false if it was not ours any more. */

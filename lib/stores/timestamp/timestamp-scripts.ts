@@ -15,8 +15,8 @@ const TAKEN_OVER = 2;
 const PAST_DEADLINE = -1;
 
 const acquireScript = new RedisScript(scripts.acquire, (reply) => {
-  const [status, now, held] = reply as [status: number | string, now: string, held?: string];
-  return { status: Number(status), now: Number(now), held };
+  const [status, now, held, owner] = reply as [status: number | string, now: string, held?: string, owner?: string];
+  return { status: Number(status), now: Number(now), held, owner };
 });
 const extendScript = new RedisScript(scripts.extend, isOne);
 const releaseScript = new RedisScript(scripts.release, isOne);
@@ -50,7 +50,7 @@ export class TimestampScripts implements TimestampProtocol {
     return reply.status === 'expired' ? this.takeOnce(request) : reply;
   }
 
-  async renew(renewals: readonly Renewal[]): Promise<readonly ExtendReply[]> {
+  async renew(renewals: readonly Renewal[]): Promise<readonly (ExtendReply | Error)[]> {
     const until = this.clock.now() + this.requestTimeoutMs;
     if (!this.ready) await this.prepare('', until).catch(() => undefined);
     if (!this.ready) return renewals.map(() => 'unknown');
@@ -62,7 +62,7 @@ export class TimestampScripts implements TimestampProtocol {
     try {
       const replies = await extendScript.runAll(this.connection, calls);
       return replies.map((reply) => {
-        if (reply instanceof Error) return 'unknown';
+        if (reply instanceof Error) return reply;
         return reply ? 'renewed' : 'lost';
       });
     } catch {
@@ -96,7 +96,7 @@ export class TimestampScripts implements TimestampProtocol {
       return { status: 'granted', expiry };
     }
     publishOutcome(key, 'stillHeld');
-    return { status: 'held', held: reply.held };
+    return { status: 'held', held: reply.held, owner: reply.owner };
   }
 
   private extendArgs(lease: HeldLease, expiry: Expiry): string[] {

@@ -14,6 +14,7 @@ import { refuseCluster } from '../../redis/cluster/cluster-client.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { toRemainingMs } from '../../redis/decode.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
+import { extendReplies } from '../extend-replies.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { ExpiryClock } from './expiry-clock.js';
 import { HeldLease, HeldLeases } from './held-leases.js';
@@ -71,6 +72,7 @@ class TimestampStore implements LockStore {
   private readonly protocol: TimestampProtocol;
   private readonly acquires = new Map<string, PendingAcquire>();
   private readonly leases: HeldLeases;
+  private listener: StoreListener | undefined;
 
   constructor(context: StoreContext, { unit, scripts, retry }: ResolvedTimestampOptions) {
     const { clock, requestTimeoutMs } = context;
@@ -96,6 +98,7 @@ class TimestampStore implements LockStore {
   }
 
   listen(listener: StoreListener): () => void {
+    this.listener = listener;
     return this.connection.listen(listener);
   }
 
@@ -138,8 +141,9 @@ class TimestampStore implements LockStore {
     const known = renewals.filter((renewal) => renewal !== undefined);
     const replies = await this.protocol.renew(known);
     const replyOf = new Map(known.map((renewal, i) => [renewal, replies[i] ?? 'unknown']));
-    return renewals.map((renewal, i) => {
-      const reply = renewal === undefined ? 'lost' : (replyOf.get(renewal) ?? 'unknown');
+    const all = renewals.map((renewal) => (renewal === undefined ? 'lost' : (replyOf.get(renewal) ?? 'unknown')));
+    return extendReplies(requests, all, this.listener).map((reply, i) => {
+      const renewal = renewals[i];
       if (reply === 'renewed') renewal?.lease.onWritten(renewal.expiry);
       // A later release must not delete the key of another client.
       if (reply === 'lost') this.leases.forget(requests[i].owner);
@@ -179,8 +183,10 @@ class TimestampStore implements LockStore {
 
   private refusalOf(reply: Exclude<TakeReply, { readonly status: 'granted' }>): AcquireReply {
     if (reply.status === 'expired') return reply;
-    const { held } = reply;
-    return { status: 'held', queued: false, remainingMs: held === undefined ? undefined : this.time.expiresInMs(held) };
+    const { held, owner } = reply;
+    const remainingMs = held === undefined ? undefined : this.time.expiresInMs(held);
+    const holder = owner === undefined ? undefined : { instanceId: instanceOf(owner) };
+    return { status: 'held', queued: false, remainingMs, holder };
   }
 
   private async end(lease: HeldLease): Promise<boolean> {

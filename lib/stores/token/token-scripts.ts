@@ -2,6 +2,7 @@ import {
   type AcquireReply,
   type AcquireRequest,
   type ExtendRequest,
+  type HolderHint,
   type HolderInfo,
   instanceOf,
   type LockMode,
@@ -16,6 +17,9 @@ import type { Call } from '../../redis/topology.js';
 import { decodeEntry, encodeEntry } from './queue-entry.js';
 import { scripts } from './scripts.js';
 
+/** `<instanceId>:<attempt>/<secret>`, with a space and the token, or the mode of a sharer. */
+const HELD = /^([\w-]+):\d+\/[\w-]+(?: (\d+|\*))?$/;
+
 const GRANTED = 1;
 /** The same owner was granted the lock by an earlier request. */
 const GRANTED_BEFORE = 2;
@@ -28,12 +32,14 @@ const UNKNOWN_MS = -2;
 // A client with `stringNumbers` receives numbers as strings.
 export const acquireScript = new RedisScript(scripts.acquire, (reply): DeadlineReply => {
   if (!Array.isArray(reply)) return { status: 1, value: Number(reply), now: Number(reply) };
-  const [status, value, now, tokens] = reply.map(Number) as [number, number, number, number | undefined];
-  return { status, value, now, tokens };
+  const [status, value, now] = reply.slice(0, 3).map(Number);
+  if (status === GRANTED) return { status, value, now, tokens: Number(reply[3]) };
+  return { status, value, now, ...holderIn(reply.slice(3)) };
 });
 export const acquireManyScript = new RedisScript(scripts.acquireMany, (reply): DeadlineReply => {
-  const [status, value, now, nth] = (reply as unknown[]).map(Number);
-  return { status, value, now, nth };
+  const numbers = (reply as unknown[]).slice(0, 4).map(Number);
+  const [status, value, now, nth] = numbers;
+  return { status, value, now, nth, ...holderIn((reply as unknown[]).slice(4)) };
 });
 export const releaseScript = new RedisScript(scripts.release, isOne);
 export const extendScript = new RedisScript(scripts.extend, toExtendReply);
@@ -44,10 +50,19 @@ export const inspectScript = new RedisScript(redisScripts.inspect, (reply): Hold
 });
 export const queueScript = new RedisScript(scripts.inspectQueue, (reply) => decodeQueue(reply as (string | number)[]));
 
-/** Decodes the reply of both acquire scripts. */
+/** Decodes what follows in a reply if others hold the lock. */
+function holderIn([holder, count]: readonly unknown[]): Pick<DeadlineReply, 'holder' | 'count'> {
+  return { holder: holder as string | undefined, count: count === undefined ? undefined : Number(count) };
+}
+
+/**
+ * Decodes the reply of both acquire scripts.
+ * @param localTime returns the local moment of a server time in µs, if it is known.
+ */
 export function decodeAcquireReply(
   { keys }: AcquireRequest,
-  { status, value, nth, tokens = 1 }: DeadlineReply,
+  { status, value, nth, tokens = 1, holder, count }: DeadlineReply,
+  localTime: (micros: number) => number | undefined,
 ): AcquireReply {
   if (status === PAST_DEADLINE) return { status: 'expired' };
   if (status === GRANTED || status === GRANTED_BEFORE) {
@@ -57,7 +72,22 @@ export function decodeAcquireReply(
   const subject = nth === undefined ? undefined : { key: keys[nth - 1] };
   if (status === PERMITS_MISMATCH) return { status: 'permits-mismatch', permits: value, ...subject };
   const remainingMs = value === UNKNOWN_MS ? undefined : toRemainingMs(value);
-  return { status: 'held', queued: status === QUEUED, remainingMs, ...subject };
+  const hint = holder === undefined ? undefined : hintOf(holder, count, localTime);
+  return { status: 'held', queued: status === QUEUED, remainingMs, ...subject, holder: hint };
+}
+
+/** Decodes the holder in a reply. Undefined for a value that another system wrote. */
+function hintOf(
+  value: string,
+  count: number | undefined,
+  localTime: (micros: number) => number | undefined,
+): HolderHint | undefined {
+  const [, instanceId, token] = HELD.exec(value) ?? [];
+  if (instanceId === undefined) return undefined;
+  if (count !== undefined) return { instanceId, count };
+  // Tokens are the server's time, unless its clock was set back.
+  const since = token === undefined ? undefined : localTime(Number(token));
+  return { instanceId, since };
 }
 
 /** The keys of a lock: the lock, the last fencing token, and its queue, which also holds its sharers. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/time/clock.js';
 import { LockConfigError } from '../../core/errors.js';
+import type { StoreLog } from '../../core/store/incident-log.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -20,6 +21,7 @@ import { type RedisScript, wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import type { ReplicaDemand, StoreContext, StoreFactory } from '../store-context.js';
+import { extendReplies } from '../extend-replies.js';
 import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
 import { encodeEntry } from './queue-entry.js';
@@ -55,7 +57,7 @@ export function token(): StoreFactory {
     const store = new TokenStore(context);
     const { replicas, clock } = context;
     if (replicas === undefined) return store;
-    return new ReplicatedStore(store, (warn) => replicaAcks(store.topology, replicas, context, warn), clock);
+    return new ReplicatedStore(store, (log) => replicaAcks(store.topology, replicas, context, log), clock);
   };
 }
 
@@ -81,6 +83,7 @@ export class TokenStore implements LockStore {
   private readonly clock: Clock;
   private readonly queued = new QueuedOwners();
   private readonly closed = new ClosingOwners();
+  private listener: StoreListener | undefined;
 
   constructor(context: StoreContext) {
     this.clock = context.clock;
@@ -89,6 +92,7 @@ export class TokenStore implements LockStore {
   }
 
   listen(listener: StoreListener): () => void {
+    this.listener = listener;
     const { handoffs, stop } = this.topology.listen(listener, {
       onMessage: (message, from) => this.onMessage(message, from, listener),
       onSubscribed: (concerns?: KeyFilter) => listener.onSubscribed(concerns),
@@ -99,9 +103,12 @@ export class TokenStore implements LockStore {
   }
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const send = (node: RedisNode): Promise<DeadlineReply> =>
-      node.deadlineRequests.sendWithDeadline(request, (deadline) => this.runAcquire(request, node, deadline));
-    return this.topology.sendToNode(request.keys[0], send).then((reply) => this.decodeReply(request, reply));
+    let from: RedisConnection | undefined;
+    const send = (node: RedisNode): Promise<DeadlineReply> => {
+      from = node.connection;
+      return node.deadlineRequests.sendWithDeadline(request, (deadline) => this.runAcquire(request, node, deadline));
+    };
+    return this.topology.sendToNode(request.keys[0], send).then((reply) => this.decodeReply(request, reply, from));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
@@ -122,7 +129,7 @@ export class TokenStore implements LockStore {
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     const calls = requests.map((request) => extendCall(request, this.topology));
     const replies = await this.topology.runAll(extendScript, calls);
-    return replies.map((reply) => (reply instanceof Error ? 'unknown' : reply));
+    return extendReplies(requests, replies, this.listener);
   }
 
   async inspect(key: string): Promise<LockState | null> {
@@ -177,8 +184,8 @@ export class TokenStore implements LockStore {
     return releaseScript.run(connection, this.topology.keysOf(key), args);
   }
 
-  private decodeReply(request: AcquireRequest, reply: DeadlineReply): AcquireReply {
-    const decoded = decodeAcquireReply(request, reply);
+  private decodeReply(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
+    const decoded = decodeAcquireReply(request, reply, (micros) => from?.localLowerBound(micros));
     // From now on a subscription is worth its cost.
     if (decoded.status === 'held' && request.queue) this.handoffs?.open(request.keys[0]);
     return decoded;
@@ -234,11 +241,11 @@ function replicaAcks(
   topology: TokenTopology,
   demand: ReplicaDemand,
   { clock, requestTimeoutMs }: StoreContext,
-  warn: (message: string) => void,
+  log: StoreLog,
 ): Acks {
-  if (topology instanceof ClusterTopology) return new ClusterAcks(topology, demand, clock, requestTimeoutMs, warn);
+  if (topology instanceof ClusterTopology) return new ClusterAcks(topology, demand, clock, requestTimeoutMs, log);
   const connection = demand.connect();
-  if (connection !== undefined) return new ReplicaAcks(connection, topology, demand, clock, requestTimeoutMs, warn);
+  if (connection !== undefined) return new ReplicaAcks(connection, topology, demand, clock, requestTimeoutMs, log);
   throw new LockConfigError(
     'replicas: it takes a second connection; allowed is a URL, options, or a client of ioredis or of its Cluster.',
   );

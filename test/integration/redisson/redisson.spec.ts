@@ -102,6 +102,23 @@ async function waiting(log: RequestLog): Promise<number> {
 const NOTIFIED_MS = 800;
 
 describe('a lock of redisson()', () => {
+  it('that another client has taken is released without a message, and the next message counts', async () => {
+    const locks = instance();
+    await holdAsRedisson(NAME);
+    const { granted } = await wait(locks);
+    await releaseAsRedisson(NAME, CHANNEL);
+    const lost = await granted;
+    await admin.del(NAME);
+    await holdAsRedisson(NAME);
+    expect(await lost.release()).toBe(false);
+    const next = locks.acquire(NAME);
+    await eventually('its request was refused', async () => (await locks.tryAcquire(NAME)) === null);
+    const from = performance.now();
+    await releaseAsRedisson(NAME, CHANNEL);
+    await (await next).release();
+    expect(performance.now() - from).toBeLessThan(NOTIFIED_MS);
+  });
+
   it('is a hash with the count of its owner, and a TTL', async () => {
     const lock = await instance().acquire(NAME);
     expect(await admin.keys('*')).toEqual([NAME]);

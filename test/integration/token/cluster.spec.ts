@@ -230,7 +230,32 @@ describe('a node that hangs', () => {
       expect(told().at(-1)).toContain(`127.0.0.1:${hung.server.port}`);
       hung.server.resume();
     }
+    await eventually('the first end is logged', () => here.infos.length > 0);
+    const address = `127.0.0.1:${hung.server.port}`;
+    expect(here.infos[0]).toMatch(new RegExp(`^Redis can be reached again after .*: ${address}$`));
   });
+});
+
+it('a node that refuses requests is named once, and again when it grants locks', async () => {
+  const locks = here.instance();
+  await locks.using('goods:300', () => undefined);
+  const { server, admin } = await here.cluster.ownerOf(here.key);
+  const other = await here.familyAt(await here.cluster.otherThan(here.key));
+  await admin.config('SET', 'maxmemory', '1');
+  try {
+    for (let i = 0; i < 3; i++) {
+      await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toThrow(LockUnavailableError);
+      await locks.using(`${other}:1`, () => undefined);
+    }
+  } finally {
+    await admin.config('SET', 'maxmemory', '0');
+  }
+  const address = `127.0.0.1:${server.port}`;
+  const line = new RegExp(`^Redis refuses requests to acquire locks: ${address}: .*Redis is out of memory`);
+  expect(here.warnings).toEqual([expect.stringMatching(line)]);
+  expect(here.infos).toEqual([]);
+  await locks.using('goods:300', () => undefined);
+  expect(here.infos).toEqual([expect.stringContaining(`locks again on ${address} after`)]);
 });
 
 function subscriptionsOf(locks: LockService): ShardedHandoffChannels['subscriptions'] {

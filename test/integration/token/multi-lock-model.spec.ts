@@ -40,8 +40,13 @@ afterAll(async () => {
 function essence(reply: AcquireReply): unknown {
   if (reply.status === 'granted') return { status: 'granted', tokens: reply.tokens };
   if (reply.status !== 'held') return reply;
-  const { remainingMs, ...rest } = reply;
-  return { ...rest, remaining: remainingMs === undefined ? undefined : Math.round(remainingMs / 20_000) };
+  const { remainingMs, holder, ...rest } = reply;
+  const named = holder && { ...holder, since: holder.since === undefined ? undefined : Math.sign(holder.since) };
+  return {
+    ...rest,
+    holder: named,
+    remaining: remainingMs === undefined ? undefined : Math.round(remainingMs / 20_000),
+  };
 }
 
 /** Runs one step on both stores, a release or a request for some keys. Returns both replies. */

@@ -103,6 +103,8 @@ describe('replicas: { min: 1 }', () => {
     const waiting = locks.acquire('goods:300');
     replica.resume();
     await (await waiting).release();
+    expect(running.warnings).toHaveLength(1);
+    expect(running.infos).toEqual([expect.stringMatching(/^Enough replicas know of the locks again after /)]);
   });
 
   it('releases every lock of an unacknowledged multi-lock', async () => {

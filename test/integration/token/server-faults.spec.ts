@@ -38,8 +38,12 @@ describe('a faulty Redis', () => {
     await expect(locks.tryAcquire('goods:301')).rejects.toBeInstanceOf(LockUnavailableError);
     expect(running.warnings).toHaveLength(1);
     expect(running.warnings[0]).toContain('Redis cannot be reached');
+    expect(running.infos).toEqual([]);
     await server.restart();
     await locks.using('goods:300', { waitMs: 10_000 }, () => undefined);
+    await locks.using('goods:301', () => undefined);
+    expect(running.warnings).toHaveLength(1);
+    expect(running.infos).toEqual([expect.stringMatching(/^Redis can be reached again after [\d.]+ m?s\.$/)]);
   });
 
   it('that stays down: no commands pile up, and inspect ends', async () => {

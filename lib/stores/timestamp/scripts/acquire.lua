@@ -10,7 +10,9 @@
   args.ttlMs     TTL of both keys
   args.unit      unit of localNow and expiry: s or ms
   args.deadline  µs, server time
-  returns {1, now}: acquired | {2, now}: taken over after expiry | {0, now, value}: held | {-1, now}: past the deadline
+  returns {1, now}: acquired | {2, now}: taken over after expiry | {0, now, value, owner}: held | {-1, now}: past the
+  deadline
+  `owner` is that of the last script, if nobody has written the key since.
   `now` is the server time in µs. ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/write.lua
@@ -28,7 +30,8 @@ if held then
   -- A value in seconds, read as milliseconds, would have expired in 1970.
   local foreign = args.unit == 'ms' and expiry and expiry >= 1e9 and expiry < 1e10
   if not expiry or foreign or tonumber(args.localNow) <= expiry then
-    return { 0, now, held }
+    local owner = redis.call('GET', keys.holder)
+    return { 0, now, held, owner and isUnchanged() and owner or nil }
   end
 end
 write(args.expiry, args.owner, args.ttlMs, now)

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../core/time/clock.js';
+import type { StoreLog } from '../../../core/store/incident-log.js';
 import type { ExtendRequest } from '../../../core/store/lock-store.js';
 import { AskingConnection, type NodeConnection } from '../../../redis/cluster/asking-client.js';
 import { type ClusterNode, NODE_COPY } from '../../../redis/cluster/cluster-node.js';
@@ -36,7 +37,7 @@ export class ClusterAcks implements Acks {
     private readonly demand: ReplicaDemand,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
-    private readonly warn: (message: string) => void,
+    private readonly log: StoreLog,
   ) {}
 
   open(): void {
@@ -88,9 +89,11 @@ export class ClusterAcks implements Acks {
     if (known !== undefined) return known.acks;
     const { clock, demand, requestTimeoutMs } = this;
     const connection = new AskingConnection(node.client.duplicate(REPLICA_CONNECTION) as object as NodeConnection);
-    const acks = new ReplicaAcks(connection, this.topology, demand, clock, requestTimeoutMs, (message) =>
-      this.warn(`${node.address}: ${message}`),
-    );
+    const log: StoreLog = {
+      warn: (message) => this.log.warn(`${node.address}: ${message}`),
+      info: (message) => this.log.info(`${node.address}: ${message}`),
+    };
+    const acks = new ReplicaAcks(connection, this.topology, demand, clock, requestTimeoutMs, log);
     const close = (): void => {
       node.client.off('end', close);
       this.nodes.delete(node);

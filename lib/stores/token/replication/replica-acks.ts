@@ -1,6 +1,7 @@
 import { runOutside } from '../../../core/async-context.js';
 import { type Clock, withTimeout } from '../../../core/time/clock.js';
 import { LockReplicationError, LockUnavailableError } from '../../../core/errors.js';
+import { IncidentLog, secondsOf, type StoreLog } from '../../../core/store/incident-log.js';
 import type { ExtendRequest } from '../../../core/store/lock-store.js';
 import { isOne } from '../../../redis/decode.js';
 import type { ReplicaConnection } from '../../../redis/redis-client.js';
@@ -37,6 +38,9 @@ interface Confirmation {
 /** The replies to the pipeline of a batch. */
 type Replies = readonly [error: Error | null, result: unknown][];
 
+/** The name of the only incident: too few replicas have acknowledged a lock. */
+const FEW = 'few';
+
 /** A connection that leads to the wrong server is given this long to follow by itself before it is cut. */
 const REOPEN_AFTER_MS = 1_000;
 
@@ -57,7 +61,7 @@ export class ReplicaAcks implements Acks {
   private state: 'unopened' | 'open' | 'closed' = 'unopened';
   private connectedAt = Infinity;
   private readyAt = Infinity;
-  private warned = false;
+  private readonly incidents: IncidentLog<undefined>;
 
   constructor(
     private readonly connection: ReplicaConnection,
@@ -65,8 +69,10 @@ export class ReplicaAcks implements Acks {
     private readonly demand: ReplicaDemand,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
-    private readonly warn: (message: string) => void,
-  ) {}
+    log: StoreLog,
+  ) {
+    this.incidents = new IncidentLog(log, () => clock.now());
+  }
 
   open(): void {
     const { connection, state } = this;
@@ -189,7 +195,7 @@ export class ReplicaAcks implements Acks {
   private async decode(requests: readonly ExtendRequest[], replies: Replies): Promise<readonly Confirmed[]> {
     const [waitError, acknowledged] = replies[requests.length];
     const failure = waitError === null ? await this.replicationError(Number(acknowledged)) : waitRefused(waitError);
-    if (failure === undefined) this.warned = false;
+    if (failure === undefined) this.onEnough();
     else this.warnOnce(failure);
     return requests.map((_, i) => {
       const [error, extended] = replies[i];
@@ -210,8 +216,15 @@ export class ReplicaAcks implements Acks {
 
   /** Warns once until enough replicas have acknowledged again. */
   private warnOnce({ message }: Error): void {
-    if (!this.warned) this.warn(message);
-    this.warned = true;
+    this.incidents.begin(FEW, undefined, message);
+  }
+
+  private onEnough(): void {
+    if (!this.incidents.isActive) return;
+    this.incidents.end(FEW, ({ since }) => {
+      const after = secondsOf(this.clock.now() - since);
+      return `Enough replicas know of the locks again after ${after} (replicas.min: ${this.demand.min}).`;
+    });
   }
 }
 

@@ -13,6 +13,7 @@ import type {
   StoreListener,
 } from '../../../core/store/lock-store.js';
 import { forwardTo } from '../../../core/store/forward-to.js';
+import type { StoreLog } from '../../../core/store/incident-log.js';
 import type { Acks, Confirmed } from './replica-acks.js';
 import { lockGone } from './replica-errors.js';
 
@@ -34,12 +35,15 @@ export class ReplicatedStore implements LockStore {
 
   constructor(
     private readonly inner: LockStore,
-    makeAcks: (warn: (message: string) => void) => Acks,
+    makeAcks: (log: StoreLog) => Acks,
     private readonly clock: Clock,
   ) {
     this.capabilities = { ...inner.capabilities, replicas: true };
     this.serverOf = inner.serverOf?.bind(inner);
-    this.acks = makeAcks((message) => this.listener?.onDegraded(message));
+    this.acks = makeAcks({
+      warn: (message) => this.listener?.onDegraded(message),
+      info: (message) => this.listener?.onRecovered?.(message),
+    });
   }
 
   listen(listener: StoreListener): () => void {

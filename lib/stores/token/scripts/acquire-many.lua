@@ -7,10 +7,10 @@
   args.entry     owner, secret, and mode if it shares the locks
   args.leaseMs
   args.deadline  µs, server time
-  returns {1, token, now}: granted, with one token for all | {-1, 0, now}: past the deadline | {0, remaining, now, nth}:
-  the nth lock is held | {-2, permits, now, nth}: the nth lock has a different number of permits
+  returns {1, token, now}: granted, with one token for all | {-1, 0, now}: past the deadline | {0, remaining, now, nth,
+  holder, count}: the nth lock is held | {-2, permits, now, nth}: the nth lock has a different number of permits
   `remaining` is the rest of the blocking lease in ms, -1 without an end, -2 if others wait. `now` is the server time in
-  µs. ]]
+  µs. `holder` is the start of the lock's value, or the entry of a sharer, of which there are `count`. ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/each-lock.lua
 --- @include ./includes/mode-of.lua
@@ -28,7 +28,7 @@ end
 local mode = modeOf(args.entry)
 local ours = args.entry .. ' '
 
---- Returns why the caller cannot have the lock of this turn: status and value of the reply, or nothing.
+--- Returns why the caller cannot have the lock of this turn, or nothing: status, value, holder and count of the reply.
 local function obstacle()
   if redis.call('EXISTS', keys.lock, keys.queue) == 0 then
     return
@@ -38,7 +38,8 @@ local function obstacle()
     if string.sub(held, 1, #ours) == ours then
       return
     end
-    return 0, redis.call('PTTL', keys.lock)
+    -- The value of another system may be long.
+    return 0, redis.call('PTTL', keys.lock), string.sub(held, 1, 400)
   end
   local sharers = readSharers(mode)
   if sharers.count > 0 and tonumber(redis.call('ZSCORE', keys.queue, args.entry) or 0) < 0 then
@@ -48,7 +49,8 @@ local function obstacle()
     return -2, sharers.mode
   end
   if not mayShare(sharers, args.entry) then
-    return 0, msUntilFree(sharers, mode)
+    local remaining, sharer = msUntilFree(sharers, mode)
+    return 0, remaining, sharer, sharers.count
   end
   if hasWaiters() then
     return 0, -2
@@ -56,9 +58,9 @@ local function obstacle()
 end
 
 for nth in eachLock do
-  local status, value = obstacle()
+  local status, value, holder, count = obstacle()
   if status then
-    return { status, value, now, nth }
+    return { status, value, now, nth, holder, count }
   end
 end
 local token = nextToken('1', now)

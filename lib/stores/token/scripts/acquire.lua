@@ -14,9 +14,11 @@
   args.prefix     prefix of the waiters' channels
   args.sharded?   any value: the channels are sharded, as in a cluster
   returns token: granted, and the only token is also the server time | {1, token, now, tokens}: granted, with `tokens`
-  tokens | {2, token, now}: the caller held it already | {0, remaining, now}: held | {3, remaining, now}: held, and the
-  caller is queued | {-1, 0, now}: past the deadline | {-2, permits, now}: the lock has a different number of permits
-  `remaining` is the rest of the blocking lease in ms, or -1. `now` is the server time in µs. ]]
+  tokens | {2, token, now}: the caller held it already | {0, remaining, now, holder, count}: held | {3, remaining, now,
+  holder, count}: held, and the caller is queued | {-1, 0, now}: past the deadline | {-2, permits, now}: the lock has a
+  different number of permits
+  `remaining` is the rest of the blocking lease in ms, or -1. `now` is the server time in µs. `holder` is the start of
+  the lock's value, or the entry of a sharer, of which there are `count`. ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/mode-of.lua
 --- @include ./includes/grant.lua
@@ -84,6 +86,8 @@ end
 
 local status = args.willWait == '1' and 3 or 0
 if sharers.excluded then
-  return { status, redis.call('PTTL', keys.lock), now }
+  -- The value of another system may be long.
+  return { status, redis.call('PTTL', keys.lock), now, string.sub(held or redis.call('GET', keys.lock) or '', 1, 400) }
 end
-return { status, msUntilFree(sharers, mode), now }
+local remaining, sharer = msUntilFree(sharers, mode)
+return { status, remaining, now, sharer, sharers.count }

@@ -160,6 +160,41 @@ describe('the turns of instances at a store without a queue', () => {
     expect(second.value).toBe('served');
   });
 
+  it.each([true, false])(
+    'leave the first 150 ms of each 1.5 s to others if releases notify any (%s)',
+    async (notified) => {
+      const world = new World();
+      const locks = world.instance({ fairness: 'strict' });
+      const [store] = world.stores;
+      // The quiet time follows the wall clock, which all processes share.
+      await world.clock.advance(1_500 - (world.clock.wallTime() % 1_500));
+      world.busy(locks, 5);
+      const notify = (): void => {
+        store.reportNotified(KEY, notified ? 1 : 0);
+        world.clock.schedule(20, notify);
+      };
+      notify();
+      await world.clock.advance(3_000);
+      const requested = (): number => store.acquires.length;
+      const quiet: number[] = [];
+      const loud: number[] = [];
+      for (let period = 0; period < 5; period += 1) {
+        // Local handoffs and the last request of the period before may go on for 50 ms.
+        await world.clock.advance(55);
+        let before = requested();
+        await world.clock.advance(90);
+        quiet.push(requested() - before);
+        before = requested();
+        await world.clock.advance(1_500 - 145);
+        loud.push(requested() - before);
+      }
+      // A yield that has begun before may end there.
+      const isQuiet = quiet.map((count) => count <= 1);
+      expect(isQuiet).toEqual(quiet.map(() => notified));
+      for (const count of loud) expect(count).toBeGreaterThan(10);
+    },
+  );
+
   it('do not delay tryAcquire', async () => {
     const world = new World();
     const locks = world.instance({ fairness: 'strict' });

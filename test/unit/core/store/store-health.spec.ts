@@ -1,15 +1,24 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { LockUnavailableError } from 'nestjs-redis-lock';
+import { ManualClock } from 'nestjs-redis-lock/testing';
 import { StoreHealth } from '../../../../lib/core/store/store-health.js';
 
 let warnings: string[];
-beforeEach(() => void (warnings = []));
+let infos: string[];
+let clock: ManualClock;
+beforeEach(() => {
+  warnings = [];
+  infos = [];
+  clock = new ManualClock();
+});
 
-const warn = (message: string): number => warnings.push(message);
+const log = { warn: (message: string) => warnings.push(message), info: (message: string) => infos.push(message) };
+const now = (): number => clock.now();
 const cannotBeReached = (why: string): unknown => expect.stringMatching(new RegExp(`cannot be reached.*: ${why}$`));
 
 describe('StoreHealth of one server', () => {
   let health: StoreHealth;
-  beforeEach(() => void (health = new StoreHealth(warn)));
+  beforeEach(() => void (health = new StoreHealth(log, now)));
 
   it('warns once in an outage, and again in the next one', () => {
     for (let outage = 0; outage < 2; outage++) {
@@ -35,7 +44,7 @@ describe('StoreHealth of one server', () => {
 describe('StoreHealth of several servers', () => {
   let health: StoreHealth;
   // The first letter of a key is its server. `?` stands for an unknown server.
-  beforeEach(() => void (health = new StoreHealth(warn, ([server]) => (server === '?' ? undefined : server))));
+  beforeEach(() => void (health = new StoreHealth(log, now, ([server]) => (server === '?' ? undefined : server))));
 
   it('warns once in the outage of each server, by its name', () => {
     health.silent('a1', 'no reply');
@@ -69,6 +78,125 @@ describe('StoreHealth of several servers', () => {
     expect(health.outageOf('b1')).toBeUndefined();
     health.silent('a1', 'no reply');
     health.silent('b1', 'no reply');
-    expect(warnings.slice(1)).toEqual([cannotBeReached('b: no reply')]);
+    // Its name was not logged before.
+    expect(warnings.slice(1)).toEqual([cannotBeReached('a: no reply'), cannotBeReached('b: no reply')]);
+  });
+});
+
+describe('the end of an outage', () => {
+  let health: StoreHealth;
+  beforeEach(() => void (health = new StoreHealth(log, now, ([server]) => (server === '?' ? undefined : server))));
+
+  it('is logged once, with its length', async () => {
+    health.onUnreachable(new Error('refused'), 'a');
+    await clock.advance(4_200);
+    health.onReachable('b');
+    expect(infos).toEqual([]);
+    health.answered('a1');
+    health.answered('a2');
+    health.onReachable('a');
+    expect(infos).toEqual(['Redis can be reached again after 4.2 s: a']);
+  });
+
+  it('is logged for the whole store', () => {
+    health.onUnreachable(new Error('no node'));
+    health.onReachable('a');
+    expect(infos).toEqual(['Redis can be reached again after 0 ms.']);
+  });
+
+  it('comes late if the server comes and goes, so that the log stays short', async () => {
+    for (let ms = 0; ms < 3_600_000; ms += 1_000) {
+      health.silent('a1', 'no reply');
+      await clock.advance(500);
+      health.answered('a1');
+      await clock.advance(500);
+    }
+    expect([warnings.length, infos.length]).toEqual([2, 1]);
+    await clock.advance(10_000);
+    health.answered('a1');
+    expect([warnings.length, infos.length]).toEqual([2, 2]);
+    expect(health.outageOf('a1')).toBeUndefined();
+  });
+});
+
+describe('refused requests', () => {
+  let health: StoreHealth;
+  // The first letter of a key is its server.
+  beforeEach(() => void (health = new StoreHealth(log, now, ([server]) => server)));
+
+  const refusal = (code: string, permanent = false): LockUnavailableError =>
+    new LockUnavailableError(`No usable reply: ${code}.`, { refusal: code, permanent });
+  const refusals = (code: string, from: string): unknown =>
+    expect.stringMatching(new RegExp(`^Redis refuses requests to acquire locks.*: ${from}: No usable reply: ${code}`));
+
+  it('are logged once for each kind and server, until one is served', async () => {
+    for (let i = 0; i < 10_000; i++) {
+      health.onFailed('acquire', `a${i}`, refusal('OOM'));
+      health.onFailed('acquire', `b${i}`, refusal('OOM'));
+      health.onFailed('acquire', `a${i}`, refusal('READONLY'));
+    }
+    expect(warnings).toEqual([refusals('OOM', 'a'), refusals('OOM', 'b'), refusals('READONLY', 'a')]);
+    await clock.advance(12_300);
+    health.onServed('acquire', 'b-other');
+    health.onServed('acquire', 'b-other');
+    const ended = 'on b after 12.3 s: 10000 requests were refused (OOM).';
+    expect(infos).toEqual([`Redis accepts requests to acquire locks again ${ended}`]);
+  });
+
+  it('are not served by a request of another kind', () => {
+    health.onFailed('release', 'a1', refusal('NOPERM', true));
+    health.onServed('acquire', 'a1');
+    expect(infos).toEqual([]);
+    health.onServed('release', 'a1');
+    expect(infos).toHaveLength(1);
+  });
+
+  it('of one key go on while other keys are served', async () => {
+    for (let second = 0; second < 100; second++) {
+      health.onFailed('acquire', 'a1', refusal('NOPERM', true));
+      health.onServed('acquire', 'a2');
+      await clock.advance(1_000);
+    }
+    expect([warnings.length, infos.length]).toEqual([1, 0]);
+    expect(warnings[0]).toContain('first for a1');
+    // The key that was refused may never be requested again.
+    await clock.advance(10_000);
+    health.onServed('acquire', 'a2');
+    expect(infos).toHaveLength(1);
+  });
+
+  it('end by a grant of the same key on another server', () => {
+    let server = 'a';
+    health = new StoreHealth(log, now, () => server);
+    health.onFailed('acquire', 'goods:300', refusal('READONLY'));
+    server = 'b';
+    health.onServed('acquire', 'goods:301');
+    expect(infos).toEqual([]);
+    health.onServed('acquire', 'goods:300');
+    expect(infos).toHaveLength(1);
+  });
+
+  it('are logged few times if they come and go', async () => {
+    for (let ms = 0; ms < 3_600_000; ms += 1_000) {
+      health.onFailed('acquire', 'a1', refusal('OOM'));
+      await clock.advance(500);
+      health.onServed('acquire', 'a1');
+      await clock.advance(500);
+    }
+    expect([warnings.length, infos.length]).toEqual([2, 1]);
+  });
+
+  it('without a reply are no refusal, and a store that throws is one', () => {
+    health.onFailed('acquire', 'a1', new LockUnavailableError('no reply'));
+    expect(warnings).toEqual([]);
+    health.onFailed('acquire', 'a1', new TypeError('x is undefined'));
+    expect(warnings).toEqual([expect.stringContaining('a: x is undefined')]);
+  });
+
+  it('are not logged again if the outage was logged with the same reply', () => {
+    health.onUnreachable(new Error('NOAUTH Authentication required.'), 'a');
+    const error = new LockUnavailableError('No lock (NOAUTH Authentication required.)', { refusal: 'NOAUTH' });
+    health.onFailed('acquire', 'a1', error);
+    expect(warnings).toHaveLength(1);
   });
 });

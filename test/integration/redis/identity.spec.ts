@@ -1,0 +1,139 @@
+import { inspect } from 'node:util';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { type LockOptions, type LockService, LockTimeoutError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import { timestamp } from 'nestjs-redis-lock/timestamp';
+import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+let servers: readonly RedisServer[];
+let admin: Redis;
+let running: RedisLocks;
+
+beforeAll(async () => {
+  servers = await Promise.all([1, 2, 3].map(() => startRedis({ local: true })));
+  admin = new Redis(servers[0].url);
+});
+beforeEach(() => {
+  running = new RedisLocks();
+});
+afterEach(() => running.close());
+afterAll(async () => {
+  admin.disconnect();
+  await Promise.all(servers.map((server) => server.stop()));
+});
+
+const start = (identity: string | undefined, options: RedisLockModuleOptions = {}): LockService =>
+  running.start({ redis: servers[0].url, preflight: 'off', identity, ...options });
+
+async function refusal(locks: LockService, options?: LockOptions): Promise<LockTimeoutError> {
+  const error: unknown = await locks.acquire('goods:300', { waitMs: 0, ...options }).catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(LockTimeoutError);
+  return error as LockTimeoutError;
+}
+
+describe('token()', () => {
+  it('names the holder and for how long it has had the lock, and not the owner', async () => {
+    const [one, other] = [start('api-7f9c-31'), start('api-1')];
+    const grantedAt = performance.now();
+    const lock = await one.acquire('goods:300');
+    const [value] = String(await admin.get(lock.key)).split(' ');
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const error = await refusal(other);
+    expect(error).toMatchObject({ heldBy: 'api-7f9c-31', isOwn: false, holderCount: undefined });
+    expect(error.heldForMs).toBeGreaterThan(250);
+    // The server's clock is known to within one round trip.
+    expect(error.heldForMs).toBeLessThan(performance.now() - grantedAt + 1_000);
+    expect(error.message).toMatch(/^goods:300 is locked, held by api-7f9c-31 for [\d.]+ m?s: refused after/);
+    const [owner, secret] = value.split('/');
+    for (const part of [owner, secret, one.engine.instanceId]) {
+      expect(inspect(error, { depth: Infinity, showHidden: true })).not.toContain(part);
+    }
+    expect(await other.inspect('goods:300')).toMatchObject({ identity: 'api-7f9c-31', isOwn: false });
+  });
+
+  it('has a default of host name and process id', async () => {
+    const [one, other] = [start(undefined), start(undefined)];
+    await one.acquire('goods:300');
+    expect((await refusal(other)).heldBy).toMatch(new RegExp(`^[\\w.-]+-${process.pid}$`));
+  });
+
+  it.each([{ mode: 'shared' } as const, { permits: 2 }])('names one of those that share it by %j', async (sharing) => {
+    for (const identity of ['api-1', 'api-2']) await start(identity).acquire('goods:300', sharing);
+    const locks = start('api-3');
+    for (const options of [{}, { permits: 2, ...sharing }].slice(0, 'permits' in sharing ? 2 : 1)) {
+      const error = await refusal(locks, options);
+      expect(error).toMatchObject({ holderCount: 2, heldForMs: undefined });
+      expect(error.message).toMatch(/^goods:300 is locked, held by 2, one of them api-[12]: refused/);
+    }
+    expect((await locks.inspect('goods:300'))?.others).toMatchObject([{ identity: expect.stringMatching(/^api-/) }]);
+  });
+
+  it('names the holder of a lock that a multi-lock could not get', async () => {
+    await start('api-1').acquire('goods:301');
+    const error: unknown = await start('api-2')
+      .acquire(['goods:300', 'goods:301'], { waitMs: 0 })
+      .catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ resource: 'goods:301', heldBy: 'api-1', heldForMs: expect.any(Number) });
+  });
+
+  it('does not show the value of another system', async () => {
+    await admin.set(running.keyOf('goods', '300'), `password ${'x'.repeat(100_000)}`, 'PX', 60_000);
+    const error = await refusal(start('api-1'));
+    expect(error).toMatchObject({ heldBy: undefined, heldForMs: undefined });
+    expect(error.message).toMatch(/^goods:300 is locked by others: refused after/);
+    expect(inspect(error)).not.toContain('password');
+  });
+
+  it.each(['node_1.example.com:6/31@x', '.'.repeat(80), ''])(
+    'hands off between instances with the identity %j',
+    async (identity) => {
+      const [one, other] = [start(identity), start(identity)];
+      for (const [holder, waiter] of [
+        [one, other],
+        [other, one],
+      ]) {
+        const lock = await holder.acquire('goods:300');
+        const waiting = waiter.acquire('goods:300', { waitMs: 20_000 });
+        await eventually('it waits', async () => (await holder.inspect('goods:300'))?.waiting.length === 1);
+        expect((await holder.inspect('goods:300'))?.waiting[0].identity).toBe(identity === '' ? undefined : identity);
+        await lock.release();
+        await (await waiting).release();
+      }
+      expect(running.warnings).toEqual([]);
+    },
+  );
+});
+
+it.each([
+  ['quorum()', () => quorum(servers.map(({ url }) => url))],
+  ['timestamp()', () => timestamp()],
+])('%s names the holder', async (_name, store) => {
+  const [one, other] = [1, 2].map((i) => start(`api-${i}`, { store: store() }));
+  const lock = await one.acquire('goods:300');
+  const error = await refusal(other);
+  expect(error).toMatchObject({ heldBy: 'api-1', heldForMs: undefined, isOwn: false });
+  expect(error.message).toMatch(/^goods:300 is locked, held by api-1: refused after/);
+  await lock.release();
+});
+
+it('timestamp() names nobody if another client has written the key since', async () => {
+  const [one, other] = [1, 2].map((i) => start(`api-${i}`, { store: timestamp() }));
+  const lock = await one.acquire('goods:300');
+  await admin.set(lock.key, String(Math.floor(Date.now() / 1_000) + 60));
+  expect((await refusal(other)).heldBy).toBeUndefined();
+  await admin.del(lock.key);
+});
+
+it.each([
+  ['redisson()', () => redisson()],
+  ['timestamp() without scripts', () => timestamp({ scripts: false })],
+])('%s knows no identities of other instances', async (_name, store) => {
+  const [one, other] = [1, 2].map((i) => start(`api-${i}`, { store: store() }));
+  const lock = await one.acquire('goods:300');
+  expect(await refusal(one)).toMatchObject({ heldBy: 'api-1', isOwn: true, heldForMs: expect.any(Number) });
+  expect((await refusal(other)).heldBy).toBeUndefined();
+  await lock.release();
+});

@@ -1,0 +1,153 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import type { StoreFactory } from 'nestjs-redis-lock/store';
+import { timestamp } from 'nestjs-redis-lock/timestamp';
+import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+let servers: readonly RedisServer[];
+let admins: readonly Redis[];
+let running: RedisLocks;
+
+beforeAll(async () => {
+  servers = await Promise.all([1, 2, 3].map(() => startRedis({ local: true })));
+  admins = servers.map(({ url }) => new Redis(url));
+});
+beforeEach(() => {
+  running = new RedisLocks();
+});
+afterEach(async () => {
+  await running.close();
+  for (const fault of Object.values(FAULTS)) await onAll(fault.end);
+});
+afterAll(async () => {
+  for (const admin of admins) admin.disconnect();
+  await Promise.all(servers.map((server) => server.stop()));
+});
+
+const onAll = (command: (admin: Redis) => Promise<unknown>): Promise<unknown> => Promise.all(admins.map(command));
+
+interface Fault {
+  readonly begin: (admin: Redis) => Promise<unknown>;
+  readonly end: (admin: Redis) => Promise<unknown>;
+  readonly advice: RegExp;
+}
+
+/** Every command of the tests is refused until the fault ends. */
+const FAULTS: Record<string, Fault> = {
+  READONLY: {
+    // Its master does not exist.
+    begin: (admin) => admin.replicaof('127.0.0.1', 1),
+    end: (admin) => admin.replicaof('NO', 'ONE'),
+    advice: /this server is a read-only replica: connect to the master/,
+  },
+  OOM: {
+    begin: (admin) => admin.config('SET', 'maxmemory', '1'),
+    end: (admin) => admin.config('SET', 'maxmemory', '0'),
+    advice: /Redis is out of memory: see its maxmemory/,
+  },
+  NOPERM: {
+    begin: (admin) => admin.acl('SETUSER', 'default', 'resetkeys', '~other'),
+    end: (admin) => admin.acl('SETUSER', 'default', '~*'),
+    advice: /the Redis user may not do this/,
+  },
+};
+
+const refusedBy = (code: string): unknown => expect.stringMatching(FAULTS[code].advice);
+
+const STORES: Record<string, { readonly nodes: number; readonly store: () => StoreFactory | undefined }> = {
+  'token()': { nodes: 1, store: () => undefined },
+  'redisson()': { nodes: 1, store: () => redisson() },
+  'timestamp()': { nodes: 1, store: () => timestamp() },
+  'timestamp() without scripts': { nodes: 1, store: () => timestamp({ scripts: false }) },
+  'quorum()': { nodes: 3, store: () => quorum(servers.map(({ url }) => url)) },
+};
+
+describe.each(Object.keys(STORES))('%s', (name) => {
+  const { nodes, store } = STORES[name];
+  const start = (): LockService => running.start({ redis: servers[0].url, store: store(), preflight: 'off' });
+
+  it.each(Object.keys(FAULTS))('logs %s once for each server, and that it works again', async (code) => {
+    const locks = start();
+    await locks.using('goods:300', () => undefined);
+    await onAll(FAULTS[code].begin);
+    for (let i = 0; i < 25; i++) {
+      await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toThrow(LockUnavailableError);
+    }
+    expect(running.warnings).toEqual(Array.from({ length: nodes }, () => refusedBy(code)));
+    expect(running.infos).toEqual([]);
+    await onAll(FAULTS[code].end);
+    await locks.using('goods:300', () => undefined);
+    await eventually('each server has logged it', () => running.infos.length >= nodes);
+    expect(running.infos).toEqual(Array.from({ length: nodes }, () => expect.stringMatching(/again/)));
+    expect(running.warnings).toHaveLength(nodes);
+  });
+});
+
+describe('a command that is refused', () => {
+  const start = (): LockService => running.start({ redis: servers[0].url, ttlMs: 200, preflight: 'off' });
+  const without = (command: string): Promise<unknown> => admins[0].acl('SETUSER', 'default', `-${command}`);
+  const withAll = (): Promise<unknown> => admins[0].acl('SETUSER', 'default', '+@all');
+  afterEach(withAll);
+
+  it('by each release is logged once, although locks are granted', async () => {
+    const locks = start();
+    await without('del');
+    for (let i = 0; i < 3; i++) await locks.using('goods:300', () => undefined);
+    const line = /^Redis refuses requests to release locks, first for \S+:300: .*the Redis user may not do this/;
+    expect(running.warnings).toEqual([expect.stringMatching(line)]);
+    await withAll();
+    await eventually('it was released', async () => (await locks.inspect('goods:300')) === null);
+    await locks.using('goods:300', () => undefined);
+    expect(running.infos).toEqual([expect.stringContaining('accepts requests to release locks again')]);
+  });
+
+  it('by each renewal is logged once', async () => {
+    const locks = start();
+    const lock = await locks.acquire('goods:300', { maxHoldMs: 10_000 });
+    await without('pexpire');
+    await eventually('it is lost', () => lock.signal.aborted);
+    expect(running.warnings).toEqual([
+      expect.stringMatching(
+        /^Redis refuses requests to extend locks, first for \S+:300: .*the Redis user may not do this/,
+      ),
+      expect.stringContaining('was lost'),
+    ]);
+    await withAll();
+    const next = await locks.acquire('goods:300');
+    await eventually('it is renewed', () => running.infos.length > 0);
+    expect(running.infos).toEqual([expect.stringContaining('accepts requests to extend locks again')]);
+    await next.release();
+  });
+});
+
+it('one node of a quorum that refuses is named, and locks go on', async () => {
+  const locks = running.start({ store: quorum(servers.map(({ url }) => url)), preflight: 'off' });
+  await locks.using('goods:300', () => undefined);
+  await FAULTS['OOM'].begin(admins[1]);
+  for (let i = 0; i < 10; i++) await locks.using('goods:300', () => undefined);
+  await eventually('it is logged', () => running.warnings.length > 0);
+  const name = `127.0.0.1:${servers[1].port}`;
+  const line = new RegExp(`^Redis refuses requests to acquire locks: .* to ${name}: Redis is out of memory`);
+  expect(running.warnings).toEqual([expect.stringMatching(line)]);
+  await FAULTS['OOM'].end(admins[1]);
+  await locks.using('goods:300', () => undefined);
+  await eventually('its end is logged', () => running.infos.length > 0);
+  expect(running.infos).toEqual([expect.stringContaining(`again on ${name} after`)]);
+});
+
+it('one node of a quorum that is back is named', async () => {
+  const locks = running.start({ store: quorum(servers.map(({ url }) => url)), requestTimeoutMs: 400 });
+  await locks.using('goods:300', () => undefined);
+  servers[1].pause();
+  await locks.using('goods:300', () => undefined);
+  await eventually('it is logged', () => running.warnings.length > 0);
+  servers[1].resume();
+  await eventually('its end is logged', () => running.infos.length > 0);
+  const name = `127.0.0.1:${servers[1].port}`;
+  expect(running.warnings).toEqual([expect.stringContaining(`${name} cannot be reached, locks go on`)]);
+  expect(running.infos).toEqual([expect.stringMatching(new RegExp(`^${name} can be reached again after`))]);
+});
