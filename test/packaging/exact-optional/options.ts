@@ -15,6 +15,7 @@ import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
 import type { StoreContractOptions, StoreUnderTest, TestingOptions } from 'nestjs-redis-lock/testing';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
+import type { LockScopeAdapterOptions } from 'nestjs-redis-lock/transactional';
 
 /** All optional properties of a type, each of them undefined. */
 type AllUndefined<T> = { [K in keyof T as object extends Pick<T, K> ? K : never]: undefined };
@@ -39,6 +40,7 @@ export const accepted: {
   storeUnderTest: Accepts<StoreUnderTest>;
   testing: Accepts<TestingOptions>;
   timestamp: Accepts<TimestampOptions>;
+  transactional: Accepts<LockScopeAdapterOptions>;
 } = {
   fairness: (given) => given,
   lock: (given) => given,
@@ -56,6 +58,7 @@ export const accepted: {
   storeUnderTest: (given) => given,
   testing: (given) => given,
   timestamp: (given) => given,
+  transactional: (given) => given,
 };
 
 export const module = RedisLockModule.forRoot({ redis: process.env['REDIS_URL'], name: undefined, ttlMs: undefined });
