@@ -162,6 +162,12 @@ export class LockReplicationError extends LockUnavailableError {
   override readonly code = 'LOCK_REPLICATION';
 }
 
+/** The optional fields of a {@link LockKeyError}. */
+export interface LockKeyDetails extends LockErrorDetails {
+  /** The placeholder whose value makes no key. */
+  readonly placeholder?: string | undefined;
+}
+
 /**
  * Thrown if a template, a resource or a placeholder's value makes no safe key.
  *
@@ -170,6 +176,13 @@ export class LockReplicationError extends LockUnavailableError {
 @branded('LockKeyError')
 export class LockKeyError extends LockError {
   readonly code = 'LOCK_KEY';
+  /** The placeholder whose value makes no key, `<user.id>`. Undefined if the error is not about one. */
+  readonly placeholder: string | undefined;
+
+  constructor(message: string, details: LockKeyDetails = {}) {
+    super(message, details);
+    this.placeholder = details.placeholder;
+  }
 }
 
 /**
