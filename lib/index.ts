@@ -7,6 +7,7 @@ export {
 } from './redis-lock.module.js';
 export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
 export type {
+  ErrorResponseOptions,
   FairnessOptions,
   LockOptions,
   RedisClusterOptions,

@@ -13,7 +13,11 @@ import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
 import { Preflight } from './redis/preflight.js';
-import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
+import {
+  DEFAULT_INSTANCE,
+  type ErrorResponseOptions,
+  type RedisLockModuleOptions,
+} from './options/redis-lock.options.js';
 import {
   checkLockOptions,
   lockDefaultsOf,
@@ -34,6 +38,8 @@ export class LockRuntime {
     private readonly opened: OpenedStore,
     private readonly checks: Preflight | undefined,
     private readonly graceMs: number,
+    /** The options of the responses to lock errors, without defaults. */
+    readonly errorResponses: ErrorResponseOptions,
   ) {}
 
   /**
@@ -59,7 +65,9 @@ export class LockRuntime {
     });
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options));
     const checks = preflightOf(opened, options, clock, logger);
-    return new LockRuntime(instance, service, engine, opened, checks, options.shutdownGraceMs);
+    const { filter, httpStatus, retryAfterMs } = options;
+    const errorResponses = { filter, httpStatus, retryAfterMs };
+    return new LockRuntime(instance, service, engine, opened, checks, options.shutdownGraceMs, errorResponses);
   }
 
   /** Starts to connect and does not wait for it: an application starts without Redis. */

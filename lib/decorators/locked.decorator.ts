@@ -6,7 +6,7 @@ import { LockConfigError, type LockTimeoutError } from '../core/errors.js';
 import { currentLockIndexes } from './current-lock.decorator.js';
 import { describeMethod } from './describe-method.js';
 import { getLockServiceToken } from './inject-lock-service.decorator.js';
-import { LockExceptionFilter } from '../locked/lock-exception.filter.js';
+import { UnseenLockExceptionFilter } from '../locked/lock-exception.filter.js';
 import { wrapMethod } from '../locked/locked-call.js';
 import { LockedInterceptor } from '../locked/locked.interceptor.js';
 import { type LockedMethod, lockedMethodOf, type Method, type OnBusy } from '../locked/locked-method.js';
@@ -110,9 +110,9 @@ export function Locked<A extends readonly unknown[] = never[]>(
     };
     Inject(getLockServiceToken(name))(target, method.service);
     const wrapped = wrapMethod(method);
-    // Outside of the interceptors below `@Locked`, and after the filters there, which are more specific.
+    // Outside of the interceptors below `@Locked`, and after all filters of the class and its handlers.
     prepend(INTERCEPTORS_METADATA, LockedInterceptor, wrapped);
-    prepend(EXCEPTION_FILTERS_METADATA, LockExceptionFilter, wrapped);
+    prepend(EXCEPTION_FILTERS_METADATA, UnseenLockExceptionFilter, target.constructor);
     (descriptor as PropertyDescriptor).value = wrapped;
   };
 }
@@ -182,7 +182,7 @@ function returnsObservable(target: object, propertyKey: string | symbol): boolea
   return typeof type === 'function' && (type === Observable || type.prototype instanceof Observable);
 }
 
-function prepend(key: string, value: unknown, wrapped: Method): void {
-  const existing = (Reflect.getMetadata(key, wrapped) ?? []) as unknown[];
-  Reflect.defineMetadata(key, [value, ...existing], wrapped);
+function prepend(key: string, value: unknown, target: object): void {
+  const existing = (Reflect.getMetadata(key, target) ?? []) as unknown[];
+  if (!existing.includes(value)) Reflect.defineMetadata(key, [value, ...existing], target);
 }

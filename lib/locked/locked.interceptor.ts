@@ -1,7 +1,18 @@
-import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
+import {
+  type CallHandler,
+  type ExecutionContext,
+  Inject,
+  Injectable,
+  type NestInterceptor,
+  Optional,
+} from '@nestjs/common';
+import { ApplicationConfig } from '@nestjs/core';
 import { Observable, tap } from 'rxjs';
+import { LockError } from '../core/errors.js';
 import { runInside, surroundings } from '../core/hold/held-locks.js';
+import { ErrorResponses } from './error-responses.js';
 import { HandlerScope } from './handler-scope.js';
+import { markUnseen } from './lock-exception.filter.js';
 import { type LockedMethod, lockedMethodOf } from './locked-method.js';
 
 /**
@@ -13,17 +24,29 @@ import { type LockedMethod, lockedMethodOf } from './locked-method.js';
  */
 @Injectable()
 export class LockedInterceptor implements NestInterceptor {
+  constructor(@Optional() @Inject(ApplicationConfig) private readonly application?: ApplicationConfig) {}
+
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const method = lockedMethodOf(context.getHandler());
     if (method === undefined) return next.handle();
     const scope = scopeAround(context);
-    if (scope === undefined) return handleInScope(method, context, next);
+    if (scope === undefined) {
+      return handleInScope(method, context, next).pipe(tap({ error: (error) => this.onError(error, context) }));
+    }
     return next.handle().pipe(
       tap({
         subscribe: () => scope.onSubscribe(),
         unsubscribe: () => scope.onUnsubscribe(),
       }),
     );
+  }
+
+  /** Marks an error for the filter of the handler's class, if no global filter of the application sees it. */
+  private onError(error: unknown, context: ExecutionContext): void {
+    if (!(error instanceof LockError) || this.application === undefined) return;
+    // Nest has no global filters for gateways. Elsewhere they run if the global interceptors run.
+    const unseen = context.getType() === 'ws' || !this.application.getGlobalInterceptors().includes(this);
+    if (unseen && ErrorResponses.of(this.application).filter) markUnseen(error);
   }
 }
 

@@ -1,0 +1,103 @@
+import { STATUS_CODES } from 'node:http';
+import type { ApplicationConfig } from '@nestjs/core';
+import { LockConfigError, type LockError, type LockErrorCode } from '../core/errors.js';
+import type { ErrorResponseOptions } from '../options/redis-lock.options.js';
+
+/** What a caller gets for a lock error. */
+export interface LockErrorResponse {
+  /** The HTTP status. */
+  readonly status: number;
+  /** The reason phrase of the status. */
+  readonly phrase: string;
+  /** The message for the caller, without servers, holders and code. */
+  readonly message: string;
+  /** When to try again, in milliseconds. Undefined if a repeated call fails as well. */
+  readonly retryAfterMs: number | undefined;
+  /** True if the program is to blame, so that the error is logged with its stack. */
+  readonly logged: boolean;
+}
+
+interface Kind {
+  readonly status: number;
+  /** True if the same call can succeed later. */
+  readonly transient: boolean;
+}
+
+const PROGRAM: Kind = { status: 500, transient: false };
+const UNAVAILABLE: Kind = { status: 503, transient: true };
+
+const KINDS: Readonly<Record<LockErrorCode, Kind>> = {
+  LOCK_TIMEOUT: { status: 423, transient: true },
+  LOCK_UNAVAILABLE: UNAVAILABLE,
+  LOCK_REPLICATION: UNAVAILABLE,
+  LOCK_CLOSED: UNAVAILABLE,
+  LOCK_LOST: PROGRAM,
+  LOCK_KEY: PROGRAM,
+  LOCK_REENTRY: PROGRAM,
+  LOCK_CONFIG: PROGRAM,
+  LOCK_STALE: { status: 409, transient: true },
+};
+
+const DEFAULT_RETRY_AFTER_MS = 1000;
+
+const applications = new WeakMap<ApplicationConfig, ErrorResponses>();
+
+/** What the callers of one application get for lock errors, whichever of its module instances throws them. */
+export class ErrorResponses {
+  private readonly options: { -readonly [K in keyof ErrorResponseOptions]: ErrorResponseOptions[K] } = {};
+
+  /** Returns the responses of an application. Without one, those of the defaults. */
+  static of(application: ApplicationConfig | undefined): ErrorResponses {
+    const known = application && applications.get(application);
+    if (known !== undefined) return known;
+    const created = new ErrorResponses();
+    if (application !== undefined) applications.set(application, created);
+    return created;
+  }
+
+  /** False if the application's own filters handle all lock errors. */
+  get filter(): boolean {
+    return this.options.filter ?? true;
+  }
+
+  /**
+   * Adds the options of one module instance.
+   *
+   * @throws LockConfigError if another instance has another value for one of them.
+   */
+  add({ httpStatus, ...given }: ErrorResponseOptions): void {
+    for (const name of ['filter', 'retryAfterMs'] as const) {
+      checkEqual(name, this.options[name], given[name]);
+    }
+    for (const code of Object.keys(httpStatus ?? {}) as LockErrorCode[]) {
+      checkEqual(`httpStatus.${code}`, this.options.httpStatus?.[code], httpStatus?.[code]);
+    }
+    this.options.filter ??= given.filter;
+    this.options.retryAfterMs ??= given.retryAfterMs;
+    this.options.httpStatus = { ...this.options.httpStatus, ...httpStatus };
+  }
+
+  /** Returns what a caller gets for an error. */
+  responseTo(error: LockError): LockErrorResponse {
+    const { transient, status: usual } = KINDS[error.code];
+    const status = this.options.httpStatus?.[error.code] ?? usual;
+    const phrase = STATUS_CODES[status] ?? 'Error';
+    return {
+      status,
+      phrase,
+      message: error.code === 'LOCK_TIMEOUT' ? `${error.resource ?? 'It'} is locked by others.` : phrase,
+      retryAfterMs: transient ? (this.options.retryAfterMs ?? DEFAULT_RETRY_AFTER_MS) : undefined,
+      logged: KINDS[error.code] === PROGRAM,
+    };
+  }
+}
+
+type Value = boolean | number | undefined;
+
+function checkEqual(option: string, known: Value, given: Value): void {
+  if (known === undefined || given === undefined || known === given) return;
+  throw new LockConfigError(
+    `${option} is ${String(given)}, and ${String(known)} in another RedisLockModule of this application. ` +
+      'A client gets one response for one error; allowed is the same value, or to set it in one of them.',
+  );
+}
