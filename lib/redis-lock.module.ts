@@ -12,6 +12,7 @@ import { ErrorResponses } from './locked/error-responses.js';
 import { LockExceptionFilter } from './locked/lock-exception.filter.js';
 import { LockRuntime } from './lock-runtime.js';
 import { LockedInterceptor } from './locked/locked.interceptor.js';
+import { takeOverSseHandlers } from './locked/sse-response.js';
 import {
   checkAsyncOptions,
   ConfigurableModuleClass,
@@ -61,6 +62,7 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
     ErrorResponses.of(config).add(runtime.errorResponses);
     prependInterceptor(config);
     prependFilter(config, adapterHost);
+    takeOverSseHandlers(modules);
   }
 
   /**

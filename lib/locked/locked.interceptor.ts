@@ -14,6 +14,7 @@ import { ErrorResponses } from './error-responses.js';
 import { HandlerScope } from './handler-scope.js';
 import { markUnseen } from './lock-exception.filter.js';
 import { type LockedMethod, lockedMethodOf } from './locked-method.js';
+import { respondWithEvents, sendEventsOf } from './sse-response.js';
 
 /**
  * Holds the lock of a `@Locked` handler until the response is complete, interceptors included. `RedisLockModule`
@@ -30,15 +31,20 @@ export class LockedInterceptor implements NestInterceptor {
     const method = lockedMethodOf(context.getHandler());
     if (method === undefined) return next.handle();
     const scope = scopeAround(context);
-    if (scope === undefined) {
-      return handleInScope(method, context, next).pipe(tap({ error: (error) => this.onError(error, context) }));
-    }
+    if (scope === undefined) return this.open(method, context, next);
     return next.handle().pipe(
       tap({
         subscribe: () => scope.onSubscribe(),
         unsubscribe: () => scope.onUnsubscribe(),
       }),
     );
+  }
+
+  private open(method: LockedMethod, context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const open = (onReady?: () => void): Observable<unknown> =>
+      handleInScope(method, context, next, onReady).pipe(tap({ error: (error) => this.onError(error, context) }));
+    const sendEvents = sendEventsOf(context.getHandler());
+    return sendEvents === undefined ? open() : respondWithEvents(sendEvents, context, open);
   }
 
   /** Marks an error for the filter of the handler's class, if no global filter of the application sees it. */
@@ -56,9 +62,15 @@ function scopeAround(context: ExecutionContext): HandlerScope | undefined {
   return undefined;
 }
 
-function handleInScope(method: LockedMethod, context: ExecutionContext, next: CallHandler): Observable<unknown> {
+function handleInScope(
+  method: LockedMethod,
+  context: ExecutionContext,
+  next: CallHandler,
+  onReady?: () => void,
+): Observable<unknown> {
   return new Observable((subscriber) => {
     const scope = new HandlerScope(method, context);
+    scope.onReady = onReady;
     let ended = false;
     const endWith = (pass: () => void, workError?: unknown): void => {
       ended = true;
