@@ -30,6 +30,8 @@ export {
   LockError,
   type LockErrorCode,
   LockKeyError,
+  type LockKeyInput,
+  type LockKeyPlaceholder,
   LockLostError,
   LockReentryError,
   LockReplicationError,

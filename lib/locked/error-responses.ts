@@ -1,6 +1,12 @@
 import { STATUS_CODES } from 'node:http';
 import type { ApplicationConfig } from '@nestjs/core';
-import { LockConfigError, type LockError, type LockErrorCode } from '../core/errors.js';
+import {
+  LockConfigError,
+  type LockError,
+  type LockErrorCode,
+  LockKeyError,
+  type LockKeyInput,
+} from '../core/errors.js';
 import type { ErrorResponseOptions } from '../options/redis-lock.options.js';
 
 /** What a caller gets for a lock error. */
@@ -15,6 +21,8 @@ export interface LockErrorResponse {
   readonly retryAfterMs: number | undefined;
   /** True if the program is to blame, so that the error is logged with its stack. */
   readonly logged: boolean;
+  /** True if the client is to blame. */
+  readonly byClient: boolean;
 }
 
 interface Kind {
@@ -24,6 +32,7 @@ interface Kind {
 }
 
 const PROGRAM: Kind = { status: 500, transient: false };
+const CLIENT: Kind = { status: 400, transient: false };
 const UNAVAILABLE: Kind = { status: 503, transient: true };
 
 const KINDS: Readonly<Record<LockErrorCode, Kind>> = {
@@ -79,17 +88,42 @@ export class ErrorResponses {
 
   /** Returns what a caller gets for an error. */
   responseTo(error: LockError): LockErrorResponse {
-    const { transient, status: usual } = KINDS[error.code];
-    const status = this.options.httpStatus?.[error.code] ?? usual;
+    const { httpStatus, retryAfterMs = DEFAULT_RETRY_AFTER_MS } = this.options;
+    const input = error instanceof LockKeyError ? error.input : undefined;
+    const kind = input === undefined ? KINDS[error.code] : CLIENT;
+    // A value that the program made stays a 500.
+    const isProgramsKey = error.code === 'LOCK_KEY' && input === undefined;
+    const status = (isProgramsKey ? undefined : httpStatus?.[error.code]) ?? kind.status;
     const phrase = STATUS_CODES[status] ?? 'Error';
     return {
       status,
       phrase,
-      message: error.code === 'LOCK_TIMEOUT' ? `${error.resource ?? 'It'} is locked by others.` : phrase,
-      retryAfterMs: transient ? (this.options.retryAfterMs ?? DEFAULT_RETRY_AFTER_MS) : undefined,
-      logged: KINDS[error.code] === PROGRAM,
+      message: messageFor(error, input) ?? phrase,
+      retryAfterMs: kind.transient ? retryAfterMs : undefined,
+      logged: kind === PROGRAM,
+      byClient: kind === CLIENT,
     };
   }
+}
+
+const LABELS: Readonly<Record<LockKeyInput['in'], string>> = {
+  path: 'The path parameter',
+  query: 'The query parameter',
+  header: 'The header',
+  cookie: 'The cookie',
+  host: 'The host parameter',
+  body: 'The body',
+  payload: 'The payload',
+  argument: 'The argument',
+};
+
+/** Returns what a caller may know of an error. */
+function messageFor({ code, resource }: LockError, input: LockKeyInput | undefined): string | undefined {
+  if (code === 'LOCK_TIMEOUT') return `${resource ?? 'It'} is locked by others.`;
+  if (input === undefined) return undefined;
+  const { in: part, name, problem } = input;
+  const property = part === 'body' || part === 'payload' ? `${LABELS[part]}'s property` : LABELS[part];
+  return `${name === undefined ? LABELS[part] : `${property} '${name}'`} ${problem}.`;
 }
 
 type Value = boolean | number | undefined;

@@ -6,8 +6,8 @@ import { ErrorResponses, type LockErrorResponse } from './error-responses.js';
 
 /**
  * Sends the response for a {@link LockError}. HTTP: 423 if the lock is busy, 503 if Redis is unavailable, 409 if a
- * fence refused an old token, each with `Retry-After`, and 500 for other errors. RPC and WebSocket: an error with the
- * `code` and with `retryAfterMs`.
+ * fence refused an old token, each with `Retry-After`, 400 if the client sent no value for the key, and 500 for other
+ * errors. RPC and WebSocket: an error with the `code` and with `retryAfterMs`.
  *
  * `RedisLockModule` registers it as the last filter of the application. Every filter of the application that catches
  * the error comes before it, wherever it is registered. The options `httpStatus`, `retryAfterMs` and `filter` change
@@ -28,6 +28,8 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
     const type = host.getType<string>();
     const response = ErrorResponses.of(this.application).responseTo(error);
     if (response.logged) this.logger.error(error.message, error.stack);
+    // The sender of an event gets no reply.
+    else if (type === 'rpc' && response.byClient) this.logger.warn(error.message);
     if (type === 'http') return this.replyHttp(error, response, host);
     if (type === 'rpc') return throwError(() => payloadOf(error, response));
     if (type === 'ws') return replyWebSocket(payloadOf(error, response), host);

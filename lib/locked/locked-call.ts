@@ -6,6 +6,7 @@ import type { Hold } from '../core/hold/lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
 import type { LockService } from '../lock.service.js';
 import { type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
+import { withClientInput } from './client-input.js';
 import { type HandlerCall, type HandlerScope, scopeOf } from './handler-scope.js';
 import { type LockedMethod, markLocked, type Method } from './locked-method.js';
 
@@ -142,7 +143,7 @@ class LockedCall {
   private async acquire(callerSignal: AbortSignal | undefined): Promise<Hold> {
     // An interceptor that retries the handler finds the lock held by the scope. That is no nesting by the user.
     const reentrant = this.options.reentrant || this.scope?.lock !== undefined;
-    const resource = this.method.resourceOf(this.instance, this.args);
+    const resource = this.resource();
     const either = eitherOf(callerSignal, this.options.signal);
     let lock: Hold;
     try {
@@ -155,6 +156,14 @@ class LockedCall {
     for (const each of lock.locks) each.skipMinHold();
     await lock.release().catch(() => undefined);
     throw callerSignal.reason;
+  }
+
+  private resource(): string | readonly string[] {
+    try {
+      return this.method.resourceOf(this.instance, this.args);
+    } catch (error) {
+      throw this.scope === undefined ? error : withClientInput(error, this.scope.context, this.args);
+    }
   }
 
   private onAcquireError(error: unknown): unknown {

@@ -1,4 +1,4 @@
-import { LockKeyError, messageOf } from '../errors.js';
+import { LockKeyError, type LockKeyPlaceholder, messageOf } from '../errors.js';
 import { kindOf, shortened } from '../format-value.js';
 import { ambiguity, encodeValue, separates } from './key-values.js';
 import { isList, readList } from './read-list.js';
@@ -92,40 +92,37 @@ export function compileTemplate(
   where: string,
 ): RenderResource {
   const [start = '', ...literals] = template.literals;
-  const parts = template.placeholders.map((placeholder, index): Part => {
+  const parts = template.placeholders.map((placeholder, nth): Part => {
     const { text, parameter, path, spread } = placeholder;
-    const from = typeof parameter === 'number' ? parameter : bindings.get(parameter);
-    if (from === undefined)
+    const index = typeof parameter === 'number' ? parameter : bindings.get(parameter);
+    if (index === undefined)
       throw new LockKeyError(`${where}: ${text} in '${template.shown}' is bound to no parameter.`);
     const describe = () => `${where}: ${text} in '${template.shown}'`;
-    return { text, from, path, spread, describe, literal: literals[index] ?? '' };
+    return { placeholder: { text, index, path, spread }, describe, literal: literals[nth] ?? '' };
   });
   const render = (values: readonly unknown[]): string => {
     let resource = start;
-    for (const [index, { describe, text, literal }] of parts.entries())
-      resource += encodeValue(values[index], describe, text) + literal;
+    for (const [nth, { describe, placeholder, literal }] of parts.entries())
+      resource += encodeValue(values[nth], describe, placeholder) + literal;
     return resource;
   };
   const valuesOf = (args: readonly unknown[]): unknown[] =>
-    parts.map((part) => (part.path.length === 0 ? args[part.from] : follow(args[part.from], part)));
-  const at = parts.findIndex(({ spread }) => spread);
+    parts.map((part) => follow(args[part.placeholder.index], part));
+  const at = parts.findIndex(({ placeholder }) => placeholder.spread);
   if (at === -1) return (args) => render(valuesOf(args));
-  const { describe, text } = parts[at];
+  const { describe, placeholder } = parts[at];
   return (args) => {
     const values = valuesOf(args);
     const value = values[at];
     // `?ids=1` is a string and `?ids=1&ids=2` an array.
-    const list = isList(value) ? readList(value, describe, text) : [value];
+    const list = isList(value) ? readList(value, describe, placeholder) : [value];
     return list.map((item) => render(values.with(at, item)));
   };
 }
 
 /** A placeholder that is bound to a parameter, and the literal behind it. */
 interface Part {
-  readonly text: string;
-  readonly from: number;
-  readonly path: readonly string[];
-  readonly spread: boolean;
+  readonly placeholder: LockKeyPlaceholder;
   readonly describe: () => string;
   readonly literal: string;
 }
@@ -178,9 +175,9 @@ function checkSeparators(literals: readonly string[], placeholders: readonly Pla
 }
 
 function follow(start: unknown, part: Part): unknown {
-  const { path, describe, text: placeholder } = part;
+  const { placeholder, describe } = part;
   let value = start;
-  for (const property of path) {
+  for (const property of placeholder.path) {
     if (value === undefined || value === null) {
       const problem = `cannot be read: what should have '${property}' is ${kindOf(value)}`;
       throw new LockKeyError(`${describe()} ${problem}.`, { placeholder });
@@ -190,7 +187,7 @@ function follow(start: unknown, part: Part): unknown {
   return value;
 }
 
-function propertyOf(value: object, property: string, { describe, text: placeholder }: Part): unknown {
+function propertyOf(value: object, property: string, { describe, placeholder }: Part): unknown {
   try {
     return (value as Record<string, unknown>)[property];
   } catch (cause) {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { types } from 'node:util';
-import { LockKeyError } from '../errors.js';
+import { LockKeyError, type LockKeyPlaceholder } from '../errors.js';
 import { kindOf, shortened } from '../format-value.js';
 import { isList } from './read-list.js';
 
@@ -27,10 +27,10 @@ const SEPARATOR = /[:{}]/;
  * Different values, compared as strings, always have different texts.
  *
  * @param describe returns the place of the value, to begin a sentence with. Called for errors only.
- * @param placeholder the placeholder that takes the value, `<user.id>`, for {@link LockKeyError.placeholder}.
+ * @param placeholder the placeholder that takes the value, for {@link LockKeyError.placeholder}.
  * @throws {LockKeyError} if the value is no {@link KeyValue}. Names its kind, never the value.
  */
-export function encodeValue(value: unknown, describe: () => string, placeholder?: string): string {
+export function encodeValue(value: unknown, describe: () => string, placeholder?: LockKeyPlaceholder): string {
   if (typeof value === 'string' && value !== '') return encodeText(value);
   if (typeof value === 'number' && Number.isFinite(value)) return encodeText(String(value));
   if (typeof value === 'bigint' || typeof value === 'boolean') return encodeText(String(value));
@@ -83,12 +83,12 @@ export function ambiguity(literal: string): string {
   return `${between} between them, so different values could make one resource. Put a ':' there.`;
 }
 
-function hintFor(value: unknown, placeholder: string | undefined): string {
+function hintFor(value: unknown, placeholder: LockKeyPlaceholder | undefined): string {
   // Not `instanceof`, which throws for a revoked Proxy.
   if (types.isPromise(value)) return ' Await it before the call.';
   if (isList(value)) {
-    const spread = placeholder?.replace(/^<(?!\.\.\.)/, '<...');
-    return spread === undefined || spread === placeholder ? '' : ` ${spread} locks each element.`;
+    if (placeholder === undefined || placeholder.spread) return '';
+    return ` ${placeholder.text.replace('<', '<...')} locks each element.`;
   }
   if (typeof value === 'object' && value !== null)
     return ' Name what identifies it, a property for example: <user.id>.';

@@ -1,4 +1,4 @@
-import { LockKeyError, messageOf } from '../errors.js';
+import { LockKeyError, type LockKeyPlaceholder, messageOf } from '../errors.js';
 
 /** How many resources one call may lock. */
 export const MAX_RESOURCES = 1_000;
@@ -19,7 +19,11 @@ export function isList(value: unknown): value is readonly unknown[] {
  * @param placeholder the placeholder whose value the list is, for {@link LockKeyError.placeholder}.
  * @throws LockKeyError if the list is empty, has more than 1,000 items, or cannot be read.
  */
-export function readList(list: readonly unknown[], describe: () => string, placeholder?: string): readonly unknown[] {
+export function readList(
+  list: readonly unknown[],
+  describe: () => string,
+  placeholder?: LockKeyPlaceholder,
+): readonly unknown[] {
   let length: number;
   try {
     ({ length } = list);
