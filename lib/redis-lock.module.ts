@@ -59,7 +59,7 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
     @Inject(HttpAdapterHost) adapterHost: HttpAdapterHost,
   ) {
     super();
-    ErrorResponses.of(config).add(runtime.errorResponses);
+    ErrorResponses.of(config).add(runtime.errorResponses, runtime.service);
     prependInterceptor(config);
     prependFilter(config, adapterHost);
     takeOverSseHandlers(modules);

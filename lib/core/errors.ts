@@ -85,6 +85,11 @@ export abstract class LockError extends Error {
     this.resource = details.resource;
     this.elapsedMs = details.elapsedMs;
   }
+
+  /** What a GraphQL server adds to the error for clients. */
+  get extensions(): { readonly code: LockErrorCode } {
+    return { code: this.code };
+  }
 }
 
 /** The optional fields of a {@link LockTimeoutError}. */

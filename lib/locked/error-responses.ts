@@ -7,6 +7,7 @@ import {
   LockKeyError,
   type LockKeyInput,
 } from '../core/errors.js';
+import type { LockService } from '../lock.service.js';
 import type { ErrorResponseOptions } from '../options/redis-lock.options.js';
 
 /** What a caller gets for a lock error. */
@@ -49,18 +50,18 @@ const KINDS: Readonly<Record<LockErrorCode, Kind>> = {
 
 const DEFAULT_RETRY_AFTER_MS = 1000;
 
-const applications = new WeakMap<ApplicationConfig, ErrorResponses>();
+const known = new WeakMap<object, ErrorResponses>();
 
 /** What the callers of one application get for lock errors, whichever of its module instances throws them. */
 export class ErrorResponses {
   private readonly options: { -readonly [K in keyof ErrorResponseOptions]: ErrorResponseOptions[K] } = {};
 
-  /** Returns the responses of an application. Without one, those of the defaults. */
-  static of(application: ApplicationConfig | undefined): ErrorResponses {
-    const known = application && applications.get(application);
-    if (known !== undefined) return known;
+  /** Returns the responses of an application, or of one of its services. Without one, those of the defaults. */
+  static of(owner: ApplicationConfig | LockService | undefined): ErrorResponses {
+    const found = owner && known.get(owner);
+    if (found !== undefined) return found;
     const created = new ErrorResponses();
-    if (application !== undefined) applications.set(application, created);
+    if (owner !== undefined) known.set(owner, created);
     return created;
   }
 
@@ -70,11 +71,12 @@ export class ErrorResponses {
   }
 
   /**
-   * Adds the options of one module instance.
+   * Adds the options of one module instance, and its service.
    *
    * @throws LockConfigError if another instance has another value for one of them.
    */
-  add({ httpStatus, ...given }: ErrorResponseOptions): void {
+  add({ httpStatus, ...given }: ErrorResponseOptions, service: LockService): void {
+    known.set(service, this);
     for (const name of ['filter', 'retryAfterMs'] as const) {
       checkEqual(name, this.options[name], given[name]);
     }
@@ -128,10 +130,10 @@ function messageFor({ code, resource }: LockError, input: LockKeyInput | undefin
 
 type Value = boolean | number | undefined;
 
-function checkEqual(option: string, known: Value, given: Value): void {
-  if (known === undefined || given === undefined || known === given) return;
+function checkEqual(option: string, other: Value, given: Value): void {
+  if (other === undefined || given === undefined || other === given) return;
   throw new LockConfigError(
-    `${option} is ${String(given)}, and ${String(known)} in another RedisLockModule of this application. ` +
+    `${option} is ${String(given)}, and ${String(other)} in another RedisLockModule of this application. ` +
       'A client gets one response for one error; allowed is the same value, or to set it in one of them.',
   );
 }

@@ -3,6 +3,7 @@ import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
 import { LockError } from '../core/errors.js';
 import { ErrorResponses, type LockErrorResponse } from './error-responses.js';
+import { toGraphqlError } from './graphql-error.js';
 
 /**
  * Sends the response for a {@link LockError}. HTTP: 423 if the lock is busy, 503 if Redis is unavailable, 409 if a
@@ -33,8 +34,8 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
     if (type === 'http') return this.replyHttp(error, response, host);
     if (type === 'rpc') return throwError(() => payloadOf(error, response));
     if (type === 'ws') return replyWebSocket(payloadOf(error, response), host);
-    // GraphQL formats a returned error itself.
-    return error;
+    // A GraphQL server sends a returned error like one that was thrown.
+    return type === 'graphql' ? toGraphqlError(error, response) : error;
   }
 
   private replyHttp({ code }: LockError, response: LockErrorResponse, host: ArgumentsHost): void {

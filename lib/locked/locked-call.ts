@@ -7,6 +7,8 @@ import { runUnder, settle } from '../core/hold/run-under.js';
 import type { LockService } from '../lock.service.js';
 import { type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
 import { withClientInput } from './client-input.js';
+import { ErrorResponses } from './error-responses.js';
+import { isFieldResolver, toFieldError } from './graphql-error.js';
 import { type HandlerCall, type HandlerScope, scopeOf } from './handler-scope.js';
 import { type LockedMethod, markLocked, type Method } from './locked-method.js';
 
@@ -15,8 +17,11 @@ import { type LockedMethod, markLocked, type Method } from './locked-method.js';
  * the original, so that route, schedule and Swagger decorators may stand above or below `@Locked`.
  */
 export function wrapMethod(method: LockedMethod): Method {
-  const wrapped = new Proxy(method.original, {
-    apply: (_original, instance: unknown, args: unknown[]) => callLocked(method, instance, args),
+  // Decorators above `@Locked` are known at the first call only.
+  let isField: boolean | undefined;
+  const wrapped: Method = new Proxy(method.original, {
+    apply: (_original, instance: unknown, args: unknown[]) =>
+      callLocked(method, instance, args, (isField ??= isFieldResolver(wrapped))),
   });
   for (const key of Reflect.getMetadataKeys(method.original) as unknown[]) {
     Reflect.defineMetadata(key, Reflect.getMetadata(key, method.original), wrapped);
@@ -25,10 +30,11 @@ export function wrapMethod(method: LockedMethod): Method {
   return wrapped;
 }
 
-function callLocked(method: LockedMethod, instance: unknown, args: unknown[]): unknown {
+function callLocked(method: LockedMethod, instance: unknown, args: unknown[], isField: boolean): unknown {
   if (method.returnsObservable) return new LockedCall(method, instance, args).run();
   try {
-    return new LockedCall(method, instance, args).run();
+    const call = new LockedCall(method, instance, args);
+    return isField ? call.runField() : call.run();
   } catch (error) {
     // The caller of a method that returns a promise expects a rejection.
     return Promise.reject(error);
@@ -55,6 +61,15 @@ class LockedCall {
   run(): unknown {
     if (this.method.returnsObservable) return this.observe();
     return this.scope === undefined ? this.invoke() : this.scope.run((call) => this.invoke(call));
+  }
+
+  /** Runs a GraphQL field resolver. */
+  async runField(): Promise<unknown> {
+    try {
+      return await this.run();
+    } catch (error) {
+      throw this.scope === undefined ? toFieldError(error, ErrorResponses.of(this.service)) : error;
+    }
   }
 
   private async invoke(call?: HandlerCall): Promise<unknown> {
