@@ -24,7 +24,8 @@ module.exports = {
     ],
     '^.+\\.js$': ['@swc/jest', { ...commonjs, jsc: { ...jsc, parser: { syntax: 'ecmascript' } } }],
   },
-  transformIgnorePatterns: ['/node_modules/(?!@nestjs/)'],
+  // `content-disposition`, which mercurius loads, is ESM-only, too.
+  transformIgnorePatterns: ['/node_modules/(?!@nestjs/|@fastify/static/node_modules/|content-disposition/)'],
   moduleNameMapper: {
     ...Object.fromEntries(Object.entries(modules).map(([name, path]) => [`^${name}$`, `<rootDir>/${path}`])),
     '^(\\.{1,2}/.*)\\.js$': '$1',

@@ -7,6 +7,7 @@ export {
 } from './redis-lock.module.js';
 export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
 export type {
+  ErrorResponseOptions,
   FairnessOptions,
   LockOptions,
   RedisClusterOptions,
@@ -32,6 +33,8 @@ export {
   LockError,
   type LockErrorCode,
   LockKeyError,
+  type LockKeyInput,
+  type LockKeyPlaceholder,
   LockLostError,
   LockReentryError,
   LockReplicationError,

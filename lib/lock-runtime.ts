@@ -13,7 +13,11 @@ import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
 import { Preflight } from './redis/preflight.js';
-import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
+import {
+  DEFAULT_INSTANCE,
+  type ErrorResponseOptions,
+  type RedisLockModuleOptions,
+} from './options/redis-lock.options.js';
 import {
   checkLockOptions,
   lockDefaultsOf,
@@ -37,6 +41,8 @@ export class LockRuntime {
     private readonly graceMs: number,
     /** How to report what is found in the `@Locked` methods at start. */
     readonly startChecks: StartChecks,
+    /** The options of the responses to lock errors, without defaults. */
+    readonly errorResponses: ErrorResponseOptions,
   ) {}
 
   /**
@@ -64,9 +70,10 @@ export class LockRuntime {
     });
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options));
     const checks = preflightOf(opened, options, clock, logger);
-    const { decoratorOrder, unlockedOverride, shutdownGraceMs } = options;
+    const { decoratorOrder, unlockedOverride, filter, httpStatus, retryAfterMs, shutdownGraceMs } = options;
     const startChecks = { decoratorOrder, unlockedOverride, warn: (message: string) => logger.warn(message) };
-    return new LockRuntime(instance, service, engine, opened, checks, shutdownGraceMs, startChecks);
+    const errorResponses = { filter, httpStatus, retryAfterMs };
+    return new LockRuntime(instance, service, engine, opened, checks, shutdownGraceMs, startChecks, errorResponses);
   }
 
   /** Starts to connect and does not wait for it: an application starts without Redis. */

@@ -4,15 +4,16 @@ import {
   type DynamicModule,
   Inject,
   Module,
-  type NestInterceptor,
   type OnModuleInit,
 } from '@nestjs/common';
-import { APP_FILTER, ApplicationConfig, ModulesContainer } from '@nestjs/core';
+import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { bindInstances } from './locked/bind-instances.js';
 import { checkLockedMethods } from './locked/check-locked-methods.js';
+import { ErrorResponses } from './locked/error-responses.js';
 import { LockExceptionFilter } from './locked/lock-exception.filter.js';
 import { LockRuntime } from './lock-runtime.js';
 import { LockedInterceptor } from './locked/locked.interceptor.js';
+import { takeOverSseHandlers } from './locked/sse-response.js';
 import {
   checkAsyncOptions,
   ConfigurableModuleClass,
@@ -51,18 +52,20 @@ export type RedisLockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
  *
  * @publicApi
  */
-@Module({
-  providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],
-})
+@Module({})
 export class RedisLockModule extends ConfigurableModuleClass implements OnModuleInit, BeforeApplicationShutdown {
   constructor(
     @Inject(LockRuntime) private readonly runtime: LockRuntime,
     @Inject(ApplicationConfig) config: ApplicationConfig,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(HttpAdapterHost) adapterHost: HttpAdapterHost,
     @Inject(PROVIDED_SERVICE) private readonly provided: unknown,
   ) {
     super();
-    prependInterceptor(config.getGlobalInterceptors());
+    ErrorResponses.of(config).add(runtime.errorResponses, runtime.service);
+    prependInterceptor(config);
+    prependFilter(config, adapterHost);
+    takeOverSseHandlers(modules);
     bindInstances(modules);
   }
 
@@ -108,9 +111,20 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
  * Puts the interceptor before those of the user: what they do after the handler, such as a commit, happens under the
  * lock.
  */
-function prependInterceptor(interceptors: NestInterceptor[]): void {
+function prependInterceptor(config: ApplicationConfig): void {
   // Called from the module's constructor: no interceptor of the user is registered yet, and no microservice has copied
   // them.
+  const interceptors = config.getGlobalInterceptors();
   const registered = interceptors.some((interceptor) => interceptor instanceof LockedInterceptor);
-  if (!registered) interceptors.unshift(new LockedInterceptor());
+  if (!registered) interceptors.unshift(new LockedInterceptor(config));
+}
+
+/** Puts the filter before those of the user, because Nest asks the last one first. */
+function prependFilter(config: ApplicationConfig, adapterHost: HttpAdapterHost): void {
+  const filters = config.getGlobalFilters();
+  const at = filters.findIndex((filter) => filter instanceof LockExceptionFilter);
+  const { filter } = ErrorResponses.of(config);
+  if (filter && at === -1) filters.unshift(new LockExceptionFilter(adapterHost, config));
+  // The module instance before this one did not know of the option.
+  if (!filter && at !== -1) filters.splice(at, 1);
 }

@@ -85,6 +85,11 @@ export abstract class LockError extends Error {
     this.resource = details.resource;
     this.elapsedMs = details.elapsedMs;
   }
+
+  /** What a GraphQL server adds to the error for clients. */
+  get extensions(): { readonly code: LockErrorCode } {
+    return { code: this.code };
+  }
 }
 
 /** The optional fields of a {@link LockTimeoutError}. */
@@ -202,6 +207,44 @@ export class LockReplicationError extends LockUnavailableError {
 }
 
 /**
+ * The placeholder of a template whose value makes no key.
+ *
+ * @publicApi
+ */
+export interface LockKeyPlaceholder {
+  /** As written in the template, `<order.id>`. */
+  readonly text: string;
+  /** The index of the parameter. */
+  readonly index: number;
+  /** The properties that are read from the argument. Often none. */
+  readonly path: readonly string[];
+  /** True for `<...ids>`. */
+  readonly spread: boolean;
+}
+
+/**
+ * What a client has sent that makes no key.
+ *
+ * @publicApi
+ */
+export interface LockKeyInput {
+  /** The part of the request. `payload` is a message, `argument` one of a GraphQL field. */
+  readonly in: 'path' | 'query' | 'header' | 'cookie' | 'host' | 'body' | 'payload' | 'argument';
+  /** The name that the client knows: `id`, `order.id`. Undefined for all of that part. */
+  readonly name: string | undefined;
+  /** What is wrong, as a sentence without a subject: `is missing`. Never contains the value. */
+  readonly problem: string;
+}
+
+/** The optional fields of a {@link LockKeyError}. */
+export interface LockKeyDetails extends LockErrorDetails {
+  /** The placeholder whose value makes no key. */
+  readonly placeholder?: LockKeyPlaceholder | undefined;
+  /** What the client has sent in its place. */
+  readonly input?: LockKeyInput | undefined;
+}
+
+/**
  * Thrown if a template, a resource or a placeholder's value makes no safe key.
  *
  * @publicApi
@@ -209,6 +252,16 @@ export class LockReplicationError extends LockUnavailableError {
 @branded('LockKeyError')
 export class LockKeyError extends LockError {
   readonly code = 'LOCK_KEY';
+  /** The placeholder whose value makes no key. Undefined if the error is not about one. */
+  readonly placeholder: LockKeyPlaceholder | undefined;
+  /** What the client of a handler has sent in its place. Undefined if the program is to blame. */
+  readonly input: LockKeyInput | undefined;
+
+  constructor(message: string, details: LockKeyDetails = {}) {
+    super(message, details);
+    this.placeholder = details.placeholder;
+    this.input = details.input;
+  }
 }
 
 /**

@@ -90,9 +90,9 @@ export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod
  * another named decorator of Nest, or with the name `id`. `<dto.id>` is a property of the parameter, and `<0>` the
  * first parameter.
  *
- * A list of templates, or a placeholder whose value is an array, locks several resources together. `@CurrentLock()` is
- * a `MultiLock` then. If the parameter's type is `string`, `number` or `boolean`, an array throws `LockKeyError`. This
- * keeps clients from locking several resources with one request.
+ * A list of templates, or a spread placeholder such as `<...ids>`, locks several resources together. `@CurrentLock()`
+ * is a `MultiLock` then. Everywhere else an array throws `LockKeyError`, so that a client that sends an array cannot
+ * choose how many resources are locked.
  *
  * A handler of a controller, a gateway or a microservice acquires the lock after guards and pipes. The lock is held
  * until the response is complete, interceptors included. A timeout or a client disconnect does not release the lock

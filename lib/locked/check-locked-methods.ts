@@ -16,7 +16,7 @@ import {
   prototypesOf,
   providersOf,
 } from './providers.js';
-import { transactionsAreScopes } from './transaction-scopes.js';
+import { transactionsAreScopes } from '../core/hold/transaction-scopes.js';
 
 /** How a module instance reports what it finds at start. */
 export interface StartChecks extends Required<Pick<RedisLockModuleOptions, 'decoratorOrder' | 'unlockedOverride'>> {

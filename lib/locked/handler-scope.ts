@@ -30,6 +30,8 @@ export class HandlerScope implements Surrounding {
   lock: Hold | undefined;
   /** True while the Observable of the call has no subscriber: an interceptor may subscribe again. */
   unsubscribed = false;
+  /** Called when a call has its lock, and a method without an Observable has returned. */
+  onReady: (() => void) | undefined;
   private readonly lockScope: ScopeHold | undefined;
   private readonly aborter = new AbortController();
   private readonly calls = new Set<HandlerCall>();
@@ -94,7 +96,11 @@ export class HandlerScope implements Surrounding {
       this.calls.delete(call);
       if (this.work === settled) this.work = undefined;
     };
-    const settled = result.then(onSettled, onSettled);
+    const onFulfilled = (): void => {
+      onSettled();
+      this.onReady?.();
+    };
+    const settled = result.then(onFulfilled, onSettled);
     this.work = settled;
     return result;
   }

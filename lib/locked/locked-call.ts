@@ -6,6 +6,9 @@ import type { Hold } from '../core/hold/lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
 import type { LockService } from '../lock.service.js';
 import { type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
+import { withClientInput } from './client-input.js';
+import { ErrorResponses } from './error-responses.js';
+import { isFieldResolver, toFieldError } from './graphql-error.js';
 import { type HandlerCall, type HandlerScope, scopeOf } from './handler-scope.js';
 import { serviceOf } from './bound-service.js';
 import { type LockedMethod, type Method, replaceMethod } from './locked-method.js';
@@ -13,13 +16,19 @@ import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } fr
 
 /** Returns a function that runs the method under its lock. See {@link replaceMethod}. */
 export function wrapMethod(method: LockedMethod): Method {
-  return replaceMethod(method.original, (instance, args) => callLocked(method, instance, args));
+  // Decorators above `@Locked` are known at the first call only.
+  let isField: boolean | undefined;
+  const wrapped: Method = replaceMethod(method.original, (instance, args) =>
+    callLocked(method, instance, args, (isField ??= isFieldResolver(wrapped))),
+  );
+  return wrapped;
 }
 
-function callLocked(method: LockedMethod, instance: unknown, args: unknown[]): unknown {
+function callLocked(method: LockedMethod, instance: unknown, args: unknown[], isField: boolean): unknown {
   if (method.returnsObservable) return new LockedCall(method, instance, args).run();
   try {
-    return new LockedCall(method, instance, args).run();
+    const call = new LockedCall(method, instance, args);
+    return isField ? call.runField() : call.run();
   } catch (error) {
     // The caller of a method that returns a promise expects a rejection.
     return Promise.reject(error);
@@ -46,6 +55,15 @@ class LockedCall {
   run(): unknown {
     if (this.method.returnsObservable) return this.observe();
     return this.scope === undefined ? this.invoke() : this.scope.run((call) => this.invoke(call));
+  }
+
+  /** Runs a GraphQL field resolver. */
+  async runField(): Promise<unknown> {
+    try {
+      return await this.run();
+    } catch (error) {
+      throw this.scope === undefined ? toFieldError(error, ErrorResponses.of(this.service)) : error;
+    }
   }
 
   private async invoke(call?: HandlerCall): Promise<unknown> {
@@ -115,7 +133,7 @@ class LockedCall {
   private async acquire(callerSignal: AbortSignal | undefined): Promise<Hold> {
     // An interceptor that retries the handler finds the lock held by the scope. That is no nesting by the user.
     const reentrant = this.options.reentrant || this.scope?.lock !== undefined;
-    const resource = this.method.resourceOf(this.instance, this.args);
+    const resource = this.resource();
     const either = eitherOf(callerSignal, this.options.signal);
     let lock: Hold;
     try {
@@ -127,6 +145,14 @@ class LockedCall {
     // The caller left at the moment of the grant: the method does not start, so `minHoldMs` does not apply.
     await Promise.allSettled(lock.locks.map((each) => each.discard()));
     throw callerSignal.reason;
+  }
+
+  private resource(): string | readonly string[] {
+    try {
+      return this.method.resourceOf(this.instance, this.args);
+    } catch (error) {
+      throw this.scope === undefined ? error : withClientInput(error, this.scope.context, this.args);
+    }
   }
 
   private onAcquireError(error: unknown): unknown {

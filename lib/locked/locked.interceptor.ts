@@ -1,7 +1,19 @@
-import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
+import {
+  type CallHandler,
+  type ExecutionContext,
+  Inject,
+  Injectable,
+  type NestInterceptor,
+  Optional,
+} from '@nestjs/common';
+import { ApplicationConfig } from '@nestjs/core';
 import { Observable, tap } from 'rxjs';
+import { LockError } from '../core/errors.js';
 import { surroundings } from '../core/hold/held-locks.js';
+import { ErrorResponses } from './error-responses.js';
 import { type HandlerMethod, handlerMethodOf, HandlerScope } from './handler-scope.js';
+import { markUnseen } from './lock-exception.filter.js';
+import { respondWithEvents, sendEventsOf } from './sse-response.js';
 
 /**
  * Holds the lock of a `@Locked` handler until the response is complete, interceptors included, and keeps the locks of a
@@ -12,17 +24,34 @@ import { type HandlerMethod, handlerMethodOf, HandlerScope } from './handler-sco
  */
 @Injectable()
 export class LockedInterceptor implements NestInterceptor {
+  constructor(@Optional() @Inject(ApplicationConfig) private readonly application?: ApplicationConfig) {}
+
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const method = handlerMethodOf(context.getHandler());
     if (method === undefined) return next.handle();
     const scope = scopeAround(context);
-    if (scope === undefined) return handleInScope(method, context, next);
+    if (scope === undefined) return this.open(method, context, next);
     return next.handle().pipe(
       tap({
         subscribe: () => scope.onSubscribe(),
         unsubscribe: () => scope.onUnsubscribe(),
       }),
     );
+  }
+
+  private open(method: HandlerMethod, context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const open = (onReady?: () => void): Observable<unknown> =>
+      handleInScope(method, context, next, onReady).pipe(tap({ error: (error) => this.onError(error, context) }));
+    const sendEvents = sendEventsOf(context.getHandler());
+    return sendEvents === undefined ? open() : respondWithEvents(sendEvents, context, open);
+  }
+
+  /** Marks an error for the filter of the handler's class, if no global filter of the application sees it. */
+  private onError(error: unknown, context: ExecutionContext): void {
+    if (!(error instanceof LockError) || this.application === undefined) return;
+    // Nest has no global filters for gateways. Elsewhere they run if the global interceptors run.
+    const unseen = context.getType() === 'ws' || !this.application.getGlobalInterceptors().includes(this);
+    if (unseen && ErrorResponses.of(this.application).filter) markUnseen(error);
   }
 }
 
@@ -32,9 +61,15 @@ function scopeAround(context: ExecutionContext): HandlerScope | undefined {
   return undefined;
 }
 
-function handleInScope(method: HandlerMethod, context: ExecutionContext, next: CallHandler): Observable<unknown> {
+function handleInScope(
+  method: HandlerMethod,
+  context: ExecutionContext,
+  next: CallHandler,
+  onReady?: () => void,
+): Observable<unknown> {
   return new Observable((subscriber) => {
     const scope = new HandlerScope(method, context);
+    scope.onReady = onReady;
     let ended = false;
     const endWith = (pass: () => void, workError?: unknown): void => {
       ended = true;

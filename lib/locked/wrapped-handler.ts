@@ -1,5 +1,5 @@
 import { EXCEPTION_FILTERS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
-import { LockExceptionFilter } from './lock-exception.filter.js';
+import { UnseenLockExceptionFilter } from './lock-exception.filter.js';
 import { LockedInterceptor } from './locked.interceptor.js';
 import {
   type LockedMethod,
@@ -28,6 +28,8 @@ export function serveHandler(
   decorated: Decorated,
 ): void {
   serve(handler, decorated);
+  // After all filters of the class and its handlers.
+  prepend(EXCEPTION_FILTERS_METADATA, UnseenLockExceptionFilter, prototype.constructor);
   // Runs after the decorators above, and before Nest reads the metadata.
   queueMicrotask(() => {
     const outermost = functionOf(prototype, propertyKey);
@@ -44,9 +46,8 @@ export function functionOf(prototype: object, propertyKey: string | symbol): obj
 function serve(handler: object, { locked, scoped }: Decorated): void {
   if (locked !== undefined && lockedMethodOf(handler) === undefined) markLocked(handler, locked);
   if (scoped !== undefined && scopedMethodOf(handler) === undefined) markScoped(handler, scoped);
-  // Outside of the interceptors below our decorator, and after the filters there, which are more specific.
+  // Outside of the interceptors below our decorator.
   prepend(INTERCEPTORS_METADATA, LockedInterceptor, handler);
-  prepend(EXCEPTION_FILTERS_METADATA, LockExceptionFilter, handler);
 }
 
 function prepend(key: string, value: unknown, handler: object): void {

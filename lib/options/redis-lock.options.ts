@@ -1,4 +1,5 @@
 import type { RedisOptions } from 'ioredis';
+import type { LockErrorCode } from '../core/errors.js';
 import type { LockStore } from '../core/store/lock-store.js';
 import type { RedisClient, RedisClusterOptions } from '../redis/redis-client.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
@@ -134,12 +135,44 @@ export interface FairnessOptions {
 }
 
 /**
+ * What callers of the application get for lock errors. Several module instances of an application share these options:
+ * two different values throw `LockConfigError` at start.
+ *
+ * @publicApi
+ */
+export interface ErrorResponseOptions {
+  /**
+   * Registers `LockExceptionFilter` as the last filter of the application: all filters of the application come before
+   * it. `false`: lock errors go to the application's own filters only, and to Nest's default responses without one.
+   *
+   * @default true
+   */
+  readonly filter?: boolean | undefined;
+
+  /**
+   * The HTTP status for a code: `{ LOCK_TIMEOUT: 409 }`. Codes that are left out keep theirs. From 400 to 599.
+   *
+   * @default {}
+   */
+  readonly httpStatus?: Readonly<Partial<Record<LockErrorCode, number | undefined>>> | undefined;
+
+  /**
+   * When a caller may try again, in milliseconds. HTTP clients get it as the header `Retry-After` in whole seconds,
+   * other callers as `retryAfterMs`. Nobody knows when the holder ends its work. A good value is the usual time of the
+   * work under the lock.
+   *
+   * @default 1000
+   */
+  readonly retryAfterMs?: number | undefined;
+}
+
+/**
  * The options of `RedisLockModule.forRoot()`. Those of {@link LockOptions} are the defaults of every lock of the
  * module.
  *
  * @publicApi
  */
-export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mode' | 'permits'> {
+export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mode' | 'permits'>, ErrorResponseOptions {
   /**
    * The name of this process in Redis, which errors and `inspect` of other processes show: "held by api-7f9c-31 for 4.2
    * s". It is a part of the locks' values and of the channels. Clients with access to Redis can read it. Up to 80

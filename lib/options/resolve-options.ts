@@ -11,21 +11,29 @@ import {
   wholeNumber,
   withoutUndefined,
 } from '../core/check-options.js';
-import { LockConfigError } from '../core/errors.js';
+import { LockConfigError, type LockErrorCode } from '../core/errors.js';
 import { type LockMode, modeOf } from '../core/store/lock-mode.js';
 import { isLockStore } from '../core/store/lock-store-shape.js';
 import { defaultIdentity, identityRule } from './identity.js';
-import type { FairnessOptions, LockOptions, RedisLockModuleOptions } from './redis-lock.options.js';
+import type {
+  ErrorResponseOptions,
+  FairnessOptions,
+  LockOptions,
+  RedisLockModuleOptions,
+} from './redis-lock.options.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 
 type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits'>>;
+
+/** Options without a default. Those of error responses get theirs when all module instances are known. */
+type Undefaulted = 'key' | 'store' | keyof ErrorResponseOptions;
 
 /** The options of a module, with all defaults. */
 export interface ResolvedOptions
   extends
     LockDefaults,
-    Required<Omit<RedisLockModuleOptions, keyof LockOptions | 'key' | 'replicas' | 'store' | 'identity'>>,
-    Pick<RedisLockModuleOptions, 'key' | 'store'> {
+    Required<Omit<RedisLockModuleOptions, keyof LockOptions | Undefaulted | 'replicas' | 'identity'>>,
+    Pick<RedisLockModuleOptions, Undefaulted> {
   readonly identity: string;
   readonly replicas?: Required<ReplicaOptions> | undefined;
 }
@@ -46,7 +54,7 @@ const LOCK_DEFAULTS: LockDefaults = {
   onLost: 'throw',
 };
 
-const MODULE_DEFAULTS: Omit<ResolvedOptions, 'key' | 'replicas' | 'store' | 'identity'> = {
+const MODULE_DEFAULTS: Omit<ResolvedOptions, Undefaulted | 'replicas' | 'identity'> = {
   ...LOCK_DEFAULTS,
   redis: 'redis://127.0.0.1:6379',
   prefix: 'lock_',
@@ -97,6 +105,20 @@ const LOCK_RULES: OptionRules<LockOptions> = {
 // A signal belongs to one call, `mode` and `permits` to one resource: a module has no defaults for them.
 const { signal: _signal, mode: _mode, permits: _permits, ...LOCK_DEFAULT_RULES } = LOCK_RULES;
 
+const STATUS_OF_CODE = wholeNumber(400, 599);
+
+const HTTP_STATUS_RULES: OptionRules<Record<LockErrorCode, number | undefined>> = {
+  LOCK_TIMEOUT: STATUS_OF_CODE,
+  LOCK_UNAVAILABLE: STATUS_OF_CODE,
+  LOCK_REPLICATION: STATUS_OF_CODE,
+  LOCK_CLOSED: STATUS_OF_CODE,
+  LOCK_STALE: STATUS_OF_CODE,
+  LOCK_LOST: STATUS_OF_CODE,
+  LOCK_KEY: STATUS_OF_CODE,
+  LOCK_REENTRY: STATUS_OF_CODE,
+  LOCK_CONFIG: STATUS_OF_CODE,
+};
+
 /** The rule of every option of a module. */
 export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   ...LOCK_DEFAULT_RULES,
@@ -125,6 +147,9 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   unlockedOverride: oneOf('warn', 'error', 'ignore'),
   replicas: { allowed: 'like { min: 1, timeoutMs: 50 }, with whole numbers from 1 up', fits: isReplicaOptions },
   shutdownGraceMs: milliseconds(0, 2 ** 31 - 1),
+  filter: oneOf(true, false),
+  httpStatus: { allowed: 'like { LOCK_TIMEOUT: 409 }', fits: isOptionsObject },
+  retryAfterMs: milliseconds(0, 2 ** 31 - 1),
   store: {
     allowed: 'what token(), timestamp(), redisson(), quorum() or memory() returns, or a LockStore',
     fits: (value) => typeof value === 'function' || isLockStore(value),
@@ -145,7 +170,9 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
   const known = checkOptions('the options of RedisLockModule', given, MODULE_RULES);
   const replicas = known.replicas && { ...known.replicas, timeoutMs: known.replicas.timeoutMs ?? REPLICA_TIMEOUT_MS };
   const { identity = defaultIdentity() } = known;
-  const resolved: ResolvedOptions = { ...MODULE_DEFAULTS, ...known, identity, replicas };
+  const httpStatus =
+    known.httpStatus && checkOptions('httpStatus of RedisLockModule', known.httpStatus, HTTP_STATUS_RULES);
+  const resolved: ResolvedOptions = { ...MODULE_DEFAULTS, ...known, identity, httpStatus, replicas };
   passingLimitsOf(resolved.fairness);
   checkHoldTimes(resolved);
   checkReplicas(resolved);

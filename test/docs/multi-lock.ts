@@ -13,7 +13,7 @@ export class AccountsService {
     this.cents.set(from, left).set(to, right);
   }
 
-  @Locked('account:<ids>') // an array locks each element
+  @Locked('account:<...ids>') // locks each element of the array
   async total(ids: readonly number[]): Promise<number> {
     return ids.reduce((sum, id) => sum + this.balance(id), 0);
   }

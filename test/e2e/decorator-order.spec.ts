@@ -2,7 +2,7 @@ import { Controller, Get, Injectable, Param, SetMetadata } from '@nestjs/common'
 import { Cron, ScheduleModule } from '@nestjs/schedule';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, LockConfigError, LockScope, memory, RedisLockModule } from 'nestjs-redis-lock';
-import { TRANSACTIONS_ARE_SCOPES } from '../../lib/locked/transaction-scopes.js';
+import { TRANSACTIONS_ARE_SCOPES } from '../../lib/core/hold/transaction-scopes.js';
 import { closeApps, startApp, type TestApp } from './support/app.js';
 import { Bound, Copying, Foreign, Proxied } from './support/wrappers.js';
 

@@ -114,11 +114,12 @@ describe('a gateway', () => {
     await holder.release();
   });
 
-  it('sends only the code of a programming error, such as an invalid key', async () => {
+  it('names the property of a message that makes no key', async () => {
     const exception = next('exception');
     socket.emit('buy', {});
-    expect(await exception).toEqual({ status: 'error', code: 'LOCK_KEY', message: 'Internal Server Error' });
-    expect(app.logged.join('\n')).toMatch(/GoodsGateway\.buy.*body\.id/);
+    const message = "The payload's property 'id' is missing.";
+    expect(await exception).toEqual({ status: 'error', code: 'LOCK_KEY', message });
+    expect(app.logged).toEqual([]);
   });
 
   it("sends the handler's own exception unchanged", async () => {

@@ -1,4 +1,4 @@
-import { LockKeyError, messageOf } from '../errors.js';
+import { LockKeyError, type LockKeyPlaceholder, messageOf } from '../errors.js';
 import { kindOf, shortened } from '../format-value.js';
 import { ambiguity, encodeValue, separates } from './key-values.js';
 import { isList, readList } from './read-list.js';
@@ -10,6 +10,8 @@ export { encodeValue, resource, type KeyValue } from './key-values.js';
 export interface Placeholder {
   /** As written, with its angle brackets: `<user.id>`. */
   readonly text: string;
+  /** True for `<...ids>`, which gives one resource for each element of an array. */
+  readonly spread: boolean;
   /** The parameter: its name, or its index if the template gives a number. */
   readonly parameter: string | number;
   /** The properties to read from there. Often none. */
@@ -25,12 +27,10 @@ export interface KeyTemplate {
 }
 
 /**
- * Returns the resource for the arguments of one call, or several resources if one value is an array. Throws
+ * Returns the resource for the arguments of one call, or a list of resources if a placeholder is spread. Throws
  * `LockKeyError` if a value makes no safe key.
  */
 export type RenderResource = (args: readonly unknown[]) => string | readonly string[];
-
-const NONE: ReadonlySet<number> = new Set();
 
 const NAME = String.raw`[\p{ID_Start}$_][\p{ID_Continue}$-]*`;
 const INDEX = String.raw`(?:0|[1-9]\d*)`;
@@ -42,8 +42,11 @@ export function isParameterName(name: unknown): name is string {
   return typeof name === 'string' && PARAMETER_NAME.test(name);
 }
 
+const SPREAD = '...';
+
 /**
- * Parses a template: `goods:<id>`, `<user.id>`, `<0>`, `<1.path>`. Braces are Redis hash tags and stay as they are.
+ * Parses a template: `goods:<id>`, `<user.id>`, `<0>`, `<1.path>`, `<...ids>`. Braces are Redis hash tags and stay as
+ * they are.
  *
  * @param where the method for errors, `GoodsController.buy`.
  * @throws {LockKeyError} that names the problem, its position, and how to write the template instead.
@@ -72,6 +75,7 @@ export function parseTemplate(template: string, where: string): KeyTemplate {
   const braces = braceProblem(literals.join('…'));
   if (braces) fail(`has ${braces}. Braces are Redis hash tags, one pair at most; a placeholder is written <id>.`);
   checkSeparators(literals, placeholders, fail);
+  checkSpreads(placeholders, fail);
   return { shown: shortened(template), literals, placeholders };
 }
 
@@ -80,60 +84,47 @@ export function parseTemplate(template: string, where: string): KeyTemplate {
  *
  * @param bindings the index of the parameter for each name of the template.
  * @param where the method for errors, `GoodsController.buy`.
- * @param scalars the parameters that are declared `string`, `number` or `boolean`. An array there throws, so that a
- * client cannot lock several resources with one request.
  * @throws {LockKeyError} at once if a name has no binding.
  */
 export function compileTemplate(
   template: KeyTemplate,
   bindings: ReadonlyMap<string, number>,
   where: string,
-  scalars: ReadonlySet<number> = NONE,
 ): RenderResource {
   const [start = '', ...literals] = template.literals;
-  const parts = template.placeholders.map((placeholder, index): Part => {
-    const { text, parameter, path } = placeholder;
-    const from = typeof parameter === 'number' ? parameter : bindings.get(parameter);
-    if (from === undefined)
+  const parts = template.placeholders.map((placeholder, nth): Part => {
+    const { text, parameter, path, spread } = placeholder;
+    const index = typeof parameter === 'number' ? parameter : bindings.get(parameter);
+    if (index === undefined)
       throw new LockKeyError(`${where}: ${text} in '${template.shown}' is bound to no parameter.`);
     const describe = () => `${where}: ${text} in '${template.shown}'`;
-    const mayBeList = path.length > 0 || !scalars.has(from);
-    return { from, path, describe, literal: literals[index] ?? '', mayBeList };
+    return { placeholder: { text, index, path, spread }, describe, literal: literals[nth] ?? '' };
   });
   const render = (values: readonly unknown[]): string => {
-    let text = start;
-    for (const [index, { describe, literal }] of parts.entries())
-      text += encodeValue(values[index], describe) + literal;
-    return text;
+    let resource = start;
+    for (const [nth, { describe, placeholder, literal }] of parts.entries())
+      resource += encodeValue(values[nth], describe, placeholder) + literal;
+    return resource;
   };
+  const valuesOf = (args: readonly unknown[]): unknown[] =>
+    parts.map((part) => follow(args[part.placeholder.index], part));
+  const at = parts.findIndex(({ placeholder }) => placeholder.spread);
+  if (at === -1) return (args) => render(valuesOf(args));
+  const { describe, placeholder } = parts[at];
   return (args) => {
-    const values = parts.map(({ from, path, describe }) =>
-      path.length === 0 ? args[from] : follow(args[from], path, describe),
-    );
-    const at = indexOfList(values, parts);
-    if (at === -1) return render(values);
-    const list = readList(values[at] as readonly unknown[], parts[at].describe);
+    const values = valuesOf(args);
+    const value = values[at];
+    // `?ids=1` is a string and `?ids=1&ids=2` an array.
+    const list = isList(value) ? readList(value, describe, placeholder) : [value];
     return list.map((item) => render(values.with(at, item)));
   };
 }
 
-/** Returns the index of the value that is an array, -1 if there is none. */
-function indexOfList(values: readonly unknown[], parts: readonly Part[]): number {
-  const counts = (value: unknown, index: number): boolean => parts[index].mayBeList && isList(value);
-  const at = values.findIndex(counts);
-  if (at === -1) return at;
-  const last = values.findLastIndex(counts);
-  if (last === at) return at;
-  throw new LockKeyError(`${parts[last].describe()} is an array, too: one in a template may be.`);
-}
-
 /** A placeholder that is bound to a parameter, and the literal behind it. */
 interface Part {
-  readonly from: number;
-  readonly path: readonly string[];
+  readonly placeholder: LockKeyPlaceholder;
   readonly describe: () => string;
   readonly literal: string;
-  readonly mayBeList: boolean;
 }
 
 type Fail = (problem: string) => never;
@@ -152,14 +143,23 @@ function checkLiteral(literal: string, position: number, fail: Fail): void {
 
 function parsePlaceholder(text: string, position: number, fail: Fail): Placeholder {
   if (text === '') fail(`has an empty '<>' at position ${position}. Name a parameter, <id>, or give its index, <0>.`);
-  if (!PATH.test(text)) {
+  const spread = text.startsWith(SPREAD);
+  const written = spread ? text.slice(SPREAD.length) : text;
+  if (!PATH.test(written)) {
     fail(
       `has '<${shortened(text)}>' at position ${position}, which is no path. Write a parameter's name or index, ` +
-        `then properties after dots, without spaces: <id>, <0>, <user.id>, <items.0.id>.`,
+        `then properties after dots, without spaces: <id>, <0>, <user.id>, <items.0.id>, <...ids>.`,
     );
   }
-  const [parameter = '', ...path] = text.split('.');
-  return { text: `<${shortened(text)}>`, parameter: isParameterName(parameter) ? parameter : Number(parameter), path };
+  const [name = '', ...path] = written.split('.');
+  const parameter = isParameterName(name) ? name : Number(name);
+  return { text: `<${shortened(text)}>`, spread, parameter, path };
+}
+
+/** Refuses a second spread placeholder: the caller of the method could name up to a million resources. */
+function checkSpreads(placeholders: readonly Placeholder[], fail: Fail): void {
+  const [first, second] = placeholders.filter(({ spread }) => spread);
+  if (second) fail(`has ${first.text} and ${second.text}. One placeholder of a template may be spread.`);
 }
 
 /**
@@ -174,21 +174,24 @@ function checkSeparators(literals: readonly string[], placeholders: readonly Pla
   }
 }
 
-function follow(start: unknown, path: readonly string[], describe: () => string): unknown {
+function follow(start: unknown, part: Part): unknown {
+  const { placeholder, describe } = part;
   let value = start;
-  for (const property of path) {
+  for (const property of placeholder.path) {
     if (value === undefined || value === null) {
-      throw new LockKeyError(`${describe()} cannot be read: what should have '${property}' is ${kindOf(value)}.`);
+      const problem = `cannot be read: what should have '${property}' is ${kindOf(value)}`;
+      throw new LockKeyError(`${describe()} ${problem}.`, { placeholder });
     }
-    value = propertyOf(value, property, describe);
+    value = propertyOf(value, property, part);
   }
   return value;
 }
 
-function propertyOf(value: object, property: string, describe: () => string): unknown {
+function propertyOf(value: object, property: string, { describe, placeholder }: Part): unknown {
   try {
     return (value as Record<string, unknown>)[property];
   } catch (cause) {
-    throw new LockKeyError(`${describe()} cannot be read: its '${property}' failed (${messageOf(cause)}).`, { cause });
+    const problem = `cannot be read: its '${property}' failed (${messageOf(cause)})`;
+    throw new LockKeyError(`${describe()} ${problem}.`, { cause, placeholder });
   }
 }

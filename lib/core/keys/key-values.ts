@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { types } from 'node:util';
-import { LockKeyError } from '../errors.js';
+import { LockKeyError, type LockKeyPlaceholder } from '../errors.js';
 import { kindOf, shortened } from '../format-value.js';
+import { isList } from './read-list.js';
 
 /** The values of a placeholder: a string that is not empty, a finite number, a bigint or a boolean. */
 export type KeyValue = string | number | bigint | boolean;
@@ -26,14 +27,16 @@ const SEPARATOR = /[:{}]/;
  * Different values, compared as strings, always have different texts.
  *
  * @param describe returns the place of the value, to begin a sentence with. Called for errors only.
+ * @param placeholder the placeholder that takes the value, for {@link LockKeyError.placeholder}.
  * @throws {LockKeyError} if the value is no {@link KeyValue}. Names its kind, never the value.
  */
-export function encodeValue(value: unknown, describe: () => string): string {
+export function encodeValue(value: unknown, describe: () => string, placeholder?: LockKeyPlaceholder): string {
   if (typeof value === 'string' && value !== '') return encodeText(value);
   if (typeof value === 'number' && Number.isFinite(value)) return encodeText(String(value));
   if (typeof value === 'bigint' || typeof value === 'boolean') return encodeText(String(value));
   const allowed = 'a non-empty string, a finite number, a bigint or a boolean';
-  throw new LockKeyError(`${describe()} is ${kindOf(value)}. A lock's key needs ${allowed}.${hintFor(value)}`);
+  const hint = hintFor(value, placeholder);
+  throw new LockKeyError(`${describe()} is ${kindOf(value)}. A lock's key needs ${allowed}.${hint}`, { placeholder });
 }
 
 /**
@@ -80,9 +83,13 @@ export function ambiguity(literal: string): string {
   return `${between} between them, so different values could make one resource. Put a ':' there.`;
 }
 
-function hintFor(value: unknown): string {
+function hintFor(value: unknown, placeholder: LockKeyPlaceholder | undefined): string {
   // Not `instanceof`, which throws for a revoked Proxy.
   if (types.isPromise(value)) return ' Await it before the call.';
+  if (isList(value)) {
+    if (placeholder === undefined || placeholder.spread) return '';
+    return ` ${placeholder.text.replace('<', '<...')} locks each element.`;
+  }
   if (typeof value === 'object' && value !== null)
     return ' Name what identifies it, a property for example: <user.id>.';
   return '';

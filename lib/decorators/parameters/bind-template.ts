@@ -21,8 +21,6 @@ import {
 
 type AnyMethod = (...args: never[]) => unknown;
 
-const SCALARS: ReadonlySet<unknown> = new Set([String, Number, Boolean, BigInt]);
-
 /** The parameter of each name, `undefined` for a name that means several parameters. */
 type Names = ReadonlyMap<string, number | undefined>;
 
@@ -52,13 +50,7 @@ export function bindTemplate(
     if (typeof parameter === 'number') continue;
     bindings.set(parameter, bind(parameter, placeholder, names, `${where}: ${text} in '${parsed.shown}'`));
   }
-  return compileTemplate(parsed, bindings, where, scalarsOf(target, propertyKey));
-}
-
-/** Returns the indexes of the parameters whose declared type is one string, number or boolean. */
-function scalarsOf(target: object, propertyKey: string | symbol): ReadonlySet<number> {
-  const types = (Reflect.getMetadata('design:paramtypes', target, propertyKey) ?? []) as readonly unknown[];
-  return new Set(types.flatMap((type, index) => (SCALARS.has(type) ? [index] : [])));
+  return compileTemplate(parsed, bindings, where);
 }
 
 function bind(name: string, { path }: Placeholder, names: ParameterNames, shown: string): number {

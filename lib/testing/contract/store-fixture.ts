@@ -53,7 +53,7 @@ export interface ContractPart {
 export const LONG_MS = 60_000;
 const SHORT_MS = 100;
 /** The deadline of an acquire request, in milliseconds. */
-export const TIMEOUT_MS = 1_000;
+export const TIMEOUT_MS = 5_000;
 
 /** The name of a caller in another instance, which has no subscriber. */
 export const DEAD = 'dead';

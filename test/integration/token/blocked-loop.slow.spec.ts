@@ -51,7 +51,7 @@ describe('a process whose event loop stands still', () => {
   it('loses its lock after the lease and says why, if it was stopped', async () => {
     const stopped = await start({ ttlMs: 600 });
     const key = running.keyOf('goods', '300');
-    // The key alone says too little: a process that is stopped before it reads the reply starts over, and keeps its lock.
+    // A process that is stopped before it reads the reply acquires the lock again and keeps it.
     await stopped.call('acquire', 'goods:300');
     const lost = stopped.call('untilLost', 'goods:300');
     stopped.pause();

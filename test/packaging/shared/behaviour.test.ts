@@ -174,13 +174,13 @@ class NobodyGuard implements CanActivate {
   }
 }
 
-/** A user's own filter for everything, which would make 500 of whatever is not its own. */
+/** A user's own filter for everything, in the user's own format. */
 @Catch()
 class CatchAllFilter implements ExceptionFilter {
   constructor(@Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost) {}
 
   catch(error: unknown, host: ArgumentsHost): unknown {
-    if (host.getType() !== 'http') return throwError(() => ({ caughtAll: true }));
+    if (host.getType() !== 'http') return throwError(() => ({ caughtAll: (error as { code?: string }).code }));
     const status = error instanceof HttpException ? error.getStatus() : 500;
     const body = { caughtAll: (error as Error).message, same: error === teapot };
     this.adapterHost.httpAdapter.reply(host.switchToHttp().getResponse(), body, status);
@@ -239,6 +239,18 @@ class GoodsController {
         () => undefined,
       );
     });
+  }
+
+  @Locked('orders:<id>', { waitMs: 0 })
+  @Sse(':id/orders')
+  async orders(@Param('id') _id: string): Promise<Observable<{ data: string }>> {
+    return new Observable((subscriber) => subscriber.complete());
+  }
+
+  @Sse(':id/patient')
+  @Locked('patient:<id>')
+  patient(@Param('id') _id: string): Observable<{ data: string }> {
+    return new Observable();
   }
 
   @Post(':id/teapot')
@@ -319,7 +331,7 @@ class InterceptingModule {}
     RedisLockModule.forRoot({ name: 'rival', redis: url, prefix }),
   ],
   controllers: [GoodsController, BasketController, GoodsMessages],
-  providers: [GoodsGateway, Basket, { provide: APP_FILTER, useClass: CatchAllFilter }],
+  providers: [GoodsGateway, Basket],
 })
 class AppModule {
   constructor(
@@ -401,13 +413,11 @@ describe('a controller', () => {
     expect(await isFree('goods:300')).toBe(true);
   });
 
-  it('answers 423 with Retry-After while others hold the lock, beside a filter that catches all', async () => {
+  it('answers 423 with Retry-After while others hold the lock', async () => {
     const lock = await rival.acquire('goods:301', { ttlMs: 10_000 });
     const { status, headers, body } = await post('goods/301');
     await lock.release();
-    expect(status).toBe(423);
-    expect(Number(headers.get('retry-after'))).toBeGreaterThan(5);
-    expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(10);
+    expect([status, headers.get('retry-after')]).toEqual([423, '1']);
     expect(body).toMatchObject({ statusCode: 423, code: 'LOCK_TIMEOUT' });
     expect((await post('goods/301')).status).toBe(201);
   });
@@ -417,12 +427,6 @@ describe('a controller', () => {
     expect((await post('goods/302/guarded')).status).toBe(403);
     expect((await post('goods/three')).status).toBe(400);
     expect(grants.length).toBe(before);
-  });
-
-  it("leaves the method's own exception as it is", async () => {
-    const { status, body } = await post('goods/303/teapot');
-    expect({ status, body }).toEqual({ status: 418, body: { caughtAll: 'I am a teapot', same: true } });
-    expect(await isFree('teapot:303')).toBe(true);
   });
 
   it('keeps its lock through inner interceptors that call it later and from elsewhere', async () => {
@@ -466,6 +470,26 @@ describe('a controller', () => {
     stage.leave('308');
     expect(await response.text()).toContain('data: cheap');
     await untilFree('prices:308');
+  });
+
+  it.each(['prices', 'orders'])('answers 423 to server-sent events while others hold the lock: %s', async (path) => {
+    await rival.using(`${path}:308`, async () => {
+      const response = await fetch(`${address}/goods/308/${path}`);
+      expect([response.status, response.headers.get('retry-after')]).toEqual([423, '1']);
+      expect(await response.json()).toMatchObject({ statusCode: 423, code: 'LOCK_TIMEOUT' });
+    });
+  });
+
+  it('gives up the wait for its lock when the listener to server-sent events hangs up', async () => {
+    const lock = await rival.acquire('patient:308');
+    const hangUp = new AbortController();
+    const listening = fetch(`${address}/goods/308/patient`, { signal: hangUp.signal }).catch(() => 'hung up');
+    while ((await rival.inspect('patient:308'))?.waiting.length !== 1) await sleep(5);
+    hangUp.abort();
+    expect(await listening).toBe('hung up');
+    while ((await rival.inspect('patient:308'))?.waiting.length !== 0) await sleep(5);
+    await lock.release();
+    expect(grantsOf('patient:308')).toBe(0);
   });
 
   it('lets its lock go when the listener to server-sent events hangs up', async () => {
@@ -535,6 +559,53 @@ describe('a gateway', () => {
     socket.close();
     // A gateway answers with the first value, and ends afterwards.
     await untilFree('socket:1');
+  });
+});
+
+describe('a filter of the user that catches all', () => {
+  let filtered: INestApplication;
+  let port: number;
+  beforeAll(async () => {
+    port = await freePort();
+    const testing = await Test.createTestingModule({
+      imports: [RedisLockModule.forRoot({ redis: url, prefix })],
+      controllers: [GoodsController, GoodsMessages],
+      providers: [{ provide: APP_FILTER, useClass: CatchAllFilter }],
+    }).compile();
+    filtered = testing.createNestApplication({ logger: ['fatal'] });
+    filtered.connectMicroservice(
+      { transport: Transport.TCP, options: { host: '127.0.0.1', port } },
+      { inheritAppConfig: true },
+    );
+    await filtered.startAllMicroservices();
+    await filtered.listen(0, '127.0.0.1');
+  });
+  afterAll(() => filtered?.close());
+
+  const call = async (path: string, method = 'POST') => {
+    const response = await fetch(`${await filtered.getUrl()}/goods/${path}`, { method });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  };
+
+  it("gets the method's own exception as it is", async () => {
+    expect(await call('303/teapot')).toEqual({ status: 418, body: { caughtAll: 'I am a teapot', same: true } });
+    expect(await isFree('teapot:303')).toBe(true);
+  });
+
+  it.each([
+    ['goods:301', '301', 'POST'],
+    ['prices:301', '301/prices', 'GET'],
+  ])('gets the error of a busy lock: %s', async (resource, path, method) => {
+    const { status, body } = await rival.using(resource, () => call(path, method));
+    expect(status).toBe(500);
+    expect(body.caughtAll).toContain(`${resource} is locked by others`);
+  });
+
+  it('gets the error of a busy lock of a message', async () => {
+    const proxy = ClientProxyFactory.create({ transport: Transport.TCP, options: { host: '127.0.0.1', port } });
+    const sent = rival.using('message:301', () => lastValueFrom(proxy.send<unknown>('buy', { id: '301' })));
+    await expect(sent).rejects.toEqual({ caughtAll: 'LOCK_TIMEOUT' });
+    await proxy.close();
   });
 });
 

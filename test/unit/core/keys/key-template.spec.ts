@@ -152,35 +152,67 @@ describe('a template', () => {
   });
 });
 
-describe('an array in a template', () => {
-  it('gives several resources', () => {
-    expect(renderAll('goods:<ids>:<size>', { ids: 0, size: 1 }, [3, 'a:b'], 'L')).toEqual([
-      'goods:3:L',
-      'goods:a%3Ab:L',
-    ]);
-    expect(renderAll('goods:<cart.ids>', { cart: 0 }, { ids: [1] })).toEqual(['goods:1']);
-    expect(renderAll('goods:<ids>', { ids: 0 }, [7])).toEqual(['goods:7']);
+describe('a spread placeholder', () => {
+  it.each<[string, unknown[], string[]]>([
+    ['goods:<...a>:<b>', [[3, 'a:b'], 'L'], ['goods:3:L', 'goods:a%3Ab:L']],
+    ['goods:<...a.ids>', [{ ids: [1] }], ['goods:1']],
+    ['goods:<...0>', [[7]], ['goods:7']],
+    ['goods:<...1.0.ids>', [0, [{ ids: ['x', 'y'] }]], ['goods:x', 'goods:y']],
+    ['goods:{<...a>}', [[1, 2]], ['goods:{1}', 'goods:{2}']],
+  ])('%s of %j gives one resource for each element', (template, args, expected) => {
+    expect(renderAll(template, { a: 0, b: 1 }, ...args)).toEqual(expected);
   });
 
-  it('is refused if it is empty, has a bad value, or is the second one', () => {
-    const refused = (template: string, ...args: unknown[]) => {
-      try {
-        return `taken as ${String(renderAll(template, { a: 0, b: 1 }, ...args))}`;
-      } catch (error) {
-        return error instanceof LockKeyError ? error.message : `no LockKeyError: ${String(error)}`;
-      }
-    };
-    expect(refused('x:<a>', [])).toBe(
-      "GoodsController.buy: <a> in 'x:<a>' is an empty array: there is nothing to lock.",
+  it('takes a value that is no array as an array of one', () => {
+    expect(renderAll('goods:<...a>', { a: 0 }, '7')).toEqual(['goods:7']);
+  });
+
+  const refused = (template: string, ...args: unknown[]) => {
+    try {
+      return `taken as ${String(renderAll(template, { a: 0, b: 1 }, ...args))}`;
+    } catch (error) {
+      return error instanceof LockKeyError ? error.message : `no LockKeyError: ${String(error)}`;
+    }
+  };
+
+  it('is refused if its array is empty or has a bad value', () => {
+    expect(refused('x:<...a>', [])).toBe(
+      "GoodsController.buy: <...a> in 'x:<...a>' is an empty array: there is nothing to lock.",
     );
-    expect(refused('x:<a>:<b>', [1], [2])).toContain("<b> in 'x:<a>:<b>' is an array, too");
-    expect(refused('x:<a>', [1, undefined])).toContain('is undefined');
+    expect(refused('x:<...a>', [1, undefined])).toContain("<...a> in 'x:<...a>' is undefined");
     // eslint-disable-next-line no-sparse-arrays
-    expect(refused('x:<a>', [1, , 2])).toContain('is undefined');
-    expect(refused('x:<a>', [[1]])).toContain('is an array');
-    expect(refused('x:<a.id>', [{ id: 1 }])).toContain('is undefined');
+    expect(refused('x:<...a>', [1, , 2])).toContain('is undefined');
+    expect(refused('x:<...a>', [[1]])).toContain('is an array');
+    expect(refused('x:<...a.id>', [{ id: 1 }])).toContain('is undefined');
+    expect(refused('x:<...a>', undefined)).toContain('is undefined');
+    expect(refused('x:<...a>', new Set([1]))).toContain('is an object of class Set');
   });
 
+  it('may occur once in a template', () => {
+    expect(refused('x:<...a>:<...b>', [1], [2])).toBe(
+      "GoodsController.buy: template 'x:<...a>:<...b>' has <...a> and <...b>. One placeholder of a template may be " +
+        'spread.',
+    );
+    expect(refused('x:<...a>:<b>', [1], [2])).toContain("<b> in 'x:<...a>:<b>' is an array");
+  });
+
+  it.each(['<...>', '<... a>', '<..a>', '<....a>', '<a...b>', '<a...>', '<......a>'])('%s is refused', (text) => {
+    expect(() => parseTemplate(`goods:${text}`, where)).toThrow('which is no path');
+  });
+});
+
+describe('an array in any other placeholder', () => {
+  it.each(['goods:<a>', 'goods:<a.ids>', 'goods:<0>'])('is refused: %s', (template) => {
+    const args = template.includes('ids') ? [{ ids: ['1', '2'] }] : [['1', '2']];
+    const placeholder = template.slice('goods:<'.length, -1);
+    expect(() => render(template, { a: 0 }, ...args)).toThrow(
+      `<${placeholder}> in '${template}' is an array. A lock's key needs a non-empty string, a finite number, a ` +
+        `bigint or a boolean. <...${placeholder}> locks each element.`,
+    );
+  });
+});
+
+describe('the array of a spread placeholder', () => {
   it('is read once', () => {
     let reads = 0;
     const cart = {
@@ -189,7 +221,7 @@ describe('an array in a template', () => {
         return reads === 1 ? [1, 2] : 'changed';
       },
     };
-    expect(renderAll('goods:<cart.ids>', { cart: 0 }, cart)).toEqual(['goods:1', 'goods:2']);
+    expect(renderAll('goods:<...cart.ids>', { cart: 0 }, cart)).toEqual(['goods:1', 'goods:2']);
   });
 });
 

@@ -338,27 +338,6 @@ describe('@LockParam and @CurrentLock', () => {
     expect(currentLockIndexes(Goods.prototype, 'other')).toEqual([]);
   });
 
-  it('refuse an array for a parameter that is declared as one value', () => {
-    const render: ((args: readonly unknown[]) => string | readonly string[])[] = [];
-    const Keep =
-      (template: string): MethodDecorator =>
-      (target, propertyKey, descriptor) =>
-        void render.push(bindTemplate(template, target, propertyKey, descriptor.value as unknown as Method));
-    class Goods {
-      @Keep('goods:<id>')
-      one(id: string) {
-        return id;
-      }
-      @Keep('goods:<ids>')
-      many(ids: string[]) {
-        return ids;
-      }
-    }
-    expect(Goods).toBeDefined();
-    expect(() => render[0]([['1', '2']])).toThrow("Goods.one: <id> in 'goods:<id>' is an array.");
-    expect(render[1]([['1', '2']])).toEqual(['goods:1', 'goods:2']);
-  });
-
   it("do not change Nest's metadata of the parameters", () => {
     class Goods {
       buy(@CurrentLock() lock: unknown, @Param('id') id: string) {

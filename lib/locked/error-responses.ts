@@ -1,0 +1,151 @@
+import { STATUS_CODES } from 'node:http';
+import type { LoggerService } from '@nestjs/common';
+import type { ApplicationConfig } from '@nestjs/core';
+import {
+  LockConfigError,
+  type LockError,
+  type LockErrorCode,
+  LockKeyError,
+  type LockKeyInput,
+  LockLostError,
+  messageOf,
+} from '../core/errors.js';
+import type { LockService } from '../lock.service.js';
+import type { ErrorResponseOptions } from '../options/redis-lock.options.js';
+
+/** What a caller gets for a lock error. */
+export interface LockErrorResponse {
+  /** The HTTP status. */
+  readonly status: number;
+  /** The reason phrase of the status. */
+  readonly phrase: string;
+  /** The message for the caller, without servers, holders and code. */
+  readonly message: string;
+  /** When to try again, in milliseconds. Undefined if a repeated call fails as well. */
+  readonly retryAfterMs: number | undefined;
+  /** True if the program is to blame, so that the error is logged with its stack. */
+  readonly logged: boolean;
+  /** True if the client is to blame. */
+  readonly byClient: boolean;
+}
+
+interface Kind {
+  readonly status: number;
+  /** True if the same call can succeed later. */
+  readonly transient: boolean;
+}
+
+const PROGRAM: Kind = { status: 500, transient: false };
+const CLIENT: Kind = { status: 400, transient: false };
+const UNAVAILABLE: Kind = { status: 503, transient: true };
+
+const KINDS: Readonly<Record<LockErrorCode, Kind>> = {
+  LOCK_TIMEOUT: { status: 423, transient: true },
+  LOCK_UNAVAILABLE: UNAVAILABLE,
+  LOCK_REPLICATION: UNAVAILABLE,
+  LOCK_CLOSED: UNAVAILABLE,
+  LOCK_LOST: PROGRAM,
+  LOCK_KEY: PROGRAM,
+  LOCK_REENTRY: PROGRAM,
+  LOCK_CONFIG: PROGRAM,
+  LOCK_STALE: { status: 409, transient: true },
+};
+
+const DEFAULT_RETRY_AFTER_MS = 1000;
+
+const known = new WeakMap<object, ErrorResponses>();
+
+/** Logs an error that the program is to blame for. The engine has logged a lost lock, but not the error of its work. */
+export function logUnexpected(logger: LoggerService, error: LockError, { logged }: LockErrorResponse): void {
+  if (!logged) return;
+  // Work that ends because of the lock's signal throws the loss itself.
+  const unlogged = error instanceof LockLostError ? error.cause : error;
+  if (unlogged === undefined || (unlogged !== error && unlogged instanceof LockLostError)) return;
+  logger.error(messageOf(unlogged), unlogged instanceof Error ? unlogged.stack : undefined);
+}
+
+/** What the callers of one application get for lock errors, whichever of its module instances throws them. */
+export class ErrorResponses {
+  private readonly options: { -readonly [K in keyof ErrorResponseOptions]: ErrorResponseOptions[K] } = {};
+
+  /** Returns the responses of an application, or of one of its services. Without one, those of the defaults. */
+  static of(owner: ApplicationConfig | LockService | undefined): ErrorResponses {
+    const found = owner && known.get(owner);
+    if (found !== undefined) return found;
+    const created = new ErrorResponses();
+    if (owner !== undefined) known.set(owner, created);
+    return created;
+  }
+
+  /** False if the application's own filters handle all lock errors. */
+  get filter(): boolean {
+    return this.options.filter ?? true;
+  }
+
+  /**
+   * Adds the options of one module instance, and its service.
+   *
+   * @throws LockConfigError if another instance has another value for one of them.
+   */
+  add({ httpStatus, ...given }: ErrorResponseOptions, service: LockService): void {
+    known.set(service, this);
+    for (const name of ['filter', 'retryAfterMs'] as const) {
+      checkEqual(name, this.options[name], given[name]);
+    }
+    for (const code of Object.keys(httpStatus ?? {}) as LockErrorCode[]) {
+      checkEqual(`httpStatus.${code}`, this.options.httpStatus?.[code], httpStatus?.[code]);
+    }
+    this.options.filter ??= given.filter;
+    this.options.retryAfterMs ??= given.retryAfterMs;
+    this.options.httpStatus = { ...this.options.httpStatus, ...httpStatus };
+  }
+
+  /** Returns what a caller gets for an error. */
+  responseTo(error: LockError): LockErrorResponse {
+    const { httpStatus, retryAfterMs = DEFAULT_RETRY_AFTER_MS } = this.options;
+    const input = error instanceof LockKeyError ? error.input : undefined;
+    const kind = input === undefined ? KINDS[error.code] : CLIENT;
+    // A value that the program made stays a 500.
+    const isProgramsKey = error.code === 'LOCK_KEY' && input === undefined;
+    const status = (isProgramsKey ? undefined : httpStatus?.[error.code]) ?? kind.status;
+    const phrase = STATUS_CODES[status] ?? 'Error';
+    return {
+      status,
+      phrase,
+      message: messageFor(error, input) ?? phrase,
+      retryAfterMs: kind.transient ? retryAfterMs : undefined,
+      logged: kind === PROGRAM,
+      byClient: kind === CLIENT,
+    };
+  }
+}
+
+const LABELS: Readonly<Record<LockKeyInput['in'], string>> = {
+  path: 'The path parameter',
+  query: 'The query parameter',
+  header: 'The header',
+  cookie: 'The cookie',
+  host: 'The host parameter',
+  body: 'The body',
+  payload: 'The payload',
+  argument: 'The argument',
+};
+
+/** Returns what a caller may know of an error. */
+function messageFor({ code, resource }: LockError, input: LockKeyInput | undefined): string | undefined {
+  if (code === 'LOCK_TIMEOUT') return `${resource ?? 'It'} is locked by others.`;
+  if (input === undefined) return undefined;
+  const { in: part, name, problem } = input;
+  const property = part === 'body' || part === 'payload' ? `${LABELS[part]}'s property` : LABELS[part];
+  return `${name === undefined ? LABELS[part] : `${property} '${name}'`} ${problem}.`;
+}
+
+type Value = boolean | number | undefined;
+
+function checkEqual(option: string, other: Value, given: Value): void {
+  if (other === undefined || given === undefined || other === given) return;
+  throw new LockConfigError(
+    `${option} is ${String(given)}, and ${String(other)} in another RedisLockModule of this application. ` +
+      'A client gets one response for one error; allowed is the same value, or to set it in one of them.',
+  );
+}

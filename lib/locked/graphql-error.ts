@@ -1,0 +1,46 @@
+import { Logger } from '@nestjs/common';
+import { LockError } from '../core/errors.js';
+import { ErrorResponses, type LockErrorResponse, logUnexpected } from './error-responses.js';
+
+/** HTTP headers as Apollo takes them from an error. Mercurius sends them as JSON. */
+class HeaderMap extends Map<string, string> {
+  toJSON(): object {
+    return Object.fromEntries(this);
+  }
+}
+
+/**
+ * Returns the error that a GraphQL server sends: the same error with the message for clients, with `extensions` and,
+ * for Mercurius, `statusCode`. Its `cause` is the error itself.
+ */
+export function toGraphqlError(error: LockError, response: LockErrorResponse): LockError {
+  const { status, message, retryAfterMs } = response;
+  const headers = new HeaderMap(
+    retryAfterMs === undefined ? [] : [['retry-after', String(Math.ceil(retryAfterMs / 1000))]],
+  );
+  const extensions = {
+    code: error.code,
+    status,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    // Apollo takes this out, and makes the HTTP response of it.
+    http: { status, headers },
+  };
+  const properties = { message, stack: `${error.name}: ${message}`, cause: error, extensions, statusCode: status };
+  // Filters, plugins and error trackers still find the class and the fields.
+  return Object.create(error, Object.getOwnPropertyDescriptors(properties)) as LockError;
+}
+
+const FIELD_RESOLVER = 'graphql:resolve_property';
+
+/** Returns whether a method is a GraphQL field resolver, which Nest calls without filters by default. */
+export function isFieldResolver(handler: object): boolean {
+  return Reflect.getMetadata(FIELD_RESOLVER, handler) === true;
+}
+
+/** Returns the error of a field resolver that Nest has called without interceptors and filters, for the client. */
+export function toFieldError(error: unknown, responses: ErrorResponses): unknown {
+  if (!(error instanceof LockError) || !responses.filter) return error;
+  const response = responses.responseTo(error);
+  logUnexpected(new Logger('RedisLockModule'), error, response);
+  return toGraphqlError(error, response);
+}
