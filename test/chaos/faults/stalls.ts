@@ -11,7 +11,8 @@ const clientPause: Fault = {
   breaks: 'wait',
   terms: leases(10_000, { requestTimeoutMs: 500, waitMs: 14_000 }),
   promises: { waitMs: 5_000, refuses: true },
-  stores: ALL_STORES,
+  // The other masters may grant the lock to the process that is then stopped past its lease.
+  stores: { ...ALL_STORES, quorum: { losesHolds: true } },
   async inject(scene) {
     const { fleet, random } = scene;
     await fleet.rest();
