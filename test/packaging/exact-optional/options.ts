@@ -1,5 +1,6 @@
 // Compiled with `exactOptionalPropertyTypes`, where an option that is `undefined` must be declared so.
 import {
+  type ErrorResponseOptions,
   type FairnessOptions,
   Locked,
   type LockedOptions,
@@ -29,6 +30,7 @@ export const accepted: {
   lockScope: Accepts<LockScopeOptions>;
   locked: Accepts<LockedOptions<[id: number]>>;
   module: Accepts<RedisLockModuleOptions>;
+  errorResponses: Accepts<ErrorResponseOptions>;
   extras: Accepts<RedisLockModuleExtras>;
   replicas: Accepts<ReplicaOptions>;
   fencedScript: Accepts<FencedScript>;
@@ -47,6 +49,7 @@ export const accepted: {
   lockScope: (given) => given,
   locked: (given) => given,
   module: (given) => given,
+  errorResponses: (given) => given,
   extras: (given) => given,
   replicas: (given) => given,
   fencedScript: (given) => given,

@@ -598,7 +598,7 @@ describe('a filter of the user that catches all', () => {
   ])('gets the error of a busy lock: %s', async (resource, path, method) => {
     const { status, body } = await rival.using(resource, () => call(path, method));
     expect(status).toBe(500);
-    expect(body.caughtAll).toContain(`${resource} is locked by others`);
+    expect(body.caughtAll).toContain(`${resource} is locked, held by `);
   });
 
   it('gets the error of a busy lock of a message', async () => {
