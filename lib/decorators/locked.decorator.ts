@@ -130,7 +130,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
       resourceOf: resourceFunction(where, resource as ResourceOption, target, propertyKey, original),
     };
     Inject(method.token)(target, method.service);
-    const wrapped = wrapMethod(method);
+    const wrapped = wrapMethod(method, target, propertyKey);
     serveHandler(wrapped, target, propertyKey, { locked: method });
     registerLocked(target, propertyKey, method);
     (descriptor as PropertyDescriptor).value = wrapped;

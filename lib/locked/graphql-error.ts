@@ -9,6 +9,13 @@ class HeaderMap extends Map<string, string> {
   }
 }
 
+const converted = new WeakSet<LockError>();
+
+/** Returns whether {@link toGraphqlError} has made the error, which a filter then leaves as it is. */
+export function isGraphqlError(error: LockError): boolean {
+  return converted.has(error);
+}
+
 /**
  * Returns the error that a GraphQL server sends: the same error with the message for clients, with `extensions` and,
  * for Mercurius, `statusCode`. Its `cause` is the error itself.
@@ -27,17 +34,23 @@ export function toGraphqlError(error: LockError, response: LockErrorResponse): L
   };
   const properties = { message, stack: `${error.name}: ${message}`, cause: error, extensions, statusCode: status };
   // Filters, plugins and error trackers still find the class and the fields.
-  return Object.create(error, Object.getOwnPropertyDescriptors(properties)) as LockError;
+  const sent = Object.create(error, Object.getOwnPropertyDescriptors(properties)) as LockError;
+  converted.add(sent);
+  return sent;
 }
 
 const FIELD_RESOLVER = 'graphql:resolve_property';
 
 /** Returns whether a method is a GraphQL field resolver, which Nest calls without filters by default. */
-export function isFieldResolver(handler: object): boolean {
-  return Reflect.getMetadata(FIELD_RESOLVER, handler) === true;
+export function isFieldResolver(prototype: object, propertyKey: string | symbol): boolean {
+  const method: unknown = Object.getOwnPropertyDescriptor(prototype, propertyKey)?.value;
+  return typeof method === 'function' && Reflect.getMetadata(FIELD_RESOLVER, method) === true;
 }
 
-/** Returns the error of a field resolver that Nest has called without interceptors and filters, for the client. */
+/**
+ * Returns the error of a field resolver for the client. By default Nest calls field resolvers without filters, and
+ * nothing here shows whether filters follow.
+ */
 export function toFieldError(error: unknown, responses: ErrorResponses): unknown {
   if (!(error instanceof LockError) || !responses.filter) return error;
   const response = responses.responseTo(error);

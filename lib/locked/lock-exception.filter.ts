@@ -3,7 +3,7 @@ import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
 import { LockError } from '../core/errors.js';
 import { ErrorResponses, type LockErrorResponse, logUnexpected } from './error-responses.js';
-import { toGraphqlError } from './graphql-error.js';
+import { isGraphqlError, toGraphqlError } from './graphql-error.js';
 
 /**
  * Sends the response for a {@link LockError}. HTTP: 423 if the lock is busy, 503 if Redis is unavailable, 409 if a
@@ -26,6 +26,8 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   ) {}
 
   catch(error: LockError, host: ArgumentsHost): unknown {
+    // A field resolver has made and logged it.
+    if (isGraphqlError(error)) return error;
     const type = host.getType<string>();
     const response = ErrorResponses.of(this.application).responseTo(error);
     logUnexpected(this.logger, error, response);

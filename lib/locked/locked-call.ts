@@ -15,13 +15,12 @@ import { type LockedMethod, type Method, replaceMethod } from './locked-method.j
 import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } from './stream-under.js';
 
 /** Returns a function that runs the method under its lock. See {@link replaceMethod}. */
-export function wrapMethod(method: LockedMethod): Method {
-  // Decorators above `@Locked` are known at the first call only.
+export function wrapMethod(method: LockedMethod, prototype: object, propertyKey: string | symbol): Method {
+  // Decorators above `@Locked` are known at the first call only, and may have replaced the function.
   let isField: boolean | undefined;
-  const wrapped: Method = replaceMethod(method.original, (instance, args) =>
-    callLocked(method, instance, args, (isField ??= isFieldResolver(wrapped))),
+  return replaceMethod(method.original, (instance, args) =>
+    callLocked(method, instance, args, (isField ??= isFieldResolver(prototype, propertyKey))),
   );
-  return wrapped;
 }
 
 function callLocked(method: LockedMethod, instance: unknown, args: unknown[], isField: boolean): unknown {
@@ -62,7 +61,7 @@ class LockedCall {
     try {
       return await this.run();
     } catch (error) {
-      throw this.scope === undefined ? toFieldError(error, ErrorResponses.of(this.service)) : error;
+      throw toFieldError(error, ErrorResponses.of(this.service));
     }
   }
 

@@ -3,6 +3,7 @@ import {
   type ExecutionContext,
   Inject,
   Injectable,
+  Logger,
   type NestInterceptor,
   Optional,
 } from '@nestjs/common';
@@ -10,7 +11,7 @@ import { ApplicationConfig } from '@nestjs/core';
 import { Observable, tap } from 'rxjs';
 import { LockError } from '../core/errors.js';
 import { surroundings } from '../core/hold/held-locks.js';
-import { ErrorResponses } from './error-responses.js';
+import { ErrorResponses, logUnexpected } from './error-responses.js';
 import { type HandlerMethod, handlerMethodOf, HandlerScope } from './handler-scope.js';
 import { markUnseen } from './lock-exception.filter.js';
 import { respondWithEvents, sendEventsOf } from './sse-response.js';
@@ -24,6 +25,8 @@ import { respondWithEvents, sendEventsOf } from './sse-response.js';
  */
 @Injectable()
 export class LockedInterceptor implements NestInterceptor {
+  private readonly logger = new Logger('RedisLockModule');
+
   constructor(@Optional() @Inject(ApplicationConfig) private readonly application?: ApplicationConfig) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
@@ -43,7 +46,17 @@ export class LockedInterceptor implements NestInterceptor {
     const open = (onReady?: () => void): Observable<unknown> =>
       handleInScope(method, context, next, onReady).pipe(tap({ error: (error) => this.onError(error, context) }));
     const sendEvents = sendEventsOf(context.getHandler());
-    return sendEvents === undefined ? open() : respondWithEvents(sendEvents, context, open);
+    if (sendEvents === undefined) return open();
+    return respondWithEvents(sendEvents, context, open, (error) => this.toPublic(error));
+  }
+
+  /** Returns what a client may know of an error after its response has begun. No filter sees such an error. */
+  private toPublic(error: unknown): unknown {
+    const responses = ErrorResponses.of(this.application);
+    if (!(error instanceof LockError) || !responses.filter) return error;
+    const response = responses.responseTo(error);
+    logUnexpected(this.logger, error, response);
+    return new Error(response.message, { cause: error });
   }
 
   /** Marks an error for the filter of the handler's class, if no global filter of the application sees it. */

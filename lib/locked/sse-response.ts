@@ -20,6 +20,7 @@ interface NestRouter {
 
 /** A response of Express, or the raw one below a reply of Fastify. */
 interface RawResponse {
+  readonly destroyed: boolean;
   once(event: 'close', listener: () => void): unknown;
   removeListener(event: 'close', listener: () => void): unknown;
 }
@@ -72,16 +73,20 @@ export function sendEventsOf(handler: object): SendEvents | undefined {
  * at the end, whichever comes first. An error before that is the error of the returned Observable, which completes at
  * the end of the response.
  *
- * @param open returns the values. Subscribed once.
+ * @param open returns the values. Subscribed once, and not called if the client has left.
+ * @param toPublic returns the error that the client may see. Nest 10 sends its message.
  */
 export function respondWithEvents(
   send: SendEvents,
   context: ExecutionContext,
   open: (onReady: () => void) => Observable<unknown>,
+  toPublic: (error: unknown) => unknown,
 ): Observable<unknown> {
   return new Observable((subscriber) => {
-    const call = new EventResponse(send, context, subscriber);
-    call.follow(open(() => call.begin()));
+    const call = new EventResponse(send, context, subscriber, toPublic);
+    // A guard may have taken longer than the client has waited.
+    if (call.isClosed) call.leave();
+    else call.follow(open(() => call.begin()));
     return () => call.leave();
   });
 }
@@ -105,6 +110,7 @@ class EventResponse {
     private readonly send: SendEvents,
     context: ExecutionContext,
     private readonly subscriber: Subscriber<unknown>,
+    private readonly toPublic: (error: unknown) => unknown,
   ) {
     this.request = context.switchToHttp().getRequest();
     this.response = context.switchToHttp().getResponse();
@@ -113,11 +119,15 @@ class EventResponse {
     this.raw.once('close', this.onClose);
   }
 
+  get isClosed(): boolean {
+    return this.raw.destroyed;
+  }
+
   follow(values: Observable<unknown>): void {
     const subscription = values.subscribe({
       next: (value) => this.notify((events) => events.next(value)),
       error: (error: unknown) => {
-        if (this.begun) this.notify((events) => events.error(error));
+        if (this.begun) this.notify((events) => events.error(this.toPublic(error)));
         else this.end(() => this.subscriber.error(error));
       },
       complete: () => this.notify((events) => events.complete()),

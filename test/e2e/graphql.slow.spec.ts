@@ -17,6 +17,15 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, type LockError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { type AppSetUp, closeApps, type Platform, startApp, type TestApp } from './support/app.js';
 
+/** A decorator that replaces the method without its metadata. */
+const Traced: MethodDecorator = (_target, _key, descriptor) => {
+  const traced = descriptor.value as (...args: unknown[]) => unknown;
+  const around = function (this: unknown, ...args: unknown[]): unknown {
+    return Reflect.apply(traced, this, args);
+  };
+  (descriptor as PropertyDescriptor).value = around;
+};
+
 @ObjectType()
 class Goods {
   @Field()
@@ -72,6 +81,13 @@ class GoodsResolver {
   }
 
   @ResolveField(() => Int, { nullable: true })
+  @Traced
+  @Locked('goods:<goods.id>', { waitMs: 0 })
+  async traced(@Parent() goods: Goods): Promise<number> {
+    return Number(goods.id) * 100;
+  }
+
+  @ResolveField(() => Int, { nullable: true })
   async offer(@Parent() goods: Goods): Promise<number> {
     return this.goods.price(goods.id);
   }
@@ -113,6 +129,7 @@ const start = (server: Server, platform: Platform, options: object = {}, setUp: 
     platform,
     imports: [graphql(server, options)],
     ...setUp,
+    locks: { decoratorOrder: 'ignore', ...setUp.locks },
     providers: [GoodsResolver, GoodsService],
   });
 
@@ -152,7 +169,7 @@ describe.each(SERVERS)('GraphQL by %s on %s', (server, platform) => {
     },
   );
 
-  it.each([[[]], [['filters']], [['interceptors', 'filters']]])(
+  it.each([[[]], [['interceptors']], [['filters']], [['interceptors', 'filters']]])(
     'sends the code of a field resolver beside the other fields (fieldResolverEnhancers: %j)',
     async (fieldResolverEnhancers) => {
       const app = await start(server, platform, { fieldResolverEnhancers });
@@ -169,6 +186,7 @@ describe.each(SERVERS)('GraphQL by %s on %s', (server, platform) => {
         ]);
         expect(errors).toEqual([expect.objectContaining(BUSY)]);
         expect(errors[0].path.join('.')).toBe('list.0.price');
+        expect((await ask(app, '{ list { traced } }')).errors).toEqual([expect.objectContaining(BUSY)]);
       });
     },
   );

@@ -1,4 +1,5 @@
-import { Agent, get, type IncomingMessage } from 'node:http';
+import { once } from 'node:events';
+import { Agent, get, type IncomingMessage, type ServerResponse } from 'node:http';
 import {
   type ArgumentsHost,
   type CallHandler,
@@ -17,6 +18,7 @@ import {
   Scope,
   Sse,
   SseSignal,
+  UseGuards,
 } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Locked } from 'nestjs-redis-lock';
@@ -31,8 +33,33 @@ interface Message {
   readonly data: string;
 }
 
+/** Keeps requests waiting until the test lets them pass. */
+class SlowGuard {
+  readonly entered = deferred();
+  readonly passing = deferred();
+
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const response = context.switchToHttp().getResponse<ServerResponse & { raw?: ServerResponse }>();
+    const closed = once(response.raw ?? response, 'close');
+    this.entered.resolve();
+    await this.passing.promise;
+    await closed;
+    return true;
+  }
+}
+
+let slow = new SlowGuard();
+
 @Controller('stock')
 class StockController {
+  @Sse('guarded/:id')
+  @UseGuards({ canActivate: (context: ExecutionContext) => slow.canActivate(context) })
+  @Locked('goods:<id>')
+  async guarded(@Param('id') _id: string): Promise<Observable<Message>> {
+    this.subscribed.resolve();
+    return NEVER;
+  }
+
   readonly prices = new Subject<Message>();
   subscribed: Deferred<void> = deferred();
   began: Deferred<AbortSignal> = deferred();
@@ -193,6 +220,17 @@ describe.each(PLATFORMS)('an @Sse handler on %s', (platform) => {
     await app.log.until('refused goods:1');
     await holder.release();
     expect(app.log.count('granted goods:1')).toBe(1);
+  });
+
+  it('takes no lock if the client left during a guard', async () => {
+    slow = new SlowGuard();
+    const client = new RawRequest(`${app.url}/stock/guarded/1`);
+    await slow.entered.promise;
+    client.hangUp();
+    slow.passing.resolve();
+    // By the end of the next request, the one before has come as far as it can.
+    await app.call('/stock/skipped/2', { signal: AbortSignal.timeout(100) }).catch(() => undefined);
+    expect(app.log.count('requested goods:1')).toBe(0);
   });
 
   it('is a 404 if its method fails before it returns an Observable, and a 400 if a pipe does', async () => {

@@ -166,7 +166,7 @@ describe('five masters', () => {
   it('count and name those that hang, and not the one that replies', async () => {
     const nodes = here.urls.slice(0, 3);
     const locks = here.instance({}, { nodes, nodeTimeoutMs: 100 });
-    await locks.using('goods:300', () => undefined);
+    await locks.using('goods:300', () => here.lockedOn(3));
     for (const server of here.servers.slice(1, 3)) server.pause();
     // The first request waits for both. Later ones know that both hang.
     for (let i = 0; i < 3; i++) {
