@@ -137,7 +137,8 @@ class LockedCall {
     const either = eitherOf(callerSignal, this.options.signal);
     let lock: Hold;
     try {
-      lock = await this.service.acquireResolved(resource, { ...this.options, reentrant, signal: either.signal });
+      const { signal } = either;
+      lock = await this.service.acquireResolved(resource, { ...this.options, reentrant, signal, runsWork: true });
     } finally {
       either.stop();
     }
