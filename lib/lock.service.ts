@@ -1,4 +1,4 @@
-import type { Target } from './core/acquire/acquire-options.js';
+import type { AcquireOptions, Target } from './core/acquire/acquire-options.js';
 import { aFunction, checkValue } from './core/check-options.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
@@ -108,7 +108,8 @@ export class LockService {
     const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
     checkValue('using()', 'the work', fn, aFunction);
     const resolved = resolveLockOptions(options, this.defaults);
-    return runUnder(await this.acquireResolved(resources, resolved), resolved.onLost, fn as Work<Hold, T>);
+    const lock = await this.acquireResolved(resources, { ...resolved, runsWork: true });
+    return runUnder(lock, resolved.onLost, fn as Work<Hold, T>);
   }
 
   /**
@@ -149,7 +150,10 @@ export class LockService {
   }
 
   /** @internal */
-  acquireResolved(resources: Resources, options: ResolvedLockOptions): Promise<Hold> {
+  acquireResolved(
+    resources: Resources,
+    options: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork'>,
+  ): Promise<Hold> {
     if (typeof resources === 'string') return this.engine.acquire(this.targetOf(resources), options);
     if (!isList(resources)) throw noResource(resources);
     const list = readList(resources, () => 'The list of resources');

@@ -89,7 +89,7 @@ export class LockEngine {
     this.requestTimeoutMs = requestTimeoutMs;
     this.health = health;
     this.leases = leases;
-    this.acquirer = new Acquirer(store, localLocks, leases, events);
+    this.acquirer = new Acquirer(store, localLocks, leases, events, clock);
     this.stopListening = store.listen({
       instanceId: this.instanceId,
       onHandoff: (handoff) => localLocks.onHandoff(handoff),

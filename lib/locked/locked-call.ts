@@ -136,7 +136,8 @@ class LockedCall {
     const either = eitherOf(callerSignal, this.options.signal);
     let lock: Hold;
     try {
-      lock = await this.service.acquireResolved(resource, { ...this.options, reentrant, signal: either.signal });
+      const { signal } = either;
+      lock = await this.service.acquireResolved(resource, { ...this.options, reentrant, signal, runsWork: true });
     } finally {
       either.stop();
     }

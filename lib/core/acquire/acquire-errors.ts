@@ -95,6 +95,13 @@ function timeout({ until, holder }: HeldReply, call: RejectedCall, elapsedMs: nu
   return new LockTimeoutError(message, { ...details, heldBy: identity });
 }
 
+/** Returns the error for a caller in a lock scope that another use of the lock in that scope kept out. */
+export function usedInScope(resource: string, waitMs: number, elapsedMs: number): LockTimeoutError {
+  const waited = `refused after ${Math.round(elapsedMs)} ms (waitMs: ${waitMs})`;
+  const message = `${resource} is held by another use in the caller's lock scope: ${waited}.`;
+  return new LockTimeoutError(message, { resource, elapsedMs, isOwn: true });
+}
+
 function describeHolder(who: string, count = 1, heldForMs?: number): string {
   const others = count > 1 ? `held by ${count}, one of them ${who}` : `held by ${who}`;
   return heldForMs === undefined ? others : `${others} for ${secondsOf(heldForMs)}`;

@@ -26,6 +26,8 @@ export interface WaitOptions extends HoldOptions {
 export interface AcquireOptions extends WaitOptions {
   /** Whether a caller that holds the lock gets a nested hold of it. */
   readonly reentrant: boolean;
+  /** Whether work runs under the hold until it ends. Such uses exclude each other in a lock scope. Default: false. */
+  readonly runsWork?: boolean;
   /** What a loss means to the lock scopes that keep the lock. Default: `throw`. */
   readonly onLost?: OnLost;
 }

@@ -1,7 +1,7 @@
 import { eitherOf, onAbort, throwIfAborted } from '../abort-signals.js';
 import type { LockEvents } from '../diagnostics.js';
 import { LockReentryError } from '../errors.js';
-import { heldAround } from '../hold/held-locks.js';
+import { heldAround, isUsedAround } from '../hold/held-locks.js';
 import { scopeAround, ScopedRequest, type ScopeHold } from '../hold/lock-scope.js';
 import { Lock } from '../hold/lock.js';
 import { MultiLock } from '../hold/multi-lock.js';
@@ -9,6 +9,7 @@ import type { Grant } from '../lease/grant.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
 import { kindOf, modesOf } from '../store/lock-mode.js';
 import type { LockStore } from '../store/lock-store.js';
+import type { Clock } from '../time/clock.js';
 import {
   acquireError,
   closed,
@@ -20,6 +21,7 @@ import {
 import { type AcquireOptions, leaseOf, type Target } from './acquire-options.js';
 import type { LocalLocks } from './local-locks.js';
 import { inLockOrder } from './lock-order.js';
+import { UseWaiter } from './use-waiter.js';
 
 /** `draining` admits only callers that run in a hold, so that the hold can finish. `closed` admits none. */
 export type AcquirerPhase = 'open' | 'draining' | 'closed';
@@ -38,15 +40,20 @@ interface ScopedLock {
   readonly isNew: boolean;
 }
 
+const NONE: ReadonlySet<string> = new Set();
+
 /** Gives callers their locks: a nested hold of a lock that the caller holds, or a new one from the local locks. */
 export class Acquirer {
   phase: AcquirerPhase = 'open';
+  /** Counts the requests that are made in lock scopes. */
+  private arrivals = 0;
 
   constructor(
     private readonly store: Pick<LockStore, 'capabilities'>,
     private readonly localLocks: LocalLocks,
     private readonly leases: LeaseManager,
     private readonly events: LockEvents,
+    private readonly clock: Clock,
   ) {}
 
   /** Waits for the lock, or joins the hold that the caller runs in. */
@@ -54,7 +61,7 @@ export class Acquirer {
     throwIfAborted(options.signal);
     this.checkStore(target, options);
     const outer = this.outerHold(target.key);
-    if (outer !== undefined) return this.nest(outer, options);
+    if (outer !== undefined && !this.mustWait(outer)) return this.nest(outer, options);
     const nested = this.isNested();
     this.checkPhase(target, nested);
     const startedAt = this.leases.now();
@@ -69,7 +76,7 @@ export class Acquirer {
       throw reason;
     }
     this.events.granted(grant, grant.grantedAt - startedAt);
-    return new Lock(grant, this.leases);
+    return new Lock(grant, this.leases, options.runsWork);
   }
 
   /**
@@ -90,7 +97,8 @@ export class Acquirer {
     try {
       for (const { key } of targets) {
         const outer = locks.has(key) ? undefined : this.outerHold(key);
-        if (outer !== undefined) add(this.nest(outer, options));
+        // Lists that take those in lock order do not wait for each other.
+        if (outer !== undefined && !this.isKeptApart(outer)) add(this.nest(outer, options));
       }
       const others = targets.filter(({ key }) => !locks.has(key));
       if (others.length > 0) await this.acquireInOrder(others, { ...options, signal: waiting.signal }, add);
@@ -117,18 +125,25 @@ export class Acquirer {
     const { maxKeys = 1 } = this.store.capabilities;
     const groups = inLockOrder(targets, maxKeys);
     const missing = new Map(groups.flat().map((target) => [target.key, target]));
-    for (const target of missing.values()) this.events.requested(target);
+    // They become nested holds, which are no requests, unless they fail.
+    const kept = scopeAround() === undefined ? NONE : new Set([...missing.keys()].filter((key) => this.outerHold(key)));
+    for (const target of missing.values()) if (!kept.has(target.key)) this.events.requested(target);
     try {
       for (const group of groups) {
         await this.acquireGroup(group, call, (lock, target, isNew) => {
           missing.delete(target.key);
           add(lock);
+          if (isNew && kept.has(target.key)) this.events.requested(target);
           if (isNew) this.events.granted(lock.shared, lock.shared.grantedAt - call.startedAt);
-          else this.events.refused(target, this.leases.now() - call.startedAt, grantedInScope(target));
+          else if (!kept.has(target.key))
+            this.events.refused(target, this.leases.now() - call.startedAt, grantedInScope(target));
         });
       }
     } catch (reason) {
-      for (const target of missing.values()) this.events.refused(target, this.leases.now() - call.startedAt, reason);
+      for (const target of missing.values()) {
+        if (kept.has(target.key)) this.events.requested(target);
+        this.events.refused(target, this.leases.now() - call.startedAt, reason);
+      }
       throw reason;
     }
   }
@@ -143,10 +158,11 @@ export class Acquirer {
     const { mode, waitMs } = options;
     // If a caller here has one of the keys, the request would be refused. A caller that does not wait learns the reason
     // by it.
-    if (group.length > 1 && (waitMs === 0 || !this.localLocks.hasExclusive(group))) {
+    const scope = scopeAround();
+    const isKept = scope !== undefined && group.some(({ key }) => this.outerHold(key) !== undefined);
+    if (group.length > 1 && !isKept && (waitMs === 0 || !this.localLocks.hasExclusive(group))) {
       this.checkCall(group[0], call);
       const locks: Lock[] = [];
-      const scope = scopeAround();
       const hold = (grant: Grant): void => void locks.push(this.hold(grant, options, scope));
       const outcome = await this.localLocks.acquireTogether(group, { ...options, onGranted: hold }, nested);
       if (!('reply' in outcome)) return locks.forEach((lock, i) => onGranted(lock, group[i], true));
@@ -167,7 +183,7 @@ export class Acquirer {
     const scope = scopeAround();
     if (scope !== undefined) return this.waitInScope(scope, target, call);
     const grant = await this.localLocks.acquire(target, options, startedAt, nested);
-    return { lock: new Lock(grant, this.leases), isNew: true };
+    return { lock: new Lock(grant, this.leases, options.runsWork), isNew: true };
   }
 
   /** Like `acquire`, for a caller that runs in a lock scope and that no hold of the lock is around. */
@@ -175,7 +191,7 @@ export class Acquirer {
     const { events, leases } = this;
     const waitedMs = (): number => leases.now() - call.startedAt;
     // It becomes a nested hold, which is no request, unless the request before it fails.
-    const isBehind = scope.awaits(leases, target.key);
+    const isBehind = this.outerHold(target.key) !== undefined || scope.awaits(leases, target.key);
     if (!isBehind) events.requested(target);
     try {
       const { lock, isNew } = await this.waitInScope(scope, target, call);
@@ -193,10 +209,18 @@ export class Acquirer {
   /** Waits for a lock, or for a hold of it that another request of the caller's lock scopes gets meanwhile. */
   private async waitInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<ScopedLock> {
     const { options, startedAt, nested } = call;
+    const arrival = ++this.arrivals;
     for (;;) {
       const outer = this.outerHold(target.key);
-      if (outer !== undefined) return { lock: this.nest(outer, options), isNew: false };
+      if (outer !== undefined && !this.mustWait(outer)) return { lock: this.nest(outer, options), isNew: false };
       this.checkCall(target, call);
+      if (outer !== undefined) {
+        const enter = (): Lock => this.nest(outer, options, scope);
+        const use = new UseWaiter(outer.shared, { options, startedAt, arrival, clock: this.clock, enter });
+        const nestedLock = await use.wait();
+        if (nestedLock !== undefined) return { lock: nestedLock, isNew: false };
+        continue;
+      }
       const request = new ScopedRequest(scope, this.leases, target.key);
       const either = eitherOf(options.signal, request.signal);
       let lock: Lock | undefined;
@@ -249,21 +273,31 @@ export class Acquirer {
     return heldAround(this.leases, key);
   }
 
-  private nest(outer: Lock, options: AcquireOptions): Lock {
+  /** Returns whether a caller must wait for other uses of a lock that only a lock scope keeps around it. */
+  private mustWait(outer: Lock): boolean {
+    return outer.shared.isBusy && this.isKeptApart(outer);
+  }
+
+  /** Returns whether only a lock scope keeps an exclusive lock around the caller. */
+  private isKeptApart({ isKept, shared, key }: Lock): boolean {
+    return isKept && shared.mode === 'exclusive' && !isUsedAround(this.leases, key);
+  }
+
+  private nest(outer: Lock, options: AcquireOptions, scope = scopeAround()): Lock {
     outer.assertHeld();
     const { shared: grant, resource, isKept } = outer;
     if (grant.mode !== 'exclusive' && grant.mode !== options.mode) {
       throw upgradeError(resource, grant.mode, options.mode);
     }
     // Only a lock that a scope keeps may have no use any more.
-    if (options.reentrant || !grant.isInUse) return this.hold(grant, options, scopeAround());
+    if (options.reentrant || !grant.isInUse) return this.hold(grant, options, scope);
     const holder = isKept ? "the caller's lock scope, in which another use has not ended" : 'the caller';
     throw new LockReentryError(`${resource} is already held by ${holder}, and \`reentrant\` is false.`, { resource });
   }
 
   /** Returns a hold of a grant, which the scope and those around it keep. */
-  private hold(grant: Grant, { onLost }: AcquireOptions, scope: ScopeHold | undefined): Lock {
-    const lock = new Lock(grant, this.leases);
+  private hold(grant: Grant, { onLost, runsWork }: AcquireOptions, scope: ScopeHold | undefined): Lock {
+    const lock = new Lock(grant, this.leases, runsWork);
     scope?.keep(grant, this.leases, onLost);
     return lock;
   }

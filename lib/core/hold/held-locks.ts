@@ -42,6 +42,14 @@ export function* surroundings(): Generator<Surrounding> {
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) yield frame.inner;
 }
 
+/** Returns whether the caller runs inside a hold of that key, and not only in a lock scope that keeps the lock. */
+export function isUsedAround(leases: HoldLeases, key: string): boolean {
+  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
+    if (frame.inner.lock?.find(leases, key)?.isKept === false) return true;
+  }
+  return false;
+}
+
 /**
  * Returns the innermost hold of an engine that the caller runs inside, of that key or of any. Skips holds that have
  * ended: what outlives a hold acquires the lock like any other caller.

@@ -59,9 +59,14 @@ const innermost = new AsyncLocalStorage<ScopeHold>();
  * read what the transaction has committed.
  *
  * The scope keeps the locks of every `LockService` of the process. Inside, acquiring a lock that the scope keeps
- * returns a nested hold at once. Parallel branches of one scope share its locks, as the statements of one transaction
- * do: a lock does not keep them apart. With `reentrant: false`, acquiring throws `LockReentryError` while another use
- * of the lock has not ended.
+ * returns a nested hold without a request.
+ *
+ * In parallel branches of one scope, the uses of an exclusive lock by `using` and `@Locked` run one after the other. A
+ * request waits in order of arrival for uses that are not around it, for `waitMs` at most. A hold by `acquire()` waits
+ * too, but keeps no other caller of the scope out. Shared locks and permits keep no caller of the scope out.
+ *
+ * With `reentrant: false`, acquiring throws `LockReentryError` if a hold is around the caller, or if the scope has a
+ * hold by `acquire()` that has not ended. It waits for all other uses.
  *
  * Locks that are acquired in an inner scope are kept until the outermost scope around them has ended. Work that is
  * started inside and not awaited is in the scope until the scope ends, and then acquires locks like any other caller.

@@ -53,6 +53,8 @@ export class Lock implements Hold {
   constructor(
     private readonly grant: Grant,
     private readonly leases: HoldLeases,
+    /** Whether work runs under this hold, until it ends. @internal */
+    readonly runsWork = false,
   ) {
     grant.join(this);
     this.abortReason = grant.loss;

@@ -17,10 +17,22 @@ export interface HoldOptions {
 export interface GrantHold {
   /** Whether a lock scope has it, and no caller. */
   readonly isKept: boolean;
+  /** Whether work runs under it, until it ends. */
+  readonly runsWork: boolean;
   /** Is called when the grant is lost. */
   lost(error: LockLostError): void;
   /** Is called if the only caller that was given the grant does not use it. */
   unused?(): void;
+}
+
+/** A caller that waits until no work runs under a grant. */
+export interface GrantWaiter {
+  /** Orders the waiters. Lower numbers come first. */
+  readonly arrival: number;
+  /** Called when it is its turn. Must add the caller's hold before it returns. */
+  enter(): void;
+  /** Called if the grant has ended, or a lock scope no longer keeps it. */
+  startOver(): void;
 }
 
 /** A lease, as it was requested. */
@@ -74,6 +86,9 @@ export class Grant {
   /** The holds. Nearly always one. */
   private holds: readonly GrantHold[] = NO_HOLDS;
   private callers = 0;
+  private workCount = 0;
+  /** Callers in lock scopes, in order of arrival. Undefined until the first one waits. */
+  private waiters: GrantWaiter[] | undefined = undefined;
   private current: GrantState = 'held';
   private reason: LockLostError | undefined;
 
@@ -117,6 +132,14 @@ export class Grant {
   /** Whether a caller has a hold of it. The holds of lock scopes do not count. */
   get isInUse(): boolean {
     return this.holds.some(({ isKept }) => !isKept);
+  }
+
+  /**
+   * Whether other callers in the lock scopes that keep it must wait: work runs under it, or others wait already. Shared
+   * locks and permits are never busy.
+   */
+  get isBusy(): boolean {
+    return this.mode === 'exclusive' && (this.workCount > 0 || (this.waiters?.length ?? 0) > 0);
   }
 
   /** When to renew: two thirds of `ttlMs` before the deadline, or at once if the lease is short. Infinity: never. */
@@ -167,12 +190,49 @@ export class Grant {
   join(hold: GrantHold): void {
     this.holds = [...this.holds, hold];
     if (!hold.isKept) this.callers += 1;
+    if (hold.runsWork) this.workCount += 1;
   }
 
   /** Removes a hold. Returns true if it was the last hold of a grant that is still held. */
   part(hold: GrantHold): boolean {
     this.holds = this.holds.filter((other) => other !== hold);
+    if (hold.runsWork) this.workCount -= 1;
+    if (this.waiters !== undefined) {
+      if (hold.isKept) this.startOver();
+      else this.enterNext();
+    }
     return this.holds.length === 0 && this.current === 'held';
+  }
+
+  /** Adds a caller that waits until no work runs under the grant. */
+  wait(waiter: GrantWaiter): void {
+    // Nobody would let it in.
+    if (this.current !== 'held' || !this.holds.some(({ isKept }) => isKept)) return waiter.startOver();
+    this.waiters ??= [];
+    let place = this.waiters.length;
+    while (place > 0 && this.waiters[place - 1].arrival > waiter.arrival) place -= 1;
+    this.waiters.splice(place, 0, waiter);
+    this.enterNext();
+  }
+
+  /** Removes a caller that waits. */
+  stopWaiting(waiter: GrantWaiter): void {
+    this.waiters = this.waiters?.filter((other) => other !== waiter);
+  }
+
+  /** Lets those that wait enter, until one of them runs work. */
+  private enterNext(): void {
+    while (this.workCount === 0 && this.current === 'held') {
+      const next = this.waiters?.shift();
+      if (next === undefined) return;
+      next.enter();
+    }
+  }
+
+  private startOver(): void {
+    const { waiters = [] } = this;
+    this.waiters = undefined;
+    for (const waiter of waiters) waiter.startOver();
   }
 
   /** Ends the grant as lost, for good. Returns the loss. Undefined if the grant had ended before. */
@@ -183,6 +243,7 @@ export class Grant {
     const message = `The lock on ${this.resource} was lost after ${Math.round(elapsedMs)} ms: ${why}.`;
     this.reason = new LockLostError(message, { resource: this.resource, elapsedMs, cause });
     for (const hold of this.holds) hold.lost(this.reason);
+    this.startOver();
     return this.reason;
   }
 

@@ -17,6 +17,16 @@ class Stock {
     await this.room.stay(id);
     return `sold ${id}`;
   }
+
+  left = 10;
+
+  /** Reads, waits and writes, as statements of a transaction do. */
+  @Locked('stock')
+  async reduce(): Promise<void> {
+    const { left } = this;
+    await new Promise((resolve) => setImmediate(resolve));
+    this.left = left - 1;
+  }
 }
 
 type Step = () => Promise<unknown>;
@@ -25,7 +35,7 @@ type Step = () => Promise<unknown>;
 class Shop {
   constructor(
     private readonly host: TransactionHost<RecordingAdapter>,
-    private readonly stock: Stock,
+    readonly stock: Stock,
     private readonly locks: LockService,
     private readonly room: Room,
   ) {}
@@ -154,15 +164,23 @@ describe('a lock that ends in a transaction', () => {
 });
 
 describe('concurrent calls of one transaction', () => {
-  it('do not wait for the lock that the transaction keeps', async () => {
+  it('wait for each other, and send no further request for the lock', async () => {
     const { app } = await start();
     const shop = app.nest.get(Shop);
     const sell = (): Promise<string> => shop.sellIn(Propagation.Required, 1);
     const end = shop.inTransaction(() => Promise.all([sell(), sell(), sell()]));
     for (let visit = 0; visit < 3; visit += 1) (await app.room.next()).leave();
     await expect(end).resolves.toEqual(['sold 1', 'sold 1', 'sold 1']);
+    expect(app.room.most).toBe(1);
     expect(linesOf(app).slice(-2)).toEqual(['commit 1', 'released goods:1']);
     expect(app.log.count('granted')).toBe(1);
+  });
+
+  it.each(['with the scope', 'without it'])('lose no update %s', async (scope) => {
+    const { app } = await start({ unscoped: scope === 'without it' });
+    const shop = app.nest.get(Shop);
+    await shop.inTransaction(() => Promise.all([shop.stock.reduce(), shop.stock.reduce()]));
+    expect(shop.stock.left).toBe(8);
   });
 });
 

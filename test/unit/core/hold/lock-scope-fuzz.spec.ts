@@ -17,9 +17,14 @@ const RESOURCES = ['goods:1', 'goods:2', 'goods:3', 'shop'];
 /** One scope of a run, with the resources that it was granted, and whether it shares them. */
 class Unit {
   readonly shares = new Map<string, boolean>();
+  /** The uses that run, and whether they are exclusive. */
+  readonly running = new Map<string, boolean[]>();
 }
 
-/** Runs random scopes beside each other in two instances, and checks that none sees the locks of another. */
+/**
+ * Runs random scopes beside each other in two instances. Checks that none sees the locks of another, and that in one
+ * scope the uses of an exclusive lock run one after the other, unless they are nested.
+ */
 class Run {
   readonly faults: string[] = [];
   readonly errors = new Map<string, number>();
@@ -65,21 +70,27 @@ class Run {
     }).catch((error: unknown) => this.count(error));
   }
 
-  private async branch(locks: LockService, unit: Unit, depth: number): Promise<void> {
+  /** @param around the resources whose uses run around the branch. */
+  private async branch(locks: LockService, unit: Unit, depth: number, around: readonly string[] = []): Promise<void> {
     for (let steps = this.below(4); steps >= 0; steps -= 1) {
       await this.pause();
-      await this.step(locks, unit, depth).catch((error: unknown) => this.count(error));
+      await this.step(locks, unit, depth, around).catch((error: unknown) => this.count(error));
     }
   }
 
-  private async step(locks: LockService, unit: Unit, depth: number): Promise<void> {
-    const inner = (): Promise<void> => (depth > 0 ? this.branch(locks, unit, depth - 1) : this.pause());
+  private async step(locks: LockService, unit: Unit, depth: number, around: readonly string[]): Promise<void> {
+    const inner = (more: readonly string[] = []): Promise<void> =>
+      depth > 0 ? this.branch(locks, unit, depth - 1, [...around, ...more]) : this.pause();
     const options = this.options();
     const one = this.resource();
     const list = [this.resource(), this.resource()];
     const note = (...resources: string[]): void => this.note(unit, resources, options);
     const use = (resources: string | string[]): Promise<void> =>
-      locks.using(resources as string, options, () => (note(...[resources].flat()), inner()));
+      locks.using(resources as string, options, () => {
+        const used = [...new Set([resources].flat())];
+        note(...used);
+        return this.use(unit, used, around, options, () => inner(used));
+      });
     const steps: (() => Promise<void>)[] = [
       () => use(one),
       () => use(list),
@@ -95,7 +106,7 @@ class Run {
         note(...list);
         await lock.release();
       },
-      () => runInLockScope(inner),
+      () => runInLockScope(() => inner()),
       () => Promise.all([inner(), inner()]).then(() => undefined),
       async () => void this.strays.push(this.stray(locks, options)),
       () => Promise.reject(new Error('the work failed')),
@@ -118,6 +129,32 @@ class Run {
       for (const other of this.units) {
         const others = other === unit ? undefined : other.shares.get(resource);
         if (others === false || (others === true && !isShared)) this.faults.push(`two scopes have ${resource}`);
+      }
+    }
+  }
+
+  /** Records a use while it runs, and every other one that it overlaps with. */
+  private async use(
+    { running }: Unit,
+    resources: readonly string[],
+    around: readonly string[],
+    { mode }: LockOptions,
+    work: () => Promise<void>,
+  ): Promise<void> {
+    const isExclusive = mode === 'exclusive';
+    for (const resource of resources) {
+      const others = running.get(resource) ?? [];
+      const excludes = isExclusive || others.includes(true);
+      if (others.length > 0 && excludes && !around.includes(resource)) this.faults.push(`uses of ${resource} overlap`);
+      running.set(resource, [...others, isExclusive]);
+    }
+    try {
+      await work();
+    } finally {
+      for (const resource of resources) {
+        const left = [...(running.get(resource) ?? [])];
+        left.splice(left.indexOf(isExclusive), 1);
+        running.set(resource, left);
       }
     }
   }
