@@ -25,14 +25,17 @@ interface Entry<T> extends Incident<T> {
   readonly quietMs: number;
 }
 
-/** An incident that begins again within this time after its end is a relapse, in milliseconds. */
-const RELAPSE_MS = 600_000;
+/**
+ * An incident that begins again within this time after its end is a relapse, in milliseconds. An incident that was not
+ * seen for this time does not go on.
+ */
+export const RELAPSE_MS = 600_000;
 
 /** How long a relapse must not be seen before it has ended, in milliseconds: the first, and the longest. */
 const FIRST_QUIET_MS = 10_000;
 const LONGEST_QUIET_MS = 300_000;
 
-/** From this number of incidents on, those that have ended long ago are forgotten. */
+/** From this number of incidents on, a new one lets those that ended or were seen long ago be forgotten. */
 const MANY = 100;
 
 /**
@@ -40,6 +43,9 @@ const MANY = 100;
  *
  * An incident that comes and goes would fill the log. So the end of a relapse is logged only after a time in which it
  * was not seen: 10 s, and twice as long for each further relapse, up to 5 min. Until then the log says that it goes on.
+ *
+ * The end of an incident may never be seen, for example if the server is gone. So an incident that was not seen for
+ * 10 min is logged again when it is seen.
  */
 export class IncidentLog<T> {
   private readonly entries = new Map<string, Entry<T>>();
@@ -51,34 +57,37 @@ export class IncidentLog<T> {
     private readonly now: () => number,
   ) {}
 
-  /** Whether an incident goes on. */
+  /** Whether the end of an incident is not known yet. */
   get isActive(): boolean {
     return this.activeCount > 0;
   }
 
-  /** Returns true if this incident goes on. */
-  has(name: string): boolean {
+  /** Returns an incident that goes on, and was seen in the last 10 min. */
+  get(name: string): Incident<T> | undefined {
     const entry = this.entries.get(name);
-    return entry !== undefined && entry.endedAt === undefined;
+    if (entry === undefined || entry.endedAt !== undefined) return undefined;
+    return this.now() - entry.lastAt < RELAPSE_MS ? entry : undefined;
   }
 
-  /** Returns the incidents that go on, by name. */
+  /** Returns the incidents whose end is not known yet, by name. */
   active(): readonly (readonly [name: string, incident: Incident<T>])[] {
     if (this.activeCount === 0) return [];
     return [...this.entries].filter(([, { endedAt }]) => endedAt === undefined);
   }
 
-  /** Records that an incident was seen. Logs the message unless the incident goes on. */
+  /** Records that an incident was seen. Logs the message unless it goes on and was seen in the last 10 min. */
   begin(name: string, details: T, message: string): void {
     const now = this.now();
     const known = this.entries.get(name);
     if (known !== undefined && known.endedAt === undefined) {
+      const wasForgotten = now - known.lastAt >= RELAPSE_MS;
       known.details = details;
       known.count += 1;
       known.lastAt = now;
+      if (wasForgotten) this.log.warn(message);
       return;
     }
-    this.forgetOld(now);
+    if (this.entries.size >= MANY) this.forgetOld();
     const isRelapse = known?.endedAt !== undefined && now - known.endedAt < RELAPSE_MS;
     const quietMs = isRelapse ? Math.min(LONGEST_QUIET_MS, Math.max(FIRST_QUIET_MS, known.quietMs * 2)) : 0;
     this.entries.set(name, { details, count: 1, since: now, lastAt: now, endedAt: undefined, quietMs });
@@ -103,9 +112,14 @@ export class IncidentLog<T> {
     this.log.info(messageOf(entry));
   }
 
-  private forgetOld(now: number): void {
-    if (this.entries.size < MANY) return;
-    for (const [name, { endedAt = now }] of this.entries) if (now - endedAt >= RELAPSE_MS) this.entries.delete(name);
+  /** Forgets the incidents that ended or were seen 10 min ago or earlier. Their end is not logged. */
+  forgetOld(): void {
+    const now = this.now();
+    for (const [name, { endedAt, lastAt }] of this.entries) {
+      if (now - (endedAt ?? lastAt) < RELAPSE_MS) continue;
+      this.entries.delete(name);
+      if (endedAt === undefined) this.activeCount -= 1;
+    }
   }
 }
 

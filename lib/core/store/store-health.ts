@@ -1,15 +1,18 @@
 import { LockUnavailableError } from '../errors.js';
-import { IncidentLog, secondsOf, type StoreLog } from './incident-log.js';
+import { IncidentLog, RELAPSE_MS, secondsOf, type Incident, type StoreLog } from './incident-log.js';
 
 /** What a request to a store does. */
 export type StoreOperation = 'acquire' | 'release' | 'extend';
 
-/** A kind of refusal by one server, and the request that was refused last. */
+/** A kind of refusal by one server, and the key that was refused last. */
 interface Refusal {
   readonly server: string | undefined;
   readonly code: string;
-  /** A server may refuse one command and not another. */
-  readonly operation: StoreOperation;
+  /**
+   * When each operation was refused last, on the local clock, or ACCEPTED if it was accepted since. A server may refuse
+   * one command and not another.
+   */
+  readonly refusedAt: Map<StoreOperation, number>;
   readonly key: string;
   /** Whether it may concern some keys and not others. */
   readonly permanent: boolean;
@@ -18,11 +21,26 @@ interface Refusal {
 /** The name of the incident that concerns the whole store. */
 const WHOLE = '';
 
+/** In place of the time of a refusal. */
+const ACCEPTED = -Infinity;
+
 /**
  * How long no key of a server may be refused before a grant of another key ends the refusal, in milliseconds. Missing
  * permissions may concern some keys only.
  */
 const OTHER_KEY_QUIET_MS = 10_000;
+
+/**
+ * How long an operation may not be refused before the success of another one ends the refusal, in milliseconds. It may
+ * never be requested again.
+ */
+const OTHER_OPERATION_QUIET_MS = 10_000;
+
+/** Why a server is silent, and when that was seen last, on the local clock. */
+interface Silence {
+  readonly error: Error | undefined;
+  readonly lastAt: number;
+}
 
 /** In place of the server's error code, if the store failed by itself. */
 const STORE_FAILED = 'the store failed';
@@ -32,8 +50,8 @@ const STORE_FAILED = 'the store failed';
  * refusal, and one when it has ended. Where keys are on several servers, each has its own.
  */
 export class StoreHealth {
-  /** The servers that have not replied since they fell silent, and why. Undefined stands for the whole store. */
-  private readonly silences = new Map<string | undefined, Error | undefined>();
+  /** The servers that have not replied since they fell silent. Undefined stands for the whole store. */
+  private readonly silences = new Map<string | undefined, Silence>();
   private readonly outages: IncidentLog<string | undefined>;
   private readonly refusals: IncidentLog<Refusal>;
 
@@ -50,7 +68,7 @@ export class StoreHealth {
   /** Returns why the key's server cannot be reached. Undefined if it can, as far as is known. */
   outageOf(key: string): Error | undefined {
     if (this.silences.size === 0) return undefined;
-    return this.silences.get(this.serverOf(key)) ?? this.silences.get(undefined);
+    return this.silences.get(this.serverOf(key))?.error ?? this.silences.get(undefined)?.error;
   }
 
   /** Records that a server, or without `server` the whole store, cannot be reached. */
@@ -61,7 +79,7 @@ export class StoreHealth {
   /** Records that a request for the key got no reply in time. */
   silent(key: string, why: string): void {
     const server = this.serverOf(key);
-    this.fallSilent(server, why, this.silences.get(server));
+    this.fallSilent(server, why, this.silences.get(server)?.error);
   }
 
   /** Records that a request for the key got a reply, of whatever kind. */
@@ -80,6 +98,9 @@ export class StoreHealth {
         return details === undefined ? `${after}.` : `${after}: ${details}`;
       });
     }
+    // Servers that are gone never reply.
+    this.forgetSilences();
+    this.outages.forgetOld();
   }
 
   /** Records that a request for the key has failed. Logs it if a server has refused it, or if the store failed. */
@@ -97,7 +118,10 @@ export class StoreHealth {
     const first = permanent ? `, first for ${key}` : '';
     const where = server === undefined || message.includes(` to ${server}: `) ? '' : `${server}: `;
     const line = `Redis refuses requests to ${operation} locks${first}: ${where}${message}`;
-    this.refusals.begin(`${code} ${server ?? WHOLE}`, { server, code, operation, key, permanent }, line);
+    const name = `${code} ${server ?? WHOLE}`;
+    const refusedAt = this.refusals.get(name)?.details.refusedAt ?? new Map<StoreOperation, number>();
+    refusedAt.set(operation, this.now());
+    this.refusals.begin(name, { server, code, refusedAt, key, permanent }, line);
   }
 
   /** Records that a server has granted, released or extended the key. */
@@ -106,27 +130,44 @@ export class StoreHealth {
     const server = this.serverOf(key);
     for (const [name, { details }] of this.refusals.active()) {
       const isElsewhere = details.server !== server && details.server !== undefined && details.key !== key;
-      if (details.operation !== operation || isElsewhere) continue;
+      if (!details.refusedAt.has(operation) || isElsewhere) continue;
       const quietMs = details.permanent && details.key !== key ? OTHER_KEY_QUIET_MS : 0;
-      this.refusals.end(
-        name,
-        ({ since, count }) => {
-          const where = details.server === undefined ? '' : ` on ${details.server}`;
-          const after = `${where} after ${secondsOf(this.now() - since)}`;
-          const times = `${count} ${count === 1 ? 'request was' : 'requests were'} refused (${details.code})`;
-          return `Redis accepts requests to ${operation} locks again${after}: ${times}.`;
-        },
-        quietMs,
-      );
+      if (quietMs === 0) details.refusedAt.set(operation, ACCEPTED);
+      if (this.isOtherRefused(details, operation)) continue;
+      this.refusals.end(name, (incident) => this.acceptedAgain(incident, operation), quietMs);
     }
+    // Servers that are gone never accept a request.
+    this.refusals.forgetOld();
+  }
+
+  /** Returns true if another operation was refused lately, and not accepted since. */
+  private isOtherRefused({ refusedAt }: Refusal, operation: StoreOperation): boolean {
+    const until = this.now() - OTHER_OPERATION_QUIET_MS;
+    for (const [other, at] of refusedAt) if (other !== operation && at > until) return true;
+    return false;
+  }
+
+  private acceptedAgain({ details, since, count }: Incident<Refusal>, operation: StoreOperation): string {
+    const { server, code, refusedAt } = details;
+    const accepted = [...refusedAt.keys()].filter((other) => other === operation || refusedAt.get(other) === ACCEPTED);
+    const where = server === undefined ? '' : ` on ${server}`;
+    const after = `${where} after ${secondsOf(this.now() - since)}`;
+    const times = `${count} ${count === 1 ? 'request was' : 'requests were'} refused (${code})`;
+    return `Redis accepts requests to ${accepted.join(' and ')} locks again${after}: ${times}.`;
   }
 
   private fallSilent(server: string | undefined, why: string, error: Error | undefined): void {
     // Before the warning, which runs the user's logger.
-    this.silences.set(server, error);
-    if (server !== undefined && this.outages.has(WHOLE)) return;
+    this.silences.set(server, { error, lastAt: this.now() });
+    this.forgetSilences();
+    if (server !== undefined && this.outages.get(WHOLE) !== undefined) return;
     const what = server === undefined ? why : `${server}: ${why}`;
     const line = `Redis cannot be reached, locks are unavailable until it replies: ${what}`;
     this.outages.begin(server ?? WHOLE, server, line);
+  }
+
+  private forgetSilences(): void {
+    const until = this.now() - RELAPSE_MS;
+    for (const [server, { lastAt }] of this.silences) if (lastAt <= until) this.silences.delete(server);
   }
 }

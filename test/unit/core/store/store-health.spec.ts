@@ -13,6 +13,8 @@ beforeEach(() => {
 });
 
 const log = { warn: (message: string) => warnings.push(message), info: (message: string) => infos.push(message) };
+/** From then on, trouble that was not seen is forgotten. */
+const MINUTES_10 = 600_000;
 const now = (): number => clock.now();
 const cannotBeReached = (why: string): unknown => expect.stringMatching(new RegExp(`cannot be reached.*: ${why}$`));
 
@@ -98,6 +100,44 @@ describe('the end of an outage', () => {
     expect(infos).toEqual(['Redis can be reached again after 4.2 s: a']);
   });
 
+  it('is not awaited from a server that was not tried for 10 min', async () => {
+    health.onUnreachable(new Error('refused'), 'a');
+    await clock.advance(MINUTES_10);
+    health.answered('b1');
+    expect(health.outageOf('a1')).toBeUndefined();
+    health.answered('a1');
+    expect(infos).toEqual([]);
+    health.onUnreachable(new Error('refused'), 'a');
+    expect(warnings).toEqual([cannotBeReached('a: refused'), cannotBeReached('a: refused')]);
+  });
+
+  it('is logged with the whole time if nothing was tried for 10 min', async () => {
+    for (let i = 0; i < 2; i++) {
+      health.onUnreachable(new Error('refused'), 'a');
+      await clock.advance(MINUTES_10);
+    }
+    expect(warnings).toHaveLength(2);
+    health.answered('a1');
+    expect(infos).toEqual(['Redis can be reached again after 1200.0 s: a']);
+  });
+
+  it('leaves nothing behind of servers that are gone', async () => {
+    let asked = 0;
+    health = new StoreHealth(log, now, (key) => (asked++, key));
+    for (let i = 0; i < 150; i++) {
+      health.onUnreachable(new Error('refused'), `10.0.0.${i}`);
+      health.onFailed('acquire', `10.0.0.${i}`, new LockUnavailableError('READONLY', { refusal: 'READONLY' }));
+    }
+    await clock.advance(MINUTES_10);
+    health.answered('b');
+    health.onServed('acquire', 'b');
+    asked = 0;
+    // Both return at once if nothing is known.
+    health.answered('b');
+    health.onServed('acquire', 'b');
+    expect([asked, warnings.length, infos.length]).toEqual([0, 300, 0]);
+  });
+
   it('is logged for the whole store', () => {
     health.onUnreachable(new Error('no node'));
     health.onReachable('a');
@@ -148,6 +188,49 @@ describe('refused requests', () => {
     health.onServed('acquire', 'a1');
     expect(infos).toEqual([]);
     health.onServed('release', 'a1');
+    expect(infos).toHaveLength(1);
+  });
+
+  it('end if one kind is served and the other was not refused for 10 s', async () => {
+    health.onFailed('acquire', 'a1', refusal('READONLY'));
+    health.onFailed('extend', 'a2', refusal('READONLY'));
+    expect(warnings).toHaveLength(1);
+    health.onServed('acquire', 'a1');
+    await clock.advance(9_000);
+    health.onServed('acquire', 'a1');
+    expect(infos).toEqual([]);
+    await clock.advance(1_000);
+    health.onServed('acquire', 'a1');
+    const after = 'again on a after 10.0 s: 2 requests were refused (READONLY).';
+    expect(infos).toEqual([`Redis accepts requests to acquire locks ${after}`]);
+    health.onFailed('acquire', 'a1', refusal('READONLY'));
+    expect(warnings).toHaveLength(2);
+  });
+
+  it('end at once if every kind that was refused is served', () => {
+    health.onFailed('acquire', 'a1', refusal('READONLY'));
+    health.onFailed('extend', 'a2', refusal('READONLY'));
+    health.onServed('acquire', 'a1');
+    health.onFailed('acquire', 'a1', refusal('READONLY'));
+    health.onServed('extend', 'a1');
+    expect(infos).toEqual([]);
+    health.onServed('acquire', 'a1');
+    const after = 'again on a after 0 ms: 3 requests were refused (READONLY).';
+    expect(infos).toEqual([`Redis accepts requests to acquire and extend locks ${after}`]);
+  });
+
+  it('are logged again if none was seen for 10 min', async () => {
+    health.onFailed('extend', 'a1', refusal('READONLY'));
+    await clock.advance(MINUTES_10 - 1);
+    health.onFailed('extend', 'a1', refusal('READONLY'));
+    expect(warnings).toHaveLength(1);
+    await clock.advance(MINUTES_10);
+    health.onFailed('acquire', 'a1', refusal('READONLY'));
+    expect(warnings.slice(1)).toEqual([refusals('READONLY', 'a')]);
+    // The incident counts once.
+    health.onServed('acquire', 'a1');
+    expect(infos).toHaveLength(1);
+    health.onServed('acquire', 'a1');
     expect(infos).toHaveLength(1);
   });
 
