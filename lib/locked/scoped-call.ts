@@ -30,7 +30,17 @@ function callHandler(method: ScopedMethod, handler: HandlerScope, call: () => un
     // The wrapper of `@Locked` below this one, or below others, adds the call with its lock.
     return handler.hasLockedMethod ? handler.runWrapper(work) : handler.run(work);
   }
-  return new Observable((subscriber) => handler.enter(() => defer(() => toObservable(call())).subscribe(subscriber)));
+  return new Observable((subscriber) => {
+    let result: unknown;
+    const source = defer(() => toObservable((result = call())));
+    handler.enter(() => source.subscribe(subscriber));
+    if (handler.hasLockedMethod) return;
+    // Later, so that an error of the method is still the error of the response.
+    const onReady = (): void => {
+      if (!subscriber.closed) handler.onReady?.();
+    };
+    Promise.resolve(result).then(onReady, () => undefined);
+  });
 }
 
 function observeInScope(onLost: ScopedMethod['onLost'], call: () => unknown): Observable<unknown> {
