@@ -1,9 +1,11 @@
 import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
+import { isObservable } from 'rxjs';
 import { runInside, type Surrounding, surroundings } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
 import { ScopeHold } from '../core/hold/lock-scope.js';
 import { type LockedMethod, lockedMethodOf, type ScopedMethod, scopedMethodOf } from './locked-method.js';
+import { Turns } from './turns.js';
 
 /** Ends a hold after its work, which failed with `workError` if that is given. */
 export type EndHold = (lock: Hold, workError?: unknown) => Promise<void>;
@@ -35,7 +37,7 @@ export class HandlerScope implements Surrounding {
   private readonly lockScope: ScopeHold | undefined;
   private readonly aborter = new AbortController();
   private readonly calls = new Set<HandlerCall>();
-  private work: Promise<unknown> | undefined;
+  private readonly turns = new Turns();
   private sending: Promise<void> | undefined;
   private endHold: EndHold | undefined;
   private ended = false;
@@ -55,7 +57,13 @@ export class HandlerScope implements Surrounding {
 
   /** Whether the end of the scope may release locks: the handler's own, or those that its lock scope keeps. */
   get hasLocks(): boolean {
-    return this.lock !== undefined || this.method.locked === undefined;
+    if (this.lock !== undefined || this.method.locked === undefined) return true;
+    return this.lockScope !== undefined && (this.lockScope.loss !== undefined || this.lockScope.locks.length > 0);
+  }
+
+  /** Whether `@Locked` stands above or below `@LockScope`, also with other decorators between them. */
+  get hasLockedMethod(): boolean {
+    return this.method.locked !== undefined;
   }
 
   /** Runs `fn`, and everything that it starts, in the scope. Returns what `fn` returns. */
@@ -73,9 +81,9 @@ export class HandlerScope implements Surrounding {
     return !this.ended || this.signal.aborted;
   }
 
-  /** True while the method runs or waits for its lock. */
+  /** True while the method or a wrapper above it runs, or waits for its lock. */
   get working(): boolean {
-    return this.work !== undefined;
+    return this.turns.busy;
   }
 
   /** True while a file that the handler returned is being sent. */
@@ -85,24 +93,43 @@ export class HandlerScope implements Surrounding {
 
   /**
    * Runs one call of the handler, after the calls before it. An interceptor may retry the handler while the first call
-   * is still running, and the lock of the scope does not keep the two apart.
+   * is still running, and the lock of the scope does not keep the two apart. A call by a wrapper that runs waits for
+   * the earlier calls of that wrapper only.
    */
   run<T>(work: (call: HandlerCall) => Promise<T>): Promise<T> {
     const call = new HandlerCall(this);
     this.calls.add(call);
-    const begin = (): Promise<T> => runInside(call, () => work(call));
-    const result = this.work === undefined ? begin() : this.work.then(begin);
-    const onSettled = (): void => {
-      this.calls.delete(call);
-      if (this.work === settled) this.work = undefined;
-    };
-    const onFulfilled = (): void => {
-      onSettled();
-      this.onReady?.();
-    };
-    const settled = result.then(onFulfilled, onSettled);
-    this.work = settled;
-    return result;
+    return this.take(call, () => work(call), {
+      onSettled: () => void this.calls.delete(call),
+      onFulfilled: () => this.onReady?.(),
+    });
+  }
+
+  /**
+   * Runs a function that calls the handler, such as the one of a decorator between the response and `@Locked`. The
+   * locks of the scope are held until it has settled. It counts as running until the calls that it has made are over.
+   */
+  runWrapper<T>(work: () => Promise<T>): Promise<T> {
+    const wrapper = new WrapperCall(this);
+    return this.take(wrapper, work, {
+      onSettled: () => wrapper.end(),
+      onFulfilled: (result) => {
+        // The Observable has the lock after somebody has subscribed to it.
+        if (this.lock !== undefined || !isObservable(result) || !this.returnsObservable) this.onReady?.();
+      },
+    });
+  }
+
+  private take<T>(around: Surrounding, work: () => Promise<T>, then: AfterTurn<T>): Promise<T> {
+    const wrapper = wrapperAround(this);
+    const turns = wrapper?.turns ?? this.turns;
+    // The response is ready when the outermost function has returned.
+    const onFulfilled = wrapper === undefined ? then.onFulfilled : (): void => undefined;
+    return turns.take(() => runInside(around, work), then.onSettled, onFulfilled);
+  }
+
+  private get returnsObservable(): boolean {
+    return (this.method.locked ?? this.method.scoped)?.returnsObservable === true;
   }
 
   /** Holds the lock until the end of the scope. Returns false if the scope holds one already. */
@@ -146,7 +173,7 @@ export class HandlerScope implements Surrounding {
   /** Ends the hold after the method and the file have ended. */
   async end(workError?: unknown): Promise<void> {
     this.ended = true;
-    while (this.work !== undefined) await this.work;
+    await this.turns.over();
     await this.sending;
     try {
       if (this.lock !== undefined) await this.endHold?.(this.lock, workError);
@@ -163,13 +190,44 @@ export class HandlerCall implements Surrounding {
   constructor(readonly scope: HandlerScope) {}
 }
 
+interface AfterTurn<T> {
+  readonly onSettled: () => void | Promise<void>;
+  readonly onFulfilled: (result: T) => void;
+}
+
+/** One call of a function that calls the handler: of a wrapper above `@Locked`. */
+class WrapperCall implements Surrounding {
+  readonly lock = undefined;
+  /** The calls that it makes. They cannot wait for their turn in the scope, which waits for this. */
+  readonly turns = new Turns();
+  open = true;
+
+  constructor(readonly scope: HandlerScope) {}
+
+  /** Ends after the calls that it has made, at once without such calls. */
+  end(): void | Promise<void> {
+    if (this.turns.busy) return this.turns.over().then(() => this.end());
+    this.open = false;
+  }
+}
+
+/** Returns the innermost wrapper of the scope's handler that the caller runs inside, and that still runs. */
+function wrapperAround(scope: HandlerScope): WrapperCall | undefined {
+  for (const around of surroundings()) {
+    if (around instanceof WrapperCall && around.scope === scope && around.open) return around;
+    if (around === scope) return undefined;
+  }
+  return undefined;
+}
+
 /** Returns the open scope that a handler is called in, `undefined` for a call that the handler makes of itself. */
 export function scopeOf(method: LockedMethod | ScopedMethod): HandlerScope | undefined {
   const inside = new Set<HandlerScope>();
   for (const around of surroundings()) {
     if (around instanceof HandlerCall) inside.add(around.scope);
     else if (around instanceof HandlerScope && around.isOf(method) && !inside.has(around)) {
-      return around.open ? around : undefined;
+      // The end of a scope waits for its wrappers.
+      return around.open || wrapperAround(around) !== undefined ? around : undefined;
     }
   }
   return undefined;

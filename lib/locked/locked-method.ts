@@ -88,15 +88,20 @@ export function markScoped(handler: object, method: ScopedMethod): void {
 }
 
 /**
- * Returns a function that calls `apply` in place of a method. It has the name, the number of parameters and all
- * metadata of the method, so that route, schedule and Swagger decorators may stand above or below ours.
+ * Returns a function of this library that calls `apply` in place of a method. It has the name, the number of parameters
+ * and all metadata of the method, so that route, schedule and Swagger decorators may stand above or below ours.
  */
 export function replaceMethod(original: Method, apply: (instance: unknown, args: unknown[]) => unknown): Method {
-  const replaced = new Proxy(original, {
+  return markOwnWrapper(copyMethod(original, apply));
+}
+
+/** Returns what {@link replaceMethod} returns, without the mark of this library. */
+export function copyMethod(original: Method, apply: (instance: unknown, args: unknown[]) => unknown): Method {
+  const copy = new Proxy(original, {
     apply: (_original, instance: unknown, args: unknown[]) => apply(instance, args),
   });
   for (const key of Reflect.getMetadataKeys(original) as unknown[]) {
-    Reflect.defineMetadata(key, Reflect.getMetadata(key, original), replaced);
+    Reflect.defineMetadata(key, Reflect.getMetadata(key, original), copy);
   }
-  return markOwnWrapper(replaced);
+  return copy;
 }

@@ -1,7 +1,7 @@
 import { defer, isObservable, Observable } from 'rxjs';
 import { runInLockScope, ScopeHold } from '../core/hold/lock-scope.js';
 import { type HandlerScope, scopeOf } from './handler-scope.js';
-import { lockedMethodOf, type Method, replaceMethod, type ScopedMethod } from './locked-method.js';
+import { type Method, replaceMethod, type ScopedMethod } from './locked-method.js';
 import { streamUnder, toObservable, undeclaredObservable } from './stream-under.js';
 
 /** Returns a function that runs the method in a lock scope. See {@link replaceMethod}. */
@@ -26,10 +26,21 @@ function callInScope({ name, onLost, returnsObservable }: ScopedMethod, call: ()
 /** Calls a handler, whose lock scope the interceptor has opened, and ends after the answer. */
 function callHandler(method: ScopedMethod, handler: HandlerScope, call: () => unknown): unknown {
   if (!method.returnsObservable) {
-    // The wrapper of `@Locked` below this one adds the call to the handler's scope.
-    return lockedMethodOf(method.original) === undefined ? handler.run(async () => call()) : call();
+    const work = async (): Promise<unknown> => call();
+    // The wrapper of `@Locked` below this one, or below others, adds the call with its lock.
+    return handler.hasLockedMethod ? handler.runWrapper(work) : handler.run(work);
   }
-  return new Observable((subscriber) => handler.enter(() => defer(() => toObservable(call())).subscribe(subscriber)));
+  return new Observable((subscriber) => {
+    let result: unknown;
+    const source = defer(() => toObservable((result = call())));
+    handler.enter(() => source.subscribe(subscriber));
+    if (handler.hasLockedMethod) return;
+    // Later, so that an error of the method is still the error of the response.
+    const onReady = (): void => {
+      if (!subscriber.closed) handler.onReady?.();
+    };
+    Promise.resolve(result).then(onReady, () => undefined);
+  });
 }
 
 function observeInScope(onLost: ScopedMethod['onLost'], call: () => unknown): Observable<unknown> {

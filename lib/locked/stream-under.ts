@@ -1,4 +1,13 @@
-import { from, isObservable, type Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
+import {
+  from,
+  isObservable,
+  mergeMap,
+  type Observable,
+  of,
+  type Observer,
+  type Subscriber,
+  type Subscription,
+} from 'rxjs';
 import { LockConfigError } from '../core/errors.js';
 import type { Hold } from '../core/hold/lock.js';
 
@@ -35,7 +44,9 @@ export function streamUnder(hold: Hold, subscriber: Subscriber<unknown>, stream:
 
 /** Returns a method's result as an Observable, also if the method returns something else than it declares. */
 export function toObservable(result: unknown): Observable<unknown> {
-  return isObservable(result) ? result : from(Promise.resolve(result));
+  if (isObservable(result)) return result;
+  // An async wrapper below our decorator returns a promise of the method's Observable.
+  return from(Promise.resolve(result)).pipe(mergeMap((value) => (isObservable(value) ? value : of(value))));
 }
 
 export function unsubscribedError(): DOMException {

@@ -1,11 +1,15 @@
 import { EXCEPTION_FILTERS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
+import { scopeOf } from './handler-scope.js';
 import { UnseenLockExceptionFilter } from './lock-exception.filter.js';
 import { LockedInterceptor } from './locked.interceptor.js';
 import {
+  copyMethod,
+  isOwnWrapper,
   type LockedMethod,
   lockedMethodOf,
   markLocked,
   markScoped,
+  type Method,
   type ScopedMethod,
   scopedMethodOf,
 } from './locked-method.js';
@@ -19,7 +23,7 @@ interface Decorated {
 /**
  * Gives the function of a handler what Nest and the interceptor look for: at once, and again to the function of a
  * decorator above, which may have replaced the handler without its metadata. Without them, the lock would end with the
- * method and not with the response.
+ * method and not with the response. The function of a decorator above is also made a part of the handler's work.
  */
 export function serveHandler(
   handler: object,
@@ -33,8 +37,36 @@ export function serveHandler(
   // Runs after the decorators above, and before Nest reads the metadata.
   queueMicrotask(() => {
     const outermost = functionOf(prototype, propertyKey);
-    if (outermost !== undefined && outermost !== handler) serve(outermost, decorated);
+    if (outermost === undefined || outermost === handler) return;
+    serve(outermost, decorated);
+    trackWrapper(outermost as Method, prototype, propertyKey, decorated);
   });
+}
+
+/** The functions that {@link trackWrapper} has made. */
+const trackers = new WeakSet<object>();
+
+/**
+ * Lets the scope of a request wait for the function of another decorator, which may commit after the method. After a
+ * timeout, the lock would otherwise end with the method.
+ */
+function trackWrapper(
+  outermost: Method,
+  prototype: object,
+  propertyKey: string | symbol,
+  { locked, scoped }: Decorated,
+): void {
+  const method = locked ?? scoped;
+  // Ours do so themselves.
+  if (method === undefined || isOwnWrapper(outermost) || trackers.has(outermost)) return;
+  const tracker = copyMethod(outermost, (instance, args) => {
+    const call = (): unknown => Reflect.apply(outermost, instance, args);
+    const scope = scopeOf(method);
+    return scope === undefined ? call() : scope.runWrapper(async () => call());
+  });
+  trackers.add(tracker);
+  // Does nothing to a property that cannot be changed.
+  Reflect.defineProperty(prototype, propertyKey, { value: tracker });
 }
 
 /** Returns the function of a prototype's own method, `undefined` for an accessor. Calls no getter. */

@@ -21,13 +21,14 @@ import {
   UseGuards,
 } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Locked } from 'nestjs-redis-lock';
+import { Locked, LockScope } from 'nestjs-redis-lock';
 import { map, NEVER, Observable, of, Subject, throwError } from 'rxjs';
 import { type Deferred, deferred } from '../support/async.js';
 import { RedisProxy } from '../support/proxy.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type AppSetUp, closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
 import { RawRequest } from './support/raw-request.js';
+import { Foreign } from './support/wrappers.js';
 
 interface Message {
   readonly data: string;
@@ -120,6 +121,25 @@ class StockController {
     return of({ data: id });
   }
 
+  @LockScope()
+  @Sse('scoped')
+  scoped(): Observable<Message> {
+    return this.feed();
+  }
+
+  @LockScope()
+  @Sse('scoped-throwing')
+  scopedThrowing(): Observable<Message> {
+    throw new NotFoundException('no goods');
+  }
+
+  @Sse('scoped-rejecting')
+  @LockScope()
+  @Foreign()
+  scopedRejecting(): Observable<Message> {
+    throw new NotFoundException('no goods');
+  }
+
   private feed(): Observable<Message> {
     return new Observable((subscriber) => {
       this.subscribed.resolve();
@@ -199,6 +219,21 @@ describe.each(PLATFORMS)('an @Sse handler on %s', (platform) => {
     await app.log.until('released goods:1');
     expect(app.log.count('granted goods:1')).toBe(1);
   });
+
+  it('with a @LockScope begins the response before its first event', async () => {
+    const response = await fetch(`${app.url}/stock/scoped`);
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+    await controller.subscribed.promise;
+    controller.prices.complete();
+    await response.text();
+  });
+
+  it.each(['scoped-throwing', 'scoped-rejecting'])(
+    'with a @LockScope is a 404 if its method fails (%s)',
+    async (path) => {
+      expect((await app.call(`/stock/${path}`)).body).toMatchObject({ statusCode: 404, message: 'no goods' });
+    },
+  );
 
   it('waits for its lock before the response begins', async () => {
     const holder = await app.locks.acquire('goods:1');

@@ -14,11 +14,27 @@ export function Foreign(log: string[] = []): MethodDecorator {
   };
 }
 
-/** Returns a decorator that replaces a method and copies its metadata, as `@Transactional` of nestjs-cls does. */
-export function Copying(): MethodDecorator {
+/** What a decorator does around a method of `T`. */
+// oxlint-disable-next-line no-explicit-any -- the class under test
+type Apply = (self: any, call: () => Promise<unknown>) => unknown;
+
+/** Returns a decorator that replaces a method by a function of its own, without the metadata. */
+export function Around(apply: Apply): MethodDecorator {
   return (_target, _key, descriptor: PropertyDescriptor) => {
     const original = descriptor.value as AnyMethod;
-    const wrapped = new Proxy(original, { apply: (method, self, args: unknown[]) => method.apply(self, args) });
+    descriptor.value = async function around(this: unknown, ...args: unknown[]) {
+      return apply(this, async () => original.apply(this, args));
+    };
+  };
+}
+
+/** Returns a decorator that replaces a method and copies its metadata, as `@Transactional` of nestjs-cls does. */
+export function Copying(apply: Apply = (_self, call) => call()): MethodDecorator {
+  return (_target, _key, descriptor: PropertyDescriptor) => {
+    const original = descriptor.value as AnyMethod;
+    const wrapped = new Proxy(original, {
+      apply: (method, self, args: unknown[]) => apply(self, async () => method.apply(self, args)),
+    });
     for (const key of Reflect.getMetadataKeys(original) as unknown[]) {
       Reflect.defineMetadata(key, Reflect.getMetadata(key, original), wrapped);
     }
