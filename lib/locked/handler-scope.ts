@@ -5,7 +5,7 @@ import { runInside, type Surrounding, surroundings } from '../core/hold/held-loc
 import type { Hold } from '../core/hold/lock.js';
 import { ScopeHold } from '../core/hold/lock-scope.js';
 import { type LockedMethod, lockedMethodOf, type ScopedMethod, scopedMethodOf } from './locked-method.js';
-import { Turns } from './turns.js';
+import { CallQueue } from './call-queue.js';
 
 /** Ends a hold after its work, which failed with `workError` if that is given. */
 export type EndHold = (lock: Hold, workError?: unknown) => Promise<void>;
@@ -37,7 +37,7 @@ export class HandlerScope implements Surrounding {
   private readonly lockScope: ScopeHold | undefined;
   private readonly aborter = new AbortController();
   private readonly calls = new Set<HandlerCall>();
-  private readonly turns = new Turns();
+  private readonly queue = new CallQueue();
   private sending: Promise<void> | undefined;
   private endHold: EndHold | undefined;
   private ended = false;
@@ -83,7 +83,7 @@ export class HandlerScope implements Surrounding {
 
   /** True while the method or a wrapper above it runs, or waits for its lock. */
   get working(): boolean {
-    return this.turns.busy;
+    return this.queue.busy;
   }
 
   /** True while a file that the handler returned is being sent. */
@@ -120,12 +120,12 @@ export class HandlerScope implements Surrounding {
     });
   }
 
-  private take<T>(around: Surrounding, work: () => Promise<T>, then: AfterTurn<T>): Promise<T> {
+  private take<T>(around: Surrounding, work: () => Promise<T>, then: AfterCall<T>): Promise<T> {
     const wrapper = wrapperAround(this);
-    const turns = wrapper?.turns ?? this.turns;
+    const queue = wrapper?.queue ?? this.queue;
     // The response is ready when the outermost function has returned.
     const onFulfilled = wrapper === undefined ? then.onFulfilled : (): void => undefined;
-    return turns.take(() => runInside(around, work), then.onSettled, onFulfilled);
+    return queue.run(() => runInside(around, work), then.onSettled, onFulfilled);
   }
 
   private get returnsObservable(): boolean {
@@ -173,7 +173,7 @@ export class HandlerScope implements Surrounding {
   /** Ends the hold after the method and the file have ended. */
   async end(workError?: unknown): Promise<void> {
     this.ended = true;
-    await this.turns.over();
+    await this.queue.idle();
     await this.sending;
     try {
       if (this.lock !== undefined) await this.endHold?.(this.lock, workError);
@@ -190,7 +190,7 @@ export class HandlerCall implements Surrounding {
   constructor(readonly scope: HandlerScope) {}
 }
 
-interface AfterTurn<T> {
+interface AfterCall<T> {
   readonly onSettled: () => void | Promise<void>;
   readonly onFulfilled: (result: T) => void;
 }
@@ -198,15 +198,15 @@ interface AfterTurn<T> {
 /** One call of a function that calls the handler: of a wrapper above `@Locked`. */
 class WrapperCall implements Surrounding {
   readonly lock = undefined;
-  /** The calls that it makes. They cannot wait for their turn in the scope, which waits for this. */
-  readonly turns = new Turns();
+  /** The calls that it makes. They cannot wait in the scope's queue, which waits for this. */
+  readonly queue = new CallQueue();
   open = true;
 
   constructor(readonly scope: HandlerScope) {}
 
   /** Ends after the calls that it has made, at once without such calls. */
   end(): void | Promise<void> {
-    if (this.turns.busy) return this.turns.over().then(() => this.end());
+    if (this.queue.busy) return this.queue.idle().then(() => this.end());
     this.open = false;
   }
 }
