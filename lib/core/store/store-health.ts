@@ -1,4 +1,4 @@
-import { LockUnavailableError } from '../errors.js';
+import { LockUnavailableError, messageOf } from '../errors.js';
 import { IncidentLog, RELAPSE_MS, secondsOf, type Incident, type StoreLog } from './incident-log.js';
 
 /** What a request to a store does. */
@@ -108,7 +108,7 @@ export class StoreHealth {
     const isKnown = error instanceof LockUnavailableError;
     const code = isKnown ? error.refusal : STORE_FAILED;
     if (code === undefined) return;
-    const { message } = error as Error;
+    const message = messageOf(error);
     const outage = this.outageOf(key);
     // An outage was logged with the same reply.
     if (outage !== undefined && message.includes(outage.message)) return;

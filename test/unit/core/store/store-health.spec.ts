@@ -276,6 +276,11 @@ describe('refused requests', () => {
     expect(warnings).toEqual([expect.stringContaining('a: x is undefined')]);
   });
 
+  it.each([null, undefined, 'full'])('of a store that throws %p are logged', (thrown) => {
+    health.onFailed('acquire', 'goods:300', thrown);
+    expect(warnings).toEqual([expect.stringContaining(String(thrown))]);
+  });
+
   it('are not logged again if the outage was logged with the same reply', () => {
     health.onUnreachable(new Error('NOAUTH Authentication required.'), 'a');
     const error = new LockUnavailableError('No lock (NOAUTH Authentication required.)', { refusal: 'NOAUTH' });
