@@ -3,12 +3,11 @@ import { type Redirection, redirectionIn } from '../redirection.js';
 import { unavailableBecause } from '../redis-errors.js';
 import type { ChannelKind, ChannelListener, ChannelSource } from './channel-source.js';
 import type { ChannelSubscription } from './channel-subscription.js';
+import { probeDelayMs } from './probe-delay.js';
 import { PROBE, PROBE_NOT_RECEIVED } from './verified-subscriber.js';
 
 /** A channel that has received nothing for this long is verified again. */
 const SILENCE_MS = 3_000;
-
-const LONGEST_PROBE_MS = 30_000;
 
 /** What differs between the users of {@link ChannelSubscriptions}. */
 export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscription> {
@@ -176,7 +175,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
 
   private async sendProbe(subscription: Subscription, source: ChannelSource): Promise<void> {
     const { clock, requestTimeoutMs } = this.deps;
-    const delayMs = Math.min(requestTimeoutMs * 2 ** subscription.failedProbes, LONGEST_PROBE_MS);
+    const delayMs = probeDelayMs(requestTimeoutMs, subscription.failedProbes);
     subscription.cancelProbeTimer();
     subscription.probeTimer = clock.schedule(delayMs, () => this.onProbeTimeout(subscription, source), true);
     try {

@@ -3,6 +3,7 @@ import { type Clock, withTimeout, type Timer } from '../../core/time/clock.js';
 import type { RedisSubscriber } from '../redis-client.js';
 import type { RedisConnection } from '../redis-connection.js';
 import { redirectionIn } from '../redirection.js';
+import { probeDelayMs } from './probe-delay.js';
 import { unavailableBecause } from '../redis-errors.js';
 
 /** Receives the messages and the events of a subscriber. */
@@ -21,9 +22,6 @@ const SILENCE_MS = 3_000;
 
 /** How long to wait before a connection is opened again whose client does not reconnect by itself. */
 const REOPEN_AFTER_MS = 10_000;
-
-/** The longest time that a probe may take, after several that did not arrive. A waiter polls meanwhile. */
-const LONGEST_PROBE_MS = 5_000;
 
 /** The message that a probe publishes. */
 export const PROBE = '';
@@ -186,10 +184,7 @@ export class VerifiedSubscriber {
   /** Starts the probe timer. Each failed probe doubles its delay. */
   private startProbeTimer(subscriber: RedisSubscriber): void {
     this.probeTimer?.cancel();
-    const delayMs = Math.min(
-      this.requestTimeoutMs * 2 ** this.failedProbes,
-      Math.max(LONGEST_PROBE_MS, this.requestTimeoutMs),
-    );
+    const delayMs = probeDelayMs(this.requestTimeoutMs, this.failedProbes);
     this.probeTimer = this.clock.schedule(delayMs, () => this.onProbeTimeout(subscriber), true);
   }
 
