@@ -1,7 +1,6 @@
 import { formatName } from '../core/format-value.js';
-import { isOwnWrapper, lockedMethodOf, ownLockedMethods } from './locked-method.js';
+import { functionOf, isOwnWrapper, lockedMethodOf, ownLockedMethods } from './locked-method.js';
 import type { FoundMethod } from './providers.js';
-import { functionOf } from './wrapped-handler.js';
 
 /** Returns a finding if another decorator stands above `@Locked` and has replaced the method's function. */
 export function findReplacedMethod({ key, method, owner }: FoundMethod): string | undefined {

@@ -1,5 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { LockError } from '../core/errors.js';
+import { functionOf } from './locked-method.js';
 import { ErrorResponses, type LockErrorResponse, logUnexpected } from './error-responses.js';
 
 /** HTTP headers as Apollo takes them from an error. Mercurius sends them as JSON. */
@@ -43,8 +44,8 @@ const FIELD_RESOLVER = 'graphql:resolve_property';
 
 /** Returns whether a method is a GraphQL field resolver, which Nest calls without filters by default. */
 export function isFieldResolver(prototype: object, propertyKey: string | symbol): boolean {
-  const method: unknown = Object.getOwnPropertyDescriptor(prototype, propertyKey)?.value;
-  return typeof method === 'function' && Reflect.getMetadata(FIELD_RESOLVER, method) === true;
+  const method = functionOf(prototype, propertyKey);
+  return method !== undefined && Reflect.getMetadata(FIELD_RESOLVER, method) === true;
 }
 
 /**

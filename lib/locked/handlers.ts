@@ -1,3 +1,4 @@
+import { functionOf } from './locked-method.js';
 import {
   EXCEPTION_FILTERS_METADATA,
   INTERCEPTORS_METADATA,
@@ -6,7 +7,6 @@ import {
   ROUTE_ARGS_METADATA,
 } from '@nestjs/common/constants.js';
 import type { FoundMethod } from './providers.js';
-import { functionOf } from './wrapped-handler.js';
 
 // Keys of packages that an application may not have.
 const PATTERN_METADATA = 'microservices:pattern';

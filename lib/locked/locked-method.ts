@@ -105,3 +105,9 @@ export function copyMethod(original: Method, apply: (instance: unknown, args: un
   }
   return copy;
 }
+
+/** Returns the function of a prototype's own method, `undefined` for an accessor. Calls no getter. */
+export function functionOf(prototype: object, propertyKey: string | symbol): object | undefined {
+  const value: unknown = Object.getOwnPropertyDescriptor(prototype, propertyKey)?.value;
+  return typeof value === 'function' ? value : undefined;
+}

@@ -4,6 +4,7 @@ import { UnseenLockExceptionFilter } from './lock-exception.filter.js';
 import { LockedInterceptor } from './locked.interceptor.js';
 import {
   copyMethod,
+  functionOf,
   isOwnWrapper,
   type LockedMethod,
   lockedMethodOf,
@@ -67,12 +68,6 @@ function trackWrapper(
   trackers.add(tracker);
   // Does nothing to a property that cannot be changed.
   Reflect.defineProperty(prototype, propertyKey, { value: tracker });
-}
-
-/** Returns the function of a prototype's own method, `undefined` for an accessor. Calls no getter. */
-export function functionOf(prototype: object, propertyKey: string | symbol): object | undefined {
-  const value: unknown = Object.getOwnPropertyDescriptor(prototype, propertyKey)?.value;
-  return typeof value === 'function' ? value : undefined;
 }
 
 function serve(handler: object, { locked, scoped }: Decorated): void {
