@@ -5,8 +5,8 @@ import type { Clock, Timer } from '../time/clock.js';
 import { usedInScope } from './acquire-errors.js';
 import type { WaitOptions } from './acquire-options.js';
 
-/** A caller's place among those that wait for the uses of one grant. */
-export interface UseTurn {
+/** A request of a caller in a lock scope for a lock that the scope keeps and another caller uses. */
+export interface UseRequest {
   readonly options: Pick<WaitOptions, 'waitMs' | 'signal'>;
   readonly startedAt: number;
   /** Orders the callers. Lower numbers come first. */
@@ -26,9 +26,9 @@ export class UseWaiter implements GrantWaiter {
 
   constructor(
     private readonly grant: Grant,
-    private readonly turn: UseTurn,
+    private readonly request: UseRequest,
   ) {
-    this.arrival = turn.arrival;
+    this.arrival = request.arrival;
   }
 
   /**
@@ -38,7 +38,7 @@ export class UseWaiter implements GrantWaiter {
    * @throws LockTimeoutError if `waitMs` is over, and the reason of the caller's signal.
    */
   async wait(): Promise<Lock | undefined> {
-    const { options, startedAt, clock } = this.turn;
+    const { options, startedAt, clock } = this.request;
     const entered = new Promise<Lock | undefined>((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
@@ -62,7 +62,7 @@ export class UseWaiter implements GrantWaiter {
   enter(): void {
     let lock: Lock | undefined;
     try {
-      lock = this.turn.enter();
+      lock = this.request.enter();
     } catch (error) {
       // A lock that turns out to be lost is requested again.
       if (this.grant.state === 'held') this.reject(error);
@@ -81,7 +81,7 @@ export class UseWaiter implements GrantWaiter {
   }
 
   private timeout(): Error {
-    const { options, startedAt, clock } = this.turn;
+    const { options, startedAt, clock } = this.request;
     return usedInScope(this.grant.resource, options.waitMs, clock.now() - startedAt);
   }
 
