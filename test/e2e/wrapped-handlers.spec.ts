@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { Controller, Get, Param, Query, Sse, StreamableFile, UseInterceptors } from '@nestjs/common';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Locked, LockScope, LockService } from 'nestjs-redis-lock';
+import { Locked, LockScope, LockService, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { io } from 'socket.io-client';
 import { lastValueFrom, Observable, of } from 'rxjs';
 import { closeApps, keyOf, PLATFORMS, rawRedis, startApp } from './support/app.js';
@@ -333,7 +333,8 @@ describe.each(PLATFORMS)('a handler under a wrapper without metadata (%s)', (pla
 });
 
 describe.each(PLATFORMS)('a wrapper between the response and @Locked (%s)', (platform) => {
-  const start = () => startApp({ platform, controllers: [CommittingController], providers: [Control] });
+  const start = (locks: RedisLockModuleOptions = {}) =>
+    startApp({ platform, controllers: [CommittingController], providers: [Control], locks });
 
   it.each(['copying', 'foreign', 'scoped-copying', 'scoped-foreign', 'below-all'])(
     'commits under the lock although a timeout has sent a response: %s',
@@ -377,7 +378,8 @@ describe.each(PLATFORMS)('a wrapper between the response and @Locked (%s)', (pla
   });
 
   it.each(['copying', 'scoped-foreign'])('is a 500 if the lock is lost before it commits: %s', async (path) => {
-    const app = await start();
+    // Its first renewal, which finds the loss, is due after a second.
+    const app = await start({ ttlMs: 3_000 });
     const call = app.call(`/${path}/1`);
     const commits = await app.room.next();
     const lost = app.log.until('lost goods:1');
