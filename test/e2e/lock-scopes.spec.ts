@@ -32,7 +32,7 @@ import { Room } from './support/room.js';
 
 @Injectable()
 class GoodsService {
-  @Locked('goods:<id>', { ttlMs: 150 })
+  @Locked('goods:<id>', { ttlMs: 1_500 })
   async touch(id: number, @CurrentLock() lock?: Lock): Promise<number | undefined> {
     return id > 0 ? lock?.fencingToken : undefined;
   }

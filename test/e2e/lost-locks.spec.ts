@@ -11,7 +11,7 @@ class GoodsService {
 
   constructor(private readonly room: Room) {}
 
-  @Locked('goods:<id>', { ttlMs: 150 })
+  @Locked('goods:<id>', { ttlMs: 1_500 })
   async buy(id: number, @CurrentLock() lock?: Lock): Promise<number | undefined> {
     this.lock = lock;
     return this.room.stay(id);
@@ -31,14 +31,14 @@ class GoodsController {
   constructor(private readonly room: Room) {}
 
   @Get('careful/:id')
-  @Locked('goods:<id>', { ttlMs: 150 })
+  @Locked('goods:<id>', { ttlMs: 1_500 })
   careful(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
     this.lock = lock;
     return this.room.stay(id);
   }
 
   @Get('careless/:id')
-  @Locked('goods:<id>', { ttlMs: 150, onLost: 'ignore' })
+  @Locked('goods:<id>', { ttlMs: 1_500, onLost: 'ignore' })
   careless(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
     this.lock = lock;
     return this.room.stay(id);

@@ -327,7 +327,7 @@ describe('a holder that is stopped past its lease and continues', () => {
   /** The first holder reads and is stopped. The second adds its line. The first continues and adds its own. */
   async function twoHolders(write: 'write' | 'writeFenced') {
     const prefix = uniquePrefix();
-    const [first, second] = await Promise.all([start({ prefix, ttlMs: 300 }), start({ prefix })]);
+    const [first, second] = await Promise.all([start({ prefix, ttlMs: 1_000 }), start({ prefix })]);
     const add = async (holder: LockProcess, line: string) => {
       const lines = await holder.call('read', order);
       return () => holder.call(write, order, lines === null ? line : `${lines} ${line}`);
