@@ -75,7 +75,10 @@ function inMemory(): Promise<StoreUnderTest> {
   return Promise.resolve({ store, clock, pass: (ms) => clock.advance(ms), close: () => store.close() });
 }
 
-/** Registers all tests of a contract in one block: Jest runs concurrent tests side by side within a block only. */
+/**
+ * Registers all tests of a contract in one block: Jest runs concurrent tests side by side within a block only. They
+ * wait for leases of a second and use little of the processor.
+ */
 function sideBySide() {
   const titles: string[] = [];
   return {
@@ -89,7 +92,7 @@ function sideBySide() {
 }
 
 describe('token store', () => {
-  registerStoreContract({ createStore: () => onRedis(token()), describe, it });
+  registerStoreContract({ createStore: () => onRedis(token()), ...sideBySide() });
 });
 
 describe('token store with replicas', () => {
@@ -100,7 +103,7 @@ describe('token store with replicas', () => {
   afterAll(() => servers.close());
 
   const createStore = () => onRedis(token(), servers.servers[0].url, 1);
-  registerStoreContract({ createStore, describe, it });
+  registerStoreContract({ createStore, ...sideBySide() });
 });
 
 describe('Redis Cluster', () => {
@@ -111,28 +114,28 @@ describe('Redis Cluster', () => {
   afterAll(() => cluster.close());
 
   describe('token store', () => {
-    registerStoreContract({ createStore: () => onCluster(token()), describe, it });
+    registerStoreContract({ createStore: () => onCluster(token()), ...sideBySide() });
   });
 
   describe('token store with replicas', () => {
-    registerStoreContract({ createStore: () => onCluster(token(), 1), describe, it });
+    registerStoreContract({ createStore: () => onCluster(token(), 1), ...sideBySide() });
   });
 
   describe('redisson store', () => {
-    registerStoreContract({ createStore: () => onCluster(redisson()), describe, it });
+    registerStoreContract({ createStore: () => onCluster(redisson()), ...sideBySide() });
   });
 
   describe('redisson store with fencing', () => {
-    registerStoreContract({ createStore: () => onCluster(redisson({ fencing: true })), describe, it });
+    registerStoreContract({ createStore: () => onCluster(redisson({ fencing: true })), ...sideBySide() });
   });
 });
 
 describe('redisson store', () => {
-  registerStoreContract({ createStore: () => onRedis(redisson()), describe, it });
+  registerStoreContract({ createStore: () => onRedis(redisson()), ...sideBySide() });
 });
 
 describe('redisson store with fencing', () => {
-  registerStoreContract({ createStore: () => onRedis(redisson({ fencing: true })), describe, it });
+  registerStoreContract({ createStore: () => onRedis(redisson({ fencing: true })), ...sideBySide() });
 });
 
 describe('memory store', () => {
@@ -169,12 +172,10 @@ async function besideOldClient(unit: 'ms' | 's', scripts: boolean): Promise<Stor
 describe.each([true, false])('timestamp store with scripts: %s', (scripts) => {
   describe('in milliseconds', () => {
     const createStore = () => besideOldClient('ms', scripts);
-    // With plain commands its shortest lease is one second.
-    registerStoreContract({ createStore, ...(scripts ? { describe, it } : sideBySide()) });
+    registerStoreContract({ createStore, ...sideBySide() });
   });
 
   describe('in seconds', () => {
-    // Its shortest lease is one second, so its tests run concurrently.
     const createStore = () => besideOldClient('s', scripts);
     registerStoreContract({ createStore, ...sideBySide() });
   });
@@ -187,5 +188,5 @@ describe('quorum store', () => {
 
   afterAll(() => Promise.all(masters.map((master) => master.stop())));
 
-  registerStoreContract({ createStore: onQuorum, describe, it });
+  registerStoreContract({ createStore: onQuorum, ...sideBySide() });
 });

@@ -52,6 +52,7 @@ export interface ContractPart {
 /** A lease that is longer than any test, in milliseconds. */
 export const LONG_MS = 60_000;
 const SHORT_MS = 100;
+const SOON_MS = 1_000;
 /** The deadline of an acquire request, in milliseconds. */
 export const TIMEOUT_MS = 5_000;
 
@@ -97,6 +98,11 @@ export class StoreFixture {
   get shortMs(): number {
     const { resolutionMs, shortestLease } = this.capabilities;
     return Math.max(SHORT_MS, resolutionMs, 2 * (shortestLease?.ms ?? 0));
+  }
+
+  /** A lease that ends soon, but after the next requests of a test, also on a busy machine: {@link shortMs} or 1 s. */
+  get soonMs(): number {
+    return Math.max(SOON_MS, this.shortMs);
   }
 
   /** By how much a lease may be longer than requested, in milliseconds. */
