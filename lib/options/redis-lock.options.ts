@@ -76,6 +76,17 @@ export interface LockOptions {
    */
   readonly onLost?: 'throw' | 'ignore' | undefined;
 
+  /**
+   * Whether `using`, a `@Locked` method and an `await using` block wait for the reply to the release. `false`: the
+   * result is passed on as soon as the release is sent, which saves a round trip to Redis. The lock may still be held
+   * then, for as long as the release takes. A failed release is repeated as ever, and the shutdown waits for it.
+   *
+   * A lock scope waits for its releases in any case. So does a caller that awaits `lock.release()`.
+   *
+   * @default true
+   */
+  readonly awaitRelease?: boolean | undefined;
+
   /** Stops the wait: the request is rejected with the signal's reason. It has no effect after the grant. */
   readonly signal?: AbortSignal | undefined;
 

@@ -52,6 +52,7 @@ const LOCK_DEFAULTS: LockDefaults = {
   minHoldMs: 0,
   reentrant: true,
   onLost: 'throw',
+  awaitRelease: true,
 };
 
 const MODULE_DEFAULTS: Omit<ResolvedOptions, Undefaulted | 'replicas' | 'identity'> = {
@@ -97,6 +98,7 @@ const LOCK_RULES: OptionRules<LockOptions> = {
   minHoldMs: milliseconds(0, MAX_TTL_MS),
   reentrant: oneOf(true, false),
   onLost: oneOf('throw', 'ignore'),
+  awaitRelease: oneOf(true, false),
   signal: { allowed: ABORT_SIGNAL_SHAPE, fits: isAbortSignal },
   mode: oneOf('exclusive', 'shared'),
   permits: wholeNumber(1, MAX_PERMITS),
@@ -206,8 +208,9 @@ export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required
 
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
-  const { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost } = options;
-  return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, signal: undefined, mode: 'exclusive' };
+  const { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease } = options;
+  const ownDefaults = { signal: undefined, mode: 'exclusive' } as const;
+  return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, ...ownDefaults };
 }
 
 /**

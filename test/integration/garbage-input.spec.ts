@@ -35,11 +35,12 @@ import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 
 const SEED = 14;
 const LONGEST_MESSAGE = 2_500;
-const LOCK_OPTIONS = 'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost signal mode permits constructor'.split(
-  ' ',
-);
+const LOCK_OPTIONS =
+  'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease signal mode permits constructor'.split(' ');
 const MODULE_OPTIONS = [
-  ...'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost redis prefix hashTag key fairness lockDelayMs'.split(' '),
+  ...'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease redis prefix hashTag key fairness lockDelayMs'.split(
+    ' ',
+  ),
   ...'requestTimeoutMs replicas shutdownGraceMs store name isGlobal clock __proto__ toString'.split(' '),
   'decoratorOrder',
   'unlockedOverride',

@@ -1,3 +1,4 @@
+import type { HoldUse } from '../hold/lock.js';
 import type { OnLost } from '../hold/run-under.js';
 import type { Grant, HoldOptions } from '../lease/grant.js';
 import type { Releaser } from '../lease/releaser.js';
@@ -23,11 +24,9 @@ export interface WaitOptions extends HoldOptions {
 }
 
 /** How a lock is acquired, with all defaults filled in. */
-export interface AcquireOptions extends WaitOptions {
+export interface AcquireOptions extends WaitOptions, HoldUse {
   /** Whether a caller that holds the lock gets a nested hold of it. */
   readonly reentrant: boolean;
-  /** Whether work runs under the hold until it ends. Such uses exclude each other in a lock scope. Default: false. */
-  readonly runsWork?: boolean;
   /** What a loss means to the lock scopes that keep the lock. Default: `throw`. */
   readonly onLost?: OnLost;
 }

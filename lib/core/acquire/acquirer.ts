@@ -76,7 +76,7 @@ export class Acquirer {
       throw reason;
     }
     this.events.granted(grant, grant.grantedAt - startedAt);
-    return new Lock(grant, this.leases, options.runsWork);
+    return new Lock(grant, this.leases, options);
   }
 
   /**
@@ -183,7 +183,7 @@ export class Acquirer {
     const scope = scopeAround();
     if (scope !== undefined) return this.waitInScope(scope, target, call);
     const grant = await this.localLocks.acquire(target, options, startedAt, nested);
-    return { lock: new Lock(grant, this.leases, options.runsWork), isNew: true };
+    return { lock: new Lock(grant, this.leases, options), isNew: true };
   }
 
   /** Like `acquire`, for a caller that runs in a lock scope and that no hold of the lock is around. */
@@ -296,9 +296,9 @@ export class Acquirer {
   }
 
   /** Returns a hold of a grant, which the scope and those around it keep. */
-  private hold(grant: Grant, { onLost, runsWork }: AcquireOptions, scope: ScopeHold | undefined): Lock {
-    const lock = new Lock(grant, this.leases, runsWork);
-    scope?.keep(grant, this.leases, onLost);
+  private hold(grant: Grant, options: AcquireOptions, scope: ScopeHold | undefined): Lock {
+    const lock = new Lock(grant, this.leases, options);
+    scope?.keep(grant, this.leases, options.onLost);
     return lock;
   }
 }

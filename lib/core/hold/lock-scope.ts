@@ -156,6 +156,7 @@ export class ScopeHold implements Hold, LockScope {
   /** The scope around this one. It may end before. */
   readonly parent = scopeAround();
   loss: LockLostError | undefined;
+  readonly awaitsRelease = true;
   private open = true;
   private readonly kept = new Map<Grant, KeptLock>();
   private readonly byKey = new Map<HoldLeases, Map<string, KeptLock>>();

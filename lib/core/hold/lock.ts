@@ -15,9 +15,19 @@ export interface HoldLeases {
   expireUnlessRenewed(grant: Grant): Promise<void> | undefined;
 }
 
+/** How a caller uses its hold. */
+export interface HoldUse {
+  /** Whether work runs under the hold until it ends. Such uses exclude each other in a lock scope. Default: false. */
+  readonly runsWork?: boolean;
+  /** Whether the end of the work waits for the reply to the release. Default: true. */
+  readonly awaitRelease?: boolean;
+}
+
 /** What work runs under: one lock, or several that were acquired together. */
 export interface Hold {
   readonly locks: readonly Lock[];
+  /** Whether the end of the work waits for the replies to the releases. */
+  readonly awaitsRelease: boolean;
   /** Why a lock of it was lost. Undefined if none was. */
   readonly loss: LockLostError | undefined;
   /** Whether all locks have ended. */
@@ -45,6 +55,10 @@ export interface Hold {
  * @publicApi
  */
 export class Lock implements Hold {
+  /** Whether work runs under this hold, until it ends. @internal */
+  readonly runsWork: boolean;
+  /** See {@link Hold.awaitsRelease}. @internal */
+  readonly awaitsRelease: boolean;
   private controller: AbortController | undefined;
   private abortReason: unknown;
   private ending: Promise<boolean> | undefined;
@@ -53,9 +67,10 @@ export class Lock implements Hold {
   constructor(
     private readonly grant: Grant,
     private readonly leases: HoldLeases,
-    /** Whether work runs under this hold, until it ends. @internal */
-    readonly runsWork = false,
+    { runsWork = false, awaitRelease = true }: HoldUse = {},
   ) {
+    this.runsWork = runsWork;
+    this.awaitsRelease = awaitRelease;
     grant.join(this);
     this.abortReason = grant.loss;
   }
@@ -197,8 +212,8 @@ export class Lock implements Hold {
   }
 
   /** Releases the lock at the end of an `await using` block. Ignores a store that sends no reply. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.release().catch(() => undefined);
+  [Symbol.asyncDispose](): Promise<void> {
+    return endOf(this);
   }
 
   /** See {@link Hold.expire}. @internal */
@@ -216,4 +231,10 @@ export class Lock implements Hold {
     this.abortReason ??= reason;
     this.controller?.abort(reason);
   }
+}
+
+/** Releases a hold after its work. Ignores a store that sends no reply: the releaser repeats the release. */
+export async function endOf(hold: Hold): Promise<void> {
+  const released = hold.release().catch(() => undefined);
+  if (hold.awaitsRelease) await released;
 }

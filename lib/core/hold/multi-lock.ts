@@ -1,6 +1,6 @@
 import { formatValue, shortened } from '../format-value.js';
 import { LockKeyError, type LockLostError } from '../errors.js';
-import type { Hold, HoldLeases, Lock } from './lock.js';
+import { endOf, type Hold, type HoldLeases, type Lock } from './lock.js';
 
 /**
  * Several locks that were acquired together, by `LockService` or by a `@Locked` method that names several resources.
@@ -99,8 +99,8 @@ export class MultiLock implements Hold {
   }
 
   /** Releases the locks at the end of an `await using` block. Ignores a store that sends no reply. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.release().catch(() => undefined);
+  [Symbol.asyncDispose](): Promise<void> {
+    return endOf(this);
   }
 
   /** See {@link Hold.isOver}. @internal */
@@ -111,6 +111,11 @@ export class MultiLock implements Hold {
   /** See {@link Hold.find}. @internal */
   find(leases: HoldLeases, key?: string): Lock | undefined {
     return this.locks.find((lock) => lock.find(leases, key) !== undefined);
+  }
+
+  /** See {@link Hold.awaitsRelease}. @internal */
+  get awaitsRelease(): boolean {
+    return this.locks.some((lock) => lock.awaitsRelease);
   }
 
   /** @internal */

@@ -1,6 +1,6 @@
 import { LockLostError } from '../errors.js';
 import { runInHold } from './held-locks.js';
-import type { Hold } from './lock.js';
+import { endOf, type Hold } from './lock.js';
 
 /** What happens if the lock is lost while the work runs: `throw` a `LockLostError`, or `ignore` the loss. */
 export type OnLost = 'throw' | 'ignore';
@@ -37,8 +37,7 @@ export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): P
   const expiry = lock.expire();
   if (expiry !== undefined) await expiry;
   const { loss } = lock;
-  // The releaser repeats a failed release in the background.
-  await lock.release().catch(() => undefined);
+  await endOf(lock);
   if (loss === undefined || onLost === 'ignore') return;
   const { message, resource, elapsedMs } = loss;
   throw new LockLostError(message, { resource, elapsedMs, cause: workError });
