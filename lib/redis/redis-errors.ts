@@ -118,6 +118,12 @@ export function isCrossSlot(error: unknown): boolean {
   return /\bCROSSSLOT\b/.test(messageOf(cause));
 }
 
+/** Returns true for an error that a server has sent, and false for one of the connection. */
+export function isErrorReply(error: unknown): boolean {
+  const cause = error instanceof LockUnavailableError ? error.cause : error;
+  return cause instanceof Error && cause.name === 'ReplyError';
+}
+
 /** Converts the error of a failed acquire request. */
 export function acquireFailed(error: unknown): LockUnavailableError {
   return unavailableBecause(error, 'a lock');

@@ -6,6 +6,7 @@ import {
   type HolderInfo,
   instanceOf,
   type LockMode,
+  type LockOwnership,
   type WaiterInfo,
 } from '../../core/store/lock-store.js';
 import { helperKey } from '../../core/keys/resource-key.js';
@@ -31,10 +32,18 @@ const UNKNOWN_MS = -2;
 
 // A client with `stringNumbers` receives numbers as strings.
 export const acquireScript = new RedisScript(scripts.acquire, (reply): DeadlineReply => {
-  if (!Array.isArray(reply)) return { status: 1, value: Number(reply), now: Number(reply) };
-  const [status, value, now] = reply.slice(0, 3).map(Number);
-  if (status === GRANTED) return { status, value, now, tokens: Number(reply[3]) };
-  return { status, value, now, ...holderIn(reply.slice(3)) };
+  if (!Array.isArray(reply)) return { status: GRANTED, value: Number(reply), now: Number(reply) };
+  return toDeadlineReply(reply);
+});
+export const acquireBatchScript = new RedisScript(scripts.acquireBatch, (reply): AcquireBatchReply => {
+  const [now, token, tokens, ...replies] = reply as [unknown, unknown, unknown, ...unknown[]];
+  if (replies.length === 0) return { now: Number(now), replies: undefined };
+  const granted = { status: GRANTED, value: Number(token), now: Number(now), tokens: Number(tokens) };
+  const decode = (each: unknown): DeadlineReply | Error => {
+    if (each instanceof Error) return each;
+    return Array.isArray(each) ? toDeadlineReply(each) : granted;
+  };
+  return { now: granted.now, replies: replies.map(decode) };
 });
 export const acquireManyScript = new RedisScript(scripts.acquireMany, (reply): DeadlineReply => {
   const numbers = (reply as unknown[]).slice(0, 4).map(Number);
@@ -42,6 +51,9 @@ export const acquireManyScript = new RedisScript(scripts.acquireMany, (reply): D
   return { status, value, now, nth, ...holderIn((reply as unknown[]).slice(4)) };
 });
 export const releaseScript = new RedisScript(scripts.release, isOne);
+export const releaseBatchScript = new RedisScript(scripts.releaseBatch, (reply): readonly (boolean | Error)[] =>
+  (reply as unknown[]).map((each) => (each instanceof Error ? each : isOne(each))),
+);
 export const extendScript = new RedisScript(scripts.extend, toExtendReply);
 export const inspectScript = new RedisScript(redisScripts.inspect, (reply): HolderInfo | null => {
   if (reply === null) return null;
@@ -49,6 +61,20 @@ export const inspectScript = new RedisScript(redisScripts.inspect, (reply): Hold
   return decodeHolder(value, ttl);
 });
 export const queueScript = new RedisScript(scripts.inspectQueue, (reply) => decodeQueue(reply as (string | number)[]));
+
+/** The reply to several acquire requests. */
+export interface AcquireBatchReply {
+  /** Server time in µs. */
+  readonly now: number;
+  /** A reply or an error for each request. Undefined if all of them were past their deadline. */
+  readonly replies: readonly (DeadlineReply | Error)[] | undefined;
+}
+
+function toDeadlineReply(reply: readonly unknown[]): DeadlineReply {
+  const [status, value, now] = reply.slice(0, 3).map(Number);
+  if (status === GRANTED) return { status, value, now, tokens: Number(reply[3]) };
+  return { status, value, now, ...holderIn(reply.slice(3)) };
+}
 
 /** Decodes what follows in a reply if others hold the lock. */
 function holderIn([holder, count]: readonly unknown[]): Pick<DeadlineReply, 'holder' | 'count'> {
@@ -108,9 +134,26 @@ export interface ScriptNames {
 
 /** Returns the keys of several locks under one hash tag: their common fence, then the lock and the queue of each. */
 export function keysOfAll(keys: readonly string[], names: ScriptNames): readonly string[] {
-  const each = keys.map((key) => names.keysOf(key));
-  const [[, fence]] = each;
-  return [fence, ...each.flatMap(([lock, , queue]) => [lock, queue])];
+  const all: string[] = [];
+  for (const key of keys) {
+    const [lock, fence, queue] = names.keysOf(key);
+    if (all.length === 0) all.push(fence);
+    all.push(lock, queue);
+  }
+  return all;
+}
+
+/** Returns the three arguments from which the scripts for several locks make the entries of these requests. */
+export function entriesOfAll(requests: readonly LockOwnership[], { secret }: ScriptNames): readonly string[] {
+  const [{ owner, mode }] = requests;
+  const { length } = instancePartOf(owner);
+  const attempts = requests.map((request) => request.owner.slice(length)).join(' ');
+  return [owner.slice(0, length), attempts, encodeEntry({ owner: '', mode }, secret)];
+}
+
+/** Returns the part of an owner that all owners of its instance have. */
+export function instancePartOf(owner: string): string {
+  return owner.slice(0, owner.lastIndexOf(':') + 1);
 }
 
 /** Returns the keys and arguments of the extend script for one lock. */

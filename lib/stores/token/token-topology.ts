@@ -24,6 +24,8 @@ export interface TokenTopology extends Topology, ScriptNames {
    * cluster that they are sharded.
    */
   handoffArgs(key: string): readonly string[];
+  /** Returns a string that is the same for all keys whose locks one script can acquire, with one fence. */
+  scriptGroupOf(key: string): string;
   /** Begins to report the state of the connections. Returns the handoff channels and how to stop. */
   listen(listener: StoreListener, events: HandoffListener): Listening;
 }
@@ -61,6 +63,10 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
     return this.handoff;
   }
 
+  scriptGroupOf(key: string): string {
+    return this.slotted ? this.fences.of(this.prefix + key) : '';
+  }
+
   override sendToNode<T>(_key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {
     if (this.slotted) return send(this);
     return send(this).catch((error: unknown) => {
@@ -94,6 +100,11 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
   keysOf(key: string): LockKeys {
     const [lock, fence, queue] = keysInSlot(key, this.prefix, this.fences);
     return [this.keyOf(lock), this.keyOf(fence), this.keyOf(queue)];
+  }
+
+  // Locks of one hash tag also have their channels in common.
+  scriptGroupOf(key: string): string {
+    return this.tagOf(key);
   }
 
   handoffArgs(key: string): readonly string[] {

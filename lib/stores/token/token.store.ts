@@ -14,33 +14,21 @@ import type {
   StoreCapabilities,
   StoreListener,
 } from '../../core/store/lock-store.js';
-import type { DeadlineReply } from '../../redis/deadline-requests.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import { releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
-import { type RedisScript, wholeMs } from '../../redis/redis-script.js';
-import type { RedisNode } from '../../redis/topology.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
+import type { RedisScript } from '../../redis/redis-script.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import type { ReplicaDemand, StoreContext, StoreFactory } from '../store-context.js';
 import { extendReplies } from '../extend-replies.js';
 import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
-import { encodeEntry } from './queue-entry.js';
 import type { HandoffChannels } from './handoff/handoff-channel.js';
 import { decodeHandoff, type HandoffGrant } from './handoff/handoff-message.js';
 import { ClosingOwners, QueuedOwners } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
-import {
-  acquireManyScript,
-  acquireScript,
-  decodeAcquireReply,
-  extendCall,
-  extendScript,
-  inspectScript,
-  keysOfAll,
-  queueScript,
-  releaseScript,
-} from './token-scripts.js';
+import { TokenRequests } from './token-requests.js';
+import { extendCall, extendScript, inspectScript, queueScript } from './token-scripts.js';
 import { tokenTopology, type TokenTopology } from './token-topology.js';
 
 /**
@@ -83,12 +71,17 @@ export class TokenStore implements LockStore {
   private readonly clock: Clock;
   private readonly queued = new QueuedOwners();
   private readonly closed = new ClosingOwners();
+  private readonly requests: TokenRequests;
   private listener: StoreListener | undefined;
 
   constructor(context: StoreContext) {
     this.clock = context.clock;
     this.topology = tokenTopology(context);
     this.serverOf = this.topology.serverOf?.bind(this.topology);
+    this.requests = new TokenRequests(this.topology, this.clock, this.queued, {
+      isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
+      open: (key) => this.handoffs?.open(key),
+    });
   }
 
   listen(listener: StoreListener): () => void {
@@ -103,27 +96,13 @@ export class TokenStore implements LockStore {
   }
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {
-    let from: RedisConnection | undefined;
-    const send = (node: RedisNode): Promise<DeadlineReply> => {
-      from = node.connection;
-      return node.deadlineRequests.sendWithDeadline(request, (deadline) => this.runAcquire(request, node, deadline));
-    };
-    return this.topology.sendToNode(request.keys[0], send).then((reply) => this.decodeReply(request, reply, from));
+    return this.requests.acquire(request);
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
-    const { keys, owner, keepMs } = request;
+    const { owner, keepMs } = request;
     if (keepMs > 0) this.closed.add(owner, this.clock.now(), keepMs);
-    const unsent = this.topology.cancelPending(owner);
-    if (unsent && !this.queued.has(owner)) return Promise.resolve(false);
-    const onReleased = (wasHeld: boolean): boolean => {
-      this.queued.delete(owner);
-      return wasHeld;
-    };
-    const onFailed = (error: unknown): never => {
-      throw releaseFailed(error);
-    };
-    return this.topology.sendToNode(keys[0], (node) => this.releaseAt(node, request)).then(onReleased, onFailed);
+    return this.requests.release(request);
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -133,6 +112,7 @@ export class TokenStore implements LockStore {
   }
 
   async inspect(key: string): Promise<LockState | null> {
+    this.requests.flush();
     try {
       const [lock, , queue] = this.topology.keysOf(key);
       // Two scripts of one key each: while a cluster migrates a slot, a script of several keys is refused.
@@ -154,52 +134,6 @@ export class TokenStore implements LockStore {
 
   private read<T>(key: string, script: RedisScript<T>, name: string): Promise<T> {
     return this.topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
-  }
-
-  private runAcquire(request: AcquireRequest, node: RedisNode, deadline: string): Promise<DeadlineReply> {
-    const { leaseMs, tokens, handoffMs, queue } = request;
-    const [key, ...others] = request.keys;
-    if (others.length > 0) return this.runAcquireMany(request, node, deadline);
-    const joins = queue && this.mayQueue(request, key, node) ? '1' : '0';
-    const args = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
-    args.push(...this.topology.handoffArgs(key));
-    return acquireScript.run(node.connection, this.topology.keysOf(key), args);
-  }
-
-  private runAcquireMany(request: AcquireRequest, { connection }: RedisNode, deadline: string) {
-    const args = [this.entryOf(request), wholeMs(request.leaseMs), deadline];
-    return acquireManyScript.run(connection, keysOfAll(request.keys, this.topology), args);
-  }
-
-  private releaseAt({ connection, failsFast }: RedisNode, request: ReleaseRequest): Promise<boolean> {
-    const { keys, owner, keepMs, tokens, handoffMs } = request;
-    const [key] = keys;
-    // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
-    if (!failsFast) return Promise.reject(new Error('there is no connection'));
-    // Another waiter of this instance acquires in the same tick. Its request must arrive before the handoff passes it
-    // over.
-    if (this.queued.has(owner)) connection.corkUntilTickEnds();
-    const args = [this.entryOf(request), String(keepMs), String(tokens), wholeMs(handoffMs)];
-    args.push(...this.topology.handoffArgs(key));
-    return releaseScript.run(connection, this.topology.keysOf(key), args);
-  }
-
-  private decodeReply(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
-    const decoded = decodeAcquireReply(request, reply, (micros) => from?.localLowerBound(micros));
-    // From now on a subscription is worth its cost.
-    if (decoded.status === 'held' && request.queue) this.handoffs?.open(request.keys[0]);
-    return decoded;
-  }
-
-  /** Returns true if the owner may join the queue. Without a subscription a handoff would remove it. */
-  private mayQueue({ owner, mode }: AcquireRequest, key: string, node: RedisNode): boolean {
-    if (!this.handoffs?.isSubscribed(key, node)) return false;
-    this.queued.add({ owner, mode, keys: [key] }, this.clock.now());
-    return true;
-  }
-
-  private entryOf(request: LockOwnership): string {
-    return encodeEntry(request, this.topology.secret);
   }
 
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {

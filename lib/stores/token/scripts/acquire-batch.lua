@@ -1,0 +1,39 @@
+--[[ Acquires several locks of one slot, each for an entry of its own. Does for each what the acquire script does. An
+  error of one of them concerns it alone. Locks that are free get the same token: tokens order the holders of one lock.
+  keys.fence       last token
+  keys.lock        lock and queue follow for each further lock
+  keys.queue       entries by ticket, preceded by the sharers
+  args.instance    the beginning of each entry
+  args.attempts    the next part of each entry, separated by spaces
+  args.rest        the end of each entry: secret, and mode if it shares the lock
+  args.leaseMs
+  args.deadline    µs, server time
+  args.tokens      how many tokens to reserve at most, for each
+  args.willWait    1: join the queue, 0: do not
+  args.handoffMs   lease of a lock that is handed off
+  args.prefix      prefix of the waiters' channels
+  args.sharded?    any value: the channels are sharded, as in a cluster
+  returns {now}: past the deadline | {now, token, tokens, reply, …}: a reply for each lock, 1 if it was free and is
+  granted with `token`, otherwise the reply of the acquire script or an error ]]
+--- @include ../../../redis/scripts/includes/now.lua
+--- @include ./includes/mode-of.lua
+--- @include ./includes/next-token.lua
+--- @include ./includes/lock.lua
+--- @include ./includes/acquire-or-wait.lua
+--- @include ./includes/replies-of-each.lua
+if now > args.deadline then
+  return { now }
+end
+
+local mode = modeOf(args.rest)
+local replies = { now, '0', 1 }
+return repliesOfEach(args.attempts, replies, function(entry)
+  if mode or redis.call('EXISTS', keys.lock, keys.queue) > 0 then
+    return acquireOrWait(entry, mode, now)
+  end
+  if replies[2] == '0' then
+    replies[2], replies[3] = nextToken(args.tokens, now)
+  end
+  lock(entry, args.leaseMs, replies[2])
+  return 1
+end)

@@ -1,0 +1,64 @@
+--- @include ./read-sharers.lua
+--- @include ./permits-differ.lua
+--- @include ./has-waiters.lua
+--- @include ./may-share.lua
+--- @include ./grant.lua
+--- @include ./keep-queue.lua
+--- @include ./hand-off.lua
+--- @include ./add-holder.lua
+--- @include ./ms-until-free.lua
+--- Acquires a lock that may be held or waited for. Returns the reply of the acquire script for the entry.
+local function acquireOrWait(entry, mode, now)
+  local held = redis.call('GET', keys.lock)
+  local ours = entry .. ' '
+  if held and string.sub(held, 1, #ours) == ours then
+    redis.pcall('ZREM', keys.queue, entry)
+    if redis.call('PTTL', keys.lock) < tonumber(args.leaseMs) then
+      redis.call('PEXPIRE', keys.lock, args.leaseMs)
+    end
+    return { 2, string.sub(held, #ours + 1), now }
+  end
+
+  local sharers = held and { excluded = true } or readSharers(mode)
+  if mode and not held then
+    if tonumber(redis.call('ZSCORE', keys.queue, entry) or 0) < 0 then
+      return { 2, (grant(entry, args.leaseMs, '1', now)), now }
+    end
+    if permitsDiffer(sharers, mode) then
+      return { -2, sharers.mode, now }
+    end
+    -- Without waiters, the entry does not join the queue first.
+    if not hasWaiters() and mayShare(sharers, entry) then
+      return { 1, (grant(entry, args.leaseMs, '1', now)), now, 1 }
+    end
+  end
+
+  -- Tickets, not times: times repeat, and clocks are set back.
+  if args.willWait == '1' then
+    local last = redis.call('ZRANGE', keys.queue, -1, -1, 'WITHSCORES')[2] or 0
+    redis.call('ZADD', keys.queue, 'NX', math.max(last, 0) + 1, entry)
+    if (sharers.count or 0) > 0 then
+      keepQueue(60000)
+    else
+      redis.call('PEXPIRE', keys.queue, 60000)
+    end
+  end
+
+  local channels = { prefix = args.prefix, sharded = args.sharded }
+  if handOff(sharers, channels, args.handoffMs, args.tokens, now, entry) and mayShare(sharers, entry) then
+    redis.pcall('ZREM', keys.queue, entry)
+    local token, reserved = grant(entry, args.leaseMs, args.tokens, now)
+    addHolder(sharers, entry)
+    handOff(sharers, channels, args.handoffMs, args.tokens, now)
+    return { 1, token, now, reserved }
+  end
+
+  local status = args.willWait == '1' and 3 or 0
+  if sharers.excluded then
+    local holder = held or redis.call('GET', keys.lock) or ''
+    -- The value of another system may be long.
+    return { status, redis.call('PTTL', keys.lock), now, string.sub(holder, 1, 400) }
+  end
+  local remaining, sharer = msUntilFree(sharers, mode)
+  return { status, remaining, now, sharer, sharers.count }
+end

@@ -1,0 +1,15 @@
+--- @include ./each-lock.lua
+--[[ Calls `run` with the entry of each lock in turn, and appends its results to `replies`. An error concerns its lock
+  alone: it is the reply.
+  @param attempts what distinguishes the entries: one word for each lock ]]
+local function repliesOfEach(attempts, replies, run)
+  local nextAttempt = string.gmatch(attempts, '%S+')
+  for _ in eachLock do
+    local succeeded, reply = pcall(run, args.instance .. nextAttempt() .. args.rest)
+    if not succeeded and type(reply) ~= 'table' then
+      reply = redis.error_reply(reply)
+    end
+    table.insert(replies, reply)
+  end
+  return replies
+end

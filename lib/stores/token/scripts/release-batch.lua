@@ -1,0 +1,21 @@
+--[[ Releases several locks of one slot, each of an entry of its own. Does for each what the release script does. An
+  error of one of them concerns it alone.
+  keys.fence      last token
+  keys.lock       lock and queue follow for each further lock
+  keys.queue      entries by ticket, preceded by the sharers
+  args.instance   the beginning of each entry
+  args.attempts   the next part of each entry, separated by spaces
+  args.rest       the end of each entry: secret, and mode if it shares the lock
+  args.tokens     how many tokens to reserve for the next holder at most
+  args.handoffMs  lease of a lock that is handed off
+  args.prefix     prefix of the waiters' channels
+  args.sharded?   any value: the channels are sharded, as in a cluster
+  returns {reply, …}: for each lock, 1: released | 0: not held by the entry | an error ]]
+--- @include ../../../redis/scripts/includes/now.lua
+--- @include ./includes/release-unqueued.lua
+--- @include ./includes/release-to-queue.lua
+--- @include ./includes/replies-of-each.lua
+return repliesOfEach(args.attempts, {}, function(entry)
+  local released, mine = releaseUnqueued(entry, '0')
+  return released or releaseToQueue(entry, mine, '0', now)
+end)

@@ -1,0 +1,238 @@
+import type {
+  AcquireReply,
+  AcquireRequest,
+  HandoffOptions,
+  LockOwnership,
+  ReleaseRequest,
+} from '../../core/store/lock-store.js';
+import type { Clock } from '../../core/time/clock.js';
+import type { DeadlineReply } from '../../redis/deadline-requests.js';
+import type { RedisConnection } from '../../redis/redis-connection.js';
+import { acquireFailed, isErrorReply, releaseFailed } from '../../redis/redis-errors.js';
+import { wholeMs } from '../../redis/redis-script.js';
+import type { RedisNode } from '../../redis/topology.js';
+import { encodeEntry } from './queue-entry.js';
+import type { QueuedOwners } from './queued-owners.js';
+import { TickBatches } from './tick-batches.js';
+import {
+  acquireBatchScript,
+  acquireManyScript,
+  acquireScript,
+  decodeAcquireReply,
+  entriesOfAll,
+  instancePartOf,
+  keysOfAll,
+  releaseBatchScript,
+  releaseScript,
+} from './token-scripts.js';
+import type { TokenTopology } from './token-topology.js';
+
+/** How this instance receives handoffs. */
+interface Subscription {
+  /** Returns whether handoffs of the key can be received from the node. */
+  isSubscribed(key: string, node: RedisNode): boolean;
+  /** Begins to receive handoffs of the key. */
+  open(key: string): void;
+}
+
+/** Sends acquire requests and releases to the node that has the key. Requests of one tick travel together. */
+export class TokenRequests {
+  private readonly batches: TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>;
+  /** The key of an exclusive lock that was released for others, until this instance requests it again. */
+  private handedOffKey: string | undefined;
+
+  constructor(
+    private readonly topology: TokenTopology,
+    private readonly clock: Clock,
+    private readonly queued: QueuedOwners,
+    private readonly subscription: Subscription,
+  ) {
+    this.batches = new TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>(
+      clock,
+      {
+        fits: (one, other) =>
+          one.leaseMs === other.leaseMs && one.queue === other.queue && this.haveOneScript(one, other),
+        sendAlone: (request) => this.acquireAlone(request),
+        sendTogether: (requests) => this.acquireTogether(requests),
+      },
+      {
+        fits: (one, other) => one.tokens === other.tokens && this.haveOneScript(one, other),
+        sendAlone: (request) => this.releaseAlone(request),
+        sendTogether: (requests) => this.releaseTogether(requests),
+      },
+    );
+  }
+
+  /** Rejects with `LockUnavailableError`. */
+  acquire(request: AcquireRequest): Promise<AcquireReply> {
+    const [key, ...others] = request.keys;
+    if (others.length === 0 && key !== this.handedOffKey) return this.batches.acquire(request);
+    this.handedOffKey = undefined;
+    this.batches.flush();
+    return this.acquireAlone(request);
+  }
+
+  /** Rejects with `LockUnavailableError`. */
+  release(request: ReleaseRequest): Promise<boolean> {
+    const { keys, owner, mode, keepMs } = request;
+    const wasUnsent = this.batches.cancel(owner, { status: 'expired' }) || this.topology.cancelPending(owner);
+    const isQueued = this.queued.has(owner);
+    if (wasUnsent && !isQueued) return Promise.resolve(false);
+    const isHandoff = isQueued && mode === 'exclusive';
+    if (keepMs === 0 && !isHandoff) return this.batches.release(request);
+    if (isHandoff) [this.handedOffKey] = keys;
+    this.batches.flush();
+    return this.releaseAlone(request);
+  }
+
+  /** Sends what waits for the end of the tick. */
+  flush(): void {
+    this.batches.flush();
+  }
+
+  private acquireAlone(request: AcquireRequest): Promise<AcquireReply> {
+    let from: RedisConnection | undefined;
+    const send = (node: RedisNode): Promise<DeadlineReply> => {
+      from = node.connection;
+      return node.deadlineRequests.sendWithDeadline(request, (deadline) => this.runAcquire(request, node, deadline));
+    };
+    return this.topology.sendToNode(request.keys[0], send).then((reply) => this.decode(request, reply, from));
+  }
+
+  private runAcquire(request: AcquireRequest, node: RedisNode, deadline: string): Promise<DeadlineReply> {
+    const { leaseMs, tokens, handoffMs } = request;
+    const [key, ...others] = request.keys;
+    if (others.length > 0) return this.runAcquireMany(request, node, deadline);
+    const joins = this.mayQueue(request, node) ? '1' : '0';
+    const args = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
+    args.push(...this.topology.handoffArgs(key));
+    return acquireScript.run(node.connection, this.topology.keysOf(key), args);
+  }
+
+  private runAcquireMany(request: AcquireRequest, { connection }: RedisNode, deadline: string) {
+    const args = [this.entryOf(request), wholeMs(request.leaseMs), deadline];
+    return acquireManyScript.run(connection, keysOfAll(request.keys, this.topology), args);
+  }
+
+  private acquireTogether(requests: readonly AcquireRequest[]) {
+    const send = (node: RedisNode) => unlessRefused(this.runAcquireBatch(requests, node));
+    return this.topology.sendToNode(requests[0].keys[0], send).catch((error: unknown) => {
+      throw acquireFailed(error);
+    });
+  }
+
+  /** Returns undefined if a request is past its deadline, or if the server's clock is not known. */
+  private async runAcquireBatch(requests: readonly AcquireRequest[], node: RedisNode) {
+    const { connection } = node;
+    const [first] = requests;
+    const sentAt = this.clock.now();
+    const expiresAt = Math.min(...requests.map((request) => request.expiresAt));
+    const deadline = connection.microsAt(expiresAt);
+    if (deadline === undefined || sentAt >= expiresAt) return undefined;
+    const tokens = Math.max(...requests.map((request) => request.tokens));
+    const joins = requests.every((request) => this.mayQueue(request, node)) ? '1' : '0';
+    const args = [...entriesOfAll(requests, this.topology), wholeMs(first.leaseMs), String(deadline), String(tokens)];
+    args.push(joins, wholeMs(first.handoffMs), ...this.topology.handoffArgs(first.keys[0]));
+    connection.corkUntilTickEnds();
+    const { now, replies } = await acquireBatchScript.run(connection, this.keysOfBatch(requests), args);
+    connection.observeTime(now, sentAt);
+    return replies?.map((reply, i) =>
+      reply instanceof Error ? acquireFailed(reply) : this.decode(requests[i], reply, connection),
+    );
+  }
+
+  private releaseAlone(request: ReleaseRequest): Promise<boolean> {
+    const onReleased = (wasHeld: boolean): boolean => {
+      this.queued.delete(request.owner);
+      return wasHeld;
+    };
+    const onFailed = (error: unknown): never => {
+      throw releaseFailed(error);
+    };
+    return this.topology
+      .sendToNode(request.keys[0], (node) => this.runRelease(request, node))
+      .then(onReleased, onFailed);
+  }
+
+  private runRelease(request: ReleaseRequest, { connection, failsFast }: RedisNode): Promise<boolean> {
+    const { keys, owner, keepMs, tokens, handoffMs } = request;
+    // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
+    if (!failsFast) return Promise.reject(noConnection());
+    // Another waiter of this instance acquires in the same tick. Its request must arrive before the handoff passes it
+    // over.
+    if (this.queued.has(owner)) connection.corkUntilTickEnds();
+    const args = [this.entryOf(request), String(keepMs), String(tokens), wholeMs(handoffMs)];
+    args.push(...this.topology.handoffArgs(keys[0]));
+    return releaseScript.run(connection, this.topology.keysOf(keys[0]), args);
+  }
+
+  private releaseTogether(requests: readonly ReleaseRequest[]) {
+    const send = (node: RedisNode) => unlessRefused(this.runReleaseBatch(requests, node));
+    return this.topology.sendToNode(requests[0].keys[0], send).catch((error: unknown) => {
+      throw releaseFailed(error);
+    });
+  }
+
+  private async runReleaseBatch(requests: readonly ReleaseRequest[], { connection, failsFast }: RedisNode) {
+    if (!failsFast) throw noConnection();
+    const [{ keys, tokens, handoffMs }] = requests;
+    const args = [...entriesOfAll(requests, this.topology), String(tokens), wholeMs(handoffMs)];
+    args.push(...this.topology.handoffArgs(keys[0]));
+    connection.corkUntilTickEnds();
+    const replies = await releaseBatchScript.run(connection, this.keysOfBatch(requests), args);
+    return replies.map((reply, i) => {
+      if (reply instanceof Error) return releaseFailed(reply);
+      this.queued.delete(requests[i].owner);
+      return reply;
+    });
+  }
+
+  /** Returns whether one script call can do both requests. */
+  private haveOneScript(one: LockOwnership & HandoffOptions, other: LockOwnership & HandoffOptions): boolean {
+    return (
+      one.mode === other.mode &&
+      one.handoffMs === other.handoffMs &&
+      other.owner.startsWith(instancePartOf(one.owner)) &&
+      this.topology.scriptGroupOf(one.keys[0]) === this.topology.scriptGroupOf(other.keys[0])
+    );
+  }
+
+  private keysOfBatch(requests: readonly LockOwnership[]): readonly string[] {
+    return keysOfAll(
+      requests.map(({ keys }) => keys[0]),
+      this.topology,
+    );
+  }
+
+  private decode(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
+    const decoded = decodeAcquireReply(request, reply, (micros) => from?.localLowerBound(micros));
+    // From now on a subscription is worth its cost.
+    if (decoded.status === 'held' && request.queue) this.subscription.open(request.keys[0]);
+    return decoded;
+  }
+
+  /** Returns true if the owner may join the queue. Without a subscription a handoff would remove it. */
+  private mayQueue({ owner, mode, keys, queue }: AcquireRequest, node: RedisNode): boolean {
+    if (!queue || !this.subscription.isSubscribed(keys[0], node)) return false;
+    this.queued.add({ owner, mode, keys: [keys[0]] }, this.clock.now());
+    return true;
+  }
+
+  private entryOf(request: LockOwnership): string {
+    return encodeEntry(request, this.topology.secret);
+  }
+}
+
+function noConnection(): Error {
+  return new Error('there is no connection');
+}
+
+/** Returns undefined if the server has refused a script as a whole, so that its requests have to be sent alone. */
+async function unlessRefused<T>(reply: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reply;
+  } catch (error) {
+    if (isErrorReply(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { scripts } from '../../../lib/stores/token/scripts.js';
+import { randomFrom } from '../../support/random.js';
+import { type RedisServer, startRedis } from '../../support/redis/index.js';
+
+let server: RedisServer;
+let redis: Redis;
+let subscriber: Redis;
+
+beforeAll(async () => {
+  server = await startRedis({ local: true });
+  redis = new Redis(server.url);
+  subscriber = new Redis(server.url);
+  // The third instance is dead: a handoff passes it over.
+  for (const space of ['one', 'many']) await subscriber.subscribe(`${space}:channel:a`, `${space}:channel:b`);
+});
+afterAll(async () => {
+  redis.disconnect();
+  subscriber.disconnect();
+  await server.stop();
+});
+
+type Space = 'one' | 'many';
+
+interface Request {
+  readonly key: string;
+  readonly attempt: number;
+}
+
+/** What the requests of a batch have in common. */
+interface Shared {
+  readonly instance: string;
+  readonly mode: '' | ' *' | ' 2' | ' 3';
+  readonly willWait: '0' | '1';
+  readonly verb: 'acquire' | 'release';
+}
+
+const LEASE_MS = '60000';
+const NEVER = '9999999999999999';
+const rest = ({ mode }: Shared): string => `/secret${mode}`;
+const lockAndQueue = (space: Space, key: string): string[] => [`${space}:${key}`, `${space}:${key}|queue`];
+const fence = (space: Space): string => `${space}|fence`;
+
+/** Runs the scripts for one lock, one after the other. */
+async function runSingles(requests: readonly Request[], shared: Shared): Promise<unknown[]> {
+  const replies: unknown[] = [];
+  for (const { key, attempt } of requests) {
+    const [lock, queue] = lockAndQueue('one', key);
+    const entry = `${shared.instance}:${attempt}${rest(shared)}`;
+    const args =
+      shared.verb === 'acquire'
+        ? [entry, LEASE_MS, NEVER, '3', shared.willWait, '3000', 'one:channel:']
+        : [entry, '0', '3', '3000', 'one:channel:'];
+    const reply = redis.eval(scripts[shared.verb].lua, 3, lock, fence('one'), queue, ...args);
+    replies.push(await reply.catch((error: Error) => error));
+  }
+  return replies;
+}
+
+/** Runs the script for several locks. */
+async function runTogether(requests: readonly Request[], shared: Shared): Promise<unknown[]> {
+  const keys = [fence('many'), ...requests.flatMap(({ key }) => lockAndQueue('many', key))];
+  const entries = [`${shared.instance}:`, requests.map(({ attempt }) => attempt).join(' '), rest(shared)];
+  const args =
+    shared.verb === 'acquire'
+      ? [...entries, LEASE_MS, NEVER, '3', shared.willWait, '3000', 'many:channel:']
+      : [...entries, '3', '3000', 'many:channel:'];
+  const { lua } = scripts[`${shared.verb}Batch`];
+  const replies = (await redis.eval(lua, keys.length, ...keys, ...args)) as unknown[];
+  return shared.verb === 'acquire' ? replies.slice(3) : replies;
+}
+
+/** Returns what a reply says, without tokens and times. */
+function meaningOf(reply: unknown): unknown {
+  if (reply instanceof Error) return /WRONGTYPE/.exec(reply.message)?.[0] ?? reply.message;
+  if (!Array.isArray(reply)) return Number(reply) === 0 ? 'not held' : 'done';
+  const [status, , , holder, count] = reply as unknown[];
+  if (status === 1) return 'done';
+  return [status, typeof holder === 'string' ? holder.split(' ')[0] : holder, count];
+}
+
+/** Returns who holds the locks of a space and who waits for them, without tokens and times. */
+async function stateOf(space: Space, keys: readonly string[]): Promise<unknown[]> {
+  return Promise.all(
+    keys.map(async (key) => {
+      const [lock, queue] = lockAndQueue(space, key);
+      const [value, entries] = await Promise.all([
+        redis.get(lock).catch(() => 'a list'),
+        redis.zrange(queue, '0', '-1', 'WITHSCORES'),
+      ]);
+      const places = entries.map((part, i) => (i % 2 === 0 ? part : Math.sign(Number(part))));
+      const lives = await Promise.all([redis.pttl(lock), redis.pttl(queue)]);
+      return { key, holder: value?.split(' ')[0], places, lives: lives.map((ms) => Math.round(ms / 20_000)) };
+    }),
+  );
+}
+
+describe('the scripts for several locks', () => {
+  it.each([1, 2, 3, 4])('do what those for one lock do, one after the other (seed %i)', async (seed) => {
+    await redis.flushall();
+    const random = randomFrom(seed);
+    const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)];
+    const keys = ['k0', 'k1', 'k2', 'k3', 'k4', 'k5'];
+    for (const space of ['one', 'many']) await redis.rpush(`${space}:k5`, 'a list');
+    let attempts = 0;
+    const made: Request[] = [];
+    for (let step = 0; step < 150; step++) {
+      const shared: Shared = {
+        instance: pick(['a', 'b', 'c']),
+        mode: pick(['', '', ' *', ' 2', ' 3']),
+        willWait: pick(['0', '1']),
+        verb: pick(['acquire', 'release']),
+      };
+      const repeats = (): Request | undefined =>
+        made.length > 0 && random() < 0.6 ? pick(made.slice(-30)) : undefined;
+      const requests = Array.from({ length: 2 + Math.floor(random() * 6) }, () => {
+        return repeats() ?? { key: pick(keys), attempt: ++attempts };
+      });
+      made.push(...requests);
+      const [alone, together] = [await runSingles(requests, shared), await runTogether(requests, shared)];
+      expect(together.map(meaningOf)).toEqual(alone.map(meaningOf));
+      expect(await stateOf('many', keys)).toEqual(await stateOf('one', keys));
+    }
+  });
+});

@@ -1,0 +1,219 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import {
+  type Lock,
+  type LockService,
+  LockConfigError,
+  LockTimeoutError,
+  LockUnavailableError,
+} from 'nestjs-redis-lock';
+import { Contention } from '../../support/contention.js';
+
+let here: Contention;
+
+beforeAll(async () => {
+  here = await Contention.start();
+});
+afterEach(async () => {
+  await here.clear();
+  await here.admin.acl('DELUSER', 'guest');
+});
+afterAll(() => here.close());
+
+const COUNT = 300;
+const RESOURCES = Array.from({ length: COUNT }, (_, i) => `goods:${i}`);
+
+/** Returns the error of a promise that must reject. */
+async function errorOf(promise: Promise<unknown>): Promise<Error> {
+  return promise.then(
+    () => new Error('it did not reject'),
+    (error: Error) => error,
+  );
+}
+
+/** Makes a request first, so that those which follow in this tick travel together. */
+function inOneTick<T>(locks: LockService, requests: readonly (() => Promise<T>)[]): Promise<T>[] {
+  locks.using('first:1', () => undefined).catch(() => undefined);
+  return requests.map((request) => request());
+}
+
+describe('the requests of one tick', () => {
+  it('take a few script calls, and each lock is its own', async () => {
+    const { proxy, log } = await here.way();
+    const locks = here.instance({ redis: proxy.url });
+    await locks.using('goods:1', () => undefined);
+    log.clear();
+    const held = await Promise.all(RESOURCES.map((resource) => locks.acquire(resource, { ttlMs: 60_000 })));
+    // 6 on a fast machine. A request waits for no more than a millisecond for the others of its tick.
+    expect(log.names.length).toBeLessThan(COUNT / 4);
+    const leases = await Promise.all(held.map(({ key }) => here.admin.pttl(key)));
+    expect(Math.min(...leases)).toBeGreaterThan(50_000);
+    log.clear();
+    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
+    expect(log.names.length).toBeLessThan(COUNT / 4);
+    expect(await here.admin.exists(...held.map(({ key }) => key))).toBe(0);
+  });
+
+  it('give each lock a token that is higher than its last one, and no token ahead of the clock', async () => {
+    const [one, other] = [here.instance(), here.instance()];
+    const last = new Map<string, number>();
+    for (let round = 0; round < 6; round++) {
+      const locks = round % 2 === 0 ? one : other;
+      const held = await Promise.all(RESOURCES.map((resource) => locks.acquire(resource)));
+      for (const { resource, fencingToken } of held) {
+        expect(fencingToken).toBeGreaterThan(last.get(resource) ?? 0);
+        last.set(resource, fencingToken);
+      }
+      await Promise.all(held.map((lock) => lock.release()));
+    }
+    const [seconds, micros] = (await here.admin.time()).map(Number);
+    expect(Math.max(...last.values())).toBeLessThanOrEqual(seconds * 1e6 + micros);
+  });
+
+  it('reserve tokens for the callers that wait here, which get them in order', async () => {
+    const locks = here.instance({ fairness: { maxLocalPasses: 16, maxLocalHoldMs: 10_000 } });
+    const tokens = new Map(RESOURCES.slice(0, 20).map((resource) => [resource, [] as number[]]));
+    const calls = [...tokens].flatMap(([resource, seen]) =>
+      [1, 2, 3].map(() => () => locks.using(resource, ({ fencingToken }) => void seen.push(fencingToken))),
+    );
+    await Promise.all(inOneTick(locks, calls));
+    for (const seen of tokens.values()) {
+      expect(seen).toHaveLength(3);
+      expect(seen).toEqual(seen.toSorted((a, b) => a - b));
+      expect(new Set(seen).size).toBe(3);
+    }
+  });
+
+  it('concern their own lock alone: held, waited for, of another type, shared, and free', async () => {
+    const [other, locks] = [here.instance(), here.instance()];
+    await here.admin.lpush(here.keyOf('goods:7'), 'a list');
+    const held = await other.acquire('goods:1');
+    const shared = await other.acquire('goods:2', { mode: 'shared' });
+    const permit = await other.acquire('goods:3', { permits: 2 });
+    const waiting = { waitMs: 10_000 };
+    const [busy, shares, differs, wrongType, reads, patient, ...free] = inOneTick(locks, [
+      () => locks.acquire('goods:1', { waitMs: 0 }),
+      () => locks.acquire('goods:2', { waitMs: 0 }),
+      () => locks.acquire('goods:3', { permits: 3, waitMs: 0 }),
+      () => locks.acquire('goods:7', { waitMs: 0 }),
+      () => locks.acquire('goods:2', { mode: 'shared', waitMs: 0 }),
+      () => locks.acquire('goods:1', waiting),
+      ...RESOURCES.slice(10, 90).map((resource) => () => locks.acquire(resource, { waitMs: 0 })),
+      ...RESOURCES.slice(100, 190).map((resource) => () => locks.acquire(resource, waiting)),
+    ]);
+    expect(await Promise.all([busy, shares].map(errorOf))).toEqual([
+      expect.any(LockTimeoutError),
+      expect.any(LockTimeoutError),
+    ]);
+    expect(await errorOf(differs)).toBeInstanceOf(LockConfigError);
+    const refused = await errorOf(wrongType);
+    expect(refused).toBeInstanceOf(LockUnavailableError);
+    expect(refused.message).toContain('WRONGTYPE');
+    expect(await Promise.all(free)).toHaveLength(170);
+    await held.release();
+    const granted = [await reads, await patient, shared, permit, ...(await Promise.all(free))];
+    expect(await Promise.all(granted.map((lock) => lock.release()))).toEqual(granted.map(() => true));
+  });
+
+  it('hand each lock that others wait for to its first waiter', async () => {
+    const [holder, waiter] = [here.instance(), here.instance()];
+    // Both are subscribed from now on.
+    for (const [one, two] of [
+      [holder, waiter],
+      [waiter, holder],
+    ]) {
+      const lock = await one.acquire('goods:300');
+      const { granted } = await here.enqueue(() => two.acquire('goods:300'));
+      await lock.release();
+      await (await granted).release();
+    }
+    const resources = RESOURCES.slice(0, 100);
+    const held = await Promise.all(resources.map((resource) => holder.acquire(resource)));
+    const waiting = resources.map((resource) => waiter.acquire(resource));
+    const queues = resources.map((resource) => `${here.keyOf(resource)}|queue`);
+    while ((await here.admin.exists(...queues)) < 100);
+    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
+    const next = await Promise.all(waiting);
+    next.forEach((lock, i) => expect(lock.fencingToken).toBeGreaterThan(held[i].fencingToken));
+    await Promise.all(next.map((lock) => lock.release()));
+  });
+
+  it('are sent again one by one if the server has forgotten the script, or refuses a key', async () => {
+    const locks = here.instance();
+    await Promise.all(RESOURCES.map((resource) => locks.using(resource, () => undefined)));
+    await here.admin.script('FLUSH');
+    await Promise.all(RESOURCES.map((resource) => locks.using(resource, () => undefined)));
+
+    const keys = [`~{${here.prefix}*|fence`, `~${here.keyOf('goods:1')}*`, `~${here.keyOf('first:1')}*`];
+    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', 'allchannels', '+@all', ...keys);
+    const guest = here.instance({ redis: here.server.url.replace('redis://', 'redis://guest:any@') });
+    const requests = RESOURCES.slice(1, 60).map((resource) => () => guest.acquire(resource, { waitMs: 0 }));
+    const results = await Promise.allSettled(inOneTick(guest, requests));
+    const granted = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+    expect(granted.map(({ resource }) => resource)).toEqual(RESOURCES.slice(1, 60).filter((one) => /:1/.test(one)));
+    const reasons = results.flatMap((result) => (result.status === 'rejected' ? [String(result.reason)] : []));
+    expect(reasons.filter((reason) => !reason.includes('docs/permissions.md'))).toEqual([]);
+    expect(await Promise.all(granted.map((lock) => lock.release()))).toEqual(granted.map(() => true));
+  });
+
+  it('lock nothing that was given up before it was sent', async () => {
+    const { proxy, log } = await here.way();
+    const locks = here.instance({ redis: proxy.url });
+    await locks.using('first:1', () => undefined);
+    log.clear();
+    const given = new AbortController();
+    const calls = inOneTick(locks, [
+      ...RESOURCES.slice(0, 10).map((resource) => () => locks.acquire(resource, { signal: given.signal })),
+      () => locks.acquire('kept:1'),
+    ]);
+    given.abort(new Error('gone'));
+    const results = await Promise.allSettled(calls);
+    expect(results.map(({ status }) => status)).toEqual([...Array(10).fill('rejected'), 'fulfilled']);
+    expect(log.count('tokenAcquireBatch')).toBe(0);
+    expect(await here.admin.exists(...RESOURCES.slice(0, 10).map((resource) => here.keyOf(resource)))).toBe(0);
+    await (await calls[10]).release();
+  });
+
+  it('lock nothing if they arrive after their deadline', async () => {
+    const { proxy } = await here.way();
+    const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 200 });
+    await Promise.all(RESOURCES.slice(0, 5).map((resource) => locks.using(resource, () => undefined)));
+    proxy.hold('requests');
+    const calls = inOneTick(
+      locks,
+      RESOURCES.slice(0, 50).map((resource) => () => locks.acquire(resource, { waitMs: 0, ttlMs: 60_000 })),
+    );
+    const results = await Promise.allSettled(calls);
+    expect(new Set(results.map((result) => result.status === 'rejected' && result.reason.code))).toEqual(
+      new Set(['LOCK_UNAVAILABLE']),
+    );
+    proxy.resume('requests');
+    await locks.using('first:2', () => undefined);
+    expect(await here.admin.exists(...RESOURCES.slice(0, 50).map((resource) => here.keyOf(resource)))).toBe(0);
+  });
+
+  it('are released before the same keys are acquired again', async () => {
+    const locks = here.instance({ fairness: 'strict' });
+    let held: readonly Lock[] = await Promise.all(RESOURCES.slice(0, 40).map((resource) => locks.acquire(resource)));
+    for (let round = 0; round < 5; round++) {
+      const released = held.map((lock) => lock.release());
+      const next = held.map(({ resource }) => locks.acquire(resource, { waitMs: 0 }));
+      expect(await Promise.all(released)).toEqual(held.map(() => true));
+      held = await Promise.all(next);
+    }
+    const released = held.map((lock) => lock.release());
+    expect(await locks.inspect(held[39].resource)).toBeNull();
+    await Promise.all(released);
+  });
+
+  it('wait for nobody: a client that sends its commands one by one gets the same locks', async () => {
+    for (const enableAutoPipelining of [false, true]) {
+      const redis = new Redis(here.server.url, { enableAutoPipelining, keyPrefix: 'app:', stringNumbers: true });
+      const locks = here.instance({ redis });
+      const held = await Promise.all(RESOURCES.slice(0, 70).map((resource) => locks.acquire(resource)));
+      expect(await here.admin.exists(...held.map(({ key }) => `app:${key}`))).toBe(70);
+      expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
+      redis.disconnect();
+    }
+  });
+});

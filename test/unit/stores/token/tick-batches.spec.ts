@@ -1,0 +1,158 @@
+import { describe, expect, it } from '@jest/globals';
+import { type BatchSender, TickBatches } from '../../../../lib/stores/token/tick-batches.js';
+
+interface Request {
+  readonly owner: string;
+  readonly slot?: number;
+}
+
+/** Records what is sent. `answer` returns the replies to requests that travel together. */
+class Recorder implements BatchSender<Request, string> {
+  answer = async (requests: readonly Request[]): Promise<readonly (string | Error)[] | undefined> =>
+    requests.map(({ owner }) => `${owner} together`);
+
+  constructor(
+    private readonly kind: string,
+    private readonly sent: string[],
+  ) {}
+
+  fits(first: Request, next: Request): boolean {
+    return first.slot === next.slot;
+  }
+
+  sendAlone({ owner }: Request): Promise<string> {
+    this.sent.push(`${this.kind} ${owner}`);
+    return Promise.resolve(`${owner} alone`);
+  }
+
+  sendTogether(requests: readonly Request[]): Promise<readonly (string | Error)[] | undefined> {
+    this.sent.push(`${this.kind} ${requests.map(({ owner }) => owner).join('+')}`);
+    return this.answer(requests);
+  }
+}
+
+function setUp() {
+  const sent: string[] = [];
+  const [acquires, releases] = [new Recorder('acquire', sent), new Recorder('release', sent)];
+  const clock = { time: 0, now: () => clock.time };
+  return { sent, acquires, releases, clock, batches: new TickBatches(clock, acquires, releases) };
+}
+
+/** Returns what each promise resolves with, or its error as text. */
+const settledOf = (promises: readonly Promise<string>[]): Promise<string[]> =>
+  Promise.all(promises.map((promise) => promise.catch(String)));
+
+const tickEnds = (): Promise<void> => new Promise((resolve) => process.nextTick(resolve));
+
+describe('TickBatches', () => {
+  it('sends the first request of a tick at once, and the others together when the tick ends', async () => {
+    const { batches, sent } = setUp();
+    const replies = ['a', 'b', 'c'].map((owner) => batches.acquire({ owner }));
+    expect(sent).toEqual(['acquire a']);
+    expect(await Promise.all(replies)).toEqual(['a alone', 'b together', 'c together']);
+    expect(sent).toEqual(['acquire a', 'acquire b+c']);
+    void batches.acquire({ owner: 'd' });
+    expect(sent).toEqual(['acquire a', 'acquire b+c', 'acquire d']);
+  });
+
+  it('sends a request alone if no other one of its tick fits it', async () => {
+    const { batches, sent } = setUp();
+    const requests = [1, 1, 2, 3, 2].map((slot, i) => ({ owner: `${i}`, slot }));
+    expect(await Promise.all(requests.map((request) => batches.acquire(request)))).toEqual([
+      '0 alone',
+      '1 alone',
+      '2 together',
+      '3 alone',
+      '4 together',
+    ]);
+    expect(sent).toEqual(['acquire 0', 'acquire 1', 'acquire 2+4', 'acquire 3']);
+  });
+
+  it('sends releases before acquires, because they may free what is acquired', async () => {
+    const { batches, sent } = setUp();
+    for (const owner of ['a', 'b', 'c']) {
+      void batches.acquire({ owner });
+      void batches.release({ owner: owner.toUpperCase() });
+    }
+    await tickEnds();
+    expect(sent).toEqual(['acquire a', 'release A+B+C', 'acquire b+c']);
+  });
+
+  it('sends no more than 64 requests together', async () => {
+    const { batches, sent } = setUp();
+    await Promise.all(Array.from({ length: 200 }, (_, i) => batches.release({ owner: `${i}` })));
+    expect(sent.map((line) => line.split('+').length)).toEqual([1, 64, 64, 64, 7]);
+  });
+
+  it('collects requests of promise callbacks of the same tick, too', async () => {
+    const { batches, sent } = setUp();
+    const later = (owner: string) => Promise.resolve().then(() => batches.acquire({ owner }));
+    await Promise.all(['a', 'b', 'c'].map(later));
+    expect(sent).toEqual(['acquire a', 'acquire b+c']);
+  });
+
+  it('does not keep requests back while the callers of their tick block the event loop', () => {
+    const { batches, sent, clock } = setUp();
+    for (const [owner, time] of [
+      ['a', 0],
+      ['b', 0],
+      ['c', 1],
+      ['d', 2],
+    ] as const) {
+      clock.time = time;
+      void batches.release({ owner });
+    }
+    expect(sent).toEqual(['release a', 'release b+c']);
+  });
+
+  it('sends what it has collected if a later request must not overtake it', async () => {
+    const { batches, sent } = setUp();
+    for (const owner of ['a', 'b', 'c']) void batches.release({ owner });
+    batches.flush();
+    expect(sent).toEqual(['release a', 'release b+c']);
+    await tickEnds();
+    expect(sent).toHaveLength(2);
+  });
+
+  it('does not send a cancelled request', async () => {
+    const { batches, sent } = setUp();
+    const replies = ['a', 'b', 'c', 'd'].map((owner) => batches.acquire({ owner }));
+    const cancelled = ['a', 'c', 'never made', 'c'].map((owner) => batches.cancel(owner, 'cancelled'));
+    expect(cancelled).toEqual([false, true, false, false]);
+    expect(await Promise.all(replies)).toEqual(['a alone', 'b together', 'cancelled', 'd together']);
+    expect(sent).toEqual(['acquire a', 'acquire b+d']);
+    expect(batches.cancel('b', 'cancelled')).toBe(false);
+  });
+
+  it('sends nothing if all requests are cancelled', async () => {
+    const { batches, sent } = setUp();
+    void batches.release({ owner: 'first' });
+    const reply = batches.acquire({ owner: 'a' });
+    batches.cancel('a', 'cancelled');
+    expect(await reply).toBe('cancelled');
+    await tickEnds();
+    expect(sent).toEqual(['release first']);
+  });
+
+  it('rejects only the request whose reply is an error', async () => {
+    const { batches, acquires } = setUp();
+    acquires.answer = async () => ['granted', new Error('wrong type'), 'held'];
+    const replies = ['first', 'a', 'b', 'c'].map((owner) => batches.acquire({ owner }));
+    expect(await settledOf(replies)).toEqual(['first alone', 'granted', 'Error: wrong type', 'held']);
+  });
+
+  it('sends each request alone if the server has refused them as a whole', async () => {
+    const { batches, acquires, sent } = setUp();
+    acquires.answer = async () => undefined;
+    const replies = ['first', 'a', 'b'].map((owner) => batches.acquire({ owner }));
+    expect(await settledOf(replies)).toEqual(['first alone', 'a alone', 'b alone']);
+    expect(sent).toEqual(['acquire first', 'acquire a+b', 'acquire a', 'acquire b']);
+  });
+
+  it('rejects all requests that a lost connection leaves without a reply', async () => {
+    const { batches, releases } = setUp();
+    releases.answer = () => Promise.reject(new Error('no connection'));
+    const replies = ['first', 'a', 'b'].map((owner) => batches.release({ owner }));
+    expect(await settledOf(replies)).toEqual(['first alone', 'Error: no connection', 'Error: no connection']);
+  });
+});
