@@ -276,9 +276,43 @@ function readScript(file) {
       if (!used.has(name)) throw new Error(`${name} is in the header but not used`);
     }
   }
-  const lua = pieces.map(({ code, computesKeys }) => (computesKeys ? code : bind(code, declared))).join('\n');
-  return { keys: declared.keys.length, args: declared.args.length, lua };
+  const texts = pieces.map(({ name, code, computesKeys }) => ({
+    name,
+    text: computesKeys ? code : bind(code, declared),
+  }));
+  return { keys: declared.keys.length, args: declared.args.length, texts };
 }
+
+/** Returns the includes that several scripts have with the same text, each with the name of its constant. */
+function sharedIncludes(scripts) {
+  const shared = new Map();
+  const all = scripts.flatMap(({ texts }) => texts.filter(({ name }) => name !== undefined));
+  const namesTaken = new Set();
+  for (const { name, text } of all) {
+    if (shared.has(text) || all.filter((other) => other.text === text).length < 2) continue;
+    let constant = name;
+    for (let n = 2; namesTaken.has(constant); n++) constant = `${name}${n}`;
+    namesTaken.add(constant);
+    shared.set(text, constant);
+  }
+  return shared;
+}
+
+/** Returns the expression of a script's text: a string, or several of which some are constants. */
+function expressionOf(texts, shared) {
+  const parts = [];
+  for (const { text } of texts) {
+    const constant = shared.get(text);
+    const last = parts.at(-1);
+    if (constant !== undefined) parts.push({ constant });
+    else if (last?.text === undefined) parts.push({ text });
+    else last.text += `\n${text}`;
+  }
+  const [first, ...others] = parts.map(({ constant, text }) => constant ?? JSON.stringify(text));
+  return others.length === 0 ? first : `lines(${[first, ...others].join(', ')})`;
+}
+
+const LINES = "const lines = (...parts: readonly string[]): string => parts.join('\\n');\n";
 
 function camelCase(file) {
   return basename(file, '.lua').replace(/-(\w)/g, (_, letter) => letter.toUpperCase());
@@ -286,13 +320,17 @@ function camelCase(file) {
 
 function generate(folder) {
   const files = readdirSync(folder).filter((file) => file.endsWith('.lua'));
-  const entries = files.toSorted().map((file) => {
+  const scripts = files.toSorted().map((file) => {
     try {
-      const { keys, args, lua } = readScript(join(folder, file));
-      return `  ${camelCase(file)}: { keys: ${keys}, args: ${args}, lua: ${JSON.stringify(lua)} },\n`;
+      return { name: camelCase(file), ...readScript(join(folder, file)) };
     } catch (error) {
       throw new Error(`${file}: ${error.message}`, { cause: error });
     }
+  });
+  const shared = sharedIncludes(scripts);
+  const constants = [...shared].map(([text, constant]) => `const ${constant} = ${JSON.stringify(text)};\n`);
+  const entries = scripts.map(({ name, keys, args, texts }) => {
+    return `  ${name}: { keys: ${keys}, args: ${args}, lua: ${expressionOf(texts, shared)} },\n`;
   });
   const union = files.toSorted().map((file) => `'${camelCase(file)}'`);
   return (
@@ -303,6 +341,7 @@ function generate(folder) {
     '  readonly args: number;\n' +
     '  readonly lua: string;\n' +
     '}\n\n' +
+    (constants.length === 0 ? '' : `${LINES}\n${constants.join('')}\n`) +
     `export const scripts: Readonly<Record<${union.join(' | ')}, Script>> = {\n${entries.join('')}};\n`
   );
 }

@@ -7,7 +7,11 @@ interface Script {
   readonly lua: string;
 }
 
+const lines = (...parts: readonly string[]): string => parts.join('\n');
+
+const lastToken = "local function lastToken()\nlocal last = redis.pcall('GET', KEYS[1])\nif type(last) == 'table' and string.find(last.err, 'WRONGTYPE') then\nreturn redis.error_reply('NOTAFENCE a value of another type')\nend\nif type(last) == 'string' and not string.find(last, '^%d+$') then\nreturn redis.error_reply('NOTAFENCE a text that is no token')\nend\nreturn last\nend";
+
 export const scripts: Readonly<Record<'open' | 'write', Script>> = {
-  open: { keys: 1, args: 2, lua: "local function lastToken()\nlocal last = redis.pcall('GET', KEYS[1])\nif type(last) == 'table' and string.find(last.err, 'WRONGTYPE') then\nreturn redis.error_reply('NOTAFENCE a value of another type')\nend\nif type(last) == 'string' and not string.find(last, '^%d+$') then\nreturn redis.error_reply('NOTAFENCE a text that is no token')\nend\nreturn last\nend\nlocal last = lastToken()\nif type(last) == 'table' then\nreturn last\nend\nif last and tonumber(last) > tonumber(ARGV[1]) then\nreturn 0\nend\nredis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\nreturn 1" },
-  write: { keys: 1, args: 1, lua: "local function lastToken()\nlocal last = redis.pcall('GET', KEYS[1])\nif type(last) == 'table' and string.find(last.err, 'WRONGTYPE') then\nreturn redis.error_reply('NOTAFENCE a value of another type')\nend\nif type(last) == 'string' and not string.find(last, '^%d+$') then\nreturn redis.error_reply('NOTAFENCE a text that is no token')\nend\nreturn last\nend\ndo\nlocal last = lastToken()\nif type(last) == 'table' then\nreturn last\nend\nif last ~= ARGV[1] then\nreturn redis.error_reply('STALEFENCE a later holder has opened the fence')\nend\nend" },
+  open: { keys: 1, args: 2, lua: lines(lastToken, "local last = lastToken()\nif type(last) == 'table' then\nreturn last\nend\nif last and tonumber(last) > tonumber(ARGV[1]) then\nreturn 0\nend\nredis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\nreturn 1") },
+  write: { keys: 1, args: 1, lua: lines(lastToken, "do\nlocal last = lastToken()\nif type(last) == 'table' then\nreturn last\nend\nif last ~= ARGV[1] then\nreturn redis.error_reply('STALEFENCE a later holder has opened the fence')\nend\nend") },
 };

@@ -188,5 +188,5 @@ describe('quorum store', () => {
 
   afterAll(() => Promise.all(masters.map((master) => master.stop())));
 
-  registerStoreContract({ createStore: onQuorum, ...sideBySide() });
+  registerStoreContract({ createStore: onQuorum, describe, it });
 });

@@ -2,12 +2,15 @@ import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 
 const EMBED = resolve(__dirname, '../../../tools/embed-lua.mjs');
 const HEADER = '--[[ Deletes the lock if it is still ours.\n  keys.lock\n  args.owner\n  returns 1 | 0 ]]\n';
 const BODY = "if redis.call('GET', keys.lock) == args.owner then return redis.call('DEL', keys.lock) end\nreturn 0\n";
 const BOUND = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end\nreturn 0";
+
+const run = promisify(execFile);
 
 let root: string;
 beforeAll(() => void (root = mkdtempSync(join(tmpdir(), 'embed-lua-'))));
@@ -50,6 +53,25 @@ async function luaOf(script: string, includes: Record<string, string> = {}): Pro
 describe('tools/embed-lua.mjs', () => {
   it('finds the committed files up to date', async () => {
     expect(await embed('--check')).toEqual({ code: 0, stderr: '' });
+  });
+
+  it('writes an include that several scripts have once for each text', async () => {
+    const include = "local function held() return redis.call('GET', keys.lock) end\n";
+    const using = (header: string) => `${header}--- @include ./includes/held.lua\n${BODY}return held()\n`;
+    const other = HEADER.replace('  keys.lock\n', '  keys.queue\n  keys.lock\n').replace('returns', 'returns 2 |');
+    const touchingQueue = using(other).replace('return held()', "return held() or redis.call('GET', keys.queue)");
+    const files = { 'a.lua': using(HEADER), 'b.lua': using(HEADER), 'c.lua': touchingQueue };
+    const path = folder({ ...files, 'includes/held.lua': include });
+    expect(await embed(path)).toEqual({ code: 0, stderr: '' });
+    const text = generated(path);
+    expect(text.match(/^const held = .*KEYS\[1\]/gm)).toHaveLength(1);
+    expect(text.match(/lines\([^\n]*held, /g)).toHaveLength(2);
+    expect(text).toMatch(/ {2}c: .*local function held\(\) return redis\.call\('GET', KEYS\[2\]\) end/);
+    writeFileSync(join(path, '../print.mjs'), `import { scripts } from './scripts.ts'; console.log(scripts.a.lua);`);
+    const whole = await luaOf(using(HEADER), { 'held.lua': include });
+    const hooks = ['--import', resolve(__dirname, '../../support/typescript-hooks.mjs')];
+    const { stdout } = await run(process.execPath, [...hooks, join(path, '../print.mjs')]);
+    expect(stdout.trim()).toBe(whole);
   });
 
   it('embeds code without comments and leaves strings as they are', async () => {
