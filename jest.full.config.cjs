@@ -7,4 +7,6 @@ module.exports = {
   testMatch: ['**/*.slow.spec.ts'],
   testPathIgnorePatterns: ['/node_modules/'],
   testTimeout: 900_000,
+  // They start applications, servers and package managers.
+  maxWorkers: 2,
 };

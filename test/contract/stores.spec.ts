@@ -16,7 +16,7 @@ function unused(): never {
   throw new Error('the store must not open this connection');
 }
 
-const CONTEXT = { requestTimeoutMs: 1_000, prefix: 'lock_', redis: unused, subscriber: unused, open: unused };
+const CONTEXT = { requestTimeoutMs: 5_000, prefix: 'lock_', redis: unused, subscriber: unused, open: unused };
 
 /** Creates a store with connections of its own, which `quit` closes. */
 function underTest(
@@ -46,7 +46,7 @@ async function onRedis(
   await redis.ping();
   const subscriber = () => redis.duplicate({ lazyConnect: true, autoResubscribe: false });
   const connect = () => redis.duplicate({ lazyConnect: true, autoResendUnfulfilledCommands: false });
-  const replicas = min > 0 ? { min, timeoutMs: 400, connect } : undefined;
+  const replicas = min > 0 ? { min, timeoutMs: 2_000, connect } : undefined;
   return underTest(factory, { redis: () => redis, subscriber, replicas }, () => redis.quit());
 }
 
@@ -55,7 +55,7 @@ let cluster: RedisCluster;
 async function onCluster(factory: StoreFactory, min = 0): Promise<StoreUnderTest> {
   const redis = new Cluster([...cluster.nodes]);
   await redis.ping();
-  const replicas = min > 0 ? { min, timeoutMs: 400, connect: unused } : undefined;
+  const replicas = min > 0 ? { min, timeoutMs: 2_000, connect: unused } : undefined;
   return underTest(factory, { redis: () => redis, replicas }, () => redis.quit());
 }
 

@@ -28,6 +28,8 @@ export class TimestampLocks {
   readonly clock = new WallClock();
   readonly admin = new Redis(testRedisUrl());
   readonly outcomes: string[] = [];
+  /** The deadline of acquire requests, in milliseconds. */
+  timeoutMs = 5_000;
   /** The admin's client and one for each store. */
   readonly clients: Redis[] = [this.admin];
   private owners = 0;
@@ -88,7 +90,7 @@ export class TimestampLocks {
   }
 
   acquire(store: LockStore, owner: string, leaseMs = 10_000): Promise<AcquireReply> {
-    const expiresAt = this.clock.now() + 1_000;
+    const expiresAt = this.clock.now() + this.timeoutMs;
     return store.acquire({
       keys: [this.key],
       owner,
