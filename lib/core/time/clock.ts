@@ -1,5 +1,7 @@
 import { uptime } from 'node:os';
 import { performance } from 'node:perf_hooks';
+// The global one may be the fake of a test, which never calls.
+import { setImmediate } from 'node:timers';
 
 /** A timer that was started by {@link Clock.schedule}. */
 export interface Timer {
@@ -121,6 +123,11 @@ export function withTimeout<T>(clock: Clock, delayMs: number, reply: Promise<T>,
     const timer = clock.schedule(Math.max(0, delayMs), giveUp, true);
     reply.then(resolve, reject).finally(() => timer.cancel());
   });
+}
+
+/** Calls `task` when all callbacks of this tick of the event loop have run. */
+export function atEndOfTick(task: () => void): void {
+  setImmediate(task);
 }
 
 /**

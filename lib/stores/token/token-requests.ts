@@ -1,6 +1,8 @@
 import type {
   AcquireReply,
   AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
   HandoffOptions,
   LockOwnership,
   ReleaseRequest,
@@ -13,16 +15,20 @@ import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import { encodeEntry } from './queue-entry.js';
 import type { QueuedOwners } from './queued-owners.js';
-import { TickBatches } from './tick-batches.js';
+import { MAX_BATCH, TickBatches } from './tick-batches.js';
 import {
   acquireBatchScript,
   acquireManyScript,
   acquireScript,
   decodeAcquireReply,
   entriesOfAll,
+  extendBatchScript,
+  extendCall,
+  extendScript,
   instancePartOf,
   keysOfAll,
   releaseBatchScript,
+  type ReleaseReply,
   releaseScript,
 } from './token-scripts.js';
 import type { TokenTopology } from './token-topology.js';
@@ -51,12 +57,12 @@ export class TokenRequests {
       clock,
       {
         fits: (one, other) =>
-          one.leaseMs === other.leaseMs && one.queue === other.queue && this.haveOneScript(one, other),
+          one.leaseMs === other.leaseMs && one.queue === other.queue && this.canHandOffAlike(one, other),
         sendAlone: (request) => this.acquireAlone(request),
         sendTogether: (requests) => this.acquireTogether(requests),
       },
       {
-        fits: (one, other) => one.tokens === other.tokens && this.haveOneScript(one, other),
+        fits: (one, other) => one.tokens === other.tokens && this.canHandOffAlike(one, other),
         sendAlone: (request) => this.releaseAlone(request),
         sendTogether: (requests) => this.releaseTogether(requests),
       },
@@ -83,6 +89,19 @@ export class TokenRequests {
     if (isHandoff) [this.handedOffKey] = keys;
     this.batches.flush();
     return this.releaseAlone(request);
+  }
+
+  /** Sends the requests at once, several in one script call. Returns a reply or an error for each. Does not reject. */
+  async extend(requests: readonly ExtendRequest[]): Promise<readonly (ExtendReply | Error)[]> {
+    // While a cluster moves a slot, it puts a script of several keys off. A renewal must not wait for that.
+    if (this.topology.serverOf !== undefined) return this.extendAlone(requests);
+    const replies = new Map<ExtendRequest, ExtendReply | Error>();
+    const send = async (group: readonly ExtendRequest[]): Promise<void> => {
+      const sent = group.length > 1 ? await this.extendTogether(group) : undefined;
+      (sent ?? (await this.extendAlone(group))).forEach((reply, i) => replies.set(group[i], reply));
+    };
+    await Promise.all(this.extendGroups(requests).map(send));
+    return requests.map((request) => replies.get(request) as ExtendReply | Error);
   }
 
   /** Sends what waits for the end of the tick. */
@@ -142,10 +161,7 @@ export class TokenRequests {
   }
 
   private releaseAlone(request: ReleaseRequest): Promise<boolean> {
-    const onReleased = (wasHeld: boolean): boolean => {
-      this.queued.delete(request.owner);
-      return wasHeld;
-    };
+    const onReleased = (reply: ReleaseReply): boolean => this.onReleased(request, reply);
     const onFailed = (error: unknown): never => {
       throw releaseFailed(error);
     };
@@ -154,7 +170,7 @@ export class TokenRequests {
       .then(onReleased, onFailed);
   }
 
-  private runRelease(request: ReleaseRequest, { connection, failsFast }: RedisNode): Promise<boolean> {
+  private runRelease(request: ReleaseRequest, { connection, failsFast }: RedisNode): Promise<ReleaseReply> {
     const { keys, owner, keepMs, tokens, handoffMs } = request;
     // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
     if (!failsFast) return Promise.reject(noConnection());
@@ -181,20 +197,56 @@ export class TokenRequests {
     connection.corkUntilTickEnds();
     const replies = await releaseBatchScript.run(connection, this.keysOfBatch(requests), args);
     return replies.map((reply, i) => {
-      if (reply instanceof Error) return releaseFailed(reply);
-      this.queued.delete(requests[i].owner);
-      return reply;
+      return reply instanceof Error ? releaseFailed(reply) : this.onReleased(requests[i], reply);
     });
   }
 
+  private onReleased(request: ReleaseRequest, { wasHeld, repeat }: ReleaseReply): boolean {
+    this.queued.delete(request.owner);
+    // If it fails, the next request of a waiter continues.
+    if (repeat) this.batches.release(request).catch(() => undefined);
+    return wasHeld;
+  }
+
+  /** Groups requests for one script call each. */
+  private extendGroups(requests: readonly ExtendRequest[]): readonly (readonly ExtendRequest[])[] {
+    const groups: ExtendRequest[][] = [];
+    for (const request of requests) {
+      const fits = (group: readonly ExtendRequest[]): boolean =>
+        group.length < MAX_BATCH && group[0].leaseMs === request.leaseMs && this.haveOneScript(group[0], request);
+      const group = groups.findLast(fits);
+      if (group === undefined) groups.push([request]);
+      else group.push(request);
+    }
+    return groups;
+  }
+
+  private extendAlone(requests: readonly ExtendRequest[]): Promise<readonly (ExtendReply | Error)[]> {
+    const calls = requests.map((request) => extendCall(request, this.topology));
+    return this.topology.runAll(extendScript, calls);
+  }
+
+  /** Returns undefined if the server has refused the script, so that the requests have to be sent alone. */
+  private async extendTogether(requests: readonly ExtendRequest[]) {
+    const keys = requests.flatMap((request) => extendCall(request, this.topology).keys);
+    const args = [...entriesOfAll(requests, this.topology), wholeMs(requests[0].leaseMs)];
+    const [reply] = await this.topology.runAll(extendBatchScript, [{ key: requests[0].keys[0], keys, args }]);
+    if (!(reply instanceof Error)) return reply;
+    return isErrorReply(reply) ? undefined : requests.map(() => reply);
+  }
+
   /** Returns whether one script call can do both requests. */
-  private haveOneScript(one: LockOwnership & HandoffOptions, other: LockOwnership & HandoffOptions): boolean {
+  private haveOneScript(one: LockOwnership, other: LockOwnership): boolean {
     return (
       one.mode === other.mode &&
-      one.handoffMs === other.handoffMs &&
       other.owner.startsWith(instancePartOf(one.owner)) &&
       this.topology.scriptGroupOf(one.keys[0]) === this.topology.scriptGroupOf(other.keys[0])
     );
+  }
+
+  /** Returns whether one script call can do both requests, and hand off what they release. */
+  private canHandOffAlike(one: LockOwnership & HandoffOptions, other: LockOwnership & HandoffOptions): boolean {
+    return one.handoffMs === other.handoffMs && this.haveOneScript(one, other);
   }
 
   private keysOfBatch(requests: readonly LockOwnership[]): readonly string[] {

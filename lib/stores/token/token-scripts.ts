@@ -11,7 +11,7 @@ import {
 } from '../../core/store/lock-store.js';
 import { helperKey } from '../../core/keys/resource-key.js';
 import { type DeadlineReply, PAST_DEADLINE } from '../../redis/deadline-requests.js';
-import { isOne, toExtendReply, toRemainingMs } from '../../redis/decode.js';
+import { toExtendReply, toRemainingMs } from '../../redis/decode.js';
 import { RedisScript, wholeMs } from '../../redis/redis-script.js';
 import { scripts as redisScripts } from '../../redis/scripts.js';
 import type { Call } from '../../redis/topology.js';
@@ -39,28 +39,41 @@ export const acquireBatchScript = new RedisScript(scripts.acquireBatch, (reply):
   const [now, token, tokens, ...replies] = reply as [unknown, unknown, unknown, ...unknown[]];
   if (replies.length === 0) return { now: Number(now), replies: undefined };
   const granted = { status: GRANTED, value: Number(token), now: Number(now), tokens: Number(tokens) };
-  const decode = (each: unknown): DeadlineReply | Error => {
-    if (each instanceof Error) return each;
-    return Array.isArray(each) ? toDeadlineReply(each) : granted;
-  };
-  return { now: granted.now, replies: replies.map(decode) };
+  const decode = (each: unknown): DeadlineReply => (Array.isArray(each) ? toDeadlineReply(each) : granted);
+  return { now: granted.now, replies: eachOf(replies, decode) };
 });
 export const acquireManyScript = new RedisScript(scripts.acquireMany, (reply): DeadlineReply => {
   const numbers = (reply as unknown[]).slice(0, 4).map(Number);
   const [status, value, now, nth] = numbers;
   return { status, value, now, nth, ...holderIn((reply as unknown[]).slice(4)) };
 });
-export const releaseScript = new RedisScript(scripts.release, isOne);
-export const releaseBatchScript = new RedisScript(scripts.releaseBatch, (reply): readonly (boolean | Error)[] =>
-  (reply as unknown[]).map((each) => (each instanceof Error ? each : isOne(each))),
-);
+export const releaseScript = new RedisScript(scripts.release, toReleaseReply);
+export const releaseBatchScript = new RedisScript(scripts.releaseBatch, (reply) => eachOf(reply, toReleaseReply));
 export const extendScript = new RedisScript(scripts.extend, toExtendReply);
+export const extendBatchScript = new RedisScript(scripts.extendBatch, (reply) => eachOf(reply, toExtendReply));
 export const inspectScript = new RedisScript(redisScripts.inspect, (reply): HolderInfo | null => {
   if (reply === null) return null;
   const [value, ttl] = reply as [value: string, ttl: number | string];
   return decodeHolder(value, ttl);
 });
 export const queueScript = new RedisScript(scripts.inspectQueue, (reply) => decodeQueue(reply as (string | number)[]));
+
+/** The reply to a release. */
+export interface ReleaseReply {
+  readonly wasHeld: boolean;
+  /** Whether the release has to be sent again, because one script hands a lock to a limited number of sharers. */
+  readonly repeat: boolean;
+}
+
+function toReleaseReply(reply: unknown): ReleaseReply {
+  const number = Number(reply);
+  return { wasHeld: number % 2 === 1, repeat: number >= 2 };
+}
+
+/** Decodes the replies for several locks, of which each may be an error. */
+function eachOf<T>(replies: unknown, decode: (reply: unknown) => T): readonly (T | Error)[] {
+  return (replies as unknown[]).map((each) => (each instanceof Error ? each : decode(each)));
+}
 
 /** The reply to several acquire requests. */
 export interface AcquireBatchReply {

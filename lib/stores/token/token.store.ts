@@ -28,7 +28,7 @@ import { ClosingOwners, QueuedOwners } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
 import { TokenRequests } from './token-requests.js';
-import { extendCall, extendScript, inspectScript, queueScript } from './token-scripts.js';
+import { inspectScript, queueScript } from './token-scripts.js';
 import { tokenTopology, type TokenTopology } from './token-topology.js';
 
 /**
@@ -106,9 +106,7 @@ export class TokenStore implements LockStore {
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    const calls = requests.map((request) => extendCall(request, this.topology));
-    const replies = await this.topology.runAll(extendScript, calls);
-    return extendReplies(requests, replies, this.listener);
+    return extendReplies(requests, await this.requests.extend(requests), this.listener);
   }
 
   async inspect(key: string): Promise<LockState | null> {

@@ -37,6 +37,38 @@ describe('readers and writers', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
+  it('get a lock that a writer releases by the thousand, by scripts that are short', async () => {
+    const { proxy, log } = await here.way();
+    const [holder, readers, next] = [here.instance({ redis: proxy.url }), here.instance(), here.instance()];
+    // All are subscribed from now on.
+    for (const other of [readers, next]) {
+      const lock = await holder.acquire('goods:300');
+      const { granted } = await here.enqueue(() => other.acquire('goods:300'));
+      await lock.release();
+      await (await granted).release();
+    }
+    const writer = await holder.acquire('goods:300');
+    const reading = Array.from({ length: 1_000 }, () => readers.acquire('goods:300', shared));
+    await here.queueOf(1_000);
+    const { granted } = await here.enqueue(() => next.acquire('goods:300'));
+    const late = readers.acquire('goods:300', shared);
+    await here.queueOf(1_002);
+    log.clear();
+    expect(await writer.release()).toBe(true);
+    const locks = await Promise.all(reading);
+    // One script hands the lock to 64 of them.
+    expect(log.count('tokenRelease')).toBeGreaterThan(1_000 / 65);
+    const tokens = new Set(locks.map(({ fencingToken }) => fencingToken));
+    expect([tokens.size, Math.min(...tokens) > writer.fencingToken]).toEqual([1_000, true]);
+    expect(await Promise.all(locks.map((lock) => lock.release()))).toEqual(locks.map(() => true));
+    // The writer came before the last reader.
+    const second = await granted;
+    expect(second.fencingToken).toBeGreaterThan(Math.max(...tokens));
+    await second.release();
+    await (await late).release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+
   it('run beside each other, and no update is lost', async () => {
     const instances = Array.from({ length: 4 }, () => here.instance());
     const [counter, token] = [`${here.key}|test-counter`, `${here.key}|test-token`];

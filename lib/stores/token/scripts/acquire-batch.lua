@@ -20,6 +20,7 @@
 --- @include ./includes/next-token.lua
 --- @include ./includes/lock.lua
 --- @include ./includes/acquire-or-wait.lua
+--- @include ./includes/each-lock.lua
 --- @include ./includes/replies-of-each.lua
 if now > args.deadline then
   return { now }
@@ -27,7 +28,7 @@ end
 
 local mode = modeOf(args.rest)
 local replies = { now, '0', 1 }
-return repliesOfEach(args.attempts, replies, function(entry)
+return repliesOfEach(eachLock, args.attempts, replies, function(entry)
   if mode or redis.call('EXISTS', keys.lock, keys.queue) > 0 then
     return acquireOrWait(entry, mode, now)
   end

@@ -5,23 +5,5 @@
   args.entry               owner, secret, and mode if it shares the lock
   args.leaseMs
   returns 1: renewed | 0: not held by the entry ]]
---- @include ./includes/mode-of.lua
---- @include ./includes/share-time.lua
---- @include ./includes/share.lua
-if not modeOf(args.entry) then
-  local held = redis.call('GET', keys.lock)
-  local ours = args.entry .. ' '
-  if not held or string.sub(held, 1, #ours) ~= ours then
-    return 0
-  end
-  redis.call('PEXPIRE', keys.lock, math.max(redis.call('PTTL', keys.lock), tonumber(args.leaseMs)))
-  return 1
-end
-local now = shareTime()
-if -(redis.call('ZSCORE', keys.queue, args.entry) or 0) <= now then
-  return 0
-end
--- Out of memory, Redis refuses ZADD unless the script has written before. This write needs no memory.
-redis.call('PEXPIRE', keys.queue, 1e13 - now)
-share(args.entry, args.leaseMs)
-return 1
+--- @include ./includes/extend-entry.lua
+return extendEntry(args.entry)

@@ -10,12 +10,13 @@
   args.handoffMs  lease of a lock that is handed off
   args.prefix     prefix of the waiters' channels
   args.sharded?   any value: the channels are sharded, as in a cluster
-  returns {reply, …}: for each lock, 1: released | 0: not held by the entry | an error ]]
+  returns {reply, …}: the reply of the release script for each lock, or an error ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/release-unqueued.lua
 --- @include ./includes/release-to-queue.lua
+--- @include ./includes/each-lock.lua
 --- @include ./includes/replies-of-each.lua
-return repliesOfEach(args.attempts, {}, function(entry)
+return repliesOfEach(eachLock, args.attempts, {}, function(entry)
   local released, mine = releaseUnqueued(entry, '0')
   return released or releaseToQueue(entry, mine, '0', now)
 end)

@@ -10,7 +10,7 @@
   args.handoffMs  lease of a lock that is handed off
   args.prefix     prefix of the waiters' channels
   args.sharded?   any value: the channels are sharded, as in a cluster
-  returns 1: released | 0: not held by the entry ]]
+  returns 1: released | 0: not held by the entry | 3 or 2: the same, and to hand off more it has to run again ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/release-unqueued.lua
 --- @include ./includes/release-to-queue.lua

@@ -42,7 +42,7 @@ function setUp() {
 const settledOf = (promises: readonly Promise<string>[]): Promise<string[]> =>
   Promise.all(promises.map((promise) => promise.catch(String)));
 
-const tickEnds = (): Promise<void> => new Promise((resolve) => process.nextTick(resolve));
+const tickEnds = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('TickBatches', () => {
   it('sends the first request of a tick at once, and the others together when the tick ends', async () => {
@@ -84,10 +84,14 @@ describe('TickBatches', () => {
     expect(sent.map((line) => line.split('+').length)).toEqual([1, 64, 64, 64, 7]);
   });
 
-  it('collects requests of promise callbacks of the same tick, too', async () => {
+  it('collects the requests of all callbacks of the tick: of timers, promises and sockets', async () => {
     const { batches, sent } = setUp();
-    const later = (owner: string) => Promise.resolve().then(() => batches.acquire({ owner }));
-    await Promise.all(['a', 'b', 'c'].map(later));
+    const afterTimer = (owner: string) =>
+      new Promise<string>((resolve) => setTimeout(() => resolve(batches.acquire({ owner })), 1));
+    const later = ['a', 'b', 'c'].map(afterTimer);
+    // All three timers are due by then, and run in one tick.
+    for (const until = performance.now() + 5; performance.now() < until;);
+    await Promise.all(later);
     expect(sent).toEqual(['acquire a', 'acquire b+c']);
   });
 

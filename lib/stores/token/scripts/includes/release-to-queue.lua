@@ -2,8 +2,10 @@
 --- @include ./read-sharers.lua
 --- @include ./share.lua
 --- @include ./hand-off.lua
+--- @include ./handoffs.lua
 --[[ Releases the lock if the entry holds or shares it, and removes the entry from the queue. Hands a lock that is free
-  then, or may be shared, to the head of the queue. Returns 1: released, or 0: not held by the entry.
+  then, or may be shared, to the head of the queue. Returns 1: released, or 0: not held by the entry. Adds 2 if the
+  script has to run again to hand off more.
   @param mine whether the entry holds the lock exclusively ]]
 local function releaseToQueue(entry, mine, keepMs, now)
   local sharers, released = { count = 0 }, 1
@@ -24,5 +26,5 @@ local function releaseToQueue(entry, mine, keepMs, now)
   if mine and not sharers.excluded then
     redis.call('DEL', keys.lock)
   end
-  return released
+  return handoffs.more and released + 2 or released
 end
