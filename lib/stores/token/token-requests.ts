@@ -44,6 +44,7 @@ interface Subscription {
 /** Sends acquire requests and releases to the node that has the key. Requests of one tick travel together. */
 export class TokenRequests {
   private readonly batches: TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>;
+  private readonly repeats = new Set<Promise<void>>();
   /** The key of an exclusive lock that was released for others, until this instance requests it again. */
   private handedOffKey: string | undefined;
 
@@ -107,6 +108,11 @@ export class TokenRequests {
   /** Sends what waits for the end of the tick. */
   flush(): void {
     this.batches.flush();
+  }
+
+  /** Waits until released locks are handed to all sharers that wait for them. */
+  async settled(): Promise<void> {
+    while (this.repeats.size > 0) await Promise.all(this.repeats);
   }
 
   private acquireAlone(request: AcquireRequest): Promise<AcquireReply> {
@@ -203,9 +209,16 @@ export class TokenRequests {
 
   private onReleased(request: ReleaseRequest, { wasHeld, repeat }: ReleaseReply): boolean {
     this.queued.delete(request.owner);
-    // If it fails, the next request of a waiter continues.
-    if (repeat) this.batches.release(request).catch(() => undefined);
+    if (repeat) this.repeat(request);
     return wasHeld;
+  }
+
+  /** Sends a release again, which hands its lock to further sharers. */
+  private repeat(request: ReleaseRequest): void {
+    // If it fails, the next request of a waiter continues.
+    const repeated = this.batches.release(request).then(noop, noop);
+    this.repeats.add(repeated);
+    void repeated.then(() => this.repeats.delete(repeated));
   }
 
   /** Groups requests for one script call each. */
@@ -273,6 +286,10 @@ export class TokenRequests {
   private entryOf(request: LockOwnership): string {
     return encodeEntry(request, this.topology.secret);
   }
+}
+
+function noop(): void {
+  // The outcome does not matter.
 }
 
 function noConnection(): Error {

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/time/clock.js';
+import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { LockConfigError } from '../../core/errors.js';
 import type { StoreLog } from '../../core/store/incident-log.js';
 import type {
@@ -69,6 +69,7 @@ export class TokenStore implements LockStore {
   /** @internal Public for tests. */
   handoffs: HandoffChannels | undefined;
   private readonly clock: Clock;
+  private readonly requestTimeoutMs: number;
   private readonly queued = new QueuedOwners();
   private readonly closed = new ClosingOwners();
   private readonly requests: TokenRequests;
@@ -76,6 +77,7 @@ export class TokenStore implements LockStore {
 
   constructor(context: StoreContext) {
     this.clock = context.clock;
+    this.requestTimeoutMs = context.requestTimeoutMs;
     this.topology = tokenTopology(context);
     this.serverOf = this.topology.serverOf?.bind(this.topology);
     this.requests = new TokenRequests(this.topology, this.clock, this.queued, {
@@ -127,7 +129,7 @@ export class TokenStore implements LockStore {
     this.handoffs?.close();
     // A late reply must not open it again.
     this.handoffs = undefined;
-    return Promise.resolve();
+    return withTimeout(this.clock, this.requestTimeoutMs, this.requests.settled(), () => undefined);
   }
 
   private read<T>(key: string, script: RedisScript<T>, name: string): Promise<T> {

@@ -97,6 +97,23 @@ async function stateOf(space: Space, keys: readonly string[]): Promise<unknown[]
 }
 
 describe('the scripts for several locks', () => {
+  it('hand their locks to 64 sharers at most in all, but for the first of each, and say which have more', async () => {
+    await redis.flushall();
+    const shared: Shared = { instance: 'a', mode: '', willWait: '0', verb: 'release' };
+    const waiting = [70, 300, 1, 2];
+    for (const [i, count] of waiting.entries()) {
+      const [lock, queue] = lockAndQueue('many', `k${i}`);
+      await redis.set(lock, `a:${i}/secret 1`, 'PX', 60_000);
+      for (let n = 1; n <= count; n++) await redis.zadd(queue, n, `b:${i}000${n}/secret *`);
+    }
+    const requests = waiting.map((_, i) => ({ key: `k${i}`, attempt: i }));
+    expect(await runTogether(requests, shared)).toEqual([3, 3, 1, 3]);
+    const sharers = await Promise.all(
+      waiting.map((_, i) => redis.zcount(lockAndQueue('many', `k${i}`)[1], '-inf', '(0')),
+    );
+    expect(sharers).toEqual([64, 1, 1, 1]);
+  });
+
   it.each([1, 2, 3, 4])('do what those for one lock do, one after the other (seed %i)', async (seed) => {
     await redis.flushall();
     const random = randomFrom(seed);

@@ -174,6 +174,61 @@ describe('the requests of one tick', () => {
     await (await calls[10]).release();
   });
 
+  it('get free locks although dead instances are in their queues', async () => {
+    const locks = here.instance();
+    const resources = RESOURCES.slice(0, 60);
+    for (const resource of resources) await here.admin.zadd(`${here.keyOf(resource)}|queue`, 1, 'dead:1/secret');
+    for (let i = 1; i <= 70; i++) await here.admin.zadd(`${here.keyOf('goods:90')}|queue`, i, `dead:${i}/secret`);
+    const tried = inOneTick(
+      locks,
+      [...resources, 'goods:90'].map((resource) => () => locks.tryAcquire(resource)),
+    );
+    const held = await Promise.all(tried);
+    expect(held.filter((lock) => lock === null)).toEqual([]);
+    await Promise.all(held.map((lock) => lock?.release()));
+  });
+
+  it('show a client that its server is read-only now, so that it can reconnect', async () => {
+    let shown = 0;
+    const reconnectOnError = (error: Error): boolean => {
+      if (error.message.includes('READONLY')) shown += 1;
+      return false;
+    };
+    const redis = new Redis(here.server.url, { reconnectOnError });
+    const locks = here.instance({ redis });
+    const held = await Promise.all(RESOURCES.slice(0, 10).map((resource) => locks.acquire(resource)));
+    await here.admin.replicaof('127.0.0.1', '1');
+    locks.engine.watchdog.renewAll();
+    await eventually('the client has seen it', () => shown > 0);
+    await here.admin.replicaof('NO', 'ONE');
+    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
+    redis.disconnect();
+  });
+
+  it('hand locks to all sharers that wait, although the instance closes', async () => {
+    const [holder, readers] = [here.instance(), here.instance()];
+    for (const [one, two] of [
+      [holder, readers],
+      [readers, holder],
+    ]) {
+      const lock = await one.acquire('goods:300');
+      const { granted } = await here.enqueue(() => two.acquire('goods:300'));
+      await lock.release();
+      await (await granted).release();
+    }
+    const held = await Promise.all(['goods:1', 'goods:2'].map((resource) => holder.acquire(resource)));
+    const reading = held.flatMap(({ resource }) =>
+      Array.from({ length: 300 }, () => readers.acquire(resource, { mode: 'shared', ttlMs: 60_000 })),
+    );
+    for (const { key } of held)
+      await eventually('they wait', async () => (await here.admin.zcard(`${key}|queue`)) === 300);
+    const released = held.map((lock) => lock.release());
+    const closing = holder.engine.close(0).then(() => holder.engine.store.close());
+    await Promise.all([...released, closing]);
+    for (const { key } of held) expect(await here.admin.zcount(`${key}|queue`, '(0', '+inf')).toBe(0);
+    await Promise.all((await Promise.all(reading)).map((lock) => lock.release()));
+  });
+
   it('lock nothing if they arrive after their deadline', async () => {
     const { proxy } = await here.way();
     const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 200 });

@@ -35,7 +35,15 @@ function setUp() {
   const sent: string[] = [];
   const [acquires, releases] = [new Recorder('acquire', sent), new Recorder('release', sent)];
   const clock = { time: 0, now: () => clock.time };
-  return { sent, acquires, releases, clock, batches: new TickBatches(clock, acquires, releases) };
+  const tick = new TickBatches(clock, acquires, releases);
+  const batches = {
+    acquire: ({ key, ...request }: Request & { readonly key?: string }) =>
+      tick.acquire({ ...request, keys: [key ?? request.owner] }),
+    release: (request: Request) => tick.release(request),
+    cancel: (owner: string, reply: string) => tick.cancel(owner, reply),
+    flush: () => tick.flush(),
+  };
+  return { sent, acquires, releases, clock, batches };
 }
 
 /** Returns what each promise resolves with, or its error as text. */
@@ -66,6 +74,19 @@ describe('TickBatches', () => {
       '4 together',
     ]);
     expect(sent).toEqual(['acquire 0', 'acquire 1', 'acquire 2+4', 'acquire 3']);
+  });
+
+  it('keeps the order of requests for one key that do not travel together', async () => {
+    const { batches, sent } = setUp();
+    const requests = [
+      { owner: 'first', key: 'a', slot: 1 },
+      { owner: 'reader', key: 'b', slot: 2 },
+      { owner: 'writer', key: 'k', slot: 1 },
+      { owner: 'late reader', key: 'k', slot: 2 },
+      { owner: 'late writer', key: 'k', slot: 1 },
+    ];
+    await Promise.all(requests.map((request) => batches.acquire(request)));
+    expect(sent.map((line) => line.replace('acquire ', ''))).toEqual(requests.map(({ owner }) => owner));
   });
 
   it('sends releases before acquires, because they may free what is acquired', async () => {

@@ -5,7 +5,6 @@
 --- @include ./permits-differ.lua
 --- @include ./notify.lua
 --- @include ./handoffs.lua
---- @include ./has-waiters.lua
 --[[ Returns whether the caller may go on, because no entry stands before its own, after it has handed the lock off:
   grants it to the head of the queue and notifies its instance, then to the next entries as long as they may share it.
   Stops before the caller's entry, whose instance gets a reply. Also returns true if a command is refused, which must
@@ -13,17 +12,14 @@
   An entry whose instance has no subscriber is removed without a grant, because the instance may be dead. An entry with
   a different `permits` value is removed, because it would block the queue. Its instance gets a handoff that has already
   expired (`grantedAt` 0), repeats its request, and receives the mismatch error.
-  Also stops if the script has come to the end of its `handoffs`. The release script then has to run again.
+  Also stops behind a sharer if the script has come to the end of its `handoffs`. The release script then has to run
+  again.
   @param sharers is updated with each grant. `excluded` means that an exclusive holder has the lock.
   @param channels their `prefix`, and whether they are `sharded`: then only subscribers of this node are counted.
   @param caller the entry to stop before, if any ]]
 local function handOff(sharers, channels, leaseMs, tokens, now, caller)
+  handoffs.more = false
   while not sharers.excluded do
-    if handoffs.left == 0 and hasWaiters() then
-      handoffs.more = true
-      return false
-    end
-    handoffs.left = handoffs.left - 1
     local entry
     if sharers.count == 0 then
       entry = redis.pcall('ZPOPMIN', keys.queue)[1]
@@ -41,6 +37,11 @@ local function handOff(sharers, channels, leaseMs, tokens, now, caller)
     if fits and entry == caller then
       return true
     end
+    -- The lock is shared already, so nobody finds it free.
+    if fits and sharers.count > 0 and handoffs.left <= 0 then
+      handoffs.more = true
+      return false
+    end
     local channel = channels.prefix .. string.match(entry, '^[^:]*')
     -- Subscribers are counted before the grant: a message counted as received by none could still have a receiver.
     local counted = redis.pcall('PUBSUB', channels.sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
@@ -55,6 +56,7 @@ local function handOff(sharers, channels, leaseMs, tokens, now, caller)
         return true
       end
       grantedAt = now
+      handoffs.left = handoffs.left - 1
       addHolder(sharers, entry)
     elseif sharers.count > 0 and redis.pcall('ZREM', keys.queue, entry) ~= 1 then
       return true
