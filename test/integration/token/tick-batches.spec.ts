@@ -185,7 +185,7 @@ describe('the requests of one tick', () => {
     );
     const held = await Promise.all(tried);
     expect(held.filter((lock) => lock === null)).toEqual([]);
-    await Promise.all(held.map((lock) => lock?.release()));
+    await Promise.all(held.map((lock) => (lock as Lock).release()));
   });
 
   it('show a client that its server is read-only now, so that it can reconnect', async () => {
