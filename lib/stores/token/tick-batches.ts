@@ -101,8 +101,9 @@ class Collector<Request, Reply> {
 }
 
 /**
- * Sends the requests of one tick of the event loop together. The first one is sent at once, so that a single lock waits
- * for nothing. The others are sent when the tick ends or as many as fit have come, releases before acquires.
+ * Sends the requests of one tick of the event loop together, when the tick ends or as many as fit have come, releases
+ * before acquires. The first one is sent at once, so that a single lock waits for nothing, unless several requests were
+ * made in the tick before.
  */
 export class TickBatches<Acquire extends Pick<LockOwnership, 'owner' | 'keys'>, AcquireReply, Release, ReleaseReply> {
   private readonly acquires: Collector<Acquire, AcquireReply>;
@@ -111,9 +112,13 @@ export class TickBatches<Acquire extends Pick<LockOwnership, 'owner' | 'keys'>, 
   private readonly cancellers = new Map<string, (reply: AcquireReply) => void>();
   /** The batch with the last acquire request for each key. */
   private readonly batchOfKey = new Map<string, Batch<Acquire, AcquireReply>>();
-  private hasTickBegun = false;
+  /** How many requests were made in this tick. */
+  private count = 0;
+  /** Whether several requests were made in the tick before, if it had any. */
+  private isBusy = false;
   private readonly onTickEnd = (): void => {
-    this.hasTickBegun = false;
+    this.isBusy = this.count > 1;
+    this.count = 0;
     this.flush();
   };
 
@@ -127,14 +132,14 @@ export class TickBatches<Acquire extends Pick<LockOwnership, 'owner' | 'keys'>, 
   }
 
   acquire(request: Acquire): Promise<AcquireReply> {
-    if (this.beginsTick()) return this.acquires.sender.sendAlone(request);
+    if (this.goesAlone()) return this.acquires.sender.sendAlone(request);
     const batch = this.batchFor(request);
     this.cancellers.set(request.owner, (reply) => batch.remove(request, reply));
     return this.add(batch, request);
   }
 
   release(request: Release): Promise<ReleaseReply> {
-    if (this.beginsTick()) return this.releases.sender.sendAlone(request);
+    if (this.goesAlone()) return this.releases.sender.sendAlone(request);
     return this.add(this.releases.batchFor(request, this.flushIfOld()), request);
   }
 
@@ -179,11 +184,13 @@ export class TickBatches<Acquire extends Pick<LockOwnership, 'owner' | 'keys'>, 
     return Math.min(this.releases.oldestAt, this.acquires.oldestAt);
   }
 
-  private beginsTick(): boolean {
-    if (this.hasTickBegun) return false;
-    this.hasTickBegun = true;
+  /** Counts a request. Returns whether it is to be sent at once. */
+  private goesAlone(): boolean {
+    this.count += 1;
+    if (this.count > 1) return false;
     atEndOfTick(this.onTickEnd);
-    return true;
+    // Replies that arrive together are answered together, so callers that wait for them stay in step.
+    return !this.isBusy;
   }
 
   /** Sends what has waited for long, because the callers of this tick block the event loop. Returns the time. */

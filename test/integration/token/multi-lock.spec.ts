@@ -61,7 +61,7 @@ describe('a multi-lock of free locks of one family', () => {
     }
     log.clear();
     expect(await all.release()).toBe(true);
-    expect(log.names).toEqual(['tokenRelease', 'tokenReleaseBatch']);
+    expect([['tokenReleaseBatch'], ['tokenRelease', 'tokenReleaseBatch']]).toContainEqual(log.names);
     expect(await here.leftovers()).toEqual([]);
   });
 

@@ -59,8 +59,22 @@ describe('TickBatches', () => {
     expect(sent).toEqual(['acquire a']);
     expect(await Promise.all(replies)).toEqual(['a alone', 'b together', 'c together']);
     expect(sent).toEqual(['acquire a', 'acquire b+c']);
-    void batches.acquire({ owner: 'd' });
-    expect(sent).toEqual(['acquire a', 'acquire b+c', 'acquire d']);
+  });
+
+  it('collects the first request, too, if several were made in the tick before', async () => {
+    const { batches, sent } = setUp();
+    const tick = (...owners: string[]) => Promise.all(owners.map((owner) => batches.acquire({ owner })));
+    await tick('a', 'b', 'c');
+    await tick('d', 'e');
+    await tick('f');
+    await tick('g');
+    expect(sent).toEqual(['acquire a', 'acquire b+c', 'acquire d+e', 'acquire f', 'acquire g']);
+    const { batches: idle, sent: sentAtOnce } = setUp();
+    for (const owner of ['a', 'b']) {
+      void idle.release({ owner });
+      expect(sentAtOnce.at(-1)).toBe(`release ${owner}`);
+      await tickEnds();
+    }
   });
 
   it('sends a request alone if no other one of its tick fits it', async () => {
