@@ -13,14 +13,18 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, lockChannels, Locked } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
-import { lastValueFrom, Observable, retry, timeout } from 'rxjs';
+import { from, lastValueFrom, merge, mergeMap, Observable, retry, throwError } from 'rxjs';
 import { deferred } from '../support/async.js';
 import { closeApps, startApp, type TestApp } from './support/app.js';
 
+let secondTry = deferred();
+
+/** Ends the call when the second try runs, as a timeout does. */
 @Injectable()
-class RetryInTime implements NestInterceptor {
+class RetryOnce implements NestInterceptor {
   intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return next.handle().pipe(retry(1), timeout(100));
+    const end = from(secondTry.promise).pipe(mergeMap(() => throwError(() => new Error('it took too long'))));
+    return merge(next.handle().pipe(retry(1)), end);
   }
 }
 
@@ -51,11 +55,12 @@ class OddController {
   }
 
   @Get('tries/:id')
-  @UseInterceptors(RetryInTime)
+  @UseInterceptors(RetryOnce)
   @Locked('goods:<id>')
   async tries(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<string> {
     this.signals.push(lock.signal);
     if (this.signals.length === 1) throw new Error('the first try fails');
+    secondTry.resolve();
     await this.done.promise;
     return 'too late';
   }
@@ -76,6 +81,7 @@ class Provider {
 describe('a handler', () => {
   let app: TestApp;
   beforeEach(async () => {
+    secondTry = deferred();
     app = await startApp({ controllers: [OddController] });
   });
   afterEach(() => closeApps());
