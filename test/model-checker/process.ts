@@ -3,6 +3,7 @@ import type { AcquireLoop } from '../../lib/core/acquire/acquire-loop.js';
 import type { Attempt } from '../../lib/core/acquire/attempt.js';
 import type { LocalLock } from '../../lib/core/acquire/local-lock.js';
 import { LocalLocks } from '../../lib/core/acquire/local-locks.js';
+import type { Share } from '../../lib/core/acquire/share.js';
 import type { Grant } from '../../lib/core/lease/grant.js';
 import type { AcquireReply, AcquireRequest, LockMode, LockStore } from '../../lib/core/store/lock-store.js';
 import { StoreHealth } from '../../lib/core/store/store-health.js';
@@ -42,7 +43,7 @@ export class Process implements AcquireDeps {
     },
     acquire: (request) => this.sendAcquire(request),
   };
-  readonly localLocks: LocalLocks = new LocalLocks(this);
+  localLocks: LocalLocks = new LocalLocks(this);
 
   readonly instanceId: string;
   readonly mode: LockMode;
@@ -78,8 +79,8 @@ export class Process implements AcquireDeps {
     this.callersLeft = scenario.acquisitions;
   }
 
-  /** The local lock of the key, undefined if it is not in use. */
-  get localLock(): LocalLock | undefined {
+  /** What requests or holds the key, undefined if it is not in use. */
+  get localLock(): LocalLock | Share | undefined {
     const [lock] = this.localLocks.at(KEY);
     return lock;
   }
@@ -151,8 +152,7 @@ export class Process implements AcquireDeps {
     this.clock.alarms = [];
     this.line.messages = [];
     this.releaser.crash();
-    const { localLock } = this;
-    if (localLock !== undefined) this.localLocks.forget(localLock);
+    this.localLocks = new LocalLocks(this);
     return this.line.cut();
   }
 

@@ -3,8 +3,8 @@ import type { PassingLimits } from './acquire-options.js';
 
 /**
  * One grant of the store that is passed on from caller to caller without a request (lock cohorting: Dice, Marathe and
- * Shavit, "Lock Cohorting", PPoPP 2012). Each caller gets the next of the fencing tokens that were reserved with the
- * grant, so that every caller's token is higher than the last.
+ * Shavit, "Lock Cohorting", PPoPP 2012). Each caller of an exclusive lock gets the next of the fencing tokens that were
+ * reserved with the grant, so that every caller's token is higher than the last.
  */
 export class LocalHandoff {
   readonly owner: string;
@@ -14,6 +14,8 @@ export class LocalHandoff {
     private readonly grant: StoreGrant,
     /** When the store granted it. */
     readonly startedAt: number,
+    /** Whether all callers have one token, because the order of those that share a lock does not matter. */
+    private readonly hasOneToken = false,
   ) {
     this.owner = grant.owner;
   }
@@ -21,7 +23,7 @@ export class LocalHandoff {
   /** The current caller's fencing token, undefined if the store gives none. */
   get token(): number | undefined {
     const { token } = this.grant;
-    return token === undefined ? undefined : token + this.passes;
+    return token === undefined || this.hasOneToken ? token : token + this.passes;
   }
 
   /** See {@link StoreGrant.mayBeRepeatedUntil}. */
@@ -40,7 +42,8 @@ export class LocalHandoff {
    */
   tryPass(now: number, { sentAt, leaseMs }: Lease, { maxLocalPasses, maxLocalHoldMs }: PassingLimits): boolean {
     const { token, tokens } = this.grant;
-    const maxPasses = token === undefined ? maxLocalPasses : Math.min(maxLocalPasses, tokens - 1);
+    const isLimited = token !== undefined && !this.hasOneToken;
+    const maxPasses = isLimited ? Math.min(maxLocalPasses, tokens - 1) : maxLocalPasses;
     const isOverdue = now - this.startedAt >= maxLocalHoldMs;
     // The next caller must not start with a lock that is about to end.
     const isEnding = now - sentAt > leaseMs / 2 || now >= deadlineOf(sentAt, leaseMs);

@@ -1,17 +1,15 @@
-import type { LockError } from '../errors.js';
 import { cutTo, Grant, type GrantEnder, type Lease, type StoreGrant } from '../lease/grant.js';
 import { type Handoff, instanceOf, type LockMode } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
-import { acquireError, closed, type CurrentHolder, heldUntil, type LastReply, NO_REPLY } from './acquire-errors.js';
+import { type CurrentHolder, heldUntil, type LastReply } from './acquire-errors.js';
 import { AcquireLoop, type AcquireLoopListener, type AcquireParams } from './acquire-loop.js';
 import { type AcquireDeps, leaseOf, type WaitOptions } from './acquire-options.js';
 import { LocalHandoff } from './local-handoff.js';
-import { Waiter, WaiterQueue } from './waiters.js';
+import { WaitingCallers } from './waiting-callers.js';
+import type { Waiter } from './waiters.js';
 
-/** Where a local lock is found by its key and by its owner. */
+/** Where local locks are found. */
 export interface LocalLockRegistry {
-  /** Called before a local lock's new owner is set. */
-  register(lock: LocalLock, owner: string): void;
   /** Called when a local lock has nothing to remember any more. */
   forget(lock: LocalLock): void;
 }
@@ -29,43 +27,24 @@ const ACQUIRING: LocalLockState = { kind: 'acquiring' };
 
 /**
  * The local lock in front of one key of one module instance. Callers that want an exclusive lock wait in its queue. The
- * store sees one acquire loop, however many callers wait. Each caller of a shared mode has a local lock of its own.
+ * store sees one acquire loop, however many callers wait. A lock that was acquired together with others has one of its
+ * own, in any mode.
  */
-export class LocalLock implements AcquireLoopListener, GrantEnder {
+export class LocalLock extends WaitingCallers implements AcquireLoopListener, GrantEnder {
   /** The model checker reads it. @internal */
   readonly loop: AcquireLoop;
-  /** The owner of the last attempt, by which handoffs in shared modes find this lock. Not set in exclusive mode. */
-  owner = '';
   private state: LocalLockState = IDLE;
-  private readonly queue = new WaiterQueue();
-  private lastReply: LastReply = NO_REPLY;
   /** Whether the loop yields before its first request. */
   private isYielding = false;
-  /** True if every waiter with `waitMs > 0` has a timer. */
-  private timed = false;
 
   constructor(
-    readonly key: string,
-    readonly mode: LockMode,
-    private readonly deps: AcquireDeps,
+    key: string,
+    mode: LockMode,
+    deps: AcquireDeps,
     private readonly registry: LocalLockRegistry,
   ) {
+    super(key, mode, deps);
     this.loop = new AcquireLoop(key, mode, deps, this);
-  }
-
-  /** Waits for the lock. Rejects with `LockTimeoutError`, `LockUnavailableError`, or the signal's reason. */
-  acquire(resource: string, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
-    const waiter = new Waiter(resource, options, now, nested, this.deps.clock);
-    try {
-      waiter.listen((reason) => this.refuse(waiter, reason));
-      this.enter(waiter);
-    } catch (error) {
-      // A waiter that stays behind would be granted the lock for nobody.
-      waiter.refuse(error);
-      this.refuse(waiter, error);
-      this.forgetIfIdle();
-    }
-    return waiter.granted;
   }
 
   /**
@@ -99,28 +78,8 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     return this.loop.onHandoff(handoff);
   }
 
-  /** Repeats the request of those that wait now. */
-  retryNow(): void {
-    this.loop.retryNow();
-  }
-
-  /** Is called if another holder may have released the key. */
-  onReleasedByOthers(): void {
-    this.loop.onReleasedByOthers();
-  }
-
-  onDisconnected(): void {
-    this.loop.onDisconnected();
-  }
-
-  /** Rejects all waiters that do not run in a hold of this engine. */
-  refuseOutsiders(): void {
-    for (const waiter of this.queue) if (!waiter.nested) this.refuse(waiter, closed(waiter.resource));
-  }
-
-  /** Rejects all waiters and cancels all timers. */
-  close(): void {
-    for (const waiter of this.queue) this.refuse(waiter, closed(waiter.resource));
+  override close(): void {
+    super.close();
     if (this.state.kind === 'resting') this.state.timer.cancel();
   }
 
@@ -128,17 +87,11 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     return 'localHandoff' in this.state && this.state.localHandoff.owner === owner;
   }
 
-  onAttempt(owner: string): void {
-    if (this.isYielding) {
-      // Whether others hold the lock is not known before the reply.
-      this.isYielding = false;
-      this.lastReply = NO_REPLY;
-      this.timed = false;
-    }
-    // Exclusive local locks are found by their key.
-    if (this.mode === 'exclusive') return;
-    this.registry.register(this, owner);
-    this.owner = owner;
+  onAttempt(): void {
+    if (!this.isYielding) return;
+    // Whether others hold the lock is not known before the reply.
+    this.isYielding = false;
+    this.forgetLastReply();
   }
 
   onGranted(given: StoreGrant, now: number): void {
@@ -147,9 +100,7 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   }
 
   onReply(reply: LastReply, limit: number): void {
-    this.lastReply = reply;
-    for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
-    this.startTimers();
+    this.refused(reply, limit);
   }
 
   onIdle(): void {
@@ -165,7 +116,7 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     return { resource, leaseMs: leaseOf(options), tokens, willWait, waitUntil };
   }
 
-  private enter(waiter: Waiter): void {
+  protected enter(waiter: Waiter): void {
     this.queue.push(waiter);
     const isFirst = this.state.kind === 'idle';
     if (isFirst) this.startAcquiring();
@@ -228,33 +179,11 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     this.forgetIfIdle();
   }
 
-  private forgetIfIdle(): void {
+  protected forgetIfIdle(): void {
     if (this.state.kind === 'idle' && this.loop.isIdle) this.registry.forget(this);
   }
 
-  /** Starts the timers of all waiters that have none. Later waiters start theirs when they arrive. */
-  private startTimers(): void {
-    if (this.timed && this.queue.allWillWait) return;
-    for (const waiter of this.queue) this.startTimer(waiter);
-    this.timed = this.lastReply !== NO_REPLY;
-  }
-
-  private startTimer(waiter: Waiter): void {
-    const hasNoReply = this.lastReply === NO_REPLY;
-    // No wait ends before the first reply: until then the lock is neither held by others nor unavailable.
-    if (hasNoReply && this.loop.replyDueMs === Infinity) return;
-    // A caller without time left still waits for the reply, to learn which of the two it is.
-    const isLast = waiter.options.waitMs === 0 || (hasNoReply && waiter.remainingWaitMs <= 0);
-    const delayMs = isLast ? this.loop.replyDueMs : waiter.remainingWaitMs;
-    waiter.startTimer(delayMs, () => {
-      if (isLast || this.lastReply !== NO_REPLY) this.refuse(waiter, this.errorFor(waiter));
-      else this.startTimer(waiter);
-    });
-  }
-
-  private refuse(waiter: Waiter, reason: unknown): void {
-    if (!this.queue.remove(waiter)) return;
-    waiter.refuse(reason);
+  protected onLeft(): void {
     if (this.state.kind !== 'acquiring') return;
     if (this.queue.head !== undefined) return this.loop.update(this.params);
     try {
@@ -264,17 +193,19 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     }
   }
 
-  private errorFor({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {
-    const { key, mode, state } = this;
-    let { lastReply } = this;
+  protected get replyDueMs(): number {
+    return this.loop.replyDueMs;
+  }
+
+  protected get whyNot(): LastReply {
+    const { state } = this;
     if (state.kind === 'holding') {
       const { owner, deadline, grantedAt } = state.grant;
-      lastReply = heldUntil(deadline, ownHolder(owner, grantedAt));
-    } else if (state.kind === 'resting') {
-      const { owner, startedAt } = state.localHandoff;
-      lastReply = heldUntil(state.until, ownHolder(owner, startedAt));
+      return heldUntil(deadline, ownHolder(owner, grantedAt));
     }
-    return acquireError(lastReply, { resource, key, mode, waitMs, enteredAt, now: this.deps.clock.now() });
+    if (state.kind !== 'resting') return this.lastReply;
+    const { owner, startedAt } = state.localHandoff;
+    return heldUntil(state.until, ownHolder(owner, startedAt));
   }
 }
 

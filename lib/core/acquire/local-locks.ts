@@ -1,26 +1,29 @@
 import type { Grant } from '../lease/grant.js';
 import type { Handoff, KeyFilter, LockMode, StoreListener } from '../store/lock-store.js';
 import { closed } from './acquire-errors.js';
-import type { AcquireDeps, Target, WaitOptions } from './acquire-options.js';
+import { type AcquireDeps, leaseOf, type Target, type WaitOptions } from './acquire-options.js';
 import { LocalLock, type LocalLockRegistry } from './local-lock.js';
 import { MultiAcquire, type Obstacle } from './multi-acquire.js';
+import type { Share } from './share.js';
+import { SharedLocalLock, type SharedLocalLockRegistry } from './shared-local-lock.js';
+import type { WaitingCallers } from './waiting-callers.js';
 
 type LocalLocksListener = Pick<StoreListener, 'onHandoff' | 'onReleased' | 'onSubscribed' | 'onDisconnected'>;
 
-const NO_LOCKS: ReadonlySet<LocalLock> = new Set();
+const NO_LOCKS: ReadonlySet<SharedLocalLock> = new Set();
 
 /**
  * The local locks of the keys that are in use in one module instance. All callers that want a key exclusively share
- * one. Each caller that wants it shared has one of its own, and so has each lock that was acquired together with
- * others. Those are granted and lost one by one.
+ * one. So do all that share it in one mode, with the same lease. Each lock that was acquired together with others has
+ * one of its own.
  */
-export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
+export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, LocalLocksListener {
   /** By key. */
   private readonly exclusive = new Map<string, LocalLock>();
   /** By key. */
-  private readonly shared = new Map<string, Set<LocalLock>>();
-  /** The local locks of shared modes by the owner of their last attempt. */
-  private readonly byOwner = new Map<string, LocalLock>();
+  private readonly shared = new Map<string, Set<SharedLocalLock>>();
+  /** By the owner of their last attempt. */
+  private readonly shares = new Map<string, Share>();
   /** The local locks of locks that were acquired together. No caller waits there. */
   private readonly adopted = new Set<LocalLock>();
   private readonly multiAcquires = new Set<MultiAcquire>();
@@ -29,14 +32,15 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
 
   /** How many entries are kept, 0 if nothing is in use. @internal */
   get size(): number {
-    let { size } = this.byOwner;
+    let { size } = this.shares;
     for (const locks of this.shared.values()) size += locks.size;
     return size + this.exclusive.size + this.adopted.size + this.multiAcquires.size;
   }
 
   /** Waits for the lock. See {@link LocalLock.acquire}. */
-  acquire({ resource, key }: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
-    return this.open(key, options.mode).acquire(resource, options, now, nested);
+  acquire(target: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
+    const local = options.mode === 'exclusive' ? this.open(target.key) : this.openShared(target, options);
+    return local.acquire(target.resource, options, now, nested);
   }
 
   /** Returns true if a caller here holds one of the keys exclusively, or waits for that. */
@@ -64,64 +68,66 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
     }
   }
 
-  register(lock: LocalLock, owner: string): void {
-    this.byOwner.delete(lock.owner);
-    this.byOwner.set(owner, lock);
+  register(share: Share, owner: string): void {
+    this.shares.delete(share.owner);
+    this.shares.set(owner, share);
+  }
+
+  unregister(share: Share): void {
+    this.shares.delete(share.owner);
   }
 
   forget(lock: LocalLock): void {
     if (this.adopted.delete(lock)) return;
-    const { key, mode, owner } = lock;
-    if (mode === 'exclusive') {
-      if (this.exclusive.get(key) === lock) this.exclusive.delete(key);
-      return;
-    }
-    this.byOwner.delete(owner);
-    const locks = this.shared.get(key);
-    if (locks?.delete(lock) && locks.size === 0) this.shared.delete(key);
+    if (this.exclusive.get(lock.key) === lock) this.exclusive.delete(lock.key);
+  }
+
+  forgetShared(lock: SharedLocalLock): void {
+    const locks = this.shared.get(lock.key);
+    if (locks?.delete(lock) && locks.size === 0) this.shared.delete(lock.key);
   }
 
   onHandoff(handoff: Handoff): void {
     const { owner, leaseMs } = handoff;
     const [key] = handoff.keys;
-    const lock = handoff.mode === 'exclusive' ? this.exclusive.get(key) : this.byOwner.get(owner);
-    if (lock?.onHandoff(handoff)) return;
+    const place = handoff.mode === 'exclusive' ? this.exclusive.get(key) : this.shares.get(owner);
+    if (place?.onHandoff(handoff)) return;
     // No caller here waits for it any more: the next owner in the store's queue must get it.
-    const mode = lock?.mode ?? handoff.mode;
+    const mode = place?.mode ?? handoff.mode;
     this.deps.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, keepUntil: 0 });
   }
 
   onReleased(key: string): void {
     this.deps.turns?.onOthersSeen(key);
-    for (const lock of this.at(key)) lock.onReleasedByOthers();
+    for (const { loop } of this.at(key)) loop.onReleasedByOthers();
   }
 
   onSubscribed(concerns?: KeyFilter): void {
-    for (const lock of this.all(concerns)) lock.retryNow();
+    for (const { loop } of this.places(concerns)) loop.retryNow();
   }
 
   onDisconnected(concerns?: KeyFilter): void {
-    for (const lock of this.all(concerns)) lock.onDisconnected();
+    for (const { loop } of this.places(concerns)) loop.onDisconnected();
     for (const request of this.multiAcquires) if (concerns?.(request.key) !== false) request.onDisconnected();
   }
 
   /** Rejects all callers that do not run in a hold of this engine. */
   refuseOutsiders(): void {
-    for (const lock of this.all()) lock.refuseOutsiders();
+    for (const callers of this.callers()) callers.refuseOutsiders();
     for (const request of this.multiAcquires) if (!request.nested) request.refuse(closed(request.resource));
   }
 
   /** Rejects all callers and cancels all timers. */
   close(): void {
-    for (const lock of [...this.all(), ...this.adopted]) lock.close();
+    for (const callers of [...this.callers(), ...this.adopted]) callers.close();
     for (const request of this.multiAcquires) request.refuse(closed(request.resource));
   }
 
-  /** Yields the local locks of a key, without adopted ones. @internal */
-  *at(key: string): Generator<LocalLock> {
+  /** Yields what requests or holds a key, without adopted locks. @internal */
+  *at(key: string): Generator<LocalLock | Share> {
     const lock = this.exclusive.get(key);
     if (lock !== undefined) yield lock;
-    yield* this.shared.get(key) ?? NO_LOCKS;
+    for (const shared of this.shared.get(key) ?? NO_LOCKS) yield* shared.shares();
   }
 
   private adopt(key: string, mode: LockMode): LocalLock {
@@ -130,18 +136,34 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
     return lock;
   }
 
-  /** Returns the key's exclusive local lock, or a new one for a shared mode. */
-  private open(key: string, mode: LockMode): LocalLock {
-    const known = mode === 'exclusive' ? this.exclusive.get(key) : undefined;
+  /** Returns the local lock of those that want the key exclusively. */
+  private open(key: string): LocalLock {
+    const known = this.exclusive.get(key);
     if (known !== undefined) return known;
-    const lock = new LocalLock(key, mode, this.deps, this);
-    if (mode === 'exclusive') this.exclusive.set(key, lock);
-    else this.shared.set(key, (this.shared.get(key) ?? new Set()).add(lock));
+    const lock = new LocalLock(key, 'exclusive', this.deps, this);
+    this.exclusive.set(key, lock);
     return lock;
   }
 
-  private *all(concerns: KeyFilter = () => true): Generator<LocalLock> {
-    for (const [key, lock] of this.exclusive) if (concerns(key)) yield lock;
-    for (const [key, locks] of this.shared) if (concerns(key)) yield* locks;
+  /** Returns the local lock of those that share the key alike. In strict order, a new one. */
+  private openShared(target: Target, options: WaitOptions): SharedLocalLock {
+    const { mode } = options;
+    const leaseMs = leaseOf(options);
+    const locks = this.shared.get(target.key) ?? new Set();
+    if (this.deps.passing.maxLocalPasses > 0)
+      for (const lock of locks) if (lock.isFor(target.resource, mode, leaseMs)) return lock;
+    const lock = new SharedLocalLock(target, mode, leaseMs, this.deps, this);
+    this.shared.set(target.key, locks.add(lock));
+    return lock;
+  }
+
+  private *callers(): Generator<WaitingCallers> {
+    yield* this.exclusive.values();
+    for (const locks of this.shared.values()) yield* locks;
+  }
+
+  private *places(concerns: KeyFilter = () => true): Generator<LocalLock | Share> {
+    for (const key of new Set([...this.exclusive.keys(), ...this.shared.keys()]))
+      if (concerns(key)) yield* this.at(key);
   }
 }

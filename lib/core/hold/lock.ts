@@ -86,7 +86,8 @@ export class Lock implements Hold {
   }
 
   /**
-   * A number that is higher than the token of every earlier grant of this key. Nested holds share one token.
+   * A number that is higher than the token of every earlier grant of this key. Nested holds share one token. Holders
+   * that share a lock, or have one of its permits, may have the same token if they are in one module instance.
    *
    * @throws LockConfigError if the store gives no tokens.
    */

@@ -2,6 +2,7 @@ import { runOutside } from '../async-context.js';
 import type { ExtendReply, ExtendRequest, KeyFilter, LockStore } from '../store/lock-store.js';
 import type { Clock, Timer } from '../time/clock.js';
 import { cutTo, type Grant, type GrantEnder, type Lease } from './grant.js';
+import { type GrantGroup, groupsBy } from './grant-groups.js';
 import { LoopDelay } from './loop-delay.js';
 
 /** What the watchdog reports. */
@@ -116,7 +117,7 @@ export class Watchdog {
 
   /** Renews one grant now, for `extend()`. Returns the store's reply. */
   async renew(grant: Grant): Promise<ExtendReply> {
-    const [reply] = await this.send([grant]);
+    const [reply] = await this.send([[grant]]);
     return reply ?? 'unknown';
   }
 
@@ -266,25 +267,22 @@ export class Watchdog {
 
   /** Sends batches for each server, so that a server without a reply costs no lock of another server. */
   private sendByServer(grants: readonly Grant[], leaseLength?: LeaseLength): void {
-    const { store } = this;
-    if (grants.length === 0) return;
-    if (store.serverOf === undefined) return this.sendInBatches(grants, leaseLength);
-    const groups = new Map<string | undefined, Grant[]>();
-    for (const grant of grants) {
-      const server = store.serverOf(grant.key);
-      const group = groups.get(server);
-      if (group === undefined) groups.set(server, [grant]);
-      else group.push(grant);
+    for (const group of groupsBy(grants, ({ key }) => this.store.serverOf?.(key))) {
+      // Callers that have one share of a lock have one owner, which one request renews.
+      const owners = groupsBy(group, ({ ender }) => ender);
+      this.sendInBatches(owners, leaseLength);
     }
-    for (const group of groups.values()) this.sendInBatches(group, leaseLength);
   }
 
   /** Sends the first batch now, and each further one a turn of the event loop later. */
-  private sendInBatches(grants: readonly Grant[], leaseLength?: LeaseLength): void {
-    void this.send(grants.slice(0, MAX_BATCH), leaseLength);
-    const rest = grants.slice(MAX_BATCH);
+  private sendInBatches(groups: readonly GrantGroup[], leaseLength?: LeaseLength): void {
+    void this.send(groups.slice(0, MAX_BATCH), leaseLength);
+    const rest = groups.slice(MAX_BATCH);
     if (rest.length === 0) return;
-    const sendRest = (): void => this.sendInBatches(rest.filter(isWatched), leaseLength);
+    const sendRest = (): void => {
+      const watched = rest.map((group) => group.filter(isWatched)).filter(({ length }) => length > 0);
+      this.sendInBatches(watched, leaseLength);
+    };
     runOutside(() => this.clock.schedule(0, sendRest, true));
   }
 
@@ -328,23 +326,28 @@ export class Watchdog {
     return `the event loop was blocked for ${seconds} s, and its renewal could not be sent`;
   }
 
+  /** Sends one request for each group of one owner. Returns their replies. */
   private async send(
-    grants: readonly Grant[],
+    groups: readonly GrantGroup[],
     leaseLength: LeaseLength = (grant, now) => grant.nextLeaseMs(now),
   ): Promise<readonly ExtendReply[]> {
     const sentAt = this.clock.now();
-    const renewals = grants.map((grant): Renewal => {
-      const renewal = { grant, lease: { sentAt, leaseMs: leaseLength(grant, sentAt) }, isLastChance: false };
-      if (!isCheck(renewal)) this.inFlight.set(grant, renewal);
-      return renewal;
-    });
-    const requests = renewals.map(({ grant: { key, owner, mode }, lease: { leaseMs } }) => {
+    const renewals = groups.map((group) => group.map((grant) => this.renewalOf(grant, sentAt, leaseLength)));
+    const requests = renewals.map((group): ExtendRequest => {
+      const { key, owner, mode } = group[0].grant;
+      const leaseMs = group.reduce((longest, { lease }) => Math.max(longest, lease.leaseMs), 0);
       return { keys: [key], owner, mode, leaseMs };
     });
     // A store must not throw here. If one does, its renewals are unknown, and the process goes on.
     const replies = await this.extend(requests).catch((): readonly ExtendReply[] => []);
-    renewals.forEach((renewal, i) => this.onReply(renewal, replies[i] ?? 'unknown'));
+    renewals.forEach((group, i) => group.forEach((renewal) => this.onReply(renewal, replies[i] ?? 'unknown')));
     return replies;
+  }
+
+  private renewalOf(grant: Grant, sentAt: number, leaseLength: LeaseLength): Renewal {
+    const renewal = { grant, lease: { sentAt, leaseMs: leaseLength(grant, sentAt) }, isLastChance: false };
+    if (!isCheck(renewal)) this.inFlight.set(grant, renewal);
+    return renewal;
   }
 
   /** Rejects if the store throws. */

@@ -352,5 +352,5 @@ describe('the first waiter without a subscription', () => {
 
 function localLockOf({ engine }: LockService): LocalLock {
   const [lock] = engine.localLocks.at(here.key);
-  return lock;
+  return lock as LocalLock;
 }

@@ -23,7 +23,9 @@ describe('a lock whose lease is due when its work begins', () => {
   it('is renewed together with all others that are granted in the same tick', async () => {
     const { clock, locks, stranger, store } = faultyLocks();
     await stranger.take(KEY);
-    const readers = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', { mode: 'shared' })));
+    // Readers with the same lease have one share, which is renewed once.
+    const leases = [30_000, 40_000, 40_000, 50_000];
+    const readers = leases.map((ttlMs) => outcome(locks.acquire('goods:300', { mode: 'shared', ttlMs })));
     await clock.advance(0);
     await stranger.leave(KEY);
     await clock.advance(0);

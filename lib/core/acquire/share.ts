@@ -1,0 +1,189 @@
+import { cutTo, Grant, type GrantEnder, type Lease, type StoreGrant } from '../lease/grant.js';
+import type { Handoff, LockMode } from '../store/lock-store.js';
+import type { Timer } from '../time/clock.js';
+import type { LastReply } from './acquire-errors.js';
+import { AcquireLoop, type AcquireLoopListener, type AcquireParams } from './acquire-loop.js';
+import { type AcquireDeps, leaseOf } from './acquire-options.js';
+import { LocalHandoff } from './local-handoff.js';
+import type { Waiter } from './waiters.js';
+
+/** The local lock that a share belongs to. */
+export interface ShareUser {
+  /** Called with the share and the owner of its next request. */
+  onAttempt(share: Share, owner: string): void;
+  /** Called with a new grant of the store. It must admit a waiter. */
+  onGranted(share: Share, now: number): void;
+  /** See {@link AcquireLoopListener.onReply}. */
+  onReply(reply: LastReply, limit: number): void;
+  /** Called when the last caller has ended its hold. Returns true if it has admitted another one. */
+  onUnused(share: Share, now: number): boolean;
+  /** Called when the share is idle. */
+  onIdle(share: Share): void;
+}
+
+/** What a share does. Each state carries only its own data. */
+type ShareState =
+  | { readonly kind: 'idle' }
+  | { readonly kind: 'acquiring' }
+  | { readonly kind: 'held'; readonly handoff: LocalHandoff; readonly lease: Lease }
+  /** The last hold has ended before its `minHoldMs`. */
+  | { readonly kind: 'resting'; readonly handoff: LocalHandoff; readonly until: number; readonly timer: Timer };
+
+const IDLE: ShareState = { kind: 'idle' };
+const ACQUIRING: ShareState = { kind: 'acquiring' };
+
+/**
+ * One share of a lock, or one of its permits, that this module instance has or requests: one place in the store's
+ * queue, then one holder in the store. Each caller that has it gets a grant of its own. The share is released when the
+ * last of them has ended.
+ */
+export class Share implements AcquireLoopListener, GrantEnder {
+  readonly loop: AcquireLoop;
+  /** The owner of the last attempt, by which handoffs find this share. */
+  owner = '';
+  private state: ShareState = IDLE;
+  private readonly grants = new Set<Grant>();
+  /** The last grant, whose lease the next one begins with. */
+  private newest: Grant | undefined;
+  /** Whether further callers may get it. */
+  private isOpen = false;
+  /** The store keeps the share until then, even if all holds end sooner. */
+  private keepUntil = 0;
+  /** The longest lease that the store may have given. */
+  private longestLeaseMs = 0;
+
+  constructor(
+    readonly key: string,
+    readonly mode: LockMode,
+    private readonly deps: AcquireDeps,
+    private readonly user: ShareUser,
+  ) {
+    this.loop = new AcquireLoop(key, mode, deps, this);
+  }
+
+  /** Whether nothing can come of it any more. */
+  get isOver(): boolean {
+    return this.state.kind === 'idle' && this.loop.isIdle;
+  }
+
+  /** Until when the store keeps it at most, without a renewal. */
+  get deadline(): number {
+    if (this.state.kind === 'resting') return this.state.until;
+    let deadline = 0;
+    for (const grant of this.grants) deadline = Math.max(deadline, grant.deadline);
+    return deadline;
+  }
+
+  /** When the store granted it. */
+  get since(): number {
+    return 'handoff' in this.state ? this.state.handoff.startedAt : 0;
+  }
+
+  start(params: AcquireParams): void {
+    this.state = ACQUIRING;
+    this.loop.start(params);
+  }
+
+  /** Gives up to acquire it. */
+  stop(): void {
+    this.state = IDLE;
+    this.loop.stop();
+    this.user.onIdle(this);
+  }
+
+  /** Counts a further caller that gets it without a request. Returns false if a limit of `fairness` is reached. */
+  tryPass(now: number): boolean {
+    const { state, newest } = this;
+    if (state.kind !== 'held' || newest === undefined || !this.isOpen) return false;
+    return state.handoff.tryPass(now, newest.lease, this.deps.passing);
+  }
+
+  /** Gives it to a caller. */
+  admit(waiter: Waiter, now: number): void {
+    const { state } = this;
+    if (state.kind !== 'held') return;
+    const { resource, options } = waiter;
+    const { owner, token, mayBeRepeatedUntil } = state.handoff;
+    const lease = cutTo(this.newest?.lease ?? state.lease, leaseOf(options), now);
+    const grant = new Grant(resource, this.key, owner, token, options, now, lease, this, mayBeRepeatedUntil);
+    this.newest = grant;
+    this.grants.add(grant);
+    this.deps.watch(grant);
+    waiter.admit(grant);
+  }
+
+  /** See {@link GrantEnder.end}. The store's reply belongs to the last grant of the share. */
+  end(grant: Grant, closedUntil = 0): Promise<boolean> {
+    const { state } = this;
+    if (!this.grants.delete(grant) || state.kind !== 'held') return Promise.resolve(false);
+    const now = this.deps.clock.now();
+    const isLost = grant.state === 'lost';
+    if (isLost) this.isOpen = false;
+    this.keepUntil = Math.max(this.keepUntil, isLost ? closedUntil : grant.minHoldUntil);
+    this.longestLeaseMs = Math.max(this.longestLeaseMs, grant.ttlMs, grant.lease.leaseMs);
+    if (this.grants.size > 0) return Promise.resolve(!isLost);
+    const restMs = this.keepUntil - now;
+    if (restMs <= 0 && this.user.onUnused(this, now)) return Promise.resolve(true);
+    const released = this.release(grant.resource, state.handoff.owner, this.keepUntil);
+    if (restMs > 0 && !isLost) this.rest(grant.resource, state.handoff, restMs);
+    else this.becomeIdle();
+    return released;
+  }
+
+  /** Takes a handoff of the store. Returns false if it is of no use here: `LocalLocks` then releases it. */
+  onHandoff(handoff: Handoff): boolean {
+    // A duplicate, or one whose lock a reply has granted already.
+    if (this.holds(handoff.owner)) return true;
+    return this.loop.onHandoff(handoff);
+  }
+
+  /** Cancels its timer. */
+  close(): void {
+    if (this.state.kind === 'resting') this.state.timer.cancel();
+  }
+
+  holds(owner: string): boolean {
+    return 'handoff' in this.state && this.state.handoff.owner === owner;
+  }
+
+  onAttempt(owner: string): void {
+    this.user.onAttempt(this, owner);
+    this.owner = owner;
+  }
+
+  onGranted(given: StoreGrant, now: number): void {
+    this.state = { kind: 'held', handoff: new LocalHandoff(given, now, true), lease: given };
+    this.newest = undefined;
+    this.isOpen = true;
+    this.keepUntil = 0;
+    this.longestLeaseMs = given.leaseMs;
+    this.user.onGranted(this, now);
+  }
+
+  onReply(reply: LastReply, limit: number): void {
+    this.user.onReply(reply, limit);
+  }
+
+  onIdle(): void {
+    this.user.onIdle(this);
+  }
+
+  private becomeIdle(): void {
+    this.state = IDLE;
+    this.user.onIdle(this);
+  }
+
+  private rest(resource: string, handoff: LocalHandoff, restMs: number): void {
+    const onRested = (): void => {
+      this.release(resource, handoff.owner, 0).catch(() => undefined);
+      this.becomeIdle();
+    };
+    const timer = this.deps.clock.schedule(restMs, onRested, true);
+    this.state = { kind: 'resting', handoff, until: this.keepUntil, timer };
+  }
+
+  private release(resource: string, owner: string, keepUntil: number): Promise<boolean> {
+    const { key, mode, longestLeaseMs: leaseMs } = this;
+    return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil });
+  }
+}

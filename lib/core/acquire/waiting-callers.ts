@@ -1,0 +1,104 @@
+import type { LockError } from '../errors.js';
+import type { Grant } from '../lease/grant.js';
+import type { LockMode } from '../store/lock-store.js';
+import { acquireError, closed, type LastReply, NO_REPLY } from './acquire-errors.js';
+import type { AcquireDeps, WaitOptions } from './acquire-options.js';
+import { Waiter, WaiterQueue } from './waiters.js';
+
+/** The callers of one key that wait in this module instance: their order, the end of their waiting, and its reasons. */
+export abstract class WaitingCallers {
+  protected readonly queue = new WaiterQueue();
+  protected lastReply: LastReply = NO_REPLY;
+  /** True if every waiter with `waitMs > 0` has a timer. */
+  private timed = false;
+
+  constructor(
+    readonly key: string,
+    readonly mode: LockMode,
+    protected readonly deps: AcquireDeps,
+  ) {}
+
+  /** Waits for the lock. Rejects with `LockTimeoutError`, `LockUnavailableError`, or the signal's reason. */
+  acquire(resource: string, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
+    const waiter = new Waiter(resource, options, now, nested, this.deps.clock);
+    try {
+      waiter.listen((reason) => this.refuse(waiter, reason));
+      this.enter(waiter, now);
+    } catch (error) {
+      // A waiter that stays behind would be granted the lock for nobody.
+      waiter.refuse(error);
+      this.refuse(waiter, error);
+      this.forgetIfIdle();
+    }
+    return waiter.granted;
+  }
+
+  /** Rejects all waiters that do not run in a hold of this engine. */
+  refuseOutsiders(): void {
+    for (const waiter of this.queue) if (!waiter.nested) this.refuse(waiter, closed(waiter.resource));
+  }
+
+  /** Rejects all waiters and cancels all timers. */
+  close(): void {
+    for (const waiter of this.queue) this.refuse(waiter, closed(waiter.resource));
+  }
+
+  /** Serves a new waiter, or puts it into the queue. */
+  protected abstract enter(waiter: Waiter, now: number): void;
+
+  /** Called when a waiter has left the queue without the lock. */
+  protected abstract onLeft(): void;
+
+  protected abstract forgetIfIdle(): void;
+
+  /** How long the next reply may take, in milliseconds. Infinity if a request is on its way, 0 if none is expected. */
+  protected abstract get replyDueMs(): number;
+
+  /** Why a waiter does not have the lock now. */
+  protected abstract get whyNot(): LastReply;
+
+  /** Records that whether others hold the lock is not known before the next reply. */
+  protected forgetLastReply(): void {
+    this.lastReply = NO_REPLY;
+    this.timed = false;
+  }
+
+  /** Records a reply that has granted nothing. Rejects the waiters with at least `limit` such replies. */
+  protected refused(reply: LastReply, limit: number): void {
+    this.lastReply = reply;
+    for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
+    this.startTimers();
+  }
+
+  /** Starts the timers of all waiters that have none. Later waiters start theirs when they arrive. */
+  protected startTimers(): void {
+    if (this.timed && this.queue.allWillWait) return;
+    for (const waiter of this.queue) this.startTimer(waiter);
+    this.timed = this.lastReply !== NO_REPLY;
+  }
+
+  protected startTimer(waiter: Waiter): void {
+    const { replyDueMs } = this;
+    const hasNoReply = this.lastReply === NO_REPLY;
+    // No wait ends before the first reply: until then the lock is neither held by others nor unavailable.
+    if (hasNoReply && replyDueMs === Infinity) return;
+    // A caller without time left still waits for the reply, to learn which of the two it is.
+    const isLast = waiter.options.waitMs === 0 || (hasNoReply && waiter.remainingWaitMs <= 0);
+    const delayMs = isLast ? replyDueMs : waiter.remainingWaitMs;
+    waiter.startTimer(delayMs, () => {
+      if (isLast || this.lastReply !== NO_REPLY) this.refuse(waiter, this.errorFor(waiter));
+      else this.startTimer(waiter);
+    });
+  }
+
+  private refuse(waiter: Waiter, reason: unknown): void {
+    if (!this.queue.remove(waiter)) return;
+    waiter.refuse(reason);
+    this.onLeft();
+  }
+
+  private errorFor({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {
+    const { key, mode } = this;
+    return acquireError(this.whyNot, { resource, key, mode, waitMs, enteredAt, now: this.deps.clock.now() });
+  }
+}
