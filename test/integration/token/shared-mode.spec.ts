@@ -40,13 +40,7 @@ describe('readers and writers', () => {
   it('get a lock that a writer releases by the thousand, by scripts that are short', async () => {
     const { proxy, log } = await here.way();
     const [holder, readers, next] = [here.instance({ redis: proxy.url }), here.instance(), here.instance()];
-    // All are subscribed from now on.
-    for (const other of [readers, next]) {
-      const lock = await holder.acquire('goods:300');
-      const { granted } = await here.enqueue(() => other.acquire('goods:300'));
-      await lock.release();
-      await (await granted).release();
-    }
+    await here.subscribe(holder, readers, next);
     const writer = await holder.acquire('goods:300');
     const reading = Array.from({ length: 1_000 }, () => readers.acquire('goods:300', shared));
     await here.queueOf(1_000);

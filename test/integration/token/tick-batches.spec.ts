@@ -1,14 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import {
-  type Lock,
-  type LockService,
-  LockConfigError,
-  LockTimeoutError,
-  LockUnavailableError,
-} from 'nestjs-redis-lock';
+import { type Lock, LockConfigError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { eventually } from '../../support/async.js';
 import { Contention } from '../../support/contention.js';
+import { inOneTick } from '../../support/one-tick.js';
 
 let here: Contention;
 
@@ -30,12 +25,6 @@ async function errorOf(promise: Promise<unknown>): Promise<Error> {
     () => new Error('it did not reject'),
     (error: Error) => error,
   );
-}
-
-/** Makes a request first, so that those which follow in this tick travel together. */
-function inOneTick<T>(locks: LockService, requests: readonly (() => Promise<T>)[]): Promise<T>[] {
-  locks.using('first:1', () => undefined).catch(() => undefined);
-  return requests.map((request) => request());
 }
 
 describe('the requests of one tick', () => {
@@ -118,16 +107,7 @@ describe('the requests of one tick', () => {
 
   it('hand each lock that others wait for to its first waiter', async () => {
     const [holder, waiter] = [here.instance(), here.instance()];
-    // Both are subscribed from now on.
-    for (const [one, two] of [
-      [holder, waiter],
-      [waiter, holder],
-    ]) {
-      const lock = await one.acquire('goods:300');
-      const { granted } = await here.enqueue(() => two.acquire('goods:300'));
-      await lock.release();
-      await (await granted).release();
-    }
+    await here.subscribe(holder, waiter);
     const resources = RESOURCES.slice(0, 100);
     const held = await Promise.all(resources.map((resource) => holder.acquire(resource)));
     const waiting = resources.map((resource) => waiter.acquire(resource));
@@ -207,15 +187,7 @@ describe('the requests of one tick', () => {
 
   it('hand locks to all sharers that wait, although the instance closes', async () => {
     const [holder, readers] = [here.instance(), here.instance()];
-    for (const [one, two] of [
-      [holder, readers],
-      [readers, holder],
-    ]) {
-      const lock = await one.acquire('goods:300');
-      const { granted } = await here.enqueue(() => two.acquire('goods:300'));
-      await lock.release();
-      await (await granted).release();
-    }
+    await here.subscribe(holder, readers);
     const held = await Promise.all(['goods:1', 'goods:2'].map((resource) => holder.acquire(resource)));
     const reading = held.flatMap(({ resource }) =>
       Array.from({ length: 300 }, () => readers.acquire(resource, { mode: 'shared', ttlMs: 60_000 })),
