@@ -26,6 +26,7 @@ import {
   extendBatchScript,
   extendCall,
   extendScript,
+  furtherHandoffs,
   instancePartOf,
   keysOfAll,
   releaseBatchScript,
@@ -298,6 +299,7 @@ export class TokenRequests {
   }
 
   private decode(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
+    if (reply.more === true) this.repeat(furtherHandoffs(request));
     const decoded = decodeAcquireReply(request, reply, (micros) => from?.localLowerBound(micros));
     // From now on a subscription is worth its cost.
     if (decoded.status === 'held' && request.queue) this.subscription.open(request.keys[0]);

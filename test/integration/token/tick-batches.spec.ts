@@ -201,6 +201,30 @@ describe('the requests of one tick', () => {
     await Promise.all((await Promise.all(reading)).map((lock) => lock.release()));
   });
 
+  it('hand the lock of a dead holder to all sharers that wait, although they repeat nothing', async () => {
+    const locks = here.instance();
+    const subscriber = here.admin.duplicate();
+    await subscriber.subscribe(`${here.prefix}nestjs-redis-lock:other`);
+    const resources = ['goods:1', 'goods:2', 'goods:3'];
+    const queues = resources.map((resource) => `${here.keyOf(resource)}|queue`);
+    for (const queue of queues) {
+      for (let n = 1; n <= 200; n++) await here.admin.zadd(queue, n, `other:${n}/secret *`);
+    }
+    const modes = [{}, { mode: 'shared' }, { permits: 2 }] as const;
+    const tried = inOneTick(
+      locks,
+      resources.map((resource, i) => () => locks.tryAcquire(resource, modes[i])),
+    );
+    const held = await Promise.all(tried);
+    const waiting = async (): Promise<number> => {
+      const counts = await Promise.all(queues.map((queue) => here.admin.zcount(queue, '(0', '+inf')));
+      return counts.reduce((sum, count) => sum + count);
+    };
+    await eventually('nobody waits', async () => (await waiting()) === 0);
+    await Promise.all(held.map((lock) => lock?.release()));
+    subscriber.disconnect();
+  });
+
   it('lock nothing if they arrive after their deadline', async () => {
     const { proxy } = await here.way();
     const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 200 });
