@@ -126,7 +126,7 @@ describe('the scripts for several locks', () => {
       const requests = waiting.map((_, i) => ({ key: `k${i}`, attempt: i }));
       const replies = (await runTogether(requests, shared)) as unknown[][];
       // The only waiter of the second lock is granted, and a reader shares the lock with it.
-      expect(replies.map(([status, ...rest]) => [status, rest[status === 1 ? 3 : 4]])).toEqual([
+      expect(replies.map(([status, ...other]) => [status, other[status === 1 ? 3 : 4]])).toEqual([
         [0, 1],
         [mode === '' ? 0 : 1, undefined],
         [0, 1],
