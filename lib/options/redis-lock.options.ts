@@ -78,8 +78,9 @@ export interface LockOptions {
 
   /**
    * Whether `using`, a `@Locked` method and an `await using` block wait for the reply to the release. `false`: the
-   * result is passed on as soon as the release is sent, which saves a round trip to Redis. The lock may still be held
-   * then, for as long as the release takes. A failed release is repeated as ever, and the shutdown waits for it.
+   * result is passed on as soon as the release is requested, which saves a round trip to Redis. It is sent by the end
+   * of the event loop's tick. The lock may still be held then, for as long as the release takes. A failed release is
+   * repeated as ever, and the shutdown waits for it.
    *
    * A lock scope waits for its releases in any case. So does a caller that awaits `lock.release()`.
    *

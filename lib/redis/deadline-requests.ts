@@ -17,6 +17,8 @@ export interface DeadlineReply {
   /** What the server keeps of a holder, and how many share the lock with it. */
   readonly holder?: string | undefined;
   readonly count?: number | undefined;
+  /** Whether a release has to follow that hands the lock to further sharers. Default: false. */
+  readonly more?: boolean;
 }
 
 /** Status of a request that did nothing, because it arrived too late or was cancelled. */

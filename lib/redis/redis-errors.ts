@@ -124,6 +124,22 @@ export function isErrorReply(error: unknown): boolean {
   return cause instanceof Error && cause.name === 'ReplyError';
 }
 
+/** The codes of errors that a server replies to every script, whatever its keys. */
+const REFUSING_EVERYTHING = new Set<string | undefined>([
+  'BUSY',
+  'LOADING',
+  'MASTERDOWN',
+  'MISCONF',
+  'NOAUTH',
+  'NOREPLICAS',
+  'READONLY',
+]);
+
+/** Returns true if a server refuses other scripts as well just now, whatever their keys. */
+export function refusesEverything(error: unknown): boolean {
+  return REFUSING_EVERYTHING.has(unavailableBecause(error, 'a script').refusal);
+}
+
 /** Converts the error of a failed acquire request. */
 export function acquireFailed(error: unknown): LockUnavailableError {
   return unavailableBecause(error, 'a lock');

@@ -83,6 +83,16 @@ export class Contention {
     return { granted };
   }
 
+  /** Subscribes two or more instances to handoffs: each waits once for a lock that another one holds. */
+  async subscribe(...instances: readonly LockService[]): Promise<void> {
+    for (const [i, waiter] of instances.entries()) {
+      const lock = await instances[(i + 1) % instances.length].acquire('goods:300');
+      const { granted } = await this.enqueue(() => waiter.acquire('goods:300'));
+      await lock.release();
+      await (await granted).release();
+    }
+  }
+
   /** Returns the number of instances that are subscribed to handoffs. */
   async listening(): Promise<number> {
     return ((await this.admin.pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length;

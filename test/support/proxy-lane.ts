@@ -26,9 +26,10 @@ export class Pipe {
     this.pump();
   }
 
-  push(bytes: Buffer | null): void {
+  /** @param laterMs is added to the delay of the lane. */
+  push(bytes: Buffer | null, laterMs = 0): void {
     if (this.lane.mode === 'drop' && bytes) return;
-    this.queue.push({ bytes, dueAt: performance.now() + this.lane.delayMs });
+    this.queue.push({ bytes, dueAt: performance.now() + this.lane.delayMs + laterMs });
     this.pump();
   }
 

@@ -35,6 +35,8 @@ export class RedisProxy {
   /** Receives each chunk as it arrives, before any fault. */
   observer: ChunkObserver | undefined;
   filter: CommandFilter | undefined;
+  /** The most bytes of a packet with replies. The packets leave one after the other, a millisecond apart. */
+  packetSize = Infinity;
 
   private constructor(private target: URL) {}
 
@@ -152,7 +154,7 @@ export class RedisProxy {
     const toClient = this.lanes.replies.open(client);
     const subscribed = (): void => toClient.moveTo(this.lanes.messages);
     this.pipe('requests', client, toServer, (chunk) => this.filtered(reader, chunk, subscribed));
-    this.pipe('replies', server, toClient, (chunk) => [chunk]);
+    this.pipe('replies', server, toClient, (chunk) => this.packetsOf(chunk));
     const end = () => {
       client.destroy();
       server.destroy();
@@ -164,9 +166,15 @@ export class RedisProxy {
   private pipe(direction: Direction, from: Socket, into: Pipe, convert: (chunk: Buffer) => Buffer[]): void {
     from.on('data', (chunk: Buffer) => {
       this.observer?.(direction, chunk);
-      for (const bytes of convert(chunk)) into.push(bytes);
+      for (const [i, bytes] of convert(chunk).entries()) into.push(bytes, direction === 'replies' ? i : 0);
     });
     from.on('end', () => into.push(null));
+  }
+
+  private packetsOf(chunk: Buffer): Buffer[] {
+    const packets: Buffer[] = [];
+    for (let at = 0; at < chunk.length; at += this.packetSize) packets.push(chunk.subarray(at, at + this.packetSize));
+    return packets;
   }
 
   private lanesOf(traffic: Traffic): readonly Lane[] {

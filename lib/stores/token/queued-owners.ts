@@ -44,21 +44,21 @@ export class QueuedOwners {
   }
 }
 
-/** The owners whose locks stay closed for a while after their release. */
-export class ClosingOwners {
-  /** When the lock of each is open, in the order of the releases. */
-  private readonly openAt = new Map<string, number>();
+/** Names that are kept for a while each. */
+export class RecentNames {
+  /** The moment from which each name is not kept any more, in the order of their additions. */
+  private readonly keptUntil = new Map<string, number>();
 
-  add(owner: string, now: number, keepMs: number): void {
-    this.openAt.delete(owner);
-    this.openAt.set(owner, now + keepMs);
-    for (const [oldest, openAt] of this.openAt) {
-      if (now < openAt) break;
-      this.openAt.delete(oldest);
+  add(name: string, now: number, keepMs: number): void {
+    this.keptUntil.delete(name);
+    this.keptUntil.set(name, now + keepMs);
+    for (const [oldest, until] of this.keptUntil) {
+      if (now < until) break;
+      this.keptUntil.delete(oldest);
     }
   }
 
-  has(owner: string, now: number): boolean {
-    return now < (this.openAt.get(owner) ?? 0);
+  has(name: string, now: number): boolean {
+    return now < (this.keptUntil.get(name) ?? 0);
   }
 }

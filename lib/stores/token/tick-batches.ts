@@ -1,6 +1,7 @@
 import { atEndOfTick, type Clock } from '../../core/time/clock.js';
 import type { LockOwnership } from '../../core/store/lock-store.js';
 import { runOutside } from '../../core/async-context.js';
+import { toError } from '../../redis/redis-errors.js';
 
 /** Keeps a script short, because Redis runs one at a time: 64 locks take 0.3 ms if they are free, 1 ms if not. */
 export const MAX_BATCH = 64;
@@ -8,27 +9,39 @@ export const MAX_BATCH = 64;
 /** After this many milliseconds, the next request of the tick sends those that wait. */
 const MAX_AGE_MS = 1;
 
+/** A request for one lock. */
+type OwnedRequest = Pick<LockOwnership, 'owner' | 'keys'>;
+
+/** The replies to several requests, an error among them for those that have failed. */
+export type RepliesTogether<Reply> = Promise<readonly (Reply | Error)[] | undefined>;
+
 /** Sends requests, one by one or several at a time. */
 export interface BatchSender<Request, Reply> {
-  /** Returns true if one script call can do both. */
+  /** Returns a string that is the same for all requests whose locks one script call can name. */
+  groupOf(request: Request): string;
+  /** Returns true if one script call can do both. They are of one group. */
   fits(first: Request, next: Request): boolean;
   sendAlone(request: Request): Promise<Reply>;
   /**
    * Sends several requests by one script call. Returns a reply or an error for each, in the same order. Returns
-   * undefined if the server has refused the whole call: each request has to be sent alone.
+   * undefined, or a promise of it, if they were not sent or were refused as a whole: each has to be sent alone.
    */
-  sendTogether(requests: readonly Request[]): Promise<readonly (Reply | Error)[] | undefined>;
+  sendTogether(requests: readonly Request[]): RepliesTogether<Reply> | undefined;
 }
 
 /** Requests for one script call. */
-class Batch<Request, Reply> {
+class Batch<Request extends OwnedRequest, Reply> {
   readonly requests: Request[] = [];
   private readonly resolves: ((reply: Reply | Promise<Reply>) => void)[] = [];
   private readonly rejects: ((error: unknown) => void)[] = [];
+  /** What the owners that were cancelled after the call was sent get, if their requests have to be sent again. */
+  private readonly cancelled = new Map<string, Reply>();
+  private isSent = false;
 
   constructor(
     private readonly sender: BatchSender<Request, Reply>,
-    readonly openedAt: number,
+    /** Is called when no request of the batch has to be sent again. */
+    private readonly onOver: (requests: readonly Request[]) => void,
   ) {}
 
   get isFull(): boolean {
@@ -43,26 +56,39 @@ class Batch<Request, Reply> {
     });
   }
 
-  /** Removes a request, and settles its promise with `reply`. */
-  remove(request: Request, reply: Reply): void {
-    const place = this.requests.indexOf(request);
+  /** Sees to it that an owner's request is not sent from now on. Returns false if it was sent. */
+  cancel(owner: string, reply: Reply): boolean {
+    if (this.isSent) {
+      this.cancelled.set(owner, reply);
+      return false;
+    }
+    const place = this.requests.findIndex((request) => request.owner === owner);
     this.resolves[place](reply);
     for (const list of [this.requests, this.resolves, this.rejects]) list.splice(place, 1);
+    return true;
   }
 
   send(): void {
-    if (this.requests.length <= 1) return this.sendEachAlone();
-    this.sender.sendTogether(this.requests).then(
-      (replies) => (replies === undefined ? this.sendEachAlone() : this.settle(replies)),
-      (error: unknown) => this.rejects.forEach((reject) => reject(error)),
+    this.isSent = true;
+    const replies = this.requests.length > 1 ? this.sender.sendTogether(this.requests) : undefined;
+    if (replies === undefined) return this.sendEachAlone();
+    replies.then(
+      (all) => (all === undefined ? this.sendEachAlone() : this.settle(all)),
+      (error: unknown) => this.settle(this.requests.map(() => toError(error))),
     );
   }
 
   private sendEachAlone(): void {
-    this.requests.forEach((request, i) => this.resolves[i](this.sender.sendAlone(request)));
+    const { requests, cancelled } = this;
+    this.onOver(requests);
+    requests.forEach((request, i) => {
+      const reply = cancelled.get(request.owner);
+      this.resolves[i](reply === undefined ? this.sender.sendAlone(request) : reply);
+    });
   }
 
   private settle(replies: readonly (Reply | Error)[]): void {
+    this.onOver(this.requests);
     this.requests.forEach((_, i) => {
       const reply = replies[i];
       if (reply instanceof Error) this.rejects[i](reply);
@@ -72,31 +98,37 @@ class Batch<Request, Reply> {
 }
 
 /** The requests of one kind that wait for the end of the tick. */
-class Collector<Request, Reply> {
-  private batches: Batch<Request, Reply>[] = [];
-
-  constructor(readonly sender: BatchSender<Request, Reply>) {}
-
+class Collector<Request extends OwnedRequest, Reply> {
   /** When the oldest request was added. Infinity if there is none. */
-  get oldestAt(): number {
-    return this.batches[0]?.openedAt ?? Infinity;
-  }
+  oldestAt = Infinity;
+  private groups = new Map<string, Batch<Request, Reply>[]>();
+
+  constructor(
+    readonly sender: BatchSender<Request, Reply>,
+    private readonly onOver: (requests: readonly Request[]) => void,
+  ) {}
 
   /** Returns a batch that the request can be added to. */
   batchFor(request: Request, now: number): Batch<Request, Reply> {
-    for (const batch of this.batches) {
+    const group = this.sender.groupOf(request);
+    let batches = this.groups.get(group);
+    if (batches === undefined) this.groups.set(group, (batches = []));
+    for (const batch of batches) {
       const [first] = batch.requests;
       if (first === undefined || this.sender.fits(first, request)) return batch;
     }
-    const batch = new Batch(this.sender, now);
-    this.batches.push(batch);
+    const batch = new Batch(this.sender, this.onOver);
+    batches.push(batch);
+    this.oldestAt = Math.min(this.oldestAt, now);
     return batch;
   }
 
   flush(): void {
-    const { batches } = this;
-    this.batches = [];
-    for (const batch of batches) batch.send();
+    const { groups } = this;
+    if (groups.size === 0) return;
+    this.groups = new Map();
+    this.oldestAt = Infinity;
+    for (const batches of groups.values()) for (const batch of batches) batch.send();
   }
 }
 
@@ -105,11 +137,11 @@ class Collector<Request, Reply> {
  * before acquires. The first one is sent at once, so that a single lock waits for nothing, unless several requests were
  * made in the tick before.
  */
-export class TickBatches<Acquire extends Pick<LockOwnership, 'owner' | 'keys'>, AcquireReply, Release, ReleaseReply> {
+export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release extends OwnedRequest, ReleaseReply> {
   private readonly acquires: Collector<Acquire, AcquireReply>;
   private readonly releases: Collector<Release, ReleaseReply>;
-  /** The acquire requests that were not sent yet, by owner. */
-  private readonly cancellers = new Map<string, (reply: AcquireReply) => void>();
+  /** The batch of each owner's acquire request that may still be sent: for the first time, or once more and alone. */
+  private readonly batchOfOwner = new Map<string, Batch<Acquire, AcquireReply>>();
   /** The batch with the last acquire request for each key. */
   private readonly batchOfKey = new Map<string, Batch<Acquire, AcquireReply>>();
   /** How many requests were made in this tick. */
@@ -127,14 +159,16 @@ export class TickBatches<Acquire extends Pick<LockOwnership, 'owner' | 'keys'>, 
     acquires: BatchSender<Acquire, AcquireReply>,
     releases: BatchSender<Release, ReleaseReply>,
   ) {
-    this.acquires = new Collector(acquires);
-    this.releases = new Collector(releases);
+    this.acquires = new Collector(acquires, (requests) => {
+      for (const { owner } of requests) this.batchOfOwner.delete(owner);
+    });
+    this.releases = new Collector(releases, () => undefined);
   }
 
   acquire(request: Acquire): Promise<AcquireReply> {
     if (this.goesAlone()) return this.acquires.sender.sendAlone(request);
     const batch = this.batchFor(request);
-    this.cancellers.set(request.owner, (reply) => batch.remove(request, reply));
+    this.batchOfOwner.set(request.owner, batch);
     return this.add(batch, request);
   }
 
@@ -143,17 +177,21 @@ export class TickBatches<Acquire extends Pick<LockOwnership, 'owner' | 'keys'>, 
     return this.add(this.releases.batchFor(request, this.flushIfOld()), request);
   }
 
-  /** Cancels the acquire request of an owner, which gets that reply. Returns false if it was sent, or never made. */
+  /**
+   * Cancels the acquire request of an owner, because a release follows. A request that was not sent gets that reply. So
+   * does one that was sent, if it would have to be sent again, behind that release. Returns false if it was sent, or
+   * never made.
+   */
   cancel(owner: string, reply: AcquireReply): boolean {
-    const cancel = this.cancellers.get(owner);
-    cancel?.(reply);
-    return this.cancellers.delete(owner);
+    const batch = this.batchOfOwner.get(owner);
+    if (batch === undefined) return false;
+    this.batchOfOwner.delete(owner);
+    return batch.cancel(owner, reply);
   }
 
   /** Sends what waits for the end of the tick. Call it before another request that has to arrive later. */
   flush(): void {
     if (this.oldestAt === Infinity) return;
-    this.cancellers.clear();
     this.batchOfKey.clear();
     // A batch serves several callers.
     runOutside(() => {
@@ -174,7 +212,7 @@ export class TickBatches<Acquire extends Pick<LockOwnership, 'owner' | 'keys'>, 
     return this.batchFor(request);
   }
 
-  private add<Request, Reply>(batch: Batch<Request, Reply>, request: Request): Promise<Reply> {
+  private add<Request extends OwnedRequest, Reply>(batch: Batch<Request, Reply>, request: Request): Promise<Reply> {
     const reply = batch.add(request);
     if (batch.isFull) this.flush();
     return reply;

@@ -3,19 +3,20 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
-  HandoffOptions,
   LockOwnership,
   ReleaseRequest,
 } from '../../core/store/lock-store.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { DeadlineReply } from '../../redis/deadline-requests.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import { acquireFailed, isErrorReply, releaseFailed } from '../../redis/redis-errors.js';
+import type { LockUnavailableError } from '../../core/errors.js';
+import { redirectionIn } from '../../redis/redirection.js';
+import { acquireFailed, isErrorReply, refusesEverything, releaseFailed } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import { encodeEntry } from './queue-entry.js';
-import type { QueuedOwners } from './queued-owners.js';
-import { MAX_BATCH, TickBatches } from './tick-batches.js';
+import { type QueuedOwners, RecentNames } from './queued-owners.js';
+import { MAX_BATCH, type RepliesTogether, TickBatches } from './tick-batches.js';
 import {
   acquireBatchScript,
   acquireManyScript,
@@ -25,6 +26,7 @@ import {
   extendBatchScript,
   extendCall,
   extendScript,
+  furtherHandoffs,
   instancePartOf,
   keysOfAll,
   releaseBatchScript,
@@ -32,6 +34,9 @@ import {
   releaseScript,
 } from './token-scripts.js';
 import type { TokenTopology } from './token-topology.js';
+
+/** How long the requests of a group go alone after the server has refused some of them together. */
+const ALONE_MS = 5_000;
 
 /** How this instance receives handoffs. */
 interface Subscription {
@@ -45,6 +50,8 @@ interface Subscription {
 export class TokenRequests {
   private readonly batches: TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>;
   private readonly repeats = new Set<Promise<void>>();
+  /** The groups of locks whose requests go alone for a while, because the server has refused some of them together. */
+  private readonly refused = new RecentNames();
   /** The key of an exclusive lock that was released for others, until this instance requests it again. */
   private handedOffKey: string | undefined;
 
@@ -54,18 +61,27 @@ export class TokenRequests {
     private readonly queued: QueuedOwners,
     private readonly subscription: Subscription,
   ) {
+    const groupOf = ({ keys }: LockOwnership): string => this.topology.scriptGroupOf(keys[0]);
     this.batches = new TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>(
       clock,
       {
+        groupOf,
         fits: (one, other) =>
-          one.leaseMs === other.leaseMs && one.queue === other.queue && this.canHandOffAlike(one, other),
+          one.leaseMs === other.leaseMs &&
+          one.queue === other.queue &&
+          one.handoffMs === other.handoffMs &&
+          haveOneEntry(one, other),
         sendAlone: (request) => this.acquireAlone(request),
-        sendTogether: (requests) => this.acquireTogether(requests),
+        sendTogether: (requests) =>
+          this.sendTogether(requests, (node) => this.runAcquireBatch(requests, node), acquireFailed),
       },
       {
-        fits: (one, other) => one.tokens === other.tokens && this.canHandOffAlike(one, other),
+        groupOf,
+        fits: (one, other) =>
+          one.tokens === other.tokens && one.handoffMs === other.handoffMs && haveOneEntry(one, other),
         sendAlone: (request) => this.releaseAlone(request),
-        sendTogether: (requests) => this.releaseTogether(requests),
+        sendTogether: (requests) =>
+          this.sendTogether(requests, (node) => this.runReleaseBatch(requests, node), releaseFailed),
       },
     );
   }
@@ -139,11 +155,40 @@ export class TokenRequests {
     return acquireManyScript.run(connection, keysOfAll(request.keys, this.topology), args);
   }
 
-  private acquireTogether(requests: readonly AcquireRequest[]) {
-    const send = (node: RedisNode) => unlessRefused(this.runAcquireBatch(requests, node));
-    return this.topology.sendToNode(requests[0].keys[0], send).catch((error: unknown) => {
-      throw acquireFailed(error);
+  /**
+   * Sends several requests by one script call. Returns a reply or an error for each, or undefined if they have to be
+   * sent alone.
+   */
+  private sendTogether<Reply>(
+    requests: readonly LockOwnership[],
+    run: (node: RedisNode) => RepliesTogether<Reply>,
+    failed: (error: unknown) => LockUnavailableError,
+  ): RepliesTogether<Reply> | undefined {
+    const [key] = requests[0].keys;
+    if (this.goesAlone(key)) return undefined;
+    const send = (node: RedisNode): RepliesTogether<Reply> =>
+      run(node).catch((error: unknown) => {
+        if (!this.isRefusedTogether(error, key)) throw error;
+        return undefined;
+      });
+    return this.topology.sendToNode(key, send).catch((error: unknown) => {
+      throw failed(error);
     });
+  }
+
+  /** Returns true if the requests of the key's group are to be sent alone. */
+  private goesAlone(key: string): boolean {
+    return this.refused.has(this.topology.scriptGroupOf(key), this.clock.now());
+  }
+
+  /** Returns true if the server has refused the requests of a script call together, so that they are sent alone. */
+  private isRefusedTogether(error: unknown, key: string): boolean {
+    if (!isErrorReply(error) || refusesEverything(error)) return false;
+    // The next requests go to the node that a slot has moved to.
+    if (redirectionIn(error)?.kind !== 'moved') {
+      this.refused.add(this.topology.scriptGroupOf(key), this.clock.now(), ALONE_MS);
+    }
+    return true;
   }
 
   /** Returns undefined if a request is past its deadline, or if the server's clock is not known. */
@@ -188,13 +233,6 @@ export class TokenRequests {
     return releaseScript.run(connection, this.topology.keysOf(keys[0]), args);
   }
 
-  private releaseTogether(requests: readonly ReleaseRequest[]) {
-    const send = (node: RedisNode) => unlessRefused(this.runReleaseBatch(requests, node));
-    return this.topology.sendToNode(requests[0].keys[0], send).catch((error: unknown) => {
-      throw releaseFailed(error);
-    });
-  }
-
   private async runReleaseBatch(requests: readonly ReleaseRequest[], { connection, failsFast }: RedisNode) {
     if (!failsFast) throw noConnection();
     const [{ keys, tokens, handoffMs }] = requests;
@@ -226,7 +264,10 @@ export class TokenRequests {
     const groups: ExtendRequest[][] = [];
     for (const request of requests) {
       const fits = (group: readonly ExtendRequest[]): boolean =>
-        group.length < MAX_BATCH && group[0].leaseMs === request.leaseMs && this.haveOneScript(group[0], request);
+        group.length < MAX_BATCH &&
+        group[0].leaseMs === request.leaseMs &&
+        haveOneEntry(group[0], request) &&
+        this.topology.scriptGroupOf(group[0].keys[0]) === this.topology.scriptGroupOf(request.keys[0]);
       const group = groups.findLast(fits);
       if (group === undefined) groups.push([request]);
       else group.push(request);
@@ -241,25 +282,13 @@ export class TokenRequests {
 
   /** Returns undefined if the server has refused the script, so that the requests have to be sent alone. */
   private async extendTogether(requests: readonly ExtendRequest[]) {
+    const [key] = requests[0].keys;
+    if (this.goesAlone(key)) return undefined;
     const keys = requests.flatMap((request) => extendCall(request, this.topology).keys);
     const args = [...entriesOfAll(requests, this.topology), wholeMs(requests[0].leaseMs)];
-    const [reply] = await this.topology.runAll(extendBatchScript, [{ key: requests[0].keys[0], keys, args }]);
+    const [reply] = await this.topology.runAll(extendBatchScript, [{ key, keys, args }]);
     if (!(reply instanceof Error)) return reply;
-    return isErrorReply(reply) ? undefined : requests.map(() => reply);
-  }
-
-  /** Returns whether one script call can do both requests. */
-  private haveOneScript(one: LockOwnership, other: LockOwnership): boolean {
-    return (
-      one.mode === other.mode &&
-      other.owner.startsWith(instancePartOf(one.owner)) &&
-      this.topology.scriptGroupOf(one.keys[0]) === this.topology.scriptGroupOf(other.keys[0])
-    );
-  }
-
-  /** Returns whether one script call can do both requests, and hand off what they release. */
-  private canHandOffAlike(one: LockOwnership & HandoffOptions, other: LockOwnership & HandoffOptions): boolean {
-    return one.handoffMs === other.handoffMs && this.haveOneScript(one, other);
+    return this.isRefusedTogether(reply, key) ? undefined : requests.map(() => reply);
   }
 
   private keysOfBatch(requests: readonly LockOwnership[]): readonly string[] {
@@ -270,6 +299,7 @@ export class TokenRequests {
   }
 
   private decode(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
+    if (reply.more === true) this.repeat(furtherHandoffs(request));
     const decoded = decodeAcquireReply(request, reply, (micros) => from?.localLowerBound(micros));
     // From now on a subscription is worth its cost.
     if (decoded.status === 'held' && request.queue) this.subscription.open(request.keys[0]);
@@ -296,12 +326,7 @@ function noConnection(): Error {
   return new Error('there is no connection');
 }
 
-/** Returns undefined if the server has refused a script as a whole, so that its requests have to be sent alone. */
-async function unlessRefused<T>(reply: Promise<T>): Promise<T | undefined> {
-  try {
-    return await reply;
-  } catch (error) {
-    if (isErrorReply(error)) return undefined;
-    throw error;
-  }
+/** Returns whether the entries of both differ in nothing but their attempts, as one script call needs it. */
+function haveOneEntry(one: LockOwnership, other: LockOwnership): boolean {
+  return one.mode === other.mode && other.owner.startsWith(instancePartOf(one.owner));
 }

@@ -7,6 +7,7 @@ import {
   instanceOf,
   type LockMode,
   type LockOwnership,
+  type ReleaseRequest,
   type WaiterInfo,
 } from '../../core/store/lock-store.js';
 import { helperKey } from '../../core/keys/resource-key.js';
@@ -85,8 +86,8 @@ export interface AcquireBatchReply {
 
 function toDeadlineReply(reply: readonly unknown[]): DeadlineReply {
   const [status, value, now] = reply.slice(0, 3).map(Number);
-  if (status === GRANTED) return { status, value, now, tokens: Number(reply[3]) };
-  return { status, value, now, ...holderIn(reply.slice(3)) };
+  if (status === GRANTED) return { status, value, now, tokens: Number(reply[3]), more: reply[4] !== undefined };
+  return { status, value, now, ...holderIn(reply.slice(3)), more: reply[5] !== undefined };
 }
 
 /** Decodes what follows in a reply if others hold the lock. */
@@ -162,6 +163,11 @@ export function entriesOfAll(requests: readonly LockOwnership[], { secret }: Scr
   const { length } = instancePartOf(owner);
   const attempts = requests.map((request) => request.owner.slice(length)).join(' ');
   return [owner.slice(0, length), attempts, encodeEntry({ owner: '', mode }, secret)];
+}
+
+/** Returns a release of an owner that no attempt has: it does nothing but hand the lock to further sharers. */
+export function furtherHandoffs({ keys, owner, mode, handoffMs, tokens }: AcquireRequest): ReleaseRequest {
+  return { keys, owner: `${instancePartOf(owner)}0`, mode, handoffMs, tokens, keepMs: 0 };
 }
 
 /** Returns the part of an owner that all owners of its instance have. */

@@ -24,7 +24,7 @@ import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
 import type { HandoffChannels } from './handoff/handoff-channel.js';
 import { decodeHandoff, type HandoffGrant } from './handoff/handoff-message.js';
-import { ClosingOwners, QueuedOwners } from './queued-owners.js';
+import { QueuedOwners, RecentNames } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
 import { TokenRequests } from './token-requests.js';
@@ -71,7 +71,8 @@ export class TokenStore implements LockStore {
   private readonly clock: Clock;
   private readonly requestTimeoutMs: number;
   private readonly queued = new QueuedOwners();
-  private readonly closed = new ClosingOwners();
+  /** The owners whose locks stay closed for a while after their release. */
+  private readonly closed = new RecentNames();
   private readonly requests: TokenRequests;
   private listener: StoreListener | undefined;
 

@@ -114,6 +114,26 @@ describe('the scripts for several locks', () => {
     expect(sharers).toEqual([64, 1, 1, 1]);
   });
 
+  it('say which locks have more sharers than they could hand them to, if a dead holder is found', async () => {
+    const waiting = [70, 1, 2];
+    for (const mode of ['', ' *'] as const) {
+      await redis.flushall();
+      const shared: Shared = { instance: 'a', mode, willWait: '0', verb: 'acquire' };
+      for (const [i, count] of waiting.entries()) {
+        for (let n = 1; n <= count; n++)
+          await redis.zadd(lockAndQueue('many', `k${i}`)[1], n, `b:${i}000${n}/secret *`);
+      }
+      const requests = waiting.map((_, i) => ({ key: `k${i}`, attempt: i }));
+      const replies = (await runTogether(requests, shared)) as unknown[][];
+      // The only waiter of the second lock is granted, and a reader shares the lock with it.
+      expect(replies.map(([status, ...other]) => [status, other[status === 1 ? 3 : 4]])).toEqual([
+        [0, 1],
+        [mode === '' ? 0 : 1, undefined],
+        [0, 1],
+      ]);
+    }
+  });
+
   it.each([1, 2, 3, 4])('do what those for one lock do, one after the other (seed %i)', async (seed) => {
     await redis.flushall();
     const random = randomFrom(seed);

@@ -42,13 +42,7 @@ describe('readers and writers', () => {
     // In strict order, each reader has a place of its own.
     const readers = here.instance({ fairness: 'strict' });
     const [holder, next] = [here.instance({ redis: proxy.url }), here.instance()];
-    // All are subscribed from now on.
-    for (const other of [readers, next]) {
-      const lock = await holder.acquire('goods:300');
-      const { granted } = await here.enqueue(() => other.acquire('goods:300'));
-      await lock.release();
-      await (await granted).release();
-    }
+    await here.subscribe(holder, readers, next);
     const writer = await holder.acquire('goods:300');
     const reading = Array.from({ length: 1_000 }, () => readers.acquire('goods:300', shared));
     await here.queueOf(1_000);

@@ -1,14 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import {
-  type Lock,
-  type LockService,
-  LockConfigError,
-  LockTimeoutError,
-  LockUnavailableError,
-} from 'nestjs-redis-lock';
+import { type Lock, LockConfigError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { eventually } from '../../support/async.js';
 import { Contention } from '../../support/contention.js';
+import { inOneTick } from '../../support/one-tick.js';
 
 let here: Contention;
 
@@ -30,12 +25,6 @@ async function errorOf(promise: Promise<unknown>): Promise<Error> {
     () => new Error('it did not reject'),
     (error: Error) => error,
   );
-}
-
-/** Makes a request first, so that those which follow in this tick travel together. */
-function inOneTick<T>(locks: LockService, requests: readonly (() => Promise<T>)[]): Promise<T>[] {
-  locks.using('first:1', () => undefined).catch(() => undefined);
-  return requests.map((request) => request());
 }
 
 describe('the requests of one tick', () => {
@@ -118,16 +107,7 @@ describe('the requests of one tick', () => {
 
   it('hand each lock that others wait for to its first waiter', async () => {
     const [holder, waiter] = [here.instance(), here.instance()];
-    // Both are subscribed from now on.
-    for (const [one, two] of [
-      [holder, waiter],
-      [waiter, holder],
-    ]) {
-      const lock = await one.acquire('goods:300');
-      const { granted } = await here.enqueue(() => two.acquire('goods:300'));
-      await lock.release();
-      await (await granted).release();
-    }
+    await here.subscribe(holder, waiter);
     const resources = RESOURCES.slice(0, 100);
     const held = await Promise.all(resources.map((resource) => holder.acquire(resource)));
     const waiting = resources.map((resource) => waiter.acquire(resource));
@@ -207,15 +187,7 @@ describe('the requests of one tick', () => {
 
   it('hand locks to all sharers that wait, although the instance closes', async () => {
     const [holder, readers] = [here.instance(), here.instance()];
-    for (const [one, two] of [
-      [holder, readers],
-      [readers, holder],
-    ]) {
-      const lock = await one.acquire('goods:300');
-      const { granted } = await here.enqueue(() => two.acquire('goods:300'));
-      await lock.release();
-      await (await granted).release();
-    }
+    await here.subscribe(holder, readers);
     const held = await Promise.all(['goods:1', 'goods:2'].map((resource) => holder.acquire(resource)));
     const reading = held.flatMap(({ resource }) =>
       Array.from({ length: 300 }, () => readers.acquire(resource, { mode: 'shared', ttlMs: 60_000 })),
@@ -227,6 +199,30 @@ describe('the requests of one tick', () => {
     await Promise.all([...released, closing]);
     for (const { key } of held) expect(await here.admin.zcount(`${key}|queue`, '(0', '+inf')).toBe(0);
     await Promise.all((await Promise.all(reading)).map((lock) => lock.release()));
+  });
+
+  it('hand the lock of a dead holder to all sharers that wait, although they repeat nothing', async () => {
+    const locks = here.instance();
+    const subscriber = here.admin.duplicate();
+    await subscriber.subscribe(`${here.prefix}nestjs-redis-lock:other`);
+    const resources = ['goods:1', 'goods:2', 'goods:3'];
+    const queues = resources.map((resource) => `${here.keyOf(resource)}|queue`);
+    for (const queue of queues) {
+      for (let n = 1; n <= 200; n++) await here.admin.zadd(queue, n, `other:${n}/secret *`);
+    }
+    const modes = [{}, { mode: 'shared' }, { permits: 2 }] as const;
+    const tried = inOneTick(
+      locks,
+      resources.map((resource, i) => () => locks.tryAcquire(resource, modes[i])),
+    );
+    const held = await Promise.all(tried);
+    const waiting = async (): Promise<number> => {
+      const counts = await Promise.all(queues.map((queue) => here.admin.zcount(queue, '(0', '+inf')));
+      return counts.reduce((sum, count) => sum + count);
+    };
+    await eventually('nobody waits', async () => (await waiting()) === 0);
+    for (const lock of held) await lock?.release();
+    subscriber.disconnect();
   });
 
   it('lock nothing if they arrive after their deadline', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ClosingOwners, QueuedOwners } from '../../../../lib/stores/token/queued-owners.js';
+import { QueuedOwners, RecentNames } from '../../../../lib/stores/token/queued-owners.js';
 
 describe('QueuedOwners', () => {
   const MINUTE = 60_000;
@@ -27,9 +27,9 @@ describe('QueuedOwners', () => {
   });
 });
 
-describe('ClosingOwners', () => {
+describe('RecentNames', () => {
   it('are kept until their locks are open', () => {
-    const owners = new ClosingOwners();
+    const owners = new RecentNames();
     owners.add('one:1', 0, 500);
     owners.add('one:2', 100, 200);
     expect(['one:1', 'one:2', 'one:3'].map((owner) => owners.has(owner, 299))).toEqual([true, true, false]);

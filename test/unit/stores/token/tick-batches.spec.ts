@@ -1,23 +1,32 @@
 import { describe, expect, it } from '@jest/globals';
-import { type BatchSender, TickBatches } from '../../../../lib/stores/token/tick-batches.js';
+import { type BatchSender, type RepliesTogether, TickBatches } from '../../../../lib/stores/token/tick-batches.js';
 
 interface Request {
   readonly owner: string;
+  readonly keys: readonly string[];
   readonly slot?: number;
+  readonly mode?: string;
 }
+
+/** A request as the tests make it. Its key is its owner by default. */
+type Made = Omit<Request, 'keys'> & { readonly key?: string };
 
 /** Records what is sent. `answer` returns the replies to requests that travel together. */
 class Recorder implements BatchSender<Request, string> {
-  answer = async (requests: readonly Request[]): Promise<readonly (string | Error)[] | undefined> =>
-    requests.map(({ owner }) => `${owner} together`);
+  answer = (requests: readonly Request[]): RepliesTogether<string> | undefined =>
+    Promise.resolve(requests.map(({ owner }) => `${owner} together`));
 
   constructor(
     private readonly kind: string,
     private readonly sent: string[],
   ) {}
 
+  groupOf({ slot }: Request): string {
+    return `${slot}`;
+  }
+
   fits(first: Request, next: Request): boolean {
-    return first.slot === next.slot;
+    return first.mode === next.mode;
   }
 
   sendAlone({ owner }: Request): Promise<string> {
@@ -25,7 +34,7 @@ class Recorder implements BatchSender<Request, string> {
     return Promise.resolve(`${owner} alone`);
   }
 
-  sendTogether(requests: readonly Request[]): Promise<readonly (string | Error)[] | undefined> {
+  sendTogether(requests: readonly Request[]): RepliesTogether<string> | undefined {
     this.sent.push(`${this.kind} ${requests.map(({ owner }) => owner).join('+')}`);
     return this.answer(requests);
   }
@@ -36,10 +45,10 @@ function setUp() {
   const [acquires, releases] = [new Recorder('acquire', sent), new Recorder('release', sent)];
   const clock = { time: 0, now: () => clock.time };
   const tick = new TickBatches(clock, acquires, releases);
+  const toRequest = ({ key, ...request }: Made): Request => ({ ...request, keys: [key ?? request.owner] });
   const batches = {
-    acquire: ({ key, ...request }: Request & { readonly key?: string }) =>
-      tick.acquire({ ...request, keys: [key ?? request.owner] }),
-    release: (request: Request) => tick.release(request),
+    acquire: (made: Made) => tick.acquire(toRequest(made)),
+    release: (made: Made) => tick.release(toRequest(made)),
     cancel: (owner: string, reply: string) => tick.cancel(owner, reply),
     flush: () => tick.flush(),
   };
@@ -88,6 +97,14 @@ describe('TickBatches', () => {
       '4 together',
     ]);
     expect(sent).toEqual(['acquire 0', 'acquire 1', 'acquire 2+4', 'acquire 3']);
+  });
+
+  it('sends requests of one group by several calls if one call cannot do them all', async () => {
+    const { batches, sent } = setUp();
+    const requests = ['read', 'write', 'read', 'write'].map((mode, i) => ({ owner: `${i}`, mode }));
+    for (const request of [{ owner: 'first' }, ...requests]) void batches.acquire(request);
+    await tickEnds();
+    expect(sent).toEqual(['acquire first', 'acquire 0+2', 'acquire 1+3']);
   });
 
   it('keeps the order of requests for one key that do not travel together', async () => {
@@ -186,6 +203,44 @@ describe('TickBatches', () => {
     const replies = ['first', 'a', 'b'].map((owner) => batches.acquire({ owner }));
     expect(await settledOf(replies)).toEqual(['first alone', 'a alone', 'b alone']);
     expect(sent).toEqual(['acquire first', 'acquire a+b', 'acquire a', 'acquire b']);
+  });
+
+  it('sends each request alone and in order if the sender does not send them together', async () => {
+    const { batches, acquires, releases, sent } = setUp();
+    releases.answer = () => undefined;
+    acquires.answer = () => undefined;
+    void batches.release({ owner: 'first' });
+    for (const owner of ['a', 'b']) {
+      void batches.acquire({ owner });
+      void batches.release({ owner: owner.toUpperCase() });
+    }
+    await tickEnds();
+    const alone = ['release A', 'release B', 'acquire a', 'acquire b'];
+    expect(sent.filter((line) => !line.includes('+'))).toEqual(['release first', ...alone]);
+  });
+
+  it('does not send a request again whose owner was released meanwhile', async () => {
+    const { batches, acquires, sent } = setUp();
+    let refuse = (): void => undefined;
+    acquires.answer = () => new Promise((resolve) => (refuse = () => resolve(undefined)));
+    const replies = ['first', 'a', 'b', 'c'].map((owner) => batches.acquire({ owner }));
+    await tickEnds();
+    // It was sent, so a release has to follow.
+    expect(batches.cancel('b', 'cancelled')).toBe(false);
+    refuse();
+    expect(await settledOf(replies)).toEqual(['first alone', 'a alone', 'cancelled', 'c alone']);
+    expect(sent).toEqual(['acquire first', 'acquire a+b+c', 'acquire a', 'acquire c']);
+  });
+
+  it('returns the reply to a request that was sent, although its owner was released meanwhile', async () => {
+    const { batches, acquires } = setUp();
+    let grant = (): void => undefined;
+    acquires.answer = () => new Promise((resolve) => (grant = () => resolve(['granted', 'granted'])));
+    const replies = ['first', 'a', 'b'].map((owner) => batches.acquire({ owner }));
+    await tickEnds();
+    batches.cancel('a', 'cancelled');
+    grant();
+    expect(await settledOf(replies)).toEqual(['first alone', 'granted', 'granted']);
   });
 
   it('rejects all requests that a lost connection leaves without a reply', async () => {

@@ -5,6 +5,7 @@
 --- @include ./grant.lua
 --- @include ./keep-queue.lua
 --- @include ./hand-off.lua
+--- @include ./handoffs.lua
 --- @include ./add-holder.lua
 --- @include ./ms-until-free.lua
 --- Acquires a lock that may be held or waited for. Returns the reply of the acquire script for the entry.
@@ -50,7 +51,7 @@ local function acquireOrWait(entry, mode, now)
     local token, reserved = grant(entry, args.leaseMs, args.tokens, now)
     addHolder(sharers, entry)
     handOff(sharers, channels, args.handoffMs, args.tokens, now)
-    return { 1, token, now, reserved }
+    return { 1, token, now, reserved, handoffs.more and 1 or nil }
   end
 
   local status = args.willWait == '1' and 3 or 0
@@ -60,5 +61,5 @@ local function acquireOrWait(entry, mode, now)
     return { status, redis.call('PTTL', keys.lock), now, string.sub(holder, 1, 400) }
   end
   local remaining, sharer = msUntilFree(sharers, mode)
-  return { status, remaining, now, sharer, sharers.count }
+  return { status, remaining, now, sharer, sharers.count, handoffs.more and 1 or nil }
 end

@@ -1,0 +1,172 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Lock } from 'nestjs-redis-lock';
+import { eventually } from '../../support/async.js';
+import { COUNT, ManyLocks, RESOURCES } from '../../support/many-locks.js';
+import { inOneTick } from '../../support/one-tick.js';
+import type { RedisProxy } from '../../support/proxy.js';
+
+let many: ManyLocks;
+
+beforeAll(async () => {
+  many = await ManyLocks.start();
+});
+afterEach(() => many.clear());
+afterAll(() => many.here.close());
+
+/** Makes the server reply this error to every script, until the returned function is called. */
+function refuseScripts(proxy: RedisProxy, error: string): () => void {
+  const { filter } = proxy;
+  proxy.filter = (words) => {
+    filter?.(words);
+    return /^eval/i.test(words[0]) ? error : undefined;
+  };
+  return () => (proxy.filter = filter);
+}
+
+describe('requests that travel together', () => {
+  it('lock nothing if the client sends them again after their deadline', async () => {
+    const { locks, proxy } = await many.behindProxy({ requestTimeoutMs: 200 }, { autoResendUnfulfilledCommands: true });
+    proxy.hold('requests');
+    const calls = inOneTick(
+      locks,
+      RESOURCES.map((resource) => () => locks.acquire(resource, { waitMs: 0 })),
+    );
+    const results = await Promise.allSettled(calls);
+    expect(results.map((result) => result.status === 'rejected' && result.reason.code)).toEqual(
+      RESOURCES.map(() => 'LOCK_UNAVAILABLE'),
+    );
+    proxy.reset();
+    proxy.resume('requests');
+    await locks.using('first:2', () => undefined);
+    expect(await many.locked()).toBe(0);
+  });
+
+  it('are made again if a blocked event loop sends them too late', async () => {
+    const { locks } = await many.behindProxy({ requestTimeoutMs: 100 });
+    const calls = inOneTick(
+      locks,
+      RESOURCES.map((resource) => () => locks.acquire(resource)),
+    );
+    for (const until = performance.now() + 150; performance.now() < until;);
+    expect(await many.faultsOf(await Promise.all(calls))).toEqual([]);
+  });
+
+  it('still travel together if the server has forgotten the scripts', async () => {
+    const { locks, log } = await many.behindProxy();
+    await many.here.admin.script('FLUSH');
+    const held = await many.acquireAll(locks);
+    await many.here.admin.script('FLUSH');
+    await many.halveLeases();
+    locks.engine.watchdog.renewAll();
+    await eventually('all leases are renewed', () => many.areRenewed());
+    await many.here.admin.script('FLUSH');
+    expect(await many.releaseAll(held)).toBe(held.length);
+    const alone = ['tokenAcquire', 'tokenRelease', 'tokenExtend'].map((name) => log.count(name));
+    expect(Math.max(...alone)).toBeLessThan(COUNT / 4);
+    expect(await many.here.leftovers()).toEqual([]);
+  });
+
+  it('read a reply of many packets', async () => {
+    const { locks, proxy } = await many.behindProxy();
+    const held = await many.acquireAll(many.here.instance());
+    proxy.packetSize = 100;
+    const tried = inOneTick(
+      locks,
+      RESOURCES.map((resource) => () => locks.tryAcquire(resource)),
+    );
+    expect(await Promise.all(tried)).toEqual(RESOURCES.map(() => null));
+    expect(await many.releaseAll(held)).toBe(held.length);
+    const own = await many.acquireAll(locks);
+    locks.engine.watchdog.renewAll();
+    expect(await many.faultsOf(own)).toEqual([]);
+  });
+
+  it('are all served once a server that is out of memory has some again', async () => {
+    const { locks } = await many.behindProxy();
+    const held = await many.acquireAll(locks);
+    await many.here.admin.config('SET', 'maxmemory', '1');
+    const refused = await Promise.allSettled(RESOURCES.map((_, i) => locks.acquire(`new:${i}`, { waitMs: 0 })));
+    expect(refused.filter((result) => result.status === 'fulfilled' || !/OOM/.test(result.reason.message))).toEqual([]);
+    locks.engine.watchdog.renewAll();
+    const later = RESOURCES.map((_, i) => locks.acquire(`new:${i}`));
+    expect(await many.releaseAll(held)).toBe(held.length);
+    await many.here.admin.config('SET', 'maxmemory', '0');
+    expect(await many.releaseAll(await Promise.all(later))).toBe(COUNT);
+    expect(await many.here.leftovers()).toEqual([]);
+  });
+
+  it.each([
+    'BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.',
+    'LOADING Redis is loading the dataset in memory',
+    'MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to no.',
+    'MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk.',
+    "READONLY You can't write against a read only replica.",
+  ])('are not sent one by one to a server that refuses every script: %s', async (refusal) => {
+    const { locks, proxy, log } = await many.behindProxy();
+    const held = await many.acquireAll(locks);
+    const accept = refuseScripts(proxy, refusal);
+    log.clear();
+    const [code] = refusal.split(' ');
+    const calls = RESOURCES.map((_, i) => locks.acquire(`new:${i}`, { waitMs: 0 }));
+    const released = held.slice(1).map((lock) => lock.release());
+    const results = await Promise.allSettled([...calls, ...released]);
+    const reasons = results.map((result) => (result.status === 'rejected' ? String(result.reason) : 'none'));
+    expect(reasons.filter((reason) => !reason.includes(code))).toEqual([]);
+    locks.engine.watchdog.renewAll();
+    await eventually('the renewal is sent', () => log.count('tokenExtend') > 0);
+    // Failed releases are repeated together as well.
+    expect(log.names.length).toBeLessThan(COUNT);
+    accept();
+    held[0].assertHeld();
+    await held[0].release();
+    await eventually('nothing is left', async () => (await many.here.leftovers()).length === 0);
+  });
+
+  it('stay behind the release of their callers if the server refuses them together', async () => {
+    const { locks, proxy, log } = await many.behindProxy();
+    const given = new AbortController();
+    const accept = refuseScripts(proxy, 'NOPERM this user has no permissions to access one of the keys used');
+    proxy.hold('replies');
+    const calls = inOneTick(
+      locks,
+      RESOURCES.map((resource) => () => locks.acquire(resource, { signal: given.signal })),
+    );
+    await eventually('they are sent', () => log.count('tokenAcquireBatch') > 0);
+    given.abort(new Error('gone'));
+    expect((await Promise.allSettled(calls)).map(({ status }) => status)).toEqual(RESOURCES.map(() => 'rejected'));
+    await eventually('they are released', () => log.count('tokenReleaseBatch') > 0);
+    accept();
+    log.clear();
+    proxy.resume('replies');
+    await locks.using('first:2', () => undefined);
+    const sent = log.requestsOf('tokenAcquire').map((words) => words[3]);
+    expect(sent.filter((key) => many.keys.includes(key))).toEqual([]);
+    expect(await many.locked()).toBe(0);
+  });
+
+  it('go alone for a while if the server refuses one of them, and are not refused in each tick', async () => {
+    const allowed = [
+      `~{${many.here.prefix}*|fence`,
+      `~${many.here.keyOf('goods:')}*`,
+      `~${many.here.keyOf('first:1')}*`,
+    ];
+    await many.here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', 'allchannels', '+@all', ...allowed);
+    const { locks, log } = await many.behindProxy({}, { username: 'guest', password: 'any' });
+    const began = performance.now();
+    for (let tick = 0; tick < 40; tick++) {
+      const calls = inOneTick<Lock | null>(locks, [
+        ...RESOURCES.slice(0, 20).map((resource) => () => locks.acquire(resource)),
+        () => locks.acquire('secret:1', { waitMs: 0 }),
+      ]);
+      const held = (await Promise.allSettled(calls)).flatMap((result) =>
+        result.status === 'fulfilled' ? [result.value as Lock] : [],
+      );
+      expect(held).toHaveLength(20);
+      expect(await many.releaseAll(held)).toBe(held.length);
+    }
+    // Those of one tick, or of two, are on their way before the first refusal. It counts for 5 s.
+    const mostBatches = 8 * (1 + Math.floor((performance.now() - began) / 5_000));
+    expect(log.count('tokenAcquireBatch')).toBeLessThan(mostBatches);
+    expect(log.count('tokenReleaseBatch')).toBeLessThan(mostBatches);
+  });
+});
