@@ -27,6 +27,8 @@ type LocalLockState =
 const IDLE: LocalLockState = { kind: 'idle' };
 const ACQUIRING: LocalLockState = { kind: 'acquiring' };
 
+const HELD = heldUntil(undefined);
+
 /**
  * The local lock in front of one key of one module instance. Callers that want an exclusive lock wait in its queue. The
  * store sees one acquire loop, however many callers wait. Each caller of a shared mode has a local lock of its own.
@@ -57,7 +59,7 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   acquire(resource: string, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
     const waiter = new Waiter(resource, options, now, nested, this.deps.clock);
     try {
-      waiter.listen((reason) => this.refuse(waiter, reason));
+      if (options.signal !== undefined) this.listenFor(waiter);
       this.enter(waiter);
     } catch (error) {
       // A waiter that stays behind would be granted the lock for nobody.
@@ -165,6 +167,11 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     return { resource, leaseMs: leaseOf(options), tokens, willWait, waitUntil };
   }
 
+  // Not in `acquire`, so that a call without a signal makes no closure.
+  private listenFor(waiter: Waiter): void {
+    waiter.listen((reason) => this.refuse(waiter, reason));
+  }
+
   private enter(waiter: Waiter): void {
     this.queue.push(waiter);
     const isFirst = this.state.kind === 'idle';
@@ -178,7 +185,7 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     this.loop.start(this.params);
     // While others come first, the lock is theirs.
     this.isYielding = this.loop.state.kind === 'yielding';
-    if (this.isYielding) this.lastReply = heldUntil(undefined);
+    if (this.isYielding) this.lastReply = HELD;
     this.startTimers();
   }
 
@@ -201,7 +208,7 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     const { owner, token, mayBeRepeatedUntil } = localHandoff;
     const grant = new Grant(resource, this.key, owner, token, options, now, cut, this, mayBeRepeatedUntil);
     this.state = { kind: 'holding', grant, localHandoff };
-    this.lastReply = heldUntil(undefined);
+    this.lastReply = HELD;
     this.deps.watch(grant);
     return grant;
   }
@@ -235,14 +242,24 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   /** Starts the timers of all waiters that have none. Later waiters start theirs when they arrive. */
   private startTimers(): void {
     if (this.timed && this.queue.allWillWait) return;
-    for (const waiter of this.queue) this.startTimer(waiter);
+    // Nearly always nobody waits behind the first caller: no iterator is made for it.
+    if (this.queue.head !== undefined && !this.awaitsFirstReply) {
+      for (const waiter of this.queue) this.startTimer(waiter);
+    }
     this.timed = this.lastReply !== NO_REPLY;
   }
 
+  /** No wait ends before the first reply: until then the lock is neither held by others nor unavailable. */
+  private get awaitsFirstReply(): boolean {
+    return this.lastReply === NO_REPLY && this.loop.replyDueMs === Infinity;
+  }
+
   private startTimer(waiter: Waiter): void {
+    if (!this.awaitsFirstReply) this.armTimer(waiter);
+  }
+
+  private armTimer(waiter: Waiter): void {
     const hasNoReply = this.lastReply === NO_REPLY;
-    // No wait ends before the first reply: until then the lock is neither held by others nor unavailable.
-    if (hasNoReply && this.loop.replyDueMs === Infinity) return;
     // A caller without time left still waits for the reply, to learn which of the two it is.
     const isLast = waiter.options.waitMs === 0 || (hasNoReply && waiter.remainingWaitMs <= 0);
     const delayMs = isLast ? this.loop.replyDueMs : waiter.remainingWaitMs;
