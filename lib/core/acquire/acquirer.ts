@@ -57,26 +57,35 @@ export class Acquirer {
   ) {}
 
   /** Waits for the lock, or joins the hold that the caller runs in. */
-  async acquire(target: Target, options: AcquireOptions): Promise<Lock> {
+  acquire(target: Target, options: AcquireOptions): Promise<Lock> {
+    try {
+      return this.acquireOrNest(target, options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  // Every lock goes through here, and `async` would cost it more than `then` does.
+  private acquireOrNest(target: Target, options: AcquireOptions): Promise<Lock> {
     throwIfAborted(options.signal);
     this.checkStore(target, options);
     const outer = this.outerHold(target.key);
-    if (outer !== undefined && !this.mustWait(outer)) return this.nest(outer, options);
+    if (outer !== undefined && !this.mustWait(outer)) return Promise.resolve(this.nest(outer, options));
     const nested = this.isNested();
     this.checkPhase(target, nested);
     const startedAt = this.leases.now();
     const scope = scopeAround();
     if (scope !== undefined) return this.acquireInScope(scope, target, { options, startedAt, nested });
     this.events.requested(target);
-    let grant: Grant;
-    try {
-      grant = await this.localLocks.acquire(target, options, startedAt, nested);
-    } catch (reason) {
+    const onGranted = (grant: Grant): Lock => {
+      this.events.granted(grant, grant.grantedAt - startedAt);
+      return new Lock(grant, this.leases, options);
+    };
+    const onRefused = (reason: unknown): never => {
       this.events.refused(target, this.leases.now() - startedAt, reason);
       throw reason;
-    }
-    this.events.granted(grant, grant.grantedAt - startedAt);
-    return new Lock(grant, this.leases, options);
+    };
+    return this.localLocks.acquire(target, options, startedAt, nested).then(onGranted, onRefused);
   }
 
   /**

@@ -25,6 +25,8 @@ type LocalLockState =
 const IDLE: LocalLockState = { kind: 'idle' };
 const ACQUIRING: LocalLockState = { kind: 'acquiring' };
 
+const HELD = heldUntil(undefined);
+
 /**
  * The local lock in front of one key of one module instance. Callers that want an exclusive lock wait in its queue. The
  * store sees one acquire loop, however many callers wait. A lock that was acquired together with others has one of its
@@ -129,7 +131,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     this.loop.start(this.params);
     // While others come first, the lock is theirs.
     this.isYielding = this.loop.state.kind === 'yielding';
-    if (this.isYielding) this.lastReply = heldUntil(undefined);
+    if (this.isYielding) this.lastReply = HELD;
     this.startTimers();
   }
 
@@ -152,7 +154,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     const { owner, token, mayBeRepeatedUntil } = localHandoff;
     const grant = new Grant(resource, this.key, owner, token, options, now, cut, this, mayBeRepeatedUntil);
     this.state = { kind: 'holding', grant, localHandoff };
-    this.lastReply = heldUntil(undefined);
+    this.lastReply = HELD;
     this.deps.watch(grant);
     return grant;
   }

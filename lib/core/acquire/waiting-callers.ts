@@ -22,7 +22,7 @@ export abstract class WaitingCallers {
   acquire(resource: string, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
     const waiter = new Waiter(resource, options, now, nested, this.deps.clock);
     try {
-      waiter.listen((reason) => this.refuse(waiter, reason));
+      if (options.signal !== undefined) this.listenFor(waiter);
       this.enter(waiter, now);
     } catch (error) {
       // A waiter that stays behind would be granted the lock for nobody.
@@ -73,22 +73,36 @@ export abstract class WaitingCallers {
   /** Starts the timers of all waiters that have none. Later waiters start theirs when they arrive. */
   protected startTimers(): void {
     if (this.timed && this.queue.allWillWait) return;
-    for (const waiter of this.queue) this.startTimer(waiter);
+    // Nearly always nobody waits behind the first caller: no iterator is made for it.
+    if (this.queue.head !== undefined && !this.awaitsFirstReply) {
+      for (const waiter of this.queue) this.startTimer(waiter);
+    }
     this.timed = this.lastReply !== NO_REPLY;
   }
 
   protected startTimer(waiter: Waiter): void {
-    const { replyDueMs } = this;
+    if (!this.awaitsFirstReply) this.armTimer(waiter);
+  }
+
+  /** No wait ends before the first reply: until then the lock is neither held by others nor unavailable. */
+  private get awaitsFirstReply(): boolean {
+    return this.lastReply === NO_REPLY && this.replyDueMs === Infinity;
+  }
+
+  private armTimer(waiter: Waiter): void {
     const hasNoReply = this.lastReply === NO_REPLY;
-    // No wait ends before the first reply: until then the lock is neither held by others nor unavailable.
-    if (hasNoReply && replyDueMs === Infinity) return;
     // A caller without time left still waits for the reply, to learn which of the two it is.
     const isLast = waiter.options.waitMs === 0 || (hasNoReply && waiter.remainingWaitMs <= 0);
-    const delayMs = isLast ? replyDueMs : waiter.remainingWaitMs;
+    const delayMs = isLast ? this.replyDueMs : waiter.remainingWaitMs;
     waiter.startTimer(delayMs, () => {
       if (isLast || this.lastReply !== NO_REPLY) this.refuse(waiter, this.errorFor(waiter));
       else this.startTimer(waiter);
     });
+  }
+
+  // Not in `acquire`, so that a call without a signal makes no closure.
+  private listenFor(waiter: Waiter): void {
+    waiter.listen((reason) => this.refuse(waiter, reason));
   }
 
   private refuse(waiter: Waiter, reason: unknown): void {

@@ -206,8 +206,6 @@ export class Lock implements Hold {
     if (this.ending === undefined) {
       const last = this.grant.part(this);
       this.ending = last ? this.leases.release(this.grant) : Promise.resolve(this.grant.state === 'held');
-      // A caller that does not await the promise must not end the process by an unhandled rejection.
-      this.ending.catch(() => undefined);
     }
     return this.ending;
   }

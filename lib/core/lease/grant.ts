@@ -188,14 +188,14 @@ export class Grant {
 
   /** Adds a hold. */
   join(hold: GrantHold): void {
-    this.holds = [...this.holds, hold];
+    this.holds = this.holds.length === 0 ? [hold] : [...this.holds, hold];
     if (!hold.isKept) this.callers += 1;
     if (hold.runsWork) this.workCount += 1;
   }
 
   /** Removes a hold. Returns true if it was the last hold of a grant that is still held. */
   part(hold: GrantHold): boolean {
-    this.holds = this.holds.filter((other) => other !== hold);
+    this.holds = without(this.holds, hold);
     if (hold.runsWork) this.workCount -= 1;
     if (this.waiters !== undefined) {
       if (hold.isKept) this.startOver();
@@ -292,4 +292,8 @@ export function cutTo(lease: Lease, leaseMs: number, now: number): Lease {
   if (lease.leaseMs <= leaseMs) return lease;
   const latest = deadlineOf(lease.sentAt, lease.leaseMs) - deadlineOf(0, leaseMs);
   return { sentAt: Math.min(now, latest), leaseMs };
+}
+
+function without(holds: readonly GrantHold[], hold: GrantHold): readonly GrantHold[] {
+  return holds.length === 1 && holds[0] === hold ? NO_HOLDS : holds.filter((other) => other !== hold);
 }

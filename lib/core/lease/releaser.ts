@@ -45,7 +45,7 @@ export class Releaser {
   ) {}
 
   /**
-   * Sends the release now, and repeats it in the background if it fails.
+   * Sends the release now, and repeats it in the background if it fails. A caller need not handle the rejection.
    *
    * @returns whether the store still had the lock.
    * @throws LockUnavailableError if the first request failed or got no reply within `requestTimeoutMs`.
@@ -55,8 +55,13 @@ export class Releaser {
     const leaseOverAt = this.clock.now() + this.requestTimeoutMs + release.leaseMs + this.lockDelayMs;
     const reply = this.send(release);
     this.unanswered += 1;
-    return new Promise((resolve, reject) => {
-      const late = (): void => reject(this.late(release));
+    const released = new Promise<boolean>((resolve, reject) => {
+      const fail = (error: unknown): void => {
+        // A caller that does not await the promise must not end the process by an unhandled rejection.
+        released.catch(() => undefined);
+        reject(error);
+      };
+      const late = (): void => fail(this.late(release));
       const timer = this.clock.schedule(this.requestTimeoutMs, late, true);
       const onReply = (wasHeld: boolean): void => {
         timer.cancel();
@@ -67,16 +72,17 @@ export class Releaser {
       const onError = (error: unknown): void => {
         timer.cancel();
         this.health?.onFailed('release', release.key, error);
-        reject(error);
+        fail(error);
         void this.repeat(release, leaseOverAt, error);
       };
       reply.then(onReply, onError);
     });
+    return released;
   }
 
   /** Releases in the background. */
   releaseBehind(release: Release): void {
-    this.release(release).catch(() => undefined);
+    void this.release(release);
   }
 
   /** Waits until all releases have a reply, for `requestTimeoutMs` at most. */

@@ -18,7 +18,6 @@
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/mode-of.lua
 --- @include ./includes/next-token.lua
---- @include ./includes/lock.lua
 --- @include ./includes/acquire-or-wait.lua
 --- @include ./includes/each-lock.lua
 --- @include ./includes/replies-of-each.lua
@@ -35,6 +34,6 @@ return repliesOfEach(eachLock, args.attempts, replies, function(entry)
   if replies[2] == '0' then
     replies[2], replies[3] = nextToken(args.tokens, now)
   end
-  lock(entry, args.leaseMs, replies[2])
+  redis.call('SET', keys.lock, entry .. ' ' .. replies[2], 'PX', args.leaseMs)
   return 1
 end)

@@ -22,7 +22,7 @@
   the release script hands the lock off. ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/mode-of.lua
---- @include ./includes/grant.lua
+--- @include ./includes/next-token.lua
 --- @include ./includes/acquire-or-wait.lua
 if now > args.deadline then
   return { -1, 0, now }
@@ -30,7 +30,9 @@ end
 
 local mode = modeOf(args.entry)
 if not mode and redis.call('EXISTS', keys.lock, keys.queue) == 0 then
-  local token, reserved = grant(args.entry, args.leaseMs, args.tokens, now)
+  -- `grant` does the same. Its definition and those it needs would take 15 % of the time of this script.
+  local token, reserved = nextToken(args.tokens, now)
+  redis.call('SET', keys.lock, args.entry .. ' ' .. token, 'PX', args.leaseMs)
   return token == now and now or { 1, token, now, reserved }
 end
 return acquireOrWait(args.entry, mode, now)
