@@ -186,7 +186,9 @@ describe('the requests of one tick', () => {
   });
 
   it('hand locks to all sharers that wait, although the instance closes', async () => {
-    const [holder, readers] = [here.instance(), here.instance()];
+    const holder = here.instance();
+    // In strict order, each reader has a place of its own.
+    const readers = here.instance({ fairness: 'strict' });
     await here.subscribe(holder, readers);
     const held = await Promise.all(['goods:1', 'goods:2'].map((resource) => holder.acquire(resource)));
     const reading = held.flatMap(({ resource }) =>
