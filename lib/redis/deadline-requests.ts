@@ -17,6 +17,8 @@ export interface DeadlineReply {
   /** What the server keeps of a holder, and how many share the lock with it. */
   readonly holder?: string | undefined;
   readonly count?: number | undefined;
+  /** How many entries wait before the caller in the queue. */
+  readonly ahead?: number | undefined;
 }
 
 /** Status of a request that did nothing, because it arrived too late or was cancelled. */

@@ -86,12 +86,13 @@ export interface AcquireBatchReply {
 function toDeadlineReply(reply: readonly unknown[]): DeadlineReply {
   const [status, value, now] = reply.slice(0, 3).map(Number);
   if (status === GRANTED) return { status, value, now, tokens: Number(reply[3]) };
-  return { status, value, now, ...holderIn(reply.slice(3)) };
+  const ahead = reply[5] === undefined ? undefined : Number(reply[5]);
+  return { status, value, now, ...holderIn(reply.slice(3)), ahead };
 }
 
 /** Decodes what follows in a reply if others hold the lock. */
 function holderIn([holder, count]: readonly unknown[]): Pick<DeadlineReply, 'holder' | 'count'> {
-  return { holder: holder as string | undefined, count: count === undefined ? undefined : Number(count) };
+  return { holder: holder as string | undefined, count: Number(count) || undefined };
 }
 
 /**
@@ -100,7 +101,7 @@ function holderIn([holder, count]: readonly unknown[]): Pick<DeadlineReply, 'hol
  */
 export function decodeAcquireReply(
   { keys }: AcquireRequest,
-  { status, value, nth, tokens = 1, holder, count }: DeadlineReply,
+  { status, value, nth, tokens = 1, holder, count, ahead }: DeadlineReply,
   localTime: (micros: number) => number | undefined,
 ): AcquireReply {
   if (status === PAST_DEADLINE) return { status: 'expired' };
@@ -112,7 +113,7 @@ export function decodeAcquireReply(
   if (status === PERMITS_MISMATCH) return { status: 'permits-mismatch', permits: value, ...subject };
   const remainingMs = value === UNKNOWN_MS ? undefined : toRemainingMs(value);
   const hint = holder === undefined ? undefined : hintOf(holder, count, localTime);
-  return { status: 'held', queued: status === QUEUED, remainingMs, ...subject, holder: hint };
+  return { status: 'held', queued: status === QUEUED, remainingMs, ...subject, holder: hint, ahead };
 }
 
 /** Decodes the holder in a reply. Undefined for a value that another system wrote. */

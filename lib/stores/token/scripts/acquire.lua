@@ -15,10 +15,10 @@
   args.sharded?   any value: the channels are sharded, as in a cluster
   returns token: granted, and the only token is also the server time | {1, token, now, tokens}: granted, with `tokens`
   tokens | {2, token, now}: the caller held it already | {0, remaining, now, holder, count}: held | {3, remaining, now,
-  holder, count}: held, and the caller is queued | {-1, 0, now}: past the deadline | {-2, permits, now}: the lock has a
-  different number of permits
+  holder, count, ahead}: held, and the caller is queued behind `ahead` entries | {-1, 0, now}: past the deadline | {-2,
+  permits, now}: the lock has a different number of permits
   `remaining` is the rest of the blocking lease in ms, or -1. `now` is the server time in µs. `holder` is the start of
-  the lock's value, or the entry of a sharer, of which there are `count`. ]]
+  the lock's value, or the entry of a sharer, of which there are `count`. `count` is 0 if the lock is not shared. ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/mode-of.lua
 --- @include ./includes/grant.lua

@@ -7,6 +7,7 @@
 --- @include ./hand-off.lua
 --- @include ./add-holder.lua
 --- @include ./ms-until-free.lua
+--- @include ./waiters-before.lua
 --- Acquires a lock that may be held or waited for. Returns the reply of the acquire script for the entry.
 local function acquireOrWait(entry, mode, now)
   local held = redis.call('GET', keys.lock)
@@ -53,12 +54,15 @@ local function acquireOrWait(entry, mode, now)
     return { 1, token, now, reserved }
   end
 
-  local status = args.willWait == '1' and 3 or 0
+  local status, ahead = 0, nil
+  if args.willWait == '1' then
+    status, ahead = 3, waitersBefore(entry)
+  end
   if sharers.excluded then
     local holder = held or redis.call('GET', keys.lock) or ''
     -- The value of another system may be long.
-    return { status, redis.call('PTTL', keys.lock), now, string.sub(holder, 1, 400) }
+    return { status, redis.call('PTTL', keys.lock), now, string.sub(holder, 1, 400), 0, ahead }
   end
   local remaining, sharer = msUntilFree(sharers, mode)
-  return { status, remaining, now, sharer, sharers.count }
+  return { status, remaining, now, sharer, sharers.count, ahead }
 end
