@@ -2,6 +2,7 @@ import { closed, unavailable } from './acquire/acquire-errors.js';
 import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { LocalLocks } from './acquire/local-locks.js';
+import { QueueSpeeds } from './acquire/queue-place.js';
 import { Turns } from './acquire/turns.js';
 import { LockEvents } from './diagnostics.js';
 import { heldAround } from './hold/held-locks.js';
@@ -78,6 +79,7 @@ export class LockEngine {
       requestTimeoutMs,
       passing,
       turns,
+      queueSpeeds: new QueueSpeeds(),
       nextOwner: () => `${this.instanceId}:${++attempts}`,
       watch: (grant) => watchdog.watch(grant),
     });

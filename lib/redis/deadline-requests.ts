@@ -19,6 +19,8 @@ export interface DeadlineReply {
   readonly count?: number | undefined;
   /** Whether a release has to follow that hands the lock to further sharers. Default: false. */
   readonly more?: boolean;
+  /** How many entries wait before the caller in the queue. */
+  readonly ahead?: number | undefined;
 }
 
 /** Status of a request that did nothing, because it arrived too late or was cancelled. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { root } from '../support/pages.js';
 
-it('the page on performance has the figures of the results', () => {
-  const check = (): Buffer => execFileSync(process.execPath, [join(root, 'test/bench/readme.mjs'), '--check']);
+it.each(['readme.mjs', 'sections.mjs'])('the page on performance has the figures of the results: %s', (name) => {
+  const check = (): Buffer => execFileSync(process.execPath, [join(root, 'test/bench', name), '--check']);
   expect(check).not.toThrow();
 });

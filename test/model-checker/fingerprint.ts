@@ -12,12 +12,12 @@ const PAST_IS_ALIKE = new Set(['minHoldUntil', 'keepUntil']);
 const TOKENS = new Set(['token', 'lastToken', 'lastHeld', 'lastExclusive']);
 /**
  * Fields that no behaviour depends on within the model's bounds: what never changes, what only error messages use, what
- * follows from the waiters (`params`), and the counter of attempts, since owners are renamed. All other fields count,
- * and so do fields that the library gets later.
+ * follows from the waiters (`params`), the place in a queue that is too short for longer pauses (`ahead`), and the
+ * counter of attempts, since owners are renamed. All other fields count, and so do fields that the library gets later.
  */
 const IGNORED = new Set([
   'deps', 'listener', 'registry', 'params', 'scenario', 'passing', 'health', 'store', 'options', 'time', 'listeners',
-  'attempts', 'notes', 'process', 'instanceId', 'resource', 'key', 'keys', 'lastReply', 'reason', 'enteredAt', 'grantedAt',
+  'ahead', 'attempts', 'notes', 'process', 'instanceId', 'resource', 'key', 'keys', 'lastReply', 'reason', 'enteredAt', 'grantedAt',
 ]); // prettier-ignore
 
 // Jest's contexts look globals up slowly, and this runs a million times.

@@ -206,7 +206,8 @@ class Case {
     if (status === -1) return { status: 'expired' };
     if (status === -2) return { status: 'permits-mismatch', permits: value };
     if (status === 1 || status === 2) return { status: 'granted', token: value, tokens };
-    return { status: 'held', queued: status === 3, remainingMs: modelMs(value) };
+    const ahead = reply[6] === undefined ? undefined : { ahead: Number(reply[6]) };
+    return { status: 'held', queued: status === 3, remainingMs: modelMs(value), ...ahead };
   }
 
   /** Returns the last token after the request: the server's time, if it has granted any. */

@@ -77,13 +77,15 @@ export class Stranger {
     return (await this.store.acquire(request)).status === 'granted';
   }
 
-  async leave(key: string): Promise<boolean> {
+  /** Releases a key. Another owner in its queue gets it for `handoffMs`. */
+  async leave(key: string, handoffMs = HANDOFF.handoffMs): Promise<boolean> {
     return this.store.release({
       keys: [key],
       owner: `stranger:${this.attempts}`,
       mode: 'exclusive',
       keepMs: 0,
       ...HANDOFF,
+      handoffMs,
     });
   }
 

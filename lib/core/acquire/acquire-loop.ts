@@ -208,9 +208,14 @@ export class AcquireLoop implements AttemptListener {
     if (this.outstanding === attempt) this.endOutstanding();
   }
 
+  /** How long the first caller still waits. */
+  private get restMs(): number {
+    return this.params.waitUntil - this.deps.clock.now();
+  }
+
   /** Half of the time that the first caller still waits, so that a yield alone never ends its waiting. */
   private get longestYieldMs(): number {
-    return (this.params.waitUntil - this.deps.clock.now()) / 2;
+    return this.restMs / 2;
   }
 
   /** Lets others come first. */
@@ -276,6 +281,7 @@ export class AcquireLoop implements AttemptListener {
 
   private grant(grant: StoreGrant, now: number): void {
     this.endWait();
+    if ('attempt' in this.state) this.state.attempt.onGranted();
     this.state = IDLE;
     this.turns?.onGranted(this.key);
     this.listener.onGranted(grant, now);
@@ -288,7 +294,7 @@ export class AcquireLoop implements AttemptListener {
 
   private onHeld(attempt: Attempt, reply: Held, lastReply: LastReply): void {
     attempt.needsRelease ||= reply.queued;
-    this.wait(attempt, attempt.pauseAfter(reply), lastReply, this.deps.store.capabilities.retry?.limit);
+    this.wait(attempt, attempt.pauseAfter(reply, this.restMs), lastReply, this.deps.store.capabilities.retry?.limit);
     // The listener may have stopped the loop.
     if (this.state.kind !== 'waiting') return;
     if (attempt.unverifiedHandoff || this.mustJoinQueue(attempt)) this.repeat();

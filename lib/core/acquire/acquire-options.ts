@@ -5,6 +5,7 @@ import type { Releaser } from '../lease/releaser.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { StoreHealth } from '../store/store-health.js';
 import { type Clock, driftOf } from '../time/clock.js';
+import type { QueueSpeeds } from './queue-place.js';
 import type { Turns } from './turns.js';
 
 /** The resource, and the key that it is locked under. */
@@ -49,6 +50,8 @@ export interface AcquireDeps {
   readonly passing: PassingLimits;
   /** Shares keys with others if the store has no queue. */
   readonly turns?: Turns;
+  /** Remembers how fast queues move. Default: only an attempt itself does. */
+  readonly queueSpeeds?: QueueSpeeds;
   /** Returns an owner that no other attempt has. */
   nextOwner(): string;
   /** Starts to renew a grant and to check its deadline. */

@@ -13,6 +13,7 @@ import {
 import type { Clock, Timer } from '../time/clock.js';
 import { failedBecause, heldUntil, type LastReply, otherPermits, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
+import { isFarBehind, QueuePlace } from './queue-place.js';
 import { STEADY_PAUSE_MS } from './turns.js';
 
 const FIRST_PAUSE_MS = 10;
@@ -26,7 +27,8 @@ const EXPIRY_SPREAD_MS = 10;
 
 /**
  * How often an attempt that is notified repeats its request, in case the message was lost or the lock was handed off to
- * a dead instance. An exclusive attempt in a queue repeats it sooner: an instance has one of these for a key.
+ * a dead instance. An exclusive attempt in a queue repeats it sooner: an instance has one of these for a key. An
+ * attempt behind many others repeats it less often ({@link QueuePlace}).
  */
 const NOTIFIED_REPEAT_MS = 3_000;
 const QUEUED_REPEAT_MS = 1_000;
@@ -66,6 +68,8 @@ export class Attempt {
   unverifiedHandoff = false;
   /** How many times it has backed off. */
   private retries = 0;
+  /** Its place in the store's queue, if many others wait before it. */
+  private place: QueuePlace | undefined = undefined;
   /** Runs while a reply is expected. */
   private timer: Timer | undefined = undefined;
 
@@ -149,15 +153,26 @@ export class Attempt {
     return heldUntil(until, { ...holder, isOwn: holder.instanceId === instanceOf(this.owner) });
   }
 
-  /** Returns how long to wait before the request is repeated, in milliseconds, if others hold the lock. */
-  pauseAfter({ queued, remainingMs = Infinity }: Held): number {
+  /**
+   * Returns how long to wait before the request is repeated, in milliseconds, if others hold the lock.
+   *
+   * @param restMs how long the first caller still waits.
+   */
+  pauseAfter({ queued, remainingMs = Infinity, ahead }: Held, restMs: number): number {
     const { clock } = this.deps;
     const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
     // A queued attempt gets the lock by handoff. Its requests only find lost handoffs and dead holders.
     const { queue, retry } = this.deps.store.capabilities;
     const repeatMs = queue && this.mode === 'exclusive' ? QUEUED_REPEAT_MS : NOTIFIED_REPEAT_MS;
     const pauseMs = queued ? repeatMs * jitter(clock) : this.backoff(retry?.pauseMs);
-    return Math.min(pauseMs, expiresInMs);
+    if (!queued || !isFarBehind(ahead)) return Math.min(pauseMs, expiresInMs);
+    this.place ??= new QueuePlace(clock, ahead, this.deps.queueSpeeds?.of(this.keys[0]) ?? Infinity);
+    return Math.max(pauseMs, this.place.pauseAfter(ahead, expiresInMs, restMs));
+  }
+
+  /** Remembers how fast the queue has moved, for the next attempt. Is called with the grant. */
+  onGranted(): void {
+    if (this.place !== undefined) this.deps.queueSpeeds?.learn(this.keys[0], this.place.speed);
   }
 
   /** Returns how long to wait before the request is repeated: each time longer, or about `pauseMs` milliseconds. */

@@ -105,6 +105,11 @@ export interface Held {
   readonly queued: boolean;
   /** The remaining lease of the holder in milliseconds. Undefined if unknown, Infinity if it never expires. */
   readonly remainingMs: number | undefined;
+  /**
+   * How many owners wait in the queue before this one, if it is queued. Undefined if it is not known: the engine then
+   * repeats the request as often as for the first in the queue.
+   */
+  readonly ahead?: number | undefined;
   /** The first key that was not free, if the request named several. */
   readonly key?: string;
   /** A holder, if the reply names one. It is for errors alone: nothing depends on it. */

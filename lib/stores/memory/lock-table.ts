@@ -89,7 +89,9 @@ export class LockTable {
       this.handoff(key, row, request);
       return granted;
     }
-    return { status: 'held', queued: queue, remainingMs: freeAt(row, mode) - now };
+    const held = { status: 'held', queued: queue, remainingMs: freeAt(row, mode) - now } as const;
+    const ahead = queue ? row.queue.findIndex((entry) => entry.owner === owner) : -1;
+    return ahead === -1 ? held : { ...held, ahead };
   }
 
   /** Does what `acquire-many.lua` of the token store does. */

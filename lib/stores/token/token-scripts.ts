@@ -86,13 +86,14 @@ export interface AcquireBatchReply {
 
 function toDeadlineReply(reply: readonly unknown[]): DeadlineReply {
   const [status, value, now] = reply.slice(0, 3).map(Number);
-  if (status === GRANTED) return { status, value, now, tokens: Number(reply[3]), more: reply[4] !== undefined };
-  return { status, value, now, ...holderIn(reply.slice(3)), more: reply[5] !== undefined };
+  if (status === GRANTED) return { status, value, now, tokens: Number(reply[3]), more: Number(reply[4]) === 1 };
+  const ahead = reply[6] === undefined ? undefined : Number(reply[6]);
+  return { status, value, now, ...holderIn(reply.slice(3)), more: Number(reply[5]) === 1, ahead };
 }
 
 /** Decodes what follows in a reply if others hold the lock. */
 function holderIn([holder, count]: readonly unknown[]): Pick<DeadlineReply, 'holder' | 'count'> {
-  return { holder: holder as string | undefined, count: count === undefined ? undefined : Number(count) };
+  return { holder: holder as string | undefined, count: Number(count) || undefined };
 }
 
 /**
@@ -101,7 +102,7 @@ function holderIn([holder, count]: readonly unknown[]): Pick<DeadlineReply, 'hol
  */
 export function decodeAcquireReply(
   { keys }: AcquireRequest,
-  { status, value, nth, tokens = 1, holder, count }: DeadlineReply,
+  { status, value, nth, tokens = 1, holder, count, ahead }: DeadlineReply,
   localTime: (micros: number) => number | undefined,
 ): AcquireReply {
   if (status === PAST_DEADLINE) return { status: 'expired' };
@@ -113,7 +114,7 @@ export function decodeAcquireReply(
   if (status === PERMITS_MISMATCH) return { status: 'permits-mismatch', permits: value, ...subject };
   const remainingMs = value === UNKNOWN_MS ? undefined : toRemainingMs(value);
   const hint = holder === undefined ? undefined : hintOf(holder, count, localTime);
-  return { status: 'held', queued: status === QUEUED, remainingMs, ...subject, holder: hint };
+  return { status: 'held', queued: status === QUEUED, remainingMs, ...subject, holder: hint, ahead };
 }
 
 /** Decodes the holder in a reply. Undefined for a value that another system wrote. */

@@ -63,6 +63,22 @@ export const queueContract: ContractPart = {
       deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
     },
 
+    'counts the owners that wait before a queued one, if it counts any': async (fixture) => {
+      await fixture.listen();
+      const aheadOf = async (name: string): Promise<number | undefined> => {
+        const reply = await fixture.acquire(name);
+        ok(reply.status === 'held' && reply.queued, JSON.stringify(reply));
+        return reply.ahead;
+      };
+      await fixture.acquire('ann');
+      const counts = [await aheadOf('bob'), await aheadOf('cid'), await aheadOf('bob'), await aheadOf('dot')];
+      ok(counts.every((count) => count === undefined) || counts.join() === '0,1,0,2', counts.join());
+      await fixture.release('ann');
+      await fixture.handoffsTo(1);
+      const after = await aheadOf('cid');
+      ok(after === undefined || after === 0, String(after));
+    },
+
     'a release removes its own owner only': async (fixture) => {
       await fixture.listen();
       await fixture.acquire('ann');

@@ -15,7 +15,7 @@ interface HandoffTopology {
 }
 
 /** Longer than the pause between two acquire requests of a waiter in the queue. */
-const LINGER_MS = 10_000;
+const LINGER_MS = 60_000;
 
 /**
  * The channels of one module instance in a cluster. For each hash tag with a waiter it subscribes to a sharded channel

@@ -8,6 +8,7 @@
 --- @include ./handoffs.lua
 --- @include ./add-holder.lua
 --- @include ./ms-until-free.lua
+--- @include ./waiters-before.lua
 --- Acquires a lock that may be held or waited for. Returns the reply of the acquire script for the entry.
 local function acquireOrWait(entry, mode, now)
   local held = redis.call('GET', keys.lock)
@@ -51,15 +52,18 @@ local function acquireOrWait(entry, mode, now)
     local token, reserved = grant(entry, args.leaseMs, args.tokens, now)
     addHolder(sharers, entry)
     handOff(sharers, channels, args.handoffMs, args.tokens, now)
-    return { 1, token, now, reserved, handoffs.more and 1 or nil }
+    return { 1, token, now, reserved, handoffs.more and 1 or 0 }
   end
 
-  local status = args.willWait == '1' and 3 or 0
+  local status, ahead = 0, nil
+  if args.willWait == '1' then
+    status, ahead = 3, waitersBefore(entry)
+  end
   if sharers.excluded then
     local holder = held or redis.call('GET', keys.lock) or ''
     -- The value of another system may be long.
-    return { status, redis.call('PTTL', keys.lock), now, string.sub(holder, 1, 400) }
+    return { status, redis.call('PTTL', keys.lock), now, string.sub(holder, 1, 400), 0, 0, ahead }
   end
   local remaining, sharer = msUntilFree(sharers, mode)
-  return { status, remaining, now, sharer, sharers.count, handoffs.more and 1 or nil }
+  return { status, remaining, now, sharer, sharers.count, handoffs.more and 1 or 0, ahead }
 end

@@ -1,0 +1,100 @@
+// Writes the sections of docs/performance.md that come from the simulation and from the timeline of a handoff, and the
+// simulation's picture: node test/bench/sections.mjs [--check]
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { format, resolveConfig } from 'prettier';
+import { chart } from '../simulation/chart.mjs';
+import { number, table } from './format.mjs';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const PAGE = join(ROOT, 'docs/performance.md');
+const CHART = join(ROOT, 'test/simulation/chart.svg');
+const isCheck = process.argv.includes('--check');
+
+const read = (path) => readFileSync(join(ROOT, path), 'utf8');
+const simulated = JSON.parse(read('test/simulation/results.json'));
+const timeline = JSON.parse(read('test/bench/results/timeline.json'));
+
+const text = read('docs/performance.md');
+const sections = { simulation: simulation(simulated), timeline: handoff(timeline) };
+const page = Object.entries(sections).reduce((all, [name, section]) => replaced(all, name, section), text);
+const made = await format(page, { ...(await resolveConfig(PAGE)), filepath: PAGE, proseWrap: 'always' });
+write(PAGE, text, made);
+const panels = simulated.outcomes.map(({ scenario, requestsBySecond }) => ({
+  title: titleOf(scenario),
+  requestsBySecond,
+}));
+write(CHART, isCheck ? read('test/simulation/chart.svg') : '', chart(panels));
+
+function write(path, before, after) {
+  if (!isCheck) return writeFileSync(path, after);
+  if (before === after) return;
+  console.error(`${path} differs from the results. Run node test/bench/sections.mjs to write it.`);
+  process.exitCode = 1;
+}
+
+function replaced(all, name, section) {
+  const [start, end] = [`<!-- ${name}:start -->`, `<!-- ${name}:end -->`];
+  const [from, to] = [all.indexOf(start), all.indexOf(end)];
+  if (from === -1 || to < from) throw new Error(`docs/performance.md has no ${start} … ${end}.`);
+  return `${all.slice(0, from)}${start}\n\n${section}\n\n${all.slice(to)}`;
+}
+
+function titleOf({ name, instances, keys, masters, rounds, mode }) {
+  const all = instances.toLocaleString('en');
+  if (mode === 'shared') return `${all} readers of one key behind a writer`;
+  if (name === 'one key') return `${all} instances, one key`;
+  return `${all} instances, ${keys.toLocaleString('en')} keys on ${masters} masters, ${rounds} locks each`;
+}
+
+function simulation({ hopMs, seed, measured, outcomes }) {
+  const load = (each, show) => (each === undefined ? '' : show(each));
+  const percent = (share) => `${number(share * 100, 1)} %`;
+  const rows = outcomes.map(({ scenario, waiting, serving, servedMs, requestsPerLock, longestQueue }) => [
+    titleOf(scenario),
+    load(waiting, ({ requests, busy }) => `${number(requests, 0)} · ${percent(busy)}`),
+    load(serving, ({ requests, busy }) => `${number(requests, 0)} · ${percent(busy)}`),
+    number(servedMs / 1_000, 1),
+    number(requestsPerLock, 1),
+    number((longestQueue * measured.entryBytes) / 1_024, 0),
+  ]);
+  const head = [
+    '',
+    'requests/s · busy, while all wait',
+    'requests/s · busy, while locks are served',
+    's until all are served',
+    'requests per lock',
+    'queue, KiB',
+  ];
+  const us = (name) => `${number(measured[name], 0)} µs`;
+  return [
+    'The figures are of the busiest master.',
+    table(head, rows),
+    '![The requests of each virtual second as a bar chart](../test/simulation/chart.svg)',
+    'The instances run the engine of the library, and the masters run the steps of the scripts one request at a time. ' +
+      'All instances arrive within a second. Another instance holds the one key for a minute first. Each holder works ' +
+      'for 1 ms, with many keys for 5 ms. One way through the network takes ' +
+      `${hopMs} to ${hopMs * 1.5} ms. The seed is ${seed}.`,
+    `The time of a request was measured on ${measured.server}, with its share of the main thread's reading and ` +
+      `writing: ${us('acquireUs')} to acquire a free lock, ${us('joinUs')} to enter a queue of 10,000, ` +
+      `${us('repeatUs')} to repeat a request there, ${us('releaseUs')} to release, ${us('handoffUs')} to release and ` +
+      `hand off, ${us('sharerUs')} for each reader that a release hands the lock to, ${us('extendUs')} to extend. An ` +
+      `entry of a long queue takes ${measured.entryBytes} bytes by \`MEMORY USAGE\`. Measured on ${measured.processor}, ` +
+      `${measured.date}.`,
+    'Not simulated: the requests of one tick that travel together, the limit of 64 readers for one script, and lost ' +
+      'connections.',
+  ].join('\n\n');
+}
+
+function handoff({ machine, handoffs, steps, floors }) {
+  const row = ({ name, median, p99 }) => [name, number(median, 0), number(p99, 0)];
+  return [
+    table(['one handoff, µs', 'median', 'p99'], [...steps.map(row), ...floors.map(row)]),
+    `Two processes with \`fairness: 'strict'\`, 1 ms of work, ${handoffs.toLocaleString('en')} handoffs. The steps are ` +
+      "read from one clock. The server's own time of the script comes with the fencing token. The physical floor is " +
+      'measured in the same processes with ioredis alone. The next step begins when the event loop of the next holder ' +
+      'reads the message.',
+    `Measured on ${machine.processor}, ${machine.cores} cores, Node ${machine.node}, Redis ${machine.redis}, ` +
+      `${machine.date}. ${machine.note}`,
+  ].join('\n\n');
+}
