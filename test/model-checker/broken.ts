@@ -47,6 +47,24 @@ export const noSafetyNet: Variant = {
   },
 };
 
+/** A process keeps its lock although others want it. */
+export const noEndOfKeeping: Variant = {
+  name: 'no message ends the keeping',
+  ignoresWanted: true,
+};
+
+/** A lock that is kept is given to the next caller, however old its lease is. */
+export const noDeadlineOfKeeping: Variant = {
+  name: 'no deadline of a lock that is kept',
+  afterStep: ({ localLock }) => {
+    if (localLock?.isKept) Object.assign((localLock as unknown as Keeping).state.grant, { leasedAt: 1e12 });
+  },
+};
+
+interface Keeping {
+  readonly state: { readonly grant: object };
+}
+
 /** All attempts of a process have one owner. */
 export const instanceIdForAskId: Variant = {
   name: 'instance id in place of the attempt id',

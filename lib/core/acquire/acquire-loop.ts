@@ -15,6 +15,8 @@ export interface AcquireParams {
   readonly leaseMs: number;
   /** How many fencing tokens to reserve. */
   readonly tokens: number;
+  /** Whether the first caller wants the lock to be kept after its release. */
+  readonly kept: boolean;
   /** Whether a caller would wait for other holders. Only then a request joins the store's queue. */
   readonly willWait: boolean;
   /** The local moment at which the first caller stops to wait. */
@@ -235,7 +237,8 @@ export class AcquireLoop implements AttemptListener {
       this.state = BLOCKED;
       return;
     }
-    const owner = this.deps.nextOwner();
+    // Not before: what others request while they cannot be reported would be missed.
+    const owner = this.deps.nextOwner(this.params.kept && this.deps.store.canKeep?.(this.key));
     this.listener.onAttempt(owner);
     const attempt = new Attempt(owner, [this.key], this.mode, this.deps, this);
     if (afterYield) attempt.skipShortPauses();

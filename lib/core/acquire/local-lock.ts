@@ -1,11 +1,11 @@
 import type { LockError } from '../errors.js';
-import { cutTo, Grant, type GrantEnder, type Lease, type StoreGrant } from '../lease/grant.js';
-import { type Handoff, instanceOf, type LockMode } from '../store/lock-store.js';
+import { cutTo, Grant, type GrantEnder, keepMsOf, type Lease, type StoreGrant } from '../lease/grant.js';
+import { type Handoff, instanceOf, type LockMode, mayBeKept } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
 import { acquireError, closed, type CurrentHolder, heldUntil, type LastReply, NO_REPLY } from './acquire-errors.js';
 import { AcquireLoop, type AcquireLoopListener, type AcquireParams } from './acquire-loop.js';
 import { type AcquireDeps, leaseOf, type WaitOptions } from './acquire-options.js';
-import { LocalHandoff } from './local-handoff.js';
+import { KEPT_TOKENS, LocalHandoff } from './local-handoff.js';
 import { Waiter, WaiterQueue } from './waiters.js';
 
 /** Where a local lock is found by its key and by its owner. */
@@ -14,6 +14,8 @@ export interface LocalLockRegistry {
   register(lock: LocalLock, owner: string): void;
   /** Called when a local lock has nothing to remember any more. */
   forget(lock: LocalLock): void;
+  /** Returns whether the key may be kept after a release, because the store reports who wants it. */
+  canKeep(key: string): boolean;
 }
 
 /** What a local lock does. Each state carries only its own data. */
@@ -22,7 +24,20 @@ type LocalLockState =
   | { readonly kind: 'acquiring' }
   | { readonly kind: 'holding'; readonly grant: Grant; readonly localHandoff: LocalHandoff }
   /** The hold has ended before its `minHoldMs`. */
-  | { readonly kind: 'resting'; readonly localHandoff: LocalHandoff; readonly until: number; readonly timer: Timer };
+  | { readonly kind: 'resting'; readonly localHandoff: LocalHandoff; readonly until: number; readonly timer: Timer }
+  | KeepingState;
+
+/** The last hold has ended, nobody waits, and the store still has the lock for the next caller. */
+interface KeepingState {
+  readonly kind: 'keeping';
+  /** The last grant. Its lease is the lock's. */
+  readonly grant: Grant;
+  readonly localHandoff: LocalHandoff;
+  /** How many jumps of the clock there were. A lease may have ended in one. */
+  readonly clockJumps: number;
+  /** Fires at the end of the keeping. */
+  readonly timer: Timer;
+}
 
 const IDLE: LocalLockState = { kind: 'idle' };
 const ACQUIRING: LocalLockState = { kind: 'acquiring' };
@@ -41,6 +56,8 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   private lastReply: LastReply = NO_REPLY;
   /** Whether the loop yields before its first request. */
   private isYielding = false;
+  /** Whether the present attempt was granted at its first request, and no other instance has wanted the lock since. */
+  private isUnwanted = false;
   /** True if every waiter with `waitMs > 0` has a timer. */
   private timed = false;
 
@@ -78,9 +95,12 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     const { localHandoff } = this.state;
     const now = this.deps.clock.now();
     const restMs = grant.state === 'lost' ? 0 : grant.minHoldUntil - now;
-    if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, localHandoff, now)) return Promise.resolve(true);
-    const { grants, startedAt } = localHandoff;
-    this.loop.onReleased({ heldMs: now - startedAt, grants, isAwaited: this.queue.head !== undefined });
+    localHandoff.onEnded(grant);
+    if (restMs <= 0 && grant.state !== 'lost') {
+      const isPassed = this.passOn(grant, localHandoff, now) || this.keep(grant, localHandoff, now);
+      if (isPassed) return Promise.resolve(true);
+    }
+    this.reportUse(localHandoff, now);
     const released = this.release(grant, restMs > 0 ? grant.minHoldUntil : closedUntil);
     if (restMs > 0) this.rest(grant, localHandoff, restMs);
     else this.serveNext();
@@ -96,11 +116,37 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   onHandoff(handoff: Handoff): boolean {
     // A duplicate, or one whose lock a reply has granted already.
     if (this.holds(handoff.owner)) return true;
+    // Others may stand in the queue behind it.
+    this.isUnwanted = false;
     return this.loop.onHandoff(handoff);
+  }
+
+  /** Whether the lock is kept for the next caller. */
+  get isKept(): boolean {
+    return this.state.kind === 'keeping';
+  }
+
+  /** Is called if another instance wants the lock, or may do so without a report. A lock that is kept is released. */
+  onWanted(): void {
+    this.isUnwanted = false;
+    if ('localHandoff' in this.state) this.state.localHandoff.onWanted();
+    this.endKeeping();
+  }
+
+  /** Releases a lock that is kept. Does nothing otherwise. */
+  endKeeping(): void {
+    if (this.state.kind !== 'keeping') return;
+    const { grant, localHandoff, timer } = this.state;
+    timer.cancel();
+    this.reportUse(localHandoff, this.deps.clock.now());
+    this.release(grant, 0).catch(() => undefined);
+    this.serveNext();
   }
 
   /** Repeats the request of those that wait now. */
   retryNow(): void {
+    // A report may have been missed.
+    this.onWanted();
     this.loop.retryNow();
   }
 
@@ -110,17 +156,20 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   }
 
   onDisconnected(): void {
+    this.onWanted();
     this.loop.onDisconnected();
   }
 
   /** Rejects all waiters that do not run in a hold of this engine. */
   refuseOutsiders(): void {
+    this.endKeeping();
     for (const waiter of this.queue) if (!waiter.nested) this.refuse(waiter, closed(waiter.resource));
   }
 
   /** Rejects all waiters and cancels all timers. */
   close(): void {
     for (const waiter of this.queue) this.refuse(waiter, closed(waiter.resource));
+    this.endKeeping();
     if (this.state.kind === 'resting') this.state.timer.cancel();
   }
 
@@ -135,6 +184,7 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
       this.lastReply = NO_REPLY;
       this.timed = false;
     }
+    this.isUnwanted = mayBeKept(owner);
     // Exclusive local locks are found by their key.
     if (this.mode === 'exclusive') return;
     this.registry.register(this, owner);
@@ -142,12 +192,13 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
   }
 
   onGranted(given: StoreGrant, now: number): void {
-    this.admitFirst(new LocalHandoff(given, now), given, now);
+    this.admitFirst(new LocalHandoff(given, now, this.isUnwanted), given, now);
     this.startTimers();
   }
 
   onReply(reply: LastReply, limit: number): void {
     this.lastReply = reply;
+    this.isUnwanted = false;
     for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
     this.startTimers();
   }
@@ -161,16 +212,43 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     const { head, length, willWait } = this.queue;
     const { resource, options, waitUntil } = head as Waiter;
     // One token for the first waiter, and one for each waiter that the lock may be passed on to.
-    const tokens = Math.min(length - 1, this.deps.passing.maxLocalPasses) + 1;
-    return { resource, leaseMs: leaseOf(options), tokens, willWait, waitUntil };
+    const kept = keepMsOf(options) > 0;
+    const tokens = kept ? KEPT_TOKENS : Math.min(length - 1, this.deps.passing.maxLocalPasses) + 1;
+    return { resource, leaseMs: leaseOf(options), tokens, kept, willWait, waitUntil };
   }
 
   private enter(waiter: Waiter): void {
     this.queue.push(waiter);
+    if (this.state.kind === 'keeping') return this.reuse(this.state);
     const isFirst = this.state.kind === 'idle';
     if (isFirst) this.startAcquiring();
     this.startTimer(waiter);
     if (!isFirst && this.state.kind === 'acquiring') this.loop.onWaiterAdded(this.params);
+  }
+
+  /** Keeps the lock for the next caller. Returns false if it has to be released. */
+  private keep(grant: Grant, localHandoff: LocalHandoff, now: number): boolean {
+    const keepMs = keepMsOf(grant.options);
+    if (keepMs === 0 || this.queue.head !== undefined || !this.registry.canKeep(this.key)) return false;
+    const keptMs = localHandoff.keepUntil(grant.lease, keepMs) - now;
+    if (keptMs <= 0) return false;
+    const { clock } = this.deps;
+    const timer = clock.schedule(keptMs, () => this.endKeeping(), true);
+    this.state = { kind: 'keeping', grant, localHandoff, clockJumps: clock.forwardJumps?.() ?? 0, timer };
+    return true;
+  }
+
+  /** Gives the kept lock to the caller that has come, or acquires it anew. */
+  private reuse({ grant, localHandoff, clockJumps, timer }: KeepingState): void {
+    const { clock } = this.deps;
+    const now = clock.now();
+    const isCertain = (clock.forwardJumps?.() ?? 0) === clockJumps;
+    if (!isCertain || !this.passOn(grant, localHandoff, now)) return this.endKeeping();
+    timer.cancel();
+  }
+
+  private reportUse({ grants, startedAt }: LocalHandoff, now: number): void {
+    this.loop.onReleased({ heldMs: now - startedAt, grants, isAwaited: this.queue.head !== undefined });
   }
 
   private startAcquiring(): void {

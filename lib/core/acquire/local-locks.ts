@@ -5,7 +5,10 @@ import type { AcquireDeps, Target, WaitOptions } from './acquire-options.js';
 import { LocalLock, type LocalLockRegistry } from './local-lock.js';
 import { MultiAcquire, type Obstacle } from './multi-acquire.js';
 
-type LocalLocksListener = Pick<StoreListener, 'onHandoff' | 'onReleased' | 'onSubscribed' | 'onDisconnected'>;
+type LocalLocksListener = Pick<
+  StoreListener,
+  'onHandoff' | 'onReleased' | 'onSubscribed' | 'onDisconnected' | 'onReconnected' | 'onWanted'
+>;
 
 const NO_LOCKS: ReadonlySet<LocalLock> = new Set();
 
@@ -24,6 +27,8 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
   /** The local locks of locks that were acquired together. No caller waits there. */
   private readonly adopted = new Set<LocalLock>();
   private readonly multiAcquires = new Set<MultiAcquire>();
+  /** Whether the shutdown has begun. */
+  private isClosing = false;
 
   constructor(private readonly deps: AcquireDeps) {}
 
@@ -36,12 +41,14 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
 
   /** Waits for the lock. See {@link LocalLock.acquire}. */
   acquire({ resource, key }: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
+    // Another mode has a local lock of its own, which would wait for the kept one.
+    if (options.mode !== 'exclusive') this.exclusive.get(key)?.endKeeping();
     return this.open(key, options.mode).acquire(resource, options, now, nested);
   }
 
   /** Returns true if a caller here holds one of the keys exclusively, or waits for that. */
   hasExclusive(targets: readonly Target[]): boolean {
-    return targets.some(({ key }) => this.exclusive.has(key));
+    return targets.some(({ key }) => this.exclusive.get(key)?.isKept === false);
   }
 
   /** Acquires all of them in one request, without waiting for other holders. See {@link MultiAcquire.send}. */
@@ -50,6 +57,7 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
     options: WaitOptions,
     nested: boolean,
   ): Promise<readonly Grant[] | Obstacle> {
+    for (const { key } of targets) this.exclusive.get(key)?.endKeeping();
     const request = new MultiAcquire(targets, options, nested, this.deps, (given, now) => {
       const adopt = ({ resource, key }: Target) => this.adopt(key, options.mode).adopt(resource, options, given, now);
       const grants = targets.map(adopt);
@@ -81,6 +89,19 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
     if (locks?.delete(lock) && locks.size === 0) this.shared.delete(key);
   }
 
+  canKeep(key: string): boolean {
+    return !this.isClosing && this.deps.store.canKeep?.(key) === true;
+  }
+
+  onWanted(key: string): void {
+    this.exclusive.get(key)?.onWanted();
+  }
+
+  /** The store may have lost locks that are kept, and nobody renews them. */
+  onReconnected(concerns?: KeyFilter): void {
+    for (const lock of this.all(concerns)) lock.onWanted();
+  }
+
   onHandoff(handoff: Handoff): void {
     const { owner, leaseMs } = handoff;
     const [key] = handoff.keys;
@@ -107,6 +128,7 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
 
   /** Rejects all callers that do not run in a hold of this engine. */
   refuseOutsiders(): void {
+    this.isClosing = true;
     for (const lock of this.all()) lock.refuseOutsiders();
     for (const request of this.multiAcquires) if (!request.nested) request.refuse(closed(request.resource));
   }
