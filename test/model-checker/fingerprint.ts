@@ -8,7 +8,7 @@ const MOMENTS = new Set([
   'at', 'sentAt', 'deadline', 'leasedAt', 'expiresAt', 'leaseOverAt', 'mayBeRepeatedUntil', 'startedAt', 'since',
 ]); // prettier-ignore
 /** Moments that are all alike once they have passed. */
-const PAST_IS_ALIKE = new Set(['minHoldUntil', 'keepUntil']);
+const PAST_IS_ALIKE = new Set(['minHoldUntil', 'keepUntil', 'notKeptUntil']);
 const TOKENS = new Set(['token', 'lastToken', 'lastHeld', 'lastExclusive']);
 /**
  * Fields that no behaviour depends on within the model's bounds: what never changes, what only error messages use, what

@@ -15,8 +15,6 @@ export interface AcquireParams {
   readonly leaseMs: number;
   /** How many fencing tokens to reserve. */
   readonly tokens: number;
-  /** Whether the first caller wants the lock to be kept after its release. */
-  readonly kept: boolean;
   /** Whether a caller would wait for other holders. Only then a request joins the store's queue. */
   readonly willWait: boolean;
   /** The local moment at which the first caller stops to wait. */
@@ -25,6 +23,8 @@ export interface AcquireParams {
 
 /** Receives what an acquire loop finds out. */
 export interface AcquireLoopListener {
+  /** Returns whether the lock of an attempt that starts now may be kept after its release. */
+  mayKeep(): boolean;
   /** Called with the owner of a new attempt, before its first request. */
   onAttempt(owner: string): void;
   /** Called with a grant. The loop has stopped. */
@@ -237,8 +237,7 @@ export class AcquireLoop implements AttemptListener {
       this.state = BLOCKED;
       return;
     }
-    // Not before: what others request while they cannot be reported would be missed.
-    const owner = this.deps.nextOwner(this.params.kept && this.deps.store.canKeep?.(this.key));
+    const owner = this.deps.nextOwner(this.listener.mayKeep());
     this.listener.onAttempt(owner);
     const attempt = new Attempt(owner, [this.key], this.mode, this.deps, this);
     if (afterYield) attempt.skipShortPauses();

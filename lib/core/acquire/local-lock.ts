@@ -133,6 +133,10 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     this.endKeeping();
   }
 
+  onGone(grant: Grant): void {
+    if (this.state.kind === 'keeping' && this.state.grant === grant) this.endKeeping();
+  }
+
   /** Releases a lock that is kept. Does nothing otherwise. */
   endKeeping(): void {
     if (this.state.kind !== 'keeping') return;
@@ -177,6 +181,11 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     return 'localHandoff' in this.state && this.state.localHandoff.owner === owner;
   }
 
+  mayKeep(): boolean {
+    const { head } = this.queue;
+    return head !== undefined && keepMsOf(head.options) > 0 && this.registry.canKeep(this.key);
+  }
+
   onAttempt(owner: string): void {
     if (this.isYielding) {
       // Whether others hold the lock is not known before the reply.
@@ -212,9 +221,8 @@ export class LocalLock implements AcquireLoopListener, GrantEnder {
     const { head, length, willWait } = this.queue;
     const { resource, options, waitUntil } = head as Waiter;
     // One token for the first waiter, and one for each waiter that the lock may be passed on to.
-    const kept = keepMsOf(options) > 0;
-    const tokens = kept ? KEPT_TOKENS : Math.min(length - 1, this.deps.passing.maxLocalPasses) + 1;
-    return { resource, leaseMs: leaseOf(options), tokens, kept, willWait, waitUntil };
+    const passes = keepMsOf(options) > 0 ? KEPT_TOKENS - 1 : Math.min(length - 1, this.deps.passing.maxLocalPasses);
+    return { resource, leaseMs: leaseOf(options), tokens: passes + 1, willWait, waitUntil };
   }
 
   private enter(waiter: Waiter): void {

@@ -4,6 +4,7 @@ import { closed } from './acquire-errors.js';
 import type { AcquireDeps, Target, WaitOptions } from './acquire-options.js';
 import { LocalLock, type LocalLockRegistry } from './local-lock.js';
 import { MultiAcquire, type Obstacle } from './multi-acquire.js';
+import { WantedKeys } from './wanted-keys.js';
 
 type LocalLocksListener = Pick<
   StoreListener,
@@ -27,10 +28,13 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
   /** The local locks of locks that were acquired together. No caller waits there. */
   private readonly adopted = new Set<LocalLock>();
   private readonly multiAcquires = new Set<MultiAcquire>();
+  private readonly wanted: WantedKeys;
   /** Whether the shutdown has begun. */
   private isClosing = false;
 
-  constructor(private readonly deps: AcquireDeps) {}
+  constructor(private readonly deps: AcquireDeps) {
+    this.wanted = new WantedKeys(deps);
+  }
 
   /** How many entries are kept, 0 if nothing is in use. @internal */
   get size(): number {
@@ -90,11 +94,14 @@ export class LocalLocks implements LocalLockRegistry, LocalLocksListener {
   }
 
   canKeep(key: string): boolean {
-    return !this.isClosing && this.deps.store.canKeep?.(key) === true;
+    return !this.isClosing && !this.wanted.has(key) && this.deps.store.canKeep?.(key) === true;
   }
 
   onWanted(key: string): void {
-    this.exclusive.get(key)?.onWanted();
+    const lock = this.exclusive.get(key);
+    if (lock === undefined) return;
+    this.wanted.add(key);
+    lock.onWanted();
   }
 
   /** The store may have lost locks that are kept, and nobody renews them. */

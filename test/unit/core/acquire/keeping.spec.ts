@@ -185,6 +185,22 @@ describe('a lock that is kept', () => {
     expect(store.acquires).toHaveLength(2);
   });
 
+  it('is released if the reply to its last renewal says that it is lost', async () => {
+    const { locks, stranger, store, clock, settle, use } = keepingLocks();
+    const lock = await locks.acquire('goods:300');
+    await stranger.steal(KEY);
+    store.hold('extend');
+    await clock.advance(KEEP_MS / 2);
+    expect(await lock.release()).toBe(true);
+    expect(store.releases).toHaveLength(0);
+    store.deliver('extend');
+    await settle();
+    expect(store.releases).toHaveLength(1);
+    expect(await stranger.leave(KEY)).toBe(true);
+    await use();
+    expect(store.acquires).toHaveLength(2);
+  });
+
   it('is inspected as held by its instance', async () => {
     const { use, locks } = keepingLocks();
     await use();
@@ -285,6 +301,20 @@ describe('a lock is released and not kept', () => {
     store.reportsWanted = false;
     await use();
     expect(await held()).toBe(false);
+  });
+
+  it('for a second after another instance has wanted it, which may poll', async () => {
+    const { use, neighbour, settle, clock, held } = keepingLocks();
+    const { locks: poller } = neighbour({});
+    await use();
+    expect(await poller.tryAcquire('goods:300')).toBeNull();
+    await settle();
+    await clock.advance(900);
+    await use();
+    expect(await held()).toBe(false);
+    await clock.advance(100);
+    await use();
+    expect(await held()).toBe(true);
   });
 
   it('by a caller with another keepMs, if its lease may be longer', async () => {
