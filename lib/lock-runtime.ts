@@ -5,7 +5,7 @@ import { LockConfigError } from './core/errors.js';
 import { dropPromise } from './core/format-value.js';
 import { safely } from './core/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
-import { tooShortLease } from './core/acquire/acquire-errors.js';
+import { tooShortLease, unsupportedKeeping } from './core/acquire/acquire-errors.js';
 import { modesOf } from './core/store/lock-mode.js';
 import type { LockStore } from './core/store/lock-store.js';
 import { lockStoreRule } from './core/store/lock-store-shape.js';
@@ -165,7 +165,8 @@ function createStore(factory: StoreFactory, context: StoreContext): LockStore {
 }
 
 /** @throws LockConfigError if the store cannot do what the options say. */
-function checkStore({ capabilities }: LockStore, { ttlMs, replicas }: ResolvedOptions): void {
+function checkStore(store: LockStore, { ttlMs, replicas, keepMs }: ResolvedOptions): void {
+  const { capabilities } = store;
   if (replicas !== undefined && !capabilities.replicas) {
     throw new LockConfigError('replicas: this store does not wait for them; allowed is the store token().');
   }
@@ -174,6 +175,8 @@ function checkStore({ capabilities }: LockStore, { ttlMs, replicas }: ResolvedOp
   }
   const tooShort = tooShortLease(ttlMs, capabilities);
   if (tooShort !== undefined) throw tooShort;
+  const notKept = unsupportedKeeping(store, keepMs);
+  if (notKept !== undefined) throw notKept;
   if (ttlMs < capabilities.resolutionMs || ttlMs % capabilities.resolutionMs !== 0) {
     const allowed = `a multiple of ${capabilities.resolutionMs}, the resolution of the store`;
     throw new LockConfigError(`ttlMs is ${ttlMs}; allowed is ${allowed}.`);

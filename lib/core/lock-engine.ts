@@ -32,6 +32,13 @@ export interface EngineOptions extends LeaseOptions {
   info?(message: string): void;
 }
 
+/** What an engine reports the store's events to, besides its parts. */
+interface Reporters {
+  readonly turns: Turns;
+  warn(this: void, message: string): void;
+  info(this: void, message: string): void;
+}
+
 /**
  * One module instance's locks. Makes the parts and connects them: the local locks acquire, the lease manager extends
  * and ends, the releaser releases. Every lock comes from here.
@@ -80,7 +87,7 @@ export class LockEngine {
       passing,
       turns,
       queueSpeeds: new QueueSpeeds(),
-      nextOwner: () => `${this.instanceId}:${++attempts}`,
+      nextOwner: (kept = false) => `${this.instanceId}:${kept ? '0' : ''}${++attempts}`,
       watch: (grant) => watchdog.watch(grant),
     });
     this.store = store;
@@ -92,23 +99,7 @@ export class LockEngine {
     this.health = health;
     this.leases = leases;
     this.acquirer = new Acquirer(store, localLocks, leases, events, clock);
-    this.stopListening = store.listen({
-      instanceId: this.instanceId,
-      onHandoff: (handoff) => localLocks.onHandoff(handoff),
-      onReleased: (key) => localLocks.onReleased(key),
-      onSubscribed: (concerns) => localLocks.onSubscribed(concerns),
-      onDisconnected: (concerns) => {
-        localLocks.onDisconnected(concerns);
-        watchdog.onDisconnected(concerns);
-      },
-      onReconnected: (concerns) => watchdog.renewAll(concerns),
-      onNotified: (key, count) => turns.onNotified(key, count),
-      onDegraded: warn,
-      onRecovered: info,
-      onExtendFailed: (key, error) => health.onFailed('extend', key, error),
-      onUnreachable: (error, server) => health.onUnreachable(error, server),
-      onReachable: (server) => health.onReachable(server),
-    });
+    this.stopListening = this.listen({ warn, info, turns });
   }
 
   /** See {@link Acquirer.acquire}. */
@@ -161,5 +152,31 @@ export class LockEngine {
     this.releaser.close();
     this.clock.close();
     this.stopListening();
+  }
+
+  /** Passes the store's events on. */
+  private listen({ warn, info, turns }: Reporters): () => void {
+    const { localLocks, watchdog, health } = this;
+    return this.store.listen({
+      instanceId: this.instanceId,
+      onHandoff: (handoff) => localLocks.onHandoff(handoff),
+      onReleased: (key) => localLocks.onReleased(key),
+      onWanted: (key) => localLocks.onWanted(key),
+      onSubscribed: (concerns) => localLocks.onSubscribed(concerns),
+      onDisconnected: (concerns) => {
+        localLocks.onDisconnected(concerns);
+        watchdog.onDisconnected(concerns);
+      },
+      onReconnected: (concerns) => {
+        localLocks.onReconnected(concerns);
+        watchdog.renewAll(concerns);
+      },
+      onNotified: (key, count) => turns.onNotified(key, count),
+      onDegraded: warn,
+      onRecovered: info,
+      onExtendFailed: (key, error) => health.onFailed('extend', key, error),
+      onUnreachable: (error, server) => health.onUnreachable(error, server),
+      onReachable: (server) => health.onReachable(server),
+    });
   }
 }

@@ -1,5 +1,5 @@
 import type { ModulesContainer } from '@nestjs/core';
-import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
+import { describeUnsupportedKeeping, describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
 import { LockConfigError } from '../core/errors.js';
 import { kindOf, modeOf, modesOf } from '../core/store/lock-mode.js';
 import type { LockService } from '../lock.service.js';
@@ -23,18 +23,19 @@ export interface StartChecks extends Required<Pick<RedisLockModuleOptions, 'deco
   warn(message: string): void;
 }
 
-const MODE_ADVICE = 'Leave the option out, or lock by a module instance whose store can do it, such as token()';
+const ADVICE = 'Leave the option out, or lock by a module instance whose store can do it, such as token()';
 
 /**
  * Checks all `@Locked` methods that a service locks for, before the first call. Logs the findings that are warnings,
  * once for each method.
  *
- * @throws LockConfigError that names all methods with a mode that the store does not have, all synchronous ones, and
- * those with a finding that is an error by option.
+ * @throws LockConfigError that names all methods with a mode or a `keepMs` that the store does not have, all
+ * synchronous ones, and those with a finding that is an error by option.
  */
 export function checkLockedMethods(service: LockService, modules: ModulesContainer, checks: StartChecks): void {
-  const { capabilities } = service.engine.store;
-  const modes = new Set<string>();
+  const { store } = service.engine;
+  const { capabilities } = store;
+  const unsupported = new Set<string>();
   const errors = new Set<string>();
   const warnings = new Set<string>();
   const report = (level: 'warn' | 'error' | 'ignore', finding: string | undefined): void => {
@@ -48,14 +49,16 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
     if (serviceOf(provider, method) !== service) continue;
     const mode = modeOf(method.options);
     if (!modesOf(capabilities).includes(kindOf(mode))) {
-      modes.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
+      unsupported.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
     }
+    const notKept = describeUnsupportedKeeping(store, method.options.keepMs);
+    if (notKept !== undefined) unsupported.add(`@Locked of ${method.name}: ${notKept}.`);
     report('error', findSynchronousMethod(found));
     report(checks.unlockedOverride, findUnlockedOverride(found));
     if (isHandler(found, isController)) report('error', findUnknownHandler(found));
     else report(order, findReplacedMethod(found));
   }
-  if (modes.size > 0) errors.add(`${[...modes].join('\n')}\n${MODE_ADVICE}.`);
+  if (unsupported.size > 0) errors.add(`${[...unsupported].join('\n')}\n${ADVICE}.`);
   if (errors.size > 0) throw new LockConfigError([...errors].join('\n'));
   for (const warning of warnings) checks.warn(warning);
 }

@@ -53,6 +53,7 @@ const LOCK_DEFAULTS: LockDefaults = {
   reentrant: true,
   onLost: 'throw',
   awaitRelease: true,
+  keepMs: 0,
 };
 
 const MODULE_DEFAULTS: Omit<ResolvedOptions, Undefaulted | 'replicas' | 'identity'> = {
@@ -78,6 +79,9 @@ const MIN_TTL_MS = 50;
 // Redis stores expiries as 64-bit milliseconds since 1970. A year is more than any lease needs.
 const MAX_TTL_MS = 365 * 24 * 3600 * 1000;
 
+// A channel of a cluster stays subscribed for 10 s after its last use. A kept lock needs its channel.
+const MAX_KEEP_MS = 10_000;
+
 // A fencing token is reserved for every pass. Tokens are microseconds and must not run ahead of the clock.
 const MAX_LOCAL_PASSES = 256;
 
@@ -99,6 +103,10 @@ const LOCK_RULES: OptionRules<LockOptions> = {
   reentrant: oneOf(true, false),
   onLost: oneOf('throw', 'ignore'),
   awaitRelease: oneOf(true, false),
+  keepMs: {
+    allowed: `0, or a number of milliseconds from ${MIN_TTL_MS} to ${MAX_KEEP_MS}`,
+    fits: (value) => value === 0 || milliseconds(MIN_TTL_MS, MAX_KEEP_MS).fits(value),
+  },
   signal: { allowed: ABORT_SIGNAL_SHAPE, fits: isAbortSignal },
   mode: oneOf('exclusive', 'shared'),
   permits: wholeNumber(1, MAX_PERMITS),
@@ -208,9 +216,9 @@ export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required
 
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
-  const { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease } = options;
+  const { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs } = options;
   const ownDefaults = { signal: undefined, mode: 'exclusive' } as const;
-  return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, ...ownDefaults };
+  return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs, ...ownDefaults };
 }
 
 /**

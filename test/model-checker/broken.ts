@@ -1,3 +1,4 @@
+import { LocalLock } from '../../lib/core/acquire/local-lock.js';
 import type { ReleaseRequest } from '../../lib/core/store/lock-store.js';
 import { LockTable } from '../../lib/stores/memory/lock-table.js';
 import type { Process } from './process.js';
@@ -46,6 +47,25 @@ export const noSafetyNet: Variant = {
     if (loop?.state.kind === 'waiting' && loop.state.attempt.needsRelease) loop.state.timer.cancel();
   },
 };
+
+/** A process keeps its lock although others want it. */
+export const noEndOfKeeping: Variant = {
+  name: 'no message ends the keeping',
+  ignoresWanted: true,
+};
+
+/** A lock that is kept is given to the next caller, however old its lease is. */
+export const noDeadlineOfKeeping: Variant = {
+  name: 'no deadline of a lock that is kept',
+  afterStep: ({ localLock }) => {
+    if (localLock instanceof LocalLock && localLock.isKept)
+      Object.assign((localLock as unknown as Keeping).state.grant, { leasedAt: 1e12 });
+  },
+};
+
+interface Keeping {
+  readonly state: { readonly grant: object };
+}
 
 /** All attempts of a process have one owner. */
 export const instanceIdForAskId: Variant = {

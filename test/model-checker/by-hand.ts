@@ -1,4 +1,4 @@
-import { instanceOf, type AcquireRequest, type ReleaseRequest } from '../../lib/core/store/lock-store.js';
+import { instanceOf, type AcquireRequest, mayBeKept, type ReleaseRequest } from '../../lib/core/store/lock-store.js';
 import {
   type Holder,
   LockTable,
@@ -14,7 +14,8 @@ const REQUEST = { keys: [KEY], handoffMs: 3_000, tokens: 3 } as const;
 /** The instance `d` is not subscribed. */
 const STATES: readonly { readonly holders: readonly string[]; readonly queues: readonly string[] }[] = [
   {
-    holders: ['', 'a:1', 'b:1'],
+    // The instance of `b:01` may keep the lock.
+    holders: ['', 'a:1', 'b:1', 'b:01'],
     queues: ['', 'a:1', 'a:2', 'b:2', 'd:1', 'a:2 b:2', 'd:1 b:2 a:2', 'd:1 d:2', 'b:2 a:1'],
   },
   // With shared holders and shared waiters.
@@ -113,11 +114,13 @@ function run(
   const handoffs: TableHandoff[] = [];
   const isSubscribed = (instanceId: string): boolean => instanceId !== 'd';
   const onHandoff = (handoff: TableHandoff): void => void handoffs.push(handoff);
+  const wanted: string[] = [];
   const table = makeTable({
     now: () => 0,
     wallTime: () => (LAST_TOKEN + REQUEST.tokens) / 1000,
     isSubscribed,
     onHandoff,
+    onWanted: (_key, owner) => wanted.push(owner),
   });
   table.lastToken = LAST_TOKEN;
   const holders: readonly Holder[] = held.map((entry, i) => ({
@@ -129,7 +132,9 @@ function run(
   table.rows.set(KEY, row);
   const reply = replyOf(table, request);
   const after = { ...rowOf(table), lastToken: table.lastToken };
-  const subscribers = [...queue, request.body].map(({ owner }) => owner);
+  const kept = held.filter(({ owner }) => mayBeKept(owner));
+  const subscribers = [...kept, ...queue, request.body].map(({ owner }) => owner);
   const listening = subscribers.filter((owner) => isSubscribed(instanceOf(owner)));
-  return { now: 0, before: { holders, queue, lastToken: LAST_TOKEN }, listening, request, reply, after, handoffs };
+  const before = { holders, queue, lastToken: LAST_TOKEN };
+  return { now: 0, before, listening, request, reply, after, handoffs, wanted };
 }

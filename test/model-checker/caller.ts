@@ -11,6 +11,7 @@ export interface CallerSignal {
 export function callerOf(
   leaseMs: number,
   mode: LockMode,
+  keepMs = 0,
 ): { readonly signal: CallerSignal; readonly options: WaitOptions } {
   const signal: CallerSignal = { leave: undefined };
   const abortSignal = {
@@ -21,10 +22,11 @@ export function callerOf(
   const options: WaitOptions = {
     mode,
     ttlMs: leaseMs,
-    // The model renews only the short lease of a handoff, and that at once.
-    renew: false,
+    // The model renews a lease only when a hold begins: the short one of a handoff, and one of a kept lock.
+    renew: keepMs > 0,
     maxHoldMs: Infinity,
     minHoldMs: 0,
+    keepMs,
     waitMs: Infinity,
     signal: abortSignal,
   };

@@ -21,7 +21,7 @@ export function ordinary(world: World): Choice[] {
     const [request] = line.requests;
     if (request !== undefined) may(true, `${request.verb} runs on the server`, () => world.run(process));
     may(line.replies.length, 'gets a reply', () => line.deliverReply());
-    may(line.messages.length, 'receives a handoff', () => process.receive());
+    may(line.messages.length, 'receives a message', () => process.receive());
     may(clock.due, 'fires a timer', () => clock.fire());
     may(process.alive && line.subscription !== 'open', 'subscribes again', () => process.subscribe());
     may(process.callersLeft, 'has a caller arrive', () => process.enter());
@@ -103,12 +103,12 @@ interface Fault {
 
 const FAULTS: Readonly<Record<LossKind, Fault>> = {
   message: {
-    label: 'loses a handoff message',
+    label: 'loses a message',
     possible: ({ line }) => line.messages.length > 0,
     happen: ({ line }) => void line.messages.shift(),
   },
   duplicate: {
-    label: 'receives a handoff that will arrive again',
+    label: 'receives a message that will arrive again',
     possible: ({ line }) => line.messages.length > 0,
     happen: (process) => process.receiveCopy(),
   },

@@ -1,4 +1,4 @@
-import { instanceOf, type LockMode } from '../../lib/core/store/lock-store.js';
+import { instanceOf, type LockMode, mayBeKept } from '../../lib/core/store/lock-store.js';
 import type { Holder, LockRow, LockTable, QueueEntry, TableHandoff } from '../../lib/stores/memory/lock-table.js';
 import type { ReplyBody, Request } from './network.js';
 import { KEY } from './scenario.js';
@@ -14,12 +14,14 @@ export interface ServerState {
 export interface Exchange {
   readonly now: number;
   readonly before: ServerState;
-  /** The owners in the queue, and the request's owner, whose instances were subscribed. */
+  /** The owners in the queue, that of the request and holders that may be kept, whose instances were subscribed. */
   readonly listening: readonly string[];
   readonly request: Request;
   readonly reply: ReplyBody;
   readonly after: ServerState;
   readonly handoffs: readonly TableHandoff[];
+  /** The owners whose instances were notified that others want their locks. */
+  readonly wanted: readonly string[];
 }
 
 const NO_ROW: LockRow = { holders: [], queue: [] };
@@ -64,12 +66,13 @@ export interface Sample {
   readonly after: SampleState;
   /** How many tokens were granted or reserved. */
   readonly tokensSpent: number;
+  readonly wanted: readonly string[];
   readonly handoffs: readonly (QueueEntry &
     Pick<TableHandoff, 'tokens' | 'leaseMs' | 'granted'> & { readonly tokenAge: number })[];
 }
 
 /** Returns an exchange as a sample: owners in order of appearance, times from now, tokens from the last one. */
-export function sampleOf({ now, before, listening, request, reply, after, handoffs }: Exchange): Sample {
+export function sampleOf({ now, before, listening, request, reply, after, handoffs, wanted }: Exchange): Sample {
   const rename = renamer();
   const state = ({ holders, queue, lastToken }: ServerState): SampleState => ({
     holders: holders.map(({ owner, mode, token, expiresAt }) => {
@@ -95,13 +98,14 @@ export function sampleOf({ now, before, listening, request, reply, after, handof
     reply: relative,
     after: state(after),
     tokensSpent: after.lastToken - before.lastToken,
+    wanted: wanted.map(rename),
     handoffs: handoffs.map(({ owner, mode, token, tokens, leaseMs, granted }) => {
       return { owner: rename(owner), mode, tokenAge: after.lastToken - token, tokens, leaseMs, granted };
     }),
   };
 }
 
-/** Returns a function that renames `<instanceId>:<attemptId>` to `A:1`, in order of appearance. */
+/** Returns a function that renames `<instanceId>:<attemptId>` to `A:1`, or `A:01`, in order of appearance. */
 function renamer(): (owner: string) => string {
   const names = new Map<string, string>();
   const attempts = new Map<string, number>();
@@ -113,7 +117,7 @@ function renamer(): (owner: string) => string {
     const letter = 'ABCDEFGH'[[...attempts.keys()].indexOf(instance)];
     const attempt = (attempts.get(instance) as number) + 1;
     attempts.set(instance, attempt);
-    const name = `${letter}:${attempt}`;
+    const name = `${letter}:${mayBeKept(owner) ? '0' : ''}${attempt}`;
     names.set(owner, name);
     return name;
   };

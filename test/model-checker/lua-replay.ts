@@ -1,8 +1,9 @@
 import { Redis } from 'ioredis';
 import { helperKey } from '../../lib/core/keys/resource-key.js';
+import { instanceOf } from '../../lib/core/store/lock-store.js';
 import type { QueueEntry } from '../../lib/stores/memory/lock-table.js';
 import { encodeEntry } from '../../lib/stores/token/queue-entry.js';
-import { decodeHandoff, type HandoffMessage } from '../../lib/stores/token/handoff/handoff-message.js';
+import { decodeHandoff, decodeWanted, type HandoffMessage } from '../../lib/stores/token/handoff/handoff-message.js';
 import { scripts } from '../../lib/stores/token/scripts.js';
 import type { Sample } from './exchange.js';
 
@@ -29,6 +30,8 @@ export class LuaReplay {
   private readonly client: Redis;
   private readonly subscriber: Redis;
   private readonly messages = new Map<string, HandoffMessage[]>();
+  /** `<instance> <key>`: the messages that others want a lock. */
+  private readonly wanted: string[] = [];
   private readonly digests = new Map<string, string>();
 
   constructor(
@@ -60,6 +63,8 @@ export class LuaReplay {
       this.digests.set(verb, (await this.client.script('LOAD', lua)) as string);
     }
     this.subscriber.on('message', (channel: string, text: string) => {
+      const wanted = decodeWanted(text);
+      if (wanted !== undefined) this.wanted.push(`${channel.slice(CHANNELS.length)} ${wanted}`);
       const message = decodeHandoff(text, SECRET);
       if (message === undefined) return;
       const owner = `${channel.slice(CHANNELS.length)}:${message.attempt}`;
@@ -81,7 +86,7 @@ export class LuaReplay {
     let at = 0;
     return cases.flatMap((one, i) => {
       const own = replies.slice(at, (at += counts[i])).map(([error, reply]) => error?.message ?? reply);
-      return one.differences(own, this.messages);
+      return one.differences(own, this.messages, this.wanted);
     });
   }
 
@@ -144,8 +149,18 @@ class Case {
     return commands;
   }
 
-  /** Returns the differences. @param replies the replies to all commands. @param messages the messages by owner. */
-  differences(replies: readonly unknown[], messages: ReadonlyMap<string, readonly HandoffMessage[]>): string[] {
+  /**
+   * Returns the differences.
+   *
+   * @param replies the replies to all commands.
+   * @param messages the handoffs by owner.
+   * @param wanted the messages that others want a lock, of all exchanges.
+   */
+  differences(
+    replies: readonly unknown[],
+    messages: ReadonlyMap<string, readonly HandoffMessage[]>,
+    wanted: readonly string[],
+  ): string[] {
     const [reply, value, ttl, sharers, left, queue, fence] = replies.slice(-8) as Found;
     const { after, handoffs } = this.sample;
     const last = this.lastTokenAfter(fence);
@@ -167,6 +182,10 @@ class Case {
         const grant = { token, tokens, grantedAt: Number(granted), leaseMs: leaseMs * SCALE, mode, key: this.keys[0] };
         return describe(this.nameOf(owner), grant);
       }),
+      // Other instances have no subscriber here.
+      wanted: this.sample.wanted
+        .filter((owner) => this.listening.has(owner[0]))
+        .map((owner) => `${instanceOf(this.nameOf(owner))} ${this.keys[0]}`),
     };
     const found = {
       reply: this.decoded(reply),
@@ -178,6 +197,7 @@ class Case {
       queue,
       fence,
       messages: received,
+      wanted: wanted.filter((message) => message.endsWith(` ${this.keys[0]}`)),
     };
     if (JSON.stringify(expected) === JSON.stringify(found)) return [];
     return [`${JSON.stringify(this.sample)}\n  table: ${JSON.stringify(expected)}\n  Redis: ${JSON.stringify(found)}`];
@@ -230,7 +250,8 @@ class Case {
   private nameOf(owner: string): string {
     const [instance, attempt] = owner.split(':');
     const suffix = this.listening.has(instance) ? 'L' : 'D';
-    return `${this.prefix}${instance}${suffix}:${this.number * 100 + Number(attempt)}`;
+    const kept = attempt.startsWith('0') ? '0' : '';
+    return `${this.prefix}${instance}${suffix}:${kept}${this.number * 100 + Number(attempt)}`;
   }
 }
 

@@ -29,8 +29,14 @@ export interface Reply {
   readonly body: ReplyBody;
 }
 
-/** A handoff on its way to its process. */
-export interface Message {
+/** A message on its way to its process: a handoff, or that another process wants the lock that it has. */
+export type Message = HandoffMessage | WantedMessage;
+
+export interface WantedMessage {
+  readonly wanted: true;
+}
+
+export interface HandoffMessage {
   readonly mode: LockMode;
   readonly owner: string;
   readonly token: number;

@@ -33,7 +33,7 @@ export class Process implements AcquireDeps {
   readonly health = new StoreHealth({ warn: () => undefined, info: () => undefined }, () => 0);
   readonly passing: PassingLimits;
   readonly requestTimeoutMs = REQUEST_TIMEOUT_MS;
-  readonly store: Pick<LockStore, 'acquire' | 'capabilities'> = {
+  readonly store: Pick<LockStore, 'acquire' | 'capabilities' | 'canKeep'> = {
     capabilities: {
       queue: true,
       fencing: true,
@@ -42,6 +42,8 @@ export class Process implements AcquireDeps {
       resolutionMs: 1,
     },
     acquire: (request) => this.sendAcquire(request),
+    // It does not know that a subscription is half open.
+    canKeep: () => this.line.subscription !== 'closed',
   };
   localLocks: LocalLocks = new LocalLocks(this);
 
@@ -91,7 +93,7 @@ export class Process implements AcquireDeps {
 
   /** A caller arrives, and waits without limit. */
   enter(): void {
-    const caller = callerOf(this.scenario.leaseMs, this.mode);
+    const caller = callerOf(this.scenario.leaseMs, this.mode, this.scenario.keepMs);
     this.callersLeft -= 1;
     this.callers.push(caller.signal);
     const target = { resource: KEY, key: KEY };
@@ -118,7 +120,12 @@ export class Process implements AcquireDeps {
 
   /** Receives the first message and keeps it, so that it arrives again. */
   receiveCopy(): void {
-    const [{ since, granted, ...handoff }] = this.line.messages;
+    const [message] = this.line.messages;
+    if ('wanted' in message) {
+      if (!this.scenario.variant?.ignoresWanted) this.localLocks.onWanted(KEY);
+      return;
+    }
+    const { since, granted, ...handoff } = message;
     const now = this.clock.now();
     const grantedAt = this.scenario.variant?.grantedAt?.(since, now) ?? since;
     this.localLocks.onHandoff({
@@ -156,9 +163,9 @@ export class Process implements AcquireDeps {
     return this.line.cut();
   }
 
-  nextOwner(): string {
+  nextOwner(kept = false): string {
     this.attempts += 1;
-    return this.scenario.variant?.nextOwner?.(this) ?? `${this.instanceId}:${this.attempts}`;
+    return this.scenario.variant?.nextOwner?.(this) ?? `${this.instanceId}:${kept ? '0' : ''}${this.attempts}`;
   }
 
   watch(grant: Grant): void {
@@ -195,13 +202,20 @@ export class Process implements AcquireDeps {
 
   private sendAcquire(body: AcquireRequest): Promise<AcquireReply> {
     const queue = body.queue && this.line.subscription !== 'closed';
+    // More tokens than there are callers would never be used up.
+    const tokens = Math.min(body.tokens, this.passing.maxLocalPasses + 1);
     // The attempt calls `then` once, with the loop's state set. So `onReply` runs in the step that delivers the reply.
     const then = (answered: (reply: AcquireReply) => void): void => {
       const onReply = (reply: AcquireReply): void => {
         this.knowsServerTime = true;
         answered(reply);
       };
-      this.line.requests.push({ verb: 'acquire', body: { ...body, queue }, onReply, sender: this.currentAttempt });
+      this.line.requests.push({
+        verb: 'acquire',
+        body: { ...body, queue, tokens },
+        onReply,
+        sender: this.currentAttempt,
+      });
     };
     // oxlint-disable-next-line unicorn/no-thenable -- it is one, and nobody awaits it
     return { then } as unknown as Promise<AcquireReply>;

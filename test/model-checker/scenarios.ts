@@ -3,6 +3,8 @@ import { BASE, type Scenario } from './scenario.js';
 /** Settles when a crashed holder's lease is over, and somewhat later. */
 const WITH_A_CRASH = { crashes: 1, settlesWithinMs: 35_000 } as const;
 const WITHOUT_A_CRASH = { settlesWithinMs: 5_000 } as const;
+/** The lease of a lock that may be kept is as short. A kept lock that nobody wants is released by then. */
+const KEPT = { keepMs: 4_000, leaseMs: 4_000 } as const;
 const TWO = { ...BASE, processes: 2 } as const;
 const THREE = { ...BASE, processes: 3 } as const;
 
@@ -94,6 +96,25 @@ export const QUICK: readonly Scenario[] = [
     processes: 1,
     acquisitions: 3,
     moves: 2,
+    losses: ['message'],
+  },
+  {
+    ...BASE,
+    ...KEPT,
+    ...WITHOUT_A_CRASH,
+    name: '1 × 3, kept; everything late once, one lost connection or subscription',
+    processes: 1,
+    acquisitions: 3,
+    moves: 1,
+    losses: ['reset', 'subscription'],
+  },
+  {
+    ...TWO,
+    ...KEPT,
+    ...WITHOUT_A_CRASH,
+    name: '2 × 1, kept; everything late once, one lost message',
+    acquisitions: 1,
+    moves: 1,
     losses: ['message'],
   },
 ];
@@ -188,6 +209,32 @@ export const FULL: readonly Scenario[] = [
     name: '2 × 2, passing on locally; one lost connection',
     acquisitions: 2,
     losses: ['reset'],
+  },
+  {
+    ...TWO,
+    ...KEPT,
+    ...WITH_A_CRASH,
+    name: '2 × 2, kept; one lost message, one crash',
+    acquisitions: 2,
+    losses: ['message'],
+  },
+  {
+    ...BASE,
+    ...KEPT,
+    ...WITHOUT_A_CRASH,
+    name: '1 × 3, kept; everything late twice, one lost connection or subscription',
+    processes: 1,
+    acquisitions: 3,
+    moves: 2,
+    losses: ['reset', 'subscription'],
+  },
+  {
+    ...TWO,
+    ...KEPT,
+    ...WITH_A_CRASH,
+    name: '2 × 1, kept; every kind of loss, one crash',
+    acquisitions: 1,
+    losses: ['message', 'duplicate', 'reset', 'subscription', 'half-open'],
   },
   {
     ...TWO,

@@ -1,5 +1,5 @@
 import type { Grant } from '../../lib/core/lease/grant.js';
-import { instanceOf } from '../../lib/core/store/lock-store.js';
+import { instanceOf, mayBeKept } from '../../lib/core/store/lock-store.js';
 import {
   type Holder,
   type LockRow,
@@ -31,6 +31,8 @@ export class World implements LockTableDeps {
   /** What has happened that must not happen. */
   violation: string | undefined;
   private handoffs: TableHandoff[] = [];
+  /** The owners whose locks others want, as the present request has reported. */
+  private wanted: string[] = [];
   /** The server's clock in µs, while it runs a request. */
   private micros = 0;
 
@@ -69,6 +71,14 @@ export class World implements LockTableDeps {
       process.touch();
       process.line.messages.push({ owner, mode, token, tokens, leaseMs, granted, since: this.time.now });
     }
+  }
+
+  onWanted(_key: string, owner: string): void {
+    this.wanted.push(owner);
+    const process = this.processOf(instanceOf(owner));
+    if (!process.alive || process.line.subscription !== 'open') return;
+    process.touch();
+    process.line.messages.push({ wanted: true });
   }
 
   get row(): LockRow {
@@ -171,10 +181,12 @@ export class World implements LockTableDeps {
 
   private execute(request: Request): ReplyBody {
     this.handoffs = [];
+    this.wanted = [];
     const { lastToken } = this.table;
     this.micros = lastToken + this.scenario.maxLocalPasses + 1;
     const before = { holders: this.holders.map((holder) => ({ ...holder })), queue: [...this.queue], lastToken };
-    const owners = [...before.queue, request.body].map(({ owner }) => owner);
+    const kept = before.holders.filter(({ owner }) => mayBeKept(owner));
+    const owners = [...kept, ...before.queue, request.body].map(({ owner }) => owner);
     const listening = owners.filter((owner) => this.isSubscribed(instanceOf(owner)));
     const reply = replyOf(this.table, request);
     this.observe({
@@ -185,6 +197,7 @@ export class World implements LockTableDeps {
       reply,
       after: { holders: this.holders, queue: this.queue, lastToken: this.table.lastToken },
       handoffs: this.handoffs,
+      wanted: this.wanted,
     });
     return reply;
   }

@@ -16,7 +16,7 @@ export type Handoff = Parameters<StoreListener['onHandoff']>[0];
 type Verb = 'acquire' | 'release' | 'extend' | 'inspect';
 
 /** What comes back from the store: replies and handoffs. */
-type Returned = Verb | 'handoff';
+type Returned = Verb | 'handoff' | 'wanted';
 
 interface Held<Kind> {
   readonly of: Kind;
@@ -46,6 +46,9 @@ export class FaultyStore implements LockStore {
   /** The server of each key, if keys are on several servers. */
   serverOf: LockStore['serverOf'];
 
+  /** Whether the store reports that others want a lock of this instance. */
+  reportsWanted = true;
+
   /** Overrides of the inner store's capabilities. */
   readonly less: { -readonly [K in keyof StoreCapabilities]?: StoreCapabilities[K] } = {};
 
@@ -61,7 +64,12 @@ export class FaultyStore implements LockStore {
         this.heldBack.push({ of: 'handoff', deliver: () => this.reportHandoff(handoff) });
       else this.reportHandoff(handoff);
     };
-    return this.inner.listen({ ...IGNORED, instanceId: listener.instanceId, onHandoff });
+    const onWanted = (key: string): void => {
+      const deliver = (): void => listener.onWanted?.(key);
+      if (this.holding.has('wanted')) this.heldBack.push({ of: 'wanted', deliver });
+      else deliver();
+    };
+    return this.inner.listen({ ...IGNORED, instanceId: listener.instanceId, onHandoff, onWanted });
   }
 
   /** Holds back replies to a verb, or handoffs, from now on. */
@@ -75,6 +83,12 @@ export class FaultyStore implements LockStore {
     const due = this.heldBack.filter(({ of }) => of === what);
     this.heldBack = this.heldBack.filter(({ of }) => of !== what);
     for (const { deliver } of due) deliver();
+  }
+
+  /** Loses what was held back, and holds nothing back any more. */
+  drop(what: Returned): void {
+    this.holding.delete(what);
+    this.heldBack = this.heldBack.filter(({ of }) => of !== what);
   }
 
   /** Delays requests of a verb from now on, so that they do not run yet. */
@@ -145,6 +159,10 @@ export class FaultyStore implements LockStore {
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     this.extendBatches.push(requests);
     return this.request('extend', () => this.inner.extend(requests));
+  }
+
+  canKeep(key: string): boolean {
+    return this.reportsWanted && this.inner.canKeep?.(key) === true;
   }
 
   inspect(key: string): Promise<HolderInfo | null> {

@@ -11,7 +11,7 @@ import {
 import { modesOf } from '../store/lock-mode.js';
 import { secondsOf } from '../store/incident-log.js';
 import { identityOf } from '../store/instance-id.js';
-import type { HolderHint, LockMode, PermitsMismatch, StoreCapabilities } from '../store/lock-store.js';
+import type { HolderHint, LockMode, LockStore, PermitsMismatch, StoreCapabilities } from '../store/lock-store.js';
 
 /** One holder of a lock. */
 export interface CurrentHolder extends HolderHint {
@@ -150,6 +150,26 @@ export function tooShortLease(
   const { ms, reason } = shortestLease;
   const message = `the lease is ${leaseMs} ms; allowed by ttlMs and maxHoldMs is ${ms} or more: ${reason}.`;
   return new LockConfigError(message, resource === undefined ? {} : { resource });
+}
+
+/** Returns why a store cannot do what `keepMs` says, and what is allowed. Undefined if it can. */
+export function describeUnsupportedKeeping(
+  { capabilities, canKeep }: Pick<LockStore, 'capabilities' | 'canKeep'>,
+  keepMs = 0,
+): string | undefined {
+  if (keepMs === 0 || canKeep !== undefined) return undefined;
+  const { name = 'this store' } = capabilities;
+  return `keepMs: ${name} does not keep locks; allowed is 0, or a store that does, such as token()`;
+}
+
+/** Returns the error for a `keepMs` that the store cannot serve. Undefined if it can. */
+export function unsupportedKeeping(
+  store: Pick<LockStore, 'capabilities' | 'canKeep'>,
+  keepMs?: number,
+  resource?: string,
+): LockConfigError | undefined {
+  const why = describeUnsupportedKeeping(store, keepMs);
+  return why === undefined ? undefined : new LockConfigError(`${why}.`, resource === undefined ? {} : { resource });
 }
 
 function format(mode: LockMode): string {

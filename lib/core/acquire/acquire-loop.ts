@@ -23,6 +23,8 @@ export interface AcquireParams {
 
 /** Receives what an acquire loop finds out. */
 export interface AcquireLoopListener {
+  /** Returns whether the lock of an attempt that starts now may be kept after its release. */
+  mayKeep(): boolean;
   /** Called with the owner of a new attempt, before its first request. */
   onAttempt(owner: string): void;
   /** Called with a grant. The loop has stopped. */
@@ -240,7 +242,7 @@ export class AcquireLoop implements AttemptListener {
       this.state = BLOCKED;
       return;
     }
-    const owner = this.deps.nextOwner();
+    const owner = this.deps.nextOwner(this.listener.mayKeep());
     this.listener.onAttempt(owner);
     const attempt = new Attempt(owner, [this.key], this.mode, this.deps, this);
     if (afterYield) attempt.skipShortPauses();

@@ -1,6 +1,6 @@
 import type { HoldUse } from '../hold/lock.js';
 import type { OnLost } from '../hold/run-under.js';
-import type { Grant, HoldOptions } from '../lease/grant.js';
+import { type Grant, type HoldOptions, renewedLeaseOf } from '../lease/grant.js';
 import type { Releaser } from '../lease/releaser.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { StoreHealth } from '../store/store-health.js';
@@ -42,7 +42,7 @@ export interface PassingLimits {
 
 /** What local locks and acquire requests use of their engine. */
 export interface AcquireDeps {
-  readonly store: Pick<LockStore, 'acquire' | 'capabilities'>;
+  readonly store: Pick<LockStore, 'acquire' | 'capabilities' | 'canKeep'>;
   readonly clock: Clock;
   readonly releaser: Pick<Releaser, 'release' | 'releaseBehind'>;
   readonly health: StoreHealth;
@@ -52,13 +52,14 @@ export interface AcquireDeps {
   readonly turns?: Turns;
   /** Remembers how fast queues move. Default: only an attempt itself does. */
   readonly queueSpeeds?: QueueSpeeds;
-  /** Returns an owner that no other attempt has. */
-  nextOwner(): string;
+  /** Returns an owner that no other attempt has. @param kept whether the lock may be kept. Default: no. */
+  nextOwner(kept?: boolean): string;
   /** Starts to renew a grant and to check its deadline. */
   watch(grant: Grant): void;
 }
 
-/** Returns the lease to request, in milliseconds: `ttlMs`, or less if `maxHoldMs` ends sooner. */
-export function leaseOf({ ttlMs, maxHoldMs }: WaitOptions): number {
-  return Math.min(ttlMs, Math.ceil(maxHoldMs + driftOf(ttlMs)));
+/** Returns the lease to request, in milliseconds: that of renewals, or less if `maxHoldMs` ends sooner. */
+export function leaseOf(options: WaitOptions): number {
+  const ttlMs = renewedLeaseOf(options);
+  return Math.min(ttlMs, Math.ceil(options.maxHoldMs + driftOf(ttlMs)));
 }

@@ -15,6 +15,7 @@ import {
   closed,
   type LastReply,
   tooShortLease,
+  unsupportedKeeping,
   unsupportedMode,
   upgradeError,
 } from './acquire-errors.js';
@@ -49,7 +50,7 @@ export class Acquirer {
   private arrivals = 0;
 
   constructor(
-    private readonly store: Pick<LockStore, 'capabilities'>,
+    private readonly store: Pick<LockStore, 'capabilities' | 'canKeep'>,
     private readonly localLocks: LocalLocks,
     private readonly leases: LeaseManager,
     private readonly events: LockEvents,
@@ -92,9 +93,11 @@ export class Acquirer {
    * Waits for several locks, with one `waitMs` for all, or joins the holds that the caller runs in. Releases all of
    * them if one cannot be acquired, or is lost before the last is acquired.
    */
-  async acquireAll(targets: readonly Target[], options: AcquireOptions): Promise<MultiLock> {
-    throwIfAborted(options.signal);
-    this.checkStore(targets[0], options);
+  async acquireAll(targets: readonly Target[], given: AcquireOptions): Promise<MultiLock> {
+    throwIfAborted(given.signal);
+    this.checkStore(targets[0], given);
+    // Several locks are not kept, so they have their full leases.
+    const options = given.keepMs && targets.length > 1 ? { ...given, keepMs: 0 } : given;
     const locks = new Map<string, Lock>();
     const waiting = new AbortController();
     const add = (lock: Lock): void => {
@@ -252,7 +255,7 @@ export class Acquirer {
     }
   }
 
-  /** @throws LockConfigError if the store has no such mode or no such lease. */
+  /** @throws LockConfigError if the store has no such mode or no such lease, or cannot keep locks. */
   private checkStore({ resource }: Target, options: AcquireOptions): void {
     const { capabilities } = this.store;
     const { mode } = options;
@@ -260,6 +263,8 @@ export class Acquirer {
       throw unsupportedMode(resource, mode, capabilities);
     const tooShort = tooShortLease(leaseOf(options), capabilities, resource);
     if (tooShort !== undefined) throw tooShort;
+    const notKept = unsupportedKeeping(this.store, options.keepMs, resource);
+    if (notKept !== undefined) throw notKept;
   }
 
   /** Throws if the caller's signal has aborted or the shutdown has begun since the last step of its call. */

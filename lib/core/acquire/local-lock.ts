@@ -1,10 +1,10 @@
-import { cutTo, Grant, type GrantEnder, type Lease, type StoreGrant } from '../lease/grant.js';
-import { type Handoff, instanceOf, type LockMode } from '../store/lock-store.js';
+import { cutTo, Grant, type GrantEnder, keepMsOf, type Lease, type StoreGrant } from '../lease/grant.js';
+import { type Handoff, instanceOf, type LockMode, mayBeKept } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
 import { type CurrentHolder, heldUntil, type LastReply } from './acquire-errors.js';
 import { AcquireLoop, type AcquireLoopListener, type AcquireParams } from './acquire-loop.js';
 import { type AcquireDeps, leaseOf, type WaitOptions } from './acquire-options.js';
-import { LocalHandoff } from './local-handoff.js';
+import { KEPT_TOKENS, LocalHandoff } from './local-handoff.js';
 import { WaitingCallers } from './waiting-callers.js';
 import type { Waiter } from './waiters.js';
 
@@ -12,6 +12,8 @@ import type { Waiter } from './waiters.js';
 export interface LocalLockRegistry {
   /** Called when a local lock has nothing to remember any more. */
   forget(lock: LocalLock): void;
+  /** Returns whether the key may be kept after a release, because the store reports who wants it. */
+  canKeep(key: string): boolean;
 }
 
 /** What a local lock does. Each state carries only its own data. */
@@ -20,7 +22,20 @@ type LocalLockState =
   | { readonly kind: 'acquiring' }
   | { readonly kind: 'holding'; readonly grant: Grant; readonly localHandoff: LocalHandoff }
   /** The hold has ended before its `minHoldMs`. */
-  | { readonly kind: 'resting'; readonly localHandoff: LocalHandoff; readonly until: number; readonly timer: Timer };
+  | { readonly kind: 'resting'; readonly localHandoff: LocalHandoff; readonly until: number; readonly timer: Timer }
+  | KeepingState;
+
+/** The last hold has ended, nobody waits, and the store still has the lock for the next caller. */
+interface KeepingState {
+  readonly kind: 'keeping';
+  /** The last grant. Its lease is the lock's. */
+  readonly grant: Grant;
+  readonly localHandoff: LocalHandoff;
+  /** How many jumps of the clock there were. A lease may have ended in one. */
+  readonly clockJumps: number;
+  /** Fires at the end of the keeping. */
+  readonly timer: Timer;
+}
 
 const IDLE: LocalLockState = { kind: 'idle' };
 const ACQUIRING: LocalLockState = { kind: 'acquiring' };
@@ -38,6 +53,8 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   private state: LocalLockState = IDLE;
   /** Whether the loop yields before its first request. */
   private isYielding = false;
+  /** Whether the present attempt was granted at its first request, and no other instance has wanted the lock since. */
+  private isUnwanted = false;
 
   constructor(
     key: string,
@@ -59,9 +76,12 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     const { localHandoff } = this.state;
     const now = this.deps.clock.now();
     const restMs = grant.state === 'lost' ? 0 : grant.minHoldUntil - now;
-    if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, localHandoff, now)) return Promise.resolve(true);
-    const { grants, startedAt } = localHandoff;
-    this.loop.onReleased({ heldMs: now - startedAt, grants, isAwaited: this.queue.head !== undefined });
+    localHandoff.onEnded(grant);
+    if (restMs <= 0 && grant.state !== 'lost') {
+      const isPassed = this.passOn(grant, localHandoff, now) || this.keep(grant, localHandoff, now);
+      if (isPassed) return Promise.resolve(true);
+    }
+    this.reportUse(localHandoff, now);
     const released = this.release(grant, restMs > 0 ? grant.minHoldUntil : closedUntil);
     if (restMs > 0) this.rest(grant, localHandoff, restMs);
     else this.serveNext();
@@ -77,11 +97,45 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   onHandoff(handoff: Handoff): boolean {
     // A duplicate, or one whose lock a reply has granted already.
     if (this.holds(handoff.owner)) return true;
+    // Others may stand in the queue behind it.
+    this.isUnwanted = false;
     return this.loop.onHandoff(handoff);
+  }
+
+  /** Whether the lock is kept for the next caller. */
+  get isKept(): boolean {
+    return this.state.kind === 'keeping';
+  }
+
+  /** Is called if another instance wants the lock, or may do so without a report. A lock that is kept is released. */
+  onWanted(): void {
+    this.isUnwanted = false;
+    if ('localHandoff' in this.state) this.state.localHandoff.onWanted();
+    this.endKeeping();
+  }
+
+  onGone(grant: Grant): void {
+    if (this.state.kind === 'keeping' && this.state.grant === grant) this.endKeeping();
+  }
+
+  /** Releases a lock that is kept. Does nothing otherwise. */
+  endKeeping(): void {
+    if (this.state.kind !== 'keeping') return;
+    const { grant, localHandoff, timer } = this.state;
+    timer.cancel();
+    this.reportUse(localHandoff, this.deps.clock.now());
+    this.release(grant, 0).catch(() => undefined);
+    this.serveNext();
+  }
+
+  override refuseOutsiders(): void {
+    this.endKeeping();
+    super.refuseOutsiders();
   }
 
   override close(): void {
     super.close();
+    this.endKeeping();
     if (this.state.kind === 'resting') this.state.timer.cancel();
   }
 
@@ -89,7 +143,13 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     return 'localHandoff' in this.state && this.state.localHandoff.owner === owner;
   }
 
-  onAttempt(): void {
+  mayKeep(): boolean {
+    const { head } = this.queue;
+    return head !== undefined && keepMsOf(head.options) > 0 && this.registry.canKeep(this.key);
+  }
+
+  onAttempt(owner: string): void {
+    this.isUnwanted = mayBeKept(owner);
     if (!this.isYielding) return;
     // Whether others hold the lock is not known before the reply.
     this.isYielding = false;
@@ -97,11 +157,12 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   }
 
   onGranted(given: StoreGrant, now: number): void {
-    this.admitFirst(new LocalHandoff(given, now), given, now);
+    this.admitFirst(new LocalHandoff(given, now, { isUnwanted: this.isUnwanted }), given, now);
     this.startTimers();
   }
 
   onReply(reply: LastReply, limit: number): void {
+    this.isUnwanted = false;
     this.refused(reply, limit);
   }
 
@@ -114,16 +175,42 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     const { head, length, willWait } = this.queue;
     const { resource, options, waitUntil } = head as Waiter;
     // One token for the first waiter, and one for each waiter that the lock may be passed on to.
-    const tokens = Math.min(length - 1, this.deps.passing.maxLocalPasses) + 1;
-    return { resource, leaseMs: leaseOf(options), tokens, willWait, waitUntil };
+    const passes = keepMsOf(options) > 0 ? KEPT_TOKENS - 1 : Math.min(length - 1, this.deps.passing.maxLocalPasses);
+    return { resource, leaseMs: leaseOf(options), tokens: passes + 1, willWait, waitUntil };
   }
 
   protected enter(waiter: Waiter): void {
     this.queue.push(waiter);
+    if (this.state.kind === 'keeping') return this.reuse(this.state);
     const isFirst = this.state.kind === 'idle';
     if (isFirst) this.startAcquiring();
     this.startTimer(waiter);
     if (!isFirst && this.state.kind === 'acquiring') this.loop.onWaiterAdded(this.params);
+  }
+
+  /** Keeps the lock for the next caller. Returns false if it has to be released. */
+  private keep(grant: Grant, localHandoff: LocalHandoff, now: number): boolean {
+    const keepMs = keepMsOf(grant.options);
+    if (keepMs === 0 || this.queue.head !== undefined || !this.registry.canKeep(this.key)) return false;
+    const keptMs = localHandoff.keepUntil(grant.lease, keepMs) - now;
+    if (keptMs <= 0) return false;
+    const { clock } = this.deps;
+    const timer = clock.schedule(keptMs, () => this.endKeeping(), true);
+    this.state = { kind: 'keeping', grant, localHandoff, clockJumps: clock.forwardJumps?.() ?? 0, timer };
+    return true;
+  }
+
+  /** Gives the kept lock to the caller that has come, or acquires it anew. */
+  private reuse({ grant, localHandoff, clockJumps, timer }: KeepingState): void {
+    const { clock } = this.deps;
+    const now = clock.now();
+    const isCertain = (clock.forwardJumps?.() ?? 0) === clockJumps;
+    if (!isCertain || !this.passOn(grant, localHandoff, now)) return this.endKeeping();
+    timer.cancel();
+  }
+
+  private reportUse({ grants, startedAt }: LocalHandoff, now: number): void {
+    this.loop.onReleased({ heldMs: now - startedAt, grants, isAwaited: this.queue.head !== undefined });
   }
 
   private startAcquiring(): void {

@@ -7,8 +7,12 @@ import { MultiAcquire, type Obstacle } from './multi-acquire.js';
 import type { Share } from './share.js';
 import { SharedLocalLock, type SharedLocalLockRegistry } from './shared-local-lock.js';
 import type { WaitingCallers } from './waiting-callers.js';
+import { WantedKeys } from './wanted-keys.js';
 
-type LocalLocksListener = Pick<StoreListener, 'onHandoff' | 'onReleased' | 'onSubscribed' | 'onDisconnected'>;
+type LocalLocksListener = Pick<
+  StoreListener,
+  'onHandoff' | 'onReleased' | 'onSubscribed' | 'onDisconnected' | 'onReconnected' | 'onWanted'
+>;
 
 const NO_LOCKS: ReadonlySet<SharedLocalLock> = new Set();
 
@@ -27,8 +31,13 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
   /** The local locks of locks that were acquired together. No caller waits there. */
   private readonly adopted = new Set<LocalLock>();
   private readonly multiAcquires = new Set<MultiAcquire>();
+  private readonly wanted: WantedKeys;
+  /** Whether the shutdown has begun. */
+  private isClosing = false;
 
-  constructor(private readonly deps: AcquireDeps) {}
+  constructor(private readonly deps: AcquireDeps) {
+    this.wanted = new WantedKeys(deps);
+  }
 
   /** How many entries are kept, 0 if nothing is in use. @internal */
   get size(): number {
@@ -40,12 +49,14 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
   /** Waits for the lock. See {@link LocalLock.acquire}. */
   acquire(target: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
     const local = options.mode === 'exclusive' ? this.open(target.key) : this.openShared(target, options);
+    // Another mode would wait for a lock that is kept.
+    if (options.mode !== 'exclusive') this.exclusive.get(target.key)?.endKeeping();
     return local.acquire(target.resource, options, now, nested);
   }
 
   /** Returns true if a caller here holds one of the keys exclusively, or waits for that. */
   hasExclusive(targets: readonly Target[]): boolean {
-    return targets.some(({ key }) => this.exclusive.has(key));
+    return targets.some(({ key }) => this.exclusive.get(key)?.isKept === false);
   }
 
   /** Acquires all of them in one request, without waiting for other holders. See {@link MultiAcquire.send}. */
@@ -54,6 +65,7 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     options: WaitOptions,
     nested: boolean,
   ): Promise<readonly Grant[] | Obstacle> {
+    for (const { key } of targets) this.exclusive.get(key)?.endKeeping();
     const request = new MultiAcquire(targets, options, nested, this.deps, (given, now) => {
       const adopt = ({ resource, key }: Target) => this.adopt(key, options.mode).adopt(resource, options, given, now);
       const grants = targets.map(adopt);
@@ -87,6 +99,22 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     if (locks?.delete(lock) && locks.size === 0) this.shared.delete(lock.key);
   }
 
+  canKeep(key: string): boolean {
+    return !this.isClosing && !this.wanted.has(key) && this.deps.store.canKeep?.(key) === true;
+  }
+
+  onWanted(key: string): void {
+    const lock = this.exclusive.get(key);
+    if (lock === undefined) return;
+    this.wanted.add(key);
+    lock.onWanted();
+  }
+
+  /** The store may have lost locks that are kept, and nobody renews them. */
+  onReconnected(concerns?: KeyFilter): void {
+    this.endAllKeeping(concerns);
+  }
+
   onHandoff(handoff: Handoff): void {
     const { owner, leaseMs } = handoff;
     const [key] = handoff.keys;
@@ -103,16 +131,19 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
   }
 
   onSubscribed(concerns?: KeyFilter): void {
+    this.endAllKeeping(concerns);
     for (const { loop } of this.places(concerns)) loop.retryNow();
   }
 
   onDisconnected(concerns?: KeyFilter): void {
+    this.endAllKeeping(concerns);
     for (const { loop } of this.places(concerns)) loop.onDisconnected();
     for (const request of this.multiAcquires) if (concerns?.(request.key) !== false) request.onDisconnected();
   }
 
   /** Rejects all callers that do not run in a hold of this engine. */
   refuseOutsiders(): void {
+    this.isClosing = true;
     for (const callers of this.callers()) callers.refuseOutsiders();
     for (const request of this.multiAcquires) if (!request.nested) request.refuse(closed(request.resource));
   }
@@ -128,6 +159,11 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     const lock = this.exclusive.get(key);
     if (lock !== undefined) yield lock;
     for (const shared of this.shared.get(key) ?? NO_LOCKS) yield* shared.shares();
+  }
+
+  /** Ends all keeping, because a report that another instance wants a lock may have been missed. */
+  private endAllKeeping(concerns: KeyFilter = () => true): void {
+    for (const lock of this.exclusive.values()) if (concerns(lock.key)) lock.onWanted();
   }
 
   private adopt(key: string, mode: LockMode): LocalLock {

@@ -146,13 +146,18 @@ export class Share implements AcquireLoopListener, GrantEnder {
     return 'handoff' in this.state && this.state.handoff.owner === owner;
   }
 
+  /** A share is never kept. */
+  mayKeep(): boolean {
+    return false;
+  }
+
   onAttempt(owner: string): void {
     this.user.onAttempt(this, owner);
     this.owner = owner;
   }
 
   onGranted(given: StoreGrant, now: number): void {
-    this.state = { kind: 'held', handoff: new LocalHandoff(given, now, true), lease: given };
+    this.state = { kind: 'held', handoff: new LocalHandoff(given, now, { hasOneToken: true }), lease: given };
     this.newest = undefined;
     this.isOpen = true;
     this.keepUntil = 0;

@@ -11,6 +11,21 @@ export interface HoldOptions {
   /** The longest hold. Infinity for no limit. */
   readonly maxHoldMs: number;
   readonly minHoldMs: number;
+  /** How long the instance may keep an exclusive lock after a release that nobody waits for. Default: 0. */
+  readonly keepMs?: number;
+}
+
+/** Returns how long the instance may keep a lock with these options after its release, in milliseconds. */
+export function keepMsOf({ keepMs = 0, mode, renew }: HoldOptions): number {
+  return mode === 'exclusive' && renew ? keepMs : 0;
+}
+
+/**
+ * Returns the lease of every renewal, in milliseconds: `ttlMs`, or `keepMs` if that is shorter. So a crash while the
+ * lock is kept costs others no more than `keepMs`.
+ */
+export function renewedLeaseOf(options: HoldOptions): number {
+  return Math.min(options.ttlMs, keepMsOf(options) || Infinity);
 }
 
 /** A hold, as its grant knows it. */
@@ -56,6 +71,8 @@ export interface StoreGrant extends GrantedTokens, Lease {
 export interface GrantEnder {
   /** Ends a grant that is released or lost. Returns whether the store still had it. */
   end(grant: Grant, closedUntil?: number): Promise<boolean>;
+  /** Is called if the store does not have the lock of a grant any more that has been released. */
+  onGone?(grant: Grant): void;
 }
 
 export type GrantState = 'held' | 'lost' | 'ended';
@@ -103,7 +120,7 @@ export class Grant {
     readonly ender: GrantEnder,
     private readonly mayBeRepeatedUntil = -Infinity,
   ) {
-    this.ttlMs = options.ttlMs;
+    this.ttlMs = renewedLeaseOf(options);
     this.maxHoldUntil = grantedAt + options.maxHoldMs;
     this.minHoldUntil = grantedAt + options.minHoldMs;
     this.leasedAt = lease.sentAt;

@@ -19,12 +19,14 @@ import type {
  */
 export class DelayedStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];
+  readonly canKeep: LockStore['canKeep'];
 
   constructor(
     private readonly inner: LockStore,
     private readonly delayMs: number,
   ) {
     this.serverOf = inner.serverOf?.bind(inner);
+    this.canKeep = inner.canKeep?.bind(inner);
   }
 
   get capabilities(): StoreCapabilities {

@@ -58,7 +58,10 @@ export interface LockOwnership {
    * slot.
    */
   readonly keys: readonly string[];
-  /** The identity of one attempt, `<instanceId>:<attemptId>`. Repeated requests keep it. It is never used again. */
+  /**
+   * The identity of one attempt, `<instanceId>:<attemptId>`. Repeated requests keep it. It is never used again. If the
+   * attempt id begins with `0`, the instance may keep the lock. See {@link LockStore.canKeep}.
+   */
   readonly owner: string;
   /** The mode. The same in all requests of one owner. */
   readonly mode: LockMode;
@@ -222,6 +225,11 @@ export interface StoreListener {
    */
   onNotified?(key: string, count: number): void;
   /**
+   * Another owner requests a lock that this instance may keep. See {@link LockStore.canKeep}. The store may report it
+   * late, repeatedly, or never if the message is lost.
+   */
+  onWanted?(key: string): void;
+  /**
    * Handoffs can be received (again), of all keys or of those that `concerns` selects. Waiters must repeat their
    * acquire request to rejoin the queue and to catch up on missed handoffs.
    */
@@ -288,8 +296,23 @@ export interface LockStore {
    * servers, whose outages are independent.
    */
   readonly serverOf?: ((key: string) => string | undefined) | undefined;
+  /**
+   * Returns whether an instance may keep the key after its release (`keepMs`), because the store reports by
+   * {@link StoreListener.onWanted} from now on that others request it. If not, the store prepares that in the
+   * background. Kept are exclusive locks of owners whose attempt id begins with `0`. The first in the queue, and a
+   * request that does not queue, must be reported. The engine refuses `keepMs` if the store has no such method.
+   */
+  readonly canKeep?: ((key: string) => boolean) | undefined;
   /** Closes what the store opened. */
   close(): Promise<void>;
+}
+
+/**
+ * Returns whether the owner's instance may keep the lock after its release until another one requests it. Its attempt
+ * id begins with `0`. The store then reports such requests by {@link StoreListener.onWanted}.
+ */
+export function mayBeKept(owner: string): boolean {
+  return /:0\d+$/.test(owner);
 }
 
 /** Returns the id of the instance that an owner belongs to. */

@@ -7,6 +7,7 @@ import {
   type Held,
   instanceOf,
   type LockMode,
+  mayBeKept,
   type PermitsMismatch,
   type ReleaseRequest,
 } from '../../core/store/lock-store.js';
@@ -49,6 +50,8 @@ export interface LockTableDeps {
   /** Returns whether that instance receives handoffs. */
   isSubscribed(instanceId: string): boolean;
   onHandoff(handoff: TableHandoff): void;
+  /** Another owner requests a lock whose owner may be kept. */
+  onWanted?(key: string, owner: string): void;
 }
 
 /** The tokens of a handoff that grants nothing. */
@@ -83,6 +86,7 @@ export class LockTable {
     const other = otherPermits(row, mode);
     if (other !== undefined) return { status: 'permits-mismatch', permits: other };
     if (queue && !row.queue.some((entry) => entry.owner === owner)) row.queue.push({ owner, mode });
+    this.notifyKeeper(key, row, owner);
     if (this.handoff(key, row, request, owner) && admits(row, mode)) {
       leave(row, owner);
       const granted = this.grant(row, request, leaseMs, tokens);
@@ -170,8 +174,16 @@ export class LockTable {
     const other = otherPermits(row, mode);
     if (other !== undefined) return { status: 'permits-mismatch', permits: other };
     const free = admits(row, mode);
+    this.notifyKeeper(key, row, owner);
     if (free && row.queue.length === 0) return undefined;
     return { status: 'held', queued: false, remainingMs: free ? undefined : freeAt(row, mode) - this.deps.now() };
+  }
+
+  /** Does what `notify-keeper.lua` of the token store does. */
+  private notifyKeeper(key: string, { holders, queue }: LockRow, requester: string): void {
+    const [holder] = holders;
+    if (holder?.mode !== 'exclusive' || !mayBeKept(holder.owner)) return;
+    if (queue.length === 0 || queue[0].owner === requester) this.deps.onWanted?.(key, holder.owner);
   }
 
   /** Returns the row of the key. Creates it if it does not exist. */

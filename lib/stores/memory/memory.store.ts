@@ -56,6 +56,8 @@ export class MemoryStore implements LockStore {
       wallTime: () => Math.max(clock.wallTime(), this.table.lastToken / 1000 + 1),
       isSubscribed: (instanceId) => this.listeners.has(instanceId),
       onHandoff: (handoff) => this.deliver(handoff),
+      // As with Redis, a message.
+      onWanted: (key, owner) => queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onWanted?.(key)),
     });
     // No token was given out before this one.
     this.table.lastToken = 1;
@@ -78,6 +80,10 @@ export class MemoryStore implements LockStore {
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     return Promise.resolve(requests.map((request) => this.table.extend(request)));
+  }
+
+  canKeep(): boolean {
+    return true;
   }
 
   inspect(key: string): Promise<LockState | null> {

@@ -152,6 +152,7 @@ export class TokenRequests {
 
   private runAcquireMany(request: AcquireRequest, { connection }: RedisNode, deadline: string) {
     const args = [this.entryOf(request), wholeMs(request.leaseMs), deadline];
+    args.push(...this.topology.handoffArgs(request.keys[0]));
     return acquireManyScript.run(connection, keysOfAll(request.keys, this.topology), args);
   }
 

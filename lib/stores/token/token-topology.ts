@@ -24,6 +24,8 @@ export interface TokenTopology extends Topology, ScriptNames {
    * cluster that they are sharded.
    */
   handoffArgs(key: string): readonly string[];
+  /** Returns the node that has the key. Undefined while there is no connection to it. */
+  nodeOf(key: string): RedisNode | undefined;
   /** Returns a string that is the same for all keys whose locks one script can acquire, with one fence. */
   scriptGroupOf(key: string): string;
   /** Begins to report the state of the connections. Returns the handoff channels and how to stop. */
@@ -61,6 +63,10 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
 
   handoffArgs(): readonly string[] {
     return this.handoff;
+  }
+
+  nodeOf(): RedisNode {
+    return this;
   }
 
   scriptGroupOf(key: string): string {

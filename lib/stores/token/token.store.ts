@@ -23,7 +23,7 @@ import { extendReplies } from '../extend-replies.js';
 import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
 import type { HandoffChannels } from './handoff/handoff-channel.js';
-import { decodeHandoff, type HandoffGrant } from './handoff/handoff-message.js';
+import { decodeHandoff, decodeWanted, type HandoffGrant } from './handoff/handoff-message.js';
 import { QueuedOwners, RecentNames } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
@@ -112,6 +112,13 @@ export class TokenStore implements LockStore {
     return extendReplies(requests, await this.requests.extend(requests), this.listener);
   }
 
+  canKeep(key: string): boolean {
+    const node = this.topology.nodeOf(key);
+    if (this.handoffs === undefined || node === undefined) return false;
+    this.handoffs.open(key);
+    return this.handoffs.isSubscribed(key, node);
+  }
+
   async inspect(key: string): Promise<LockState | null> {
     this.requests.flush();
     try {
@@ -138,6 +145,8 @@ export class TokenStore implements LockStore {
   }
 
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {
+    const wanted = decodeWanted(message);
+    if (wanted !== undefined) return listener.onWanted?.(wanted.slice(this.topology.prefix.length));
     const decoded = decodeHandoff(message, this.topology.secret);
     if (decoded === undefined) return;
     const { attempt, grant } = decoded;

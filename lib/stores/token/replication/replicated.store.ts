@@ -28,6 +28,7 @@ import { lockGone } from './replica-errors.js';
 export class ReplicatedStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly serverOf: LockStore['serverOf'];
+  readonly canKeep: LockStore['canKeep'];
   private readonly acks: Acks;
   private listener: StoreListener | undefined;
   /** Owners whose acquire request is unanswered and was not followed by a release. */
@@ -40,6 +41,7 @@ export class ReplicatedStore implements LockStore {
   ) {
     this.capabilities = { ...inner.capabilities, replicas: true };
     this.serverOf = inner.serverOf?.bind(inner);
+    this.canKeep = inner.canKeep?.bind(inner);
     this.acks = makeAcks({
       warn: (message) => this.listener?.onDegraded(message),
       info: (message) => this.listener?.onRecovered?.(message),
