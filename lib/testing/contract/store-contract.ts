@@ -1,5 +1,6 @@
 import { aFunction, checkOptions, checkValue, type OptionRules } from '../../core/check-options.js';
 import { basicContract } from './basic-contract.js';
+import { keepingContract } from './keeping-contract.js';
 import { multiKeyContract } from './multi-key-contract.js';
 import { queueContract } from './queue-contract.js';
 import { permitsContract, permitsQueueContract, sharedContract, sharedQueueContract } from './shared-mode-contract.js';
@@ -30,6 +31,7 @@ const CONTRACT: readonly ContractPart[] = [
   contentionContract,
   queueContract,
   multiKeyContract,
+  keepingContract,
   sharedContract,
   sharedQueueContract,
   permitsContract,

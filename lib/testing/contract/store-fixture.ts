@@ -76,6 +76,9 @@ export class StoreFixture {
   readonly handoffs: Handoff[] = [];
   private readonly names: string[] = [];
   private readonly modes = new Map<string, LockMode>();
+  private readonly kept = new Set<string>();
+  private readonly wanted: string[] = [];
+  private readonly onWanted = new Set<() => void>();
   private readonly onHandoff = new Set<() => void>();
   private readonly onSubscribed = new Set<() => void>();
   private queueing = false;
@@ -122,6 +125,17 @@ export class StoreFixture {
   /** Sets the mode of these callers. Default: exclusive. */
   setMode(mode: LockMode, ...names: readonly string[]): void {
     for (const name of names) this.modes.set(name, mode);
+  }
+
+  /** Lets a caller's instance keep its locks. Call it before the caller's first request. */
+  setKept(name: string): void {
+    this.kept.add(name);
+  }
+
+  /** Waits until keys were reported `count` times to be wanted by others. Returns these keys. */
+  async wantedTimes(count: number): Promise<readonly string[]> {
+    while (this.wanted.length < count) await new Promise<void>((resolve) => this.onWanted.add(resolve));
+    return this.wanted;
   }
 
   /** Subscribes to handoffs and waits until they can be received. From now on acquire requests join the queue. */
@@ -190,7 +204,8 @@ export class StoreFixture {
   ownership(name: string, key: string = this.key, mode: LockMode = this.modes.get(name) ?? 'exclusive') {
     if (!this.names.includes(name)) this.names.push(name);
     const instanceId = name === DEAD ? `${this.instanceId}-${DEAD}` : this.instanceId;
-    return { keys: [key], owner: `${instanceId}:${this.names.indexOf(name)}`, mode };
+    const mark = this.kept.has(name) ? '0' : '';
+    return { keys: [key], owner: `${instanceId}:${mark}${this.names.indexOf(name)}`, mode };
   }
 
   private listener(): StoreListener {
@@ -203,6 +218,10 @@ export class StoreFixture {
       },
       onSubscribed: () => {
         for (const resolve of this.onSubscribed) resolve();
+      },
+      onWanted: (key) => {
+        this.wanted.push(key);
+        for (const resolve of this.onWanted) resolve();
       },
       onReleased: nothing,
       onDegraded: nothing,

@@ -201,6 +201,16 @@ describe('a lock that is kept', () => {
     expect(store.acquires).toHaveLength(2);
   });
 
+  it('is kept with lockDelayMs, too, and released to others at once', async () => {
+    const { use, store, other, settle } = keepingLocks({ lockDelayMs: 5_000 });
+    await use();
+    await use();
+    expect(store.acquires.map(({ leaseMs }) => leaseMs)).toEqual([KEEP_MS + 5_000]);
+    const waiting = other();
+    await settle();
+    expect(waiting.value).toBeDefined();
+  });
+
   it('is inspected as held by its instance', async () => {
     const { use, locks } = keepingLocks();
     await use();
