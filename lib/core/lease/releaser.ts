@@ -56,12 +56,10 @@ export class Releaser {
     const reply = this.send(release);
     this.unanswered += 1;
     const released = new Promise<boolean>((resolve, reject) => {
-      const fail = (error: unknown): void => {
-        // A caller that does not await the promise must not end the process by an unhandled rejection.
-        released.catch(() => undefined);
-        reject(error);
+      const late = (): void => {
+        ignoreRejectionOf(released);
+        reject(this.late(release));
       };
-      const late = (): void => fail(this.late(release));
       const timer = this.clock.schedule(this.requestTimeoutMs, late, true);
       const onReply = (wasHeld: boolean): void => {
         timer.cancel();
@@ -72,7 +70,8 @@ export class Releaser {
       const onError = (error: unknown): void => {
         timer.cancel();
         this.health?.onFailed('release', release.key, error);
-        fail(error);
+        ignoreRejectionOf(released);
+        reject(error);
         void this.repeat(release, leaseOverAt, error);
       };
       reply.then(onReply, onError);
@@ -150,4 +149,9 @@ export class Releaser {
     const message = `The release of ${resource} got no reply within ${this.requestTimeoutMs} ms.`;
     return new LockUnavailableError(message, { resource, elapsedMs });
   }
+}
+
+/** A caller that does not await the promise must not end the process by an unhandled rejection. */
+function ignoreRejectionOf(promise: Promise<unknown>): void {
+  promise.catch(() => undefined);
 }
