@@ -4,7 +4,8 @@ import type { Grant, HoldOptions } from '../lease/grant.js';
 import type { Releaser } from '../lease/releaser.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { StoreHealth } from '../store/store-health.js';
-import { type Clock, driftOf } from '../time/clock.js';
+import { driftOf } from '../time/clock.js';
+import type { PooledClock } from '../time/timeout-pool.js';
 import type { Turns } from './turns.js';
 
 /** The resource, and the key that it is locked under. */
@@ -42,7 +43,7 @@ export interface PassingLimits {
 /** What local locks and acquire requests use of their engine. */
 export interface AcquireDeps {
   readonly store: Pick<LockStore, 'acquire' | 'capabilities'>;
-  readonly clock: Clock;
+  readonly clock: PooledClock;
   readonly releaser: Pick<Releaser, 'release' | 'releaseBehind'>;
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
