@@ -4,7 +4,8 @@ import { type Grant, type HoldOptions, renewedLeaseOf } from '../lease/grant.js'
 import type { Releaser } from '../lease/releaser.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { StoreHealth } from '../store/store-health.js';
-import { type Clock, driftOf } from '../time/clock.js';
+import { driftOf } from '../time/clock.js';
+import type { PooledClock } from '../time/timeout-pool.js';
 import type { QueueSpeeds } from './queue-place.js';
 import type { Turns } from './turns.js';
 
@@ -43,7 +44,7 @@ export interface PassingLimits {
 /** What local locks and acquire requests use of their engine. */
 export interface AcquireDeps {
   readonly store: Pick<LockStore, 'acquire' | 'capabilities' | 'canKeep'>;
-  readonly clock: Clock;
+  readonly clock: PooledClock;
   readonly releaser: Pick<Releaser, 'release' | 'releaseBehind'>;
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;

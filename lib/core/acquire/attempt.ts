@@ -98,7 +98,7 @@ export class Attempt {
     const handoffMs = handoffLeaseAfterExpiry(leaseMs);
     const reply = acquireOf(store, { keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
     // Starts after the request: a store that gives up at `expiresAt` by itself has to come first.
-    this.timer = clock.schedule(requestTimeoutMs, () => this.onTimeout(), true);
+    this.timer = clock.schedule(requestTimeoutMs, () => this.onTimeout(), true, this.sentAt);
     reply.then(
       (value) => this.onReply(value),
       (error: unknown) => this.onError(error),

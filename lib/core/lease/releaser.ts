@@ -1,5 +1,6 @@
 import { handoffLease } from './grant.js';
-import { type Clock, withTimeout } from '../time/clock.js';
+import { withTimeout } from '../time/clock.js';
+import type { PooledClock } from '../time/timeout-pool.js';
 import { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockStore } from '../store/lock-store.js';
 import type { StoreHealth } from '../store/store-health.js';
@@ -35,7 +36,7 @@ export class Releaser {
 
   constructor(
     private readonly store: LockStore,
-    private readonly clock: Clock,
+    private readonly clock: PooledClock,
     private readonly requestTimeoutMs: number,
     /** How many fencing tokens to reserve for the next holder. */
     private readonly tokens: number,
@@ -52,17 +53,16 @@ export class Releaser {
    */
   release(release: Release): Promise<boolean> {
     // The request that got this lease may still be in flight.
-    const leaseOverAt = this.clock.now() + this.requestTimeoutMs + release.leaseMs + this.lockDelayMs;
+    const now = this.clock.now();
+    const leaseOverAt = now + this.requestTimeoutMs + release.leaseMs + this.lockDelayMs;
     const reply = this.send(release);
     this.unanswered += 1;
     const released = new Promise<boolean>((resolve, reject) => {
-      const fail = (error: unknown): void => {
-        // A caller that does not await the promise must not end the process by an unhandled rejection.
-        released.catch(() => undefined);
-        reject(error);
+      const late = (): void => {
+        ignoreRejectionOf(released);
+        reject(this.late(release));
       };
-      const late = (): void => fail(this.late(release));
-      const timer = this.clock.schedule(this.requestTimeoutMs, late, true);
+      const timer = this.clock.schedule(this.requestTimeoutMs, late, true, now);
       const onReply = (wasHeld: boolean): void => {
         timer.cancel();
         this.answered();
@@ -72,7 +72,8 @@ export class Releaser {
       const onError = (error: unknown): void => {
         timer.cancel();
         this.health?.onFailed('release', release.key, error);
-        fail(error);
+        ignoreRejectionOf(released);
+        reject(error);
         void this.repeat(release, leaseOverAt, error);
       };
       reply.then(onReply, onError);
@@ -150,4 +151,9 @@ export class Releaser {
     const message = `The release of ${resource} got no reply within ${this.requestTimeoutMs} ms.`;
     return new LockUnavailableError(message, { resource, elapsedMs });
   }
+}
+
+/** A caller that does not await the promise must not end the process by an unhandled rejection. */
+function ignoreRejectionOf(promise: Promise<unknown>): void {
+  promise.catch(() => undefined);
 }

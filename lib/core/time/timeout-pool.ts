@@ -1,6 +1,12 @@
 import { runOutside } from '../async-context.js';
 import type { Clock, Timer } from './clock.js';
 
+/** A clock that need not be read to schedule a timer, if the caller has just read it. */
+export interface PooledClock extends Clock {
+  /** @param now the present time. Default: it is read. */
+  schedule(delayMs: number, task: () => void, background?: boolean, now?: number): Timer;
+}
+
 /**
  * A clock whose background timers of one delay share a single timer. They expire in the order in which they were
  * scheduled, so one timer for the oldest is enough. Used for request timeouts: all have the same delay, and nearly all
@@ -9,7 +15,7 @@ import type { Clock, Timer } from './clock.js';
  * The timeouts are a linked list. 200,000 times scheduling and cancelling one takes 6 to 10 ms, and 25 to 36 ms with a
  * `Set`.
  */
-export class TimeoutPool implements Clock {
+export class TimeoutPool implements PooledClock {
   private oldest: PooledTimeout | undefined;
   private youngest: PooledTimeout | undefined;
   private timer: Timer | undefined;
@@ -37,10 +43,10 @@ export class TimeoutPool implements Clock {
     return this.clock.forwardJumps?.() ?? 0;
   }
 
-  schedule(delayMs: number, task: () => void, background?: boolean): Timer {
+  schedule(delayMs: number, task: () => void, background?: boolean, now?: number): Timer {
     // Not for timers that keep the process alive: the shared timer would keep it alive after they are cancelled.
     if (delayMs !== this.pooledMs || !background || this.closed) return this.clock.schedule(delayMs, task, background);
-    const timeout = new PooledTimeout(this, this.clock.now() + delayMs, task);
+    const timeout = new PooledTimeout(this, (now ?? this.clock.now()) + delayMs, task);
     timeout.older = this.youngest;
     if (this.youngest === undefined) this.oldest = timeout;
     else this.youngest.younger = timeout;

@@ -301,7 +301,7 @@ export class TokenRequests {
 
   private decode(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
     if (reply.more === true) this.repeat(furtherHandoffs(request));
-    const decoded = decodeAcquireReply(request, reply, (micros) => from?.localLowerBound(micros));
+    const decoded = decodeAcquireReply(request, reply, from);
     // From now on a subscription is worth its cost.
     if (decoded.status === 'held' && request.queue) this.subscription.open(request.keys[0]);
     return decoded;

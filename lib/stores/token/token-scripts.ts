@@ -13,6 +13,7 @@ import {
 import { helperKey } from '../../core/keys/resource-key.js';
 import { type DeadlineReply, PAST_DEADLINE } from '../../redis/deadline-requests.js';
 import { toExtendReply, toRemainingMs } from '../../redis/decode.js';
+import type { RedisConnection } from '../../redis/redis-connection.js';
 import { RedisScript, wholeMs } from '../../redis/redis-script.js';
 import { scripts as redisScripts } from '../../redis/scripts.js';
 import type { Call } from '../../redis/topology.js';
@@ -59,6 +60,8 @@ export const inspectScript = new RedisScript(redisScripts.inspect, (reply): Hold
 });
 export const queueScript = new RedisScript(scripts.inspectQueue, (reply) => decodeQueue(reply as (string | number)[]));
 
+type ServerClock = Pick<RedisConnection, 'localLowerBound'>;
+
 /** The reply to a release. */
 export interface ReleaseReply {
   readonly wasHeld: boolean;
@@ -98,12 +101,12 @@ function holderIn([holder, count]: readonly unknown[]): Pick<DeadlineReply, 'hol
 
 /**
  * Decodes the reply of both acquire scripts.
- * @param localTime returns the local moment of a server time in µs, if it is known.
+ * @param from knows the local moment of a server time in µs.
  */
 export function decodeAcquireReply(
   { keys }: AcquireRequest,
   { status, value, nth, tokens = 1, holder, count, ahead }: DeadlineReply,
-  localTime: (micros: number) => number | undefined,
+  from: ServerClock | undefined,
 ): AcquireReply {
   if (status === PAST_DEADLINE) return { status: 'expired' };
   if (status === GRANTED || status === GRANTED_BEFORE) {
@@ -113,21 +116,17 @@ export function decodeAcquireReply(
   const subject = nth === undefined ? undefined : { key: keys[nth - 1] };
   if (status === PERMITS_MISMATCH) return { status: 'permits-mismatch', permits: value, ...subject };
   const remainingMs = value === UNKNOWN_MS ? undefined : toRemainingMs(value);
-  const hint = holder === undefined ? undefined : hintOf(holder, count, localTime);
+  const hint = holder === undefined ? undefined : hintOf(holder, count, from);
   return { status: 'held', queued: status === QUEUED, remainingMs, ...subject, holder: hint, ahead };
 }
 
 /** Decodes the holder in a reply. Undefined for a value that another system wrote. */
-function hintOf(
-  value: string,
-  count: number | undefined,
-  localTime: (micros: number) => number | undefined,
-): HolderHint | undefined {
+function hintOf(value: string, count: number | undefined, from: ServerClock | undefined): HolderHint | undefined {
   const [, instanceId, token] = HELD.exec(value) ?? [];
   if (instanceId === undefined) return undefined;
   if (count !== undefined) return { instanceId, count };
   // Tokens are the server's time, unless its clock was set back.
-  const since = token === undefined ? undefined : localTime(Number(token));
+  const since = token === undefined ? undefined : from?.localLowerBound(Number(token));
   return { instanceId, since };
 }
 
