@@ -21,7 +21,8 @@ export interface BatchSender<Request, Reply> {
   groupOf(request: Request): string;
   /** Returns true if one script call can do both. They are of one group. */
   fits(first: Request, next: Request): boolean;
-  sendAlone(request: Request): Promise<Reply>;
+  /** @param isCollected whether it has waited for the end of the tick, at which other requests may be sent, too. */
+  sendAlone(request: Request, isCollected: boolean): Promise<Reply>;
   /**
    * Sends several requests by one script call. Returns a reply or an error for each, in the same order. Returns
    * undefined, or a promise of it, if they were not sent or were refused as a whole: each has to be sent alone.
@@ -83,7 +84,7 @@ class Batch<Request extends OwnedRequest, Reply> {
     this.onOver(requests);
     requests.forEach((request, i) => {
       const reply = cancelled.get(request.owner);
-      this.resolves[i](reply === undefined ? this.sender.sendAlone(request) : reply);
+      this.resolves[i](reply === undefined ? this.sender.sendAlone(request, true) : reply);
     });
   }
 
@@ -166,14 +167,14 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
   }
 
   acquire(request: Acquire): Promise<AcquireReply> {
-    if (this.goesAlone()) return this.acquires.sender.sendAlone(request);
+    if (this.goesAlone()) return this.acquires.sender.sendAlone(request, false);
     const batch = this.batchFor(request);
     this.batchOfOwner.set(request.owner, batch);
     return this.add(batch, request);
   }
 
   release(request: Release): Promise<ReleaseReply> {
-    if (this.goesAlone()) return this.releases.sender.sendAlone(request);
+    if (this.goesAlone()) return this.releases.sender.sendAlone(request, false);
     return this.add(this.releases.batchFor(request, this.flushIfOld()), request);
   }
 

@@ -71,7 +71,7 @@ export class TokenRequests {
           one.queue === other.queue &&
           one.handoffMs === other.handoffMs &&
           haveOneEntry(one, other),
-        sendAlone: (request) => this.acquireAlone(request),
+        sendAlone: (request, isCollected) => this.acquireAlone(request, isCollected),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runAcquireBatch(requests, node), acquireFailed),
       },
@@ -79,7 +79,7 @@ export class TokenRequests {
         groupOf,
         fits: (one, other) =>
           one.tokens === other.tokens && one.handoffMs === other.handoffMs && haveOneEntry(one, other),
-        sendAlone: (request) => this.releaseAlone(request),
+        sendAlone: (request, isCollected) => this.releaseAlone(request, isCollected),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runReleaseBatch(requests, node), releaseFailed),
       },
@@ -131,10 +131,12 @@ export class TokenRequests {
     while (this.repeats.size > 0) await Promise.all(this.repeats);
   }
 
-  private acquireAlone(request: AcquireRequest): Promise<AcquireReply> {
+  private acquireAlone(request: AcquireRequest, isCollected = false): Promise<AcquireReply> {
     let from: RedisConnection | undefined;
     const send = (node: RedisNode): Promise<DeadlineReply> => {
       from = node.connection;
+      // Each of many hash tags has a call of its own. The calls to a node leave together.
+      if (isCollected) from.corkUntilTickEnds();
       return node.deadlineRequests.sendWithDeadline(request, (deadline) => this.runAcquire(request, node, deadline));
     };
     return this.topology.sendToNode(request.keys[0], send).then((reply) => this.decode(request, reply, from));
@@ -212,23 +214,27 @@ export class TokenRequests {
     );
   }
 
-  private releaseAlone(request: ReleaseRequest): Promise<boolean> {
+  private releaseAlone(request: ReleaseRequest, isCollected = false): Promise<boolean> {
     const onReleased = (reply: ReleaseReply): boolean => this.onReleased(request, reply);
     const onFailed = (error: unknown): never => {
       throw releaseFailed(error);
     };
     return this.topology
-      .sendToNode(request.keys[0], (node) => this.runRelease(request, node))
+      .sendToNode(request.keys[0], (node) => this.runRelease(request, node, isCollected))
       .then(onReleased, onFailed);
   }
 
-  private runRelease(request: ReleaseRequest, { connection, failsFast }: RedisNode): Promise<ReleaseReply> {
+  private runRelease(
+    request: ReleaseRequest,
+    { connection, failsFast }: RedisNode,
+    isCollected: boolean,
+  ): Promise<ReleaseReply> {
     const { keys, owner, keepMs, tokens, handoffMs } = request;
     // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
     if (!failsFast) return Promise.reject(noConnection());
     // Another waiter of this instance acquires in the same tick. Its request must arrive before the handoff passes it
     // over.
-    if (this.queued.has(owner)) connection.corkUntilTickEnds();
+    if (isCollected || this.queued.has(owner)) connection.corkUntilTickEnds();
     const args = [this.entryOf(request), String(keepMs), String(tokens), wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(keys[0]));
     return releaseScript.run(connection, this.topology.keysOf(keys[0]), args);

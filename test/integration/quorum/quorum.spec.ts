@@ -1,6 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import { countWrites } from '../../support/count-writes.js';
 import { Masters } from '../../support/masters.js';
 import { eventually } from '../../support/redis-locks.js';
 
@@ -48,6 +51,22 @@ describe('five masters', () => {
     expect(await other.tryAcquire(lists[0])).toBeNull();
     await eventually('the first lock is released', async () => (await one.inspect('goods:300')) === null);
     await lock.release();
+  });
+
+  it('get the requests of many callers in a few packets', async () => {
+    const clients = here.urls.map((url) => new Redis(url));
+    const locks = here.instance({ store: quorum(clients) });
+    const resources = Array.from({ length: 50 }, (_, i) => `goods:${i}`);
+    const cycle = async (): Promise<void> => {
+      const held = await Promise.all(resources.map((resource) => locks.acquire(resource)));
+      await Promise.all(held.map((lock) => lock.release()));
+    };
+    await cycle();
+    const count = countWrites(clients);
+    await cycle();
+    // An acquire and a release on each of 5 masters would be 500.
+    expect(count()).toBeLessThan(250);
+    for (const client of clients) client.disconnect();
   });
 
   it('grant a tryAcquire at start if one is down', async () => {

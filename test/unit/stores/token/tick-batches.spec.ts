@@ -13,6 +13,8 @@ type Made = Omit<Request, 'keys'> & { readonly key?: string };
 
 /** Records what is sent. `answer` returns the replies to requests that travel together. */
 class Recorder implements BatchSender<Request, string> {
+  /** The owners whose requests were sent alone, but with others of their tick. */
+  readonly collected: string[] = [];
   answer = (requests: readonly Request[]): RepliesTogether<string> | undefined =>
     Promise.resolve(requests.map(({ owner }) => `${owner} together`));
 
@@ -29,8 +31,9 @@ class Recorder implements BatchSender<Request, string> {
     return first.mode === next.mode;
   }
 
-  sendAlone({ owner }: Request): Promise<string> {
+  sendAlone({ owner }: Request, isCollected: boolean): Promise<string> {
     this.sent.push(`${this.kind} ${owner}`);
+    if (isCollected) this.collected.push(owner);
     return Promise.resolve(`${owner} alone`);
   }
 
@@ -87,7 +90,7 @@ describe('TickBatches', () => {
   });
 
   it('sends a request alone if no other one of its tick fits it', async () => {
-    const { batches, sent } = setUp();
+    const { batches, acquires, sent } = setUp();
     const requests = [1, 1, 2, 3, 2].map((slot, i) => ({ owner: `${i}`, slot }));
     expect(await Promise.all(requests.map((request) => batches.acquire(request)))).toEqual([
       '0 alone',
@@ -97,6 +100,7 @@ describe('TickBatches', () => {
       '4 together',
     ]);
     expect(sent).toEqual(['acquire 0', 'acquire 1', 'acquire 2+4', 'acquire 3']);
+    expect(acquires.collected).toEqual(['1', '3']);
   });
 
   it('sends requests of one group by several calls if one call cannot do them all', async () => {
