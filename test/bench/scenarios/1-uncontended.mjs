@@ -9,7 +9,7 @@ import { stated, target } from '../targets.mjs';
 export async function run(plan) {
   const entries = sequentialEntriesOf(plan);
   const { lockOf, close } = await openAll(entries);
-  const [slices, cycles] = [plan.quick || plan.few ? 5 : 12, 250];
+  const [slices, cycles] = [plan.quick || plan.few ? 5 : 10, 250];
   const turn = async (entry) => {
     const lock = lockOf(entry);
     const waits = new Float64Array(cycles);

@@ -19,7 +19,7 @@ export async function run(plan) {
     ['10', WORK_MS, [0, 0.5]],
     ['10b', 0, [0.5, 1]],
   ]) {
-    const lengthMs = plan.quick ? 300 : 1_000;
+    const lengthMs = plan.quick ? 300 : 800;
     const ways = { readers: READER, writers: WRITER };
     const admits = (way, inside) => inside[WRITER] === 0 && (way === READER || inside[READER] === 0);
     const how = { plan, lengthMs, sectionMs, writersPercent: WRITERS_PERCENT, ways, admits, part };

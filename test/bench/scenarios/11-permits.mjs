@@ -12,7 +12,7 @@ const WORK_MS = 2;
 
 export async function run(plan) {
   const opened = await openShared('11-permits.mjs', permitEntries);
-  const lengthMs = plan.quick ? 300 : 1_000;
+  const lengthMs = plan.quick ? 300 : 800;
   const admits = (way, inside) => inside[way] < PERMITS;
   const how = { plan, lengthMs, sectionMs: WORK_MS, writersPercent: 0, ways: { all: 0 }, admits };
   const { measured, rows } = await measureShared(opened, how);

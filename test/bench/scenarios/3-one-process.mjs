@@ -22,11 +22,11 @@ export async function run(plan) {
   const [main, withDefaults] = [entriesOf(plan), defaultEntriesOf(plan)];
   const entries = [...main, ...withDefaults];
   const { redis, lockOf, close } = await openAll(entries);
-  const lengthMs = plan.quick || plan.few ? 250 : 800;
-  const drainMs = drainMsOf(plan);
+  const lengthMs = plan.quick || plan.few ? 250 : 600;
   const turn = async (entry, round) => {
     // A key per round and entry: a task that is stuck does not disturb the next round, nor another library.
     const key = `goods:${entries.indexOf(entry)}-${round}`;
+    const drainMs = drainMsOf(plan, entry);
     const startAt = now() + 5;
     const stopAt = startAt + lengthMs;
     const records = [await contend(lockOf(entry), { key, tasks: TASKS, startAt, stopAt, drainMs })];
@@ -41,6 +41,7 @@ export async function run(plan) {
     if (measured.get(entry.name).failed !== undefined) continue;
     const { found, section } = exclusionCheck(checker, `inside:${entry.name}`);
     const startAt = now();
+    const drainMs = drainMsOf(plan);
     const how = { key: 'goods:300', tasks: TASKS, startAt, stopAt: startAt + lengthMs, drainMs, section };
     const record = await contend(lockOf(entry), how);
     checked.set(entry.name, {

@@ -48,7 +48,7 @@ export async function run(plan) {
   checkQueueOrder();
   const [main, withDefaults] = [entriesWithStrict(plan), defaultEntriesOf(plan)];
   const entries = [...main, ...withDefaults];
-  const lengthMs = plan.quick || plan.few ? 300 : 1_000;
+  const lengthMs = plan.quick || plan.few ? 300 : 700;
   const found = await measureAll(plan, main, withDefaults, lengthMs);
   const { measured, checked, orders, overtaken } = found;
   const extra = ({ name }) => ({
@@ -83,35 +83,38 @@ async function measureAll(plan, main, withDefaults, lengthMs) {
   const workers = Array.from({ length: PROCESSES }, () => new Worker('4-processes.mjs'));
   const names = entries.map(({ name }) => name);
   await Promise.all(workers.map((worker) => worker.call('open', names, redis.url)));
-  const contendAll = async (name, key, checked) => {
+  const contendAll = async (entry, key, checked) => {
+    const { name } = entry;
     const startAt = now() + 30;
-    const how = { key, tasks: TASKS, startAt, stopAt: startAt + lengthMs, drainMs: drainMsOf(plan) };
+    const how = { key, tasks: TASKS, startAt, stopAt: startAt + lengthMs, drainMs: drainMsOf(plan, entry) };
     const records = await Promise.all(workers.map((worker) => worker.call('contend', name, how, checked)));
     return { records, stopAt: how.stopAt };
   };
   const overtaken = new Map(names.map((name) => [name, []]));
-  const turn = async ({ name }, round) => {
+  const turn = async (entry, round) => {
+    const { name } = entry;
     // A key per round and entry: a task that is stuck does not disturb the next round, nor another library.
-    const { records, stopAt } = await contendAll(name, `goods:${names.indexOf(name)}-${round}`, false);
+    const { records, stopAt } = await contendAll(entry, `goods:${names.indexOf(name)}-${round}`, false);
     if (round >= 0) overtaken.get(name).push(overtakes(records, stopAt));
     return { figures: figuresOf(records, stopAt), waits: waitsOf(records), stuck: stuckIn(records) };
   };
   const measured = await interleaved({ entries: main, rounds: roundsOf(plan), turn, part: [0, 0.7] });
 
   const checked = new Map();
-  for (const { name } of plan.few ? [] : main) {
+  for (const entry of plan.few ? [] : main) {
+    const { name } = entry;
     if (measured.get(name).failed !== undefined) continue;
-    const { records } = await contendAll(name, 'goods:300', true);
+    const { records } = await contendAll(entry, 'goods:300', true);
     const sum = (field) => records.reduce((total, record) => total + record[field], 0);
     const tokens = records[0].token.length > 0 ? { fallingTokens: fallingTokens(records) } : {};
     checked.set(name, { violations: sum('violations'), sections: sum('sections'), ...tokens });
   }
   const orders = new Map();
-  for (const { name } of plan.few ? [] : [ours, oursStrict]) {
+  for (const entry of plan.few ? [] : [ours, oursStrict]) {
     const commands = await monitor(redis.url);
-    const { records } = await contendAll(name, WATCHED, false);
+    const { records } = await contendAll(entry, WATCHED, false);
     const tokens = records.map(({ token }) => token);
-    orders.set(name, queueOrder(eventsOf(keyOf(WATCHED), await commands.stop()), tokens, LOCAL_PASSES));
+    orders.set(entry.name, queueOrder(eventsOf(keyOf(WATCHED), await commands.stop()), tokens, LOCAL_PASSES));
   }
   const others = await interleaved({ entries: withDefaults, rounds: roundsOf(plan), turn, part: [0.85, 1] });
   for (const [name, own] of others) measured.set(name, own);

@@ -45,7 +45,7 @@ export async function run(plan) {
   await Promise.all([a, b].map((worker) => worker.call('open', names, redis.url)));
 
   // Other settings take long.
-  const timesOf = ({ variantOf }) => (variantOf !== undefined ? 5 : quick ? 10 : 60);
+  const timesOf = ({ variantOf }) => (variantOf !== undefined ? 5 : quick ? 10 : 40);
   // Long enough for the waiter to wait. The length varies, so that the release comes at any time between two polls.
   const pause = () => sleep(10 + Math.random() * 10);
   const lockLatency = async (name) => {
