@@ -3,7 +3,9 @@ import { significant } from './format.mjs';
 
 const PANELS = [
   { id: '1', figure: 'us', title: '1 Uncontended cycle', unit: 'µs', better: 'less' },
+  { id: '1b', figure: 'us', title: '1b The same, cold', unit: 'µs', better: 'less' },
   { id: '2', figure: 'perSecond', title: '2 Distinct keys, 100 tasks', unit: 'cycles/s', better: 'more' },
+  { id: '2', figure: 'cpuUs', title: '2 CPU of a cycle', unit: 'µs', better: 'less' },
   { id: '3', figure: 'msPerHandoff', title: '3 One key, 50 tasks', unit: 'ms a handoff', better: 'less' },
   { id: '4', figure: 'msPerHandoff', title: '4 One key, 4 processes × 10', unit: 'ms a handoff', better: 'less' },
   { id: '4b', figure: 'msPerHandoff', title: '4b The same, local handoff off', unit: 'ms a handoff', better: 'less' },
@@ -11,7 +13,10 @@ const PANELS = [
   { id: '5', figure: 'perSecond', title: '5 100 waiters', unit: 'commands/s', better: 'less' },
   { id: '6', figure: 'ms', title: '6 Release → grant', unit: 'ms', better: 'less' },
   { id: '10', figure: 'perSecond', title: '10 95 % readers, 4 processes × 10', unit: 'locks/s', better: 'more' },
+  { id: '10b', figure: 'perSecond', title: '10b The same, nothing inside', unit: 'locks/s', better: 'more' },
   { id: '11', figure: 'perSecond', title: '11 10 permits, 4 processes × 10', unit: 'locks/s', better: 'more' },
+  { id: '12', figure: 'seconds', title: '12 20,000 readers at once', unit: 's until all are served', better: 'less' },
+  { id: '13', figure: 'us', title: '13 A kept lock', unit: 'µs', better: 'less' },
 ];
 
 const COLUMNS = 2;
@@ -19,24 +24,28 @@ const WIDTH = 960;
 const MARGIN = 16;
 const HEAD = 34;
 const ROW = 20;
-const LABEL = 176;
+const LABEL = 236;
 const VALUE = 62;
 
 const STYLE = `
   .page { fill: #ffffff } text { font: 12px system-ui, sans-serif; fill: #1f2328 }
   .title { font-weight: 600; font-size: 13px }
-  .quiet { fill: #59636e } .floor { fill: #afb8c1 } .peer { fill: #6e8fc7 } .ours { fill: #1a7f37 }
+  .quiet { fill: #59636e } .floor { fill: #afb8c1 } .before { fill: #b8a35a }
+  .peer { fill: #6e8fc7 } .ours { fill: #1a7f37 }
   .own { font-weight: 600 }
   @media (prefers-color-scheme: dark) {
     .page { fill: #0d1117 } text { fill: #e6edf3 } .quiet { fill: #9198a1 } .floor { fill: #59636e }
-    .peer { fill: #4a6ba8 }
+    .peer { fill: #4a6ba8 } .before { fill: #80703a }
     .ours { fill: #3fb950 }
   }`;
 
 export function chart({ scenarios, quick }) {
   const panels = PANELS.flatMap((panel) => {
     const scenario = scenarios.find(({ id }) => id === panel.id);
-    const bars = scenario?.rows.filter(({ figures }) => figures !== undefined).map((row) => bar(panel, row)) ?? [];
+    // Other settings of an entry are in the tables.
+    const has = ({ figures }) => (panel.longest ? figures : figures?.[panel.figure]) !== undefined;
+    const shown = scenario?.rows?.filter((row) => has(row) && row.variantOf === undefined) ?? [];
+    const bars = shown.map((row) => bar(panel, row));
     return bars.length === 0 ? [] : [{ ...panel, bars }];
   });
   const width = (WIDTH - MARGIN * (COLUMNS + 1)) / COLUMNS;
@@ -60,7 +69,10 @@ ${parts.join('\n')}
 
 function bar({ figure, longest }, row) {
   return {
-    name: row.name.replace(/, max.*/, ''),
+    name: row.name
+      .replaceAll('`', '')
+      .replace('nestjs-redis-lock, using', 'using')
+      .replace('nestjs-redis-lock before', 'before'),
     kind: row.kind,
     value: longest ? row.longest : row.figures[figure].median,
   };

@@ -12,6 +12,9 @@ Redis.prototype.sendCommand = function countingSendCommand(command, stream) {
 
 export const commandsSent = () => sent;
 
+/** Counts a command of a client that is not ioredis. */
+export const countCommand = () => (sent += 1);
+
 /** Verifies the count for the three ways in which a command can be sent. */
 export async function checkCounting(url) {
   const client = await connect(url, { enableAutoPipelining: true });

@@ -2,6 +2,14 @@
 import { now, sleep } from './clock.mjs';
 import { commandsSent } from './commands.mjs';
 
+/** The columns of the figures below. */
+export const contendedColumns = [
+  { figure: 'msPerHandoff', title: 'ms a handoff', digits: 4 },
+  { figure: 'commands', title: 'commands an acquisition', digits: 2 },
+  { figure: 'backPercent', title: '% straight back to the task that gave it', digits: 0 },
+  { figure: 'gaveUp', title: 'gave up', digits: 0 },
+];
+
 /**
  * Runs tasks that acquire and release one lock in a loop from `startAt` to `stopAt`. Tasks that still wait may get it
  * for `drainMs` more. A longer wait is counted as `stuck` with its duration so far: the waiter missed the release.
@@ -23,6 +31,7 @@ export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, sect
   await sleep(Math.max(0, startAt - now()));
   const startedAt = now();
   const commandsAtStart = commandsSent();
+  const gaveUpBefore = lock.gaveUp?.() ?? 0;
   const timer = setTimeout(stop, stopAt - now());
   const waiting = new Map();
   let over = false;
@@ -56,7 +65,8 @@ export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, sect
   const stuck = Array.from(waiting.values(), ({ began }) => now() - began);
   const stuckWay = Array.from(waiting.values(), ({ way }) => way);
   const packed = Object.fromEntries(Object.entries(record).map(([name, values]) => [name, Float64Array.from(values)]));
-  return { ...packed, stuck, stuckWay, startedAt, commands, acquisitions };
+  const gaveUp = (lock.gaveUp?.() ?? 0) - gaveUpBefore;
+  return { ...packed, stuck, stuckWay, startedAt, commands, acquisitions, gaveUp };
 }
 
 /**
@@ -76,7 +86,8 @@ export function figuresOf(records, stopAt) {
   return {
     msPerHandoff: (stopAt - from) / handoffs,
     commands: sum('commands') / sum('acquisitions'),
-    backPercent: (back / (order.length - 1)) * 100,
+    backPercent: order.length < 2 ? 0 : (back / (order.length - 1)) * 100,
+    gaveUp: sum('gaveUp'),
   };
 }
 

@@ -1,9 +1,11 @@
 // Numbers and Markdown.
 import { format, resolveConfig } from 'prettier';
 
-/** Formats a number with that many decimals and with thousands separators. */
+/** Formats a number with that many decimals and with thousands separators. JSON has null for what is not finite. */
 export const number = (value, digits) =>
-  value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  Number.isFinite(value)
+    ? value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits })
+    : 'none';
 
 /** Formats a number with three significant digits. */
 export function significant(value) {

@@ -4,7 +4,6 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { Logger } from '@nestjs/common';
 
 const ROOT = resolve(fileURLToPath(import.meta.url), '../../..');
 /** The build under measure. */
@@ -16,8 +15,15 @@ export const load = (file) => import(pathToFileURL(join(DIST, file)).href);
 const requireFromBuild = createRequire(join(DIST, 'index.js'));
 const requireHere = createRequire(import.meta.url);
 
-export const { Redis } = requireFromBuild('ioredis');
+export const { Cluster, Redis } = requireFromBuild('ioredis');
+/** Nest as the build loads it. murlock brings another copy. */
+export const nest = { ...requireFromBuild('@nestjs/common'), ...requireFromBuild('@nestjs/core') };
 export const { LockRuntime } = await load('lock-runtime.js');
+
+/** The runtime of an earlier build, if there is one. It has the same copy of ioredis. */
+export const BEFORE = process.env.NRL_BEFORE || undefined;
+export const LockRuntimeBefore =
+  BEFORE && (await import(pathToFileURL(join(BEFORE, 'lock-runtime.js')).href)).LockRuntime;
 export const { scripts } = await load('stores/token/scripts.js');
 
 // Warnings of the library are shown, but at most three.
@@ -26,9 +32,17 @@ const warn = (message) => {
   warnings += 1;
   if (warnings <= 3) process.stderr.write(`   warning: ${message}${warnings === 3 ? ' (no more are shown)' : ''}\n`);
 };
-Logger.overrideLogger({ log: () => undefined, warn, error: warn });
+nest.Logger.overrideLogger({ log: () => undefined, warn, error: warn });
 
-const PEERS = ['redlock', 'redis-semaphore', 'redlock-universal', '@verrou/core', 'ioredfour'];
+const PEERS = [
+  'redlock',
+  '@sesamecare-oss/redlock',
+  'redis-semaphore',
+  'redlock-universal',
+  '@verrou/core',
+  'ioredfour',
+  'murlock',
+];
 
 /**
  * Returns the versions of the measured packages. Throws if the build and its peers use different versions of ioredis.

@@ -1,4 +1,5 @@
 // Rounds and their evaluation.
+import { reportProgress } from './progress.mjs';
 
 /** Returns the value below which that share of the values lies. */
 export function quantile(values, share) {
@@ -22,32 +23,43 @@ export const median = (values) => quantile(values, 0.5);
  */
 
 /**
- * Runs every entry once per round. Rotates the order from round to round, and drops the first round.
+ * Runs every entry once per round. Rotates the order from round to round, and drops the first round. An entry with
+ * `rounds` of its own has that many at most.
  *
  * @typedef {{ figures: Record<string, number>, waits?: ArrayLike<number>, stuck?: number }} Turn
  * @param {object} plan
- * @param {readonly { name: string, kind: string }[]} plan.entries
+ * @param {readonly { name: string, kind: string, rounds?: number }[]} plan.entries
  * @param {number} plan.rounds
  * @param {number} [plan.slices] divides each round into this many short turns, which spreads a disturbance
  * @param {number} [plan.requestTimeoutMs] an entry that takes longer for its turn has failed
  * @param {(entry: object, round: number) => Promise<Turn>} plan.turn
+ * @param {[from: number, to: number]} [plan.part] which part of the scenario these rounds are, for the progress
  * @returns {Promise<Map<string, Measured>>}
  */
-export async function interleaved({ entries, rounds, turn, slices = 1, requestTimeoutMs = 60_000 }) {
+export async function interleaved({
+  entries: all,
+  rounds,
+  turn,
+  slices = 1,
+  requestTimeoutMs = 60_000,
+  part = [0, 1],
+}) {
   /** @type {Map<string, Measured>} */
-  const measured = new Map(entries.map(({ name }) => [name, { rounds: [], waits: [], stuck: 0 }]));
+  const measured = new Map(all.map(({ name }) => [name, { rounds: [], waits: [], stuck: 0 }]));
   for (let round = -1; round < rounds; round++) {
+    reportProgress(part[0] + ((round + 1) / (rounds + 1)) * (part[1] - part[0]));
+    const entries = all.filter((entry) => round < (entry.rounds ?? rounds));
     const turns = new Map(entries.map(({ name }) => [name, []]));
     for (let slice = 0; slice < slices; slice++) {
       for (const entry of rotated(entries, round + 1 + slice)) {
-        const all = measured.get(entry.name);
-        if (all.failed !== undefined) continue;
+        const own = measured.get(entry.name);
+        if (own.failed !== undefined) continue;
         if (slices === 1) globalThis.gc?.();
         try {
           turns.get(entry.name).push(await within(requestTimeoutMs, turn(entry, round)));
         } catch (error) {
-          if (entry.kind !== 'peer') throw error;
-          all.failed = error.message;
+          if (entry.kind === 'ours' || entry.kind === 'floor') throw error;
+          own.failed = error.message;
         }
       }
     }
@@ -90,21 +102,27 @@ export const medianOf = ({ rounds }, figure) => median(rounds.map((figures) => f
 
 /** Returns the median of the rounds' quotients. A disturbance of a whole round cancels out. */
 export function ratio(of, to, figure) {
-  return median(of.rounds.map((figures, i) => figures[figure] / to.rounds[i][figure]));
+  const both = Math.min(of.rounds.length, to.rounds.length);
+  return median(of.rounds.slice(0, both).map((figures, i) => figures[figure] / to.rounds[i][figure]));
 }
 
-/** Returns the peer with the lowest figure. */
-export function bestPeer(entries, measured, figure) {
-  const peers = entries.filter(({ name, kind }) => kind === 'peer' && measured.get(name).failed === undefined);
+/** Returns the name of the peer with the lowest figure, or with the highest. Its other settings do not count. */
+export function bestPeer(entries, measured, figure, better = 'less') {
+  const peers = entries.filter(
+    ({ name, kind, variantOf }) =>
+      kind === 'peer' && variantOf === undefined && measured.get(name).failed === undefined,
+  );
   const ranked = peers.map(({ name }) => ({ name, value: medianOf(measured.get(name), figure) }));
-  return ranked.toSorted((a, b) => a.value - b.value)[0];
+  const sign = better === 'less' ? 1 : -1;
+  return ranked.toSorted((a, b) => sign * (a.value - b.value))[0]?.name;
 }
 
 /** Returns the rows of the result, one per entry. */
 export function rowsOf(entries, measured, extra = () => ({})) {
   return entries.map((entry) => {
     const { rounds, waits, stuck, failed } = measured.get(entry.name);
-    const row = { name: entry.name, kind: entry.kind, ...(failed === undefined ? {} : { failed }) };
+    const { name, kind, variantOf } = entry;
+    const row = { name, kind, ...(variantOf && { variantOf }), ...(failed === undefined ? {} : { failed }) };
     if (failed !== undefined || rounds.length === 0) return row;
     const figures = {};
     for (const figure of Object.keys(rounds[0])) {
@@ -119,12 +137,3 @@ export function rowsOf(entries, measured, extra = () => ({})) {
 export function tailOf(waits) {
   return waits.length === 0 ? {} : { p50: median(waits), p99: quantile(waits, 0.99), longest: quantile(waits, 1) };
 }
-
-/** Returns a figure with its target. */
-export function target(name, value, comparison, limit) {
-  const met = comparison === '≤' ? value <= limit : value >= limit;
-  return { name, value, comparison, limit, met };
-}
-
-/** Returns a figure without a target. */
-export const stated = (name, value, unit = '') => ({ name, value, unit });

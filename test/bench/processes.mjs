@@ -11,14 +11,20 @@ export class Worker {
   #calls = new Map();
   #lastCall = 0;
 
-  /** @param {string} scenario the file in `scenarios/` whose `run` and `ops` it serves */
-  constructor(scenario) {
+  /**
+   * @param {string} scenario the file in `scenarios/` whose `run` and `ops` it serves
+   * @param {{ execPath?: string, env?: NodeJS.ProcessEnv, onProgress?: (share: number) => void }} [options] which Node
+   *   runs it, with which environment
+   */
+  constructor(scenario, { onProgress = () => undefined, ...options } = {}) {
     this.#child = fork(WORKER, [scenario], {
+      ...options,
       execArgv: ['--expose-gc', '--no-warnings', ...profileFlags()],
       serialization: 'advanced',
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
-    this.#child.on('message', ({ id, result, error }) => {
+    this.#child.on('message', ({ progress, id, result, error }) => {
+      if (progress !== undefined) return onProgress(progress);
       const { resolve, reject } = this.#calls.get(id);
       this.#calls.delete(id);
       if (error === undefined) resolve(result);

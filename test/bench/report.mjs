@@ -3,13 +3,16 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { chart } from './chart.mjs';
 import { allEntries } from './entries/index.mjs';
-import { machineLine, ms, number, pretty, significant, table } from './format.mjs';
+import { machineLine, pretty, table } from './format.mjs';
+import { rowTable, targetTable, versionTable } from './tables.mjs';
 
 /** @returns {Promise<string[]>} the files written */
 export async function writeResults(folder, results) {
   const described = {
     ...results,
-    entries: allEntries.map(({ name, kind, waiting, defaults }) => ({ name, kind, waiting, defaults })),
+    entries: allEntries
+      .filter(({ variantOf }) => variantOf === undefined)
+      .map(({ name, kind, waiting, defaults }) => ({ name, kind, waiting, defaults })),
   };
   const files = {
     'results.json': JSON.stringify(described),
@@ -32,86 +35,25 @@ export function markdown(results) {
     '## Figures to reach',
     targetTable(results.scenarios),
     ...results.scenarios.map(scenarioSection),
+    ...versionSection(results.versions),
     '## How it was measured',
     ...notes(results),
   ].join('\n\n');
 }
 
-/** Returns every figure with its target. */
-export function targetTable(scenarios) {
-  const rows = scenarios.flatMap(({ id, title, targets, failed }) =>
-    failed !== undefined
-      ? [[`${id} ${title}`, 'failed', '', '', '**no**']]
-      : targets.map(({ name, value, comparison, limit, met, unit = '' }, i) => [
-          i === 0 ? `${id} ${title}` : '',
-          name,
-          comparison === undefined ? 'stated' : `${comparison} ${significant(limit)}`,
-          `${significant(value)} ${unit}`.trim(),
-          comparison === undefined ? '' : met ? 'yes' : '**no**',
-        ]),
-  );
-  return table(['scenario', 'figure', 'to reach', 'measured', 'reached'], rows, 2);
-}
-
-function scenarioSection({ id, title, method, failed, ...shown }) {
+function scenarioSection({ id, title, method, failed, absent, ...shown }) {
   if (failed !== undefined) return `## ${id} ${title}\n\nFailed: ${failed}`;
+  if (absent !== undefined) return `## ${id} ${title}\n\nNot measured: ${absent}`;
   return [`## ${id} ${title}`, method, rowTable(shown), ...stuckNote(shown.rows)].join('\n\n');
 }
 
-/** Returns a table with one row per entry. */
-export function rowTable({ rows, columns, tail, tails = {}, excluded = 'two inside at once' }) {
-  const has = (field) => rows.some((row) => row[field] !== undefined);
-  const extra = [
-    ...(tail === undefined ? [] : ['p50', 'p99', 'longest'].map((field) => tailColumn(tail, field))),
-    ...Object.entries(tails).flatMap(([of, what]) =>
-      ['p50', 'p99', 'longest'].map((field) => tailColumn(what, field, ({ waits }) => waits[of])),
-    ),
-    ...(has('exclusion') ? [[excluded, exclusionCell]] : []),
-    ...(has('order') ? orderColumns : []),
-    ...(has('overtakes') ? overtakeColumns : []),
-  ];
-  const head = ['', ...columns.map((column) => column.title), ...extra.map(([title]) => title)];
-  const cells = (row) => [
-    ...columns.map(({ figure, digits }) => number(row.figures[figure].median, digits)),
-    ...extra.map(([, cell]) => cell(row)),
-  ];
-  const body = rows.map((row) =>
-    row.figures === undefined
-      ? [row.name, row.failed ?? 'not measured', ...head.slice(2).map(() => '')]
-      : [row.name, ...cells(row)],
-  );
-  return table(head, body);
+function versionSection(versions = []) {
+  if (versions.length === 0) return [];
+  const method =
+    'With few entries, short and few rounds, so that the figures vary more than those above. Each column is a run of its own. A figure in ' +
+    'bold misses its target.';
+  return ['## The first scenarios on several versions', method, versionTable(versions)];
 }
-
-const tailColumn = (what, field, tailOf = (row) => row) => [
-  field === 'p50' ? `p50 of ${what}, ms` : `${field}, ms`,
-  (row) => tailCell(tailOf(row), field),
-];
-
-const tailCell = (tail, field) =>
-  tail[field] === undefined ? '' : `${field === 'longest' && tail.stuck > 0 ? '> ' : ''}${ms(tail[field])}`;
-
-const exclusionCell = ({ exclusion }) => {
-  if (exclusion === undefined) return '';
-  const { violations, sections, fallingTokens } = exclusion;
-  const tokens = fallingTokens === undefined ? '' : `, ${fallingTokens} tokens fell`;
-  return `${violations} of ${sections.toLocaleString('en')}${tokens}`;
-};
-
-const meanAndMost = ({ mean, most }) => `${number(mean, 1)} · ${most.toLocaleString('en')}`;
-
-const ordered = (field) => (row) => (row.order === undefined ? 'no queue' : meanAndMost(row.order[field]));
-const orderColumns = [
-  ["overtakes of a process by the server's order, mean · most", ordered('overtaken')],
-  ['acquisitions of other processes before it, mean · most', ordered('before')],
-  ['between two of its own, mean · most', ordered('between')],
-];
-
-const overtaken = (field) => (row) => (row.overtakes === undefined ? '' : meanAndMost(row.overtakes[field]));
-const overtakeColumns = [
-  ["overtakes of a process by the clients' clocks, mean · most", overtaken('process')],
-  ["of a task by the clients' clocks, mean · most", overtaken('task')],
-];
 
 function stuckNote(rows) {
   const stuck = rows.filter((row) => row.stuck > 0);
@@ -128,7 +70,10 @@ function notes({ entries }) {
     'All entries of a scenario run in turns, in the same processes on one server. The order rotates from round to round. Short turns are ' +
       'divided and mixed within a round. The first round is dropped. A figure is the median of its rounds. A quotient is the median of the ' +
       'rounds’ quotients. p50, p99 and the longest are over all waits of all rounds. All entries use one copy of ioredis and a lease of ' +
-      '30 s. Commands are counted one by one in the client, also in pipelines.',
+      '30 s, except murlock, which brings node-redis. Commands are counted one by one in the client, also in pipelines.',
+    'A row with the settings of a library, such as its defaults, has fewer rounds. Where a library gives up waiting by its defaults, the ' +
+      'task tries again at once, and the column "gave up" counts it. "Before" is this library before the requests of a tick travelled ' +
+      'together, built from the history and measured in the same turns.',
     'A handoff is the time from one acquisition to the next, by any task. Without work under the lock, a library without a queue mostly ' +
       'grants the lock to the task that just released it. That is fast, while the others wait: see that column, p99 and the longest.',
     'A polling task mostly takes the permit that its own process has just released. That is fast, while the others poll without success: ' +

@@ -9,11 +9,26 @@ export const POLL_MS = 5;
 /** The number of permits. */
 export const PERMITS = 10;
 
-/** The rounds that count. One more round precedes them and is dropped. */
-export const roundsOf = (quick) => (quick ? 2 : 5);
+/**
+ * How a scenario is run.
+ *
+ * @typedef {object} Plan
+ * @property {boolean} quick shorter and fewer rounds: to see that it works
+ * @property {boolean} [few] few entries and rounds: one of several versions of Node and servers
+ */
+
+/**
+ * The rounds that count. One more round precedes them and is dropped.
+ *
+ * @param {Plan} plan
+ */
+export const roundsOf = ({ quick, few = false }) => (quick || few ? 2 : 5);
 
 /**
  * How long waiters may still get the lock after a round, so that no wait is cut short. A longer wait is stuck: the
  * waiter missed the release.
+ *
+ * @param {Plan} plan
+ * @param {{ variantOf?: string }} [entry] at their defaults, libraries may wait for longer than a run can
  */
-export const drainMsOf = (quick) => (quick ? 1_000 : 3_000);
+export const drainMsOf = ({ quick }, { variantOf } = {}) => (quick || variantOf !== undefined ? 800 : 2_000);

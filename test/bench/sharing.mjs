@@ -45,31 +45,33 @@ export async function openShared(scenario, entries) {
  *
  * @param {Awaited<ReturnType<typeof openShared>>} opened
  * @param {object} plan
+ * @param {import('./settings.mjs').Plan} plan.plan
  * @param {number} plan.sectionMs how long each task holds the lock
  * @param {number} plan.writersPercent the percentage of locks in way 1
  * @param {Record<string, number>} plan.ways the ways whose waits are reported
  * @param {(way: number, inside: readonly number[]) => boolean} plan.admits whether one more may be inside
+ * @param {[number, number]} [plan.part] for the progress
  */
 export async function measureShared(
   { workers, entries },
-  { quick, lengthMs, sectionMs, writersPercent, ways, admits },
+  { plan, lengthMs, sectionMs, writersPercent, ways, admits, part },
 ) {
   const seen = new Map(entries.map(({ name }) => [name, []]));
   const turn = async ({ name }, round) => {
     const startAt = now() + 30;
     const stopAt = startAt + lengthMs;
     const key = `goods:${sectionMs}-${round}`;
-    const plan = { key, tasks: TASKS, startAt, stopAt, drainMs: drainMsOf(quick), sectionMs, writersPercent };
+    const how = { key, tasks: TASKS, startAt, stopAt, drainMs: drainMsOf(plan), sectionMs, writersPercent };
     const seedOf = (process) => (round + 1) * PROCESSES + process + 1;
     const records = await Promise.all(
-      workers.map((worker, process) => worker.call('contend', name, { ...plan, seed: seedOf(process) })),
+      workers.map((worker, process) => worker.call('contend', name, { ...how, seed: seedOf(process) })),
     );
     if (round >= 0) seen.get(name).push(records);
     const { msPerHandoff, commands } = figuresOf(records, stopAt);
     const figures = { perSecond: 1000 / msPerHandoff, commands, inside: meanInside(records, stopAt) };
     return { figures, stuck: stuckIn(records) };
   };
-  const measured = await interleaved({ entries, rounds: roundsOf(quick), turn });
+  const measured = await interleaved({ entries, rounds: roundsOf(plan), turn, part });
   const extra = ({ name }) => {
     const rounds = seen.get(name);
     const tails = Object.entries(ways).map(([of, way]) => [of, tailIn(rounds.flat(), way)]);

@@ -25,7 +25,7 @@ export async function openScripts(url, { autoPipelining = false, leaseMs = TTL_M
   const client = await connect(url, { enableAutoPipelining: autoPipelining });
   for (const { lua } of Object.values(scripts)) await client.script('LOAD', lua);
   const lease = String(leaseMs);
-  const keysOf = (key) => [key, `${key.slice(0, key.indexOf('}') + 1)}|fence`, `${key}|queue`];
+  const keysOf = (key) => [key, '{lock_}|fence', `${key}|queue`];
   return {
     client,
     acquire: (key, owner) => {

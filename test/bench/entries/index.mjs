@@ -1,11 +1,24 @@
 // All compared entries, in the order of the tables.
 import { bare, barePermits, bareShared } from './bare.mjs';
 import { ioredfour } from './ioredfour.mjs';
-import { ours, oursPermits, oursShared, oursStrict } from './ours.mjs';
+import { murlock } from './murlock.mjs';
+import {
+  before,
+  beforePermits,
+  beforeShared,
+  ours,
+  oursPermits,
+  oursShared,
+  oursStrict,
+  oursUnawaited,
+  oursUnawaitedOther,
+  oursUsing,
+} from './ours.mjs';
 import { raw } from './raw.mjs';
 import { redisSemaphore, redisSemaphores } from './redis-semaphore.mjs';
 import { redlockUniversal } from './redlock-universal.mjs';
-import { redlock } from './redlock.mjs';
+import { redlock, sesamecareRedlock } from './redlock.mjs';
+import { atDefaults, pipelined, unpipelined } from './variants.mjs';
 import { verrou } from './verrou.mjs';
 
 /**
@@ -13,44 +26,88 @@ import { verrou } from './verrou.mjs';
  *
  * @typedef {object} Entry
  * @property {string} name
- * @property {'floor' | 'peer' | 'ours'} kind
+ * @property {'floor' | 'peer' | 'before' | 'ours'} kind
  * @property {string} waiting how its waiters learn of a release, as configured here
  * @property {string} [defaults] the same at the library's defaults, if different
+ * @property {(error: Error) => boolean} [givesUp] whether the error says that the library has stopped waiting
+ * @property {boolean} [alwaysPipelines] its client has no setting for automatic pipelining
+ * @property {string} [variantOf] the entry whose settings this one changes
+ * @property {number} [rounds] how many rounds at most
  * @property {(url: string, options?: OpenOptions) => Promise<Opened>} open
  *
  * @typedef {object} OpenOptions
  * @property {boolean} [autoPipelining]
+ * @property {boolean} [atDefaults] with the library's own settings of how to wait
  *
  * @typedef {object} Opened
  * @property {(key: string, way?: number) => Promise<unknown>} acquire waits without a limit and returns a
  *   handle. `way` is one of the entry's ways to lock
  * @property {(handle: unknown) => Promise<unknown>} release
+ * @property {(key: string) => Promise<unknown>} [cycle] acquires and releases. Default: `acquire`, then `release`
  * @property {(handle: unknown) => number} [tokenOf] the fencing token of a handle
+ * @property {() => number} [gaveUp] how often the library stopped waiting, so that its caller tried again
  * @property {() => Promise<void> | void} close
  */
 
-/** @type {readonly Entry[]} */
-export const entries = [raw, bare, redlock, redisSemaphore, redlockUniversal, verrou, ioredfour, ours];
+const peers = [redlock, sesamecareRedlock, redisSemaphore, redlockUniversal, verrou, ioredfour, murlock];
 
 /** @type {readonly Entry[]} */
-export const entriesWithStrict = [...entries, oursStrict];
+const all = [raw, bare, ...peers, ...before, ours];
+
+/** The floor, the fastest peers, and this library: for a run on several versions. */
+const few = [raw, redisSemaphore, verrou, ours];
+
+const byDefault = peers.filter(({ defaults }) => defaults !== undefined).map(atDefaults);
+const usings = [oursUsing, oursUnawaited, oursUnawaitedOther];
+const alone = [...all, ...usings, pipelined(raw), pipelined(ours)];
+const unpipelinedAll = all.filter(({ alwaysPipelines }) => !alwaysPipelines).map(unpipelined);
+
+/**
+ * The entries of the scenarios 1 to 6.
+ *
+ * @param {import('../settings.mjs').Plan} plan
+ */
+export const entriesOf = (plan) => (plan.few ? few : all);
+/** One cycle after the other. */
+export const sequentialEntriesOf = (plan) => (plan.few ? [...few, ...usings] : alone);
+/** The first cycles of a process. */
+export const coldEntries = [raw, bare, redisSemaphore, ...before, ours, oursUnawaited];
+/** Many keys at once, on clients with automatic pipelining, and without. */
+export const parallelEntriesOf = (plan) => (plan.few ? few : [...all, ...unpipelinedAll]);
+/** With strict order between processes. */
+export const entriesWithStrict = (plan) => [...entriesOf(plan), oursStrict];
+/**
+ * Callers that wait with the settings that the libraries come with. Some of them still wait when the lock has long been
+ * free, and send requests. They are measured after the others, so that these requests disturb nobody.
+ */
+export const defaultEntriesOf = (plan) => (plan.few ? [] : byDefault);
+/** The number of keys and the topology vary. */
+export const fastestEntries = few;
 
 /**
  * For readers (way 0) and writers (way 1). The peers do not distinguish them: their readers exclude one another.
  *
  * @type {readonly Entry[]}
  */
-export const readWriteEntries = [raw, redisSemaphore, ours, bareShared, oursShared];
+export const readWriteEntries = [raw, redisSemaphore, ours, bareShared, ...beforeShared, oursShared];
 
 /** @type {readonly Entry[]} */
-export const permitEntries = [barePermits, ...redisSemaphores, oursPermits];
+export const permitEntries = [barePermits, ...redisSemaphores, ...beforePermits, oursPermits];
 
 /** @type {readonly Entry[]} */
-export const allEntries = [...new Set([...entriesWithStrict, ...readWriteEntries, ...permitEntries])];
+export const allEntries = [
+  ...new Set([...alone, ...unpipelinedAll, ...byDefault, oursStrict, ...readWriteEntries, ...permitEntries]),
+];
 
 /** Opens an entry, with its scripts loaded and its code warm. */
 export async function open(name, url, options = {}) {
-  const opened = await allEntries.find((entry) => entry.name === name).open(url, options);
-  for (let i = 0; i < 20; i++) await opened.release(await opened.acquire(`warm-up:${process.pid}`));
+  const opened = await openCold(name, url, options);
+  for (let i = 0; i < 20; i++) await opened.cycle(`warm-up:${process.pid}`);
   return opened;
+}
+
+/** Opens an entry. Its first cycle loads its scripts, and may have to wait for its connection. */
+export async function openCold(name, url, options = {}) {
+  const opened = await allEntries.find((entry) => entry.name === name).open(url, options);
+  return { cycle: async (key) => opened.release(await opened.acquire(key)), ...opened };
 }

@@ -4,10 +4,11 @@ import { PERMITS, POLL_MS, TTL_MS } from '../settings.mjs';
 const DEFAULT_POLL_MS = 10;
 const DEFAULTS = `${DEFAULT_POLL_MS} ms, for 10 s`;
 
-async function openPeer(url, { autoPipelining = false } = {}, retryInterval, lockOf) {
+async function openPeer(url, { autoPipelining = false, atDefaults = false } = {}, retryInterval, lockOf) {
   const library = await import('redis-semaphore');
   const client = await connect(url, { enableAutoPipelining: autoPipelining });
-  const options = { lockTimeout: TTL_MS, acquireTimeout: Infinity, retryInterval };
+  const waiting = atDefaults ? {} : { acquireTimeout: Infinity, retryInterval };
+  const options = { lockTimeout: TTL_MS, ...waiting };
   return {
     async acquire(key) {
       const lock = lockOf(library, client, key, options);
@@ -24,6 +25,8 @@ export const redisSemaphore = {
   kind: 'peer',
   waiting: `polls every ${POLL_MS} ms`,
   defaults: DEFAULTS,
+  // Its TimeoutError has the name of a plain error.
+  givesUp: (error) => error.constructor.name === 'TimeoutError',
   open: (url, options) =>
     openPeer(url, options, POLL_MS, ({ Mutex }, client, key, terms) => new Mutex(client, key, terms)),
 };

@@ -6,11 +6,13 @@ export const redlockUniversal = {
   kind: 'peer',
   waiting: `polls every ${POLL_MS} ms`,
   defaults: '100 ms, 3 retries',
-  async open(url, { autoPipelining = false } = {}) {
+  givesUp: (error) => error.name === 'LockAcquisitionError',
+  async open(url, { autoPipelining = false, atDefaults = false } = {}) {
     const { createLock, IoredisAdapter } = await import('redlock-universal');
     const client = await connect(url, { enableAutoPipelining: autoPipelining });
     const adapter = new IoredisAdapter(client);
-    const options = { adapter, ttl: TTL_MS, retryAttempts: Number.MAX_SAFE_INTEGER, retryDelay: POLL_MS };
+    const waiting = atDefaults ? {} : { retryAttempts: Number.MAX_SAFE_INTEGER, retryDelay: POLL_MS };
+    const options = { adapter, ttl: TTL_MS, ...waiting };
     // One lock object per key: a new one pings the server before its first attempt, a third of its commands.
     const locks = new Map();
     const lockOf = (key) => {

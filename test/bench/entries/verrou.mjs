@@ -6,13 +6,12 @@ export const verrou = {
   kind: 'peer',
   waiting: `polls every ${POLL_MS} ms`,
   defaults: '250 ms',
-  async open(url, { autoPipelining = false } = {}) {
+  async open(url, { autoPipelining = false, atDefaults = false } = {}) {
     const { LockFactory } = await import('@verrou/core');
     const { redisStore } = await import('@verrou/core/drivers/redis');
     const client = await connect(url, { enableAutoPipelining: autoPipelining });
-    const locks = new LockFactory(redisStore({ connection: client }).factory(), {
-      retry: { attempts: Infinity, delay: POLL_MS },
-    });
+    const waiting = atDefaults ? {} : { retry: { attempts: Infinity, delay: POLL_MS } };
+    const locks = new LockFactory(redisStore({ connection: client }).factory(), waiting);
     return {
       async acquire(key) {
         const lock = locks.createLock(key, TTL_MS);

@@ -1,37 +1,40 @@
 // Many readers, which share the lock, and a few writers, which do not.
 import { readWriteEntries } from '../entries/index.mjs';
-import { medianOf, ratio, stated, target } from '../measure.mjs';
+import { BEFORE_SHARED, ours, oursShared } from '../entries/ours.mjs';
+import { medianOf, ratio } from '../measure.mjs';
 import { measureShared, openShared, ops, PROCESSES, TASKS } from '../sharing.mjs';
+import { stated, target, unmeasured } from '../targets.mjs';
 
 export { ops };
 
 const WRITERS_PERCENT = 5;
 const WORK_MS = 2;
 const [READER, WRITER] = [0, 1];
+const ALONE = 'locks/s ÷ our own exclusive mode';
 
-export async function run({ quick }) {
+export async function run(plan) {
   const opened = await openShared('10-readers-writers.mjs', readWriteEntries);
   const results = [];
-  for (const [id, sectionMs] of [
-    ['10', WORK_MS],
-    ['10b', 0],
+  for (const [id, sectionMs, part] of [
+    ['10', WORK_MS, [0, 0.5]],
+    ['10b', 0, [0.5, 1]],
   ]) {
-    const lengthMs = quick ? 300 : 1_000;
+    const lengthMs = plan.quick ? 300 : 800;
     const ways = { readers: READER, writers: WRITER };
     const admits = (way, inside) => inside[WRITER] === 0 && (way === READER || inside[READER] === 0);
-    const plan = { quick, lengthMs, sectionMs, writersPercent: WRITERS_PERCENT, ways, admits };
-    results.push(resultOf(id, sectionMs, lengthMs, await measureShared(opened, plan)));
+    const how = { plan, lengthMs, sectionMs, writersPercent: WRITERS_PERCENT, ways, admits, part };
+    results.push(resultOf(id, sectionMs, lengthMs, await measureShared(opened, how)));
   }
   await opened.close();
   return results;
 }
 
 function resultOf(id, sectionMs, lengthMs, { measured, rows }) {
-  const [own, alone, peer] = ['nestjs-redis-lock, shared', 'nestjs-redis-lock', 'redis-semaphore'].map((name) =>
-    measured.get(name),
-  );
+  const own = measured.get(oursShared.name);
+  const against = (name) => ratio(own, measured.get(name), 'perSecond');
   const wait = (name, of) => rows.find((row) => row.name === name).waits[of].p99;
-  const tail = (of) => stated(`p99 of a ${of.slice(0, -1)}'s wait`, wait('nestjs-redis-lock, shared', of), 'ms');
+  const alone = against(ours.name);
+  const tail = (of) => stated(`p99 of a ${of.slice(0, -1)}'s wait`, wait(oursShared.name, of), 'ms');
   const work = sectionMs > 0 ? `with ${sectionMs} ms of work inside` : 'over an empty section';
   return {
     id,
@@ -49,11 +52,17 @@ function resultOf(id, sectionMs, lengthMs, { measured, rows }) {
     excluded: 'beside a writer',
     rows,
     targets: [
-      stated('locks/s ÷ redis-semaphore, whose readers exclude one another', ratio(own, peer, 'perSecond')),
-      stated('locks/s ÷ our own exclusive mode', ratio(own, alone, 'perSecond')),
-      target('commands a lock', medianOf(own, 'commands'), '≤', 2.5),
+      ...(id === '10' ? [againstBefore(measured, against), stated(ALONE, alone)] : [target(id, ALONE, alone)]),
+      stated('locks/s ÷ redis-semaphore, whose readers exclude one another', against('redis-semaphore')),
+      target(id, 'commands a lock', medianOf(own, 'commands')),
       tail('readers'),
       tail('writers'),
     ],
   };
+}
+
+function againstBefore(measured, against) {
+  const name = 'locks/s ÷ before';
+  if (!measured.has(BEFORE_SHARED)) return unmeasured('10', name, process.env.NRL_BEFORE_MISSING);
+  return target('10', name, against(BEFORE_SHARED));
 }

@@ -1,12 +1,11 @@
 // Measures how much more a `@Locked` method costs than `using` by hand, in a Nest application.
-import 'reflect-metadata';
-import { Inject, Injectable } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import { load } from '../library.mjs';
-import { interleaved, median, medianOf, rowsOf, stated } from '../measure.mjs';
+import { load, nest } from '../library.mjs';
+import { interleaved, median, medianOf, rowsOf } from '../measure.mjs';
 import { startRedis } from '../redis.mjs';
 import { roundsOf } from '../settings.mjs';
+import { stated } from '../targets.mjs';
 
+const { Inject, Injectable, NestFactory } = nest;
 const { Locked, LockService, RedisLockModule } = await load('index.js');
 
 class GoodsService {
@@ -30,14 +29,14 @@ const descriptor = Object.getOwnPropertyDescriptor(GoodsService.prototype, 'lock
 Locked('goods:<id>')(GoodsService.prototype, 'locked', descriptor);
 Object.defineProperty(GoodsService.prototype, 'locked', descriptor);
 
-export async function run({ quick }) {
+export async function run(plan) {
   const redis = await startRedis();
   const locks = RedisLockModule.forRoot({ redis: redis.url });
   const root = { ...locks, providers: [...(locks.providers ?? []), GoodsService] };
   const app = await NestFactory.createApplicationContext(root, { logger: false });
   const goods = app.get(GoodsService);
 
-  const [slices, calls] = [quick ? 20 : 50, 100];
+  const [slices, calls] = [plan.quick ? 20 : 50, 100];
   const compared = [
     { name: '`using` by hand', kind: 'floor', call: () => goods.byHand(300) },
     { name: '`@Locked` method', kind: 'ours', call: () => goods.locked(300) },
@@ -51,7 +50,7 @@ export async function run({ quick }) {
     }
     return { figures: { us: (waits.reduce((total, each) => total + each, 0) / calls) * 1000 }, waits };
   };
-  const measured = await interleaved({ entries: compared, rounds: roundsOf(quick), slices, turn });
+  const measured = await interleaved({ entries: compared, rounds: roundsOf(plan), slices, turn });
   await app.close();
   await redis.stop();
   const [byHand, locked] = compared.map(({ name }) => measured.get(name));

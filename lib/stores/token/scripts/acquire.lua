@@ -15,8 +15,8 @@
   args.sharded?   any value: the channels are sharded, as in a cluster
   returns token: granted, and the only token is also the server time | {1, token, now, tokens, more}: granted, with
   `tokens` tokens | {2, token, now}: the caller held it already | {0, remaining, now, holder, count, more}: held | {3,
-  remaining, now, holder, count, more, ahead}: held, and the caller is queued behind `ahead` entries | {-1, 0, now}: past
-  the deadline | {-2, permits, now}: the lock has a different number of permits
+  remaining, now, holder, count, more, ahead}: held, and the caller is queued behind `ahead` entries | {-1, 0, now}:
+  past the deadline | {-2, permits, now}: the lock has a different number of permits
   `remaining` is the rest of the blocking lease in ms, or -1. `now` is the server time in µs. `holder` is the start of
   the lock's value, or the entry of a sharer, of which there are `count`, 0 if the lock is not shared. `more` is 1 if
   further sharers wait, to which the release script hands the lock off, or 0. ]]

@@ -39,7 +39,7 @@ describe('the pauses of waiters', () => {
     expect(perSecond).toBeLessThan(40);
   });
 
-  it('begin anywhere, so that those who have joined together do not repeat together', () => {
+  it('begin anywhere, so that instances that have joined together do not repeat together', () => {
     const clock = new RandomClock();
     const first = Array.from({ length: 1_000 }, () =>
       new QueuePlace(clock, 900, Infinity).pauseAfter(900, NEVER, NEVER),
