@@ -155,18 +155,23 @@ describe('a lock that is kept', () => {
   );
 
   it('is released at the shutdown', async () => {
-    const { use, locks, held } = keepingLocks();
+    const { use, locks, held, settle } = keepingLocks();
     await use();
-    await locks.engine.close(5_000);
+    const other = await locks.acquire('goods:301');
+    const closing = locks.engine.close(5_000);
     expect(await held()).toBe(false);
+    await other.release();
+    await settle();
+    await closing;
   });
 
   it('is released at the shutdown if its last hold ends during it', async () => {
     const { locks, held, settle } = keepingLocks();
-    const lock = await locks.acquire('goods:300');
+    const [lock, other] = [await locks.acquire('goods:300'), await locks.acquire('goods:301')];
     const closing = locks.engine.close(5_000);
     await lock.release();
     expect(await held()).toBe(false);
+    await other.release();
     await settle();
     await closing;
   });
@@ -252,12 +257,34 @@ describe('a lock is released and not kept', () => {
   });
 
   it('if it was granted by a handoff, because others may stand in the queue', async () => {
-    const { locks, stranger, settle, held } = keepingLocks();
+    const { locks, stranger, settle, held } = keepingLocks({ keepMs: 5_000 });
     await stranger.take(KEY);
     const own = outcome(locks.acquire('goods:300'));
     await settle();
     await stranger.leave(KEY);
     await settle();
+    await (own.value as Lock).release();
+    expect(await held()).toBe(false);
+  });
+
+  it('if it was granted by a handoff that came before the reply', async () => {
+    // The lease of a handoff is shorter.
+    const { locks, stranger, store, settle, held } = keepingLocks({ keepMs: 5_000 });
+    await stranger.take(KEY);
+    store.hold('acquire');
+    const own = outcome(locks.acquire('goods:300'));
+    await settle();
+    await stranger.leave(KEY);
+    await settle();
+    await (own.value as Lock).release();
+    expect(await held()).toBe(false);
+  });
+
+  it('if it was granted at a repeated request, because others may stand in the queue', async () => {
+    const { locks, stranger, clock, held } = keepingLocks({ keepMs: 5_000 });
+    await stranger.take(KEY, 500);
+    const own = outcome(locks.acquire('goods:300'));
+    await clock.advance(2_000);
     await (own.value as Lock).release();
     expect(await held()).toBe(false);
   });
