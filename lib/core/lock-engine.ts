@@ -156,7 +156,7 @@ export class LockEngine {
 
   /** Passes the store's events on. */
   private listen({ warn, info, turns }: Reporters): () => void {
-    const { localLocks, watchdog, health } = this;
+    const { localLocks, watchdog, releaser, health } = this;
     return this.store.listen({
       instanceId: this.instanceId,
       onHandoff: (handoff) => localLocks.onHandoff(handoff),
@@ -166,6 +166,7 @@ export class LockEngine {
       onDisconnected: (concerns) => {
         localLocks.onDisconnected(concerns);
         watchdog.onDisconnected(concerns);
+        releaser.onDisconnected();
       },
       onReconnected: (concerns) => {
         localLocks.onReconnected(concerns);

@@ -24,14 +24,17 @@ const FIRST_REPEAT_MS = 100;
 const LONGEST_REPEAT_MS = 1000;
 
 /**
- * Releases locks. Repeats a release that failed until the store has replied or the lease is over, so that a lost packet
- * does not keep a lock closed. Releasing twice has no further effect.
+ * Releases locks. Repeats a release that failed, or whose connection ended without a reply, until the store has replied
+ * or the lease is over. So a lost packet does not keep a lock closed. Releasing twice has no further effect.
  */
 export class Releaser {
   private unanswered = 0;
   private drained: (() => void) | undefined;
   /** End the pauses before a repetition. */
   private readonly wakers = new Set<() => void>();
+  /** Begin to repeat the releases that got no reply in time. */
+  private readonly late = new Set<() => void>();
+  private disconnectedAt = -Infinity;
   private closed = false;
 
   constructor(
@@ -58,19 +61,28 @@ export class Releaser {
     const reply = this.send(release);
     this.unanswered += 1;
     const released = new Promise<boolean>((resolve, reject) => {
-      const late = (): void => {
+      let startRepeating: (() => void) | undefined;
+      const onTimeout = (): void => {
+        const error = this.noReply(release);
         ignoreRejectionOf(released);
-        reject(this.late(release));
+        reject(error);
+        startRepeating = () => void this.repeat(release, leaseOverAt, error);
+        // The client may have dropped the request with its connection. Otherwise the reply is late.
+        if (this.disconnectedAt >= now) startRepeating();
+        else this.late.add(startRepeating);
       };
-      const timer = this.clock.schedule(this.requestTimeoutMs, late, true, now);
+      const timer = this.clock.schedule(this.requestTimeoutMs, onTimeout, true, now);
+      const isRepeated = (): boolean => startRepeating !== undefined && !this.late.delete(startRepeating);
       const onReply = (wasHeld: boolean): void => {
         timer.cancel();
+        if (isRepeated()) return;
         this.answered();
         if (wasHeld) this.health?.onServed('release', release.key);
         resolve(wasHeld);
       };
       const onError = (error: unknown): void => {
         timer.cancel();
+        if (isRepeated()) return;
         this.health?.onFailed('release', release.key, error);
         ignoreRejectionOf(released);
         reject(error);
@@ -84,6 +96,14 @@ export class Releaser {
   /** Releases in the background. */
   releaseBehind(release: Release): void {
     void this.release(release);
+  }
+
+  /** Repeats the releases that got no reply in time, because the connection that ended may never deliver one. */
+  onDisconnected(): void {
+    this.disconnectedAt = this.clock.now();
+    const late = [...this.late];
+    this.late.clear();
+    for (const startRepeating of late) startRepeating();
   }
 
   /** Waits until all releases have a reply, for `requestTimeoutMs` at most. */
@@ -107,7 +127,7 @@ export class Releaser {
       await this.pause(pauseMs);
       if (this.closed) break;
       try {
-        if (await this.send(release)) this.health?.onServed('release', release.key);
+        if (await this.sendInTime(release)) this.health?.onServed('release', release.key);
         break;
       } catch (again) {
         this.health?.onFailed('release', release.key, again);
@@ -120,6 +140,12 @@ export class Releaser {
   private answered(): void {
     this.unanswered -= 1;
     if (this.unanswered === 0) this.drained?.();
+  }
+
+  private sendInTime(release: Release): Promise<boolean> {
+    return withTimeout(this.clock, this.requestTimeoutMs, this.send(release), () => {
+      throw this.noReply(release);
+    });
   }
 
   private send(release: Release): Promise<boolean> {
@@ -146,7 +172,7 @@ export class Releaser {
     });
   }
 
-  private late({ resource }: Release): LockUnavailableError {
+  private noReply({ resource }: Release): LockUnavailableError {
     const elapsedMs = this.requestTimeoutMs;
     const message = `The release of ${resource} got no reply within ${this.requestTimeoutMs} ms.`;
     return new LockUnavailableError(message, { resource, elapsedMs });
