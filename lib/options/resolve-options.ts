@@ -79,7 +79,7 @@ const MIN_TTL_MS = 50;
 // Redis stores expiries as 64-bit milliseconds since 1970. A year is more than any lease needs.
 const MAX_TTL_MS = 365 * 24 * 3600 * 1000;
 
-// A channel of a cluster stays subscribed for 10 s after its last use. A kept lock needs its channel.
+// A channel of a cluster stays subscribed for 60 s after its last use. A kept lock needs its channel.
 const MAX_KEEP_MS = 10_000;
 
 // A fencing token is reserved for every pass. Tokens are microseconds and must not run ahead of the clock.

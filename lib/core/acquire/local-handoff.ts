@@ -27,7 +27,8 @@ export class LocalHandoff {
   readonly owner: string;
   private passes = 0;
   private readonly hasOneToken: boolean;
-  private isUnwanted: boolean;
+  /** See {@link HandoffTraits.isUnwanted}. */
+  isUnwanted: boolean;
   /** The longest lease that the store may keep for it, in milliseconds. */
   private longestLeaseMs: number;
 
@@ -59,11 +60,6 @@ export class LocalHandoff {
     return this.passes + 1;
   }
 
-  /** Is called if another instance wants the lock, or may do so without a report. */
-  onWanted(): void {
-    this.isUnwanted = false;
-  }
-
   /** Is called at the end of each hold, with its grant. */
   onEnded({ ttlMs, lease }: Grant): void {
     // The last renewal may have run without a reply.
@@ -71,22 +67,28 @@ export class LocalHandoff {
   }
 
   /** Returns until when the lock may be kept and given to the next caller. 0 if it must be released. */
-  keepUntil(lease: Lease, keepMs: number): number {
+  keepUntil(now: number, lease: Lease, keepMs: number): number {
     // A crash must not cost others more than `keepMs`.
-    if (!this.isUnwanted || this.longestLeaseMs > keepMs || !this.hasTokens(KEPT_TOKENS - 1)) return 0;
+    if (!this.isUnwantedAt(now) || this.longestLeaseMs > keepMs || !this.hasTokens(KEPT_TOKENS - 1)) return 0;
     return lastPassOf(lease);
   }
 
   /**
    * Passes the grant on to the next caller. Returns false if the limits or the reserved tokens are used up, or if less
-   * than half of the lease is left. While no other instance wants the lock, only the tokens and the lease limit it.
+   * than half of the lease is left. While no other instance wants the lock, only the tokens, the lease and the time
+   * since the grant limit it.
    */
   tryPass(now: number, lease: Lease, limits: PassingLimits): boolean {
-    const mayPass = this.isUnwanted
+    const mayPass = this.isUnwantedAt(now)
       ? this.hasTokens(KEPT_TOKENS - 1) && now < lastPassOf(lease)
       : this.isWithin(limits, now, lease);
     if (mayPass) this.passes += 1;
     return mayPass;
+  }
+
+  /** Whether no other instance wants the lock. If one cannot report that, it gets a chance after each lease. */
+  private isUnwantedAt(now: number): boolean {
+    return this.isUnwanted && now - this.startedAt < this.longestLeaseMs;
   }
 
   private hasTokens(maxPasses: number): boolean {

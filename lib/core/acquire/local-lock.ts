@@ -110,7 +110,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   /** Is called if another instance wants the lock, or may do so without a report. A lock that is kept is released. */
   onWanted(): void {
     this.isUnwanted = false;
-    if ('localHandoff' in this.state) this.state.localHandoff.onWanted();
+    if ('localHandoff' in this.state) this.state.localHandoff.isUnwanted = false;
     this.endKeeping();
   }
 
@@ -181,7 +181,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
 
   protected enter(waiter: Waiter): void {
     this.queue.push(waiter);
-    if (this.state.kind === 'keeping') return this.reuse(this.state);
+    if (this.state.kind === 'keeping') return this.reuse(this.state, waiter);
     const isFirst = this.state.kind === 'idle';
     if (isFirst) this.startAcquiring();
     this.startTimer(waiter);
@@ -192,7 +192,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   private keep(grant: Grant, localHandoff: LocalHandoff, now: number): boolean {
     const keepMs = keepMsOf(grant.options);
     if (keepMs === 0 || this.queue.head !== undefined || !this.registry.canKeep(this.key)) return false;
-    const keptMs = localHandoff.keepUntil(grant.lease, keepMs) - now;
+    const keptMs = localHandoff.keepUntil(now, grant.lease, keepMs) - now;
     if (keptMs <= 0) return false;
     const { clock } = this.deps;
     const timer = clock.schedule(keptMs, () => this.endKeeping(), true);
@@ -201,12 +201,14 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   }
 
   /** Gives the kept lock to the caller that has come, or acquires it anew. */
-  private reuse({ grant, localHandoff, clockJumps, timer }: KeepingState): void {
+  private reuse({ grant, localHandoff, clockJumps, timer }: KeepingState, waiter: Waiter): void {
     const { clock } = this.deps;
     const now = clock.now();
     const isCertain = (clock.forwardJumps?.() ?? 0) === clockJumps;
-    if (!isCertain || !this.passOn(grant, localHandoff, now)) return this.endKeeping();
-    timer.cancel();
+    // A lease that nobody renews must be a whole one.
+    if (isCertain && waiter.options.renew && this.passOn(grant, localHandoff, now)) return timer.cancel();
+    this.endKeeping();
+    this.startTimer(waiter);
   }
 
   private reportUse({ grants, startedAt }: LocalHandoff, now: number): void {
@@ -223,7 +225,10 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   }
 
   private passOn(grant: Grant, localHandoff: LocalHandoff, now: number): boolean {
-    if (this.queue.head === undefined || !localHandoff.tryPass(now, grant.lease, this.deps.passing)) return false;
+    if (this.queue.head === undefined) return false;
+    // The store must still report who wants it.
+    localHandoff.isUnwanted &&= this.registry.canKeep(this.key);
+    if (!localHandoff.tryPass(now, grant.lease, this.deps.passing)) return false;
     this.admitFirst(localHandoff, grant.lease, now);
     return true;
   }

@@ -56,7 +56,7 @@ export class MemoryStore implements LockStore {
       wallTime: () => Math.max(clock.wallTime(), this.table.lastToken / 1000 + 1),
       isSubscribed: (instanceId) => this.listeners.has(instanceId),
       onHandoff: (handoff) => this.deliver(handoff),
-      // As with Redis, a message.
+      // As with Redis, the message arrives later.
       onWanted: (key, owner) => queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onWanted?.(key)),
     });
     // No token was given out before this one.

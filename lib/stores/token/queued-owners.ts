@@ -44,7 +44,7 @@ export class QueuedOwners {
   }
 }
 
-/** Names that are kept for a while each. */
+/** Names that are kept until a moment of their own, or until an earlier name is dropped. */
 export class RecentNames {
   /** The moment from which each name is not kept any more, in the order of their additions. */
   private readonly keptUntil = new Map<string, number>();
