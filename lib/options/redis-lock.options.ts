@@ -126,8 +126,8 @@ export interface LockOptions {
   readonly mode?: 'exclusive' | 'shared' | undefined;
 
   /**
-   * Makes the lock a semaphore: this many holders at a time, each with its own lease. Cannot be
-   * combined with `mode`. A request with neither waits until there is no holder, and then has the lock alone.
+   * Makes the lock a semaphore: this many holders at a time, each with its own lease. Cannot be combined with `mode`. A
+   * request with neither waits until there is no holder, and then has the lock alone.
    *
    * All callers must pass the same `permits` for a resource. A different value throws `LockConfigError` while the
    * resource is held. So does a store without permits, as described for `mode`.

@@ -107,7 +107,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     return this.state.kind === 'keeping';
   }
 
-  /** Is called if another instance wants the lock, or may do so without a report. A lock that is kept is released. */
+  /** Called if another instance wants the lock, or may do so without a report. A lock that is kept is released. */
   onWanted(): void {
     this.isUnwanted = false;
     if ('localHandoff' in this.state) this.state.localHandoff.isUnwanted = false;
@@ -125,6 +125,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     timer.cancel();
     this.reportUse(localHandoff, this.deps.clock.now());
     this.release(grant, 0).catch(() => undefined);
+    this.forgetLastReply();
     this.serveNext();
   }
 

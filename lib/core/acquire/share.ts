@@ -61,6 +61,10 @@ export class Share implements AcquireLoopListener, GrantEnder {
     this.loop = new AcquireLoop(key, mode, deps, this);
   }
 
+  get isHeld(): boolean {
+    return this.state.kind === 'held';
+  }
+
   /** Whether nothing can come of it any more. */
   get isOver(): boolean {
     return this.state.kind === 'idle' && this.loop.isIdle;
@@ -95,13 +99,15 @@ export class Share implements AcquireLoopListener, GrantEnder {
   tryPass(now: number): boolean {
     const { state, newest } = this;
     if (state.kind !== 'held' || newest === undefined || !this.isOpen) return false;
+    // A loss is reported to its caller first, who may acquire the lock again at once.
+    for (const grant of this.grants) if (grant.state === 'lost') return false;
     return state.handoff.tryPass(now, newest.lease, this.deps.passing);
   }
 
   /** Gives it to a caller. */
   admit(waiter: Waiter, now: number): void {
     const { state } = this;
-    if (state.kind !== 'held') return;
+    if (state.kind !== 'held') throw new Error('a share that is not held has no grant to give');
     const { resource, options } = waiter;
     const { owner, token, mayBeRepeatedUntil } = state.handoff;
     const lease = cutTo(this.newest?.lease ?? state.lease, leaseOf(options), now);
@@ -170,7 +176,8 @@ export class Share implements AcquireLoopListener, GrantEnder {
   }
 
   onIdle(): void {
-    this.user.onIdle(this);
+    // A late reply to the request of an attempt that a handoff has granted changes nothing.
+    if (this.state.kind === 'idle') this.user.onIdle(this);
   }
 
   private becomeIdle(): void {

@@ -35,6 +35,8 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
   private joinable: Share | undefined;
   /** Whether a request was refused since this instance began to use the lock. */
   private isFull = false;
+  /** Whether timers are started because a waiter has left, which may make others leave. */
+  private isLeaving = false;
   private readonly params: AcquireParams;
 
   constructor(
@@ -74,8 +76,10 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     this.admitFirst(share, now);
     if (this.mode === 'shared') {
       this.joinable = share;
-      while (this.queue.head !== undefined) this.admitFirst(share, now);
+      while (this.queue.head !== undefined && share.isHeld) this.admitFirst(share, now);
     }
+    // Others may have released more permits.
+    this.requestShares();
     this.startTimers();
   }
 
@@ -111,12 +115,19 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     this.requestShares();
     this.startTimer(waiter);
     // Those that are not in the store's queue join it.
-    if (!isFirst && !willWait) for (const { loop } of this.requested) loop.onWaiterAdded(this.params);
+    if (!isFirst && !willWait && waiter.options.waitMs > 0)
+      for (const { loop } of this.requested) loop.onWaiterAdded(this.params);
   }
 
   protected onLeft(): void {
     // Those that were requested last have the last places in the store's queue.
+    const { length } = this.requested;
     while (this.requested.length > this.queue.length) this.requested[this.requested.length - 1].stop();
+    if (this.requested.length === length || this.isLeaving) return;
+    // Those that do not wait may have waited for the reply to a request that was given up.
+    this.isLeaving = true;
+    this.startTimers();
+    this.isLeaving = false;
   }
 
   protected forgetIfIdle(): void {
@@ -126,26 +137,27 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
 
   protected get replyDueMs(): number {
     let dueMs = 0;
-    for (const { loop } of this.requested) {
-      dueMs = Math.max(dueMs, loop.replyDueMs);
-      if (dueMs === Infinity) break;
-    }
+    for (let i = this.requested.length - 1; i >= 0 && dueMs !== Infinity; i -= 1)
+      dueMs = Math.max(dueMs, this.requested[i].loop.replyDueMs);
     return dueMs;
   }
 
   /** The store's last reply, or the holders of this instance if they have all permits. */
   protected get whyNot(): LastReply {
-    const [first, ...others] = this.taken;
+    const [first] = this.taken;
     if (first === undefined || this.requested.length > 0) return this.lastReply;
-    const until = others.reduce((earliest, { deadline }) => Math.min(earliest, deadline), first.deadline);
-    const holder = { instanceId: instanceOf(first.owner), since: first.since, count: this.taken.size, isOwn: true };
-    return heldUntil(until, holder);
+    const { owner, since, deadline } = first;
+    return heldUntil(deadline, { instanceId: instanceOf(owner), since, count: this.taken.size, isOwn: true });
   }
 
-  /** How many shares to request for those that wait: one at a time if it is for all, or if others have the rest. */
+  /**
+   * How many shares to request for those that wait: one at a time if it is for all, if others have the rest, or if the
+   * store has no queue, because each caller counts the replies then.
+   */
   private get wanted(): number {
-    const isOne = this.mode === 'shared' || this.isFull;
-    return Math.min(this.queue.length, isOne ? 1 : Number(this.mode) - this.taken.size);
+    const isOne = this.mode === 'shared' || this.isFull || !this.deps.store.capabilities.queue;
+    const rest = this.mode === 'shared' ? 1 : Number(this.mode) - this.taken.size;
+    return Math.min(this.queue.length, rest, isOne ? 1 : Infinity);
   }
 
   private requestShares(): void {
@@ -169,8 +181,6 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
 /** The parameters of the requests for those that wait when a request is sent. */
 class ShareParams implements AcquireParams {
   readonly tokens = 1;
-  /** Only an exclusive lock yields before its request, which depends on this. */
-  readonly waitUntil = Infinity;
 
   constructor(
     readonly resource: string,
@@ -181,9 +191,13 @@ class ShareParams implements AcquireParams {
   get willWait(): boolean {
     return this.queue.willWait;
   }
+
+  get waitUntil(): number {
+    return this.queue.head?.waitUntil ?? Infinity;
+  }
 }
 
 function remove(list: Share[], share: Share): void {
-  const place = list.indexOf(share);
+  const place = list.lastIndexOf(share);
   if (place !== -1) list.splice(place, 1);
 }

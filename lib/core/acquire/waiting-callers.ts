@@ -72,7 +72,7 @@ export abstract class WaitingCallers {
 
   /** Starts the timers of all waiters that have none. Later waiters start theirs when they arrive. */
   protected startTimers(): void {
-    if (this.timed && this.queue.allWillWait) return;
+    if (this.timed && (this.queue.allWillWait || this.replyDueMs === Infinity)) return;
     // Nearly always nobody waits behind the first caller: no iterator is made for it.
     if (this.queue.head !== undefined && !this.awaitsFirstReply) {
       for (const waiter of this.queue) this.startTimer(waiter);

@@ -198,7 +198,8 @@ export class Lock implements Hold {
    * Ends this hold. The lock is released with the last nested hold, or at the end of `minHoldMs`, which this method
    * does not wait for. A second call returns the result of the first.
    *
-   * @returns false if the lock was lost.
+   * @returns false if the lock was lost, as far as this instance knows. While other callers of it share the lock, the
+   * store is not asked.
    * @throws LockUnavailableError if the store sent no reply within `requestTimeoutMs`, and at once if there is no
    * connection. The release is repeated in the background until the store replies or the lease is over.
    */

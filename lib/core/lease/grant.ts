@@ -71,7 +71,7 @@ export interface StoreGrant extends GrantedTokens, Lease {
 export interface GrantEnder {
   /** Ends a grant that is released or lost. Returns whether the store still had it. */
   end(grant: Grant, closedUntil?: number): Promise<boolean>;
-  /** Is called if the store does not have the lock of a grant any more that has been released. */
+  /** Called if the store does not have the lock of a grant any more that has been released. */
   onGone?(grant: Grant): void;
 }
 

@@ -30,7 +30,7 @@ describe('a kept lock that cannot be given to the next caller', () => {
     lock.assertHeld();
   });
 
-  it('goes to another instance after its lease, although nobody reports that one', async () => {
+  it('goes to another instance after its lease, although the request of that instance is not reported', async () => {
     const { locks, neighbour, store, clock } = faultyLocks({ keepMs: 8_000 });
     const first = await locks.acquire('goods:300');
     store.hold('wanted');
