@@ -36,12 +36,12 @@ describe('a kept lock that cannot be given to the next caller', () => {
     store.hold('wanted');
     const waiting = outcome(neighbour({}).locks.acquire('goods:300', { waitMs: 100_000 }));
     await clock.advance(0);
-    let isOver = false;
+    const over = new AbortController();
     const use = async (): Promise<void> => {
-      while (!isOver) {
+      while (!over.signal.aborted) {
         await locks.using('goods:300', { waitMs: 100_000 }, async () => {
           const worked = deferred();
-          clock.schedule(500, worked.resolve);
+          clock.schedule(500, () => worked.resolve());
           await worked.promise;
         });
       }
@@ -50,7 +50,7 @@ describe('a kept lock that cannot be given to the next caller', () => {
     await first.release();
     for (let i = 0; i < 20 && waiting.value === undefined; i += 1) await clock.advance(1_000);
     expect(waiting.value).toBeDefined();
-    isOver = true;
+    over.abort();
     await waiting.value?.release();
     await clock.advance(2_000);
     await Promise.all(uses);
