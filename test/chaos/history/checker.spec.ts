@@ -277,12 +277,11 @@ describe('tokens', () => {
     expect(fallen(waited)).toEqual([['a', 'b', false]]);
   });
 
-  it('of sharers are ordered only if one held the lock at the other’s request', () => {
-    // Requested before the other's grant, replied to after it.
-    const behind = [invoke('b', 5), ...reader('a', 10, 40, 6), ...reader('b', 20, 40, 5).slice(1)];
-    expect(fallen(behind)).toEqual([]);
-    expect(fallen([...reader('a', 10, 40, 6), ...reader('b', 20, 40, 5)])).toEqual([['a', 'b', false]]);
-    expect(fallen([...sharing(2, 'a', 10, 15, 6), ...sharing(2, 'b', 20, 40, 6)])).toEqual([['a', 'b', false]]);
+  it('of sharers are not ordered, and a writer after them has a higher one than all', () => {
+    expect(fallen([...reader('a', 10, 40, 6), ...reader('b', 20, 40, 5)])).toEqual([]);
+    expect(fallen([...sharing(2, 'a', 10, 15, 6), ...sharing(2, 'b', 20, 40, 6)])).toEqual([]);
+    const writer = [invoke('c', 50), entered('c', 50, 100, 6), left('c', 60)];
+    expect(fallen([...reader('a', 10, 40, 6), ...reader('b', 20, 40, 5), ...writer])).toEqual([['a', 'c', false]]);
   });
 
   it('are not checked if the store has none', () => {

@@ -30,12 +30,9 @@ export function fallenTokensOf(holds: readonly Hold[], events: readonly Event[],
   });
 }
 
-/**
- * Returns whether the grants are ordered. Compatible holders are not, unless one had the lock before the other's
- * request.
- */
+/** Returns whether the grants are ordered. Compatible holders are not: an instance has one token for several of them. */
 function comesAfter(later: Hold, earlier: Hold): boolean {
-  return !compatible(earlier.mode, later.mode) || later.invokedAt >= earlier.enteredAt;
+  return !compatible(earlier.mode, later.mode);
 }
 
 function highest(holds: readonly Tokened[]): Tokened | undefined {
