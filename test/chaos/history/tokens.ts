@@ -30,7 +30,7 @@ export function fallenTokensOf(holds: readonly Hold[], events: readonly Event[],
   });
 }
 
-/** Returns whether the grants are ordered. Compatible holders are not: an instance has one token for several of them. */
+/** Returns whether the grants are ordered. Compatible holders are not: several of an instance have one token. */
 function comesAfter(later: Hold, earlier: Hold): boolean {
   return !compatible(earlier.mode, later.mode);
 }
