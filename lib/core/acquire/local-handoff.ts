@@ -29,8 +29,8 @@ export class LocalHandoff {
   private readonly hasOneToken: boolean;
   /** See {@link HandoffTraits.isUnwanted}. */
   isUnwanted: boolean;
-  /** The longest lease that the store may keep for it, in milliseconds. */
-  private longestLeaseMs: number;
+  /** The longest lease that the store may keep for it, by the holds that have ended, in milliseconds. */
+  longestLeaseMs: number;
 
   constructor(
     private readonly grant: StoreGrant,

@@ -49,8 +49,6 @@ export class Share implements AcquireLoopListener, GrantEnder {
   private isOpen = false;
   /** The store keeps the share until then, even if all holds end sooner. */
   private keepUntil = 0;
-  /** The longest lease that the store may have given. */
-  private longestLeaseMs = 0;
 
   constructor(
     readonly key: string,
@@ -126,11 +124,11 @@ export class Share implements AcquireLoopListener, GrantEnder {
     const isLost = grant.state === 'lost';
     if (isLost) this.isOpen = false;
     this.keepUntil = Math.max(this.keepUntil, isLost ? closedUntil : grant.minHoldUntil);
-    this.longestLeaseMs = Math.max(this.longestLeaseMs, grant.ttlMs, grant.lease.leaseMs);
+    state.handoff.onEnded(grant);
     if (this.grants.size > 0) return Promise.resolve(!isLost);
     const restMs = this.keepUntil - now;
     if (restMs <= 0 && this.user.onUnused(this, now)) return Promise.resolve(true);
-    const released = this.release(grant.resource, state.handoff.owner, this.keepUntil);
+    const released = this.release(grant.resource, state.handoff, this.keepUntil);
     if (restMs > 0 && !isLost) this.rest(grant.resource, state.handoff, restMs);
     else this.becomeIdle();
     return released;
@@ -167,7 +165,6 @@ export class Share implements AcquireLoopListener, GrantEnder {
     this.newest = undefined;
     this.isOpen = true;
     this.keepUntil = 0;
-    this.longestLeaseMs = given.leaseMs;
     this.user.onGranted(this, now);
   }
 
@@ -187,15 +184,16 @@ export class Share implements AcquireLoopListener, GrantEnder {
 
   private rest(resource: string, handoff: LocalHandoff, restMs: number): void {
     const onRested = (): void => {
-      this.release(resource, handoff.owner, 0).catch(() => undefined);
+      void this.release(resource, handoff, 0);
       this.becomeIdle();
     };
     const timer = this.deps.clock.schedule(restMs, onRested, true);
     this.state = { kind: 'resting', handoff, until: this.keepUntil, timer };
   }
 
-  private release(resource: string, owner: string, keepUntil: number): Promise<boolean> {
-    const { key, mode, longestLeaseMs: leaseMs } = this;
+  private release(resource: string, handoff: LocalHandoff, keepUntil: number): Promise<boolean> {
+    const { key, mode } = this;
+    const { owner, longestLeaseMs: leaseMs } = handoff;
     return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil });
   }
 }

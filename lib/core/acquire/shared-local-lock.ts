@@ -33,7 +33,7 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
   private readonly stopped: Share[] = [];
   /** The share that further readers may join. */
   private joinable: Share | undefined;
-  /** Whether a request was refused since this instance began to use the lock. */
+  /** Whether a request was refused or failed since this instance began to use the lock. */
   private isFull = false;
   /** Whether timers are started because a waiter has left, which may make others leave. */
   private isLeaving = false;
@@ -161,7 +161,6 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
   }
 
   private requestShares(): void {
-    if (this.requested.length === 0 && this.taken.size === 0) this.isFull = false;
     if (this.requested.length === 0 && this.wanted > 0) this.forgetLastReply();
     while (this.requested.length < this.wanted) {
       // One whose last request has no reply yet waits for that.

@@ -32,7 +32,7 @@ export const keepingContract: ContractPart = {
       deepStrictEqual(await fixture.wantedTimes(1), [key]);
     },
 
-    'is renewed and released as any other': async (fixture) => {
+    'is renewed and released like any other lock': async (fixture) => {
       if (!(await keep(fixture))) return;
       strictEqual(await fixture.extend('keeper', 60_000), 'renewed');
       strictEqual(await fixture.release('keeper'), true);

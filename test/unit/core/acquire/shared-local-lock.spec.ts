@@ -139,6 +139,30 @@ describe('the readers of one instance', () => {
     expect(store.acquires).toHaveLength(2);
   });
 
+  it('do not join a lock after one of them has learned of its loss', async () => {
+    const { locks, memory, store, clock } = faultyLocks();
+    const [one, other] = await Promise.all([locks.acquire('goods:300', shared), locks.acquire('goods:300', shared)]);
+    memory.table.delete(KEY);
+    await expect(one.extend()).rejects.toThrow(LockLostError);
+    other.assertHeld();
+    request(locks, 1);
+    await clock.advance(0);
+    expect(store.acquires).toHaveLength(2);
+  });
+
+  it('repeat a failed release for as long as the longest of their leases', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const [one, other] = await Promise.all([locks.acquire('goods:300', shared), locks.acquire('goods:300', shared)]);
+    await one.extend(300_000);
+    await one.release();
+    store.lose('release', new Error('no connection'));
+    await expect(other.release()).rejects.toThrow('no connection');
+    await clock.advance(200_000);
+    const { length } = store.releases;
+    await clock.advance(10_000);
+    expect(store.releases.length).toBeGreaterThan(length);
+  });
+
   it('keep the lock closed for minHoldMs, in any order of their ends', async () => {
     const { locks, neighbour, clock } = faultyLocks();
     const [long, short] = [
@@ -196,8 +220,10 @@ describe('the readers of one instance', () => {
     const brief = request(locks, 1, { ...shared, waitMs: 100 });
     await clock.advance(1_100);
     expect(brief[0].error).toBeDefined();
+    const { length } = store.acquires;
     const later = request(locks, 2);
     await clock.advance(0);
+    expect(store.acquires).toHaveLength(length);
     store.deliver('acquire');
     await clock.advance(500);
     expect(await release(later)).toEqual([true, true]);
