@@ -13,7 +13,7 @@ export type {
   RedisClusterOptions,
   RedisLockModuleOptions,
 } from './options/redis-lock.options.js';
-export type { LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
+export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
 export { LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './decorators/inject-lock-service.decorator.js';
 export { Locked, type LockedDecorator, type LockedOptions } from './decorators/locked.decorator.js';

@@ -132,7 +132,7 @@ export class LockService {
   /**
    * Reads from Redis who holds a lock and who waits for it. Another process can change that at any time.
    *
-   * @returns null if the lock is free.
+   * @returns null if nobody holds the lock and nobody waits for it.
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.
    */
   async inspect(resource: string): Promise<LockInfo | null> {

@@ -1,11 +1,13 @@
 export type {
   AcquireReply,
   AcquireRequest,
+  AwaitedState,
   ExtendReply,
   ExtendRequest,
   GrantedTokens,
   Handoff,
   HandoffOptions,
+  HeldState,
   HolderHint,
   HolderInfo,
   LockMode,

@@ -187,8 +187,8 @@ export interface WaiterInfo {
   readonly mode: LockMode;
 }
 
-/** The state of a locked key: its first holder, and the other holders and waiters. */
-export interface LockState extends HolderInfo {
+/** The state of a key that is held: its first holder, and the other holders and waiters. */
+export interface HeldState extends HolderInfo {
   /** The mode that it is held in. Default: `exclusive`. */
   readonly mode?: LockMode;
   /** The other holders. Default: none. */
@@ -196,6 +196,20 @@ export interface LockState extends HolderInfo {
   /** The queue, first entry first. Default: empty. */
   readonly waiting?: readonly WaiterInfo[];
 }
+
+/** The state of a key that nobody holds and others wait for, because its last holder has died. */
+export interface AwaitedState {
+  readonly holder?: undefined;
+  readonly remainingMs?: undefined;
+  readonly token?: undefined;
+  readonly mode?: undefined;
+  readonly others?: undefined;
+  /** The queue, first entry first. At least one. */
+  readonly waiting: readonly WaiterInfo[];
+}
+
+/** The state of a key that is held or waited for. */
+export type LockState = HeldState | AwaitedState;
 
 /** A grant to an owner in the queue. */
 export interface Handoff extends LockOwnership, GrantedTokens {
@@ -286,7 +300,7 @@ export interface LockStore {
   /** Extends a batch of leases. Returns one reply for each request, in the same order. Does not throw. */
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]>;
   /**
-   * Returns the state of a key, null if the key is free.
+   * Returns the state of a key, null if nobody holds it and nobody waits for it.
    *
    * @throws LockUnavailableError if the store sent no usable reply.
    */

@@ -87,18 +87,22 @@ export class MemoryStore implements LockStore {
   }
 
   inspect(key: string): Promise<LockState | null> {
-    const holders = this.table.living(key);
-    if (holders.length === 0) return Promise.resolve(null);
-    const [first, ...others] = holders.map(({ owner, token, expiresAt }) => {
-      return { holder: instanceOf(owner), remainingMs: expiresAt - this.clock.now(), token };
-    });
-    const waiting = this.table.waiting(key).map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
-    return Promise.resolve({ ...first, mode: holders[0].mode, others, waiting });
+    return Promise.resolve(this.stateOf(key));
   }
 
   close(): Promise<void> {
     this.table.clear();
     return Promise.resolve();
+  }
+
+  private stateOf(key: string): LockState | null {
+    const holders = this.table.living(key);
+    const waiting = this.table.waiting(key).map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
+    if (holders.length === 0) return waiting.length === 0 ? null : { waiting };
+    const [first, ...others] = holders.map(({ owner, token, expiresAt }) => {
+      return { holder: instanceOf(owner), remainingMs: expiresAt - this.clock.now(), token };
+    });
+    return { ...first, mode: holders[0].mode, others, waiting };
   }
 
   private holderOf(key: string): HolderHint | undefined {

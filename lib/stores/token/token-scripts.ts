@@ -7,6 +7,7 @@ import {
   instanceOf,
   type LockMode,
   type LockOwnership,
+  type LockState,
   type ReleaseRequest,
   type WaiterInfo,
 } from '../../core/store/lock-store.js';
@@ -191,9 +192,16 @@ interface Sharer extends HolderInfo {
   readonly mode: LockMode;
 }
 
-interface QueueState {
+export interface QueueState {
   readonly sharers: readonly Sharer[];
   readonly waiting: readonly WaiterInfo[];
+}
+
+/** Returns the state of a lock from its exclusive holder and its queue. Null if nobody holds it or waits for it. */
+export function stateOf(exclusive: HolderInfo | null, { sharers, waiting }: QueueState): LockState | null {
+  const [first = exclusive, ...others] = sharers;
+  if (first !== null) return { ...first, others, waiting };
+  return waiting.length === 0 ? null : { waiting };
 }
 
 /** Decodes pairs of an entry and the remaining life of its lease, which is 0 for a waiter. */

@@ -28,7 +28,7 @@ import { QueuedOwners, RecentNames } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
 import { TokenRequests } from './token-requests.js';
-import { inspectScript, queueScript } from './token-scripts.js';
+import { inspectScript, queueScript, stateOf } from './token-scripts.js';
 import { tokenTopology, type TokenTopology } from './token-topology.js';
 
 /**
@@ -125,9 +125,7 @@ export class TokenStore implements LockStore {
       const [lock, , queue] = this.topology.keysOf(key);
       // Two scripts of one key each: while a cluster migrates a slot, a script of several keys is refused.
       const reads = [this.read(key, inspectScript, lock), this.read(key, queueScript, queue)] as const;
-      const [exclusive, { sharers, waiting }] = await Promise.all(reads);
-      const [first = exclusive, ...others] = sharers;
-      return first && { ...first, others, waiting };
+      return stateOf(...(await Promise.all(reads)));
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
