@@ -10,6 +10,8 @@ export type {
   HeldState,
   HolderHint,
   HolderInfo,
+  ListedLock,
+  ListRequest,
   LockMode,
   LockModeKind,
   LockOwnership,
@@ -17,9 +19,11 @@ export type {
   LockStore,
   ReleaseRequest,
   RetryPolicy,
+  ServerPing,
   ShortestLease,
   StoreCapabilities,
   StoreListener,
+  StorePing,
   WaiterInfo,
 } from '../core/store/lock-store.js';
 export type { Clock, Timer } from '../core/time/clock.js';

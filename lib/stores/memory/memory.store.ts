@@ -6,11 +6,14 @@ import {
   type ExtendReply,
   type ExtendRequest,
   type HolderHint,
+  type ListedLock,
+  type ListRequest,
   type LockState,
   type LockStore,
   type ReleaseRequest,
   type StoreCapabilities,
   type StoreListener,
+  type StorePing,
 } from '../../core/store/lock-store.js';
 import type { StoreFactory } from '../store-context.js';
 import { type TableHandoff, LockTable } from './lock-table.js';
@@ -88,6 +91,19 @@ export class MemoryStore implements LockStore {
 
   inspect(key: string): Promise<LockState | null> {
     return Promise.resolve(this.stateOf(key));
+  }
+
+  async *list({ selects }: ListRequest): AsyncGenerator<ListedLock> {
+    // A lock that is acquired again meanwhile is not yielded again.
+    const keys = Array.from(this.table.rows.keys());
+    for (const key of keys) {
+      const state = selects(key) ? this.stateOf(key) : null;
+      if (state !== null) yield { key, state };
+    }
+  }
+
+  ping(): Promise<StorePing> {
+    return Promise.resolve({ isUp: true, handoff: 'subscription', degraded: undefined, servers: [] });
   }
 
   close(): Promise<void> {

@@ -139,6 +139,21 @@ export function keysOf(key: string, fence: string): LockKeys {
   return [key, fence, helperKey(key, 'queue')];
 }
 
+/** Returns the key of the lock that a lock's own key or its queue belongs to. Other helper keys belong to none. */
+export function lockOf(name: string): string | undefined {
+  const helper = name.indexOf('|');
+  if (helper === -1) return name;
+  return name.slice(helper) === '|queue' ? name.slice(0, helper) : undefined;
+}
+
+/**
+ * Returns whether a listing finds the lock by its other key: by its own if it is held exclusively, otherwise by its
+ * queue. A lock that changes between the two meanwhile may be found twice or not at all.
+ */
+export function isFoundElsewhere(_key: string, { holder, mode = 'exclusive' }: LockState, byOwnKey: boolean): boolean {
+  return byOwnKey !== (holder !== undefined && mode === 'exclusive');
+}
+
 /** What the scripts call the locks and the owners of one module instance. */
 export interface ScriptNames {
   /** Stands in every entry. */
