@@ -52,6 +52,8 @@ interface DescribedLock {
   readonly resource: string;
   /** The Redis key, `{lock_goods}:300`. */
   readonly key: string;
+  /** All other holders of a shared lock. */
+  readonly others: readonly LockHolder[];
   /** The queue in arrival order. Instances that poll because they cannot subscribe are not in it. */
   readonly waiting: readonly LockWaiter[];
 }
@@ -63,8 +65,6 @@ interface DescribedLock {
  */
 export interface HeldLockInfo extends DescribedLock, LockHolder, LockSharing {
   readonly isHeld: true;
-  /** All other holders. */
-  readonly others: readonly LockHolder[];
 }
 
 /**
@@ -82,7 +82,6 @@ export interface AwaitedLockInfo extends DescribedLock {
   readonly fencingToken: undefined;
   readonly mode: undefined;
   readonly permits: undefined;
-  readonly others: readonly [];
 }
 
 /**
@@ -102,7 +101,6 @@ const NO_HOLDER = {
   fencingToken: undefined,
   mode: undefined,
   permits: undefined,
-  others: [],
 } as const;
 
 /** Returns the public description of a lock's state. */
@@ -114,7 +112,7 @@ export function toLockInfo(
   const waiting = (state.waiting ?? []).map(({ waiter, mode }) => {
     return { waiter, identity: identityOf(waiter), isOwn: isOwn(waiter), ...toSharing(mode) };
   });
-  if (state.holder === undefined) return { resource, key, ...NO_HOLDER, waiting };
+  if (state.holder === undefined) return { resource, key, ...NO_HOLDER, others: [], waiting };
   const { mode = 'exclusive', others = [] } = state;
   const toHolder = ({ holder, remainingMs, token }: HolderInfo): LockHolder => {
     return {
