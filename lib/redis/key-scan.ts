@@ -19,7 +19,7 @@ export interface ScanTimes {
 }
 
 /** The part of a client that scans. Stores need it for listings only. */
-interface ScanClient {
+export interface ScanClient {
   scan(cursor: string, match: 'MATCH', pattern: string, count: 'COUNT', size: string): Promise<[string, string[]]>;
 }
 

@@ -49,6 +49,14 @@ describe('a list of locks on one server', () => {
     await granted;
   });
 
+  it('is read by a client that collects its commands', async () => {
+    const redis = new Redis(here.server.url, { enableAutoPipelining: true });
+    const locks = here.instance({ redis });
+    await hold(locks, ['goods:1', 'goods:2']);
+    expect(await listedBy(locks)).toHaveLength(2);
+    redis.disconnect();
+  });
+
   it('is the same as inspect says of each lock', async () => {
     const locks = here.instance();
     await hold(locks, ['goods:1', 'goods:{2}', 'report']);
