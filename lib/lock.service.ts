@@ -4,12 +4,14 @@ import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
 import type { Hold, Lock } from './core/hold/lock.js';
 import type { MultiLock } from './core/hold/multi-lock.js';
+import type { Leadership } from './core/leader/leadership.js';
 import type { LockEngine } from './core/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 import { runUnder } from './core/hold/run-under.js';
 import { isList, readList } from './core/keys/read-list.js';
 import type { KeyFactory } from './core/keys/resource-key.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
+import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
 import type { LockOptions } from './options/redis-lock.options.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
 
@@ -127,6 +129,26 @@ export class LockService {
     const [options, fn] = args.length === 1 ? [undefined, args[0]] : args;
     const { onLost = this.defaults.onLost } = options === undefined ? {} : checkScopeOptions(options, 'scope()');
     return runInLockScope({ onLost }, fn);
+  }
+
+  /**
+   * Starts a candidate for the leadership of a resource. One candidate of all processes leads at a time. The others
+   * wait in the queue, and the next one leads as soon as the leader steps down, or within a lease after it has crashed.
+   * The candidate campaigns until it is closed or the application shuts down, also through outages of Redis.
+   *
+   * The leader holds the exclusive lock of the resource, so `inspect` shows it.
+   *
+   * @throws {LockConfigError} if an option is not allowed, or the store does not support the lease.
+   * @throws {LockKeyError} if the resource makes no safe key.
+   */
+  lead(resource: string, options: LeadOptions = {}): Leadership {
+    return this.campaign(resource, options);
+  }
+
+  /** Does what {@link lead} does. `name` names the work of the leader in the log. @internal */
+  campaign(resource: string, options: LeadOptions, name?: string): Leadership {
+    const { candidacy, lock } = resolveLeadOptions(options, this.defaults);
+    return this.engine.lead(this.targetOf(resource), lock, { ...candidacy, name });
   }
 
   /**

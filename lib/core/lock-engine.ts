@@ -8,6 +8,7 @@ import { LockEvents } from './diagnostics.js';
 import { heldAround } from './hold/held-locks.js';
 import type { Lock } from './hold/lock.js';
 import type { MultiLock } from './hold/multi-lock.js';
+import { type LeaderCallbacks, Leadership } from './leader/leadership.js';
 import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
@@ -30,6 +31,14 @@ export interface EngineOptions extends LeaseOptions {
   readonly identity?: string | undefined;
   /** Called with one line when an outage or a refusal that `warn` was called with has ended. */
   info?(message: string): void;
+  /** Called with one line and the error of a leader's callback. Default: `warn` is called with the line. */
+  onCallbackError?(message: string, error: unknown): void;
+}
+
+/** A candidate to start. */
+export interface Candidacy extends LeaderCallbacks {
+  /** Names the work of the leader in the log. Default: "The leader of" the resource. */
+  readonly name?: string | undefined;
 }
 
 /** What an engine reports the store's events to, besides its parts. */
@@ -56,8 +65,9 @@ export class LockEngine {
   private readonly leases: LeaseManager;
   private readonly acquirer: Acquirer;
   private readonly stopListening: () => void;
+  private readonly leaderships = new Set<Leadership>();
 
-  constructor(options: EngineOptions) {
+  constructor(private readonly options: EngineOptions) {
     const { requestTimeoutMs, lockDelayMs, passing } = options;
     this.instanceId = newInstanceId(options.identity ?? '');
     const warn = safely((message) => options.warn(message));
@@ -112,6 +122,32 @@ export class LockEngine {
     return this.acquirer.acquireAll(targets, options);
   }
 
+  /**
+   * Starts a candidate for the leadership of a resource. See {@link Leadership}.
+   *
+   * @param options how it acquires the lock. Its signal ends the leadership.
+   * @throws LockConfigError if the store cannot do what the options say.
+   */
+  lead(target: Target, { signal, ...options }: AcquireOptions, candidacy: Candidacy): Leadership {
+    this.acquirer.checkStore(target, { ...options, signal });
+    const warn = safely((message) => this.options.warn(message));
+    const leadership = new Leadership({
+      ...candidacy,
+      resource: target.resource,
+      signal,
+      clock: this.clock,
+      warn,
+      acquire: (waiting) => this.acquire(target, { ...options, signal: waiting }),
+      onCallbackError: (message, error) => {
+        if (this.options.onCallbackError === undefined) warn(message);
+        else safely((line) => this.options.onCallbackError?.(line, error))(message);
+      },
+    });
+    this.leaderships.add(leadership);
+    void leadership.ended.then(() => this.leaderships.delete(leadership));
+    return leadership;
+  }
+
   /** Returns who holds the key. Throws `LockUnavailableError` after `requestTimeoutMs` without a reply. */
   inspect(key: string): Promise<LockState | null> {
     return withTimeout(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
@@ -140,6 +176,8 @@ export class LockEngine {
     const { acquirer, localLocks, leases, watchdog } = this;
     if (acquirer.phase !== 'open') return;
     acquirer.phase = 'draining';
+    // Leaders step down, and those that wait end quietly.
+    for (const leadership of this.leaderships) void leadership.close();
     localLocks.refuseOutsiders();
     if (watchdog.size > 0) await leases.drain(graceMs);
     acquirer.phase = 'closed';
