@@ -15,7 +15,7 @@ export type {
 } from './options/redis-lock.options.js';
 export type { LeadOptions } from './options/lead.options.js';
 export type { LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
-export { LockService } from './lock.service.js';
+export { type ForceReleaseOptions, LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './decorators/inject-lock-service.decorator.js';
 export { Locked, type LockedDecorator, type LockedOptions } from './decorators/locked.decorator.js';
 export { LockScope } from './decorators/lock-scope.decorator.js';
@@ -49,6 +49,7 @@ export {
   type GrantedEvent,
   type LockEvent,
   lockChannels,
+  type LostEvent,
   type RefusedEvent,
 } from './core/diagnostics.js';
 export { memory, MemoryStore } from './stores/memory/memory.store.js';

@@ -1,5 +1,5 @@
 import type { AcquireOptions, Target } from './core/acquire/acquire-options.js';
-import { aFunction, checkValue } from './core/check-options.js';
+import { aFunction, checkOptions, checkValue, type OptionRules } from './core/check-options.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
 import type { Hold, Lock } from './core/hold/lock.js';
@@ -18,6 +18,26 @@ import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-
 type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;
 type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
+
+/**
+ * The options of `LockService.forceRelease()`.
+ *
+ * @publicApi
+ */
+export interface ForceReleaseOptions {
+  /**
+   * Ends the hold only if this is its fencing token, as `inspect` returns it. So the hold that somebody has looked at is
+   * ended, and not the next one. A lock that is shared has no such token. Default: any hold.
+   */
+  readonly ifToken?: number | undefined;
+}
+
+const FORCE_RULES: OptionRules<ForceReleaseOptions> = {
+  ifToken: {
+    allowed: 'a fencing token, a whole number from 1 up',
+    fits: (value) => Number.isSafeInteger(value) && Number(value) > 0,
+  },
+};
 
 /**
  * Acquires locks by resource. Inject it by its class, or by `@InjectLockService(name)` if the module has a name.
@@ -161,6 +181,26 @@ export class LockService {
     const { key } = this.targetOf(resource);
     const state = await this.engine.inspect(key);
     return state === null ? null : toLockInfo({ resource, key }, state, (id) => this.engine.isSelf(id));
+  }
+
+  /**
+   * Ends the hold of a lock, of any owner, and hands the lock to the next in the queue. Of a shared lock all holders lose
+   * it, and of permits those of all callers. For operators: the work of the former holder may still run, and only a
+   * fence keeps its late writes away.
+   *
+   * The `signal` of the former holder aborts with a `LockLostError` that says "released by force": in this module
+   * instance and with `memory()` at once, with `token()` within 100 ms, if messages reach the holder. Otherwise it finds
+   * out by its next renewal, after a third of its lease. Its own release has no effect any more.
+   *
+   * @returns false if nobody holds the lock, or if `ifToken` is not the token of its holder. Nothing happens then. Also
+   * false if the hold ended by itself at the same moment.
+   * @throws {LockConfigError} if an option is not allowed, or the store cannot do it.
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request. The lock may have been released
+   * nevertheless.
+   */
+  async forceRelease(resource: string, options: ForceReleaseOptions = {}): Promise<boolean> {
+    const { ifToken } = checkOptions('forceRelease()', options, FORCE_RULES);
+    return this.engine.forceRelease(this.targetOf(resource), this.defaults.ttlMs, ifToken);
   }
 
   /**

@@ -1,14 +1,16 @@
-import { closed, unavailable } from './acquire/acquire-errors.js';
+import { closed, unavailable, unsupportedForce } from './acquire/acquire-errors.js';
 import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import { QueueSpeeds } from './acquire/queue-place.js';
 import { Turns } from './acquire/turns.js';
 import { LockEvents } from './diagnostics.js';
+import { LockConfigError, LockUnavailableError } from './errors.js';
 import { heldAround } from './hold/held-locks.js';
 import type { Lock } from './hold/lock.js';
 import type { MultiLock } from './hold/multi-lock.js';
 import { type LeaderCallbacks, Leadership } from './leader/leadership.js';
+import { handoffLease } from './lease/grant.js';
 import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
@@ -148,6 +150,29 @@ export class LockEngine {
     return leadership;
   }
 
+  /**
+   * Ends all holds of a lock, of any instance. Those of this instance end at once.
+   *
+   * @param leaseMs the lease that a holder of this module has. The next holder starts with one that is no longer.
+   * @throws LockConfigError if the store cannot do that.
+   * @throws LockUnavailableError if the store sent no usable reply within `requestTimeoutMs`.
+   */
+  async forceRelease({ resource, key }: Target, leaseMs: number, ifToken?: number): Promise<boolean> {
+    const { store, requestTimeoutMs } = this;
+    const refusal = unsupportedForce(store, ifToken);
+    if (refusal !== undefined) throw new LockConfigError(refusal, { resource });
+    const tokens = this.options.passing.maxLocalPasses + 1;
+    const reply = store.forceRelease?.({ key, ifToken, handoffMs: handoffLease(leaseMs), tokens });
+    const released = await withTimeout(this.clock, requestTimeoutMs, reply ?? Promise.resolve(false), () => {
+      throw new LockUnavailableError(`${resource} could not be released: no reply within ${requestTimeoutMs} ms.`, {
+        resource,
+        cause: this.health.outageOf(key),
+      });
+    });
+    if (released) this.onForceReleased(key);
+    return released;
+  }
+
   /** Returns who holds the key. Throws `LockUnavailableError` after `requestTimeoutMs` without a reply. */
   inspect(key: string): Promise<LockState | null> {
     return withTimeout(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
@@ -192,6 +217,11 @@ export class LockEngine {
     this.stopListening();
   }
 
+  private onForceReleased(key: string): void {
+    this.localLocks.onForceReleased(key);
+    void this.leases.checkForce(key);
+  }
+
   /** Passes the store's events on. */
   private listen({ warn, info, turns }: Reporters): () => void {
     const { localLocks, watchdog, releaser, health } = this;
@@ -200,6 +230,7 @@ export class LockEngine {
       onHandoff: (handoff) => localLocks.onHandoff(handoff),
       onReleased: (key) => localLocks.onReleased(key),
       onWanted: (key) => localLocks.onWanted(key),
+      onForceReleased: (key) => this.onForceReleased(key),
       onSubscribed: (concerns) => localLocks.onSubscribed(concerns),
       onDisconnected: (concerns) => {
         localLocks.onDisconnected(concerns);

@@ -3,6 +3,7 @@ export type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
+  ForceReleaseRequest,
   GrantedTokens,
   Handoff,
   HandoffOptions,

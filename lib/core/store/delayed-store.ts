@@ -20,6 +20,7 @@ import type {
 export class DelayedStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];
   readonly canKeep: LockStore['canKeep'];
+  readonly forceRelease: LockStore['forceRelease'];
 
   constructor(
     private readonly inner: LockStore,
@@ -27,6 +28,9 @@ export class DelayedStore implements LockStore {
   ) {
     this.serverOf = inner.serverOf?.bind(inner);
     this.canKeep = inner.canKeep?.bind(inner);
+    const forceRelease = inner.forceRelease?.bind(inner);
+    this.forceRelease =
+      forceRelease && ((request) => forceRelease({ ...request, handoffMs: request.handoffMs + this.delayMs }));
   }
 
   get capabilities(): StoreCapabilities {

@@ -1,5 +1,6 @@
 import { aFunction, checkOptions, checkValue, type OptionRules } from '../../core/check-options.js';
 import { basicContract } from './basic-contract.js';
+import { forceContract } from './force-contract.js';
 import { keepingContract } from './keeping-contract.js';
 import { multiKeyContract } from './multi-key-contract.js';
 import { queueContract } from './queue-contract.js';
@@ -32,6 +33,7 @@ const CONTRACT: readonly ContractPart[] = [
   queueContract,
   multiKeyContract,
   keepingContract,
+  forceContract,
   sharedContract,
   sharedQueueContract,
   permitsContract,
