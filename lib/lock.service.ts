@@ -26,8 +26,8 @@ type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
  */
 export interface ForceReleaseOptions {
   /**
-   * Ends the hold only if this is its fencing token, as `inspect` returns it. So the hold that somebody has looked at is
-   * ended, and not the next one. A lock that is shared has no such token. Default: any hold.
+   * Ends the hold only if this is its fencing token, as `inspect` returns it. So the hold that somebody has looked at
+   * is ended, and not the next one. A lock that is shared has no such token. Default: any hold.
    */
   readonly ifToken?: number | undefined;
 }
@@ -184,13 +184,13 @@ export class LockService {
   }
 
   /**
-   * Ends the hold of a lock, of any owner, and hands the lock to the next in the queue. Of a shared lock all holders lose
-   * it, and of permits those of all callers. For operators: the work of the former holder may still run, and only a
-   * fence keeps its late writes away.
+   * Ends the hold of a lock, of any owner, and hands the lock to the next in the queue. Of a shared lock all holders
+   * lose it, and of permits those of all callers. For operators: the work of the former holder may still run, and only
+   * a fence keeps its late writes away.
    *
-   * The `signal` of the former holder aborts with a `LockLostError` that says "released by force": in this module
-   * instance and with `memory()` at once, with `token()` within 100 ms, if messages reach the holder. Otherwise it finds
-   * out by its next renewal, after a third of its lease. Its own release has no effect any more.
+   * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()` on
+   * one Redis that takes up to 100 ms, if messages reach the holder. Otherwise it finds out by its next renewal, after
+   * a third of its lease. Holds of this module instance end at once. Its own release has no effect any more.
    *
    * @returns false if nobody holds the lock, or if `ifToken` is not the token of its holder. Nothing happens then. Also
    * false if the hold ended by itself at the same moment.

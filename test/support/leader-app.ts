@@ -1,5 +1,5 @@
-// The main of a forked process: a Nest application with a method that runs while its process leads. It reports each term
-// to its parent, and ends at SIGTERM by Nest's shutdown hooks.
+// The main of a forked process: a Nest application with a method that runs while its process leads. It reports each
+// term to its parent, and ends at SIGTERM by Nest's shutdown hooks.
 import { Injectable, Logger, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { type Lock, type LockLostError, RedisLockModule, WhileLeader } from 'nestjs-redis-lock';

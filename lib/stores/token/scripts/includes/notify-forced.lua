@@ -1,6 +1,6 @@
 --[[ Notifies the instance of an entry that somebody has released its lock by force. The message is not signed: the
-  instance asks for its lock, and a message has no other effect on a hold. Returns the number of receivers. Returns -1 if
-  there can be none: the entry is another system's, or the server refuses to publish. ]]
+  instance asks for its lock, and a message has no other effect on a hold. Returns the number of receivers. Returns -1
+  if there can be none: the entry is another system's, or the server refuses to publish. ]]
 local function notifyForced(entry)
   local instance = string.match(entry, '^([%w_-]+):%d+/')
   if not instance then
