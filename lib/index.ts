@@ -47,7 +47,12 @@ export {
   type LockEvent,
   lockChannels,
   type RefusedEvent,
+  storeChannel,
+  type StoreEvent,
 } from './core/diagnostics.js';
+export type { LockCall } from './core/call.js';
+export type { LocalHold, LocalLockState, LocalWaiter } from './core/local-state.js';
+export { type LockCallContext, type LockOutcome, lockTracing, workChannel, type WorkMessage } from './core/tracing.js';
 export { memory, MemoryStore } from './stores/memory/memory.store.js';
 export { token } from './stores/token/token.store.js';
 export type { ReplicaOptions } from './stores/store-context.js';

@@ -11,10 +11,11 @@ import type { MultiLock } from './hold/multi-lock.js';
 import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
+import { type LocalLockState, toLocalState } from './local-state.js';
 import { DelayedStore } from './store/delayed-store.js';
 import { newInstanceId } from './store/instance-id.js';
 import type { LockState, LockStore } from './store/lock-store.js';
-import { StoreHealth } from './store/store-health.js';
+import { type ServerState, StoreHealth } from './store/store-health.js';
 import { type Clock, withTimeout } from './time/clock.js';
 import { TimeoutPool } from './time/timeout-pool.js';
 import { safely } from './warnings.js';
@@ -64,12 +65,13 @@ export class LockEngine {
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
     const clock = new TimeoutPool(options.clock, requestTimeoutMs);
     const info = safely((message) => options.info?.(message));
+    const events = new LockEvents(options.instance);
     const health = new StoreHealth(
       { warn, info },
       () => clock.now(),
       (key) => store.serverOf?.(key),
+      (server, isUp, error) => events.store(server, isUp, error),
     );
-    const events = new LockEvents(options.instance);
     // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same
     // options.
     const releaser = new Releaser(store, clock, requestTimeoutMs, passing.maxLocalPasses + 1, lockDelayMs, health);
@@ -131,6 +133,16 @@ export class LockEngine {
 
   now(): number {
     return this.clock.now();
+  }
+
+  /** Returns what callers hold and wait for. */
+  local(): LocalLockState {
+    return toLocalState(this.watchdog.grants(), this.localLocks.waiting(), this.clock.now());
+  }
+
+  /** Returns the whole store, and the servers that have fallen silent. */
+  servers(): readonly ServerState[] {
+    return this.health.servers();
   }
 
   /**
