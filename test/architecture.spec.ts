@@ -89,8 +89,8 @@ describe('the floors', () => {
   it('has the folders of the first level', () => {
     const folders = new Set(files.map(({ path }) => folderOf(1)(path)).filter((node) => !node.endsWith('.ts')));
     const expected = ['core', 'decorators', 'fence', 'locked', 'options', 'redis', 'stores', 'testing'];
-    expected.push('transactional');
-    expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`));
+    expected.push('opentelemetry', 'prometheus', 'transactional');
+    expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`).toSorted());
   });
 
   it('core knows Node only', () => {
@@ -155,6 +155,16 @@ describe('the floors', () => {
     expect(offences(inFolder('lib/transactional/'), isAllowed)).toEqual([]);
   });
 
+  it.each([
+    ['opentelemetry', '@opentelemetry/api'],
+    ['prometheus', 'prom-client'],
+  ])('%s knows events, states and its package', (name, peer) => {
+    const known = ['call', 'check-options', 'diagnostics', 'errors', 'family-limit', 'instance-states', 'tracing'];
+    const allowed = [peer, 'node:diagnostics_channel', ...known.map((file) => `lib/core/${file}.ts`)];
+    const isAllowed = ({ from }: Import) => from.startsWith(`lib/${name}/`) || allowed.includes(from);
+    expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
+  });
+
   it('generated scripts import nothing', () => {
     const generated = files.filter((file) => file.generated);
     expect(generated.map(({ path }) => path)).toContain('lib/stores/token/scripts.ts');
@@ -168,12 +178,12 @@ describe('the floors', () => {
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
   });
 
-  it('no file imports an entry point, fence/, testing/ or transactional/', () => {
+  it('no file imports an entry point, or the folder of another one', () => {
     const isAllowed = ({ from }: Import, path: string) =>
       !ENTRIES.includes(from) &&
-      ['lib/fence/', 'lib/testing/', 'lib/transactional/'].every(
-        (folder) => !from.startsWith(folder) || path.startsWith(folder),
-      );
+      ['fence', 'opentelemetry', 'prometheus', 'testing', 'transactional']
+        .map((name) => `lib/${name}/`)
+        .every((folder) => !from.startsWith(folder) || path.startsWith(folder));
     expect(ENTRIES.filter((path) => !existsSync(join(root, path)))).toEqual([]);
     expect(offences(files, isAllowed)).toEqual([]);
   });

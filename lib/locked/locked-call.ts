@@ -2,6 +2,7 @@ import { defer, isObservable, Observable, type Observer, type Subscriber, type S
 import { eitherOf } from '../core/abort-signals.js';
 import { checkValue } from '../core/check-options.js';
 import { LockTimeoutError } from '../core/errors.js';
+import { dropPromise } from '../core/format-value.js';
 import { runInside, type Surrounding } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
@@ -168,6 +169,7 @@ class LockedCall {
     const { label } = this.method;
     if (typeof label !== 'function') return this.options.label;
     const given: unknown = Reflect.apply(label, this.instance, this.args);
+    dropPromise(given);
     if (given !== undefined) checkValue(this.method.name, 'the result of the label function', given, labelRule);
     return given as string | undefined;
   }

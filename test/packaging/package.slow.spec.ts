@@ -147,6 +147,16 @@ describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (fo
     expect((await loaded('./transactional')).packages).toEqual([]);
   });
 
+  it.each([
+    ['./opentelemetry', 'class RedisLockInstrumentation ', '@opentelemetry/api'],
+    ['./prometheus', 'function collectLockMetrics(', 'prom-client'],
+  ])('%s loads its package only, and the root does not load it', async (entry, code, name) => {
+    expect((await loaded(entry)).code).toContain(code);
+    expect((await loaded(entry)).packages).toEqual([name]);
+    expect((await loaded('.')).code).not.toContain(code);
+    expect((await loaded('.')).packages).not.toContain(name);
+  });
+
   it('the store contract has types only', async () => {
     const { code, packages } = await loaded('./store');
     expect(code.replaceAll(/'use strict';|export \{\s*\};/g, '').trim()).toBe('');

@@ -113,7 +113,7 @@ describe('local()', () => {
         look();
       }
 
-      @Locked('goods:<0>', { label: () => 7 as never })
+      @Locked('goods:<0>', { label: () => Promise.reject(new Error('too late')) as never })
       async fail(_id: number) {
         look();
       }
@@ -128,7 +128,7 @@ describe('local()', () => {
       ['Goods.count', undefined, 'stock'],
     ]);
     await expect(goods.fail(4)).rejects.toThrow(
-      'Goods.fail: the result of the label function is 7; allowed is a string.',
+      'Goods.fail: the result of the label function is a Promise; allowed is a string.',
     );
   });
 

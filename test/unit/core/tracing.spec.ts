@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { defer, lastValueFrom, Observable, of } from 'rxjs';
 import {
   type LockCallContext,
   Locked,
@@ -216,6 +217,17 @@ describe('the channel of work', () => {
     await withLocks(new Goods()).buy(300);
     expect(log).toEqual(['before', 'buy 300']);
     expect(messages[0]?.calls).toMatchObject([{ resource: 'goods:300', method: 'Goods.buy' }]);
+  });
+
+  it('lets a subscriber run the subscription to a stream', async () => {
+    class Prices {
+      @Locked('price:<id>')
+      watch(id: number): Observable<number> {
+        return defer(() => of(log.push(`watch ${id}`)));
+      }
+    }
+    expect(await lastValueFrom(withLocks(new Prices()).watch(7))).toBe(2);
+    expect(log).toEqual(['before', 'watch 7']);
   });
 
   it('has no message for nested holds, handles and scopes', async () => {
