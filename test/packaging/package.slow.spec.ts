@@ -46,8 +46,8 @@ const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
 );
 const FORMATS = ['esm', 'cjs'];
 /** Of the unpacked tarball. */
-const MOST_BYTES = 1_500_000;
-const MOST_FILES = 66;
+const MOST_BYTES = 1_550_000;
+const MOST_FILES = 84;
 
 const committed = async (): Promise<Surfaces> => namesIn(await readFile(join(__dirname, 'public-api.txt'), 'utf8'));
 
