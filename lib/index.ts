@@ -51,8 +51,13 @@ export {
   lockChannels,
   type LostEvent,
   type RefusedEvent,
+  storeChannel,
+  type StoreEvent,
 } from './core/diagnostics.js';
 export type { ServerPing, StorePing } from './core/store/store-ping.js';
+export type { LockCall } from './core/call.js';
+export type { LocalHold, LocalLockState, LocalWaiter } from './core/local-state.js';
+export { type LockCallContext, type LockOutcome, lockTracing, workChannel, type WorkMessage } from './core/tracing.js';
 export { memory, MemoryStore } from './stores/memory/memory.store.js';
 export { token } from './stores/token/token.store.js';
 export type { ReplicaOptions } from './stores/store-context.js';

@@ -4,6 +4,7 @@ import { checkValue } from './core/check-options.js';
 import { type Clock, SystemClock } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
 import { dropPromise } from './core/format-value.js';
+import { offerState } from './core/instance-states.js';
 import { safely } from './core/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
 import { tooShortLease, unsupportedKeeping } from './core/acquire/acquire-errors.js';
@@ -33,6 +34,8 @@ import { token } from './stores/token/token.store.js';
 
 /** A running module instance: its service, its engine, and the store and connections that it opened. */
 export class LockRuntime {
+  private stopOffering: (() => void) | undefined;
+
   private constructor(
     /** The name of the module instance. */
     readonly instance: string,
@@ -82,6 +85,10 @@ export class LockRuntime {
 
   /** Starts to connect and does not wait for it: an application starts without Redis. */
   connect(): void {
+    this.stopOffering ??= offerState(() => {
+      const { instance, engine } = this;
+      return { instance, ...engine.local(), servers: engine.servers() };
+    });
     this.opened.connect();
     this.checks?.start();
   }
@@ -103,6 +110,7 @@ export class LockRuntime {
   /** Waits for running holds, at most `shutdownGraceMs`, releases the rest, and closes what `start` opened. */
   async close(): Promise<void> {
     this.checks?.stop();
+    this.stopOffering?.();
     await this.engine.close(this.graceMs);
     await this.opened.close();
   }

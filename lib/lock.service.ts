@@ -1,4 +1,5 @@
 import type { AcquireOptions, Target } from './core/acquire/acquire-options.js';
+import { nextCall } from './core/call.js';
 import { aFunction, checkOptions, checkValue, type OptionRules, wholeNumber } from './core/check-options.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
@@ -8,6 +9,7 @@ import type { Leadership } from './core/leader/leadership.js';
 import type { LockEngine } from './core/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 import { runUnder } from './core/hold/run-under.js';
+import type { LocalLockState } from './core/local-state.js';
 import { isList, readList } from './core/keys/read-list.js';
 import type { KeySelectorFactory } from './core/keys/key-selector.js';
 import type { KeyFactory } from './core/keys/resource-key.js';
@@ -274,6 +276,15 @@ export class LockService {
   }
 
   /**
+   * Returns what this module instance holds and waits for, without a request to Redis. A nested hold is counted at its
+   * outermost hold. A lock that the instance keeps for its next caller (`keepMs`, `minHoldMs`) is not listed, and
+   * neither is a use that waits in its lock scope for another use of the same lock.
+   */
+  local(): LocalLockState {
+    return this.engine.local();
+  }
+
+  /**
    * Returns the hold of that resource that the caller runs in. Without a resource, the innermost hold: of a multi-lock,
    * its first lock, and of a lock scope, the first lock that it keeps. Returns undefined outside of them.
    */
@@ -284,7 +295,7 @@ export class LockService {
   /** @internal */
   acquireResolved(
     resources: Resources,
-    options: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork'>,
+    options: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork' | 'method' | 'family'>,
   ): Promise<Hold> {
     if (typeof resources === 'string') return this.engine.acquire(this.targetOf(resources), options);
     if (!isList(resources)) throw noResource(resources);
@@ -296,7 +307,7 @@ export class LockService {
   }
 
   private targetOf(resource: unknown): Target {
-    if (typeof resource === 'string') return { resource, key: this.keyOf(resource) };
+    if (typeof resource === 'string') return { resource, key: this.keyOf(resource), call: nextCall() };
     throw noResource(resource);
   }
 }

@@ -57,6 +57,9 @@ function offences(of: readonly SourceFile[], isAllowed: (imported: Import, path:
 
 type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 
+/** The folders of entry points that nothing else imports. */
+const ENTRY_FOLDERS = ['fence', 'opentelemetry', 'prometheus', 'terminus', 'testing', 'transactional'];
+
 /** Builds the graph of imports between nodes. `nodeOf` returns the node of a file. */
 function importGraph(nodeOf: (path: string) => string): Graph {
   const graph = new Map(files.map(({ path }) => [nodeOf(path), new Set<string>()]));
@@ -92,9 +95,8 @@ const folderOf = (levels: number) => (path: string) =>
 describe('the floors', () => {
   it('has the folders of the first level', () => {
     const folders = new Set(files.map(({ path }) => folderOf(1)(path)).filter((node) => !node.endsWith('.ts')));
-    const expected = ['core', 'decorators', 'fence', 'locked', 'options', 'redis', 'stores', 'terminus'];
-    expected.push('testing', 'transactional');
-    expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`));
+    const expected = ['core', 'decorators', 'locked', 'options', 'redis', 'stores', ...ENTRY_FOLDERS];
+    expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`).toSorted());
   });
 
   it('core knows Node only', () => {
@@ -168,6 +170,16 @@ describe('the floors', () => {
     expect(offences(inFolder('lib/terminus/'), isAllowed)).toEqual([]);
   });
 
+  it.each([
+    ['opentelemetry', '@opentelemetry/api'],
+    ['prometheus', 'prom-client'],
+  ])('%s knows events, states and its package', (name, peer) => {
+    const known = ['call', 'check-options', 'diagnostics', 'errors', 'family-limit', 'instance-states', 'tracing'];
+    const allowed = [peer, 'node:diagnostics_channel', ...known.map((file) => `lib/core/${file}.ts`)];
+    const isAllowed = ({ from }: Import) => from.startsWith(`lib/${name}/`) || allowed.includes(from);
+    expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
+  });
+
   it('generated scripts import nothing', () => {
     const generated = files.filter((file) => file.generated);
     expect(generated.map(({ path }) => path)).toContain('lib/stores/token/scripts.ts');
@@ -181,10 +193,10 @@ describe('the floors', () => {
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
   });
 
-  it('no file imports an entry point, or the folder of one', () => {
+  it('no file imports an entry point, or the folder of another one', () => {
     const isAllowed = ({ from }: Import, path: string) =>
       !ENTRIES.includes(from) &&
-      ['lib/fence/', 'lib/terminus/', 'lib/testing/', 'lib/transactional/'].every(
+      ENTRY_FOLDERS.map((name) => `lib/${name}/`).every(
         (folder) => !from.startsWith(folder) || path.startsWith(folder),
       );
     expect(ENTRIES.filter((path) => !existsSync(join(root, path)))).toEqual([]);

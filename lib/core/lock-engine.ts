@@ -4,6 +4,7 @@ import { Acquirer } from './acquire/acquirer.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import { QueueSpeeds } from './acquire/queue-place.js';
 import { Turns } from './acquire/turns.js';
+import { nextCall } from './call.js';
 import { LockEvents } from './diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
 import { heldAround } from './hold/held-locks.js';
@@ -14,12 +15,13 @@ import { handoffLease } from './lease/grant.js';
 import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
+import { type LocalLockState, toLocalState } from './local-state.js';
 import { DelayedStore } from './store/delayed-store.js';
 import { pingStore } from './store/ping-store.js';
 import { newInstanceId } from './store/instance-id.js';
 import type { ListedLock, ListRequest, LockState, LockStore } from './store/lock-store.js';
 import type { StorePing } from './store/store-ping.js';
-import { StoreHealth } from './store/store-health.js';
+import { type ServerState, StoreHealth } from './store/store-health.js';
 import { type Clock, withTimeout } from './time/clock.js';
 import { TimeoutPool } from './time/timeout-pool.js';
 import { safely } from './warnings.js';
@@ -41,7 +43,7 @@ export interface EngineOptions extends LeaseOptions {
 
 /** A candidate to start. */
 export interface Candidacy extends LeaderCallbacks {
-  /** Names the work of the leader in the log. Default: "The leader of" the resource. */
+  /** Names the work of the leader in the log and in events. Default: "The leader of" the resource. */
   readonly name?: string | undefined;
 }
 
@@ -78,12 +80,13 @@ export class LockEngine {
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
     const clock = new TimeoutPool(options.clock, requestTimeoutMs);
     const info = safely((message) => options.info?.(message));
+    const events = new LockEvents(options.instance);
     const health = new StoreHealth(
       { warn, info },
       () => clock.now(),
       (key) => store.serverOf?.(key),
+      (server, isUp, error) => events.store(server, isUp, error),
     );
-    const events = new LockEvents(options.instance);
     // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same
     // options.
     const releaser = new Releaser(store, clock, requestTimeoutMs, passing.maxLocalPasses + 1, lockDelayMs, health);
@@ -141,7 +144,9 @@ export class LockEngine {
       signal,
       clock: this.clock,
       warn,
-      acquire: (waiting) => this.acquire(target, { ...options, signal: waiting }),
+      // Each term is a call of its own.
+      acquire: (waiting) =>
+        this.acquire({ ...target, call: nextCall() }, { ...options, method: candidacy.name, signal: waiting }),
       onCallbackError: (message, error) => {
         if (this.options.onCallbackError === undefined) warn(message);
         else safely((line) => this.options.onCallbackError?.(line, error))(message);
@@ -212,6 +217,16 @@ export class LockEngine {
 
   now(): number {
     return this.clock.now();
+  }
+
+  /** Returns what callers hold and wait for. */
+  local(): LocalLockState {
+    return toLocalState(this.watchdog.grants(), this.localLocks.waiting(), this.clock.now());
+  }
+
+  /** Returns the whole store, and the servers that have fallen silent. */
+  servers(): readonly ServerState[] {
+    return this.health.servers();
   }
 
   /**

@@ -2,11 +2,17 @@ import { NestFactory } from '@nestjs/core';
 import { Module } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
 import { lockChannels, memory, RedisLockModule } from 'nestjs-redis-lock';
-import { createTestLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { page } from '../support/pages.js';
+import { Registry } from 'prom-client';
+import { collectLockMetrics } from 'nestjs-redis-lock/prometheus';
+import * as attributes from '../../lib/opentelemetry/attributes.js';
 import { watchLocks } from './events.js';
 import { ReadinessModule } from './health.js';
 import { printLocks } from './list.js';
+import { longHolds } from './local-state.js';
+
+const byText = (a: string, b: string): number => a.localeCompare(b);
 
 describe('the page on observability', () => {
   it('has an example that reports grants', async () => {
@@ -36,9 +42,55 @@ describe('the page on observability', () => {
     }
   });
 
+  it('has an example that finds long holds', async () => {
+    const clock = new ManualClock();
+    const locks = createTestLocks({ clock });
+    await locks.using('goods:300', { label: 'request 7' }, async () => {
+      await clock.advance(2_000);
+      expect(longHolds(locks, 3_000)).toEqual([]);
+      expect(longHolds(locks, 1_000)).toEqual(['goods:300 is held by undefined (request 7)']);
+    });
+  });
+
+  it('has an instrumentation that works', async () => {
+    const { lockInstrumentation } = await import('./opentelemetry.js');
+    expect(await createTestLocks().using('goods:300', () => 'done')).toBe('done');
+    lockInstrumentation.disable();
+  });
+
+  it('has a controller with metrics', async () => {
+    const { MetricsController } = await import('./prometheus.js');
+    const controller = new MetricsController();
+    await createTestLocks().using('goods:300', () => undefined);
+    expect(await controller.metrics()).toContain(
+      'redis_lock_hold_duration_seconds_count{name="default",family="goods"',
+    );
+    controller.onModuleDestroy();
+    expect(await controller.metrics()).not.toContain('redis_lock');
+  });
+
+  it('has a table of all metrics of Prometheus, and alert rules that name them', () => {
+    const register = new Registry();
+    collectLockMetrics({ register });
+    const names = new Set(register.getMetricsAsArray().map(({ name }) => name));
+    const { text } = page('docs/observability.md');
+    const rows = [...text.matchAll(/^\| `(redis_lock_\w+)`/gm)].map(([, name]) => name);
+    expect(new Set(rows)).toEqual(names);
+    const used = [...text.matchAll(/\bredis_lock_\w+/g)].map(([name]) => name.replace(/_(?:bucket|count)$/, ''));
+    expect(used.filter((name) => !names.has(name))).toEqual([]);
+  });
+
+  it('lists every attribute of a span', () => {
+    const { text } = page('docs/observability.md');
+    const rows = [...text.matchAll(/^\| `((?:redis_lock|error)\.\w+)` +\| yes/gm)].map(([, name]) => name);
+    const names = Object.values(attributes).filter((value) => typeof value === 'string');
+    expect(rows.toSorted(byText)).toEqual(names.toSorted(byText));
+  });
+
   it('lists every channel', () => {
     const rows = page('docs/observability.md').text.matchAll(/^\| `(nestjs-redis-lock:\w+)`/gm);
     const channels = Object.values(lockChannels).map(({ name }) => String(name));
-    expect([...rows].map(([, name]) => name)).toEqual(channels);
+    const traced = ['nestjs-redis-lock:acquire', 'nestjs-redis-lock:hold'];
+    expect([...rows].map(([, name]) => name)).toEqual([...channels, ...traced]);
   });
 });

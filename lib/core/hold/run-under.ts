@@ -1,4 +1,5 @@
 import { LockLostError } from '../errors.js';
+import { runWork, workChannel } from '../tracing.js';
 import { runInHold } from './held-locks.js';
 import { endOf, type Hold } from './lock.js';
 
@@ -18,7 +19,7 @@ export async function runUnder<T, H extends Hold>(
 ): Promise<T> {
   let result: T;
   try {
-    result = await runInHold(lock, () => fn(lock));
+    result = await runInHold(lock, () => (workChannel.hasSubscribers ? runWork(lock.locks, () => fn(lock)) : fn(lock)));
   } catch (error) {
     await settle(lock, onLost, error);
     throw error;

@@ -47,6 +47,16 @@ interface Silence {
   readonly lastAt: number;
 }
 
+/** Called when a server, or without `server` the whole store, falls silent or replies again. */
+export type OnServerChanged = (server: string | undefined, isUp: boolean, error?: Error) => void;
+
+/** A server of a store, as its replies show it. */
+export interface ServerState {
+  /** Undefined stands for the whole store. */
+  readonly server: string | undefined;
+  readonly isUp: boolean;
+}
+
 /** In place of the server's error code, if the store failed by itself. */
 const STORE_FAILED = 'the store failed';
 
@@ -57,14 +67,20 @@ const STORE_FAILED = 'the store failed';
 export class StoreHealth {
   /** The servers that have not replied since they fell silent. Undefined stands for the whole store. */
   private readonly silences = new Map<string | undefined, Silence>();
+  /** The servers that fell silent, as long as they may come back. */
+  private readonly seen = new Set<string>();
   private readonly outages: IncidentLog<string | undefined>;
   private readonly refusals: IncidentLog<Refusal>;
 
-  /** @param now reads the local clock, in milliseconds. */
+  /**
+   * @param now reads the local clock, in milliseconds.
+   * @param onChanged called when a server, or without `server` the whole store, falls silent or replies again.
+   */
   constructor(
     log: StoreLog,
     private readonly now: () => number,
     private readonly serverOf: (key: string) => string | undefined = () => undefined,
+    private readonly onChanged: OnServerChanged = () => undefined,
   ) {
     this.outages = new IncidentLog(log, now);
     this.refusals = new IncidentLog(log, now);
@@ -74,6 +90,11 @@ export class StoreHealth {
   outageOf(key: string): Error | undefined {
     if (this.silences.size === 0) return undefined;
     return this.silences.get(this.serverOf(key))?.error ?? this.silences.get(undefined)?.error;
+  }
+
+  /** Returns the whole store first, and then the servers that have fallen silent since the start. */
+  servers(): readonly ServerState[] {
+    return [undefined, ...this.seen].map((server) => ({ server, isUp: !this.silences.has(server) }));
   }
 
   /** Records that a server, or without `server` the whole store, cannot be reached. */
@@ -95,8 +116,7 @@ export class StoreHealth {
   /** Records that a server, or without `server` the whole store, has replied. */
   onReachable(server?: string): void {
     if (this.silences.size === 0 && !this.outages.isActive) return;
-    this.silences.delete(server);
-    this.silences.delete(undefined);
+    for (const silent of new Set([server, undefined])) if (this.silences.delete(silent)) this.onChanged(silent, true);
     for (const name of new Set([server ?? WHOLE, WHOLE])) {
       this.outages.end(name, ({ since, details }) => {
         const after = `Redis can be reached again after ${secondsOf(this.now() - since)}`;
@@ -168,17 +188,26 @@ export class StoreHealth {
   }
 
   private fallSilent(server: string | undefined, why: string, error: Error | undefined): void {
+    const isNew = !this.silences.has(server);
     // Before the warning, which runs the user's logger.
     this.silences.set(server, { error, lastAt: this.now() });
+    if (server !== undefined) this.seen.add(server);
     this.forgetSilences();
+    if (isNew) this.onChanged(server, false, error);
     if (server !== undefined && this.outages.get(WHOLE) !== undefined) return;
     const what = server === undefined ? why : `${server}: ${why}`;
     const line = `Redis cannot be reached, locks are unavailable until it replies: ${what}`;
     this.outages.begin(server ?? WHOLE, server, line);
   }
 
+  /** Forgets a server that is gone. */
+  private forget(server: string | undefined): void {
+    this.silences.delete(server);
+    if (server !== undefined) this.seen.delete(server);
+  }
+
   private forgetSilences(): void {
     const until = this.now() - RELAPSE_MS;
-    for (const [server, { lastAt }] of this.silences) if (lastAt <= until) this.silences.delete(server);
+    for (const [server, { lastAt }] of this.silences) if (lastAt <= until) this.forget(server);
   }
 }

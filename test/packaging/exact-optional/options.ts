@@ -15,6 +15,8 @@ import {
   type WhileLeaderOptions,
 } from 'nestjs-redis-lock';
 import type { FencedScript, RedisFenceOptions, SqlFenceOptions } from 'nestjs-redis-lock/fence';
+import type { RedisLockInstrumentationConfig } from 'nestjs-redis-lock/opentelemetry';
+import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
 import type { StoreContractOptions, StoreUnderTest, TestingOptions } from 'nestjs-redis-lock/testing';
@@ -42,6 +44,8 @@ export const accepted: {
   fencedScript: Accepts<FencedScript>;
   redisFence: Accepts<RedisFenceOptions>;
   sqlFence: Accepts<SqlFenceOptions>;
+  opentelemetry: Accepts<RedisLockInstrumentationConfig>;
+  prometheus: Accepts<LockMetricsOptions>;
   quorum: Accepts<QuorumOptions>;
   redisson: Accepts<RedissonStoreOptions>;
   storeContract: Accepts<StoreContractOptions>;
@@ -64,6 +68,8 @@ export const accepted: {
   fencedScript: (given) => given,
   redisFence: (given) => given,
   sqlFence: (given) => given,
+  opentelemetry: (given) => given,
+  prometheus: (given) => given,
   quorum: (given) => given,
   redisson: (given) => given,
   storeContract: (given) => given,

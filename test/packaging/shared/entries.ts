@@ -1,6 +1,8 @@
 // Every entry point of the package, by its path in `exports`.
 import * as root from 'nestjs-redis-lock';
 import * as fence from 'nestjs-redis-lock/fence';
+import * as opentelemetry from 'nestjs-redis-lock/opentelemetry';
+import * as prometheus from 'nestjs-redis-lock/prometheus';
 import * as quorum from 'nestjs-redis-lock/quorum';
 import * as redisson from 'nestjs-redis-lock/redisson';
 import * as store from 'nestjs-redis-lock/store';
@@ -12,6 +14,8 @@ import * as transactional from 'nestjs-redis-lock/transactional';
 export const entries: Readonly<Record<string, object>> = {
   '.': root,
   './fence': fence,
+  './opentelemetry': opentelemetry,
+  './prometheus': prometheus,
   './quorum': quorum,
   './redisson': redisson,
   './store': store,
