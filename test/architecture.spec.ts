@@ -88,7 +88,7 @@ const folderOf = (levels: number) => (path: string) =>
 describe('the floors', () => {
   it('has the folders of the first level', () => {
     const folders = new Set(files.map(({ path }) => folderOf(1)(path)).filter((node) => !node.endsWith('.ts')));
-    const expected = ['core', 'decorators', 'fence', 'locked', 'options', 'redis', 'stores', 'testing'];
+    const expected = ['board', 'core', 'decorators', 'fence', 'locked', 'options', 'redis', 'stores', 'testing'];
     expected.push('transactional');
     expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`));
   });
@@ -168,10 +168,28 @@ describe('the floors', () => {
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
   });
 
-  it('no file imports an entry point, fence/, testing/ or transactional/', () => {
+  it('a board knows the lock service, events, errors, the clock, and Nest', () => {
+    const allowed = [
+      'lib/core/check-options.ts',
+      'lib/core/diagnostics.ts',
+      'lib/core/errors.ts',
+      'lib/core/store/instance-id.ts',
+      'lib/core/time/clock.ts',
+      'lib/decorators/inject-lock-service.decorator.ts',
+      'lib/lock-info.ts',
+      'lib/lock.service.ts',
+      'lib/options/instance-name.ts',
+      'lib/options/redis-lock.options.ts',
+    ];
+    const isAllowed = ({ from }: Import) =>
+      from.startsWith('lib/board/') || allowed.includes(from) || /^(?:node:|@nestjs\/common$|reflect-meta)/.test(from);
+    expect(offences(inFolder('lib/board/'), isAllowed)).toEqual([]);
+  });
+
+  it('no file imports an entry point, board/, fence/, testing/ or transactional/', () => {
     const isAllowed = ({ from }: Import, path: string) =>
       !ENTRIES.includes(from) &&
-      ['lib/fence/', 'lib/testing/', 'lib/transactional/'].every(
+      ['lib/board/', 'lib/fence/', 'lib/testing/', 'lib/transactional/'].every(
         (folder) => !from.startsWith(folder) || path.startsWith(folder),
       );
     expect(ENTRIES.filter((path) => !existsSync(join(root, path)))).toEqual([]);

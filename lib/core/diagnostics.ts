@@ -1,4 +1,5 @@
 import { channel } from 'node:diagnostics_channel';
+import type { LockLostError } from './errors.js';
 import type { Clock } from './time/clock.js';
 
 /** The fields of every event. Owners are never published, because an owner is enough to release the lock. */
@@ -31,6 +32,8 @@ export interface RefusedEvent extends LockEvent {
 export interface EndedEvent extends LockEvent {
   /** The time from the grant to the end, in milliseconds. */
   readonly heldMs: number;
+  /** Why the lock was lost: the `LockLostError` of its holder. Undefined for a lock that was released. */
+  readonly reason?: LockLostError | undefined;
 }
 
 /**
@@ -64,6 +67,7 @@ interface LockTarget {
 interface EventGrant extends LockTarget {
   readonly token: number | undefined;
   readonly grantedAt: number;
+  readonly loss: LockLostError | undefined;
 }
 
 /** Publishes the events of one module instance. Builds no event without a subscriber. */
@@ -91,7 +95,7 @@ export class LockEvents {
   lost(grant: EventGrant, clock: Clock): void {
     if (!lockChannels.lost.hasSubscribers) return;
     const heldMs = clock.now() - grant.grantedAt;
-    lockChannels.lost.publish({ ...this.of(grant), heldMs } satisfies EndedEvent);
+    lockChannels.lost.publish({ ...this.of(grant), heldMs, reason: grant.loss } satisfies EndedEvent);
   }
 
   released(grant: EventGrant, clock: Clock): void {

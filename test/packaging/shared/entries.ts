@@ -1,5 +1,6 @@
 // Every entry point of the package, by its path in `exports`.
 import * as root from 'nestjs-redis-lock';
+import * as board from 'nestjs-redis-lock/board';
 import * as fence from 'nestjs-redis-lock/fence';
 import * as quorum from 'nestjs-redis-lock/quorum';
 import * as redisson from 'nestjs-redis-lock/redisson';
@@ -10,6 +11,7 @@ import * as transactional from 'nestjs-redis-lock/transactional';
 
 export const entries: Readonly<Record<string, object>> = {
   '.': root,
+  './board': board,
   './fence': fence,
   './quorum': quorum,
   './redisson': redisson,
