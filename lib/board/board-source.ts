@@ -56,7 +56,7 @@ export interface BoardSource {
   list(): AsyncIterable<BoardLock>;
   /** Returns what this instance holds and waits for, without Redis. */
   local(): Iterable<BoardLock>;
-  /** Asks each server. */
+  /** Sends a request to each server. */
   ping(): Promise<BoardPing>;
   /** Ends a hold. Returns false if the lock is not held, or by another token than `ifToken`. */
   forceRelease(resource: string, options: { readonly ifToken?: number }): Promise<boolean>;

@@ -123,5 +123,5 @@ function releaseOf(body: unknown): Omit<ForcedRelease, 'caller'> | undefined {
   const { resource, token } = body as Record<string, unknown>;
   if (typeof resource !== 'string' || resource === '' || resource.length > LONGEST_RESOURCE) return undefined;
   if (token === undefined || token === null) return { resource, token: undefined };
-  return Number.isSafeInteger(token) ? { resource, token: token as number } : undefined;
+  return Number.isSafeInteger(token) && (token as number) > 0 ? { resource, token: token as number } : undefined;
 }

@@ -79,7 +79,7 @@ export class LockBoard {
   }
 
   /**
-   * Ends a hold, whoever has it, and logs who wanted it.
+   * Ends a hold of any holder, and logs the caller.
    *
    * @returns false if the lock is not held any more, or by another holder.
    * @throws what the lock service throws.

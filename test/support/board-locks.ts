@@ -32,7 +32,7 @@ export function completeLocks(locks: LockService, redis: RawClient, prefix: stri
     },
   };
   for (const [name, method] of Object.entries(standIns)) {
-    if (!(name in locks)) Object.defineProperty(locks, name, { value: method });
+    if (!(name in locks)) Object.defineProperty(locks, name, { value: method, configurable: true });
   }
 }
 

@@ -57,7 +57,7 @@ export class Viewer {
     const { hostname } = new URL(url);
     const [name = '', value = ''] = cookie?.split('=') ?? [];
     if (cookie !== undefined) await context.setCookie({ name, value, domain: hostname, path: '/' });
-    await page.setViewport({ width: 1280, height: 900 });
+    await page.setViewport({ width: 1120, height: 900 });
     await page.goto(url);
     return viewer;
   }

@@ -34,11 +34,12 @@ function addressOf() {
 
 const viewName = () => JSON.stringify(view);
 
-async function poll() {
+/** Asks for the state, and again after a pause. `once` asks although the page is paused. */
+async function poll(once = false) {
   clearTimeout(timer);
   request?.abort();
   request = undefined;
-  if (paused || document.hidden) return;
+  if ((paused && !once) || document.hidden) return;
   const mine = (request = new AbortController());
   const startedAt = performance.now();
   const asked = viewName();
@@ -58,7 +59,7 @@ async function poll() {
   } finally {
     clearTimeout(limit);
   }
-  timer = setTimeout(poll, Math.max(100, delayMs - (performance.now() - startedAt)));
+  if (!paused) timer = setTimeout(poll, Math.max(100, delayMs - (performance.now() - startedAt)));
 }
 
 class Refused extends Error {}
@@ -127,7 +128,7 @@ function showAge() {
 
 function change(changes) {
   Object.assign(view, { page: 0 }, changes);
-  void poll();
+  void poll(true);
 }
 
 let typing;
@@ -157,7 +158,7 @@ let target;
 function askToRelease(lock) {
   target = lock;
   byId('confirm-resource').replaceChildren(...visible(lock.resource));
-  const holders = lock.holderCount === 1 ? nameOf(lock.holders[0]) : `${lock.holderCount} instances`;
+  const holders = lock.holderCount === 1 ? nameOf(lock.holders[0]) : `${lock.holderCount} instances, which all lose it`;
   const next = lock.waiterCount === 0 ? 'Nobody waits for it.' : `${nameOf(lock.waiting[0])} gets it next.`;
   const risk = 'Work that does not stop at once goes on without the lock, beside that of the next holder.';
   setText(byId('confirm-text'), `It is held by ${holders}. ${risk} ${next}`);
@@ -182,7 +183,7 @@ byId('release').addEventListener('click', async ({ currentTarget }) => {
     if (!response.ok) throw new Error(await errorOf(response));
     dialog.close();
     announce(`${lock.resource} was released by force.`);
-    void poll();
+    void poll(true);
   } catch (error) {
     setNotice(byId('confirm-error'), `The lock was not released: ${error.message}`);
     currentTarget.disabled = false;

@@ -2,6 +2,7 @@ import { announce, byId, count, duration, el, resourceElement, setText, visible 
 
 /** Lost locks and plots belong to an instance. Behind a load balancer the replies come from several of them. */
 const instances = new Map();
+const RECENT_MS = 300_000;
 
 /** Shows the servers. Announces a change of the verdict. */
 export function showServers(servers) {
@@ -32,7 +33,8 @@ function verdictOf(servers) {
   if (ping === undefined) return { state: 'warn', text: `The state of the servers is not known: ${problem}` };
   const down = ping.servers.filter(({ isUp }) => !isUp).length;
   if (!ping.isUp) return { state: 'bad', text: 'No lock can be acquired: too few servers reply.' };
-  if (ping.degraded !== undefined) return { state: 'warn', text: `Locks work, but slower: ${ping.degraded}` };
+  if (ping.degraded !== undefined)
+    return { state: 'warn', text: `Locks work, but not as they should: ${ping.degraded}` };
   const { length } = ping.servers;
   if (down > 0)
     return { state: 'warn', text: `Locks work. Only ${length - down} of ${count(length, 'server')} reply.` };
@@ -60,8 +62,9 @@ export function showInstance(state) {
   showLost();
   showPlots([...instances.values()].map(({ plots }) => plots));
   const names = [...instances.values()].map(instanceName).join(', ');
-  const what = 'Waits and holds are those of the callers of';
-  setText(byId('plots-note'), `${what} ${names}. The number of locks is that of all instances, while somebody looks.`);
+  const bars = 'A bar is 5 s: the longest is light, the average is dark. In the last plot, dark is what waits.';
+  const whose = `Waits and holds are those of the callers of ${names}. Locks are those of all instances, while you look.`;
+  setText(byId('plots-note'), `${bars} ${whose}`);
 }
 
 export const lostHash = (id) => instances.get(id)?.lost && `${id}.${instances.get(id).lostCount}`;
@@ -69,7 +72,7 @@ const instanceName = ({ identity, id }) => identity ?? `instance ${id}`;
 
 /** An instance that was replaced sends no replies any more. */
 function forgetOld() {
-  for (const [id, { seenAt }] of instances) if (performance.now() - seenAt > 300_000) instances.delete(id);
+  for (const [id, { seenAt }] of instances) if (performance.now() - seenAt > RECENT_MS) instances.delete(id);
 }
 
 function showLost() {
@@ -79,6 +82,7 @@ function showLost() {
   const whose = [...instances.values()].map((each) => `${instanceName(each)}, up for ${upTime(each)}`).join(' and ');
   const summary = total === 0 ? 'No lock was lost' : `${count(total, 'lock')} lost`;
   setText(byId('lost-summary'), `${summary} by callers of ${whose}. Other instances show theirs on their own pages.`);
+  byId('lost-summary').dataset.state = all.some(({ at }) => Date.now() - at < RECENT_MS) ? 'warn' : '';
   byId('lost-box').hidden = total === 0;
   const body = byId('lost');
   const shown = all.map(({ by, id }) => `${by} ${id}`).join('\n');

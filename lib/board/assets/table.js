@@ -1,7 +1,10 @@
 import { byId, count, duration, el, resourceElement, setText, visible, visibleText } from './text.js';
 
 const rowsByKey = new Map();
-const labels = [...document.querySelectorAll('#locks th')].map((cell) => cell.textContent);
+/** How many waiting instances are shown before a click. */
+const FIRST_WAITERS = 5;
+/** The words before a comma: on a phone they stand beside each cell. */
+const labels = [...document.querySelectorAll('#locks th')].map((cell) => cell.textContent.split(',')[0]);
 
 /**
  * Shows one page of locks. A row stays the same element while its lock is on the page, so that the focus and an open
@@ -109,14 +112,23 @@ function showWaiting(row, { waiting, waiterCount }) {
   if (row.shownWaiting === shown) return;
   row.shownWaiting = shown;
   if (waiterCount === 0) return row.waiting.replaceChildren(el('span', 'muted', 'Nobody'));
-  const places = waiting.map((waiter) => {
-    const wants = waiter.permits === undefined ? waiter.mode : 'permit';
-    const item = el('li', '', ...visible(nameOf(waiter)));
-    if (wants !== 'exclusive') item.append(' ', el('span', 'tag', wants));
-    return item;
-  });
-  row.waiting.replaceChildren(el('ol', '', ...places));
-  if (waiterCount > waiting.length) row.waiting.append(el('div', 'muted', `and ${waiterCount - waiting.length} more`));
+  const isOpen = row.waiting.querySelector('details')?.open ?? false;
+  const places = waiting.map(placeOf);
+  row.waiting.replaceChildren(el('ol', '', ...places.slice(0, FIRST_WAITERS)));
+  if (waiterCount <= FIRST_WAITERS) return;
+  const others = el('ol', '', ...places.slice(FIRST_WAITERS));
+  others.start = FIRST_WAITERS + 1;
+  const more = el('details', '', el('summary', 'muted', `and ${waiterCount - FIRST_WAITERS} more`), others);
+  if (waiterCount > waiting.length) more.append(el('div', 'muted', `and ${waiterCount - waiting.length} more`));
+  more.open = isOpen;
+  row.waiting.append(more);
+}
+
+function placeOf(waiter) {
+  const wants = waiter.permits === undefined ? waiter.mode : 'permit';
+  const item = el('li', '', ...visible(nameOf(waiter)));
+  if (wants !== 'exclusive') item.append(' ', el('span', 'tag', wants));
+  return item;
 }
 
 /** Returns what others know an instance by, or the start of its id. */
@@ -126,8 +138,7 @@ export function nameOf({ identity, id }) {
 
 function showTimes({ held, leaseText, rail, bar, lock, receivedAt }) {
   const passed = performance.now() - receivedAt;
-  if (lock.heldMs === undefined) setText(held, '–');
-  else setText(held, `${lock.atLeast ? 'at least ' : ''}${duration(lock.heldMs + passed)}`);
+  setText(held, lock.heldMs === undefined ? '–' : heldTime(lock.heldMs + passed, lock.atLeast));
   rail.hidden = typeof lock.expiresInMs !== 'number';
   if (lock.expiresInMs === undefined) setText(leaseText, '–');
   else if (lock.expiresInMs === null) setText(leaseText, 'never');
@@ -138,4 +149,9 @@ function showTimes({ held, leaseText, rail, bar, lock, receivedAt }) {
     bar.style.transform = `scaleX(${share.toFixed(3)})`;
     rail.dataset.low = String(share < 0.2);
   }
+}
+
+function heldTime(ms, atLeast) {
+  if (!atLeast) return duration(ms);
+  return `at least ${ms < 1_000 ? '0 s' : duration(ms)}`;
 }

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import {
   type CallHandler,
   type NestInterceptor,
@@ -154,7 +156,15 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     const app = await startBoard({ allowRelease: true }, { platform });
     const headers = await openPage(app);
     expect((await get(app, '/locks/release?resource=goods:300')).status).toBe(404);
-    for (const body of [{}, { resource: 1 }, { resource: '' }, { resource: 'a', token: '7' }, [], 'null']) {
+    for (const body of [
+      {},
+      { resource: 1 },
+      { resource: '' },
+      { resource: 'a', token: '7' },
+      { resource: 'a', token: 0 },
+      [],
+      'null',
+    ]) {
       expect((await release(app, headers, body)).status).toBe(400);
     }
     expect((await release(app, headers, { resource: 'goods|300' })).status).toBe(400);
@@ -170,8 +180,12 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     );
     const foreign = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'cors' };
     for (const path of ROUTES) expect((await get(app, path, foreign)).status).toBe(403);
-    const link = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' };
-    expect((await get(app, '/locks', link)).status).toBe(200);
+    // `fetch` sets the mode itself.
+    const link = { ...ADMIN, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' };
+    const opened = request(`${app.url}/locks`, { agent: false, headers: link }).end();
+    const [response] = (await once(opened, 'response')) as [IncomingMessage];
+    expect(response.statusCode).toBe(200);
+    response.resume();
   });
 
   it('keeps the session of a browser, and the cookies of others', async () => {
@@ -295,8 +309,8 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     const app = await startApp({
       platform,
       lockModules: (prefix) => [
-        RedisLockModule.forRoot({ redis: testRedisUrl(), prefix }),
-        RedisLockModule.forRoot({ redis: testRedisUrl(), prefix: `php_${prefix}`, name: 'php' }),
+        RedisLockModule.forRoot({ redis: testRedisUrl(), prefix, shutdownGraceMs: 1 }),
+        RedisLockModule.forRoot({ redis: testRedisUrl(), prefix: `php_${prefix}`, name: 'php', shutdownGraceMs: 1 }),
         ...boards,
       ],
     });
@@ -318,6 +332,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
   it('gets options from a factory', async () => {
     const app = await startApp({
       platform,
+      locks: { shutdownGraceMs: 1 },
       imports: [
         RedisLockBoardModule.forRootAsync({
           guards: [AdminGuard],

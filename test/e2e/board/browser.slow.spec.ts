@@ -246,6 +246,8 @@ describe('the board in a browser', () => {
       await viewer.page.click('#pause');
       expect(await viewer.texts('#age')).toEqual([expect.stringMatching(/^Paused/)]);
       expect(await viewer.read(`document.querySelector('#pause').ariaPressed`)).toBe('true');
+      await viewer.page.type('#search', 'goods:300');
+      await viewer.until(`document.querySelectorAll('#rows tr').length === 1`);
       expect(viewer.problems).toEqual([]);
     }),
   );

@@ -30,7 +30,9 @@ type BoardOptions = Parameters<typeof RedisLockBoardModule.forRoot>[0];
 /** Starts an application with a board behind the guard. */
 export async function startBoard(options: BoardOptions = {}, setUp: AppSetUp = {}): Promise<TestApp> {
   const board = RedisLockBoardModule.forRoot({ guards: [AdminGuard], imports: [AdminsModule], ...options });
-  const app = await startApp({ ...setUp, imports: [board, ...(setUp.imports ?? [])] });
+  // Tests leave locks held: their applications end at once.
+  const locks = { shutdownGraceMs: 1, ...setUp.locks };
+  const app = await startApp({ ...setUp, locks, imports: [board, ...(setUp.imports ?? [])] });
   completeLocks(app.locks, rawRedis(), app.prefix);
   return app;
 }
