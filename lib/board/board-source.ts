@@ -106,7 +106,7 @@ export class LockServiceSource implements BoardSource {
     const { holds } = this.locks.local?.() ?? missing('local');
     const byKey = new Map<string, readonly LocalHold[]>();
     for (const hold of holds) byKey.set(hold.key, [...(byKey.get(hold.key) ?? []), hold]);
-    return [...byKey.values()].map(([first, ...others]) => this.toLock(first as LocalHold, others));
+    return [...byKey.values()].map(([first, ...others]) => this.toLock(first, others));
   }
 
   async ping(): Promise<BoardPing> {

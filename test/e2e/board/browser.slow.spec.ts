@@ -42,7 +42,7 @@ function listOf(locks: LockService, list: () => AsyncIterable<BoardLock>): void 
 
 /** Counts the reads of all locks. */
 function countReads(locks: LockService): () => number {
-  const { list } = locks as unknown as { list(): AsyncIterable<BoardLock> };
+  const { list } = locks as unknown as { list: () => AsyncIterable<BoardLock> };
   let reads = 0;
   listOf(locks, () => {
     reads += 1;

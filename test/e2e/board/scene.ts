@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { lockChannels, LockLostError } from 'nestjs-redis-lock';
 import type { BoardLock, BoardPing } from '../../../lib/board/board-source.js';
 import { boardLock } from '../../support/board-source.js';
@@ -62,11 +63,12 @@ export const SCENE_SERVERS: BoardPing = {
 /** Publishes the events of five minutes, as far as they fit into this moment. */
 export function publishTraffic(): void {
   const event = { key: 'k', instance: 'default' };
-  const wallTime = Date.now;
+  const start = Date.now();
+  let at = start;
+  const clock = jest.spyOn(Date, 'now').mockImplementation(() => at);
   try {
     for (let second = 295; second >= 0; second -= 1) {
-      const at = wallTime() - second * 1_000;
-      Date.now = () => at;
+      at = start - second * 1_000;
       const load = 1 + Math.sin(second / 23) + (second % 37 === 0 ? 4 : 0);
       lockChannels.granted.publish({ ...event, resource: 'goods:300', waitedMs: 6 + 30 * load });
       lockChannels.released.publish({ ...event, resource: 'goods:300', heldMs: 40 + 25 * Math.cos(second / 31) });
@@ -77,6 +79,6 @@ export function publishTraffic(): void {
       }
     }
   } finally {
-    Date.now = wallTime;
+    clock.mockRestore();
   }
 }

@@ -49,7 +49,7 @@ describe('a shared task', () => {
     const runs = [deferred<number>(), deferred<number>()];
     const task = new SharedTask(clock, 1_000, () => {
       begun.push(clock.now());
-      return (runs[begun.length - 1] as (typeof runs)[0]).promise;
+      return runs[begun.length - 1].promise;
     });
     const first = task.next(60_000);
     await clock.advance(2_000);
