@@ -58,7 +58,7 @@ function offences(of: readonly SourceFile[], isAllowed: (imported: Import, path:
 type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** The folders of entry points that nothing else imports. */
-const ENTRY_FOLDERS = ['fence', 'opentelemetry', 'prometheus', 'terminus', 'testing', 'transactional'];
+const ENTRY_FOLDERS = ['board', 'fence', 'opentelemetry', 'prometheus', 'terminus', 'testing', 'transactional'];
 
 /** Builds the graph of imports between nodes. `nodeOf` returns the node of a file. */
 function importGraph(nodeOf: (path: string) => string): Graph {
@@ -191,6 +191,24 @@ describe('the floors', () => {
       !/^lib\/(?:stores|redis|fence|testing)\//.test(from) ||
       (typeOnly && (STORE_TYPES.includes(from) || from === 'lib/redis/redis-client.ts'));
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
+  });
+
+  it('a board knows the lock service, events, errors, the clock, and Nest', () => {
+    const allowed = [
+      'lib/core/check-options.ts',
+      'lib/core/diagnostics.ts',
+      'lib/core/errors.ts',
+      'lib/core/store/instance-id.ts',
+      'lib/core/time/clock.ts',
+      'lib/decorators/inject-lock-service.decorator.ts',
+      'lib/lock-info.ts',
+      'lib/lock.service.ts',
+      'lib/options/instance-name.ts',
+      'lib/options/redis-lock.options.ts',
+    ];
+    const isAllowed = ({ from }: Import) =>
+      from.startsWith('lib/board/') || allowed.includes(from) || /^(?:node:|@nestjs\/common$|reflect-meta)/.test(from);
+    expect(offences(inFolder('lib/board/'), isAllowed)).toEqual([]);
   });
 
   it('no file imports an entry point, or the folder of another one', () => {

@@ -168,7 +168,7 @@ describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (fo
     expect(packages).toEqual([]);
   });
 
-  it.each(['.', './testing'])('%s loads reflect-metadata before Nest', async (entry) => {
+  it.each(['.', './board', './testing'])('%s loads reflect-metadata before Nest', async (entry) => {
     expect((await loaded(entry)).packages[0]).toBe('reflect-metadata');
   });
 });

@@ -17,6 +17,7 @@ import {
   type RedisLockModuleOptions,
   resource,
 } from 'nestjs-redis-lock';
+import { RedisLockBoardModule } from 'nestjs-redis-lock/board';
 import { RedisFence, SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
@@ -101,6 +102,30 @@ async function checkHealth(app: INestApplication): Promise<void> {
   const indicator = new RedisLockHealthIndicator(new HealthIndicatorService(), app.get(ModuleRef));
   const { locks } = await indicator.isHealthy('locks', { timeout: 10_000 });
   assert.deepEqual([locks.status, locks.handoff, (locks.servers as unknown[]).length], ['up', 'subscription', 1]);
+}
+
+/** `nestjs-redis-lock/board` serves a page of the application's own module, behind its guards. */
+export async function checkBoard(): Promise<void> {
+  const guard = { canActivate: () => true };
+  const boards = ['locks', 'more/locks'].map((route) => RedisLockBoardModule.forRoot({ guards: [guard], route }));
+  const locks = RedisLockModule.forRoot({ redis: redisUrl(), prefix: `consumer_${randomBytes(6).toString('hex')}_` });
+  const app = await NestFactory.create(
+    { module: TestApp, imports: [locks, ...boards] },
+    { logger: ['error', 'warn'], abortOnError: false },
+  );
+  try {
+    await app.listen(0, '127.0.0.1');
+    for (const route of ['locks', 'more/locks']) {
+      const page = await fetch(`${await app.getUrl()}/${route}`, { headers: { connection: 'close' } });
+      assert.equal(page.status, 200);
+      assert.match(await page.text(), /^<!doctype html>/);
+      const state = await fetch(`${await app.getUrl()}/${route}/state`, { headers: { connection: 'close' } });
+      assert.equal(typeof ((await state.json()) as { version: unknown }).version, 'string');
+    }
+    assert.throws(() => RedisLockBoardModule.forRoot({}), { code: 'LOCK_CONFIG' });
+  } finally {
+    await app.close();
+  }
 }
 
 /** Another copy of the package, as two versions in one tree would be: its errors are still what they are. */

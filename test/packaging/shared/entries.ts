@@ -1,5 +1,6 @@
 // Every entry point of the package, by its path in `exports`.
 import * as root from 'nestjs-redis-lock';
+import * as board from 'nestjs-redis-lock/board';
 import * as fence from 'nestjs-redis-lock/fence';
 import * as opentelemetry from 'nestjs-redis-lock/opentelemetry';
 import * as prometheus from 'nestjs-redis-lock/prometheus';
@@ -13,6 +14,7 @@ import * as transactional from 'nestjs-redis-lock/transactional';
 
 export const entries: Readonly<Record<string, object>> = {
   '.': root,
+  './board': board,
   './fence': fence,
   './opentelemetry': opentelemetry,
   './prometheus': prometheus,
