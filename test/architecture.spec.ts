@@ -193,12 +193,14 @@ describe('the floors', () => {
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
   });
 
-  it('a board knows the lock service, events, errors, the clock, and Nest', () => {
+  it('a board knows the lock service and its types, events, errors, the clock, and Nest', () => {
     const allowed = [
       'lib/core/check-options.ts',
       'lib/core/diagnostics.ts',
       'lib/core/errors.ts',
+      'lib/core/local-state.ts',
       'lib/core/store/instance-id.ts',
+      'lib/core/store/store-ping.ts',
       'lib/core/time/clock.ts',
       'lib/decorators/inject-lock-service.decorator.ts',
       'lib/lock-info.ts',

@@ -1,4 +1,10 @@
-import { type EndedEvent, type GrantedEvent, lockChannels, type LostEvent, type RefusedEvent } from '../core/diagnostics.js';
+import {
+  type EndedEvent,
+  type GrantedEvent,
+  lockChannels,
+  type LostEvent,
+  type RefusedEvent,
+} from '../core/diagnostics.js';
 import { messageOf } from '../core/errors.js';
 import type { Clock } from '../core/time/clock.js';
 
@@ -6,6 +12,8 @@ import type { Clock } from '../core/time/clock.js';
 export const BUCKET_MS = 5_000;
 export const BUCKETS = 60;
 const MOST_LOST = 50;
+/** A module with a `key` function may have longer resources. */
+const LONGEST_RESOURCE = 1_024;
 
 /** A lock that a caller of this instance has lost. */
 export interface LostLock {
@@ -15,6 +23,8 @@ export interface LostLock {
   readonly heldMs: number;
   /** Why, if the event says it. */
   readonly reason: string | undefined;
+  readonly method: string | undefined;
+  readonly label: string | undefined;
   /** In milliseconds since 1970, by the clock of this machine. */
   readonly at: number;
 }
@@ -54,7 +64,7 @@ export class BoardEvents {
     };
     this.handlers = [
       [lockChannels.granted, handler<GrantedEvent>(({ waitedMs }) => this.onWaited(waitedMs, 0))],
-      [lockChannels.refused, handler<RefusedEvent>(({ waitedMs }) => this.onWaited(waitedMs, 1))],
+      [lockChannels.refused, handler<RefusedEvent>((event) => this.onRefused(event))],
       [lockChannels.released, handler<EndedEvent>(({ heldMs }) => this.onEnded(heldMs))],
       [lockChannels.lost, handler<LostEvent>((event) => this.onLost(event))],
     ];
@@ -86,24 +96,36 @@ export class BoardEvents {
     bucket.refused += refused;
   }
 
+  private onRefused({ waitedMs, outcome }: RefusedEvent): void {
+    // Its caller has got the lock, as a nested hold.
+    if (outcome !== 'nested') this.onWaited(waitedMs, 1);
+  }
+
   private onEnded(heldMs: number): void {
     add(this.bucket().holds, heldMs);
   }
 
-  private onLost(event: LostEvent): void {
-    const { resource, heldMs } = event;
+  private onLost({ resource, heldMs, reason, method, label }: LostEvent): void {
     this.onEnded(heldMs);
     this.lostCount += 1;
-    const at = this.clock.wallTime();
-    this.lost.unshift({ id: this.lostCount, resource, heldMs, reason: reasonOf(event), at });
+    this.lost.unshift({
+      id: this.lostCount,
+      resource: resource.slice(0, LONGEST_RESOURCE),
+      heldMs,
+      reason: reasonOf(reason),
+      method,
+      label,
+      at: this.clock.wallTime(),
+    });
     if (this.lost.length > MOST_LOST) this.lost.pop();
   }
 
-  /** Returns the present interval. After the wall clock was set back, the last one goes on. */
+  /** Returns the present interval. After the wall clock was set back, those that are in the future are forgotten. */
   private bucket(): Bucket {
     const at = this.now();
     const last = this.buckets.at(-1);
-    if (last !== undefined && last.at >= at) return last;
+    if (last?.at === at) return last;
+    if (last !== undefined && last.at > at) this.buckets = this.buckets.filter((each) => each.at < at);
     if (this.buckets.length >= BUCKETS) this.buckets.shift();
     const bucket: Bucket = { at, waits: [0, 0, 0], refused: 0, holds: [0, 0, 0], held: undefined, waiting: undefined };
     this.buckets.push(bucket);
@@ -125,6 +147,6 @@ function add(durations: Durations, ms: number): void {
 }
 
 /** Returns why a lock was lost, without the words that every such message begins with. */
-function reasonOf({ reason }: LostEvent): string | undefined {
+function reasonOf(reason: LostEvent['reason']): string | undefined {
   return reason && messageOf(reason).replace(/^The lock on .*? was lost after \d+ ms: /s, '');
 }

@@ -10,6 +10,8 @@ import { instanceName } from '../options/instance-name.js';
  */
 export interface LockBoardRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** `http` or `https`, as the framework finds out. Behind a proxy that takes its option to trust the proxy. */
+  readonly protocol?: string | undefined;
   /** The remote address. */
   readonly ip?: string | undefined;
   /** What a guard or a strategy of Passport has set. */

@@ -1,10 +1,12 @@
 import type { BoardHolder, BoardLock } from './board-source.js';
 
-/** The most locks that the board keeps in memory. */
-export const MOST_LOCKS = 50_000;
+/** The most locks that the board keeps in memory. They take about 1 kB each. */
+export const MOST_LOCKS = 20_000;
 /** The most holders and waiters of one lock that the board keeps. It counts the others. */
 const MOST_HOLDERS = 10;
 const MOST_WAITERS = 20;
+/** The holder of a key that another system wrote is its whole value. */
+const LONGEST_ID = 300;
 /** Two reads of one lease differ by the time of their replies. A smaller change is none. */
 const JITTER_MS = 250;
 
@@ -30,6 +32,8 @@ export interface Row {
   readonly leaseMs: number;
   readonly waiting: readonly RowWaiter[];
   readonly waiterCount: number;
+  /** The callers of this instance that wait. Undefined if none does. */
+  readonly callers: RowCallers | undefined;
 }
 
 interface RowHolder {
@@ -43,6 +47,14 @@ interface RowWaiter {
   readonly id: string;
   readonly mode: 'exclusive' | 'shared';
   readonly permits: number | undefined;
+}
+
+interface RowCallers {
+  readonly count: number;
+  /** Since when the first one waits. */
+  readonly since: number;
+  readonly method: string | undefined;
+  readonly label: string | undefined;
 }
 
 /** All locks of one read. */
@@ -88,10 +100,12 @@ export type Sort = 'waiters' | 'held' | 'resource';
 
 const byText = (a: string, b: string): number => (a < b ? -1 : Number(a > b));
 const byResource = (a: Row, b: Row): number => byText(a.resource, b.resource);
-const byAge = (a: Row, b: Row): number => (a.since ?? Infinity) - (b.since ?? Infinity) || byResource(a, b);
+// Infinity minus Infinity is no number.
+const byAge = (a: Row, b: Row): number => (a.since ?? 1e15) - (b.since ?? 1e15) || byResource(a, b);
+const crowdOf = ({ waiterCount, callers }: Row): number => waiterCount + (callers?.count ?? 0);
 
 const ORDERS: Readonly<Record<Sort, (a: Row, b: Row) => number>> = {
-  waiters: (a, b) => b.waiterCount - a.waiterCount || byAge(a, b),
+  waiters: (a, b) => crowdOf(b) - crowdOf(a) || byAge(a, b),
   held: byAge,
   resource: byResource,
 };
@@ -104,17 +118,27 @@ function contains({ resource, method, label, holders, waiting }: Row, text: stri
   return has(resource) || has(method) || has(label) || [...holders, ...waiting].some(({ identity }) => has(identity));
 }
 
+/** What a read of all locks needs besides them. */
+export interface ReadContext {
+  /** The rows of the read before. Undefined for the first. */
+  readonly before: Rows | undefined;
+  now(): number;
+  /** Returns true if nobody needs the result any more. */
+  isOver(): boolean;
+}
+
 /**
  * Reads all locks into rows. What is known of a holder from the rows before is kept: since when it was seen, and its
  * longest lease.
  */
 export async function readRows(
   locks: AsyncIterable<BoardLock> | Iterable<BoardLock>,
-  before: Rows | undefined,
-  now: () => number,
+  { before, now, isOver }: ReadContext,
 ): Promise<Rows> {
   const rows = new Map<string, Row>();
   for await (const lock of locks) {
+    // To leave the loop ends the scan.
+    if (isOver()) break;
     // A scan may return a key twice.
     if (rows.size >= MOST_LOCKS && !rows.has(lock.key)) return new Rows(rows, true);
     rows.set(lock.key, toRow(lock, before?.byKey.get(lock.key), now()));
@@ -124,7 +148,7 @@ export async function readRows(
 
 function toRow(lock: BoardLock, before: Row | undefined, now: number): Row {
   const { resource, key, mode = 'exclusive', permits, others, waiting, fencingToken, method, label } = lock;
-  const holders = (lock.holder === undefined ? [] : [lock, ...others]).map(toHolder);
+  const holders = (lock.holder === undefined ? [] : [lock, ...others.slice(0, MOST_HOLDERS - 1)]).map(toHolder);
   const isSame = before !== undefined && before.token === fencingToken && before.holders[0]?.id === holders[0]?.id;
   return {
     key,
@@ -132,34 +156,40 @@ function toRow(lock: BoardLock, before: Row | undefined, now: number): Row {
     family: familyOf(resource),
     mode,
     permits,
-    holders: holders.slice(0, MOST_HOLDERS),
-    holderCount: holders.length,
+    holders,
+    holderCount: holders.length === 0 ? 0 : 1 + others.length,
     token: fencingToken,
     method,
     label,
     ...timesOf(lock, isSame ? before : undefined, now),
     waiting: waiting.slice(0, MOST_WAITERS).map(({ waiter, identity, mode: wanted, permits: of }) => {
-      return { id: waiter, identity, mode: wanted, permits: of };
+      return { id: waiter.slice(0, LONGEST_ID), identity, mode: wanted, permits: of };
     }),
     waiterCount: waiting.length,
+    callers: callersOf(lock, before?.callers, now),
   };
 }
 
 function toHolder({ holder = '', identity }: BoardHolder): RowHolder {
-  return { id: holder, identity };
+  return { id: holder.slice(0, LONGEST_ID), identity };
 }
 
 /** Returns the times of a row. `before` is the row of the same hold in the read before. */
 function timesOf({ holder, heldForMs, expiresInMs }: BoardLock, before: Row | undefined, now: number) {
   if (holder === undefined) return { since: undefined, atLeast: false, endsAt: undefined, leaseMs: 0 };
   const since = heldForMs === undefined ? (before?.since ?? now) : steady(now - heldForMs, before?.since);
-  const restMs = expiresInMs ?? Infinity;
   return {
     since,
     atLeast: heldForMs === undefined,
-    endsAt: steady(now + restMs, before?.endsAt),
-    leaseMs: Math.max(Number.isFinite(restMs) ? Math.round(restMs) : 0, before?.leaseMs ?? 0),
+    endsAt: steady(now + expiresInMs, before?.endsAt),
+    leaseMs: Math.max(Number.isFinite(expiresInMs) ? Math.round(expiresInMs) : 0, before?.leaseMs ?? 0),
   };
+}
+
+function callersOf({ callers }: BoardLock, before: RowCallers | undefined, now: number): RowCallers | undefined {
+  if (callers === undefined) return undefined;
+  const { count, waitedMs, method, label } = callers;
+  return { count, since: steady(now - waitedMs, before?.since), method, label };
 }
 
 function steady(value: number, before: number | undefined): number {

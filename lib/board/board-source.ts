@@ -1,7 +1,9 @@
-import { LockConfigError } from '../core/errors.js';
+import type { LocalHold, LocalLockState, LocalWaiter } from '../core/local-state.js';
 import { identityOf } from '../core/store/instance-id.js';
-import type { LockSharing } from '../lock-info.js';
-import { isLockService, type LockService } from '../lock.service.js';
+import type { StorePing } from '../core/store/store-ping.js';
+import type { Clock } from '../core/time/clock.js';
+import type { LockHolder, LockWaiter } from '../lock-info.js';
+import { type ForceReleaseOptions, isLockService, type LockService } from '../lock.service.js';
 
 /** A holder as the board shows it. */
 export interface BoardHolder {
@@ -9,43 +11,36 @@ export interface BoardHolder {
   readonly identity: string | undefined;
 }
 
-/** A lock as the board reads it. Its holder is undefined if others wait for it and nobody holds it. */
+/** An instance in a queue. */
+export type BoardWaiter = Pick<LockWaiter, 'waiter' | 'identity' | 'mode' | 'permits'>;
+
+/** The callers of this instance that wait for one lock. In Redis the instance is in the queue once, or not at all. */
+export interface BoardCallers {
+  readonly count: number;
+  /** For how long the first one has waited. */
+  readonly waitedMs: number;
+  /** The method and the label of the first one. */
+  readonly method: string | undefined;
+  readonly label: string | undefined;
+}
+
+/** A lock as the board reads it. Its holder is undefined if others wait for it and nobody is known to hold it. */
 export interface BoardLock extends BoardHolder {
   readonly resource: string;
   readonly key: string;
-  readonly expiresInMs: number | undefined;
+  readonly expiresInMs: number;
   readonly fencingToken: number | undefined;
   readonly mode: 'exclusive' | 'shared' | undefined;
   readonly permits: number | undefined;
   readonly others: readonly BoardHolder[];
   readonly waiting: readonly BoardWaiter[];
-  readonly isOwn?: boolean;
-  /** For how long the first holder has had the lock. Undefined if the store does not know it. */
+  /** For how long the first holder has had the lock. Undefined if it is not known. */
   readonly heldForMs?: number | undefined;
+  /** The method and the label of the first holder's call, which only its own instance knows. */
   readonly method?: string | undefined;
   readonly label?: string | undefined;
-}
-
-/** An instance in a queue. */
-export interface BoardWaiter extends LockSharing {
-  readonly waiter: string;
-  readonly identity: string | undefined;
-}
-
-/** The state of the servers that keep the locks. */
-export interface BoardPing {
-  readonly handoff: 'subscription' | 'polling';
-  readonly degraded: string | undefined;
-  readonly isUp: boolean;
-  readonly servers: readonly BoardServer[];
-}
-
-/** One server. */
-export interface BoardServer {
-  readonly server: string;
-  readonly isUp: boolean;
-  readonly latencyMs: number | undefined;
-  readonly error: string | undefined;
+  /** Undefined if no caller of this instance waits. */
+  readonly callers?: BoardCallers | undefined;
 }
 
 /** What the board reads, and the one thing that it changes. A test can pass its own. */
@@ -57,79 +52,101 @@ export interface BoardSource {
   /** Returns what this instance holds and waits for, without Redis. */
   local(): Iterable<BoardLock>;
   /** Sends a request to each server. */
-  ping(): Promise<BoardPing>;
+  ping(): Promise<StorePing>;
   /** Ends a hold. Returns false if the lock is not held, or by another token than `ifToken`. */
-  forceRelease(resource: string, options: { readonly ifToken?: number }): Promise<boolean>;
-}
-
-/** A hold of this instance, as `LockService.local()` returns it. */
-interface LocalHold extends LockSharing {
-  readonly id: string;
-  readonly resource: string;
-  readonly key: string;
-  readonly fencingToken: number | undefined;
-  readonly heldMs: number;
-  readonly expiresInMs: number;
-  readonly method?: string | undefined;
-  readonly label?: string | undefined;
-}
-
-/** The methods that the board calls. A mock of the lock service may not have them. */
-interface Observed {
-  list?(): AsyncIterable<BoardLock>;
-  local?(): { readonly holds: readonly LocalHold[] };
-  ping?(): Promise<BoardPing>;
-  forceRelease?(resource: string, options: { readonly ifToken?: number }): Promise<boolean>;
+  forceRelease(resource: string, options: ForceReleaseOptions): Promise<boolean>;
 }
 
 /** Reads a lock service. */
 export class LockServiceSource implements BoardSource {
   readonly identity: string | undefined;
-  private readonly locks: Observed;
 
-  constructor(locks: LockService) {
-    this.locks = locks as unknown as Observed;
+  constructor(
+    private readonly locks: LockService,
+    private readonly clock: Clock,
+  ) {
+    // A mock of the service has no engine.
     this.identity = isLockService(locks) ? identityOf(locks.engine.instanceId) : undefined;
   }
 
-  async *list(): AsyncIterable<BoardLock> {
-    const locks = this.locks.list?.() ?? missing('list');
-    const own = new Map(this.locks.local?.().holds.map((hold) => [hold.key, hold]));
-    for await (const lock of locks) {
-      const hold = lock.isOwn === true ? own.get(lock.key) : undefined;
-      // Redis knows who holds a lock, and only the holder knows for which work.
-      yield hold === undefined ? lock : { ...lock, heldForMs: hold.heldMs, method: hold.method, label: hold.label };
+  async *list(): AsyncGenerator<BoardLock, void, undefined> {
+    const readAt = this.clock.now();
+    const local = byKey(this.locks.local());
+    for await (const lock of this.locks.list()) {
+      const own = local.get(lock.key);
+      yield own === undefined ? lock : withOwn(lock, own, this.clock.now() - readAt);
     }
   }
 
-  local(): Iterable<BoardLock> {
-    const { holds } = this.locks.local?.() ?? missing('local');
-    const byKey = new Map<string, readonly LocalHold[]>();
-    for (const hold of holds) byKey.set(hold.key, [...(byKey.get(hold.key) ?? []), hold]);
-    return [...byKey.values()].map(([first, ...others]) => this.toLock(first, others));
+  local(): readonly BoardLock[] {
+    return [...byKey(this.locks.local())].map(([key, own]) => this.toLock(key, own));
   }
 
-  async ping(): Promise<BoardPing> {
-    return (await this.locks.ping?.()) ?? missing('ping');
+  // Asynchronous, so that a mock without the method rejects.
+  async ping(): Promise<StorePing> {
+    return this.locks.ping();
   }
 
-  async forceRelease(resource: string, options: { readonly ifToken?: number }): Promise<boolean> {
-    return (await this.locks.forceRelease?.(resource, options)) ?? missing('forceRelease');
+  async forceRelease(resource: string, options: ForceReleaseOptions): Promise<boolean> {
+    return this.locks.forceRelease(resource, options);
   }
 
-  private toLock({ heldMs, ...hold }: LocalHold, others: readonly LocalHold[]): BoardLock {
+  private toLock(key: string, { holds, waiting }: OwnLock): BoardLock {
+    const [first, ...others] = holds;
     const toHolder = ({ id }: LocalHold): BoardHolder => ({ holder: id, identity: this.identity });
-    return {
-      ...hold,
-      holder: hold.id,
-      identity: this.identity,
-      heldForMs: heldMs,
-      others: others.map(toHolder),
-      waiting: [],
-    };
+    const common = { key, others: others.map(toHolder), waiting: [], callers: callersOf(waiting, 0) };
+    if (first === undefined) {
+      // Only Redis knows the holder.
+      const { resource } = waiting[0];
+      const none = { holder: undefined, identity: undefined, fencingToken: undefined, permits: undefined };
+      return { ...common, ...none, resource, expiresInMs: 0, mode: undefined };
+    }
+    const { resource, mode, permits, fencingToken, heldMs: heldForMs, expiresInMs, method, label } = first;
+    const call = { resource, mode, permits, method, label };
+    return { ...common, ...call, ...toHolder(first), fencingToken, heldForMs, expiresInMs };
   }
 }
 
-function missing(method: string): never {
-  throw new LockConfigError(`The lock service of this application has no method ${method}().`);
+/** The holds and the waiting callers of this instance for one key, the oldest first. */
+interface OwnLock {
+  readonly holds: LocalHold[];
+  readonly waiting: LocalWaiter[];
+}
+
+function byKey({ holds, waiting }: LocalLockState): ReadonlyMap<string, OwnLock> {
+  const found = new Map<string, OwnLock>();
+  const of = (key: string): OwnLock => {
+    const own = found.get(key) ?? { holds: [], waiting: [] };
+    found.set(key, own);
+    return own;
+  };
+  for (const hold of holds) of(hold.key).holds.push(hold);
+  for (const waiter of waiting) of(waiter.key).waiting.push(waiter);
+  return found;
+}
+
+/**
+ * Adds what only this instance knows: for which work it holds the lock, and which of its callers wait.
+ *
+ * @param passedMs the time since `own` was read.
+ */
+function withOwn(lock: BoardLock & Pick<LockHolder, 'isOwn'>, own: OwnLock, passedMs: number): BoardLock {
+  const callers = callersOf(own.waiting, passedMs);
+  const hold = lock.isOwn ? own.holds.find((each) => isOfGrant(each, lock.fencingToken)) : undefined;
+  if (hold === undefined) return { ...lock, callers };
+  return { ...lock, callers, heldForMs: hold.heldMs + passedMs, method: hold.method, label: hold.label };
+}
+
+/**
+ * Returns whether a hold belongs to the grant in Redis. The grant may be a later one. A lock that was passed on inside
+ * the instance has a higher token than its grant.
+ */
+function isOfGrant({ fencingToken: own }: LocalHold, granted: number | undefined): boolean {
+  return own === undefined || granted === undefined || own >= granted;
+}
+
+function callersOf([first, ...others]: readonly LocalWaiter[], passedMs: number): BoardCallers | undefined {
+  if (first === undefined) return undefined;
+  const { waitedMs, method, label } = first;
+  return { count: 1 + others.length, waitedMs: waitedMs + passedMs, method, label };
 }

@@ -68,6 +68,7 @@ class LockBoardRoutes {
       if (!released) return refuse(response, 409, 'The lock is not held any more, or another holder has it by now.');
       send(response, 200, API_HEADERS, JSON.stringify({ released }));
     } catch (error) {
+      // 503: the lock may have been released nevertheless.
       const status = error instanceof LockKeyError ? 400 : error instanceof LockConfigError ? 501 : 503;
       refuse(response, status, messageOf(error));
     }

@@ -87,7 +87,7 @@ function moduleOf(extras: RedisLockBoardModuleExtras, options: Provider): Dynami
   const board: Provider = {
     provide: LockBoard,
     inject: [getLockServiceToken(name)],
-    useFactory: (locks: LockService) => new LockBoard(name, new LockServiceSource(locks), new SystemClock()),
+    useFactory: (locks: LockService) => boardOf(name, locks),
   };
   return {
     module: RedisLockBoardModule,
@@ -96,4 +96,9 @@ function moduleOf(extras: RedisLockBoardModuleExtras, options: Provider): Dynami
     // Nest 10 takes modules with equal metadata for one, and the classes of two controllers have one name.
     providers: [options, board, { provide: BOARD_PLACE, useValue: { name, route } }],
   };
+}
+
+function boardOf(name: string, locks: LockService): LockBoard {
+  const clock = new SystemClock();
+  return new LockBoard(name, new LockServiceSource(locks, clock), clock);
 }

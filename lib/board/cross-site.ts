@@ -12,7 +12,10 @@ const TOKEN = /^[\w-]{32}$/;
  */
 export function sessionOf(request: LockBoardRequest): { readonly token: string; readonly cookie: string } {
   const token = cookieOf(request) ?? randomBytes(24).toString('base64url');
-  return { token, cookie: `${COOKIE}=${token}; HttpOnly; SameSite=Strict` };
+  // Not `Strict`: a browser that follows a link from another site would get a new token, and its other tabs keep the
+  // old one. `Lax` sends the cookie with no POST of another site either.
+  const attributes = request.protocol === 'https' ? 'HttpOnly; SameSite=Lax; Secure' : 'HttpOnly; SameSite=Lax';
+  return { token, cookie: `${COOKIE}=${token}; ${attributes}` };
 }
 
 /**
@@ -40,14 +43,19 @@ export function crossSiteProblem(request: LockBoardRequest): string | undefined 
  */
 export function isForeignRead(request: LockBoardRequest): boolean {
   const site = headerOf(request, 'sec-fetch-site');
-  if (site === undefined || site === 'same-origin' || site === 'none') return false;
+  // Over plain HTTP a browser sends `Origin` with what other sites read, and not with navigations.
+  if (site === undefined) return headerOf(request, 'origin') !== undefined && !isOwnOrigin(request);
+  if (site === 'same-origin' || site === 'none') return false;
   return headerOf(request, 'sec-fetch-mode') !== 'navigate';
 }
 
 /** Browsers send `Sec-Fetch-Site` over HTTPS and to localhost. Else they send `Origin` with each POST. */
 function isSameOrigin(request: LockBoardRequest): boolean {
   const site = headerOf(request, 'sec-fetch-site');
-  if (site !== undefined) return site === 'same-origin';
+  return site === undefined ? isOwnOrigin(request) : site === 'same-origin';
+}
+
+function isOwnOrigin(request: LockBoardRequest): boolean {
   const origin = headerOf(request, 'origin');
   const host = headerOf(request, 'host') ?? headerOf(request, ':authority');
   return origin !== undefined && host !== undefined && URL.canParse(origin) && new URL(origin).host === host;

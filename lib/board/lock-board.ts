@@ -1,17 +1,19 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import { messageOf } from '../core/errors.js';
+import type { StorePing } from '../core/store/store-ping.js';
 import type { Clock } from '../core/time/clock.js';
+import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { BoardEvents, BUCKET_MS, BUCKETS } from './board-events.js';
 import { type Row, type Rows, readRows, type Sort } from './board-rows.js';
-import type { BoardPing, BoardSource } from './board-source.js';
+import type { BoardSource } from './board-source.js';
 import { SharedTask, type TaskResult } from './shared-task.js';
 import { visibleText } from './visible-text.js';
 
 /** How many locks a reply has at most. */
 const PAGE_SIZE = 50;
 /** The shortest time between two reads of all locks, and between two requests to the servers. */
-const PAUSE_MS = 1_000;
+const PAUSE_MS = 750;
 /** A reply waits this long for a read, and then shows the one before. */
 const LONGEST_REPLY_MS = 2_500;
 
@@ -41,6 +43,9 @@ export class LockBoard {
   private readonly id = randomBytes(6).toString('base64url');
   private readonly logger = new Logger('RedisLockBoard');
   private readonly startedAt: number;
+  /** Names the module instance in the log, because two of them may have locks of one name. */
+  private readonly suffix: string;
+  private closed = false;
   private readonly events: BoardEvents;
   private readonly locks: SharedTask<ReadLocks>;
   private readonly servers: SharedTask<PingedServers>;
@@ -52,6 +57,7 @@ export class LockBoard {
     private readonly clock: Clock,
   ) {
     this.startedAt = clock.now();
+    this.suffix = name === DEFAULT_INSTANCE ? '' : ` of the module instance ${name}`;
     this.events = new BoardEvents(name, clock);
     this.locks = new SharedTask(clock, PAUSE_MS, () => this.readLocks());
     this.servers = new SharedTask(clock, PAUSE_MS, () => this.pingServers());
@@ -62,8 +68,9 @@ export class LockBoard {
     this.events.start();
   }
 
-  /** Stops to record events, and sends all waiting replies. */
+  /** Stops to record events and to read, and sends all waiting replies. */
   close(): void {
+    this.closed = true;
     this.events.stop();
     this.locks.close();
     this.servers.close();
@@ -85,7 +92,7 @@ export class LockBoard {
    * @throws what the lock service throws.
    */
   async release({ resource, token, caller }: ForcedRelease): Promise<boolean> {
-    const what = `${visibleText(resource)}${token === undefined ? '' : ` (fencing token ${token})`}`;
+    const what = `${visibleText(resource)}${token === undefined ? '' : ` (fencing token ${token})`}${this.suffix}`;
     try {
       const released = await this.source.forceRelease(resource, token === undefined ? {} : { ifToken: token });
       const outcome = released ? 'was released by force' : 'was not released by force, because it is held no more';
@@ -104,18 +111,18 @@ export class LockBoard {
   }
 
   private async readLocks(): Promise<ReadLocks> {
-    const before = this.locks.latest?.value.rows;
-    const now = (): number => this.clock.now();
+    const before = this.locks.latest?.value.whole;
+    const context = { before, now: () => this.clock.now(), isOver: () => this.closed };
     try {
-      const rows = await readRows(this.source.list(), before, now);
+      const rows = await readRows(this.source.list(), context);
       this.events.onRead(rows.held, rows.waiting);
-      return { rows, problem: undefined };
+      return { rows, whole: rows, problem: undefined };
     } catch (error) {
       const problem = messageOf(error);
       try {
-        return { rows: await readRows(this.source.local(), before, now), problem };
+        return { rows: await readRows(this.source.local(), context), whole: before, problem };
       } catch {
-        return { rows: undefined, problem };
+        return { rows: undefined, whole: before, problem };
       }
     }
   }
@@ -133,6 +140,7 @@ export class LockBoard {
     const lost = this.describeLost(query.lost);
     return {
       version: this.version,
+      nextMs: Math.round(this.locks.restMs),
       instance: {
         id: this.id,
         name: this.name,
@@ -178,15 +186,17 @@ export class LockBoard {
   }
 }
 
-/** All locks, or why they cannot be read. With both, the rows are those of this instance alone. */
+/** All locks, or why they cannot be read. With both, the rows have what this instance holds and waits for. */
 interface ReadLocks {
   readonly rows: Rows | undefined;
+  /** The rows of the last read that found all locks. An outage must not make the board forget their times. */
+  readonly whole: Rows | undefined;
   readonly problem: string | undefined;
 }
 
 /** The servers, or why they are not known. */
 interface PingedServers {
-  readonly ping: BoardPing | undefined;
+  readonly ping: StorePing | undefined;
   readonly problem: string | undefined;
 }
 

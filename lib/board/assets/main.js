@@ -1,10 +1,11 @@
-import { lostHash, showInstance, showServers } from './overview.js';
+import { instanceName, lostHash, showInstance } from './overview.js';
 import { nameOf, showLocks, tick } from './table.js';
 import { announce, byId, count, duration, setNotice, setText, visible } from './text.js';
 
-const PAUSE_MS = 900;
+const LONGEST_NEXT_MS = 1_000;
+const FIRST_RETRY_MS = 1_000;
 const LONGEST_WAIT_MS = 15_000;
-const LONGEST_PAUSE_MS = 5_000;
+const LONGEST_RETRY_MS = 5_000;
 const { name, token } = document.body.dataset;
 const canRelease = token !== '';
 // The page does not know where proxies have put it, and its own address may begin with two slashes.
@@ -13,6 +14,7 @@ const base = location.origin + location.pathname.replace(/\/+$/, '');
 const view = { search: '', sort: 'waiters', page: 0 };
 let last;
 let shownAt;
+let periodMs = 0;
 let failures = 0;
 let paused = false;
 let request;
@@ -34,32 +36,32 @@ function addressOf() {
 
 const viewName = () => JSON.stringify(view);
 
-/** Asks for the state, and again after a pause. `once` asks although the page is paused. */
+/** Requests the state, and again when the instance may have read it again. `once` requests it on a paused page, too. */
 async function poll(once = false) {
   clearTimeout(timer);
   request?.abort();
   request = undefined;
   if ((paused && !once) || document.hidden) return;
   const mine = (request = new AbortController());
-  const startedAt = performance.now();
   const asked = viewName();
   const limit = setTimeout(() => mine.abort(), LONGEST_WAIT_MS);
-  let delayMs = PAUSE_MS;
+  let delayMs;
   try {
     const response = await fetch(addressOf(), { cache: 'no-store', redirect: 'manual', signal: mine.signal });
     const state = await read(response);
     if (request !== mine) return;
     failures = 0;
     show(state, asked);
+    delayMs = Math.min(LONGEST_NEXT_MS, state.nextMs);
   } catch (error) {
     if (request !== mine) return;
     failures += 1;
-    delayMs = Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** failures);
+    delayMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1));
     showTrouble(error);
   } finally {
     clearTimeout(limit);
   }
-  if (!paused) timer = setTimeout(poll, Math.max(100, delayMs - (performance.now() - startedAt)));
+  if (!paused) timer = setTimeout(poll, Math.max(100, delayMs));
 }
 
 class Refused extends Error {}
@@ -74,32 +76,38 @@ async function read(response) {
   throw new Error(`The application replied with the status ${response.status}.`);
 }
 
+/** Shows why there is no reply. The text stays the same, because a screen reader says each new one. */
 function showTrouble(error) {
-  const why = error instanceof Refused ? error.message : 'The application does not reply. This page keeps trying.';
-  const old = shownAt === undefined ? '' : ` What you see is ${duration(performance.now() - shownAt)} old.`;
-  if (failures > 1 || error instanceof Refused) setNotice(byId('trouble'), why + old);
+  const isRefused = error instanceof Refused;
+  if (failures === 1 && !isRefused && !paused) return;
+  const why = isRefused ? error.message : 'The application does not reply. This page keeps trying.';
+  setNotice(byId('trouble'), `${why} What you see is not up to date.`);
 }
 
 function show(state, asked) {
-  const isFirst = last?.view !== asked;
+  const isChanged = last !== undefined && last.view !== asked;
   last = { ...state, view: asked };
   shownAt = performance.now() - (state.ageMs ?? 0);
+  periodMs = (state.ageMs ?? 0) + state.nextMs;
   document.body.dataset.version = state.version ?? '';
   setNotice(byId('trouble'), undefined);
-  showServers(state.servers);
   showInstance(state);
   if (state.isKnown === undefined) return setText(byId('summary'), 'Still reading the locks…');
   view.page = state.page;
   last.view = viewName();
-  if (state.locks !== undefined) showLocks(state.locks, canRelease, askToRelease);
+  if (state.locks !== undefined) {
+    const instance = { id: state.instance.id, name: instanceName(state.instance) };
+    const onRelease = canRelease ? askToRelease : undefined;
+    showLocks(state.locks, { instance, onRelease, isWhole: state.problem === undefined });
+  }
   showSummary(state);
-  if (isFirst && view.search !== '') announce(`${count(state.found, 'lock')} found`);
+  if (isChanged) announce(view.search === '' ? pageName(state) : `${count(state.found, 'lock')} found`);
   showAge();
 }
 
 function showSummary(state) {
   const { total, held, waiting, found, isTruncated, isKnown, problem, page, pages } = state;
-  const scope = isKnown ? 'Only those that this instance holds are shown.' : 'None can be shown.';
+  const scope = isKnown ? 'Shown is what this instance holds and waits for.' : 'None can be shown.';
   setNotice(
     byId('locks-problem'),
     problem === undefined ? undefined : `The locks could not be read: ${problem} ${scope}`,
@@ -114,16 +122,29 @@ function showSummary(state) {
   byId('locks').hidden = found === 0;
   setNotice(byId('empty'), isKnown && found === 0 ? empty : undefined);
   byId('pager').hidden = pages === 1;
-  setText(byId('pages'), `Page ${page + 1} of ${pages.toLocaleString('en')}`);
-  byId('back').disabled = page === 0;
-  byId('forth').disabled = page === pages - 1;
+  setText(byId('pages'), pageName(state));
+  const [back, forth] = [byId('back'), byId('forth')];
+  back.disabled = forth.disabled = false;
+  disable(back, page === 0, forth);
+  disable(forth, page === pages - 1, back);
+}
+
+const pageName = ({ page, pages }) => `Page ${page + 1} of ${pages.toLocaleString('en')}`;
+
+/** A disabled button has no focus, so the other one gets it. */
+function disable(button, isDisabled, other) {
+  if (isDisabled && document.activeElement === button) other.focus();
+  button.disabled = isDisabled;
 }
 
 function showAge() {
   if (shownAt === undefined) return;
-  const age = Math.round((performance.now() - shownAt) / 1000);
-  const old = age < 3 ? 'Live' : `As of ${duration(age * 1000)} ago`;
-  setText(byId('age'), paused ? `Paused. ${old}` : old);
+  const ageMs = performance.now() - shownAt;
+  // Many locks are read more rarely.
+  const rhythm = periodMs < 2_000 ? 'Live' : `Every ${duration(periodMs)}`;
+  const isOld = ageMs >= Math.max(3_000, 1.5 * periodMs);
+  const age = isOld ? `As of ${duration(Math.round(ageMs / 1_000) * 1_000)} ago` : rhythm;
+  setText(byId('age'), paused ? `Paused. ${age}` : age);
 }
 
 function change(changes) {
@@ -159,40 +180,61 @@ function askToRelease(lock) {
   target = lock;
   byId('confirm-resource').replaceChildren(...visible(lock.resource));
   const holders = lock.holderCount === 1 ? nameOf(lock.holders[0]) : `${lock.holderCount} instances, which all lose it`;
-  const next = lock.waiterCount === 0 ? 'Nobody waits for it.' : `${nameOf(lock.waiting[0])} gets it next.`;
   const risk = 'Work that does not stop at once goes on without the lock, beside that of the next holder.';
-  setText(byId('confirm-text'), `It is held by ${holders}. ${risk} ${next}`);
+  setText(byId('confirm-text'), `It is held by ${holders}. ${risk} ${nextOf(lock)}`);
   setNotice(byId('confirm-error'), undefined);
   byId('release').disabled = false;
   dialog.showModal();
   byId('cancel').focus();
 }
 
+function nextOf({ waiterCount, waiting, callers }) {
+  if (waiterCount > 0) return `${nameOf(waiting[0])} gets it next.`;
+  if (callers === undefined) return 'Nobody waits for it.';
+  return `${count(callers.count, 'caller')} of one instance wait for it.`;
+}
+
+/** The lock was certainly not released. */
+class NotReleased extends Error {}
+
+async function release(lock) {
+  const response = await fetch(`${base}/release`, {
+    method: 'POST',
+    cache: 'no-store',
+    redirect: 'manual',
+    headers: { 'content-type': 'application/json', 'x-lock-board-token': token },
+    body: JSON.stringify({ resource: lock.resource, token: lock.token }),
+  });
+  if (response.ok) return;
+  if (response.type === 'opaqueredirect') throw new NotReleased('You are not signed in any more. Reload the page.');
+  const { error, message } = await response.json().catch(() => ({}));
+  const why = String(error ?? message ?? `The application replied with the status ${response.status}.`);
+  throw response.status < 500 || response.status === 501 ? new NotReleased(why) : new Error(why);
+}
+
 byId('cancel').addEventListener('click', () => dialog.close());
 byId('release').addEventListener('click', async ({ currentTarget }) => {
   const lock = target;
+  // A disabled button has no focus.
+  byId('cancel').focus();
   currentTarget.disabled = true;
   try {
-    const response = await fetch(`${base}/release`, {
-      method: 'POST',
-      cache: 'no-store',
-      redirect: 'manual',
-      headers: { 'content-type': 'application/json', 'x-lock-board-token': token },
-      body: JSON.stringify({ resource: lock.resource, token: lock.token }),
-    });
-    if (!response.ok) throw new Error(await errorOf(response));
-    dialog.close();
+    await release(lock);
     announce(`${lock.resource} was released by force.`);
+    // Meanwhile the viewer may have closed the dialog and opened it for another lock.
+    if (target === lock) dialog.close();
     void poll(true);
   } catch (error) {
-    setNotice(byId('confirm-error'), `The lock was not released: ${error.message}`);
+    const what = error instanceof NotReleased ? 'was not released' : 'may have been released';
+    const text = `The lock ${what}: ${error.message}`;
+    if (target !== lock || !dialog.open) return announce(text);
+    setNotice(byId('confirm-error'), text);
     currentTarget.disabled = false;
   }
 });
-
-async function errorOf(response) {
-  const { error, message } = await response.json().catch(() => ({}));
-  return String(error ?? message ?? `the application replied with the status ${response.status}.`);
-}
+dialog.addEventListener('close', () => {
+  // The row of the button may be gone.
+  if (document.activeElement === document.body) byId('locks-title').focus({ preventScroll: true });
+});
 
 void poll();

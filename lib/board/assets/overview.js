@@ -3,10 +3,61 @@ import { announce, byId, count, duration, el, resourceElement, setText, visible 
 /** Lost locks and plots belong to an instance. Behind a load balancer the replies come from several of them. */
 const instances = new Map();
 const RECENT_MS = 300_000;
+/** An instance that has not replied for so long may have ended. */
+const PRESENT_MS = 30_000;
+const STATES = ['unknown', 'good', 'warn', 'bad'];
+let lostUnsaid = 0;
+let lostSaidAt = -Infinity;
 
-/** Shows the servers. Announces a change of the verdict. */
-export function showServers(servers) {
-  const { state, text } = verdictOf(servers);
+/** Returns whether an instance has replied lately. */
+export function isRecent(id) {
+  return performance.now() - (instances.get(id)?.seenAt ?? -Infinity) < PRESENT_MS;
+}
+
+/** Keeps what a reply says of its instance, and shows what is known of all instances. */
+export function showInstance(state) {
+  const { id } = state.instance;
+  const before = instances.get(id);
+  const { lostCount, plots, servers, lost = before?.lost ?? [] } = state;
+  // Times of the instance's clock, which may differ from the browser's.
+  const aheadMs = plots.now - Date.now();
+  instances.set(id, { ...state.instance, lost, lostCount, plots, servers, aheadMs, seenAt: performance.now() });
+  if (before !== undefined) announceLost(lostCount - before.lostCount);
+  forgetOld();
+  showServers();
+  showLost();
+  showPlots([...instances.values()].map((each) => each.plots));
+  const names = [...instances.values()].map(instanceName).join(', ');
+  const bars = 'A bar is 5 s: the longest is light, the average is dark. In the last plot, dark is what waits.';
+  const whose = `Waits and holds are those of callers of ${names}. Locks are those of all instances, while you look.`;
+  setText(byId('plots-note'), `${bars} ${whose}`);
+}
+
+export const lostHash = (id) => instances.get(id)?.lost && `${id}.${instances.get(id).lostCount}`;
+
+/** Returns what the page calls an instance. */
+export const instanceName = ({ identity, id }) => identity ?? `instance ${id}`;
+
+/** An instance that was replaced sends no replies any more. */
+function forgetOld() {
+  for (const [id, { seenAt }] of instances) if (performance.now() - seenAt > RECENT_MS) instances.delete(id);
+}
+
+/** Many locks may be lost in one minute. A screen reader says their number every ten seconds at most. */
+function announceLost(number) {
+  lostUnsaid += number;
+  if (lostUnsaid === 0 || performance.now() - lostSaidAt < 10_000) return;
+  announce(`${count(lostUnsaid, 'lock')} lost`);
+  lostUnsaid = 0;
+  lostSaidAt = performance.now();
+}
+
+/** Shows the servers as the instance sees them that has the most trouble. Announces a change of the verdict. */
+function showServers() {
+  const present = [...instances.values()].filter(({ id }) => isRecent(id));
+  const views = present.map(({ servers }) => ({ servers, ...verdictOf(servers) }));
+  const rank = ({ state }) => STATES.indexOf(state);
+  const { servers, state, text } = views.reduce((worst, each) => (rank(each) > rank(worst) ? each : worst));
   const verdict = byId('verdict');
   if (verdict.dataset.state !== state && verdict.dataset.state !== 'unknown') announce(text);
   verdict.dataset.state = state;
@@ -32,7 +83,10 @@ function verdictOf(servers) {
   const { ping, problem } = servers;
   if (ping === undefined) return { state: 'warn', text: `The state of the servers is not known: ${problem}` };
   const down = ping.servers.filter(({ isUp }) => !isUp).length;
-  if (!ping.isUp) return { state: 'bad', text: 'No lock can be acquired: too few servers reply.' };
+  if (!ping.isUp) {
+    const which = ping.servers.length === 1 ? 'No lock can be acquired' : 'Some locks, or all, cannot be acquired';
+    return { state: 'bad', text: `${which}: ${down} of ${count(ping.servers.length, 'server')} did not reply.` };
+  }
   if (ping.degraded !== undefined)
     return { state: 'warn', text: `Locks work, but not as they should: ${ping.degraded}` };
   const { length } = ping.servers;
@@ -43,40 +97,10 @@ function verdictOf(servers) {
   return { state: 'good', text: `Locks work. ${how}` };
 }
 
-/** Keeps what a reply says of its instance, and shows the lost locks and the plots of all instances seen. */
-export function showInstance(state) {
-  const { id } = state.instance;
-  const before = instances.get(id);
-  const lost = state.lost ?? before?.lost ?? [];
-  instances.set(id, {
-    ...state.instance,
-    lost,
-    lostCount: state.lostCount,
-    plots: state.plots,
-    seenAt: performance.now(),
-  });
-  if (before !== undefined && state.lostCount > before.lostCount) {
-    announce(`${count(state.lostCount - before.lostCount, 'lock')} lost by ${instanceName(state.instance)}`);
-  }
-  forgetOld();
-  showLost();
-  showPlots([...instances.values()].map(({ plots }) => plots));
-  const names = [...instances.values()].map(instanceName).join(', ');
-  const bars = 'A bar is 5 s: the longest is light, the average is dark. In the last plot, dark is what waits.';
-  const whose = `Waits and holds are those of the callers of ${names}. Locks are those of all instances, while you look.`;
-  setText(byId('plots-note'), `${bars} ${whose}`);
-}
-
-export const lostHash = (id) => instances.get(id)?.lost && `${id}.${instances.get(id).lostCount}`;
-const instanceName = ({ identity, id }) => identity ?? `instance ${id}`;
-
-/** An instance that was replaced sends no replies any more. */
-function forgetOld() {
-  for (const [id, { seenAt }] of instances) if (performance.now() - seenAt > RECENT_MS) instances.delete(id);
-}
-
 function showLost() {
-  const all = [...instances.values()].flatMap((each) => each.lost.map((lost) => ({ ...lost, by: instanceName(each) })));
+  const all = [...instances.values()].flatMap((each) => {
+    return each.lost.map((lost) => ({ ...lost, at: lost.at - each.aheadMs, by: instanceName(each) }));
+  });
   all.sort((a, b) => b.at - a.at);
   const total = [...instances.values()].reduce((sum, { lostCount }) => sum + lostCount, 0);
   const whose = [...instances.values()].map((each) => `${instanceName(each)}, up for ${upTime(each)}`).join(' and ');
@@ -103,15 +127,16 @@ function upTime({ upMs }) {
   return minutes < 60 ? `${minutes} min` : duration(minutes * 60_000);
 }
 
-function lostRow({ at, resource, heldMs, reason, by }) {
+function lostRow({ at, resource, heldMs, reason, by, method, label }) {
   const family = /^[^:]+/.exec(resource)?.[0] ?? resource;
   const why = reason === undefined ? ['The log of the instance says why.'] : visible(reason);
+  const work = [method, label].filter((detail) => detail !== undefined).join(' ');
   const cells = [
     ['When', el('td', 'narrow')],
     ['Resource', el('td', '', resourceElement(resource, family))],
     ['Held for', el('td', 'narrow', duration(heldMs))],
     ['Why', el('td', '', ...why)],
-    ['Lost by', el('td', '', ...visible(by))],
+    ['Lost by', el('td', '', ...visible(by), el('div', 'muted small', ...visible(work)))],
   ];
   cells[0][1].dataset.at = at;
   for (const [label, cell] of cells) {

@@ -1,3 +1,4 @@
+import { isRecent } from './overview.js';
 import { byId, count, duration, el, resourceElement, setText, visible, visibleText } from './text.js';
 
 const rowsByKey = new Map();
@@ -8,9 +9,10 @@ const labels = [...document.querySelectorAll('#locks th')].map((cell) => cell.te
 
 /**
  * Shows one page of locks. A row stays the same element while its lock is on the page, so that the focus and an open
- * text stay. `canRelease` adds a button to each row, which calls `onRelease` with the lock.
+ * text stay. `given` has the instance that replied, whether its list is whole, and `onRelease`, which adds a button to
+ * each row and is called with the lock.
  */
-export function showLocks(locks, canRelease, onRelease) {
+export function showLocks(locks, given) {
   const body = byId('rows');
   const focused = body.contains(document.activeElement) ? document.activeElement : undefined;
   const before = new Set(rowsByKey.keys());
@@ -19,8 +21,8 @@ export function showLocks(locks, canRelease, onRelease) {
   for (const lock of locks) {
     before.delete(lock.key);
     let row = rowsByKey.get(lock.key);
-    if (row === undefined) rowsByKey.set(lock.key, (row = createRow(lock, canRelease, onRelease)));
-    fillRow(row, lock, receivedAt);
+    if (row === undefined) rowsByKey.set(lock.key, (row = createRow(lock, given.onRelease)));
+    fillRow(row, lock, receivedAt, given);
     if (row.element === place) place = place.nextElementSibling;
     else body.insertBefore(row.element, place);
   }
@@ -28,9 +30,10 @@ export function showLocks(locks, canRelease, onRelease) {
     rowsByKey.get(key).element.remove();
     rowsByKey.delete(key);
   }
-  if (focused === undefined) return;
-  // An element that moves loses the focus. If its row is gone, the next Tab goes to the table.
-  if (focused.isConnected) focused.focus({ preventScroll: true });
+  const { activeElement } = document;
+  if (focused === undefined || (body.contains(activeElement) && !activeElement.hidden)) return;
+  // An element that moves loses the focus. If its row or its button is gone, the next Tab goes to the table.
+  if (focused.isConnected && !focused.hidden) focused.focus({ preventScroll: true });
   else byId('locks-title').focus({ preventScroll: true });
 }
 
@@ -39,7 +42,7 @@ export function tick() {
   for (const row of rowsByKey.values()) showTimes(row);
 }
 
-function createRow(lock, canRelease, onRelease) {
+function createRow(lock, onRelease) {
   const cells = labels.map((label) => {
     const cell = el('td');
     cell.dataset.label = label;
@@ -50,7 +53,6 @@ function createRow(lock, canRelease, onRelease) {
   const [resource, holder, held, lease, token, waiting, action] = cells;
   const element = el('tr', '', ...cells);
   element.setAttribute('role', 'row');
-  element.dataset.key = lock.key;
   action.className = 'action';
   for (const cell of [held, lease, token]) cell.className = 'narrow';
   resource.append(resourceElement(lock.resource, lock.family));
@@ -60,7 +62,10 @@ function createRow(lock, canRelease, onRelease) {
   rail.setAttribute('aria-hidden', 'true');
   lease.append(leaseText, rail);
   const row = { element, holder, held, leaseText, rail, bar, token, waiting, action, lock };
-  if (canRelease) {
+  // By instance: behind a load balancer each of them knows its own callers.
+  row.callers = new Map();
+  row.callerTimes = [];
+  if (onRelease) {
     row.button = el('button', '', 'Release…');
     row.button.type = 'button';
     row.button.setAttribute('aria-label', `Release ${visibleText(lock.resource)} by force`);
@@ -70,11 +75,13 @@ function createRow(lock, canRelease, onRelease) {
   return row;
 }
 
-function fillRow(row, given, receivedAt) {
-  const lock = withKnown(given, row, receivedAt);
+function fillRow(row, received, receivedAt, { instance, isWhole }) {
+  const lock = withKnown(received, row, receivedAt);
   row.lock = lock;
   row.receivedAt = receivedAt;
-  showHolders(row, lock);
+  if (lock.callers === undefined) row.callers.delete(instance.id);
+  else row.callers.set(instance.id, { ...lock.callers, receivedAt, by: instance.name });
+  showHolders(row, lock, isWhole ? 'Nobody yet' : 'Not known');
   showWaiting(row, lock);
   setText(row.token, lock.token === undefined ? '–' : String(lock.token));
   if (row.button) row.button.hidden = lock.holderCount === 0;
@@ -93,11 +100,11 @@ function withKnown(lock, { lock: before, receivedAt: at }, receivedAt) {
   return { ...lock, method, label, ...(isLonger && { heldMs, atLeast: before.atLeast }) };
 }
 
-function showHolders(row, { holders, holderCount, mode, permits, method, label }) {
-  const shown = JSON.stringify([holders, holderCount, mode, permits, method, label]);
+function showHolders(row, { holders, holderCount, mode, permits, method, label }, nobody) {
+  const shown = JSON.stringify([holders, holderCount, mode, permits, method, label, nobody]);
   if (row.shownHolders === shown) return;
   row.shownHolders = shown;
-  if (holderCount === 0) return row.holder.replaceChildren('Nobody yet');
+  if (holderCount === 0) return row.holder.replaceChildren(nobody);
   const names = holders.map((holder) => el('div', '', ...visible(nameOf(holder))));
   if (holderCount > holders.length) names.push(el('div', 'muted', `and ${holderCount - holders.length} more`));
   const sharing = permits === undefined ? mode : `${holderCount} of ${count(permits, 'permit')}`;
@@ -108,20 +115,40 @@ function showHolders(row, { holders, holderCount, mode, permits, method, label }
 }
 
 function showWaiting(row, { waiting, waiterCount }) {
-  const shown = JSON.stringify([waiting, waiterCount]);
+  for (const id of row.callers.keys()) if (!isRecent(id)) row.callers.delete(id);
+  const callers = [...row.callers];
+  const details = callers.map(([id, { count: number, method, label, by }]) => [id, number, method, label, by]);
+  const shown = JSON.stringify([waiting, waiterCount, details]);
   if (row.shownWaiting === shown) return;
   row.shownWaiting = shown;
-  if (waiterCount === 0) return row.waiting.replaceChildren(el('span', 'muted', 'Nobody'));
   const isOpen = row.waiting.querySelector('details')?.open ?? false;
+  const hadFocus = row.waiting.contains(document.activeElement);
+  row.waiting.replaceChildren(...queueOf(waiting, waiterCount, isOpen));
+  row.callerTimes = callers.map(([id, each]) => {
+    const time = el('span');
+    const work = [each.method, each.label].filter((detail) => detail !== undefined).join(' ');
+    const whose = `${count(each.count, 'caller')} of ${each.by}, the first for `;
+    const line = el('div', 'muted small', ...visible(whose), time);
+    if (work !== '') line.append(': ', ...visible(work));
+    row.waiting.append(line);
+    return [id, time];
+  });
+  if (waiterCount === 0 && callers.length === 0) row.waiting.append(el('span', 'muted', 'Nobody'));
+  if (hadFocus) row.waiting.querySelector('summary')?.focus({ preventScroll: true });
+}
+
+/** Returns the elements that show the instances in the queue. */
+function queueOf(waiting, waiterCount, isOpen) {
+  if (waiterCount === 0) return [];
   const places = waiting.map(placeOf);
-  row.waiting.replaceChildren(el('ol', '', ...places.slice(0, FIRST_WAITERS)));
-  if (waiterCount <= FIRST_WAITERS) return;
+  const first = el('ol', '', ...places.slice(0, FIRST_WAITERS));
+  if (waiterCount <= FIRST_WAITERS) return [first];
   const others = el('ol', '', ...places.slice(FIRST_WAITERS));
   others.start = FIRST_WAITERS + 1;
   const more = el('details', '', el('summary', 'muted', `and ${waiterCount - FIRST_WAITERS} more`), others);
   if (waiterCount > waiting.length) more.append(el('div', 'muted', `and ${waiterCount - waiting.length} more`));
   more.open = isOpen;
-  row.waiting.append(more);
+  return [first, more];
 }
 
 function placeOf(waiter) {
@@ -136,9 +163,14 @@ export function nameOf({ identity, id }) {
   return identity ?? (id.length > 40 ? `${id.slice(0, 40)}…` : id);
 }
 
-function showTimes({ held, leaseText, rail, bar, lock, receivedAt }) {
-  const passed = performance.now() - receivedAt;
+function showTimes({ held, leaseText, rail, bar, lock, receivedAt, callers, callerTimes }) {
+  const now = performance.now();
+  const passed = now - receivedAt;
   setText(held, lock.heldMs === undefined ? '–' : heldTime(lock.heldMs + passed, lock.atLeast));
+  for (const [id, time] of callerTimes) {
+    const each = callers.get(id);
+    if (each !== undefined) setText(time, duration(each.waitedMs + now - each.receivedAt));
+  }
   rail.hidden = typeof lock.expiresInMs !== 'number';
   if (lock.expiresInMs === undefined) setText(leaseText, '–');
   else if (lock.expiresInMs === null) setText(leaseText, 'never');

@@ -2,7 +2,7 @@
  * Characters that cannot be seen, or that change how others are shown: control and format characters, among them those
  * that turn the direction of text, white space other than a blank, halves of characters, and stacks of marks.
  */
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|[^\S ]|(?<=\p{M}\p{M})\p{M}/gu;
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{DI}\u2800]|[^\S ]|(?<=\p{M}\p{M})\p{M}/gu;
 const CLIPPED = 160;
 
 export const byId = (id) => document.getElementById(id);
