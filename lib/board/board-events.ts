@@ -123,9 +123,9 @@ export class BoardEvents {
   /** Returns the present interval. After the wall clock was set back, those that are in the future are forgotten. */
   private bucket(): Bucket {
     const at = this.now();
+    while ((this.buckets.at(-1)?.at ?? at) > at) this.buckets.pop();
     const last = this.buckets.at(-1);
     if (last?.at === at) return last;
-    if (last !== undefined && last.at > at) this.buckets = this.buckets.filter((each) => each.at < at);
     if (this.buckets.length >= BUCKETS) this.buckets.shift();
     const bucket: Bucket = { at, waits: [0, 0, 0], refused: 0, holds: [0, 0, 0], held: undefined, waiting: undefined };
     this.buckets.push(bucket);

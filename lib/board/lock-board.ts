@@ -205,10 +205,15 @@ function hashOf(rows: readonly Row[]): string {
 }
 
 /** Returns a row whose times count from now. Infinity becomes null in JSON. */
-function toReply({ since, endsAt, ...row }: Row, now: number): object {
+function toReply({ since, endsAt, callers, ...row }: Row, now: number): object {
   return {
     ...row,
     heldMs: since === undefined ? undefined : Math.round(now - since),
     expiresInMs: endsAt === undefined ? undefined : Math.round(endsAt - now),
+    callers: callers && toCallers(callers, now),
   };
+}
+
+function toCallers({ since, ...callers }: NonNullable<Row['callers']>, now: number): object {
+  return { ...callers, waitedMs: Math.round(now - since) };
 }

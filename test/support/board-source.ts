@@ -1,4 +1,5 @@
-import type { BoardLock, BoardPing, BoardSource } from '../../lib/board/board-source.js';
+import type { StorePing } from 'nestjs-redis-lock';
+import type { BoardLock, BoardSource } from '../../lib/board/board-source.js';
 
 /** Returns a lock as a store describes it. */
 export function boardLock(resource: string, changes: Partial<BoardLock> = {}): BoardLock {
@@ -44,7 +45,7 @@ export class FakeSource implements BoardSource {
     return this.own;
   }
 
-  ping(): Promise<BoardPing> {
+  ping(): Promise<StorePing> {
     this.pings += 1;
     if (this.problem !== undefined) return Promise.reject(this.problem);
     const servers = [{ server: 'redis:6379', isUp: true, latencyMs: 0.4, error: undefined }];

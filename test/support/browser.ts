@@ -3,22 +3,31 @@ import { expect } from '@jest/globals';
 import puppeteer, { type Browser, type Page } from 'puppeteer-core';
 import { eventually } from './async.js';
 
-const NAMES = ['chromium', 'chromium-browser', 'google-chrome'];
+/** On the PATH, and where a Mac has them. */
+const NAMES = [
+  'chromium',
+  'chromium-browser',
+  'google-chrome',
+  'google-chrome-stable',
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+  '/Applications/Chromium.app/Contents/MacOS/Chromium',
+];
+const MISSING =
+  'there is no Chromium: install it (apt-get install chromium, or Google Chrome), or set CHROMIUM_BIN to its path';
 
-/** The browser of `CHROMIUM_BIN`, or one on the PATH. Undefined if there is none. */
-const binary = process.env['CHROMIUM_BIN'] ?? NAMES.map(pathOf).find((path) => path !== '');
+/** The browser of `CHROMIUM_BIN`, or one that is installed. Undefined if there is none. */
+const binary = process.env['CHROMIUM_BIN'] || NAMES.map(pathOf).find((path) => path !== '');
 
 function pathOf(name: string): string {
-  return spawnSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).stdout.trim();
+  return spawnSync('sh', ['-c', 'command -v "$0"', name], { encoding: 'utf8' }).stdout.trim();
 }
 
 /** Wraps a test that needs a browser. Without one it prints that the test did not run. In CI it fails. */
 export function onBrowser(body: () => Promise<void>): () => Promise<void> {
   if (binary !== undefined) return body;
   return () => {
-    const missing = 'there is no Chromium: apt-get install chromium, or set CHROMIUM_BIN';
-    if (process.env['CI'] === 'true') throw new Error(missing);
-    process.stdout.write(`NOT RUN, because ${missing}: ${expect.getState().currentTestName}\n`);
+    if (process.env['CI'] === 'true') throw new Error(MISSING);
+    process.stdout.write(`NOT RUN, because ${MISSING}: ${expect.getState().currentTestName}\n`);
     return Promise.resolve();
   };
 }
@@ -28,7 +37,14 @@ export async function startBrowser(): Promise<Browser | undefined> {
   if (binary === undefined) return undefined;
   // Chromium refuses to sandbox for root, as CI runs it.
   const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-  return puppeteer.launch({ executablePath: binary, headless: true, args: [...args, '--disable-dev-shm-usage'] });
+  return puppeteer.launch({
+    executablePath: binary,
+    headless: true,
+    // A browser ends with its pipe, also if the test run is killed.
+    pipe: true,
+    timeout: 120_000,
+    args: [...args, '--disable-dev-shm-usage'],
+  });
 }
 
 /** A page of a browser, and what went wrong in it. */

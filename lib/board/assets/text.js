@@ -77,10 +77,9 @@ export function duration(ms) {
   return `${Math.floor(minutes / 1440)} d ${Math.floor((minutes % 1440) / 60)} h`;
 }
 
-/** Has a screen reader say a text once it is idle. */
+/** Has a screen reader say a text once it is idle. Texts that follow each other are all said. */
 export function announce(text) {
-  const line = byId('announcements');
-  const shown = visibleText(text);
-  // A text that does not change is not said again.
-  line.textContent = line.textContent === shown ? `${shown}.` : shown;
+  const lines = byId('announcements');
+  lines.append(el('p', '', visibleText(text)));
+  if (lines.children.length > 5) lines.firstElementChild.remove();
 }

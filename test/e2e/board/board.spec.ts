@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
+import { type EventEmitter, once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import {
   type CallHandler,
@@ -14,8 +14,7 @@ import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { LockService, RedisLockModule } from 'nestjs-redis-lock';
 import { RedisLockBoardModule } from 'nestjs-redis-lock/board';
 import { map, type Observable } from 'rxjs';
-import { completeLocks } from '../../support/board-locks.js';
-import { testRedisUrl } from '../../support/shared-redis.js';
+import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
 import { type AppResponse, closeApps, PLATFORMS, rawRedis, startApp, type TestApp } from '../support/app.js';
 import { AdminGuard, AdminsModule, startBoard } from './support.js';
 
@@ -85,10 +84,11 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
   });
 
   it('shows who holds a lock and who waits for it', async () => {
-    const prefix = `board_${platform}_${process.pid}_`;
+    const prefix = uniquePrefix();
     const app = await startBoard({}, { platform, prefix, locks: { identity: 'api-1' } });
     const other = await startApp({ prefix, locks: { identity: 'api-2' } });
     const lock = await app.locks.acquire('goods:300');
+    const behind = app.locks.acquire('goods:300', { label: 'req-7' });
     const waiting = other.locks.acquire('goods:300');
     await other.log.until('requested goods:300');
     let state = (await get(app, '/locks/state')).body;
@@ -105,11 +105,13 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
         token: lock.fencingToken,
         holders: [expect.objectContaining({ identity: 'api-1' })],
         waiting: [expect.objectContaining({ identity: 'api-2' })],
+        // In Redis a caller behind another one of its instance does not wait.
+        callers: { count: 1, label: 'req-7', waitedMs: expect.any(Number) },
       }),
     ]);
     expect(state.locks[0].expiresInMs).toBeGreaterThan(0);
     await lock.release();
-    await (await waiting).release();
+    await Promise.all([behind, waiting].map(async (next) => (await next).release()));
     expect((await get(app, `/locks/state?after=${state.version}`)).body).toMatchObject({ held: 0, waiting: 0 });
   });
 
@@ -124,8 +126,10 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     });
     expect(await app.isLocked('goods:300')).toBe(true);
     expect(await release(app, headers, { resource: 'goods:300', token })).toMatchObject({ status: 200 });
+    await app.log.until('lost goods:300');
+    expect(String(lock.signal.reason)).toContain('released by force');
     expect(await app.isLocked('goods:300')).toBe(false);
-    const logged = app.logged.filter((line) => line.includes('by force'));
+    const logged = app.logged.filter((line) => line.includes('on the board'));
     expect(logged).toEqual([
       expect.stringMatching(
         /^warn goods:300 \(fencing token \d+\) was not released by force, .* by alice at 127\.0\.0\.1/,
@@ -180,6 +184,9 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     );
     const foreign = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'cors' };
     for (const path of ROUTES) expect((await get(app, path, foreign)).status).toBe(403);
+    // Over plain HTTP browsers send less.
+    const { origin } = foreign;
+    for (const path of ROUTES) expect((await get(app, path, { origin })).status).toBe(403);
     // `fetch` sets the mode itself.
     const link = { ...ADMIN, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' };
     const opened = request(`${app.url}/locks`, { agent: false, headers: link }).end();
@@ -208,7 +215,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
       platform === 'express' ? 1 : 0,
     );
     const cookie = page.headers.getSetCookie().find((line) => line.startsWith('nestjs-redis-lock-board=')) ?? '';
-    expect(cookie).toMatch(/^nestjs-redis-lock-board=[\w-]{32}; HttpOnly; SameSite=Strict$/);
+    expect(cookie).toMatch(/^nestjs-redis-lock-board=[\w-]{32}; HttpOnly; SameSite=Lax$/);
     expect(cookie).not.toContain(first['x-lock-board-token']);
     const again = await get(app, '/locks', { cookie: cookie.split(';')[0] ?? '' });
     expect(again.headers.getSetCookie().join()).toContain(cookie);
@@ -295,8 +302,9 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
   it('ends waiting replies when the application ends', async () => {
     const app = await startBoard({}, { platform });
     const { version } = (await get(app, '/locks/state')).body;
+    const arrived = once(app.nest.getHttpServer() as EventEmitter, 'request');
     const waiting = get(app, `/locks/state?after=${version}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await arrived;
     await app.close();
     expect((await waiting).status).toBe(200);
   });
@@ -315,8 +323,6 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
       ],
     });
     const php = app.nest.get<LockService>('nestjs-redis-lock:LockService:php');
-    completeLocks(app.locks, rawRedis(), app.prefix);
-    completeLocks(php, rawRedis(), `php_${app.prefix}`);
     await php.acquire('goods:1');
     expect((await app.call('/locks/state')).body).toMatchObject({ held: 0, instance: { name: 'default' } });
     expect((await app.call('/php-locks/state')).body).toMatchObject({ held: 1, instance: { name: 'php' } });
@@ -341,7 +347,6 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
         }),
       ],
     });
-    completeLocks(app.locks, rawRedis(), app.prefix);
     await app.locks.acquire('goods:1');
     expect((await release(app, await openPage(app), { resource: 'goods:1' })).status).toBe(200);
     expect(app.logged.join('\n')).toContain('goods:1 was released by force: requested on the board by the factory.');
@@ -367,12 +372,18 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     ]);
   });
 
-  it('says why the locks cannot be read', async () => {
+  it('says why the locks cannot be read, and shows those of its instance', async () => {
+    const prefix = uniquePrefix();
     const app = await startApp({
       platform,
-      locks: { key: (resource) => `app:${resource}` },
+      locks: { key: (resource) => `${prefix}:${resource}` },
       imports: [RedisLockBoardModule.forRoot({ unprotected: true })],
     });
-    expect((await app.call('/locks/state')).body.problem).toMatch(/\w+/);
+    const { body } = await app.call('/locks/state');
+    expect(body).toMatchObject({ problem: expect.stringContaining('`key` function'), locks: [] });
+    await app.locks.using('goods:1', async () => {
+      const { locks } = (await app.call(`/locks/state?after=${body.version}`)).body;
+      expect(locks).toEqual([expect.objectContaining({ resource: 'goods:1', holderCount: 1 })]);
+    });
   });
 });

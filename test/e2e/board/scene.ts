@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
-import { lockChannels, LockLostError } from 'nestjs-redis-lock';
-import type { BoardLock, BoardPing } from '../../../lib/board/board-source.js';
+import { lockChannels, LockLostError, type StorePing } from 'nestjs-redis-lock';
+import type { BoardLock } from '../../../lib/board/board-source.js';
 import { boardLock } from '../../support/board-source.js';
 
 const waiters = (...identities: string[]): BoardLock['waiting'] =>
@@ -17,6 +17,7 @@ export const SCENE: readonly BoardLock[] = [
     fencingToken: 1_795_311_602_114_307,
     method: 'StockService.buy',
     waiting: waiters('api-7f9c-44', 'api-7f9c-52', 'worker-2b1a-8'),
+    callers: { count: 4, waitedMs: 3_900, method: 'StockService.buy', label: undefined },
   }),
   boardLock('order:81723', {
     identity: 'api-7f9c-44',
@@ -53,12 +54,36 @@ export const SCENE: readonly BoardLock[] = [
   }),
 ];
 
-export const SCENE_SERVERS: BoardPing = {
+export const SCENE_SERVERS: StorePing = {
   handoff: 'subscription',
   degraded: undefined,
   isUp: true,
   servers: [{ server: 'redis-main.internal:6379', isUp: true, latencyMs: 0.42, error: undefined }],
 };
+
+/** The lost locks by how many seconds ago. */
+const LOST = new Map([
+  [
+    96,
+    {
+      resource: 'goods:112',
+      heldMs: 7_012,
+      method: 'StockService.buy',
+      label: 'req-77c2',
+      why: 'the event loop was blocked for 6.9 s, and its renewal could not be sent',
+    },
+  ],
+  [
+    31,
+    {
+      resource: 'report:weekly',
+      heldMs: 184_300,
+      method: 'ReportJob.run',
+      label: 'req-8d01',
+      why: 'it was released by force',
+    },
+  ],
+]);
 
 /** Publishes the events of five minutes, as far as they fit into this moment. */
 export function publishTraffic(): void {
@@ -72,10 +97,11 @@ export function publishTraffic(): void {
       const load = 1 + Math.sin(second / 23) + (second % 37 === 0 ? 4 : 0);
       lockChannels.granted.publish({ ...event, resource: 'goods:300', waitedMs: 6 + 30 * load });
       lockChannels.released.publish({ ...event, resource: 'goods:300', heldMs: 40 + 25 * Math.cos(second / 31) });
-      if (second === 96) {
-        const text =
-          'The lock on goods:112 was lost after 7012 ms: the event loop was blocked for 6.9 s, and its renewal could not be sent.';
-        lockChannels.lost.publish({ ...event, resource: 'goods:112', heldMs: 7_012, reason: new LockLostError(text) });
+      const lost = LOST.get(second);
+      if (lost !== undefined) {
+        const { resource, heldMs, method, label, why } = lost;
+        const reason = new LockLostError(`The lock on ${resource} was lost after ${heldMs} ms: ${why}.`, { resource });
+        lockChannels.lost.publish({ ...event, resource, heldMs, method, label, reason });
       }
     }
   } finally {

@@ -1,7 +1,6 @@
 import { type CanActivate, type ExecutionContext, Injectable, Module } from '@nestjs/common';
 import { RedisLockBoardModule } from 'nestjs-redis-lock/board';
-import { completeLocks } from '../../support/board-locks.js';
-import { type AppSetUp, rawRedis, startApp, type TestApp } from '../support/app.js';
+import { type AppSetUp, startApp, type TestApp } from '../support/app.js';
 
 /** What the guard lets in. It is injected, so that the test shows that guards get their providers. */
 @Injectable()
@@ -28,11 +27,9 @@ export class AdminGuard implements CanActivate {
 type BoardOptions = Parameters<typeof RedisLockBoardModule.forRoot>[0];
 
 /** Starts an application with a board behind the guard. */
-export async function startBoard(options: BoardOptions = {}, setUp: AppSetUp = {}): Promise<TestApp> {
+export function startBoard(options: BoardOptions = {}, setUp: AppSetUp = {}): Promise<TestApp> {
   const board = RedisLockBoardModule.forRoot({ guards: [AdminGuard], imports: [AdminsModule], ...options });
   // Tests leave locks held: their applications end at once.
   const locks = { shutdownGraceMs: 1, ...setUp.locks };
-  const app = await startApp({ ...setUp, locks, imports: [board, ...(setUp.imports ?? [])] });
-  completeLocks(app.locks, rawRedis(), app.prefix);
-  return app;
+  return startApp({ ...setUp, locks, imports: [board, ...(setUp.imports ?? [])] });
 }

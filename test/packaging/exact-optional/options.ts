@@ -15,6 +15,11 @@ import {
   type WhileLeaderOptions,
 } from 'nestjs-redis-lock';
 import type { FencedScript, RedisFenceOptions, SqlFenceOptions } from 'nestjs-redis-lock/fence';
+import type {
+  RedisLockBoardAsyncOptions,
+  RedisLockBoardModuleExtras,
+  RedisLockBoardOptions,
+} from 'nestjs-redis-lock/board';
 import type { RedisLockInstrumentationConfig } from 'nestjs-redis-lock/opentelemetry';
 import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
@@ -41,6 +46,9 @@ export const accepted: {
   forceRelease: Accepts<ForceReleaseOptions>;
   lead: Accepts<LeadOptions>;
   whileLeader: Accepts<WhileLeaderOptions>;
+  board: Accepts<RedisLockBoardOptions>;
+  boardAsync: Accepts<RedisLockBoardAsyncOptions>;
+  boardExtras: Accepts<RedisLockBoardModuleExtras>;
   fencedScript: Accepts<FencedScript>;
   redisFence: Accepts<RedisFenceOptions>;
   sqlFence: Accepts<SqlFenceOptions>;
@@ -65,6 +73,9 @@ export const accepted: {
   forceRelease: (given) => given,
   lead: (given) => given,
   whileLeader: (given) => given,
+  board: (given) => given,
+  boardAsync: (given) => given,
+  boardExtras: (given) => given,
   fencedScript: (given) => given,
   redisFence: (given) => given,
   sqlFence: (given) => given,

@@ -23,7 +23,7 @@ describe('the events of the board', () => {
   it('adds up waits and holds in intervals', async () => {
     lockChannels.granted.publish(event({ waitedMs: 10 }));
     lockChannels.granted.publish(event({ waitedMs: 30 }));
-    lockChannels.refused.publish(event({ waitedMs: 50, reason: new Error('busy') }));
+    lockChannels.refused.publish(event({ waitedMs: 50, reason: new Error('busy'), outcome: 'timeout' }));
     await clock.advance(BUCKET_MS);
     lockChannels.released.publish(event({ heldMs: 7 }));
     expect(events.recent()).toEqual([
@@ -52,7 +52,8 @@ describe('the events of the board', () => {
     const reason = new LockLostError('The lock on goods:1 was lost after 12 ms: the key is gone.', {
       resource: 'goods:1',
     });
-    for (let i = 1; i <= 60; i++) lockChannels.lost.publish(event({ heldMs: i, reason }));
+    const call = { method: 'GoodsController.buy', label: 'req-7' };
+    for (let i = 1; i <= 60; i++) lockChannels.lost.publish(event({ heldMs: i, reason, ...call }));
     lockChannels.lost.publish(event({ heldMs: 61 }));
     expect(events.lostCount).toBe(61);
     expect(events.lost).toHaveLength(50);
@@ -63,14 +64,21 @@ describe('the events of the board', () => {
       reason: undefined,
       at: clock.wallTime(),
     });
-    expect(events.lost[1]?.reason).toBe('the key is gone.');
+    expect(events.lost[1]).toMatchObject({ reason: 'the key is gone.', ...call });
   });
 
-  it('goes on in its last interval after the wall clock was set back', () => {
+  it('forgets intervals of the future after the wall clock was set back', async () => {
     lockChannels.released.publish(event({ heldMs: 1 }));
-    clock.setWallTime(clock.wallTime() - 3_600_000);
-    lockChannels.released.publish(event({ heldMs: 1 }));
-    expect(events.recent()).toEqual([expect.objectContaining({ holds: [2, 2, 1] })]);
+    await clock.advance(BUCKET_MS);
+    lockChannels.released.publish(event({ heldMs: 2 }));
+    clock.setWallTime(clock.wallTime() - BUCKET_MS);
+    lockChannels.released.publish(event({ heldMs: 3 }));
+    expect(events.recent()).toEqual([expect.objectContaining({ at: 1_000, holds: [2, 4, 3] })]);
+  });
+
+  it('counts a request that became a nested hold as no refusal', () => {
+    lockChannels.refused.publish(event({ waitedMs: 50, reason: new Error('nested'), outcome: 'nested' }));
+    expect(events.recent()).toEqual([]);
   });
 
   it('records nothing after its end', () => {

@@ -3,7 +3,7 @@ import { MOST_LOCKS, type Row, type Rows, readRows } from '../../../lib/board/bo
 import { boardLock, boardWaiters } from '../../support/board-source.js';
 
 const read = (locks: Parameters<typeof readRows>[0], before?: Rows, now = 0): Promise<Rows> =>
-  readRows(locks, before, () => now);
+  readRows(locks, { before, now: () => now, isOver: () => false });
 const rowOf = (rows: Rows, resource: string): Row => rows.byKey.get(`{lock_}${resource}`) as Row;
 const shown = (rows: readonly Row[]): string[] => rows.map(({ resource }) => resource);
 
@@ -21,7 +21,7 @@ describe('the rows of the board', () => {
   });
 
   it('show a lock that nobody holds yet', async () => {
-    const free = { holder: undefined, identity: undefined, expiresInMs: undefined, fencingToken: undefined };
+    const free = { holder: undefined, identity: undefined, expiresInMs: 0, fencingToken: undefined };
     const rows = await read([boardLock('goods:300', { ...free, waiting: boardWaiters(1) })]);
     expect(rowOf(rows, 'goods:300')).toMatchObject({
       holders: [],
@@ -60,6 +60,39 @@ describe('the rows of the board', () => {
     const rows = await read([boardLock('a', { mode: 'shared', others, waiting: boardWaiters(500) })]);
     const { holders, holderCount, waiting, waiterCount } = rowOf(rows, 'a');
     expect([holders.length, holderCount, waiting.length, waiterCount]).toEqual([10, 501, 20, 500]);
+  });
+
+  it('keep the start of a value that another system wrote', async () => {
+    const rows = await read([boardLock('a', { holder: 'x'.repeat(1_000_000), identity: undefined })]);
+    expect(rowOf(rows, 'a').holders[0]?.id).toHaveLength(300);
+  });
+
+  it('show the callers that wait inside this instance', async () => {
+    const callers = { count: 3, waitedMs: 400, method: 'GoodsController.buy', label: undefined };
+    const locks = [boardLock('a', { callers }), boardLock('b', { waiting: boardWaiters(2) })];
+    const before = await read(locks, undefined, 1_000);
+    expect(rowOf(before, 'a')).toMatchObject({ callers: { count: 3, since: 600, method: 'GoodsController.buy' } });
+    expect(shown(before.view('', 'waiters'))).toEqual(['a', 'b']);
+    const later = { ...callers, waitedMs: 1_390 };
+    const after = await read([boardLock('a', { callers: later, expiresInMs: 29_000 })], before, 2_000);
+    expect(rowOf(after, 'a').callers).toEqual(rowOf(before, 'a').callers);
+  });
+
+  it('end a read that nobody needs any more', async () => {
+    let isOver = false;
+    let ended = false;
+    async function* endless() {
+      try {
+        for (let i = 0; ; i++) {
+          isOver = i === 3;
+          yield boardLock(`goods:${i}`);
+        }
+      } finally {
+        ended = true;
+      }
+    }
+    const rows = await readRows(endless(), { before: undefined, now: () => 0, isOver: () => isOver });
+    expect([rows.total, ended]).toEqual([3, true]);
   });
 
   it('stop at the most locks that the board keeps', async () => {

@@ -59,7 +59,8 @@ describe('the session of a browser', () => {
   it('is kept, unless it is no token', () => {
     expect(sessionOf({ headers: { cookie: OWN.cookie } }).token).toBe(token);
     expect(sessionOf({ headers: { cookie: 'nestjs-redis-lock-board=<script>' } }).token).toMatch(/^[\w-]{32}$/);
-    expect(cookie).toContain('; HttpOnly; SameSite=Strict');
+    expect(cookie).toMatch(/; HttpOnly; SameSite=Lax$/);
+    expect(sessionOf({ headers: {}, protocol: 'https' }).cookie).toMatch(/; HttpOnly; SameSite=Lax; Secure$/);
   });
 });
 
@@ -77,7 +78,12 @@ describe('a read', () => {
       false,
       false,
     ]);
-    expect(isForeignRead({ headers: {} })).toBe(false);
+  });
+
+  it('is judged by its origin over plain HTTP', () => {
+    const from = (origin?: string) => isForeignRead({ headers: { host: 'app.example', origin } });
+    expect([from('https://evil.example'), from('null'), from('http://app.example:81')]).toEqual([true, true, true]);
+    expect([from('http://app.example'), from()]).toEqual([false, false]);
   });
 });
 

@@ -3,13 +3,14 @@ import { Logger } from '@nestjs/common';
 import { lockChannels } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { type BoardQuery, LockBoard } from '../../../lib/board/lock-board.js';
-import { outcome } from '../../support/async.js';
+import { deferred, outcome } from '../../support/async.js';
 import { boardLock, boardWaiters, FakeSource } from '../../support/board-source.js';
 
 Logger.overrideLogger(false);
 
 interface State {
   readonly version: string;
+  readonly nextMs: number;
   readonly locksHash: string;
   readonly locks?: readonly { readonly resource: string; readonly expiresInMs: number; readonly heldMs: number }[];
   readonly lostHash: string;
@@ -47,6 +48,7 @@ describe('the board', () => {
     await clock.advance(400);
     expect((await ask()).total).toBe(1);
     expect([source.reads, source.pings]).toEqual([1, 1]);
+    expect((await ask()).nextMs).toBe(350);
   });
 
   it('reads nothing while nobody looks', async () => {
@@ -61,7 +63,7 @@ describe('the board', () => {
     const { version } = await ask();
     source.locks = [boardLock('goods:1')];
     const next = outcome(ask({ after: version }));
-    await clock.advance(999);
+    await clock.advance(749);
     expect(next).toEqual({});
     await clock.advance(1);
     expect(next.value).toMatchObject({ total: 1, found: 1 });
@@ -99,6 +101,26 @@ describe('the board', () => {
     });
   });
 
+  it('knows the times of locks of before an outage', async () => {
+    source.locks = [boardLock('goods:1', { expiresInMs: 30_000 })];
+    await ask();
+    await clock.advance(1_000);
+    source.problem = new Error('the connection is closed');
+    expect((await ask()).total).toBe(0);
+    await clock.advance(1_000);
+    source.problem = undefined;
+    source.locks = [boardLock('goods:1', { expiresInMs: 28_000 })];
+    expect((await ask()).locks).toEqual([expect.objectContaining({ heldMs: 2_000, leaseMs: 30_000 })]);
+  });
+
+  it('counts the waits of callers from the reply', async () => {
+    source.locks = [boardLock('a', { callers: { count: 2, waitedMs: 500, method: 'A.b', label: 'req-1' } })];
+    await ask();
+    await clock.advance(100);
+    const callers = { count: 2, waitedMs: 600, method: 'A.b', label: 'req-1' };
+    expect((await ask()).locks).toEqual([expect.objectContaining({ callers })]);
+  });
+
   it('shows the state without locks if a read takes too long', async () => {
     source.list = () => ({ [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => undefined) }) });
     const state = outcome(ask());
@@ -121,6 +143,27 @@ describe('the board', () => {
     board.close();
     await clock.advance(0);
     expect(waiting).toHaveProperty('value');
+  });
+
+  it('ends a read when the application ends', async () => {
+    const more = deferred();
+    let ended = false;
+    source.list = async function* () {
+      try {
+        yield boardLock('goods:1');
+        await more.promise;
+        yield boardLock('goods:2');
+        yield boardLock('goods:3');
+      } finally {
+        ended = true;
+      }
+    };
+    const reading = outcome(ask());
+    await clock.advance(0);
+    board.close();
+    more.resolve();
+    await clock.advance(0);
+    expect([ended, reading.value?.total]).toEqual([true, 1]);
   });
 
   it('releases the hold that the viewer has seen', async () => {

@@ -32,18 +32,22 @@ describe('a shared task', () => {
     expect(runs).toEqual([0, 1_000]);
   });
 
-  it('has no timer and does not run without callers', async () => {
+  it('does not run without callers, and forgets its result', async () => {
     const clock = new ManualClock();
     const { runs, task } = countingTask(clock);
     await task.next(5_000);
-    await clock.advance(0);
-    expect(clock.pending).toBe(0);
-    await clock.advance(60_000);
+    await clock.advance(60_999);
+    expect(task.latest?.index).toBe(1);
+    await clock.advance(1);
+    expect([task.latest, clock.pending]).toEqual([undefined, 0]);
+    await clock.advance(3_600_000);
     expect(runs).toEqual([0]);
     expect(task.isFresh).toBe(false);
+    await task.next(5_000);
+    expect(task.latest).toMatchObject({ value: 2, index: 2 });
   });
 
-  it('pauses three times as long as it ran', async () => {
+  it('runs for a tenth of the time at most', async () => {
     const clock = new ManualClock();
     const begun: number[] = [];
     const runs = [deferred<number>(), deferred<number>()];
@@ -56,10 +60,10 @@ describe('a shared task', () => {
     runs[0]?.resolve(1);
     await first;
     const second = task.next(60_000);
-    await clock.advance(5_999);
+    await clock.advance(17_999);
     expect(begun).toEqual([0]);
     await clock.advance(1);
-    expect(begun).toEqual([0, 8_000]);
+    expect(begun).toEqual([0, 20_000]);
     runs[1]?.resolve(2);
     await second;
   });
