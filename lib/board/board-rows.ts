@@ -102,10 +102,10 @@ const byText = (a: string, b: string): number => (a < b ? -1 : Number(a > b));
 const byResource = (a: Row, b: Row): number => byText(a.resource, b.resource);
 // Infinity minus Infinity is no number.
 const byAge = (a: Row, b: Row): number => (a.since ?? 1e15) - (b.since ?? 1e15) || byResource(a, b);
-const crowdOf = ({ waiterCount, callers }: Row): number => waiterCount + (callers?.count ?? 0);
+const allWaitersOf = ({ waiterCount, callers }: Row): number => waiterCount + (callers?.count ?? 0);
 
 const ORDERS: Readonly<Record<Sort, (a: Row, b: Row) => number>> = {
-  waiters: (a, b) => crowdOf(b) - crowdOf(a) || byAge(a, b),
+  waiters: (a, b) => allWaitersOf(b) - allWaitersOf(a) || byAge(a, b),
   held: byAge,
   resource: byResource,
 };
