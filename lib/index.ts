@@ -13,8 +13,8 @@ export type {
   RedisClusterOptions,
   RedisLockModuleOptions,
 } from './options/redis-lock.options.js';
-export type { LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
-export { LockService } from './lock.service.js';
+export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
+export { type ListOptions, LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './decorators/inject-lock-service.decorator.js';
 export { Locked, type LockedDecorator, type LockedOptions } from './decorators/locked.decorator.js';
 export { LockScope } from './decorators/lock-scope.decorator.js';
@@ -48,6 +48,7 @@ export {
   lockChannels,
   type RefusedEvent,
 } from './core/diagnostics.js';
+export type { ServerPing, StorePing } from './core/store/store-ping.js';
 export { memory, MemoryStore } from './stores/memory/memory.store.js';
 export { token } from './stores/token/token.store.js';
 export type { ReplicaOptions } from './stores/store-context.js';

@@ -9,6 +9,7 @@ import { tooShortLease, unsupportedKeeping } from './core/acquire/acquire-errors
 import { modesOf } from './core/store/lock-mode.js';
 import type { LockStore } from './core/store/lock-store.js';
 import { lockStoreRule } from './core/store/lock-store-shape.js';
+import { createKeySelectorFactory } from './core/keys/key-selector.js';
 import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
@@ -68,7 +69,8 @@ export class LockRuntime {
       warn: (message) => logger.warn(message),
       info: (message) => logger.log(message),
     });
-    const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options));
+    const selectKeys = createKeySelectorFactory(options);
+    const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options), selectKeys);
     const checks = preflightOf(opened, options, clock, logger);
     const { decoratorOrder, unlockedOverride, filter, httpStatus, retryAfterMs, shutdownGraceMs } = options;
     const startChecks = { decoratorOrder, unlockedOverride, warn: (message: string) => logger.warn(message) };

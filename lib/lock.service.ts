@@ -1,5 +1,5 @@
 import type { AcquireOptions, Target } from './core/acquire/acquire-options.js';
-import { aFunction, checkValue } from './core/check-options.js';
+import { aFunction, checkOptions, checkValue, type OptionRules, wholeNumber } from './core/check-options.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
 import type { Hold, Lock } from './core/hold/lock.js';
@@ -8,7 +8,9 @@ import type { LockEngine } from './core/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 import { runUnder } from './core/hold/run-under.js';
 import { isList, readList } from './core/keys/read-list.js';
+import type { KeySelectorFactory } from './core/keys/key-selector.js';
 import type { KeyFactory } from './core/keys/resource-key.js';
+import type { StorePing } from './core/store/store-ping.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
 import type { LockOptions } from './options/redis-lock.options.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
@@ -16,6 +18,35 @@ import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-
 type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;
 type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
+
+/**
+ * What {@link LockService.list} yields.
+ *
+ * @publicApi
+ */
+export interface ListOptions {
+  /**
+   * A glob over resources: `goods:*`, `goods:30?`, `goods:[0-9]*`. A backslash before a character makes it stand for
+   * itself. At most 1,024 characters. Default: all resources.
+   */
+  readonly match?: string | undefined;
+  /**
+   * About how many keys a server looks at in one step, from 1 to 100,000. More: fewer requests, and each takes longer.
+   *
+   * @default 1000
+   */
+  readonly count?: number | undefined;
+}
+
+const DEFAULT_COUNT = 1_000;
+
+const LIST_RULES: OptionRules<ListOptions> = {
+  match: {
+    allowed: 'a glob over resources such as goods:*, of 1 to 1024 characters',
+    fits: (value) => typeof value === 'string' && value.length >= 1 && value.length <= 1_024,
+  },
+  count: wholeNumber(1, 100_000),
+};
 
 /**
  * Acquires locks by resource. Inject it by its class, or by `@InjectLockService(name)` if the module has a name.
@@ -31,6 +62,7 @@ export class LockService {
     /** @internal */ readonly engine: LockEngine,
     private readonly keyOf: KeyFactory,
     /** @internal */ readonly defaults: ResolvedLockOptions,
+    private readonly selectKeys: KeySelectorFactory,
   ) {}
 
   /**
@@ -132,13 +164,51 @@ export class LockService {
   /**
    * Reads from Redis who holds a lock and who waits for it. Another process can change that at any time.
    *
-   * @returns null if the lock is free.
+   * @returns null if nobody holds the lock and nobody waits for it.
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.
    */
   async inspect(resource: string): Promise<LockInfo | null> {
     const { key } = this.targetOf(resource);
     const state = await this.engine.inspect(key);
     return state === null ? null : toLockInfo({ resource, key }, state, (id) => this.engine.isSelf(id));
+  }
+
+  /**
+   * Yields every lock of this module's prefix that is held or waited for, on all servers. Reads from Redis step by
+   * step, by SCAN, so it neither blocks the server nor holds all locks in memory. Ends early if the caller leaves the
+   * loop.
+   *
+   * A lock that is held or waited for all the time is yielded once. One that begins or ends meanwhile may be missing.
+   * Beyond 100,000 locks, one that changes between exclusive and shared meanwhile may be yielded twice or not at all.
+   *
+   * ```ts
+   * for await (const { resource, identity } of locks.list({ match: 'goods:*' })) console.log(resource, identity);
+   * ```
+   *
+   * @throws {LockConfigError} on the first step if an option is not allowed, if the store cannot list its locks, or if
+   * the module has a `key` function, because the resource cannot be computed back from the key.
+   * @throws {LockUnavailableError} if a server did not reply, refused SCAN, or was replaced by another one meanwhile.
+   * The list would not be whole then. Locks that were yielded before are valid.
+   */
+  async *list(options: ListOptions = {}): AsyncGenerator<LockInfo, void, undefined> {
+    const { match, count = DEFAULT_COUNT } = checkOptions('list()', options, LIST_RULES);
+    const { pattern, resourceOf } = this.selectKeys(match);
+    const selects = (key: string): boolean => resourceOf(key) !== undefined;
+    for await (const { key, state } of this.engine.list({ pattern, selects, count })) {
+      const resource = resourceOf(key) as string;
+      yield toLockInfo({ resource, key }, state, (id) => this.engine.isSelf(id));
+    }
+  }
+
+  /**
+   * Sends a cheap request to each server that keeps locks, and returns which have replied, how long that took, and what
+   * is limited. Takes at most `requestTimeoutMs`. Acquires nothing. Does not reject if a server is down.
+   *
+   * Locks need every master of a cluster, and a majority of a quorum. A server that replies may still refuse locks.
+   * Then `degraded` says so, for a minute after the last refusal.
+   */
+  ping(): Promise<StorePing> {
+    return this.engine.ping();
   }
 
   /**

@@ -16,6 +16,9 @@ const AMBIENT =
 const CORE_CONTRACT = [
   'store/lock-store',
   'store/lock-mode',
+  'store/lock-state',
+  'store/lock-listing',
+  'store/store-ping',
   'store/forward-to',
   'store/incident-log',
   'store/store-health',
@@ -23,6 +26,7 @@ const CORE_CONTRACT = [
   'errors',
   'check-options',
   'async-context',
+  'keys/glob',
   'keys/resource-key',
 ].map((name) => `lib/core/${name}.ts`);
 /** The only files that load ioredis. The others import its types at most. */
@@ -88,8 +92,8 @@ const folderOf = (levels: number) => (path: string) =>
 describe('the floors', () => {
   it('has the folders of the first level', () => {
     const folders = new Set(files.map(({ path }) => folderOf(1)(path)).filter((node) => !node.endsWith('.ts')));
-    const expected = ['core', 'decorators', 'fence', 'locked', 'options', 'redis', 'stores', 'testing'];
-    expected.push('transactional');
+    const expected = ['core', 'decorators', 'fence', 'locked', 'options', 'redis', 'stores', 'terminus'];
+    expected.push('testing', 'transactional');
     expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`));
   });
 
@@ -155,6 +159,15 @@ describe('the floors', () => {
     expect(offences(inFolder('lib/transactional/'), isAllowed)).toEqual([]);
   });
 
+  it('a health indicator knows the lock service, its ping, and Terminus', () => {
+    const allowed = ['check-options', 'errors', 'store/store-ping', 'time/clock'].map((name) => `lib/core/${name}.ts`);
+    allowed.push('lib/lock.service.ts', 'lib/decorators/inject-lock-service.decorator.ts');
+    allowed.push('lib/options/instance-name.ts', 'lib/options/redis-lock.options.ts');
+    const isAllowed = ({ from }: Import) =>
+      /^(?:lib\/terminus\/|@nestjs\/(?:common|core|terminus)$)/.test(from) || allowed.includes(from);
+    expect(offences(inFolder('lib/terminus/'), isAllowed)).toEqual([]);
+  });
+
   it('generated scripts import nothing', () => {
     const generated = files.filter((file) => file.generated);
     expect(generated.map(({ path }) => path)).toContain('lib/stores/token/scripts.ts');
@@ -168,10 +181,10 @@ describe('the floors', () => {
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
   });
 
-  it('no file imports an entry point, fence/, testing/ or transactional/', () => {
+  it('no file imports an entry point, or the folder of one', () => {
     const isAllowed = ({ from }: Import, path: string) =>
       !ENTRIES.includes(from) &&
-      ['lib/fence/', 'lib/testing/', 'lib/transactional/'].every(
+      ['lib/fence/', 'lib/terminus/', 'lib/testing/', 'lib/transactional/'].every(
         (folder) => !from.startsWith(folder) || path.startsWith(folder),
       );
     expect(ENTRIES.filter((path) => !existsSync(join(root, path)))).toEqual([]);

@@ -5,6 +5,7 @@ import { LocalLocks } from './acquire/local-locks.js';
 import { QueueSpeeds } from './acquire/queue-place.js';
 import { Turns } from './acquire/turns.js';
 import { LockEvents } from './diagnostics.js';
+import { LockConfigError } from './errors.js';
 import { heldAround } from './hold/held-locks.js';
 import type { Lock } from './hold/lock.js';
 import type { MultiLock } from './hold/multi-lock.js';
@@ -12,8 +13,10 @@ import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
 import { DelayedStore } from './store/delayed-store.js';
+import { pingStore } from './store/ping-store.js';
 import { newInstanceId } from './store/instance-id.js';
-import type { LockState, LockStore } from './store/lock-store.js';
+import type { ListedLock, ListRequest, LockState, LockStore } from './store/lock-store.js';
+import type { StorePing } from './store/store-ping.js';
 import { StoreHealth } from './store/store-health.js';
 import { type Clock, withTimeout } from './time/clock.js';
 import { TimeoutPool } from './time/timeout-pool.js';
@@ -117,6 +120,24 @@ export class LockEngine {
     return withTimeout(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
       throw unavailable(key, `no reply within ${this.requestTimeoutMs} ms`, { cause: this.health.outageOf(key) });
     });
+  }
+
+  /**
+   * Yields the locks that are held or waited for and that the request selects.
+   *
+   * @throws LockConfigError if the store cannot list its locks.
+   */
+  list(request: ListRequest): AsyncIterable<ListedLock> {
+    const { store } = this;
+    if (store.list !== undefined) return store.list(request);
+    const { name = 'this store' } = store.capabilities;
+    throw new LockConfigError(`list(): ${name} cannot list its locks; allowed is a store with \`list\`.`);
+  }
+
+  /** Sends a cheap request to each server of the store. Does not reject. */
+  async ping(): Promise<StorePing> {
+    const ping = await pingStore(this.store, this.clock, (key) => this.inspect(key));
+    return { ...ping, degraded: ping.degraded ?? this.health.recentRefusal() };
   }
 
   /** Returns true if that is the id of this instance, by which stores know it. */

@@ -147,6 +147,11 @@ describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (fo
     expect((await loaded('./transactional')).packages).toEqual([]);
   });
 
+  it('the health indicator loads Terminus, which the root does not', async () => {
+    expect((await loaded('./terminus')).packages).toContain('@nestjs/terminus');
+    expect((await loaded('.')).packages).not.toContain('@nestjs/terminus');
+  });
+
   it('the store contract has types only', async () => {
     const { code, packages } = await loaded('./store');
     expect(code.replaceAll(/'use strict';|export \{\s*\};/g, '').trim()).toBe('');

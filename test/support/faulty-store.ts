@@ -3,7 +3,7 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
-  HolderInfo,
+  LockState,
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
@@ -165,7 +165,7 @@ export class FaultyStore implements LockStore {
     return this.reportsWanted && this.inner.canKeep?.(key) === true;
   }
 
-  inspect(key: string): Promise<HolderInfo | null> {
+  inspect(key: string): Promise<LockState | null> {
     return this.request('inspect', () => this.inner.inspect(key));
   }
 

@@ -20,6 +20,8 @@ import type {
 export class DelayedStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];
   readonly canKeep: LockStore['canKeep'];
+  readonly list: LockStore['list'];
+  readonly ping: LockStore['ping'];
 
   constructor(
     private readonly inner: LockStore,
@@ -27,6 +29,8 @@ export class DelayedStore implements LockStore {
   ) {
     this.serverOf = inner.serverOf?.bind(inner);
     this.canKeep = inner.canKeep?.bind(inner);
+    this.list = inner.list?.bind(inner);
+    this.ping = inner.ping?.bind(inner);
   }
 
   get capabilities(): StoreCapabilities {

@@ -6,11 +6,14 @@ import {
   type ExtendReply,
   type ExtendRequest,
   type HolderHint,
+  type ListedLock,
+  type ListRequest,
   type LockState,
   type LockStore,
   type ReleaseRequest,
   type StoreCapabilities,
   type StoreListener,
+  type StorePing,
 } from '../../core/store/lock-store.js';
 import type { StoreFactory } from '../store-context.js';
 import { type TableHandoff, LockTable } from './lock-table.js';
@@ -87,18 +90,35 @@ export class MemoryStore implements LockStore {
   }
 
   inspect(key: string): Promise<LockState | null> {
-    const holders = this.table.living(key);
-    if (holders.length === 0) return Promise.resolve(null);
-    const [first, ...others] = holders.map(({ owner, token, expiresAt }) => {
-      return { holder: instanceOf(owner), remainingMs: expiresAt - this.clock.now(), token };
-    });
-    const waiting = this.table.waiting(key).map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
-    return Promise.resolve({ ...first, mode: holders[0].mode, others, waiting });
+    return Promise.resolve(this.stateOf(key));
+  }
+
+  async *list({ selects }: ListRequest): AsyncGenerator<ListedLock> {
+    // A lock that is acquired again meanwhile is not yielded again.
+    const keys = Array.from(this.table.rows.keys());
+    for (const key of keys) {
+      const state = selects(key) ? this.stateOf(key) : null;
+      if (state !== null) yield { key, state };
+    }
+  }
+
+  ping(): Promise<StorePing> {
+    return Promise.resolve({ isUp: true, handoff: 'subscription', degraded: undefined, servers: [] });
   }
 
   close(): Promise<void> {
     this.table.clear();
     return Promise.resolve();
+  }
+
+  private stateOf(key: string): LockState | null {
+    const holders = this.table.living(key);
+    const waiting = this.table.waiting(key).map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
+    if (holders.length === 0) return waiting.length === 0 ? null : { waiting };
+    const [first, ...others] = holders.map(({ owner, token, expiresAt }) => {
+      return { holder: instanceOf(owner), remainingMs: expiresAt - this.clock.now(), token };
+    });
+    return { ...first, mode: holders[0].mode, others, waiting };
   }
 
   private holderOf(key: string): HolderHint | undefined {

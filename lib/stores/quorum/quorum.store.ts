@@ -3,14 +3,19 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
+  ListedLock,
+  ListRequest,
   LockState,
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
   StoreListener,
+  StorePing,
 } from '../../core/store/lock-store.js';
+import { Pinger } from '../../redis/pinger.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { QuorumAcquire } from './quorum-acquire.js';
+import { listQuorum } from './quorum-list.js';
 import { QuorumExtend } from './quorum-extend.js';
 import type { QuorumNode } from './quorum-node.js';
 import { nodeTimeoutOf, openNodes, type QuorumDeps, QuorumHealth, type QuorumNodeAddress } from './quorum-nodes.js';
@@ -73,6 +78,7 @@ export class QuorumStore implements LockStore {
 
   private readonly nodes: readonly QuorumNode[];
   private readonly deps: QuorumDeps;
+  private readonly pinger: Pinger;
   /** The owners whose acquire waits for a majority to be known and is not sent yet. */
   private readonly unsent = new Set<string>();
   /** The last acquire of each owner, until all nodes have replied to it. */
@@ -87,6 +93,7 @@ export class QuorumStore implements LockStore {
     const { clock, requestTimeoutMs } = context;
     const timeoutMs = nodeTimeoutOf(nodeTimeoutMs, requestTimeoutMs);
     this.nodes = openNodes(nodes, context, timeoutMs);
+    this.pinger = new Pinger({ clock, timeoutMs });
     this.deps = { nodes: this.nodes, clock, requestTimeoutMs, nodeTimeoutMs: timeoutMs };
   }
 
@@ -142,6 +149,20 @@ export class QuorumStore implements LockStore {
       ballotOf: () => 'yes',
       decide: stateFrom,
     });
+  }
+
+  async *list(request: ListRequest): AsyncGenerator<ListedLock> {
+    if (!this.majorityKnown) await this.waitForMajority(this.deps.clock.now() + this.deps.requestTimeoutMs);
+    yield* listQuorum(this.nodes, request);
+  }
+
+  async ping(): Promise<StorePing> {
+    const servers = await Promise.all(this.nodes.map(({ client, name }) => this.pinger.ping(client, name)));
+    const down = servers.filter(({ isUp }) => !isUp);
+    const isUp = down.length * 2 < servers.length;
+    const limit = `Locks go on with ${servers.length - down.length} of ${servers.length} nodes`;
+    const why = down.map(({ server, error }) => `${server}: ${error}`).join(', ');
+    return { isUp, handoff: 'polling', degraded: isUp && down.length > 0 ? `${limit}: ${why}` : undefined, servers };
   }
 
   /** Does nothing: the module closes the connections that it opened. */

@@ -7,6 +7,7 @@ import {
   instanceOf,
   type LockMode,
   type LockOwnership,
+  type LockState,
   type ReleaseRequest,
   type WaiterInfo,
 } from '../../core/store/lock-store.js';
@@ -138,6 +139,21 @@ export function keysOf(key: string, fence: string): LockKeys {
   return [key, fence, helperKey(key, 'queue')];
 }
 
+/** Returns the key of the lock that a lock's own key or its queue belongs to. Other helper keys belong to none. */
+export function lockOf(name: string): string | undefined {
+  const helper = name.indexOf('|');
+  if (helper === -1) return name;
+  return name.slice(helper) === '|queue' ? name.slice(0, helper) : undefined;
+}
+
+/**
+ * Returns whether a listing finds the lock by its other key: by its own if it is held exclusively, otherwise by its
+ * queue. A lock that changes between the two meanwhile may be found twice or not at all.
+ */
+export function isFoundElsewhere(_key: string, { holder, mode = 'exclusive' }: LockState, byOwnKey: boolean): boolean {
+  return byOwnKey !== (holder !== undefined && mode === 'exclusive');
+}
+
 /** What the scripts call the locks and the owners of one module instance. */
 export interface ScriptNames {
   /** Stands in every entry. */
@@ -191,9 +207,16 @@ interface Sharer extends HolderInfo {
   readonly mode: LockMode;
 }
 
-interface QueueState {
+export interface QueueState {
   readonly sharers: readonly Sharer[];
   readonly waiting: readonly WaiterInfo[];
+}
+
+/** Returns the state of a lock from its exclusive holder and its queue. Null if nobody holds it or waits for it. */
+export function stateOf(exclusive: HolderInfo | null, { sharers, waiting }: QueueState): LockState | null {
+  const [first = exclusive, ...others] = sharers;
+  if (first !== null) return { ...first, others, waiting };
+  return waiting.length === 0 ? null : { waiting };
 }
 
 /** Decodes pairs of an entry and the remaining life of its lease, which is 0 for a waiter. */

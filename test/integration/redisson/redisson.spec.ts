@@ -528,6 +528,7 @@ describe('a user with an ACL', () => {
       await eventually('a renewal is due', () => lock.expiresInMs < 1_050);
       await eventually('it is renewed', () => lock.expiresInMs > 1_200);
       expect(await one.inspect(NAME)).toMatchObject({ isOwn: true });
+      expect(await one.ping()).toMatchObject({ isUp: true, handoff: 'subscription', degraded: undefined });
       await lock.release();
       await (await granted).release();
       await eventually('nobody is subscribed', async () => (await listeners()) === 0);

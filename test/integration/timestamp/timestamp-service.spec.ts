@@ -192,6 +192,7 @@ describe('the commands that the page on permissions lists', () => {
     lock.assertHeld();
     expect(await locks.tryAcquire('account:1')).toBeNull();
     expect(await locks.inspect('account:1')).toMatchObject({ isOwn: true });
+    expect(await locks.ping()).toMatchObject({ isUp: true, handoff: 'polling' });
     expect(await lock.release()).toBe(true);
     await locks.using('account:1', { minHoldMs: 20 }, () => undefined);
     await admin.set('account:2_lock', Date.now() - 1);

@@ -4,6 +4,7 @@ import { Logger } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { lockChannels, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { Contention } from '../../support/contention.js';
+import { listedBy } from '../../support/listed.js';
 import { commandsIn, sectionOf } from '../../support/pages.js';
 import { startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
@@ -70,7 +71,7 @@ describe('the commands that the page on permissions lists', () => {
     expect(channels).toBe('&lock_nestjs-redis-lock:*');
   });
 
-  it('suffice to acquire, wait, hand off, renew and inspect', async () => {
+  it('suffice to acquire, wait, hand off, renew, inspect, list and ping', async () => {
     const [one, other] = await bothHeard(await readers(listed));
     const lock = await one.acquire('goods:300', { ttlMs: 1_200 });
     // Silent for longer than 3 s, so that the subscription is pinged.
@@ -83,6 +84,8 @@ describe('the commands that the page on permissions lists', () => {
     lockChannels.extended.unsubscribe(onExtended);
     lock.assertHeld();
     expect(await other.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken });
+    expect(await listedBy(other)).toEqual(['goods:300']);
+    expect(await other.ping()).toMatchObject({ isUp: true, handoff: 'subscription' });
     expect(await lock.release()).toBe(true);
     const next = await granted;
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);

@@ -4,6 +4,7 @@ import * as fence from 'nestjs-redis-lock/fence';
 import * as quorum from 'nestjs-redis-lock/quorum';
 import * as redisson from 'nestjs-redis-lock/redisson';
 import * as store from 'nestjs-redis-lock/store';
+import * as terminus from 'nestjs-redis-lock/terminus';
 import * as testing from 'nestjs-redis-lock/testing';
 import * as timestamp from 'nestjs-redis-lock/timestamp';
 import * as transactional from 'nestjs-redis-lock/transactional';
@@ -14,6 +15,7 @@ export const entries: Readonly<Record<string, object>> = {
   './quorum': quorum,
   './redisson': redisson,
   './store': store,
+  './terminus': terminus,
   './testing': testing,
   './timestamp': timestamp,
   './transactional': transactional,
