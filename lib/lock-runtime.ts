@@ -1,3 +1,4 @@
+import { isNativeError } from 'node:util/types';
 import { Logger } from '@nestjs/common';
 import { checkValue } from './core/check-options.js';
 import { type Clock, SystemClock } from './core/time/clock.js';
@@ -68,6 +69,7 @@ export class LockRuntime {
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
       warn: (message) => logger.warn(message),
       info: (message) => logger.log(message),
+      onCallbackError: (message, error) => logger.error(message, stackOf(error)),
     });
     const selectKeys = createKeySelectorFactory(options);
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options), selectKeys);
@@ -104,6 +106,11 @@ export class LockRuntime {
     await this.engine.close(this.graceMs);
     await this.opened.close();
   }
+}
+
+/** Returns where an error was thrown, for the log. Undefined for everything else that can be thrown. */
+function stackOf(error: unknown): string | undefined {
+  return isNativeError(error) ? error.stack : undefined;
 }
 
 /** A store, with the connections that were opened for it. */

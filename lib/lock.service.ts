@@ -4,6 +4,7 @@ import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
 import type { Hold, Lock } from './core/hold/lock.js';
 import type { MultiLock } from './core/hold/multi-lock.js';
+import type { Leadership } from './core/leader/leadership.js';
 import type { LockEngine } from './core/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 import { runUnder } from './core/hold/run-under.js';
@@ -12,6 +13,7 @@ import type { KeySelectorFactory } from './core/keys/key-selector.js';
 import type { KeyFactory } from './core/keys/resource-key.js';
 import type { StorePing } from './core/store/store-ping.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
+import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
 import type { LockOptions } from './options/redis-lock.options.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
 
@@ -46,6 +48,26 @@ const LIST_RULES: OptionRules<ListOptions> = {
     fits: (value) => typeof value === 'string' && value.length >= 1 && value.length <= 1_024,
   },
   count: wholeNumber(1, 100_000),
+};
+
+/**
+ * The options of `LockService.forceRelease()`.
+ *
+ * @publicApi
+ */
+export interface ForceReleaseOptions {
+  /**
+   * Ends the hold only if this is its fencing token, as `inspect` returns it. So the hold that somebody has looked at is
+   * ended, and not the next one. A lock that is shared has no such token. Default: any hold.
+   */
+  readonly ifToken?: number | undefined;
+}
+
+const FORCE_RULES: OptionRules<ForceReleaseOptions> = {
+  ifToken: {
+    allowed: 'a fencing token, a whole number from 1 up',
+    fits: (value) => Number.isSafeInteger(value) && Number(value) > 0,
+  },
 };
 
 /**
@@ -162,6 +184,26 @@ export class LockService {
   }
 
   /**
+   * Starts a candidate for the leadership of a resource. One candidate of all processes leads at a time. The others
+   * wait in the queue, and the next one leads as soon as the leader steps down, or within a lease after it has crashed.
+   * The candidate campaigns until it is closed or the application shuts down, also through outages of Redis.
+   *
+   * The leader holds the exclusive lock of the resource, so `inspect` shows it.
+   *
+   * @throws {LockConfigError} if an option is not allowed, or the store does not support the lease.
+   * @throws {LockKeyError} if the resource makes no safe key.
+   */
+  lead(resource: string, options: LeadOptions = {}): Leadership {
+    return this.campaign(resource, options);
+  }
+
+  /** Does what {@link lead} does. `name` names the work of the leader in the log. @internal */
+  campaign(resource: string, options: LeadOptions, name?: string): Leadership {
+    const { candidacy, lock } = resolveLeadOptions(options, this.defaults);
+    return this.engine.lead(this.targetOf(resource), lock, { ...candidacy, name });
+  }
+
+  /**
    * Reads from Redis who holds a lock and who waits for it. Another process can change that at any time.
    *
    * @returns null if nobody holds the lock and nobody waits for it.
@@ -209,6 +251,26 @@ export class LockService {
    */
   ping(): Promise<StorePing> {
     return this.engine.ping();
+  }
+
+  /**
+   * Ends the hold of a lock, of any owner, and hands the lock to the next in the queue. Of a shared lock all holders lose
+   * it, and of permits those of all callers. For operators: the work of the former holder may still run, and only a
+   * fence keeps its late writes away.
+   *
+   * The `signal` of the former holder aborts with a `LockLostError` that says "released by force": in this module
+   * instance and with `memory()` at once, with `token()` within 100 ms, if messages reach the holder. Otherwise it finds
+   * out by its next renewal, after a third of its lease. Its own release has no effect any more.
+   *
+   * @returns false if nobody holds the lock, or if `ifToken` is not the token of its holder. Nothing happens then. Also
+   * false if the hold ended by itself at the same moment.
+   * @throws {LockConfigError} if an option is not allowed, or the store cannot do it.
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request. The lock may have been released
+   * nevertheless.
+   */
+  async forceRelease(resource: string, options: ForceReleaseOptions = {}): Promise<boolean> {
+    const { ifToken } = checkOptions('forceRelease()', options, FORCE_RULES);
+    return this.engine.forceRelease(this.targetOf(resource), this.defaults.ttlMs, ifToken);
   }
 
   /**

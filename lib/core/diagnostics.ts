@@ -1,4 +1,5 @@
 import { channel } from 'node:diagnostics_channel';
+import type { LockLostError } from './errors.js';
 import type { Clock } from './time/clock.js';
 
 /** The fields of every event. Owners are never published, because an owner is enough to release the lock. */
@@ -27,10 +28,16 @@ export interface RefusedEvent extends LockEvent {
   readonly reason: unknown;
 }
 
-/** The event of `nestjs-redis-lock:lost` and `nestjs-redis-lock:released`. */
+/** The event of `nestjs-redis-lock:released`, and what that of `nestjs-redis-lock:lost` has in common with it. */
 export interface EndedEvent extends LockEvent {
   /** The time from the grant to the end, in milliseconds. */
   readonly heldMs: number;
+}
+
+/** The event of `nestjs-redis-lock:lost`. */
+export interface LostEvent extends EndedEvent {
+  /** Why the lock was lost, as the caller gets it: the lease ran out, or the lock was released by force. */
+  readonly reason: LockLostError | undefined;
 }
 
 /**
@@ -48,7 +55,7 @@ export const lockChannels = {
   refused: channel('nestjs-redis-lock:refused'),
   /** {@link LockEvent}: a held lock was renewed. */
   extended: channel('nestjs-redis-lock:extended'),
-  /** {@link EndedEvent}: a lock was lost before it was released. */
+  /** {@link LostEvent}: a lock was lost before it was released. */
   lost: channel('nestjs-redis-lock:lost'),
   /** {@link EndedEvent}: a lock was released. */
   released: channel('nestjs-redis-lock:released'),
@@ -64,6 +71,7 @@ interface LockTarget {
 interface EventGrant extends LockTarget {
   readonly token: number | undefined;
   readonly grantedAt: number;
+  readonly loss?: LockLostError | undefined;
 }
 
 /** Publishes the events of one module instance. Builds no event without a subscriber. */
@@ -91,7 +99,7 @@ export class LockEvents {
   lost(grant: EventGrant, clock: Clock): void {
     if (!lockChannels.lost.hasSubscribers) return;
     const heldMs = clock.now() - grant.grantedAt;
-    lockChannels.lost.publish({ ...this.of(grant), heldMs } satisfies EndedEvent);
+    lockChannels.lost.publish({ ...this.of(grant), heldMs, reason: grant.loss } satisfies LostEvent);
   }
 
   released(grant: EventGrant, clock: Clock): void {

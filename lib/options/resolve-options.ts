@@ -94,7 +94,8 @@ const isHalfAClient = (value: unknown): boolean =>
 // `nodes` of a Cluster is a method.
 const areNodes = (value: unknown): boolean => typeof value === 'function' || (Array.isArray(value) && value.length > 0);
 
-const LOCK_RULES: OptionRules<LockOptions> = {
+/** The rule of every option of a lock. */
+export const LOCK_RULES: OptionRules<LockOptions> = {
   ttlMs: milliseconds(MIN_TTL_MS, MAX_TTL_MS),
   waitMs: millisecondsFrom(0),
   renew: oneOf(true, false),

@@ -4,6 +4,7 @@ export type {
   AwaitedState,
   ExtendReply,
   ExtendRequest,
+  ForceReleaseRequest,
   GrantedTokens,
   Handoff,
   HandoffOptions,

@@ -22,6 +22,7 @@ export class DelayedStore implements LockStore {
   readonly canKeep: LockStore['canKeep'];
   readonly list: LockStore['list'];
   readonly ping: LockStore['ping'];
+  readonly forceRelease: LockStore['forceRelease'];
 
   constructor(
     private readonly inner: LockStore,
@@ -31,6 +32,9 @@ export class DelayedStore implements LockStore {
     this.canKeep = inner.canKeep?.bind(inner);
     this.list = inner.list?.bind(inner);
     this.ping = inner.ping?.bind(inner);
+    const forceRelease = inner.forceRelease?.bind(inner);
+    this.forceRelease =
+      forceRelease && ((request) => forceRelease({ ...request, handoffMs: request.handoffMs + this.delayMs }));
   }
 
   get capabilities(): StoreCapabilities {

@@ -160,6 +160,16 @@ export interface ReleaseRequest extends LockOwnership, HandoffOptions {
   readonly keepMs: number;
 }
 
+/** A request to end the holds of a key, of any owner. */
+export interface ForceReleaseRequest extends HandoffOptions {
+  readonly key: string;
+  /**
+   * Ends the hold only if it is exclusive and its grant began with this fencing token, as {@link LockStore.inspect}
+   * returns it. Undefined: ends all holds.
+   */
+  readonly ifToken?: number | undefined;
+}
+
 /** A request for a new lease of a held lock. */
 export interface ExtendRequest extends LockOwnership {
   /** The lease in milliseconds, counted from when the store runs the request. Never shortens the present lease. */
@@ -207,6 +217,11 @@ export interface StoreListener {
    * late, repeatedly, or never if the message is lost.
    */
   onWanted?(key: string): void;
+  /**
+   * Somebody has released the key by force, or says so. The engine asks the store whether its locks of the key are
+   * still held. The store may report it late, repeatedly, falsely or never.
+   */
+  onForceReleased?(key: string): void;
   /**
    * Handoffs can be received (again), of all keys or of those that `concerns` selects. Waiters must repeat their
    * acquire request to rejoin the queue and to catch up on missed handoffs.
@@ -294,6 +309,16 @@ export interface LockStore {
    * the engine inspects a key instead.
    */
   readonly ping?: (() => Promise<StorePing>) | undefined;
+  /**
+   * Ends all holds of a key, of any owner: the exclusive one, or all that share it or have its permits. Hands the
+   * lock off as a release does. The former holders find out by their next renewal at the latest. Ends what holds the
+   * key when it is called. A request that arrives twice must not end the hold of the next owner.
+   *
+   * Returns false if nobody holds the key, if the hold has ended by itself meanwhile, or if `ifToken` is not its token.
+   * Throws `LockUnavailableError` if the store sent no usable reply. The engine refuses `forceRelease()` if the store
+   * has no such method.
+   */
+  readonly forceRelease?: ((request: ForceReleaseRequest) => Promise<boolean>) | undefined;
   /** Closes what the store opened. */
   close(): Promise<void>;
 }

@@ -5,6 +5,7 @@ import {
   type AcquireRequest,
   type ExtendReply,
   type ExtendRequest,
+  type ForceReleaseRequest,
   type HolderHint,
   type ListedLock,
   type ListRequest,
@@ -61,6 +62,7 @@ export class MemoryStore implements LockStore {
       onHandoff: (handoff) => this.deliver(handoff),
       // As with Redis, the message arrives later.
       onWanted: (key, owner) => queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onWanted?.(key)),
+      onForced: (key, owner) => queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onForceReleased?.(key)),
     });
     // No token was given out before this one.
     this.table.lastToken = 1;
@@ -83,6 +85,10 @@ export class MemoryStore implements LockStore {
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     return Promise.resolve(requests.map((request) => this.table.extend(request)));
+  }
+
+  forceRelease(request: ForceReleaseRequest): Promise<boolean> {
+    return Promise.resolve(this.table.forceRelease(request));
   }
 
   canKeep(): boolean {

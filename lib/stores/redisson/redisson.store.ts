@@ -4,6 +4,7 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
+  ForceReleaseRequest,
   HolderInfo,
   ListedLock,
   ListRequest,
@@ -30,6 +31,7 @@ import {
   acquireScript,
   channelOf,
   extendScript,
+  forceReleaseScript,
   GRANTED,
   inspectScript,
   NOT_OURS,
@@ -67,6 +69,8 @@ class RedissonStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];
   private readonly topology: RedissonTopology;
   private readonly times: ScanTimes;
+  private readonly now: () => number;
+  private readonly requestTimeoutMs: number;
   private readonly owners = new RedissonOwners();
   private pubsub: LockPubSub | undefined;
   private onRefused: (why: string) => void = () => undefined;
@@ -81,6 +85,8 @@ class RedissonStore implements LockStore {
     const { clock, requestTimeoutMs } = context;
     this.times = { clock, requestTimeoutMs };
     this.topology = redissonTopology(context);
+    this.now = () => clock.now();
+    this.requestTimeoutMs = requestTimeoutMs;
     this.serverOf = this.topology.serverOf?.bind(this.topology);
     if (fencing && this.topology.prefix !== '') {
       const advice = 'a client without it, and a `key` function that gives the whole name';
@@ -168,6 +174,14 @@ class RedissonStore implements LockStore {
     return extendReplies(requests, replies, this.listener);
   }
 
+  async forceRelease({ key, ifToken }: ForceReleaseRequest): Promise<boolean> {
+    try {
+      return await this.topology.sendToNode(key, (server) => this.forceReleaseAt(server, key, ifToken));
+    } catch (error) {
+      throw unavailableBecause(error, 'a release by force');
+    }
+  }
+
   async inspect(key: string): Promise<HolderInfo | null> {
     try {
       const run = ({ connection }: RedisNode) => inspectScript.run(connection, this.keysOf(key), []);
@@ -215,6 +229,16 @@ class RedissonStore implements LockStore {
     if (!failsFast) return Promise.reject(new Error('there is no connection'));
     const args = [this.owners.fieldOf(owner), String(keepMs), this.channelOf(key), ...this.topology.releaseArgs];
     return releaseScript.run(connection, [this.topology.keyOf(key)], args);
+  }
+
+  private async forceReleaseAt({ connection }: RedisNode, key: string, ifToken: number | undefined) {
+    const sentAt = this.now();
+    const held = await inspectScript.run(connection, this.keysOf(key), []);
+    // In the client's queue requests wait through an outage. The caller has got an error by then.
+    if (this.now() - sentAt >= this.requestTimeoutMs) throw new Error('the reply came too late');
+    if (held === null || (ifToken !== undefined && held.token !== ifToken)) return false;
+    const args = [held.holder, this.channelOf(key), ...this.topology.releaseArgs];
+    return forceReleaseScript.run(connection, [this.topology.keyOf(key)], args);
   }
 
   private keysOf(key: string): readonly string[] {

@@ -13,6 +13,7 @@ import {
   type StoreListener,
   type StorePing,
 } from '../../core/store/lock-store.js';
+import type { Clock } from '../../core/time/clock.js';
 import { refuseCluster } from '../../redis/cluster/cluster-client.js';
 import { Pinger } from '../../redis/pinger.js';
 import { type AddressedClient, serverNameOf } from '../../redis/server-address.js';
@@ -53,6 +54,9 @@ export function timestamp(options: TimestampOptions = {}): StoreFactory {
   return (context) => new TimestampStore(context, resolved);
 }
 
+/** A renewal writes another value, so that a release by force has to read it again. */
+const FORCE_TRIES = 3;
+
 /** An acquire without a reply yet. */
 interface PendingAcquire {
   /** False once its owner was released. */
@@ -72,6 +76,11 @@ interface PendingAcquire {
  */
 class TimestampStore implements LockStore {
   readonly capabilities: StoreCapabilities;
+  /**
+   * Undefined with plain commands: the next holder may have the same value, and the former one would take it for its
+   * own.
+   */
+  readonly forceRelease: LockStore['forceRelease'];
 
   private readonly connection: RedisConnection;
   /** The client's `keyPrefix`. */
@@ -85,10 +94,14 @@ class TimestampStore implements LockStore {
   private readonly protocol: TimestampProtocol;
   private readonly acquires = new Map<string, PendingAcquire>();
   private readonly leases: HeldLeases;
+  private readonly clock: Clock;
+  private readonly requestTimeoutMs: number;
   private listener: StoreListener | undefined;
 
   constructor(context: StoreContext, { unit, scripts, retry }: ResolvedTimestampOptions) {
     const { clock, requestTimeoutMs } = context;
+    this.clock = clock;
+    this.requestTimeoutMs = requestTimeoutMs;
     const client = context.redis();
     refuseCluster(client, 'timestamp()');
     this.prefix = client.options?.keyPrefix ?? '';
@@ -100,9 +113,11 @@ class TimestampStore implements LockStore {
     this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs, send });
     this.time = new ExpiryClock(clock, unit);
     this.leases = new HeldLeases(this.time);
-    this.protocol = scripts
-      ? new TimestampScripts(this.connection, this.time, clock, requestTimeoutMs)
-      : new TimestampCommands(this.connection, this.commands, this.time, clock, requestTimeoutMs);
+    if (scripts) {
+      const protocol = new TimestampScripts(this.connection, this.time, clock, requestTimeoutMs);
+      this.protocol = protocol;
+      this.forceRelease = ({ key }) => this.force(key, protocol);
+    } else this.protocol = new TimestampCommands(this.connection, this.commands, this.time, clock, requestTimeoutMs);
     this.capabilities = {
       name: 'timestamp()',
       queue: false,
@@ -224,6 +239,22 @@ class TimestampStore implements LockStore {
     const remainingMs = held === undefined ? undefined : this.time.expiresInMs(held);
     const holder = owner === undefined ? undefined : { instanceId: instanceOf(owner) };
     return { status: 'held', queued: false, remainingMs, holder };
+  }
+
+  private async force(key: string, protocol: TimestampScripts): Promise<boolean> {
+    const until = this.clock.now() + this.requestTimeoutMs;
+    try {
+      for (let tries = 0; tries < FORCE_TRIES; tries += 1) {
+        const held = await this.commands.get(key);
+        if (held === null || this.time.isExpired(held)) return false;
+        // In the client's queue requests wait through an outage. The caller has got an error by then.
+        if (this.clock.now() >= until) throw new Error('the reply came too late');
+        if (await protocol.force(key, held)) return true;
+      }
+      return false;
+    } catch (error) {
+      throw unavailableBecause(error, 'a release by force');
+    }
   }
 
   private async end(lease: HeldLease): Promise<boolean> {

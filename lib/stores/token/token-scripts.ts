@@ -2,6 +2,7 @@ import {
   type AcquireReply,
   type AcquireRequest,
   type ExtendRequest,
+  type ForceReleaseRequest,
   type HolderHint,
   type HolderInfo,
   instanceOf,
@@ -60,6 +61,24 @@ export const inspectScript = new RedisScript(redisScripts.inspect, (reply): Hold
   return decodeHolder(value, ttl);
 });
 export const queueScript = new RedisScript(scripts.inspectQueue, (reply) => decodeQueue(reply as (string | number)[]));
+
+/** The value of an exclusive lock, and its token if this store has written it. Undefined without one. */
+export const lockValueScript = new RedisScript(redisScripts.inspect, (reply) => {
+  if (reply === null) return undefined;
+  const [held] = reply as [string, unknown];
+  return { held, token: decodeHolder(held, 0).token };
+});
+/** The entries of the sharers whose leases are not over. */
+export const holdersScript = new RedisScript(scripts.inspectQueue, (reply) => {
+  const list = reply as (string | number)[];
+  return list.filter((_entry, i) => i % 2 === 0 && Number(list[i + 1]) > 0).map(String);
+});
+export const forceReleaseScript = new RedisScript(scripts.forceRelease, (reply) => {
+  const [ended, more, ...unnotified] = reply as [unknown, unknown, ...string[]];
+  return { ended: Number(ended), more: Number(more) === 1, unnotified };
+});
+/** Returns the number of receivers. */
+export const notifyForcedScript = new RedisScript(scripts.notifyForced, Number);
 
 type ServerClock = Pick<RedisConnection, 'localLowerBound'>;
 
@@ -184,6 +203,11 @@ export function entriesOfAll(requests: readonly LockOwnership[], { secret }: Scr
 /** Returns a release of an owner that no attempt has: it does nothing but hand the lock to further sharers. */
 export function furtherHandoffs({ keys, owner, mode, handoffMs, tokens }: AcquireRequest): ReleaseRequest {
   return { keys, owner: `${instancePartOf(owner)}0`, mode, handoffMs, tokens, keepMs: 0 };
+}
+
+/** Returns the same after a release by force, which has no owner. */
+export function furtherHandoffsOf({ key, handoffMs, tokens }: ForceReleaseRequest): ReleaseRequest {
+  return { keys: [key], owner: 'force:0', mode: 'shared', handoffMs, tokens, keepMs: 0 };
 }
 
 /** Returns the part of an owner that all owners of its instance have. */

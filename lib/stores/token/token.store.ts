@@ -8,6 +8,7 @@ import type {
   ExtendRequest,
   ListedLock,
   ListRequest,
+  ForceReleaseRequest,
   LockOwnership,
   LockState,
   KeyFilter,
@@ -30,7 +31,8 @@ import { toStorePing } from '../ping-reply.js';
 import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
 import type { HandoffChannels } from './handoff/handoff-channel.js';
-import { decodeHandoff, decodeWanted, type HandoffGrant } from './handoff/handoff-message.js';
+import { decodeForced, decodeHandoff, decodeWanted, type HandoffGrant } from './handoff/handoff-message.js';
+import { ForcedReleases } from './forced-releases.js';
 import { QueuedOwners, RecentNames } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
@@ -81,6 +83,7 @@ export class TokenStore implements LockStore {
   /** The owners whose locks stay closed for a while after their release. */
   private readonly closed = new RecentNames();
   private readonly requests: TokenRequests;
+  private readonly forced: ForcedReleases;
   private listener: StoreListener | undefined;
   /** Why handoffs cannot be received. Undefined if they can, or if nobody has waited yet. */
   private pollingBecause: string | undefined;
@@ -93,7 +96,10 @@ export class TokenStore implements LockStore {
     this.requests = new TokenRequests(this.topology, this.clock, this.queued, {
       isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
       open: (key) => this.handoffs?.open(key),
+      onGranted: (owner, key) => this.handoffs?.onGranted?.(owner, key),
+      onReleased: (owner) => this.handoffs?.onReleased?.(owner),
     });
+    this.forced = new ForcedReleases(this.topology, this.clock, this.requestTimeoutMs, this.requests);
   }
 
   listen(listener: StoreListener): () => void {
@@ -135,6 +141,10 @@ export class TokenStore implements LockStore {
     return this.handoffs.isSubscribed(key, node);
   }
 
+  forceRelease(request: ForceReleaseRequest): Promise<boolean> {
+    return this.forced.release(request);
+  }
+
   async inspect(key: string): Promise<LockState | null> {
     this.requests.flush();
     try {
@@ -157,6 +167,7 @@ export class TokenStore implements LockStore {
   }
 
   close(): Promise<void> {
+    this.forced.close();
     this.handoffs?.close();
     // A late reply must not open it again.
     this.handoffs = undefined;
@@ -183,6 +194,8 @@ export class TokenStore implements LockStore {
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {
     const wanted = decodeWanted(message);
     if (wanted !== undefined) return listener.onWanted?.(wanted.slice(this.topology.prefix.length));
+    const forced = decodeForced(message);
+    if (forced !== undefined) return listener.onForceReleased?.(forced.slice(this.topology.prefix.length));
     const decoded = decodeHandoff(message, this.topology.secret);
     if (decoded === undefined) return;
     const { attempt, grant } = decoded;

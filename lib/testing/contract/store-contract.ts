@@ -1,5 +1,6 @@
 import { aFunction, checkOptions, checkValue, type OptionRules } from '../../core/check-options.js';
 import { basicContract } from './basic-contract.js';
+import { forceContract } from './force-contract.js';
 import { keepingContract } from './keeping-contract.js';
 import { listingContract, queueListingContract, sharedListingContract } from './listing-contract.js';
 import { multiKeyContract } from './multi-key-contract.js';
@@ -36,6 +37,7 @@ const CONTRACT: readonly ContractPart[] = [
   listingContract,
   queueListingContract,
   sharedListingContract,
+  forceContract,
   sharedContract,
   sharedQueueContract,
   permitsContract,

@@ -197,6 +197,11 @@ describe('the commands that the page on permissions lists', () => {
     await locks.using('account:1', { minHoldMs: 20 }, () => undefined);
     await admin.set('account:2_lock', Date.now() - 1);
     await locks.using('account:2', () => undefined);
+    if (scripts) {
+      const forced = await locks.acquire('account:2');
+      expect(await locks.forceRelease('account:2')).toBe(true);
+      expect(await forced.release()).toBe(false);
+    } else await expect(locks.forceRelease('account:2')).rejects.toBeInstanceOf(LockConfigError);
     await admin.set('account:3_lock', 'somebody');
     expect(await locks.inspect('account:3')).toMatchObject({ holder: 'somebody' });
     const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];

@@ -31,6 +31,7 @@ export class ReplicatedStore implements LockStore {
   readonly canKeep: LockStore['canKeep'];
   readonly list: LockStore['list'];
   readonly ping: LockStore['ping'];
+  readonly forceRelease: LockStore['forceRelease'];
   private readonly acks: Acks;
   private listener: StoreListener | undefined;
   /** Owners whose acquire request is unanswered and was not followed by a release. */
@@ -46,6 +47,7 @@ export class ReplicatedStore implements LockStore {
     this.canKeep = inner.canKeep?.bind(inner);
     this.list = inner.list?.bind(inner);
     this.ping = inner.ping?.bind(inner);
+    this.forceRelease = inner.forceRelease?.bind(inner);
     this.acks = makeAcks({
       warn: (message) => this.listener?.onDegraded(message),
       info: (message) => this.listener?.onRecovered?.(message),
