@@ -92,7 +92,7 @@ const folderOf = (levels: number) => (path: string) =>
 describe('the floors', () => {
   it('has the folders of the first level', () => {
     const folders = new Set(files.map(({ path }) => folderOf(1)(path)).filter((node) => !node.endsWith('.ts')));
-    const expected = ['core', 'decorators', 'fence', 'locked', 'options', 'redis', 'stores', 'terminus'];
+    const expected = ['cli', 'core', 'decorators', 'fence', 'locked', 'options', 'redis', 'stores', 'terminus'];
     expected.push('testing', 'transactional');
     expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`));
   });
@@ -168,6 +168,19 @@ describe('the floors', () => {
     expect(offences(inFolder('lib/terminus/'), isAllowed)).toEqual([]);
   });
 
+  it('the command line knows core, redis and the store token, and no Nest', () => {
+    const isAllowed = ({ from, typeOnly }: Import) =>
+      /^(?:node:|lib\/(?:cli|core|redis|stores\/token)\/)/.test(from) ||
+      ['commander', 'lib/lock-info.ts'].includes(from) ||
+      (from === 'ioredis' && typeOnly);
+    expect(offences(inFolder('lib/cli/'), isAllowed)).toEqual([]);
+  });
+
+  it('only the command line loads commander, which is bundled with it', () => {
+    const isAllowed = ({ from }: Import, path: string) => from !== 'commander' || path === 'lib/cli/arguments.ts';
+    expect(offences(files, isAllowed)).toEqual([]);
+  });
+
   it('generated scripts import nothing', () => {
     const generated = files.filter((file) => file.generated);
     expect(generated.map(({ path }) => path)).toContain('lib/stores/token/scripts.ts');
@@ -184,7 +197,7 @@ describe('the floors', () => {
   it('no file imports an entry point, or the folder of one', () => {
     const isAllowed = ({ from }: Import, path: string) =>
       !ENTRIES.includes(from) &&
-      ['lib/fence/', 'lib/terminus/', 'lib/testing/', 'lib/transactional/'].every(
+      ['lib/cli/', 'lib/fence/', 'lib/terminus/', 'lib/testing/', 'lib/transactional/'].every(
         (folder) => !from.startsWith(folder) || path.startsWith(folder),
       );
     expect(ENTRIES.filter((path) => !existsSync(join(root, path)))).toEqual([]);
