@@ -36,12 +36,12 @@ export interface ArgumentOutput {
 
 const ENVIRONMENT = `
 Environment:
-  REDIS_URL                         the URL of Redis, if --redis, --cluster and --sentinel are not given
+  REDIS_URL                         without --redis, --cluster and --sentinel. Default: redis://127.0.0.1:6379
   REDIS_USERNAME, REDIS_PASSWORD    for Redis, if the URL has no password
   REDIS_SENTINEL_USERNAME,
   REDIS_SENTINEL_PASSWORD           for the Sentinels
 
-A password in an argument can be seen by other users of the machine. One in a variable cannot.`;
+Other users of the machine can see the arguments of a process, but not its variables.`;
 
 const EXIT_CODES = `
 Exit codes:
@@ -80,7 +80,7 @@ Examples:
 --if-token releases the lock only if that is its fencing token, as inspect shows it. A shared lock has none.
 The exit code is ${EXIT.notFound} if nothing was released.`;
 
-const MATCH = ['--match <glob>', 'only resources that match, such as goods:*, goods:30? or goods:[0-9]*', toGlob] as const;
+const MATCH = ['--match <glob>', 'only resources that match: goods:*, goods:30?, goods:[0-9]*', toGlob] as const;
 
 /** Reads the arguments. Prints help, the version and errors. Never ends the process. */
 export function readArguments(args: readonly string[], output: ArgumentOutput): Invocation {
@@ -149,7 +149,7 @@ function createProgram({ version, columns, out, err }: ArgumentOutput, onCall: (
 
 function addGlobalOptions(program: Command): void {
   program
-    .option('--redis <url>', 'one Redis, redis:// or rediss://user:password@host:port/db (default: $REDIS_URL, or local)')
+    .option('--redis <url>', 'one Redis: redis://user:password@host:port/db, rediss:// for TLS, or a socket')
     .option('--cluster <nodes>', 'a cluster, by some of its nodes: host:port,host:port')
     .option('--sentinel <nodes>', 'Redis behind Sentinel: host:port,host:port, with --master')
     .option('--master <name>', 'the name of the master at the Sentinels')

@@ -3,11 +3,11 @@ import { createKeySelectorFactory } from '../core/keys/key-selector.js';
 import { createKeyFactory, type KeyFactory, type KeyOptions } from '../core/keys/resource-key.js';
 import { handoffLease } from '../core/lease/grant.js';
 import { newInstanceId } from '../core/store/instance-id.js';
-import type { LockState, LockStore, StoreListener } from '../core/store/lock-store.js';
+import type { LockState, StoreListener } from '../core/store/lock-store.js';
 import { type Clock, SystemClock } from '../core/time/clock.js';
 import { toLockInfo } from '../lock-info.js';
 import type { OpenedRedis } from '../redis/open-redis.js';
-import { token } from '../stores/token/token.store.js';
+import { TokenStore } from '../stores/token/token.store.js';
 import { connectTo, inTime } from './connection.js';
 import type { LockView } from './lock-view.js';
 import type { RedisTarget } from './redis-target.js';
@@ -34,7 +34,7 @@ export class LockAdmin {
   private constructor(
     private readonly settings: AdminSettings,
     private readonly opened: OpenedRedis,
-    private readonly store: LockStore,
+    private readonly store: TokenStore,
     private readonly clock: Clock,
   ) {
     this.keyOf = createKeyFactory(settings);
@@ -47,7 +47,7 @@ export class LockAdmin {
     // A prefix that is not allowed is found before the connection.
     createKeyFactory(settings);
     const opened = await connectTo(target, timeoutMs, clock);
-    const store = token()({
+    const store = new TokenStore({
       clock,
       requestTimeoutMs: timeoutMs,
       prefix,
@@ -68,7 +68,7 @@ export class LockAdmin {
     const { pattern, resourceOf } = createKeySelectorFactory(this.settings)(match);
     const selects = (key: string): boolean => resourceOf(key) !== undefined;
     const timeOf = await this.serverTime();
-    for await (const { key, state } of this.store.list?.({ pattern, selects, count: SCAN_COUNT }) ?? []) {
+    for await (const { key, state } of this.store.list({ pattern, selects, count: SCAN_COUNT })) {
       yield toView(resourceOf(key) as string, key, state, timeOf());
     }
   }
@@ -92,7 +92,7 @@ export class LockAdmin {
    */
   release(resource: string, ifToken: number | undefined): Promise<boolean> {
     const request = { key: this.keyOf(resource), ifToken, handoffMs: handoffLease(DEFAULT_LEASE_MS), tokens: TOKENS };
-    const released = this.store.forceRelease?.(request) ?? Promise.resolve(false);
+    const released = this.store.forceRelease(request);
     return inTime(this.clock, this.settings.timeoutMs, released, ' The lock may have been released: inspect it.');
   }
 

@@ -1,3 +1,4 @@
+import { shortened } from '../core/format-value.js';
 import type { LockHolder, LockInfo, LockSharing } from '../lock-info.js';
 import { formatDuration } from './duration.js';
 import { printable } from './printable.js';
@@ -38,9 +39,9 @@ export function lockCount(count: number): string {
   return `${count} ${count === 1 ? 'lock' : 'locks'}`;
 }
 
-/** Returns a name of an instance: its identity, or its id. */
-export function nameOf(identity: string | undefined, id: string): string {
-  return printable(identity ?? id);
+/** Returns a name of an instance: its identity, or its id. The value of another system may be long. */
+function nameOf(identity: string | undefined, id: string): string {
+  return printable(shortened(identity ?? id));
 }
 
 /** Returns the holders in a few words: `api-1`, `api-1 and 2 others`, `nobody`. */
@@ -111,7 +112,8 @@ function finite(ms: number | undefined): number | null {
 function describeHolder(label: string, { holder, identity, expiresInMs }: LockHolder): string[] {
   const lines = [field(label, nameOf(identity, holder))];
   if (identity !== undefined) lines.push(field('', printable(holder)));
-  const lease = expiresInMs === Infinity ? 'without end: another system has written the key' : formatDuration(expiresInMs);
+  const lease =
+    expiresInMs === Infinity ? 'without end: another system has written the key' : formatDuration(expiresInMs);
   lines.push(field('lease', lease));
   return lines;
 }

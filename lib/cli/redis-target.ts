@@ -90,7 +90,8 @@ function urlTarget(text: string, { username, password, tls, db }: ServerOptions)
 }
 
 function clusterTarget(list: string, redisOptions: ServerOptions): RedisTarget {
-  if (redisOptions.db !== undefined) throw usageError('--db was given with --cluster. A cluster has one database only.');
+  if (redisOptions.db !== undefined)
+    throw usageError('--db was given with --cluster. A cluster has one database only.');
   const nodes = addressesIn('--cluster', list, 6379);
   const redis = { nodes, redisOptions } as RedisClusterOptions;
   return { redis, kind: 'cluster', shown: `the cluster ${format(nodes)}`, secrets: secretsOf(redisOptions) };

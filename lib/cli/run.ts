@@ -8,7 +8,7 @@ import { release } from './commands/release.js';
 import { watch } from './commands/watch.js';
 import { CliError, EXIT, exitCodeOf } from './exit-codes.js';
 import type { AdminSettings, LockAdmin } from './lock-admin.js';
-import { printable } from './printable.js';
+import { printableMessage } from './printable.js';
 import { redisTarget, withoutSecrets } from './redis-target.js';
 import { columnsOf, type Terminal } from './terminal.js';
 
@@ -26,7 +26,7 @@ export interface Surroundings {
 export async function run(args: readonly string[], surroundings: Surroundings): Promise<number> {
   const { version, env, terminal, clock = new SystemClock(), openAdmin } = surroundings;
   let secrets: readonly string[] = [];
-  const shown = (error: unknown): string => printable(withoutSecrets(messageOf(error), secrets));
+  const shown = (error: unknown): string => printableMessage(withoutSecrets(messageOf(error), secrets));
   try {
     const invocation = readArguments(args, {
       version,
@@ -70,6 +70,6 @@ function runCommand(context: CommandContext, call: CommandCall): Promise<number>
 function textOf(error: unknown, shown: (error: unknown) => string): string {
   const isExpected = error instanceof CliError || exitCodeOf(error) !== EXIT.internal;
   if (isExpected || !(error instanceof Error)) return `error: ${shown(error)}`;
-  const frames = (error.stack ?? '').split('\n').slice(1).map(printable);
+  const frames = (error.stack ?? '').split('\n').slice(1).map(printableMessage);
   return [`error: ${error.name}: ${shown(error)}`, ...frames].join('\n');
 }

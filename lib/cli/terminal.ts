@@ -12,7 +12,7 @@ export interface Terminal {
   readonly stderr: Output;
   /** Whether a question can be asked. */
   readonly isInteractive: boolean;
-  /** Asks a question on stderr. Returns the reply, or undefined if the input has ended or the user has pressed Ctrl-C. */
+  /** Prints a question on stderr. Returns the reply, or undefined if the input ends or the user presses Ctrl-C. */
   ask(question: string): Promise<string | undefined>;
   /** Calls the listener when the user presses Ctrl-C, or when the process is to end. Returns how to stop. */
   onInterrupt(listener: (signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP') => void): () => void;
@@ -41,10 +41,10 @@ export class Screen {
 
   constructor(
     private readonly output: Output,
-    { onExit }: Pick<Terminal, 'onExit'>,
+    terminal: Pick<Terminal, 'onExit'>,
   ) {
     output.write(ENTER);
-    this.stopListening = onExit(() => this.close());
+    this.stopListening = terminal.onExit(() => this.close());
   }
 
   get size(): { readonly columns: number; readonly rows: number } {

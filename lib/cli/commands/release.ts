@@ -14,8 +14,8 @@ export interface ReleaseArguments {
 }
 
 /**
- * Releases a lock by force. Without `yes` it shows the holder and asks. Then it releases the hold that it has shown, and
- * not the next one.
+ * Releases a lock by force. Without `yes` it shows the holder and requests a confirmation. Then it releases the hold
+ * that it has shown, and not the next one.
  *
  * @throws CliError without `yes` if nobody can be asked.
  */

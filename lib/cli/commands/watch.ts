@@ -1,3 +1,4 @@
+import type { Clock, Timer } from '../../core/time/clock.js';
 import { EXIT } from '../exit-codes.js';
 import { byResource, holdersOf, LOCK_COLUMNS, lockCount, lockToJson, type LockView, modeOf } from '../lock-view.js';
 import { fitted, printable, printableJson } from '../printable.js';
@@ -56,14 +57,13 @@ async function follow(
   view: View,
   signal: AbortSignal,
 ): Promise<void> {
-  const aborted = new Promise<undefined>((resolve) => signal.addEventListener('abort', () => resolve(undefined)));
   let locks: readonly LockView[] | undefined;
   while (!signal.aborted) {
-    const snapshot = await Promise.race([snapshotOf(context, match, locks, signal), aborted]);
-    if (snapshot === undefined || signal.aborted) return;
+    const snapshot = await unlessAborted(signal, snapshotOf(context, match, locks, signal));
+    if (snapshot === undefined) return;
     ({ locks } = snapshot);
     view.show(snapshot);
-    await pause(context, signal);
+    await pause(context.clock, signal);
   }
 }
 
@@ -87,15 +87,20 @@ async function snapshotOf(
   }
 }
 
-function pause({ clock }: CommandContext, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = clock.schedule(INTERVAL_MS, () => resolve());
-    const onAbort = (): void => {
-      timer.cancel();
-      resolve();
-    };
+async function pause(clock: Clock, signal: AbortSignal): Promise<void> {
+  let timer: Timer | undefined;
+  const over = new Promise<void>((resolve) => (timer = clock.schedule(INTERVAL_MS, resolve)));
+  await unlessAborted(signal, over);
+  timer?.cancel();
+}
+
+/** Returns the result, or undefined as soon as the signal aborts. Leaves no listener behind. */
+function unlessAborted<T>(signal: AbortSignal, result: Promise<T>): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => resolve(undefined);
     if (signal.aborted) onAbort();
     else signal.addEventListener('abort', onAbort, { once: true });
+    result.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
 }
 

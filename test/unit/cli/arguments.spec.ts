@@ -25,7 +25,10 @@ describe('the arguments', () => {
     ['list --cluster a:1,b:2 --tls', { options: { ...DEFAULTS, cluster: 'a:1,b:2', tls: true } }],
     ['list --sentinel a:1 --master m --db 2', { options: { ...DEFAULTS, sentinel: 'a:1', master: 'm', db: 2 } }],
     ['list --prefix= --hash-tag resource --json', { options: { prefix: '', hashTag: 'resource', json: true } }],
-    ['release a --yes --if-token 5 --json --timeout 250', { yes: true, ifToken: 5, options: { json: true, timeout: 250 } }],
+    [
+      'release a --yes --if-token 5 --json --timeout 250',
+      { yes: true, ifToken: 5, options: { json: true, timeout: 250 } },
+    ],
   ])('%s', (line, expected) => {
     expect(read(line)).toMatchObject({ invocation: expected, out: '', err: '' });
   });

@@ -148,7 +148,12 @@ describe('release', () => {
 
   it.each<[string, LockView[], number | undefined, string]>([
     ['a free lock', [], undefined, 'nobody holds it.'],
-    ['a lock that is only waited for', [awaitedView('goods:300')], undefined, 'nobody holds it, and others wait for it.'],
+    [
+      'a lock that is only waited for',
+      [awaitedView('goods:300')],
+      undefined,
+      'nobody holds it, and others wait for it.',
+    ],
     ['the hold of another token', [held], 16, 'its token is 17, and not 16.'],
     ['a shared lock by a token', [heldView('goods:300', { mode: 'shared' })], 16, 'its hold has no token, and not 16.'],
   ])('does not release %s', async (_name, locks, ifToken, why) => {

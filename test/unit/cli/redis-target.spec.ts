@@ -30,7 +30,10 @@ describe('one Redis', () => {
 
   it('may be a socket', () => {
     const target = redisTarget({ redis: '/run/redis.sock', db: 2 }, { REDIS_PASSWORD: 'pass' });
-    expect(target).toMatchObject({ redis: { path: '/run/redis.sock', password: 'pass', db: 2 }, shown: '/run/redis.sock' });
+    expect(target).toMatchObject({
+      redis: { path: '/run/redis.sock', password: 'pass', db: 2 },
+      shown: '/run/redis.sock',
+    });
   });
 
   it('keeps the password in both spellings as a secret', () => {

@@ -53,7 +53,7 @@ describe('a missing ioredis', () => {
   it('is named with the command that installs it', () => {
     expect(missingIoredis(notFound('ioredis'))).toMatchObject({
       exitCode: 2,
-      message: expect.stringContaining('npm install ioredis') as string,
+      message: expect.stringContaining('npm install ioredis'),
     });
   });
 
