@@ -32,7 +32,12 @@ export class RedisStock extends Stock implements OnApplicationShutdown {
   }
 
   async find(id: number): Promise<StockLevel | undefined> {
-    const [left, sold] = await Promise.all([this.redis.hget(LEFT, String(id)), this.redis.hget(SOLD, String(id))]);
+    // At one moment: a sale between two reads would look oversold.
+    const replies = await this.redis.multi().hget(LEFT, String(id)).hget(SOLD, String(id)).exec();
+    const [left = null, sold = null] = (replies ?? []).map(([error, value]) => {
+      if (error !== null) throw error;
+      return value as string | null;
+    });
     return left === null ? undefined : { id, left: Number(left), sold: Number(sold) };
   }
 
