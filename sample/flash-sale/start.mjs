@@ -14,7 +14,7 @@ async function step(what, work) {
   let detail = '';
   const show = () => {
     const line = `${what} …${detail && ` ${detail}`}${seconds() > 0 ? ` (${seconds()} s)` : ''}`;
-    process.stdout.write(isTerminal ? `\r\x1b[2K${line.slice(0, process.stdout.columns - 1)}` : `${line}\n`);
+    process.stdout.write(isTerminal ? `\r\x1b[2K${line.slice(0, (process.stdout.columns || 80) - 1)}` : `${line}\n`);
   };
   show();
   const timer = setInterval(show, isTerminal ? 1_000 : SLOW_MS);

@@ -85,6 +85,7 @@ describe('the flash sale', () => {
   it('without Redis, start runs one instance and prints what that cannot show', async () => {
     const start = startScript(noRedis());
     await start.prints(/Ctrl-C/);
+    expect(start.output).toMatch(/Starting Redis … Docker[^]*Starting Redis … PATH/);
     expect(start.output).toMatch(/the memory store excludes no other process/);
     expect(new Set(start.urls).size).toBe(1);
     start.kill('SIGTERM');

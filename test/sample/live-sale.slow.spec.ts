@@ -24,6 +24,10 @@ let urls: string[];
 
 const stateOf = async (url: string, query = '') => (await (await fetch(`${url}/sale${query}`)).json()) as LiveState;
 
+/** A sale at the usual rate takes 15 s. */
+const untilOver = (viewer: Viewer) =>
+  eventually('the page shows the end of the sale', () => viewer.read<boolean>(IS_OVER), 120_000);
+
 /** Starts a sale and waits until both sides are sold out. */
 async function sellOut(url: string): Promise<LiveState> {
   const body = JSON.stringify({ perSecond: 40 });
@@ -106,7 +110,7 @@ describe('the page in a browser', () => {
       const page = await open();
       await page.until(`document.body.dataset.over === 'false'`);
       const before = (await stateOf(urls[0])).sale?.id;
-      await page.until(IS_OVER);
+      await untilOver(page);
       expect((await stateOf(urls[0])).sale?.id).toBe(before);
       await eventually('the page shows the totals of the store', async () => {
         const { sides } = await stateOf(urls[0]);
@@ -172,7 +176,7 @@ describe('the page in a browser', () => {
     'looks as in the docs',
     onBrowser(async () => {
       const page = await open();
-      await page.until(IS_OVER);
+      await untilOver(page);
       const image = await page.page.screenshot({ type: 'png', fullPage: true });
       if (process.env['WRITE_SCREENSHOTS'] === '1') {
         mkdirSync(join(IMAGE, '..'), { recursive: true });

@@ -26,6 +26,31 @@ const state = async (query = '') => (await (await fetch(`${url}/sale${query}`)).
 const statusesOf = async (responses: readonly Promise<Response>[]) =>
   (await Promise.all(responses)).map(({ status }) => status).toSorted();
 
+/** Names of two colours, and the least contrast between them: 4.5 of text, 3 of shapes. */
+const CONTRASTS: readonly (readonly [string, string, number])[] = [
+  ...['text', 'muted'].flatMap((front) => ['page', 'card'].map((back) => [front, back, 4.5] as const)),
+  ...['good', 'bad', 'focus'].map((front) => [front, 'card', 4.5] as const),
+  ['bad', 'bad-back', 4.5],
+  ['on-bad', 'bad', 4.5],
+  ['text', 'mark', 4.5],
+  ['text', 'code', 4.5],
+  ...['first', 'second', 'third'].map((front) => [front, 'card', 3] as const),
+];
+
+/** Returns the contrast of two colours such as #fff, as WCAG 2 defines it. */
+function contrastOf(one: string, other: string): number {
+  const luminance = (colour: string): number => {
+    const digits = colour.length === 4 ? colour.replaceAll(/\w/g, '$&$&') : colour;
+    const [red, green, blue] = [1, 3, 5].map((at) => {
+      const part = Number.parseInt(digits.slice(at, at + 2), 16) / 255;
+      return part <= 0.040_45 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const [dark, light] = [luminance(one), luminance(other)].toSorted((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+}
+
 beforeAll(async () => {
   server = await startRedis({ local: true });
   // The settings are read when the module is loaded.
@@ -86,6 +111,16 @@ describe('the page of the flash sale', () => {
     const sources = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, source]) => source);
     expect(sources.filter((source) => !source.startsWith('data:')).toSorted()).toEqual(['page.css', 'page.js']);
     expect(page).not.toMatch(/<style|\sstyle=|\son\w+=|<script[^>]*>[^<]/);
+  });
+
+  it.each(['light', 'dark'] as const)('has enough contrast for WCAG AA: %s', async (scheme) => {
+    const style = await (await fetch(`${url}/page.css`)).text();
+    const [light, dark] = [...style.matchAll(/:root \{([^}]+)\}/g)].map(([, block]) =>
+      Object.fromEntries([...block.matchAll(/--([\w-]+): (#\w+);/g)].map(([, name, colour]) => [name, colour])),
+    );
+    const colours: Record<string, string> = scheme === 'light' ? light : dark;
+    const tooLow = CONTRASTS.filter(([front, back, least]) => contrastOf(colours[front], colours[back]) < least);
+    expect(tooLow).toEqual([]);
   });
 
   it('shows the code that runs', async () => {

@@ -14,6 +14,7 @@ export abstract class Stock {
   abstract setLeft(id: number, left: number): Promise<void>;
   /** Counts atomically, so that overselling is visible. */
   abstract countSale(id: number): Promise<void>;
+  abstract forget(id: number): Promise<void>;
 }
 
 const LEFT = 'flash-sale:left';
@@ -56,6 +57,10 @@ export class RedisStock extends Stock implements OnApplicationShutdown {
     await this.redis.expire(SOLD, FORGOTTEN_AFTER_S);
   }
 
+  async forget(id: number): Promise<void> {
+    await this.redis.multi().hdel(LEFT, String(id)).hdel(SOLD, String(id)).exec();
+  }
+
   onApplicationShutdown(): void {
     this.redis.disconnect();
   }
@@ -81,6 +86,11 @@ export class MemoryStock extends Stock {
   countSale(id: number): Promise<void> {
     const level = this.levels.get(id) ?? { id, left: 0, sold: 0 };
     this.levels.set(id, { ...level, sold: level.sold + 1 });
+    return Promise.resolve();
+  }
+
+  forget(id: number): Promise<void> {
+    this.levels.delete(id);
     return Promise.resolve();
   }
 }

@@ -1,4 +1,4 @@
-import { Injectable, NotFoundException } from '@nestjs/common';
+import { Injectable, NotFoundException, ServiceUnavailableException } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { GoodsService } from '../goods/goods.service.js';
 import { Stock } from '../goods/stock.js';
@@ -50,12 +50,14 @@ export class LiveSaleService {
     return settings.instances.length > 0 ? settings.instances : [this.port ?? settings.port];
   }
 
-  /** Starts a sale of new goods on both sides. Buyers of the sale before come no more. */
+  /** Starts a sale of new goods on both sides, and forgets those of the sale before. */
   async start(perSecond: number): Promise<void> {
     const before = await this.log.current();
     const id = Math.max(Date.now(), (before?.id ?? 0) + 2);
     await Promise.all([this.goods.restock(id, STOCK), this.goods.restock(goodsOf({ id }, 'unlocked'), STOCK)]);
     await this.log.start({ id, stock: STOCK, perSecond, startedAt: Date.now() });
+    if (before === undefined) return;
+    await Promise.all([this.stock.forget(before.id), this.stock.forget(goodsOf(before, 'unlocked'))]);
   }
 
   /** Changes how many buyers come each second. @throws NotFoundException if there was no sale yet. */
@@ -69,8 +71,21 @@ export class LiveSaleService {
     return sale === undefined || isOver(sale, await this.totalsOf(sale)) ? undefined : sale;
   }
 
-  /** Returns the present state. `after` counts the purchases of sale `id` that the caller knows. */
+  /**
+   * Returns the present state. `after` counts the purchases of sale `id` that the caller knows.
+   *
+   * @throws ServiceUnavailableException if Redis does not reply
+   */
   async state(id: number, after: number): Promise<LiveState> {
+    try {
+      return await this.read(id, after);
+    } catch (cause) {
+      // Pages repeat the request. A log entry for each would hide everything else.
+      throw new ServiceUnavailableException('Redis does not reply.', { cause });
+    }
+  }
+
+  private async read(id: number, after: number): Promise<LiveState> {
     const sale = await this.log.current();
     const page = { instance: this.port ?? settings.port, instances: this.instances, inMemory: settings.inMemory };
     if (sale === undefined) return { sale: null, isOver: true, sides: null, purchases: [], next: 0, ...page };

@@ -154,8 +154,10 @@ function showRate(perSecond) {
 }
 
 async function request(path, init = {}) {
-  const response = await fetch(path, { ...init, signal: AbortSignal.timeout(TIMEOUT_MS) });
-  if (!response.ok) throw new Error(`the reply is ${response.status}`);
+  const response = await fetch(path, { ...init, signal: AbortSignal.timeout(TIMEOUT_MS) }).catch(() => {
+    throw new Error('This instance does not reply.');
+  });
+  if (!response.ok) throw new Error(`This instance replies ${response.status} ${response.statusText}.`);
   return response;
 }
 
@@ -164,13 +166,13 @@ function send(method) {
   return request('sale', { method, body, headers: { 'Content-Type': 'application/json' } });
 }
 
-/** Runs an action of the page, and shows if the instance does not reply. */
+/** Runs an action of the page, and shows its error. The next look at the instance removes it. */
 async function attempt(action) {
   try {
     await action();
     trouble.hidden = true;
   } catch (error) {
-    trouble.textContent = `This instance does not reply (${error.message}). Trying again.`;
+    trouble.textContent = error.message;
     trouble.hidden = false;
   }
 }
