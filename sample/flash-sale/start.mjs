@@ -29,7 +29,7 @@ async function step(what, work) {
   }
 }
 
-// npm passes no signal on: the end of its shell counts as one.
+// npm passes no signal on. The end of its shell counts as one.
 const parent = process.ppid;
 const watch = setInterval(() => {
   if (process.ppid === parent) return;

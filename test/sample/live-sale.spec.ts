@@ -176,9 +176,8 @@ describe('a sale of the page', () => {
     const log = app.get(SaleLog, { strict: false });
     await post('/sale');
     const id = (await state()).sale?.id ?? 0;
-    const purchases = [3, 2, 1].map(
-      (piece) => ({ side: 'locked', instance: 3000, at: 10, outcome: 'sold', piece }) as const,
-    );
+    const sold = { side: 'locked', instance: 3000, at: 10, outcome: 'sold' } as const;
+    const purchases = [3, 2, 1].map((piece) => ({ ...sold, piece }));
     for (const purchase of purchases) await log.record(id, purchase);
     expect(await state(`?sale=${id}&after=1`)).toMatchObject({ purchases: purchases.slice(1), next: 3 });
     expect(await state(`?sale=${id}&after=3`)).toMatchObject({ purchases: [], next: 3 });

@@ -5,11 +5,8 @@ import { freePorts } from './ports.js';
 
 // npm start runs the sources, npm run demo what `nest build` made of them.
 const isSource = import.meta.url.endsWith('.ts');
-const HOOKS = new URL('../../../../test/support/typescript-hooks.mjs', import.meta.url).href;
-const [MAIN, TETHER] = ['../main', './tether'].map(
-  (name) => new URL(`${name}${isSource ? '.ts' : '.js'}`, import.meta.url).href,
-) as [string, string];
-const PRELOADED = (isSource ? [HOOKS, TETHER] : [TETHER]).flatMap((module) => ['--import', module]);
+const MAIN = fileURLToPath(new URL(isSource ? '../main.ts' : '../main.js', import.meta.url));
+const PRELOADED = new URL(isSource ? '../../preload.mjs' : './tether.js', import.meta.url).href;
 const FIRST_PORT = 3000;
 /** An instance needs less to finish its requests and release its locks. */
 const STOP_TIMEOUT_MS = 8_000;
@@ -32,9 +29,9 @@ export class Instance {
   static async startAll(count: number, env: NodeJS.ProcessEnv, stdout: 'inherit' | 'ignore'): Promise<Instance[]> {
     const ports = await freePorts(count, FIRST_PORT);
     const instances = ports.map((port) => {
-      const child = fork(fileURLToPath(MAIN), {
+      const child = fork(MAIN, {
         env: { ...process.env, ...env, PORT: String(port), INSTANCES: ports.join() },
-        execArgv: PRELOADED,
+        execArgv: ['--import', PRELOADED],
         stdio: ['ignore', stdout, 'inherit', 'ipc'],
       });
       return new Instance(port, child);

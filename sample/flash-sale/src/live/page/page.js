@@ -8,14 +8,12 @@ const SIDES = ['unlocked', 'locked'];
 const NOT_SOLD = { 'sold-out': 'sold out', busy: 'waited too long for the lock', failed: 'failed' };
 
 const find = (selector, within = document) => within.querySelector(selector);
-const [rate, rateValue, again, phase, trouble, totals] = [
-  'rate',
-  'rate-value',
-  'again',
-  'phase',
-  'trouble',
-  'totals',
-].map((id) => document.getElementById(id));
+const rate = find('#rate');
+const rateValue = find('#rate-value');
+const again = find('#again');
+const phase = find('#phase');
+const trouble = find('#trouble');
+const totals = find('#totals');
 
 function element(name, text = '', attributes = {}) {
   const made = document.createElement(name);
@@ -107,8 +105,7 @@ function showPage({ instances, instance, inMemory, sale }) {
       return i === 0 ? [name] : [', ', name];
     }),
   );
-  find('#subtitle').textContent =
-    `${sale.stock} pieces. The same buyers order on both sides at the same moment. One side has a lock.`;
+  find('#subtitle').textContent = `${sale.stock} pieces. The same buyers order on both sides at once. One has a lock.`;
   find('#store').textContent = inMemory
     ? `There is no Redis: stock and locks are in the memory of one process, on port ${instance}.`
     : `The stock is in Redis. ${instances.length} processes sell it. This page comes from the one on port ${instance}.`;
