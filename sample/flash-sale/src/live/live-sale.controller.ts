@@ -40,7 +40,7 @@ export class LiveSaleController {
     return this.live.setRate(perSecond);
   }
 
-  /** A buyer comes to this instance and orders on both sides. The response does not wait for that. */
+  /** Sends a buyer to both sides, from this instance. The response does not wait for the purchases. */
   @Post('buyers')
   @HttpCode(202)
   async buy(@Body('name', new NamePipe()) name: string): Promise<void> {

@@ -67,7 +67,7 @@ class Side {
     this.lowest = Math.min(this.lowest, piece - 1);
     this.points.push({ at, oversold: Math.max(0, this.sold + this.lowest - this.stock) });
     this.paint(this.grid.children[this.stock - piece], colour, buyers.length);
-    this.log(purchase, colour, describe(piece, buyers));
+    this.log(purchase, colour, pieceText(piece, buyers));
   }
 
   paint(square, colour, times) {
@@ -104,7 +104,7 @@ class Side {
 }
 
 /** Returns which piece was sold, and which buyer had got it before. */
-function describe(piece, buyers) {
+function pieceText(piece, buyers) {
   if (buyers.length === 1) return element('span', `piece ${piece}`);
   const text = element('b', `piece ${piece}, which `);
   text.append(nameOf(buyers[0]), ' has, too');
