@@ -1,4 +1,4 @@
-// npm run lint:prose: checks the length of lines, and the words of comments, test names and Markdown.
+// npm run lint:prose: checks the length of lines, conflict markers, and the words of comments, test names and Markdown.
 // The words are in tools/prose-words.mjs.
 //   node tools/lint-prose.mjs [--count] [files or folders]
 import { readdirSync, readFileSync, statSync } from 'node:fs';
@@ -118,9 +118,15 @@ function longLines(path, text) {
   });
 }
 
+/** A merge that was left unfinished in a comment breaks no other check. */
+function conflictMarkers(text) {
+  const isMarker = (line) => /^[<>]{7} /.test(line);
+  return text.split('\n').flatMap((line, i) => (isMarker(line) ? [{ line: i + 1, message: 'finish the merge' }] : []));
+}
+
 function lint(path, text) {
   if (GENERATED_HEADER.test(text)) return [];
-  const found = [...longLines(path, text), ...wordsIn(PROSE_OF[extname(path)](path, text))];
+  const found = [...longLines(path, text), ...conflictMarkers(text), ...wordsIn(PROSE_OF[extname(path)](path, text))];
   return found.toSorted((a, b) => a.line - b.line).map(({ line, message }) => `${path}:${line}: ${message}`);
 }
 

@@ -5,13 +5,8 @@ import { isJudged, targetTable, versionTable } from './tables.mjs';
 /** Relative to the page. */
 const RESULTS = '../test/bench/results';
 
-/**
- * Returns the generated part of the page.
- *
- * @param {object} results
- * @param {object} [sharingAlone] the results of a run of the scenarios 10 and 11 alone, if the others have none
- */
-export function section({ scenarios, versions, ...rest }, sharingAlone) {
+/** Returns the generated part of the page. */
+export function section({ scenarios, versions, ...rest }) {
   return [
     'Figures of different runs or machines are not comparable. Compare figures of one run only.',
     measuredOn(rest),
@@ -22,7 +17,7 @@ export function section({ scenarios, versions, ...rest }, sharingAlone) {
       'checks and the method.',
     ...reached(scenarios),
     ...parallel(scenarios),
-    ...(scenarios.some(({ id }) => id === '10') ? sharing(scenarios) : separate(sharingAlone)),
+    ...sharing(scenarios),
     ...manyReaders(scenarios),
     ...kept(scenarios),
     ...onVersions(versions),
@@ -35,11 +30,6 @@ function measuredOn(rest) {
   return ['Measured on:', '', ...items.map((item) => `- ${item}`)].join('\n');
 }
 
-/** Replaces words of older results that the documentation does not use any more. */
-function renamed(name) {
-  return name.replace('maxLocalPasses: 0', 'fairness: strict').replaceAll('hand-off', 'handoff');
-}
-
 /** Returns each figure beside its target. */
 function reached(scenarios) {
   const judged = scenarios.flatMap(({ targets = [] }) => targets.filter(isJudged));
@@ -48,7 +38,7 @@ function reached(scenarios) {
     count === judged.length
       ? `All ${count} performance targets of this library were reached.`
       : `${count} of ${judged.length} performance targets of this library were reached.`;
-  return ['### Figures to reach', text, renamed(targetTable(scenarios.filter(hasTargets), { judgedAlone: true }))];
+  return ['### Figures to reach', text, targetTable(scenarios.filter(hasTargets), { judgedAlone: true })];
 }
 
 const hasTargets = ({ targets = [], absent }) => absent !== undefined || targets.some(isJudged);
@@ -69,7 +59,7 @@ function libraries(scenarios) {
   const names = [...of('1'), ...strict].filter(({ variantOf }) => variantOf === undefined).map(({ name }) => name);
   const rowIn = (id, name) => [...of(id), ...(id === '4' ? strict : [])].find((row) => row.name === name);
   const cell = (row, show) => (row?.figures === undefined ? '' : show(row));
-  const rows = names.map((name) => [renamed(name), ...columns.map(([, id, show]) => cell(rowIn(id, name), show))]);
+  const rows = names.map((name) => [name, ...columns.map(([, id, show]) => cell(rowIn(id, name), show))]);
   return table(['', ...columns.map(([title]) => title)], rows);
 }
 
@@ -93,22 +83,14 @@ function sharing(scenarios) {
     const columns = columnsOf[id];
     const measured = rows.filter(({ figures }) => figures !== undefined);
     return table(
-      [renamed(title), ...columns.map(([name]) => name)],
-      measured.map((row) => [renamed(row.name), ...columns.map(([, show]) => show(row))]),
+      [title, ...columns.map(([name]) => name)],
+      measured.map((row) => [row.name, ...columns.map(([, show]) => show(row))]),
     );
   });
   const note =
     'redis-semaphore polls for permits and has no shared locks. Readers exclude one another with its mutex, with the ' +
     'raw pair and with our exclusive mode.';
   return ['### Shared locks and permits', note, ...tables];
-}
-
-/** Returns the tables of a run of these scenarios alone. */
-function separate(results) {
-  if (results === undefined) return [];
-  const { scenarios, ...rest } = results;
-  const link = `[All results](${RESULTS}/sharing/results.md) of this run have every wait.`;
-  return [...sharing(scenarios), 'This was a separate run.', measuredOn(rest), link];
 }
 
 const PARALLEL = [
@@ -150,7 +132,7 @@ function onVersions(versions = []) {
   const note =
     'Short runs with few libraries, each on its own server. They vary more than the figures above. A figure in bold ' +
     'misses its target.';
-  return ['### Versions of Node and of the server', note, renamed(versionTable(versions))];
+  return ['### Versions of Node and of the server', note, versionTable(versions)];
 }
 
 /** Returns a table of one scenario, if it was measured in this form. */

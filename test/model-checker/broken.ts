@@ -43,8 +43,9 @@ export const noAgeBound: Variant = {
 /** Queued attempts never repeat their request. */
 export const noSafetyNet: Variant = {
   name: 'no safety net',
-  afterStep: ({ loop }) => {
-    if (loop?.state.kind === 'waiting' && loop.state.attempt.needsRelease) loop.state.timer.cancel();
+  afterStep: ({ localLocksOfKey }) => {
+    for (const { loop } of localLocksOfKey)
+      if (loop.state.kind === 'waiting' && loop.state.attempt.needsRelease) loop.state.timer.cancel();
   },
 };
 
@@ -57,7 +58,7 @@ export const noEndOfKeeping: Variant = {
 /** A lock that is kept is given to the next caller, however old its lease is. */
 export const noDeadlineOfKeeping: Variant = {
   name: 'no deadline of a lock that is kept',
-  afterStep: ({ localLock }) => {
+  afterStep: ({ localLocksOfKey: [localLock] }) => {
     if (localLock instanceof LocalLock && localLock.isKept)
       Object.assign((localLock as unknown as Keeping).state.grant, { leasedAt: 1e12 });
   },

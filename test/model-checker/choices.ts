@@ -25,7 +25,9 @@ export function ordinary(world: World): Choice[] {
     may(clock.due, 'fires a timer', () => clock.fire());
     may(process.alive && line.subscription !== 'open', 'subscribes again', () => process.subscribe());
     may(process.callersLeft, 'has a caller arrive', () => process.enter());
-    may(process.hold, 'ends its hold', () => process.endHold());
+    process.holds.forEach((hold, i) => {
+      may(true, i === 0 ? 'ends its hold' : `ends its hold ${i + 1}`, () => process.endHold(hold));
+    });
   }
   for (const leftover of world.leftovers) {
     found.push({ label: `${nameOf(leftover)} runs on the server`, take: () => world.runLeftover(leftover) });

@@ -22,15 +22,10 @@ export interface Exploration {
 export type Progress = Pick<Exploration, 'states' | 'transitions'>;
 
 /**
-<<<<<<< HEAD
- * Goes through all states that a scenario can come to, depth first, each state once. Nothing is left out silently: an
- * exploration ends when there is nothing new, or with the first violation.
- *
- * @param onProgress is called now and then.
-=======
  * Visits all states that a scenario can reach, depth first, each state once. Ends when there is no new state, or with
  * the first violation.
->>>>>>> c6fcf55 (Model checker and acquire: comments and names in the vocabulary of the house)
+ *
+ * @param onProgress is called now and then.
  */
 export function explore(
   scenario: Scenario,

@@ -1,5 +1,4 @@
 import { type AcquireDeps, type PassingLimits } from '../../lib/core/acquire/acquire-options.js';
-import type { AcquireLoop } from '../../lib/core/acquire/acquire-loop.js';
 import type { Attempt } from '../../lib/core/acquire/attempt.js';
 import type { LocalLock } from '../../lib/core/acquire/local-lock.js';
 import { LocalLocks } from '../../lib/core/acquire/local-locks.js';
@@ -50,7 +49,8 @@ export class Process implements AcquireDeps {
   readonly instanceId: string;
   readonly mode: LockMode;
   alive = true;
-  hold: ModelHold | undefined;
+  /** The holds of its callers, several if they share the lock, in the order in which they began. */
+  holds: readonly ModelHold[] = [];
   /** How many callers have yet to arrive. */
   callersLeft: number;
   callers: CallerSignal[] = [];
@@ -81,14 +81,9 @@ export class Process implements AcquireDeps {
     this.callersLeft = scenario.acquisitions;
   }
 
-  /** What requests or holds the key, undefined if it is not in use. */
-  get localLock(): LocalLock | Share | undefined {
-    const [lock] = this.localLocks.at(KEY);
-    return lock;
-  }
-
-  get loop(): AcquireLoop | undefined {
-    return this.localLock?.loop;
+  /** What requests or holds the key: at most one, unless its callers share the lock. */
+  get localLocksOfKey(): readonly (LocalLock | Share)[] {
+    return [...this.localLocks.at(KEY)];
   }
 
   /** A caller arrives, and waits without limit. */
@@ -106,9 +101,8 @@ export class Process implements AcquireDeps {
   }
 
   /** The work under the lock is done. */
-  endHold(): void {
-    const { hold } = this;
-    hold?.grant.end();
+  endHold(hold: ModelHold): void {
+    hold.grant.end();
     this.releaseHold(hold);
   }
 
@@ -146,14 +140,14 @@ export class Process implements AcquireDeps {
     this.knowsServerTime = false;
     this.releaser.onDisconnected();
     this.localLocks.onDisconnected();
-    this.hold?.onDisconnected();
+    for (const hold of this.holds) hold.onDisconnected();
     return left;
   }
 
   /** Ends the process at once. Returns the requests that were on their way. */
   crash(): Request[] {
     this.alive = false;
-    this.hold = undefined;
+    this.holds = [];
     this.callersLeft = 0;
     this.callers = [];
     this.clock.alarms = [];
@@ -170,7 +164,9 @@ export class Process implements AcquireDeps {
 
   watch(grant: Grant): void {
     this.onGranted(grant);
-    this.hold = new ModelHold(grant, this.line, this.clock, (hold) => this.onLost(hold));
+    const hold = new ModelHold(grant, this.line, this.clock, (lost) => this.onLost(lost));
+    hold.start(this.holds);
+    this.holds = [...this.holds, hold];
   }
 
   /** Drops the notes, because its state or the time is about to change. */
@@ -192,12 +188,11 @@ export class Process implements AcquireDeps {
     this.releaseHold(hold);
   }
 
-  private releaseHold(hold: ModelHold | undefined): void {
-    if (hold === undefined) return;
+  private releaseHold(hold: ModelHold): void {
     hold.end();
     // Comes first: the end of one grant may be the start of the next.
-    this.hold = undefined;
-    void this.localLock?.end(hold.grant);
+    this.holds = this.holds.filter((one) => one !== hold);
+    void hold.grant.ender.end(hold.grant);
   }
 
   private sendAcquire(body: AcquireRequest): Promise<AcquireReply> {
@@ -214,7 +209,7 @@ export class Process implements AcquireDeps {
         verb: 'acquire',
         body: { ...body, queue, tokens },
         onReply,
-        sender: this.currentAttempt,
+        sender: this.attemptOf(body.owner),
       });
     };
     // oxlint-disable-next-line unicorn/no-thenable -- it is one, and nobody awaits it
@@ -222,8 +217,9 @@ export class Process implements AcquireDeps {
   }
 
   /** The attempt that sends a request now. It is part of the state while a reply may arrive. */
-  private get currentAttempt(): Attempt | undefined {
-    const state = this.loop?.state;
-    return state !== undefined && 'attempt' in state ? state.attempt : undefined;
+  private attemptOf(owner: string): Attempt | undefined {
+    for (const { loop } of this.localLocksOfKey)
+      if ('attempt' in loop.state && loop.state.attempt.owner === owner) return loop.state.attempt;
+    return undefined;
   }
 }

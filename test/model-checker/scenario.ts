@@ -34,7 +34,7 @@ export interface Variant {
 export interface Scenario {
   readonly name: string;
   readonly processes: number;
-  /** The mode of each process, exclusive by default. A process with another mode acquires once. */
+  /** The mode of each process, exclusive by default. */
   readonly modes: readonly LockMode[];
   /** How many callers acquire the lock in each process. They may come at any moment. */
   readonly acquisitions: number;

@@ -117,6 +117,22 @@ export const QUICK: readonly Scenario[] = [
     moves: 1,
     losses: ['message'],
   },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 readers of a process, 2 writers of another; one lost message',
+    modes: ['shared'],
+    acquisitions: 2,
+    losses: ['message'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 × 2 for 2 permits; one lost message',
+    modes: [2, 2],
+    acquisitions: 2,
+    losses: ['message'],
+  },
 ];
 
 /** What `npm run test:full` explores besides. Each takes less than a minute on a slow machine. */
@@ -252,6 +268,42 @@ export const FULL: readonly Scenario[] = [
     acquisitions: 1,
     moves: 1,
   },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 readers of a process, 2 writers of another; one lost connection',
+    modes: ['shared'],
+    acquisitions: 2,
+    losses: ['reset'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 × 2 for 2 permits; one lost connection',
+    modes: [2, 2],
+    acquisitions: 2,
+    losses: ['reset'],
+  },
+  {
+    ...BASE,
+    ...WITH_A_CRASH,
+    name: '1 × 3 readers; everything late twice, one lost connection, one crash',
+    processes: 1,
+    modes: ['shared'],
+    acquisitions: 3,
+    moves: 2,
+    losses: ['reset'],
+  },
+  {
+    ...BASE,
+    ...WITHOUT_A_CRASH,
+    name: '1 × 3 for 2 permits; everything late once, one lost connection',
+    processes: 1,
+    modes: [2],
+    acquisitions: 3,
+    moves: 1,
+    losses: ['reset'],
+  },
 ];
 
 /** What only `npm run model` explores. Each has smaller siblings above. */
@@ -300,5 +352,21 @@ export const LARGE: readonly Scenario[] = [
     acquisitions: 2,
     moves: 1,
     losses: ['message'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 readers of a process, 2 writers of another; one lost connection, one crash',
+    modes: ['shared'],
+    acquisitions: 2,
+    losses: ['reset'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 × 2 for 2 permits; one lost connection, one crash',
+    modes: [2, 2],
+    acquisitions: 2,
+    losses: ['reset'],
   },
 ];

@@ -44,21 +44,33 @@ export class QueuedOwners {
   }
 }
 
-/** Names that are kept until a moment of their own, or until an earlier name is dropped. */
+/** The fewest names at which those that are over are dropped. */
+const FEWEST_BEFORE_DROP = 128;
+
+/** Names that are kept until a moment of their own. */
 export class RecentNames {
-  /** The moment from which each name is not kept any more, in the order of their additions. */
+  /** The moment from which each name is not kept any more. */
   private readonly keptUntil = new Map<string, number>();
+  /** How many names there may be before those that are over are dropped. */
+  private limit = FEWEST_BEFORE_DROP;
+
+  /** How many names there are, those that are over included. @internal For tests. */
+  get size(): number {
+    return this.keptUntil.size;
+  }
 
   add(name: string, now: number, keepMs: number): void {
-    this.keptUntil.delete(name);
     this.keptUntil.set(name, now + keepMs);
-    for (const [oldest, until] of this.keptUntil) {
-      if (now < until) break;
-      this.keptUntil.delete(oldest);
-    }
+    if (this.keptUntil.size > this.limit) this.dropOver(now);
   }
 
   has(name: string, now: number): boolean {
     return now < (this.keptUntil.get(name) ?? 0);
+  }
+
+  /** Each name is looked at about once, because the limit is twice what is left. */
+  private dropOver(now: number): void {
+    for (const [name, until] of this.keptUntil) if (now >= until) this.keptUntil.delete(name);
+    this.limit = Math.max(FEWEST_BEFORE_DROP, this.keptUntil.size * 2);
   }
 }

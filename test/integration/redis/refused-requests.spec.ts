@@ -88,7 +88,7 @@ describe.each(Object.keys(STORES))('%s', (name) => {
 });
 
 describe('a command that is refused', () => {
-  const start = (): LockService => running.start({ redis: servers[0].url, ttlMs: 200, preflight: 'off' });
+  const start = (): LockService => running.start({ redis: servers[0].url, ttlMs: 1_000, preflight: 'off' });
   const without = (command: string): Promise<unknown> => admins[0].acl('SETUSER', 'default', `-${command}`);
   const withAll = (): Promise<unknown> => admins[0].acl('SETUSER', 'default', '+@all');
   afterEach(withAll);

@@ -73,10 +73,10 @@ describe.each([true, false])('a lock service on timestamp(), scripts: %s', (scri
     const few = running.start({ redis: testRedisUrl(), store, ttlMs: 1_000, key: keyOf });
     const from = performance.now();
     await expect(few.acquire('account:1')).rejects.toThrow(LockTimeoutError);
-    expect(performance.now() - from).toBeLessThan(500);
+    expect(performance.now() - from).toBeLessThan(3_000);
     await redis.set(key, Math.floor(Date.now() / 1000));
     const lock = await start('s', 1_000).acquire('account:1');
-    expect(performance.now() - from).toBeLessThan(3_000);
+    expect(performance.now() - from).toBeLessThan(6_000);
     await lock.release();
   });
 

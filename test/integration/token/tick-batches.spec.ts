@@ -294,4 +294,20 @@ describe('the requests of one tick', () => {
       redis.disconnect();
     }
   });
+
+  it('leave although the client collects its commands and waits for the replies to others', async () => {
+    const { proxy } = await here.way();
+    const redis = new Redis(proxy.url, { enableAutoPipelining: true });
+    const locks = here.instance({ redis });
+    await locks.using('goods:1', () => undefined);
+    proxy.hold('replies');
+    const first = locks.acquire('goods:2');
+    await eventually('the first runs', async () => (await here.admin.exists(here.keyOf('goods:2'))) === 1);
+    const others = ['goods:3', 'goods:4'].map((resource) => locks.acquire(resource));
+    const keys = [here.keyOf('goods:3'), here.keyOf('goods:4')];
+    await eventually('the others run', async () => (await here.admin.exists(...keys)) === 2);
+    proxy.resume('replies');
+    for (const lock of await Promise.all([first, ...others])) expect(await lock.release()).toBe(true);
+    redis.disconnect();
+  });
 });

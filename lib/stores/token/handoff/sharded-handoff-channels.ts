@@ -1,4 +1,4 @@
-import type { Clock } from '../../../core/time/clock.js';
+import { atEndOfTick, type Clock } from '../../../core/time/clock.js';
 import type { ClusterNode } from '../../../redis/cluster/cluster-node.js';
 import type { ChannelSource } from '../../../redis/pubsub/channel-source.js';
 import { ChannelSubscription } from '../../../redis/pubsub/channel-subscription.js';
@@ -26,13 +26,15 @@ const LINGER_MS = 60_000;
 export class ShardedHandoffChannels implements HandoffChannels {
   readonly subscriptions: ChannelSubscriptions<ChannelSubscription>;
   private closed = false;
+  /** The channels that were subscribed in this tick of the event loop. */
+  private subscribed = new Set<string>();
 
   constructor(
     private readonly instanceId: string,
     private readonly topology: HandoffTopology,
     private readonly clock: Clock,
     requestTimeoutMs: number,
-    listener: HandoffListener,
+    private readonly listener: HandoffListener,
   ) {
     this.subscriptions = new ChannelSubscriptions<ChannelSubscription>({
       clock,
@@ -42,7 +44,7 @@ export class ShardedHandoffChannels implements HandoffChannels {
       lingerMs: LINGER_MS,
       sourceOf: (key) => topology.nodeOf(key),
       probe: (subscription, source) => this.probe(subscription, source),
-      onSubscribed: ({ channel }) => listener.onSubscribed((key) => this.channelOf(key) === channel),
+      onSubscribed: ({ channel }) => this.onSubscribed(channel),
       onMessage: ({ connection }, _channel, message) => listener.onMessage(message, connection),
       onRedirected: () => topology.refresh(),
       onRefused: (why) => listener.onRefused(why),
@@ -64,6 +66,17 @@ export class ShardedHandoffChannels implements HandoffChannels {
   close(): void {
     this.closed = true;
     this.subscriptions.close();
+  }
+
+  /** Reports the channels of one tick together, because each report takes a look at all keys in use. */
+  private onSubscribed(channel: string): void {
+    this.subscribed.add(channel);
+    if (this.subscribed.size > 1) return;
+    atEndOfTick(() => {
+      const channels = this.subscribed;
+      this.subscribed = new Set();
+      if (!this.closed) this.listener.onSubscribed((key) => channels.has(this.channelOf(key)));
+    });
   }
 
   private channelOf(key: string): string {

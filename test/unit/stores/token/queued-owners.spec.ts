@@ -36,4 +36,19 @@ describe('RecentNames', () => {
     expect(['one:1', 'one:2'].map((owner) => owners.has(owner, 300))).toEqual([true, false]);
     expect(owners.has('one:1', 500)).toBe(false);
   });
+
+  it('are dropped behind one that is kept for longer', () => {
+    const owners = new RecentNames();
+    owners.add('long', 0, 1_000_000);
+    for (let now = 0; now < 10_000; now += 1) owners.add(`brief:${now}`, now, 10);
+    expect(owners.size).toBeLessThanOrEqual(129);
+    expect([owners.has('long', 10_000), owners.has('brief:9999', 10_000)]).toEqual([true, true]);
+  });
+
+  it('are all kept while none of them is over', () => {
+    const owners = new RecentNames();
+    for (let i = 0; i < 1_000; i += 1) owners.add(`one:${i}`, 0, 500);
+    expect(owners.size).toBe(1_000);
+    expect(owners.has('one:0', 499)).toBe(true);
+  });
 });
