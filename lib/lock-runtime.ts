@@ -1,3 +1,4 @@
+import { isNativeError } from 'node:util/types';
 import { Logger } from '@nestjs/common';
 import { checkValue } from './core/check-options.js';
 import { type Clock, SystemClock } from './core/time/clock.js';
@@ -10,6 +11,7 @@ import { tooShortLease, unsupportedKeeping } from './core/acquire/acquire-errors
 import { modesOf } from './core/store/lock-mode.js';
 import type { LockStore } from './core/store/lock-store.js';
 import { lockStoreRule } from './core/store/lock-store-shape.js';
+import { createKeySelectorFactory } from './core/keys/key-selector.js';
 import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
@@ -70,8 +72,10 @@ export class LockRuntime {
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
       warn: (message) => logger.warn(message),
       info: (message) => logger.log(message),
+      onCallbackError: (message, error) => logger.error(message, stackOf(error)),
     });
-    const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options));
+    const selectKeys = createKeySelectorFactory(options);
+    const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options), selectKeys);
     const checks = preflightOf(opened, options, clock, logger);
     const { decoratorOrder, unlockedOverride, filter, httpStatus, retryAfterMs, shutdownGraceMs } = options;
     const startChecks = { decoratorOrder, unlockedOverride, warn: (message: string) => logger.warn(message) };
@@ -110,6 +114,11 @@ export class LockRuntime {
     await this.engine.close(this.graceMs);
     await this.opened.close();
   }
+}
+
+/** Returns where an error was thrown, for the log. Undefined for everything else that can be thrown. */
+function stackOf(error: unknown): string | undefined {
+  return isNativeError(error) ? error.stack : undefined;
 }
 
 /** A store, with the connections that were opened for it. */

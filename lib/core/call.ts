@@ -19,7 +19,7 @@ export interface LockCall {
   readonly mode: 'exclusive' | 'shared';
   /** The maximum number of holders. Undefined for a lock without permits. */
   readonly permits: number | undefined;
-  /** The `@Locked` method, `GoodsController.buy`. Undefined for a call of the service. */
+  /** The `@Locked` or `@WhileLeader` method, `GoodsController.buy`. Undefined for a call of the service. */
   readonly method: string | undefined;
   /** The `label` of the call: up to 128 printable characters. */
   readonly label: string | undefined;

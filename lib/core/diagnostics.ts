@@ -1,6 +1,6 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
 import { type CallDetails, type CallTarget, describeCall, type LockCall } from './call.js';
-import { LockError } from './errors.js';
+import { LockError, type LockLostError } from './errors.js';
 import {
   isTraced,
   type LockCallContext,
@@ -36,10 +36,16 @@ export interface RefusedEvent extends LockEvent {
   readonly outcome: LockOutcome;
 }
 
-/** The event of `nestjs-redis-lock:lost` and `nestjs-redis-lock:released`. */
+/** The event of `nestjs-redis-lock:released`, and what that of `nestjs-redis-lock:lost` has in common with it. */
 export interface EndedEvent extends LockEvent {
   /** The time from the grant to the end, in milliseconds. */
   readonly heldMs: number;
+}
+
+/** The event of `nestjs-redis-lock:lost`. */
+export interface LostEvent extends EndedEvent {
+  /** Why the lock was lost, as the caller gets it: the lease ran out, or the lock was released by force. */
+  readonly reason: LockLostError | undefined;
 }
 
 /**
@@ -57,7 +63,7 @@ export const lockChannels = {
   refused: channel('nestjs-redis-lock:refused'),
   /** {@link LockEvent}: a held lock was renewed. */
   extended: channel('nestjs-redis-lock:extended'),
-  /** {@link EndedEvent}: a lock was lost before it was released. */
+  /** {@link LostEvent}: a lock was lost before it was released. */
   lost: channel('nestjs-redis-lock:lost'),
   /** {@link EndedEvent}: a lock was released. */
   released: channel('nestjs-redis-lock:released'),
@@ -91,7 +97,7 @@ interface EventGrant extends CallTarget {
   readonly token: number | undefined;
   readonly grantedAt: number;
   readonly options: CallDetails;
-  readonly loss: LockError | undefined;
+  readonly loss: LockLostError | undefined;
   /** Set if the start of the hold was published to the subscribers of traces. */
   trace: LockCallContext | undefined;
 }
@@ -145,11 +151,13 @@ export class LockEvents {
   }
 
   lost(grant: EventGrant, clock: Clock): void {
-    this.ended(lockChannels.lost, 'lost', grant, clock);
+    const event = this.ended('lost', grant, clock, lockChannels.lost.hasSubscribers);
+    if (event !== undefined) lockChannels.lost.publish({ ...event, reason: grant.loss } satisfies LostEvent);
   }
 
   released(grant: EventGrant, clock: Clock): void {
-    this.ended(lockChannels.released, 'released', grant, clock);
+    const event = this.ended('released', grant, clock, lockChannels.released.hasSubscribers);
+    if (event !== undefined) lockChannels.released.publish(event);
   }
 
   store(server: string | undefined, isUp: boolean, error?: Error): void {
@@ -157,12 +165,13 @@ export class LockEvents {
     storeChannel.publish({ instance: this.instance, server, isUp, error } satisfies StoreEvent);
   }
 
-  private ended(to: Channel<unknown, unknown>, outcome: LockOutcome, grant: EventGrant, clock: Clock): void {
+  /** Traces the end of a hold. Returns its event if that has subscribers. */
+  private ended(outcome: LockOutcome, grant: EventGrant, clock: Clock, hasSubscribers: boolean) {
     const { trace } = grant;
-    if (!to.hasSubscribers && trace === undefined) return;
+    if (!hasSubscribers && trace === undefined) return undefined;
     const heldMs = clock.now() - grant.grantedAt;
-    if (to.hasSubscribers) to.publish({ ...this.of(grant, grant.options), heldMs } satisfies EndedEvent);
     if (trace !== undefined) traceEnd(trace, { heldMs, outcome, error: grant.loss });
+    return hasSubscribers ? ({ ...this.of(grant, grant.options), heldMs } satisfies EndedEvent) : undefined;
   }
 
   private of(target: CallTarget, details: CallDetails): LockEvent {

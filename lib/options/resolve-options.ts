@@ -99,7 +99,8 @@ const areNodes = (value: unknown): boolean => typeof value === 'function' || (Ar
 /** Allows every text, because a label may come from a client. Events show a part of it. */
 export const labelRule: OptionRule = { allowed: 'a string', fits: (value) => typeof value === 'string' };
 
-const LOCK_RULES: OptionRules<LockOptions> = {
+/** The rule of every option of a lock. */
+export const LOCK_RULES: OptionRules<LockOptions> = {
   ttlMs: milliseconds(MIN_TTL_MS, MAX_TTL_MS),
   waitMs: millisecondsFrom(0),
   renew: oneOf(true, false),

@@ -1,3 +1,4 @@
+import type { ScanClient } from './key-scan.js';
 import type { RedisClient, RedisPipeline } from './redis-client.js';
 
 /**
@@ -5,7 +6,7 @@ import type { RedisClient, RedisPipeline } from './redis-client.js';
  * it waits for the replies to others. The requests of one tick travel together without that. Each script leaves at
  * once, as a pipeline of one command.
  */
-class AtOnceClient implements RedisClient {
+class AtOnceClient implements RedisClient, ScanClient {
   readonly options: RedisClient['options'];
 
   constructor(private readonly client: RedisClient) {
@@ -30,6 +31,10 @@ class AtOnceClient implements RedisClient {
 
   time(): Promise<unknown> {
     return this.client.time();
+  }
+
+  scan(...args: Parameters<ScanClient['scan']>): ReturnType<ScanClient['scan']> {
+    return (this.client as RedisClient & ScanClient).scan(...args);
   }
 
   pipeline(): RedisPipeline {

@@ -1,11 +1,15 @@
+import { NestFactory } from '@nestjs/core';
+import { Module } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
-import { lockChannels } from 'nestjs-redis-lock';
+import { lockChannels, memory, RedisLockModule } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { page } from '../support/pages.js';
 import { Registry } from 'prom-client';
 import { collectLockMetrics } from 'nestjs-redis-lock/prometheus';
 import * as attributes from '../../lib/opentelemetry/attributes.js';
 import { watchLocks } from './events.js';
+import { ReadinessModule } from './health.js';
+import { printLocks } from './list.js';
 import { longHolds } from './local-state.js';
 
 const byText = (a: string, b: string): number => a.localeCompare(b);
@@ -16,6 +20,26 @@ describe('the page on observability', () => {
     watchLocks((line) => lines.push(line));
     await createTestLocks().using('goods:300', () => undefined);
     expect(lines).toEqual([expect.stringMatching(/^goods:300 granted after \d+ ms$/)]);
+  });
+
+  it('has an example that lists locks', async () => {
+    const lines: string[] = [];
+    const locks = createTestLocks({ identity: 'api-7f9c-31' });
+    await locks.using('goods:300', () => printLocks(locks, (line) => lines.push(line)));
+    expect(lines).toEqual(['goods:300: held by api-7f9c-31, 0 waiting']);
+  });
+
+  it('has an example of a health check', async () => {
+    @Module({ imports: [RedisLockModule.forRoot({ store: memory() }), ReadinessModule] })
+    class AppModule {}
+    const app = await NestFactory.create(AppModule, { logger: false });
+    try {
+      await app.listen(0, '127.0.0.1');
+      const response = await fetch(`${await app.getUrl()}/ready`);
+      expect(await response.json()).toMatchObject({ status: 'ok', details: { locks: { status: 'up' } } });
+    } finally {
+      await app.close();
+    }
   });
 
   it('has an example that finds long holds', async () => {

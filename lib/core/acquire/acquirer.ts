@@ -262,7 +262,7 @@ export class Acquirer {
   }
 
   /** @throws LockConfigError if the store has no such mode or no such lease, or cannot keep locks. */
-  private checkStore({ resource }: Target, options: AcquireOptions): void {
+  checkStore({ resource }: Target, options: AcquireOptions): void {
     const { capabilities } = this.store;
     const { mode } = options;
     if (mode !== 'exclusive' && !modesOf(capabilities).includes(kindOf(mode)))

@@ -129,6 +129,15 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     this.serveNext();
   }
 
+  /** Called if the lock may have been released by force. Nobody waits for the end of its keeping or of its rest. */
+  onForceReleased(): void {
+    this.endKeeping();
+    if (this.state.kind !== 'resting') return;
+    this.state.timer.cancel();
+    this.forgetLastReply();
+    this.serveNext();
+  }
+
   override refuseOutsiders(): void {
     this.endKeeping();
     super.refuseOutsiders();

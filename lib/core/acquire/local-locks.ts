@@ -112,6 +112,11 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     lock.onWanted();
   }
 
+  /** The next caller must not count on a lock that somebody may have released by force. */
+  onForceReleased(key: string): void {
+    this.exclusive.get(key)?.onForceReleased();
+  }
+
   /** The store may have lost locks that are kept, and nobody renews them. */
   onReconnected(concerns?: KeyFilter): void {
     this.endAllKeeping(concerns);

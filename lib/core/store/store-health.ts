@@ -16,6 +16,8 @@ interface Refusal {
   readonly key: string;
   /** Whether it may concern some keys and not others. */
   readonly permanent: boolean;
+  /** What the log says. */
+  readonly line: string;
 }
 
 /** The name of the incident that concerns the whole store. */
@@ -35,6 +37,9 @@ const OTHER_KEY_QUIET_MS = 10_000;
  * never be requested again.
  */
 const OTHER_OPERATION_QUIET_MS = 10_000;
+
+/** How long a refusal counts after it was seen, in milliseconds. Its end is not seen if nobody requests a lock. */
+const RECENT_MS = 60_000;
 
 /** Why a server is silent, and when that was seen last, on the local clock. */
 interface Silence {
@@ -141,7 +146,13 @@ export class StoreHealth {
     const name = `${code} ${server ?? WHOLE}`;
     const refusedAt = this.refusals.get(name)?.details.refusedAt ?? new Map<StoreOperation, number>();
     refusedAt.set(operation, this.now());
-    this.refusals.begin(name, { server, code, refusedAt, key, permanent }, line);
+    this.refusals.begin(name, { server, code, refusedAt, key, permanent, line }, line);
+  }
+
+  /** Returns what the log says of a refusal in the last minute that goes on. Undefined if there is none. */
+  recentRefusal(): string | undefined {
+    const since = this.now() - RECENT_MS;
+    return this.refusals.active().find(([, { lastAt }]) => lastAt > since)?.[1].details.line;
   }
 
   /** Records that a server has granted, released or extended the key. */

@@ -1,5 +1,6 @@
 import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { LockConfigError } from '../../core/errors.js';
+import { downServer, type ServerPing } from '../../core/store/store-ping.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
 import type { RedisCluster } from './cluster-client.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';
@@ -8,9 +9,12 @@ import type { RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { hashTag } from '../../core/keys/resource-key.js';
 import { type Redirection, redirectionIn } from '../redirection.js';
+import { type ScanRequest, scanWithoutPrefix } from '../key-scan.js';
+import { Pinger } from '../pinger.js';
+import { scanCluster } from './cluster-scan.js';
 import { SlotMap } from './slot-map.js';
 import { slotOfTag } from './hash-slot.js';
-import type { Call, RedisNode, Topology } from '../topology.js';
+import type { Call, RedisNode, Topology, TopologyPing } from '../topology.js';
 
 /** The pause between two attempts at a request that the cluster cannot serve just now. */
 const PAUSE_MS = 25;
@@ -26,6 +30,7 @@ export class ClusterTopology implements Topology {
   readonly slotMap: SlotMap;
   /** The client's `keyPrefix`. It counts for the slot of a key. */
   readonly prefix: string;
+  private readonly pinger: Pinger;
   /** The part of `prefix` that the clients of the nodes do not add by themselves. */
   private readonly addedPrefix: string;
 
@@ -41,6 +46,7 @@ export class ClusterTopology implements Topology {
       throw new LockConfigError('redis: keyPrefix and redisOptions.keyPrefix of a Cluster are two; allowed is one.');
     }
     this.addedPrefix = nodePrefix === '' ? this.prefix : '';
+    this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs });
     this.slotMap = new SlotMap(cluster, clock, requestTimeoutMs, (key) => this.slotOf(key));
   }
 
@@ -83,6 +89,23 @@ export class ClusterTopology implements Topology {
     });
     await Promise.all(groups);
     return calls.map((call) => replies.get(call) as Reply | Error);
+  }
+
+  scan(request: ScanRequest): AsyncIterable<readonly string[]> {
+    const { slotMap, clock, requestTimeoutMs } = this;
+    return scanWithoutPrefix(this.prefix, request, (whole) => scanCluster(slotMap, whole, { clock, requestTimeoutMs }));
+  }
+
+  async ping(): Promise<TopologyPing> {
+    const masters = [...this.slotMap.masterNodes()];
+    const ping = async (address: string, node: ClusterNode | undefined): Promise<ServerPing> =>
+      node === undefined ? downServer(address, 'no connection') : this.pinger.ping(node.client, address);
+    const servers = await Promise.all(masters.map(([address, node]) => ping(address, node)));
+    const { orphans } = this.slotMap;
+    const isUp = orphans === 0 && servers.every((server) => server.isUp);
+    // Another master may have its slots by now.
+    if (!isUp) this.slotMap.refresh();
+    return { isUp, servers, missing: orphans === 0 ? undefined : `${orphans} slots have no known master` };
   }
 
   cancelPending(owner: string): boolean {

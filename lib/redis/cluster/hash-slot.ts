@@ -1,4 +1,5 @@
-const SLOTS = 16_384;
+/** The number of slots of a cluster. */
+export const SLOTS = 16_384;
 
 /** The slot of a cluster that keeps what has this hash tag: CRC16 (XMODEM), as in Redis' cluster specification. */
 export function slotOfTag(tag: string): number {

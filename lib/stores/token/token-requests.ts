@@ -3,6 +3,7 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
+  ForceReleaseRequest,
   LockOwnership,
   ReleaseRequest,
 } from '../../core/store/lock-store.js';
@@ -27,6 +28,7 @@ import {
   extendCall,
   extendScript,
   furtherHandoffs,
+  furtherHandoffsOf,
   instancePartOf,
   keysOfAll,
   releaseBatchScript,
@@ -44,6 +46,10 @@ interface Subscription {
   isSubscribed(key: string, node: RedisNode): boolean;
   /** Begins to receive handoffs of the key. */
   open(key: string): void;
+  /** Called with each owner that has a lock by a reply. */
+  onGranted(owner: string, key: string): void;
+  /** Called with each owner that is released. */
+  onReleased(owner: string): void;
 }
 
 /** Sends acquire requests and releases to the node that has the key. Requests of one tick travel together. */
@@ -98,6 +104,7 @@ export class TokenRequests {
   /** Rejects with `LockUnavailableError`. */
   release(request: ReleaseRequest): Promise<boolean> {
     const { keys, owner, mode, keepMs } = request;
+    this.subscription.onReleased(owner);
     const wasUnsent = this.batches.cancel(owner, { status: 'expired' }) || this.topology.cancelPending(owner);
     const isQueued = this.queued.has(owner);
     if (wasUnsent && !isQueued) return Promise.resolve(false);
@@ -124,6 +131,11 @@ export class TokenRequests {
   /** Sends what waits for the end of the tick. */
   flush(): void {
     this.batches.flush();
+  }
+
+  /** Hands a lock to further sharers after a release by force. */
+  handOffMore(request: ForceReleaseRequest): void {
+    this.repeat(furtherHandoffsOf(request));
   }
 
   /** Waits until released locks are handed to all sharers that wait for them. */
@@ -310,6 +322,7 @@ export class TokenRequests {
     const decoded = decodeAcquireReply(request, reply, from);
     // From now on a subscription is worth its cost.
     if (decoded.status === 'held' && request.queue) this.subscription.open(request.keys[0]);
+    if (decoded.status === 'granted') this.subscription.onGranted(request.owner, request.keys[0]);
     return decoded;
   }
 

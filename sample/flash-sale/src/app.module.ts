@@ -2,6 +2,7 @@ import { Module } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
 import { memory, RedisLockModule, token } from 'nestjs-redis-lock';
 import { GoodsModule } from './goods/goods.module.js';
+import { LiveSaleModule } from './live/live-sale.module.js';
 import { ReportModule } from './report/report.module.js';
 import { settings } from './settings.js';
 
@@ -17,6 +18,8 @@ import { settings } from './settings.js';
     ScheduleModule.forRoot(),
     GoodsModule,
     ReportModule,
+    LiveSaleModule,
+    // MERGE: add the board of live locks here, at /locks: RedisLockBoardModule.forRoot({ unprotected: true }).
   ],
 })
 export class AppModule {}

@@ -9,8 +9,8 @@ async function bootstrap(): Promise<void> {
   app.enableShutdownHooks();
   await app.listen(settings.port);
   app.useLogger(new ConsoleLogger({ prefix: `port ${settings.port}` }));
-  // Notifies the parent process, start.ts, that this instance accepts requests.
-  process.send?.('ready');
+  // Notifies the parent process that this instance accepts requests at this address.
+  process.send?.(await app.getUrl());
 }
 
 bootstrap().catch((error: NodeJS.ErrnoException) => {

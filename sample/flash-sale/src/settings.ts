@@ -1,4 +1,4 @@
-const { PORT, REDIS_URL, STORE } = process.env;
+const { PORT, REDIS_URL, STORE, PAYMENT_MS, INSTANCES } = process.env;
 
 /** The settings in the environment. */
 export const settings = {
@@ -6,4 +6,8 @@ export const settings = {
   redisUrl: REDIS_URL || 'redis://127.0.0.1:6379',
   /** STORE=memory keeps locks and stock in this process, for a machine without Redis. */
   inMemory: STORE === 'memory',
+  /** The time between reading and writing the stock: in a real application a payment, or a call to another service. */
+  paymentMs: Number(PAYMENT_MS || 25),
+  /** The ports of all instances, this one included. Empty if this is the only one. */
+  instances: (INSTANCES ?? '').split(',').filter(Boolean).map(Number),
 };

@@ -1,30 +1,44 @@
 import type { RedisNotFoundError, RedisServer } from '../../../test/support/redis/index.js';
 import { Instance } from './launch/instance.js';
 import { runWithRedis, withInstances } from './launch/run.js';
+import { findRedis } from './launch/redis.js';
 
 const INSTANCES = 3;
 const BUYERS = 60;
+/** Long enough that buyers without a lock overlap, and that pieces can be seen going. */
+const PAYMENT_MS = '60';
+
+/** Runs `work` and shows what it is while it lasts. `work` may show a detail. */
+export type Step = <T>(what: string, work: (detail: (text: string) => void) => Promise<T>) => Promise<T>;
 
 /** Runs three instances on one Redis until Ctrl-C. */
-await runWithRedis(async (redis) => {
-  console.log('Starting …');
-  await withInstances(startInstances(redis), async (instances) => {
-    printIntroduction(redis, instances);
-    await Promise.all(instances.map(printEnd));
-  });
-  console.log('\nStopped.');
-  return 0;
-});
+export function start(step: Step): Promise<never> {
+  return runWithRedis(
+    async (redis) => {
+      const starting = step('Starting the instances', () => startInstances(redis));
+      await withInstances(starting, async (instances) => {
+        printIntroduction(redis, instances);
+        await Promise.all(instances.map(printEnd));
+      });
+      console.log('\nStopped.');
+      return 0;
+    },
+    () => step('Starting Redis', findRedis),
+  );
+}
 
 function startInstances(redis: RedisServer | RedisNotFoundError): Promise<Instance[]> {
-  if (redis instanceof Error) return Instance.startAll(1, { STORE: 'memory' }, 'inherit');
-  return Instance.startAll(INSTANCES, { REDIS_URL: redis.url }, 'inherit');
+  if (redis instanceof Error) return Instance.startAll(1, { STORE: 'memory', PAYMENT_MS }, 'inherit');
+  return Instance.startAll(INSTANCES, { REDIS_URL: redis.url, PAYMENT_MS }, 'inherit');
 }
 
 function printIntroduction(redis: RedisServer | RedisNotFoundError, instances: readonly Instance[]): void {
+  const [first] = instances;
   console.log(`
 ${redis instanceof Error ? withoutRedis(redis) : `Redis      ${redis.description}, port ${redis.port}`}
 Instances  ${instances.map(({ url }) => url).join('  ')}
+
+Open ${first?.url} to see the sale with a lock and without one.
 
 ${whatToCall(instances.map(({ port }) => port))}
 

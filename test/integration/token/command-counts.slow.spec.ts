@@ -4,8 +4,10 @@ import type { LockOptions, LockService, RedisLockModuleOptions } from 'nestjs-re
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { type Clock, SystemClock } from '../../../lib/core/time/clock.js';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
+import { eventually } from '../../support/async.js';
 import { RedisCluster } from '../../support/redis/cluster.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { subscriberOf } from '../../support/subscriber-of.js';
 
 // What a lock costs in commands and in calls of the server, for each scenario of test/bench that has such a figure. A
 // slow machine cannot exceed these bounds:
@@ -163,6 +165,9 @@ describe('the locks of one tick', () => {
     const clock = new ManualClock();
     const locks = await instance(clock, { ttlMs: 600_000 });
     const held = await Promise.all(family(640).map((resource) => locks.acquire(resource)));
+    // Holds that last subscribe their instance, once.
+    await clock.advance(100);
+    await eventually('it is subscribed', () => subscriberOf(locks).ready);
     const cost = await costOf(async () => {
       await clock.advance(200_000);
       // The releases come after the renewals on the same connection.

@@ -2,6 +2,8 @@
 import {
   type ErrorResponseOptions,
   type FairnessOptions,
+  type ForceReleaseOptions,
+  type LeadOptions,
   Locked,
   type LockedOptions,
   type LockOptions,
@@ -10,6 +12,7 @@ import {
   type RedisLockModuleExtras,
   type RedisLockModuleOptions,
   type ReplicaOptions,
+  type WhileLeaderOptions,
 } from 'nestjs-redis-lock';
 import type { FencedScript, RedisFenceOptions, SqlFenceOptions } from 'nestjs-redis-lock/fence';
 import type { RedisLockInstrumentationConfig } from 'nestjs-redis-lock/opentelemetry';
@@ -35,6 +38,9 @@ export const accepted: {
   errorResponses: Accepts<ErrorResponseOptions>;
   extras: Accepts<RedisLockModuleExtras>;
   replicas: Accepts<ReplicaOptions>;
+  forceRelease: Accepts<ForceReleaseOptions>;
+  lead: Accepts<LeadOptions>;
+  whileLeader: Accepts<WhileLeaderOptions>;
   fencedScript: Accepts<FencedScript>;
   redisFence: Accepts<RedisFenceOptions>;
   sqlFence: Accepts<SqlFenceOptions>;
@@ -56,6 +62,9 @@ export const accepted: {
   errorResponses: (given) => given,
   extras: (given) => given,
   replicas: (given) => given,
+  forceRelease: (given) => given,
+  lead: (given) => given,
+  whileLeader: (given) => given,
   fencedScript: (given) => given,
   redisFence: (given) => given,
   sqlFence: (given) => given,

@@ -3,6 +3,7 @@ import type { KeyFilter } from '../../../core/store/lock-store.js';
 import { helperKey } from '../../../core/keys/resource-key.js';
 import { scripts } from '../scripts.js';
 import { VerifiedSubscriber, type SubscriberListener } from '../../../redis/pubsub/verified-subscriber.js';
+import { FirstLongHold } from './first-long-hold.js';
 import type { RedisSubscriber } from '../../../redis/redis-client.js';
 import type { RedisConnection } from '../../../redis/redis-connection.js';
 import { RedisScript } from '../../../redis/redis-script.js';
@@ -28,6 +29,10 @@ export interface HandoffChannels {
   isSubscribed(key: string, node: { readonly connection: RedisConnection }): boolean;
   /** Subscribes to the key's channel in the background. Does nothing if it is subscribed already. */
   open(key: string): void;
+  /** Called with each owner that has a lock by a reply. Implemented if one channel is for all locks. */
+  onGranted?(owner: string, key: string): void;
+  /** Called with each owner that is released. */
+  onReleased?(owner: string): void;
   /** Ends the subscriptions. */
   close(): void;
 }
@@ -46,6 +51,7 @@ export const probeScript = new RedisScript(scripts.probeSubscription, Number);
 export class HandoffChannel implements HandoffChannels, SubscriberListener {
   /** @internal Public for tests. */
   readonly subscriber: VerifiedSubscriber;
+  private readonly longHold: FirstLongHold;
 
   constructor(
     private readonly channel: string,
@@ -56,6 +62,7 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
     private readonly listener: HandoffListener,
   ) {
     this.subscriber = new VerifiedSubscriber(channel, connection, clock, requestTimeoutMs, this);
+    this.longHold = new FirstLongHold(clock, (key) => this.open(key));
   }
 
   isSubscribed(): boolean {
@@ -69,12 +76,21 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
     this.subscriber.open(this.connect, () => probeScript.run(this.connection, [queue], [this.channel]));
   }
 
+  onGranted(owner: string, key: string): void {
+    this.longHold.onGranted(owner, key);
+  }
+
+  onReleased(owner: string): void {
+    this.longHold.onReleased(owner);
+  }
+
   /** Called after the connection for commands was lost. */
   reconnect(): void {
     this.subscriber.reconnect();
   }
 
   close(): void {
+    this.longHold.close();
     this.subscriber.close();
   }
 

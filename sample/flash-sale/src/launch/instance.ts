@@ -3,9 +3,11 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { freePorts } from './ports.js';
 
-const MAIN = fileURLToPath(new URL('../main.js', import.meta.url));
-const TETHER = new URL('./tether.js', import.meta.url).href;
-const FIRST_PORT = 3001;
+// npm start runs the sources, npm run demo what `nest build` made of them.
+const isSource = import.meta.url.endsWith('.ts');
+const MAIN = fileURLToPath(new URL(isSource ? '../main.ts' : '../main.js', import.meta.url));
+const PRELOADED = new URL(isSource ? '../../preload.mjs' : './tether.js', import.meta.url).href;
+const FIRST_PORT = 3000;
 /** An instance needs less to finish its requests and release its locks. */
 const STOP_TIMEOUT_MS = 8_000;
 
@@ -23,13 +25,13 @@ export class Instance {
     this.ended = once(child, 'exit').then(([code, signal]) => String(signal ?? `exit code ${code}`));
   }
 
-  /** Starts `count` instances on the first free ports from 3001 up. */
+  /** Starts `count` instances on the first free ports from 3000 up. */
   static async startAll(count: number, env: NodeJS.ProcessEnv, stdout: 'inherit' | 'ignore'): Promise<Instance[]> {
     const ports = await freePorts(count, FIRST_PORT);
     const instances = ports.map((port) => {
       const child = fork(MAIN, {
-        env: { ...process.env, ...env, PORT: String(port) },
-        execArgv: ['--import', TETHER],
+        env: { ...process.env, ...env, PORT: String(port), INSTANCES: ports.join() },
+        execArgv: ['--import', PRELOADED],
         stdio: ['ignore', stdout, 'inherit', 'ipc'],
       });
       return new Instance(port, child);

@@ -5,13 +5,16 @@ import { findRedis } from './redis.js';
 const PARENT_CHECK_MS = 500;
 
 /**
- * Finds a Redis, runs `work`, stops the Redis and exits with the code that `work` returns. Prints the message of an
- * error without its stack.
+ * Finds a Redis by `find`, runs `work`, stops the Redis and exits with the code that `work` returns. Prints the message
+ * of an error without its stack.
  */
-export async function runWithRedis(work: (redis: RedisServer | RedisNotFoundError) => Promise<number>): Promise<never> {
+export async function runWithRedis(
+  work: (redis: RedisServer | RedisNotFoundError) => Promise<number>,
+  find: () => Promise<RedisServer | RedisNotFoundError> = () => findRedis(),
+): Promise<never> {
   let exitCode = 1;
   try {
-    const redis = await findRedis();
+    const redis = await find();
     try {
       exitCode = await work(redis);
     } finally {
