@@ -264,7 +264,7 @@ describe('the instrumentation of OpenTelemetry', () => {
     ]);
     expect(ends).toEqual([
       ['granted', undefined, SpanStatusCode.UNSET],
-      ['timeout', undefined, SpanStatusCode.UNSET],
+      ['busy', undefined, SpanStatusCode.UNSET],
       ['timeout', 'LOCK_TIMEOUT', SpanStatusCode.ERROR],
     ]);
   });

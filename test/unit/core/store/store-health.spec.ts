@@ -310,7 +310,20 @@ describe('the servers of a store', () => {
     expect(changes).toEqual(['a:1 down: refused', 'all down: no majority', 'a:1 up', 'all up']);
     health.onUnreachable(new Error('refused'), 'a:1');
     at += 601_000;
+    expect(shown()).toEqual(['all true']);
     health.onUnreachable(new Error('refused'), 'b:1');
     expect(shown()).toEqual(['all true', 'b:1 false']);
+  });
+
+  it('are down as a whole until a server replies, however long nobody tries', () => {
+    let at = 0;
+    const log = { warn: () => undefined, info: () => undefined };
+    const health = new StoreHealth(log, () => at);
+    health.onUnreachable(new Error('no majority'));
+    at += 601_000;
+    health.onUnreachable(new Error('refused'), 'a:1');
+    expect(health.servers()[0]).toEqual({ server: undefined, isUp: false });
+    health.onReachable('b:1');
+    expect(health.servers()[0]).toEqual({ server: undefined, isUp: true });
   });
 });
