@@ -3,9 +3,9 @@ import { type CallDetails, type CallTarget, describeCall, type LockCall } from '
 
 /**
  * How a call or a hold has ended. A request ends as `granted`, as `nested` (another request of its lock scope got the
- * lock, and the caller has it too), as `aborted` (by the caller's signal), as `busy` (others hold the lock, and the call
- * does not wait), or as the code of its error says: `timeout` for `LOCK_TIMEOUT` after a wait. A hold ends as `released`
- * or `lost`.
+ * lock, and the caller has it too), as `aborted` (by the caller's signal), as `busy` (others hold the lock, and the
+ * call does not wait), or as the code of its error says: `timeout` for `LOCK_TIMEOUT` after a wait. A hold ends as
+ * `released` or `lost`.
  *
  * @publicApi
  */

@@ -16,8 +16,8 @@ export const OUTCOME = `${NAMESPACE}.outcome`;
 export const ERROR_TYPE = 'error.type';
 
 /**
- * Outcomes that are no error of the operation, whatever the caller's promise rejects with. A call that does not wait, and
- * is refused because others hold the lock, has asked for that.
+ * Outcomes that are no error of the operation, whatever the caller's promise rejects with. A call that does not wait,
+ * and is refused because others hold the lock, has asked for that.
  */
 const NO_ERROR: ReadonlySet<LockOutcome | undefined> = new Set(['granted', 'nested', 'aborted', 'busy', 'released']);
 

@@ -93,8 +93,8 @@ export class StoreHealth {
   }
 
   /**
-   * Returns the whole store first, and then the servers that have fallen silent since the start. A server that is silent
-   * and was not tried for a while may be gone, and is left out.
+   * Returns the whole store first, and then the servers that have fallen silent since the start. A server that is
+   * silent and was not tried for a while may be gone, and is left out.
    */
   servers(): readonly ServerState[] {
     const until = this.now() - RELAPSE_MS;
