@@ -297,6 +297,14 @@ describe('the instrumentation of OpenTelemetry', () => {
     expect((await metric('redis_lock.hold.count'))?.dataPoints ?? []).toEqual([]);
   });
 
+  it('counts locks that were held before it began', async () => {
+    instrumentation.disable();
+    const held = await app.locks.acquire('goods:1');
+    instrumentation.enable();
+    expect((await metric('redis_lock.hold.count'))?.dataPoints).toMatchObject([{ value: 1 }]);
+    await held.release();
+  });
+
   it('has 100 families at most in its metrics', async () => {
     for (let id = 0; id < 120; id += 1) await app.locks.using(`family${id}:1`, () => undefined);
     const families = (await metric('redis_lock.hold.duration'))?.dataPoints.map(
