@@ -316,11 +316,9 @@ describe('the servers of a store', () => {
   });
 
   it('are down as a whole until a server replies, however long nobody tries', () => {
-    let at = 0;
-    const log = { warn: () => undefined, info: () => undefined };
-    const health = new StoreHealth(log, () => at);
+    const health = new StoreHealth(log, now);
     health.onUnreachable(new Error('no majority'));
-    at += 601_000;
+    clock.jump(MINUTES_10 + 1_000);
     health.onUnreachable(new Error('refused'), 'a:1');
     expect(health.servers()[0]).toEqual({ server: undefined, isUp: false });
     health.onReachable('b:1');
