@@ -58,7 +58,7 @@ function offences(of: readonly SourceFile[], isAllowed: (imported: Import, path:
 type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** The folders of entry points that nothing else imports. */
-const ENTRY_FOLDERS = ['board', 'fence', 'opentelemetry', 'prometheus', 'terminus', 'testing', 'transactional'];
+const ENTRY_FOLDERS = ['board', 'cli', 'fence', 'opentelemetry', 'prometheus', 'terminus', 'testing', 'transactional'];
 
 /** Builds the graph of imports between nodes. `nodeOf` returns the node of a file. */
 function importGraph(nodeOf: (path: string) => string): Graph {
@@ -178,6 +178,19 @@ describe('the floors', () => {
     const allowed = [peer, 'node:diagnostics_channel', ...known.map((file) => `lib/core/${file}.ts`)];
     const isAllowed = ({ from }: Import) => from.startsWith(`lib/${name}/`) || allowed.includes(from);
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
+  });
+
+  it('the command line knows core, redis and the store token, and no Nest', () => {
+    const isAllowed = ({ from, typeOnly }: Import) =>
+      /^(?:node:|lib\/(?:cli|core|redis|stores\/token)\/)/.test(from) ||
+      ['commander', 'lib/lock-info.ts'].includes(from) ||
+      (from === 'ioredis' && typeOnly);
+    expect(offences(inFolder('lib/cli/'), isAllowed)).toEqual([]);
+  });
+
+  it('only the command line loads commander, which is bundled with it', () => {
+    const isAllowed = ({ from }: Import, path: string) => from !== 'commander' || path === 'lib/cli/arguments.ts';
+    expect(offences(files, isAllowed)).toEqual([]);
   });
 
   it('generated scripts import nothing', () => {

@@ -1,5 +1,6 @@
 // Builds the package: `tsc` compiles lib/ into .cache/build, and rollup bundles that into dist/esm and dist/cjs.
-// Each folder has one file for each entry point, one declaration file for each, and the chunks that they share.
+// Each folder has one file for each entry point, one declaration file for each, and the chunks that they share. The
+// command line is bundled into dist/ itself.
 import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire, isBuiltin } from 'node:module';
@@ -9,6 +10,7 @@ import * as prettier from 'prettier';
 import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
 import ts from 'typescript';
+import { bundleCli } from './bundle-cli.mjs';
 import entryPoints from './entry-points.cjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -62,15 +64,18 @@ const printed = {
   },
 };
 
+/** Fails the build at a warning that may matter. */
+function onwarn(warning) {
+  if (!isHarmless(warning)) throw new Error(`${warning.code}: ${warning.message}`);
+}
+
 /** Bundles the compiled files with this extension. An import that is no dependency of the package fails the build. */
 function bundle(extension, plugins) {
   return rollup({
     input: Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, join(compiled, path + extension)])),
     external: isExternal,
     plugins,
-    onwarn(warning) {
-      if (!isHarmless(warning)) throw new Error(`${warning.code}: ${warning.message}`);
-    },
+    onwarn,
   });
 }
 
@@ -113,7 +118,7 @@ try {
   for (const folder of [compiled, dist]) rmSync(folder, { recursive: true, force: true });
   await compile();
   mkdirSync(dist);
-  await Promise.all([bundleCode(), bundleTypes()]);
+  await Promise.all([bundleCode(), bundleTypes(), bundleCli({ compiled, dist, isExternal, onwarn })]);
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;

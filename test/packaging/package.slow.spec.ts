@@ -1,6 +1,6 @@
 // Installs the packed tarball in fresh projects, as users would: NestJS 10, 11 and 12, CommonJS and ES modules,
 // ioredis 5 and 6, TypeScript 5 and 6, jest 29 and 30.
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -72,7 +72,7 @@ describe('the tarball', () => {
     const installed = await consumer('nest12-esm').installed();
     const files = await filesOf(installed);
     const expected =
-      /^(CHANGELOG\.md|LICENSE|README\.md|package\.json|dist\/(esm|cjs)\/.*(\.js|\.d\.ts|package\.json))$/;
+      /^(CHANGELOG\.md|LICENSE|README\.md|package\.json|dist\/cli[\w-]*\.js|dist\/(esm|cjs)\/.*(\.js|\.d\.ts|package\.json))$/;
     expect(files.map(({ path }) => path).filter((path) => !expected.test(path))).toEqual([]);
     expect(files.map(({ path }) => path)).toEqual(expect.arrayContaining(['LICENSE', 'README.md', 'package.json']));
   });
@@ -170,6 +170,43 @@ describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (fo
 
   it.each(['.', './board', './testing'])('%s loads reflect-metadata before Nest', async (entry) => {
     expect((await loaded(entry)).packages[0]).toBe('reflect-metadata');
+  });
+});
+
+describe('the command line', () => {
+  const COMMAND = 'node_modules/.bin/nestjs-redis-lock';
+
+  it.each(['nest12-esm', 'nest11-cjs'])('runs in %s', async (name) => {
+    const project = consumer(name);
+    const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
+    expect(await project.node('nestjs-redis-lock --version', [COMMAND, '--version'])).toBe(`${version}\n`);
+    const prefix = `cli_${name}_`;
+    const args = ['list', '--redis', testRedisUrl(), '--prefix', prefix];
+    const output = await project.node('nestjs-redis-lock list', [COMMAND, ...args]);
+    expect(output).toBe(`No lock is held or waited for that has the prefix "${prefix}".\n`);
+  });
+
+  it('loads neither Nest nor commander, and names ioredis if it is missing', async () => {
+    const alone = join(folder, 'alone', 'nestjs-redis-lock');
+    await cp(await consumer('nest12-esm').installed(), alone, { recursive: true });
+    const options = { cwd: alone, timeoutMs: 60_000 };
+    expect(await run('--help', process.execPath, ['dist/cli.js', '--help'], options)).toContain('Exit codes:');
+    const refused = await run('list', process.execPath, ['dist/cli.js', 'list'], { ...options, mustFail: true });
+    expect(refused).toBe(
+      'error: The package ioredis is missing. Install it beside nestjs-redis-lock: npm install ioredis\n',
+    );
+  });
+
+  it('has three files, and the licence of commander', async () => {
+    const installed = await consumer('nest12-esm').installed();
+    const files = (await filesOf(installed)).filter(({ path }) => path.startsWith('dist/cli'));
+    process.stdout.write(`  ${files.reduce((sum, { size }) => sum + size, 0)} bytes of the command line\n`);
+    expect(files.map(({ path }) => path).toSorted()).toEqual(
+      ['dist/cli-lock-admin.js', 'dist/cli-main.js', 'dist/cli.js'].toSorted(),
+    );
+    const licence = await readFile(join(root, 'node_modules/commander/LICENSE'), 'utf8');
+    expect(await readFile(join(installed, 'dist/cli-main.js'), 'utf8')).toContain(licence.trim());
+    expect(await readFile(join(installed, 'dist/cli.js'), 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/);
   });
 });
 
