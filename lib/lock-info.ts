@@ -18,6 +18,11 @@ export interface LockHolder {
   readonly expiresInMs: number;
   /** Undefined if the store has no tokens, or if the lock is shared: the tokens of shared locks are not stored. */
   readonly fencingToken: number | undefined;
+  /**
+   * For how long that instance has had the lock, in milliseconds. Its own callers may have passed the lock on meanwhile.
+   * Undefined if the store does not know it, as for a shared lock.
+   */
+  readonly heldForMs?: number | undefined;
 }
 
 /**
@@ -80,6 +85,7 @@ export interface AwaitedLockInfo extends DescribedLock {
   readonly isOwn: false;
   readonly expiresInMs: 0;
   readonly fencingToken: undefined;
+  readonly heldForMs?: undefined;
   readonly mode: undefined;
   readonly permits: undefined;
 }
@@ -103,24 +109,31 @@ const NO_HOLDER = {
   permits: undefined,
 } as const;
 
-/** Returns the public description of a lock's state. */
+/**
+ * Returns the public description of a lock's state.
+ *
+ * @param now the moment of the state on the clock of `since`. Default: for how long the lock is held is not known.
+ */
 export function toLockInfo(
   { resource, key }: Target,
   state: LockState,
   isOwn: (instanceId: string) => boolean,
+  now?: number,
 ): LockInfo {
   const waiting = (state.waiting ?? []).map(({ waiter, mode }) => {
     return { waiter, identity: identityOf(waiter), isOwn: isOwn(waiter), ...toSharing(mode) };
   });
   if (state.holder === undefined) return { resource, key, ...NO_HOLDER, others: [], waiting };
   const { mode = 'exclusive', others = [] } = state;
-  const toHolder = ({ holder, remainingMs, token }: HolderInfo): LockHolder => {
+  const toHolder = ({ holder, remainingMs, token, since }: HolderInfo): LockHolder => {
     return {
       holder,
       identity: identityOf(holder),
       isOwn: isOwn(holder),
       expiresInMs: remainingMs,
       fencingToken: token,
+      // A moment in the future means that the server's clock was set back.
+      heldForMs: since === undefined || now === undefined || since > now ? undefined : now - since,
     };
   };
   return {

@@ -13,6 +13,7 @@ import type { LocalLockState } from './core/local-state.js';
 import { isList, readList } from './core/keys/read-list.js';
 import type { KeySelectorFactory } from './core/keys/key-selector.js';
 import type { KeyFactory } from './core/keys/resource-key.js';
+import type { LockState } from './core/store/lock-state.js';
 import type { StorePing } from './core/store/store-ping.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
 import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
@@ -214,7 +215,7 @@ export class LockService {
   async inspect(resource: string): Promise<LockInfo | null> {
     const { key } = this.targetOf(resource);
     const state = await this.engine.inspect(key);
-    return state === null ? null : toLockInfo({ resource, key }, state, (id) => this.engine.isSelf(id));
+    return state === null ? null : this.describe({ resource, key }, state);
   }
 
   /**
@@ -240,7 +241,7 @@ export class LockService {
     const selects = (key: string): boolean => resourceOf(key) !== undefined;
     for await (const { key, state } of this.engine.list({ pattern, selects, count })) {
       const resource = resourceOf(key) as string;
-      yield toLockInfo({ resource, key }, state, (id) => this.engine.isSelf(id));
+      yield this.describe({ resource, key }, state);
     }
   }
 
@@ -304,6 +305,11 @@ export class LockService {
       list.map((resource) => this.targetOf(resource)),
       options,
     );
+  }
+
+  private describe(target: Target, state: LockState): LockInfo {
+    const { engine } = this;
+    return toLockInfo(target, state, (id) => engine.isSelf(id), engine.now());
   }
 
   private targetOf(resource: unknown): Target {

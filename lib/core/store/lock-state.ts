@@ -8,6 +8,8 @@ export interface HolderInfo {
   readonly remainingMs: number;
   /** The fencing token of the grant. Undefined without fencing. */
   readonly token: number | undefined;
+  /** When it got the lock from the store, on the engine's clock. Default: it is not known. */
+  readonly since?: number | undefined;
 }
 
 /** One entry of a store's queue. */

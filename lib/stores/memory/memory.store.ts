@@ -124,7 +124,7 @@ export class MemoryStore implements LockStore {
     const [first, ...others] = holders.map(({ owner, token, expiresAt }) => {
       return { holder: instanceOf(owner), remainingMs: expiresAt - this.clock.now(), token };
     });
-    return { ...first, mode: holders[0].mode, others, waiting };
+    return { ...first, since: this.holderOf(key)?.since, mode: holders[0].mode, others, waiting };
   }
 
   private holderOf(key: string): HolderHint | undefined {

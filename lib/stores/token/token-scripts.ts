@@ -236,11 +236,24 @@ export interface QueueState {
   readonly waiting: readonly WaiterInfo[];
 }
 
-/** Returns the state of a lock from its exclusive holder and its queue. Null if nobody holds it or waits for it. */
-export function stateOf(exclusive: HolderInfo | null, { sharers, waiting }: QueueState): LockState | null {
-  const [first = exclusive, ...others] = sharers;
+/**
+ * Returns the state of a lock from its exclusive holder and its queue. Null if nobody holds it or waits for it.
+ *
+ * @param from knows the local moment of a server time in µs.
+ */
+export function stateOf(
+  exclusive: HolderInfo | null,
+  { sharers, waiting }: QueueState,
+  from: ServerClock | undefined,
+): LockState | null {
+  const [first = withSince(exclusive, from), ...others] = sharers;
   if (first !== null) return { ...first, others, waiting };
   return waiting.length === 0 ? null : { waiting };
+}
+
+/** Adds since when a holder has the lock. Tokens are the server's time, unless its clock was set back. */
+function withSince(holder: HolderInfo | null, from: ServerClock | undefined): HolderInfo | null {
+  return holder?.token === undefined ? holder : { ...holder, since: from?.localLowerBound(holder.token) };
 }
 
 /** Decodes pairs of an entry and the remaining life of its lease, which is 0 for a waiter. */

@@ -151,7 +151,7 @@ export class TokenStore implements LockStore {
       const [lock, , queue] = this.topology.keysOf(key);
       // Two scripts of one key each: while a cluster migrates a slot, a script of several keys is refused.
       const reads = [this.read(key, inspectScript, lock), this.read(key, queueScript, queue)] as const;
-      return stateOf(...(await Promise.all(reads)));
+      return stateOf(...(await Promise.all(reads)), this.topology.nodeOf(key)?.connection);
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
@@ -183,7 +183,7 @@ export class TokenStore implements LockStore {
     return locks.map((lock, i) => {
       const queue = queues[i];
       if (lock instanceof Error) return lock;
-      return queue instanceof Error ? queue : stateOf(lock, queue);
+      return queue instanceof Error ? queue : stateOf(lock, queue, topology.nodeOf(keys[i])?.connection);
     });
   }
 

@@ -53,6 +53,8 @@ describe.each([
     const { granted } = await here.enqueue(waiter);
     const held = await other.inspect('goods:300');
     expect(held).toMatchObject({ isHeld: true, identity: 'api-1', waiting: [{ identity: 'api-2', isOwn: false }] });
+    expect(held?.heldForMs).toBeGreaterThanOrEqual(0);
+    expect(held?.heldForMs).toBeLessThan(60_000);
     await here.expire();
     expect(await other.inspect('goods:300')).toEqual({
       resource: 'goods:300',
