@@ -19,7 +19,7 @@ export interface LockHolder {
   /** Undefined if the store has no tokens, or if the lock is shared: the tokens of shared locks are not stored. */
   readonly fencingToken: number | undefined;
   /**
-   * For how long that instance has had the lock, in milliseconds. Its own callers may have passed the lock on meanwhile.
+   * For how long that instance has had the lock, in milliseconds. Its callers may have passed the lock on meanwhile.
    * Undefined if the store does not know it, as for a shared lock.
    */
   readonly heldForMs?: number | undefined;
