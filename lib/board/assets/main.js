@@ -174,10 +174,10 @@ setInterval(() => {
 }, 500);
 
 const dialog = byId('confirm');
-let target;
+let chosen;
 
 function askToRelease(lock) {
-  target = lock;
+  chosen = lock;
   byId('confirm-resource').replaceChildren(...visible(lock.resource));
   const holders = lock.holderCount === 1 ? nameOf(lock.holders[0]) : `${lock.holderCount} instances, which all lose it`;
   const risk = 'Work that does not stop at once goes on without the lock, beside that of the next holder.';
@@ -214,7 +214,7 @@ async function release(lock) {
 
 byId('cancel').addEventListener('click', () => dialog.close());
 byId('release').addEventListener('click', async ({ currentTarget }) => {
-  const lock = target;
+  const lock = chosen;
   // A disabled button has no focus.
   byId('cancel').focus();
   currentTarget.disabled = true;
@@ -222,12 +222,12 @@ byId('release').addEventListener('click', async ({ currentTarget }) => {
     await release(lock);
     announce(`${lock.resource} was released by force.`);
     // Meanwhile the viewer may have closed the dialog and opened it for another lock.
-    if (target === lock) dialog.close();
+    if (chosen === lock) dialog.close();
     void poll(true);
   } catch (error) {
     const what = error instanceof NotReleased ? 'was not released' : 'may have been released';
     const text = `The lock ${what}: ${error.message}`;
-    if (target !== lock || !dialog.open) return announce(text);
+    if (chosen !== lock || !dialog.open) return announce(text);
     setNotice(byId('confirm-error'), text);
     currentTarget.disabled = false;
   }

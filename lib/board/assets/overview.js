@@ -18,19 +18,19 @@ export function isRecent(id) {
 export function showInstance(state) {
   const { id } = state.instance;
   const before = instances.get(id);
-  const { lostCount, plots, servers, lost = before?.lost ?? [] } = state;
+  const { lostCount, plots: bars, servers, lost = before?.lost ?? [] } = state;
   // Times of the instance's clock, which may differ from the browser's.
-  const aheadMs = plots.now - Date.now();
-  instances.set(id, { ...state.instance, lost, lostCount, plots, servers, aheadMs, seenAt: performance.now() });
+  const aheadMs = bars.now - Date.now();
+  instances.set(id, { ...state.instance, lost, lostCount, bars, servers, aheadMs, seenAt: performance.now() });
   if (before !== undefined) announceLost(lostCount - before.lostCount);
   forgetOld();
   showServers();
   showLost();
-  showPlots([...instances.values()].map((each) => each.plots));
+  showPlots([...instances.values()].map((each) => each.bars));
   const names = [...instances.values()].map(instanceName).join(', ');
-  const bars = 'A bar is 5 s: the longest is light, the average is dark. In the last plot, dark is what waits.';
+  const legend = 'A bar is 5 s: the longest is light, the average is dark. In the last plot, dark is what waits.';
   const whose = `Waits and holds are those of callers of ${names}. Locks are those of all instances, while you look.`;
-  setText(byId('plots-note'), `${bars} ${whose}`);
+  setText(byId('plots-note'), `${legend} ${whose}`);
 }
 
 export const lostHash = (id) => instances.get(id)?.lost && `${id}.${instances.get(id).lostCount}`;

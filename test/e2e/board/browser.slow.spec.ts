@@ -222,6 +222,25 @@ describe('the board in a browser', () => {
   );
 
   it(
+    'keeps an open queue and its focus while the queue changes',
+    onBrowser(async () => {
+      const app = await startBoard();
+      let waiters = 8;
+      listOf(app.locks, async function* () {
+        yield boardLock('a:1', { waiting: boardWaiters(waiters) });
+      });
+      const viewer = await view(app);
+      await viewer.until(`document.querySelector('#rows summary')`);
+      await viewer.read(`document.querySelector('#rows summary').focus()`);
+      await viewer.page.keyboard.press('Enter');
+      waiters = 9;
+      await viewer.until(`document.querySelectorAll('#rows li').length === 9`);
+      expect(await viewer.read(`document.querySelector('#rows details').open`)).toBe(true);
+      expect(await viewer.read('document.activeElement.tagName')).toBe('SUMMARY');
+    }),
+  );
+
+  it(
     'can be used by a screen reader, with a keyboard and on a phone',
     onBrowser(async () => {
       const app = await startScene();
