@@ -199,6 +199,11 @@ export class LockService {
     return this.campaign(resource, options);
   }
 
+  /** Starts nothing. Throws what {@link lead} throws. @internal */
+  checkLead(resource: string, options: LeadOptions): void {
+    this.engine.checkLead(this.targetOf(resource), resolveLeadOptions(options, this.defaults).lock);
+  }
+
   /** Does what {@link lead} does. `name` names the work of the leader in the log. @internal */
   campaign(resource: string, options: LeadOptions, name?: string): Leadership {
     const { candidacy, lock } = resolveLeadOptions(options, this.defaults);

@@ -23,16 +23,19 @@ export interface LeadershipOptions extends LeaderCallbacks {
   readonly clock: Clock;
   /** Waits for the lock without a limit. Returns a nested hold inside a hold of it. */
   acquire(this: void, signal?: AbortSignal): Promise<Lock>;
-  /** Called with one line if the lock cannot be acquired, and a reason that the store does not log. */
+  /** Called with one line if the lock cannot be had for a reason that the store does not log, or if work is late. */
   warn(this: void, message: string): void;
   /** Called with one line and the error of a callback. */
   onCallbackError(this: void, message: string, error: unknown): void;
 }
 
-/** The longest pause before a new campaign, in milliseconds. Each failure that follows another doubles it. */
+/** The longest pause before a new campaign, in milliseconds. Each failure in a row doubles it. */
 const FIRST_PAUSE_MS = 1_000;
-/** The longest pause of all. The failure of a term that has lasted for longer does not follow those before it. */
+/** The longest pause of all. A term that lasts for longer ends the row of failures before it. */
 const LONGEST_PAUSE_MS = 30_000;
+
+/** How long callbacks may run after the end of their term until a warning is logged, in milliseconds. */
+const LATE_MS = 10_000;
 
 /** The leadership whose callback the caller runs in. */
 const inside = new AsyncLocalStorage<Leadership>();
@@ -85,7 +88,7 @@ export class Leadership {
    * has a signal that has aborted.
    */
   get signal(): AbortSignal {
-    return this.term?.lock.signal ?? AbortSignal.abort(notElected(this));
+    return this.term?.signal ?? AbortSignal.abort(notElected(this));
   }
 
   /**
@@ -164,7 +167,9 @@ export class Leadership {
     const farewell = this.run(() => onDeposed?.(reason)).catch((error: unknown) => {
       this.logFailure('failed in onDeposed', error);
     });
+    const timer = clock.schedule(LATE_MS, () => this.warnOfLateWork(reason), true);
     await Promise.all([work, farewell]);
+    timer.cancel();
   }
 
   /** Runs a callback. Rejects with what it throws. */
@@ -191,8 +196,16 @@ export class Leadership {
   }
 
   private logFailure(what: string, error: unknown): void {
-    const { name = `The leader of ${this.resource}`, onCallbackError } = this.options;
-    onCallbackError(`${name} ${what}: ${messageOf(error)}`, error);
+    this.options.onCallbackError(`${this.name} ${what}: ${messageOf(error)}`, error);
+  }
+
+  private warnOfLateWork(reason: unknown): void {
+    const effect = reason instanceof LockLostError ? 'This process does not lead again' : 'Its lock is not released';
+    this.options.warn(`${this.name} has not ended ${LATE_MS / 1_000} s after its term. ${effect} before it has.`);
+  }
+
+  private get name(): string {
+    return this.options.name ?? `The leader of ${this.resource}`;
   }
 
   /** Waits before the next campaign, so that others can lead and a failure does not repeat itself in a hot loop. */
