@@ -40,6 +40,7 @@ export function registerLeader(target: object, propertyKey: string | symbol, met
   const methods = new Map(ownLeaderMethods(target)).set(propertyKey, method);
   Reflect.defineMetadata(LEADER_METHODS, methods, target);
 }
+
 /**
  * Checks the `@WhileLeader` methods that a service leads for, and those without a service, before the application
  * starts.
