@@ -95,8 +95,9 @@ export class Leadership {
    * Steps down, and does not campaign again. The signal of the term aborts at once. The lock is released after
    * `onElected` and `onDeposed` have settled, so that the next leader does not work beside this one.
    *
-   * Resolves when the store has replied to the release, or did not reply in time. Never rejects. A second call waits as
-   * well. A call inside a callback of this leadership does not wait, because the callback would wait for itself.
+   * Resolves when both callbacks have settled and the store has replied to the release, or did not reply in time. Never
+   * rejects. A second call waits as well. A call inside a callback of this leadership does not wait, because the callback
+   * would wait for itself. A warning is logged if the callbacks have not settled after 10 s.
    */
   close(): Promise<void> {
     if (!this.closing.signal.aborted) {
