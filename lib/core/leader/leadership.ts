@@ -96,8 +96,8 @@ export class Leadership {
    * `onElected` and `onDeposed` have settled, so that the next leader does not work beside this one.
    *
    * Resolves when both callbacks have settled and the store has replied to the release, or did not reply in time. Never
-   * rejects. A second call waits as well. A call inside a callback of this leadership does not wait, because the callback
-   * would wait for itself. A warning is logged if the callbacks have not settled after 10 s.
+   * rejects. A second call waits as well. A call inside a callback of this leadership does not wait, because the
+   * callback would wait for itself. A warning is logged if the callbacks have not settled after 10 s.
    */
   close(): Promise<void> {
     if (!this.closing.signal.aborted) {
