@@ -17,8 +17,11 @@ interface Holders {
   readonly token: number | undefined;
 }
 
-/** The pauses before a notice is repeated to an instance that has not received it, in milliseconds. */
-const REPEAT_AFTER_MS = [10, 20, 40, 80, 160, 320];
+/**
+ * The pauses before a notice is repeated to an instance that has not received it, in milliseconds. Most of them are in
+ * the first 100 ms, in which a new hold subscribes its instance.
+ */
+const REPEAT_AFTER_MS = [10, 10, 20, 20, 20, 20, 40, 80, 160, 320];
 
 /**
  * Releases locks by force. It reads the holders first and then ends exactly these. A client sends a script again if its
