@@ -82,6 +82,32 @@ describe('forceRelease()', () => {
     next.assertHeld();
   });
 
+  it('gives the lock to a caller of the same instance by a new grant', async () => {
+    const { clock, locks, other, lock } = await held();
+    const waiting = outcome(locks.acquire('goods:300', { waitMs: Infinity }));
+    await clock.advance(10);
+    expect(await other.locks.forceRelease('goods:300')).toBe(true);
+    await clock.advance(0);
+    const next = waiting.value as Lock;
+    expect(next.shared.owner).not.toBe(lock.shared.owner);
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    expect(await lock.release()).toBe(false);
+    await clock.advance(60_000);
+    next.assertHeld();
+  });
+
+  it('ends one lock of several, which aborts the signal of all', async () => {
+    const { clock, locks, neighbour } = faultyLocks();
+    const both = await locks.acquire(['goods:300', 'goods:301']);
+    const other = neighbour();
+    expect(await other.locks.forceRelease('goods:301')).toBe(true);
+    await clock.advance(0);
+    expect((both.signal.reason as Error).message).toContain('The lock on goods:301 was lost');
+    expect(await other.locks.tryAcquire('goods:300')).toBeNull();
+    expect(await both.release()).toBe(false);
+    expect(await other.locks.tryAcquire(['goods:300', 'goods:301'])).not.toBeNull();
+  });
+
   it('ends the hold with that token only', async () => {
     const { clock, other, lock } = await held();
     const { locks } = other;
