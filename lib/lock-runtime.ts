@@ -107,6 +107,11 @@ export class LockRuntime {
     }
   }
 
+  /** Closes all leaderships, so that other processes lead. Does not wait for the end of their work. */
+  stepDown(): void {
+    this.engine.stepDown();
+  }
+
   /** Waits for running holds, at most `shutdownGraceMs`, releases the rest, and closes what `start` opened. */
   async close(): Promise<void> {
     this.checks?.stop();

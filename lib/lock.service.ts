@@ -60,8 +60,9 @@ const LIST_RULES: OptionRules<ListOptions> = {
  */
 export interface ForceReleaseOptions {
   /**
-   * Ends the hold only if this is its fencing token, as `inspect` returns it. So the hold that somebody has looked at
-   * is ended, and not the next one. A lock that is shared has no such token. Default: any hold.
+   * Ends the hold only if this is its fencing token, as `inspect` returns it. So the grant that somebody has looked at
+   * is ended, and no later one. An instance that passes its grant on to its own callers keeps that token in Redis and
+   * gives them higher ones. A lock that is shared has no such token. Default: any hold.
    */
   readonly ifToken?: number | undefined;
 }
@@ -200,6 +201,11 @@ export class LockService {
     return this.campaign(resource, options);
   }
 
+  /** Starts nothing. Throws what {@link lead} throws. @internal */
+  checkLead(resource: string, options: LeadOptions): void {
+    this.engine.checkLead(this.targetOf(resource), resolveLeadOptions(options, this.defaults).lock);
+  }
+
   /** Does what {@link lead} does. `name` names the work of the leader in the log. @internal */
   campaign(resource: string, options: LeadOptions, name?: string): Leadership {
     const { candidacy, lock } = resolveLeadOptions(options, this.defaults);
@@ -268,7 +274,7 @@ export class LockService {
    * @returns false if nobody holds the lock, or if `ifToken` is not the token of its holder. Nothing happens then. Also
    * false if the hold ended by itself at the same moment.
    * @throws {LockConfigError} if an option is not allowed, or the store cannot do it.
-   * @throws {LockUnavailableError} if Redis did not reply or refused the request. The lock may have been released
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request. The hold may have been ended
    * nevertheless.
    */
   async forceRelease(resource: string, options: ForceReleaseOptions = {}): Promise<boolean> {

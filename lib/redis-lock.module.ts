@@ -5,6 +5,7 @@ import {
   Inject,
   Module,
   type OnApplicationBootstrap,
+  type OnModuleDestroy,
   type OnModuleInit,
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
@@ -57,7 +58,7 @@ export type RedisLockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
 @Module({})
 export class RedisLockModule
   extends ConfigurableModuleClass
-  implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown
+  implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown
 {
   constructor(
     @Inject(LockRuntime) private readonly runtime: LockRuntime,
@@ -110,6 +111,12 @@ export class RedisLockModule
   /** @internal */
   onApplicationBootstrap(): void {
     if (this.provided === this.runtime.service) startLeaders(this.runtime.service, this.modules);
+  }
+
+  /** @internal */
+  // The first hook of a shutdown, so that others lead before this application has ended its work.
+  onModuleDestroy(): void {
+    this.runtime.stepDown();
   }
 
   /** @internal */

@@ -4,6 +4,7 @@ import { Acquirer } from './acquire/acquirer.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import { QueueSpeeds } from './acquire/queue-place.js';
 import { Turns } from './acquire/turns.js';
+import { runOutside } from './async-context.js';
 import { nextCall } from './call.js';
 import { LockEvents } from './diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
@@ -136,7 +137,7 @@ export class LockEngine {
    * @throws LockConfigError if the store cannot do what the options say.
    */
   lead(target: Target, { signal, ...options }: AcquireOptions, candidacy: Candidacy): Leadership {
-    this.acquirer.checkStore(target, { ...options, signal });
+    this.checkLead(target, { ...options, signal });
     const warn = safely((message) => this.options.warn(message));
     const leadership = new Leadership({
       ...candidacy,
@@ -157,6 +158,16 @@ export class LockEngine {
     return leadership;
   }
 
+  /** @throws LockConfigError if {@link lead} does. */
+  checkLead(target: Target, options: AcquireOptions): void {
+    this.acquirer.checkStore(target, options);
+  }
+
+  /** Closes all leaderships, so that other processes lead. Does not wait for the end of their work. */
+  stepDown(): void {
+    for (const leadership of this.leaderships) void leadership.close();
+  }
+
   /**
    * Ends all holds of a lock, of any instance. Those of this instance end at once.
    *
@@ -169,15 +180,18 @@ export class LockEngine {
     const refusal = unsupportedForce(store, ifToken);
     if (refusal !== undefined) throw new LockConfigError(refusal, { resource });
     const tokens = this.options.passing.maxLocalPasses + 1;
-    const reply = store.forceRelease?.({ key, ifToken, handoffMs: handoffLease(leaseMs), tokens });
-    const released = await withTimeout(this.clock, requestTimeoutMs, reply ?? Promise.resolve(false), () => {
-      throw new LockUnavailableError(`${resource} could not be released: no reply within ${requestTimeoutMs} ms.`, {
-        resource,
-        cause: this.health.outageOf(key),
+    let mayBeReleased = true;
+    try {
+      const reply = store.forceRelease?.({ key, ifToken, handoffMs: handoffLease(leaseMs), tokens });
+      mayBeReleased = await withTimeout(this.clock, requestTimeoutMs, reply ?? Promise.resolve(false), () => {
+        const message = `The release of ${resource} by force got no reply within ${requestTimeoutMs} ms.`;
+        throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
       });
-    });
-    if (released) this.onForceReleased(key);
-    return released;
+      return mayBeReleased;
+    } finally {
+      // A request without a reply may have run.
+      if (mayBeReleased) this.onForceReleased(key);
+    }
   }
 
   /** Returns who holds the key. Throws `LockUnavailableError` after `requestTimeoutMs` without a reply. */
@@ -236,8 +250,7 @@ export class LockEngine {
     const { acquirer, localLocks, leases, watchdog } = this;
     if (acquirer.phase !== 'open') return;
     acquirer.phase = 'draining';
-    // Leaders step down, and those that wait end quietly.
-    for (const leadership of this.leaderships) void leadership.close();
+    this.stepDown();
     localLocks.refuseOutsiders();
     if (watchdog.size > 0) await leases.drain(graceMs);
     acquirer.phase = 'closed';
@@ -253,8 +266,11 @@ export class LockEngine {
   }
 
   private onForceReleased(key: string): void {
-    this.localLocks.onForceReleased(key);
-    void this.leases.checkForce(key);
+    // Its timers and requests are not those of the caller that has released the lock.
+    runOutside(() => {
+      this.localLocks.onForceReleased(key);
+      void this.leases.checkForce(key);
+    });
   }
 
   /** Passes the store's events on. */

@@ -1,6 +1,6 @@
 import type { InjectionToken } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
-import { LockConfigError } from '../core/errors.js';
+import { LockConfigError, messageOf } from '../core/errors.js';
 import type { LockService } from '../lock.service.js';
 import { boundService } from './check-locked-methods.js';
 import type { Method } from './locked-method.js';
@@ -23,6 +23,8 @@ interface FoundLeader {
   readonly method: LeaderMethod;
   readonly key: string | symbol;
   readonly provider: Provider;
+  /** The lock service of the instances. Undefined if their module has none. */
+  readonly service: unknown;
 }
 
 const LEADER_METHODS = Symbol.for('nestjs-redis-lock:leader-methods');
@@ -40,23 +42,43 @@ export function registerLeader(target: object, propertyKey: string | symbol, met
 }
 
 /**
- * Checks the `@WhileLeader` methods that a service leads for, before the application starts.
+ * Checks the `@WhileLeader` methods that a service leads for, and those without a service, before the application
+ * starts.
  *
- * @throws LockConfigError that names all methods whose class has no single instance.
+ * @throws LockConfigError that names all methods that cannot run.
  */
 export function checkLeaderMethods(service: LockService, modules: ModulesContainer): void {
   const errors = new Set<string>();
-  for (const { method, provider } of leaderMethodsIn(modules, service)) {
-    if (!provider.isTransient && provider.isDependencyTreeStatic()) continue;
-    errors.add(`@WhileLeader of ${method.name}: its class is request-scoped or transient; allowed is a singleton.`);
+  for (const found of leaderMethodsIn(modules)) {
+    if (found.service !== undefined && found.service !== service) continue;
+    const problem = found.service === undefined ? describeMissingService(found.method) : findProblem(found, service);
+    if (problem !== undefined) errors.add(`@WhileLeader of ${found.method.name}: ${problem}`);
   }
   if (errors.size > 0) throw new LockConfigError([...errors].join('\n'));
+}
+
+function describeMissingService({ token }: LeaderMethod): string {
+  const name = typeof token === 'string' ? token : 'LockService';
+  return `its module sees no ${name}; allowed is a module that imports RedisLockModule, or one that is global.`;
+}
+
+function findProblem({ provider, method }: FoundLeader, service: LockService): string | undefined {
+  if (provider.isTransient || !provider.isDependencyTreeStatic())
+    return 'its class is request-scoped or transient; allowed is a singleton.';
+  try {
+    service.checkLead(method.resource, { ttlMs: method.ttlMs });
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
+  }
 }
 
 /** Starts a candidate for each `@WhileLeader` method of each instance that a service leads for. */
 export function startLeaders(service: LockService, modules: ModulesContainer): void {
   const started = new Map<object, Set<string | symbol>>();
-  for (const { method, key, provider } of leaderMethodsIn(modules, service)) {
+  for (const found of leaderMethodsIn(modules)) {
+    if (found.service !== service) continue;
+    const { method, key, provider } = found;
     for (const instance of instancesOf(provider)) {
       const keys = started.get(instance) ?? new Set();
       // Two providers may have one instance.
@@ -71,13 +93,13 @@ export function startLeaders(service: LockService, modules: ModulesContainer): v
   }
 }
 
-function* leaderMethodsIn(modules: ModulesContainer, service: LockService): Generator<FoundLeader> {
+function* leaderMethodsIn(modules: ModulesContainer): Generator<FoundLeader> {
   for (const module of modules.values()) {
     for (const provider of providersOf(module)) {
       for (const prototype of prototypesOf(provider)) {
         for (const [key, method] of leaderMethodsOf(prototype)) {
-          const found = boundService(provider, method) ?? visibleProvider(module, method.token)?.instance;
-          if (found === service) yield { method, key, provider };
+          const service = boundService(provider, method) ?? visibleProvider(module, method.token)?.instance;
+          yield { method, key, provider, service };
         }
       }
     }

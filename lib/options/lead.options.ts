@@ -34,7 +34,7 @@ export interface LeadOptions {
   /**
    * Called once at the end of each term with the reason, at once, also if `onElected` still runs. A `LockLostError` if
    * the lock was lost, a `LockClosedError` if the leadership was closed, or the error of `onElected`. This candidate
-   * campaigns again when both have settled. An error is logged.
+   * campaigns again when both have settled. An error is logged, and so is work that has not settled after 10 s.
    */
   readonly onDeposed?: ((reason: unknown) => unknown) | undefined;
 }

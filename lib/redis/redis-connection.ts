@@ -23,6 +23,8 @@ export class RedisConnection {
   readonly sentScripts = new Set<string>();
   /** True if the server refuses EVALSHA. */
   evalOnly = false;
+  /** How many open connections have ended. A request that was sent before such an end may have run twice. */
+  losses = 0;
 
   private readonly serverTime = new ServerTime();
   private learning: Promise<void> | undefined;
@@ -142,6 +144,7 @@ export class RedisConnection {
     // ioredis also emits `close` for each failed attempt to connect.
     if (!this.wasReady) return;
     this.wasReady = false;
+    this.losses += 1;
     this.wasLost = true;
     this.learning = undefined;
     this.serverTime.forget();

@@ -115,6 +115,7 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
   /** The next caller must not count on a lock that somebody may have released by force. */
   onForceReleased(key: string): void {
     this.exclusive.get(key)?.onForceReleased();
+    for (const shared of this.shared.get(key) ?? NO_LOCKS) shared.onForceReleased();
   }
 
   /** The store may have lost locks that are kept, and nobody renews them. */

@@ -141,6 +141,13 @@ export class Share implements AcquireLoopListener, GrantEnder {
     return this.loop.onHandoff(handoff);
   }
 
+  /** See {@link SharedLocalLock.onForceReleased}. */
+  onForceReleased(): void {
+    if (this.state.kind !== 'resting') return;
+    this.state.timer.cancel();
+    this.becomeIdle();
+  }
+
   /** Cancels its timer. */
   close(): void {
     if (this.state.kind === 'resting') this.state.timer.cancel();

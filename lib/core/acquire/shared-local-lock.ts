@@ -60,6 +60,11 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     yield* [...this.requested, ...this.taken, ...this.stopped];
   }
 
+  /** Called if the shares may have been released by force. Nobody waits for the end of their rest. */
+  onForceReleased(): void {
+    for (const share of [...this.taken]) share.onForceReleased();
+  }
+
   override close(): void {
     super.close();
     for (const share of this.taken) share.close();

@@ -3,6 +3,8 @@ import type { Lock } from '../hold/lock.js';
 
 /** One term of a leader: from the grant of the lock until it is lost, or until the leader steps down. */
 export class LeaderTerm {
+  /** The signal of the callbacks' hold. Aborts at the end of the term. */
+  readonly signal: AbortSignal;
   /** Resolves with the reason when the term has ended. */
   readonly over: Promise<unknown>;
   /** Whether the callbacks have settled and the lock is to be released. */
@@ -18,6 +20,8 @@ export class LeaderTerm {
     readonly startedAt: number,
   ) {
     this.over = new Promise((resolve) => (this.onOver = resolve));
+    // Made before the term can end: a signal that is made later would not abort for a reason that is `undefined`.
+    this.signal = lock.signal;
     const { signal } = own;
     if (signal.aborted) this.end(signal.reason);
     else onAbort(signal, (reason) => this.end(reason));

@@ -23,16 +23,19 @@ export interface LeadershipOptions extends LeaderCallbacks {
   readonly clock: Clock;
   /** Waits for the lock without a limit. Returns a nested hold inside a hold of it. */
   acquire(this: void, signal?: AbortSignal): Promise<Lock>;
-  /** Called with one line if the lock cannot be acquired, and a reason that the store does not log. */
+  /** Called with one line if the lock cannot be had for a reason that the store does not log, or if work is late. */
   warn(this: void, message: string): void;
   /** Called with one line and the error of a callback. */
   onCallbackError(this: void, message: string, error: unknown): void;
 }
 
-/** The longest pause before a new campaign, in milliseconds. Each failure that follows another doubles it. */
+/** The longest pause before a new campaign, in milliseconds. Each failure in a row doubles it. */
 const FIRST_PAUSE_MS = 1_000;
-/** The longest pause of all. The failure of a term that has lasted for longer does not follow those before it. */
+/** The longest pause of all. A term that lasts for longer ends the row of failures before it. */
 const LONGEST_PAUSE_MS = 30_000;
+
+/** How long callbacks may run after the end of their term until a warning is logged, in milliseconds. */
+const LATE_MS = 10_000;
 
 /** The leadership whose callback the caller runs in. */
 const inside = new AsyncLocalStorage<Leadership>();
@@ -85,15 +88,16 @@ export class Leadership {
    * has a signal that has aborted.
    */
   get signal(): AbortSignal {
-    return this.term?.lock.signal ?? AbortSignal.abort(notElected(this));
+    return this.term?.signal ?? AbortSignal.abort(notElected(this));
   }
 
   /**
    * Steps down, and does not campaign again. The signal of the term aborts at once. The lock is released after
    * `onElected` and `onDeposed` have settled, so that the next leader does not work beside this one.
    *
-   * Resolves when the store has replied to the release, or did not reply in time. Never rejects. A second call waits as
-   * well. A call inside a callback of this leadership does not wait, because the callback would wait for itself.
+   * Resolves when both callbacks have settled and the store has replied to the release, or did not reply in time. Never
+   * rejects. A second call waits as well. A call inside a callback of this leadership does not wait, because the
+   * callback would wait for itself. A warning is logged if the callbacks have not settled after 10 s.
    */
   close(): Promise<void> {
     if (!this.closing.signal.aborted) {
@@ -164,7 +168,9 @@ export class Leadership {
     const farewell = this.run(() => onDeposed?.(reason)).catch((error: unknown) => {
       this.logFailure('failed in onDeposed', error);
     });
+    const timer = clock.schedule(LATE_MS, () => this.warnOfLateWork(reason), true);
     await Promise.all([work, farewell]);
+    timer.cancel();
   }
 
   /** Runs a callback. Rejects with what it throws. */
@@ -191,8 +197,16 @@ export class Leadership {
   }
 
   private logFailure(what: string, error: unknown): void {
-    const { name = `The leader of ${this.resource}`, onCallbackError } = this.options;
-    onCallbackError(`${name} ${what}: ${messageOf(error)}`, error);
+    this.options.onCallbackError(`${this.name} ${what}: ${messageOf(error)}`, error);
+  }
+
+  private warnOfLateWork(reason: unknown): void {
+    const effect = reason instanceof LockLostError ? 'This process does not lead again' : 'Its lock is not released';
+    this.options.warn(`${this.name} has not ended ${LATE_MS / 1_000} s after its term. ${effect} before it has.`);
+  }
+
+  private get name(): string {
+    return this.options.name ?? `The leader of ${this.resource}`;
   }
 
   /** Waits before the next campaign, so that others can lead and a failure does not repeat itself in a hot loop. */

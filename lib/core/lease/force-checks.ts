@@ -1,5 +1,6 @@
 import type { ExtendReply, LockStore } from '../store/lock-store.js';
 import { type Clock, withTimeout } from '../time/clock.js';
+import { repliesRead } from '../time/replies-read.js';
 import type { Grant } from './grant.js';
 import { groupsBy } from './grant-groups.js';
 
@@ -34,14 +35,19 @@ export class ForceChecks {
   async check(key: string): Promise<void> {
     // However many messages come, one request is on its way.
     if (this.running.has(key)) return void this.running.set(key, true);
-    do {
-      this.running.set(key, false);
-      await this.checkOnce(key);
-    } while (this.running.get(key));
-    this.running.delete(key);
+    try {
+      do {
+        this.running.set(key, false);
+        await this.checkOnce(key);
+      } while (this.running.get(key));
+    } finally {
+      this.running.delete(key);
+    }
   }
 
   private async checkOnce(key: string): Promise<void> {
+    // After a blocked event loop, the message may be read before the reply that has granted the lock.
+    if (this.deps.grantsOf(key).length === 0) await repliesRead(this.clock);
     // A lock that is passed on locally keeps its owner, and has another grant when the reply comes.
     const owners = groupsBy(this.deps.grantsOf(key), ({ owner }) => owner).map(([{ owner, mode }]) => ({
       owner,

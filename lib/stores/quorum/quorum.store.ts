@@ -14,6 +14,7 @@ import type {
   StorePing,
 } from '../../core/store/lock-store.js';
 import { Pinger } from '../../redis/pinger.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { QuorumAcquire } from './quorum-acquire.js';
 import { listQuorum } from './quorum-list.js';
@@ -139,12 +140,15 @@ export class QuorumStore implements LockStore {
   }
 
   async forceRelease({ key, ifToken }: ForceReleaseRequest): Promise<boolean> {
+    const until = this.deps.clock.now() + this.deps.requestTimeoutMs;
     await this.connected();
     const holders = await queryNodes(this.nodes, 'A look at a lock', {
       send: (node) => node.inspect(key),
       ballotOf: () => 'yes',
       decide: holdersFrom,
     });
+    // The caller has got an error by then.
+    if (this.isPast(until)) throw unavailableBecause(new Error('the replies came too late'), 'a release by force');
     if (ifToken !== undefined && (holders[0]?.mode !== 'exclusive' || holders[0].token !== ifToken)) return false;
     const now = this.deps.clock.now();
     const released = holders.map(({ owner, mode, remainingMs }) => {

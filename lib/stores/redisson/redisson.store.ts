@@ -235,7 +235,11 @@ class RedissonStore implements LockStore {
     if (clock.now() - sentAt >= requestTimeoutMs) throw new Error('the reply came too late');
     if (held === null || (ifToken !== undefined && held.token !== ifToken)) return false;
     const args = [held.holder, this.channelOf(key), ...this.topology.releaseArgs];
-    return forceReleaseScript.run(connection, [this.topology.keyOf(key)], args);
+    const { losses } = connection;
+    const released = await forceReleaseScript.run(connection, [this.topology.keyOf(key)], args);
+    // The client has sent the script again, which may have found that its first run has released the lock.
+    if (!released && connection.losses !== losses) throw new Error('the connection ended before the reply');
+    return released;
   }
 
   private keysOf(key: string): readonly string[] {

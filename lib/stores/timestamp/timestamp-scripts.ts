@@ -75,9 +75,12 @@ export class TimestampScripts implements TimestampProtocol {
     return releaseScript.run(this.connection, keysOf(lease.key), this.proofOf(lease));
   }
 
-  /** Deletes the lock of any client, if the key still has that value. Returns false if it has another one. */
-  force(key: string, held: string): Promise<boolean> {
-    return forceReleaseScript.run(this.connection, keysOf(key), [held]);
+  /**
+   * Deletes the lock of any client, if the key still has that value, and the second key still names that owner, or none
+   * if it is empty. Returns false otherwise.
+   */
+  force(key: string, held: string, owner: string): Promise<boolean> {
+    return forceReleaseScript.run(this.connection, keysOf(key), [held, owner]);
   }
 
   async keep(lease: HeldLease, expiry: Expiry): Promise<boolean> {

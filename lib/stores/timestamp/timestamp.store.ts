@@ -13,6 +13,7 @@ import {
   type StoreListener,
   type StorePing,
 } from '../../core/store/lock-store.js';
+import { helperKey } from '../../core/keys/resource-key.js';
 import type { Clock } from '../../core/time/clock.js';
 import { refuseCluster } from '../../redis/cluster/cluster-client.js';
 import { Pinger } from '../../redis/pinger.js';
@@ -53,9 +54,6 @@ export function timestamp(options: TimestampOptions = {}): StoreFactory {
   const resolved = resolveTimestampOptions(options);
   return (context) => new TimestampStore(context, resolved);
 }
-
-/** A renewal writes another value, so that a release by force has to read it again. */
-const FORCE_TRIES = 3;
 
 /** An acquire without a reply yet. */
 interface PendingAcquire {
@@ -242,16 +240,23 @@ class TimestampStore implements LockStore {
   }
 
   private async force(key: string, protocol: TimestampScripts): Promise<boolean> {
-    const until = this.clock.now() + this.requestTimeoutMs;
+    const { clock, connection, commands } = this;
+    const until = clock.now() + this.requestTimeoutMs;
+    let former: string | null | undefined;
     try {
-      for (let tries = 0; tries < FORCE_TRIES; tries += 1) {
-        const held = await this.commands.get(key);
+      for (;;) {
+        const [held, owner] = await Promise.all([commands.get(key), commands.get(helperKey(key, 'holder'))]);
         if (held === null || this.time.isExpired(held)) return false;
+        // Only a renewal of the same owner is read again. Everything else may be the next lock.
+        if (former !== undefined && (former === null || former !== owner)) return false;
+        former = owner;
         // In the client's queue requests wait through an outage. The caller has got an error by then.
-        if (this.clock.now() >= until) throw new Error('the reply came too late');
-        if (await protocol.force(key, held)) return true;
+        if (clock.now() >= until) throw new Error('the reply came too late');
+        const { losses } = connection;
+        if (await protocol.force(key, held, owner ?? '')) return true;
+        // The client has sent the script again, which may have found that its first run has deleted the key.
+        if (connection.losses !== losses) throw new Error('the connection ended before the reply');
       }
-      return false;
     } catch (error) {
       throw unavailableBecause(error, 'a release by force');
     }

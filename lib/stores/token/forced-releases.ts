@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../../core/time/clock.js';
 import type { ForceReleaseRequest } from '../../core/store/lock-store.js';
+import type { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
@@ -16,8 +17,11 @@ interface Holders {
   readonly token: number | undefined;
 }
 
-/** The pauses before a notice is repeated to an instance that has not received it, in milliseconds. */
-const REPEAT_AFTER_MS = [10, 20, 40, 80, 160, 320];
+/**
+ * The pauses before a notice is repeated to an instance that has not received it, in milliseconds. Most of them are in
+ * the first 100 ms, in which a new hold subscribes its instance.
+ */
+const REPEAT_AFTER_MS = [10, 10, 20, 20, 20, 20, 40, 80, 160, 320];
 
 /**
  * Releases locks by force. It reads the holders first and then ends exactly these. A client sends a script again if its
@@ -34,7 +38,7 @@ export class ForcedReleases {
     private readonly requests: Pick<TokenRequests, 'flush' | 'handOffMore'>,
   ) {}
 
-  /** Rejects with `LockUnavailableError`. */
+  /** Rejects with `LockUnavailableError`, also if the lock may have been released. */
   async release(request: ForceReleaseRequest): Promise<boolean> {
     const { key, ifToken } = request;
     const until = this.clock.now() + this.requestTimeoutMs;
@@ -74,12 +78,18 @@ export class ForcedReleases {
     const { key, tokens, handoffMs } = request;
     const args = [held, isShared ? '1' : '0', String(tokens), wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(key));
-    const reply = await this.send(key, ({ connection }) =>
-      forceReleaseScript.run(connection, this.topology.keysOf(key), args),
-    );
+    const reply = await this.send(key, ({ connection }) => this.run(connection, key, args));
     if (reply.more) this.requests.handOffMore(request);
     for (const entry of reply.unnotified) this.repeat(key, entry, 0);
     return reply.ended > 0;
+  }
+
+  private async run(connection: RedisConnection, key: string, args: readonly string[]) {
+    const { losses } = connection;
+    const reply = await forceReleaseScript.run(connection, this.topology.keysOf(key), args);
+    // The client has sent the script again, which may have found that its first run has released the lock.
+    if (reply.ended === 0 && connection.losses !== losses) throw new Error('the connection ended before the reply');
+    return reply;
   }
 
   /** Notifies a former holder again, which may subscribe just now. */

@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import type { Lock } from 'nestjs-redis-lock';
 import { outcome } from '../../support/async.js';
 import { Contention } from '../../support/contention.js';
+import { embeddedScripts } from '../../support/embedded-scripts.js';
 import { eventually } from '../../support/redis-locks.js';
 
 // Renewals find out after 20 s. What is known sooner, came by a message.
@@ -126,6 +127,40 @@ describe('a release by force', () => {
     expect(await here.admin.call(command, ...words)).toEqual([0, 0]);
     next.assertHeld();
     await next.extend();
+  });
+
+  it('rejects if its reply is lost, because it may have ended the hold, and ends no other', async () => {
+    const { proxy } = await here.way();
+    const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 5_000 });
+    await locks.using('goods:301', () => undefined);
+    await here.holder(LONG);
+    const { granted } = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
+    let isSent = false;
+    proxy.filter = (words) => {
+      if (words[1] === embeddedScripts.get('tokenForceRelease') && !isSent) {
+        isSent = true;
+        proxy.drop('replies');
+      }
+      return undefined;
+    };
+    const released = outcome(locks.forceRelease('goods:300'));
+    const next = await granted;
+    proxy.resume('replies');
+    proxy.reset();
+    await eventually('it has a result', () => 'value' in released || 'error' in released);
+    expect(released.error).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    next.assertHeld();
+    await next.extend();
+  });
+
+  it('sends one message for all holds of an instance', async () => {
+    const locks = here.instance(LONG);
+    const holders = await Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', { permits: 3 })));
+    await eventually('it is subscribed', async () => (await here.listening()) === 1);
+    await here.admin.config('RESETSTAT');
+    expect(await here.instance().forceRelease('goods:300')).toBe(true);
+    await Promise.all(holders.map(untilForced));
+    expect(await here.admin.info('commandstats')).toContain('cmdstat_publish:calls=1,');
   });
 
   it('ends the lock of another system, which has no token', async () => {

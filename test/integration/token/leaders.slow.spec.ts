@@ -14,8 +14,8 @@ class Candidate {
   readonly exited: Promise<void>;
   private readonly child: ChildProcess;
 
-  constructor(redis: string, prefix: string) {
-    this.child = forkSource('leader-app.ts', { redis, prefix, ttlMs: TTL_MS });
+  constructor(redis: string, prefix: string, ttlMs = TTL_MS) {
+    this.child = forkSource('leader-app.ts', { redis, prefix, ttlMs });
     this.child.on('message', (event: LeaderEvent) => this.events.push(event));
     this.exited = new Promise((resolve) => this.child.once('exit', () => resolve()));
   }
@@ -25,7 +25,8 @@ class Candidate {
   }
 
   get isLeading(): boolean {
-    return this.events.at(-1)?.event === 'elected';
+    // It may be elected before its application has started.
+    return this.events.findLast(({ event }) => event !== 'started')?.event === 'elected';
   }
 
   get tokens(): number[] {
@@ -42,12 +43,12 @@ class Candidate {
 }
 
 let server: RedisServer;
-let candidates: Candidate[];
+let candidates: Candidate[] = [];
 
 /** Starts three applications. Returns the leader and the others. */
-async function elect() {
+async function elect(ttlMs?: number) {
   const prefix = uniquePrefix();
-  candidates = [1, 2, 3].map(() => new Candidate(server.url, prefix));
+  candidates = [1, 2, 3].map(() => new Candidate(server.url, prefix, ttlMs));
   for (const candidate of candidates) await candidate.started();
   return leaderOf(candidates);
 }
@@ -76,19 +77,18 @@ describe('three processes with a method that runs while they lead', () => {
     leader.signal('SIGKILL');
     await leader.exited;
     const next = await leaderOf(others);
-    // The lease, and what starting and looking takes.
-    expect(performance.now() - from).toBeLessThan(TTL_MS + 1_500);
+    // The lease, and what a busy machine takes.
+    expect(performance.now() - from).toBeLessThan(TTL_MS + 5_000);
     expect(next.leader.tokens[0]).toBeGreaterThan(leader.tokens[0]);
     await new Promise((resolve) => setTimeout(resolve, TTL_MS));
     expect(others.map(({ terms }) => terms)).toEqual(next.leader === others[0] ? [1, 0] : [0, 1]);
   });
 
   it('one succeeds a leader at its SIGTERM at once', async () => {
-    const { leader, others } = await elect();
-    const from = performance.now();
+    // If it took a lease, nobody would lead in time.
+    const { leader, others } = await elect(60_000);
     leader.signal('SIGTERM');
     const next = await leaderOf(others);
-    expect(performance.now() - from).toBeLessThan(TTL_MS / 2);
     await leader.exited;
     expect(leader.events.at(-1)).toEqual({ event: 'deposed', reason: 'LockClosedError' });
     expect(next.leader.tokens[0]).toBeGreaterThan(leader.tokens[0]);

@@ -50,6 +50,16 @@ describe('forceRelease()', () => {
     expect((lock.signal.reason as Error).message).toEqual(forced);
   });
 
+  it('checks the holds of its own instance if the request gets no reply', async () => {
+    const { clock, locks, store, lock } = await held();
+    store.hold('forceRelease');
+    store.hold('forced');
+    const released = outcome(locks.forceRelease('goods:300'));
+    await clock.advance(1_010);
+    expect(released.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', resource: 'goods:300' });
+    expect((lock.signal.reason as Error).message).toEqual(forced);
+  });
+
   it('ends a hold whose message is lost at its next renewal', async () => {
     const { clock, store, other, lock } = await held();
     store.hold('forced');
@@ -70,6 +80,32 @@ describe('forceRelease()', () => {
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
     await clock.advance(60_000);
     next.assertHeld();
+  });
+
+  it('gives the lock to a caller of the same instance by a new grant', async () => {
+    const { clock, locks, other, lock } = await held();
+    const waiting = outcome(locks.acquire('goods:300', { waitMs: Infinity }));
+    await clock.advance(10);
+    expect(await other.locks.forceRelease('goods:300')).toBe(true);
+    await clock.advance(0);
+    const next = waiting.value as Lock;
+    expect(next.shared.owner).not.toBe(lock.shared.owner);
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    expect(await lock.release()).toBe(false);
+    await clock.advance(60_000);
+    next.assertHeld();
+  });
+
+  it('ends one lock of several, which aborts the signal of all', async () => {
+    const { clock, locks, neighbour } = faultyLocks();
+    const both = await locks.acquire(['goods:300', 'goods:301']);
+    const other = neighbour();
+    expect(await other.locks.forceRelease('goods:301')).toBe(true);
+    await clock.advance(0);
+    expect((both.signal.reason as Error).message).toContain('The lock on goods:301 was lost');
+    expect(await other.locks.tryAcquire('goods:300')).toBeNull();
+    expect(await both.release()).toBe(false);
+    expect(await other.locks.tryAcquire(['goods:300', 'goods:301'])).not.toBeNull();
   });
 
   it('ends the hold with that token only', async () => {
@@ -142,6 +178,20 @@ describe('forceRelease()', () => {
     expect(await neighbour().locks.forceRelease('goods:300')).toBe(true);
     await clock.advance(0);
     expect(waiting.value).toBeDefined();
+  });
+
+  it('frees permits that rest until minHoldMs, for the callers of their instance as well', async () => {
+    const { clock, locks, neighbour } = faultyLocks();
+    const options = { permits: 2, minHoldMs: 60_000 };
+    for (let i = 0; i < 2; i += 1) await locks.using('goods:300', options, () => undefined);
+    const waiting = outcome(locks.acquire('goods:300', { permits: 2, waitMs: Infinity }));
+    await clock.advance(1_000);
+    expect(waiting).toEqual({});
+    expect(await neighbour().locks.forceRelease('goods:300')).toBe(true);
+    await clock.advance(0);
+    expect(waiting.value).toBeDefined();
+    await clock.advance(60_000);
+    waiting.value?.assertHeld();
   });
 
   it('ends a lock that was handed off and not received yet', async () => {
@@ -271,6 +321,19 @@ describe('a message about a release by force', () => {
     store.deliver('extend');
     await clock.advance(0);
     expect(lock.signal.aborted).toBe(true);
+  });
+
+  it('that is read before the reply that grants the lock is not missed', async () => {
+    const { clock, memory, store, locks } = faultyLocks();
+    store.hold('acquire');
+    const waiting = outcome(locks.acquire('goods:300'));
+    await clock.advance(0);
+    // As after a blocked event loop, which finds both at its sockets.
+    memory.table.delete(KEY);
+    store.reportForceReleased(KEY);
+    store.deliver('acquire');
+    await clock.advance(10);
+    expect((waiting.value?.signal.reason as Error).message).toEqual(forced);
   });
 
   it('ends the hold of the caller that the lock was passed on to meanwhile', async () => {

@@ -11,7 +11,7 @@
   args.prefix     prefix of the instances' channels
   args.sharded?   any value: the channels are sharded, as in a cluster
   returns {ended, more, entry, …}: how many holds were ended, 1 if the release script has to run to hand off more, and
-  the entries whose instances receive no messages ]]
+  an entry of each instance that receives no messages ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/remove-holders.lua
 --- @include ./includes/read-sharers.lua
@@ -26,9 +26,15 @@ local sharers = args.shared == '1' and readSharers('*') or { count = 0 }
 handOff(sharers, { prefix = args.prefix, sharded = args.sharded }, args.handoffMs, args.tokens, now)
 
 local reply = { #ended, handoffs.more and 1 or 0 }
+local notified = {}
 for _, entry in ipairs(ended) do
-  if notifyForced(entry) == 0 then
-    table.insert(reply, entry)
+  local instance = string.match(entry, '^[^:]*')
+  -- An instance with several holds asks for all of them.
+  if not notified[instance] then
+    notified[instance] = true
+    if notifyForced(entry) == 0 then
+      table.insert(reply, entry)
+    end
   end
 end
 return reply
