@@ -1,3 +1,3 @@
-// The first file of the command `nestjs-redis-lock`. It imports nothing by `import … from`, and no other file imports
-// it: a command must not run twice if a link leads to this file.
+// The first file of the command `nestjs-redis-lock`. It imports nothing by `import … from`, so that the build puts no
+// code into it that other files share. A file that imports the one that is still running would wait for itself.
 void import('./main.js').then(({ main }) => main());
