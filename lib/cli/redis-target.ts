@@ -48,7 +48,7 @@ const REDIS_PORT = 6379;
 const SENTINEL_PORT = 26_379;
 
 const SOCKET = /^(\/[^?]*)(?:\?db=(\d+))?$/;
-const SEVERAL_SERVERS = /^redis(s?)[-+](cluster|sentinel):\/\/(?:([^@/]*)@)?([^@/?#]+)(?:\/([^?#]*))?$/i;
+const SEVERAL_SERVERS = /^redis(s?)[-+](cluster|sentinel):\/\/(?:([^@/]*)@)?([^@/?#]+)(?:\/([^?#@]*))?$/i;
 const ADDRESS = /^(?:\[([^\]]+)\]|([^:[\]@/\s]+))(?::(\d{1,5}))?$/;
 const MASTER = /^([^/]+)(?:\/(\d+))?$/;
 
