@@ -32,7 +32,7 @@ const ADVICE_BY_KIND = {
 } as const;
 
 /** Matches errors of a connection that could not be made. */
-const NO_CONNECTION = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ENOENT|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|not ready within/;
+const NO_CONNECTION = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ENOENT|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|not ready within|no connection could be made/;
 
 /**
  * Connects to Redis and waits until it accepts commands.
@@ -113,7 +113,9 @@ function sentence(text: string): string {
 function reasonIn(error: Error): string {
   const errors: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
   if (error.message === '' && errors.length > 0) return errors.map(messageOf).join(', ');
-  return messageOf(error) || error.name;
+  // ioredis says so of a connection to a node or a Sentinel that was never open.
+  const message = messageOf(error).replace(/Connection is closed\.?/, 'no connection could be made');
+  return message || error.name;
 }
 
 /**
