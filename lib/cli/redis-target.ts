@@ -107,8 +107,9 @@ function urlIn(text: string): URL | undefined {
   const withScheme = text.includes('://') ? text : `redis://${text}`;
   if (!URL.canParse(withScheme)) return undefined;
   const url = new URL(withScheme);
-  // ioredis would take another path for the number of a database.
-  return /^rediss?:$/.test(url.protocol) && /^(?:\/\d*)?$/.test(url.pathname) ? url : undefined;
+  // ioredis would take another path for the number of a database. Without a host, it would connect to this machine.
+  const isUsable = /^rediss?:$/.test(url.protocol) && url.hostname !== '' && /^(?:\/\d*)?$/.test(url.pathname);
+  return isUsable ? url : undefined;
 }
 
 function clusterTarget(

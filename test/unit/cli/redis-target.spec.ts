@@ -126,6 +126,8 @@ describe('a master behind Sentinel', () => {
 
 describe('a wrong URL', () => {
   it.each([
+    '',
+    'redis://',
     'http://a',
     'redis://:se/cret@a:x',
     'redis://a/locks',
@@ -140,7 +142,7 @@ describe('a wrong URL', () => {
     'redis-sentinel://u:123/cret@a',
     'redis-sentinel://u:se,cret@a:x/locks',
     '/run/redis.sock?password=secret',
-  ])('%s is refused without its password', (url) => {
+  ])('%j is refused without its password', (url) => {
     expect(refusal(url)).toContain('Allowed is redis://user:password@host:6379/0, rediss:// for TLS');
     expect(refusal(url)).not.toContain('cret');
   });
