@@ -110,8 +110,12 @@ export class LockRuntime {
   /** Waits for running holds, at most `shutdownGraceMs`, releases the rest, and closes what `start` opened. */
   async close(): Promise<void> {
     this.checks?.stop();
-    this.stopOffering?.();
-    await this.engine.close(this.graceMs);
+    try {
+      await this.engine.close(this.graceMs);
+    } finally {
+      // Later, so that metrics show which locks a shutdown waits for.
+      this.stopOffering?.();
+    }
     await this.opened.close();
   }
 }

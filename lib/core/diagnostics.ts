@@ -1,6 +1,6 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
 import { type CallDetails, type CallTarget, describeCall, type LockCall } from './call.js';
-import { LockError, type LockLostError } from './errors.js';
+import { LockError, type LockLostError, LockTimeoutError } from './errors.js';
 import {
   isTraced,
   type LockCallContext,
@@ -32,7 +32,7 @@ export interface RefusedEvent extends LockEvent {
   readonly waitedMs: number;
   /** What the caller's promise rejects with: an error of this library, or the reason of the caller's signal. */
   readonly reason: unknown;
-  /** The kind of the reason, `timeout` for a `LockTimeoutError`. */
+  /** The kind of the reason: `timeout` for a `LockTimeoutError`, or `busy` if the call did not wait. */
   readonly outcome: LockOutcome;
 }
 
@@ -102,6 +102,12 @@ interface EventGrant extends CallTarget {
   trace: LockCallContext | undefined;
 }
 
+/** The options of a call that was refused. */
+interface RefusedOptions extends CallDetails {
+  readonly signal?: AbortSignal | undefined;
+  readonly waitMs?: number;
+}
+
 /** The hold of a caller that was given the lock. */
 interface GrantedLock {
   readonly shared: EventGrant;
@@ -130,20 +136,17 @@ export class LockEvents {
     if (loss !== undefined) traceEnd(grant.trace, { heldMs: loss.elapsedMs ?? 0, outcome: 'lost', error: loss });
   }
 
-  /** @param outcome Default: the kind of the reason. */
-  refused(
-    target: CallTarget,
-    options: CallDetails & { readonly signal?: AbortSignal | undefined },
-    waitedMs: number,
-    reason: unknown,
-    outcome: LockOutcome = outcomeOf(reason, options.signal),
-  ): void {
-    if (lockChannels.refused.hasSubscribers) {
+  /** @param known how the call has ended. Default: the kind of the reason. */
+  refused(target: CallTarget, options: RefusedOptions, waitedMs: number, reason: unknown, known?: LockOutcome): void {
+    const { hasSubscribers } = lockChannels.refused;
+    const hasTraces = isTraced();
+    if (!hasSubscribers && !hasTraces) return;
+    const outcome = known ?? outcomeOf(reason, options);
+    if (hasSubscribers) {
       const event: RefusedEvent = { ...this.of(target, options), waitedMs, reason, outcome };
       lockChannels.refused.publish(event);
     }
-    const error = outcome === 'nested' ? undefined : reason;
-    if (isTraced()) traceRefusal(target, { waitedMs, outcome, error });
+    if (hasTraces) traceRefusal(target, { waitedMs, outcome, error: outcome === 'nested' ? undefined : reason });
   }
 
   extended(grant: EventGrant): void {
@@ -180,7 +183,8 @@ export class LockEvents {
 }
 
 /** Returns the kind of a refusal. */
-function outcomeOf(reason: unknown, signal: AbortSignal | undefined): LockOutcome {
+function outcomeOf(reason: unknown, { signal, waitMs }: RefusedOptions): LockOutcome {
+  if (waitMs === 0 && reason instanceof LockTimeoutError) return 'busy';
   if (reason instanceof LockError) return reason.code.slice('LOCK_'.length).toLowerCase() as LockOutcome;
   return signal?.aborted ? 'aborted' : 'failed';
 }

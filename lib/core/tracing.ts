@@ -3,8 +3,9 @@ import { type CallDetails, type CallTarget, describeCall, type LockCall } from '
 
 /**
  * How a call or a hold has ended. A request ends as `granted`, as `nested` (another request of its lock scope got the
- * lock, and the caller has it too), as `aborted` (by the caller's signal), or as the code of its error says: `timeout`
- * for `LOCK_TIMEOUT`. A hold ends as `released` or `lost`.
+ * lock, and the caller has it too), as `aborted` (by the caller's signal), as `busy` (others hold the lock, and the
+ * call does not wait), or as the code of its error says: `timeout` for `LOCK_TIMEOUT` after a wait. A hold ends as
+ * `released` or `lost`.
  *
  * @publicApi
  */
@@ -12,6 +13,7 @@ export type LockOutcome =
   | 'granted'
   | 'nested'
   | 'aborted'
+  | 'busy'
   | 'timeout'
   | 'unavailable'
   | 'replication'
@@ -155,9 +157,11 @@ export function traceEnd(
   publishEnd(hold, Object.assign(context, ended));
 }
 
-/** Runs work under holds, as the subscribers of {@link workChannel} have it. Returns what the work returns. */
+/**
+ * Runs work under holds, as the subscribers of {@link workChannel} have it. Returns what the work returns. Call it only
+ * if there are some, so that work without them makes no closure.
+ */
 export function runWork<T>(locks: readonly object[], work: () => T): T {
-  if (!workChannel.hasSubscribers) return work();
   const calls = locks.flatMap((lock) => contexts.get(lock) ?? []);
   if (calls.length === 0) return work();
   const message: WorkMessage = { calls, run: work };

@@ -6,7 +6,7 @@ import { dropPromise } from '../core/format-value.js';
 import { runInside, type Surrounding } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
-import { runWork } from '../core/tracing.js';
+import { runWork, workChannel } from '../core/tracing.js';
 import type { LockService } from '../lock.service.js';
 import { labelRule, type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
 import { withClientInput } from './client-input.js';
@@ -77,7 +77,7 @@ class LockedCall {
     }
     if (call === undefined) return runUnder(lock, this.options.onLost, () => this.callMethodOnce(lock));
     call.lock = lock;
-    if (this.leaveTo(call.scope, lock)) return runWork(lock.locks, () => this.callMethod(lock));
+    if (this.leaveTo(call.scope, lock)) return this.callAsWork(lock);
     return runUnder(lock, this.options.onLost, async () => this.callMethod(lock));
   }
 
@@ -112,7 +112,9 @@ class LockedCall {
   }
 
   private subscribe(lock: Hold, observer: Partial<Observer<unknown>>): Subscription {
-    return runWork(lock.locks, () => this.source(lock).subscribe(observer));
+    const source = this.source(lock);
+    if (!workChannel.hasSubscribers) return source.subscribe(observer);
+    return runWork(lock.locks, () => source.subscribe(observer));
   }
 
   /** Returns the method's result as an Observable, also if the method returns something else than it declares. */
@@ -178,6 +180,11 @@ class LockedCall {
     const { onBusy } = this.method;
     if (onBusy === 'throw' || !(error instanceof LockTimeoutError)) throw error;
     return onBusy === 'skip' ? undefined : (Reflect.apply(onBusy, this.instance, [error, ...this.args]) as unknown);
+  }
+
+  /** Calls the method as the subscribers of work have it. */
+  private callAsWork(lock: Hold): unknown {
+    return workChannel.hasSubscribers ? runWork(lock.locks, () => this.callMethod(lock)) : this.callMethod(lock);
   }
 
   private callMethod(lock: Hold): unknown {

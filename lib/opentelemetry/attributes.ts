@@ -15,8 +15,11 @@ export const FENCING_TOKEN = `${NAMESPACE}.fencing_token`;
 export const OUTCOME = `${NAMESPACE}.outcome`;
 export const ERROR_TYPE = 'error.type';
 
-/** Outcomes that are no error of the operation, whatever the caller's promise rejects with. */
-const NO_ERROR: ReadonlySet<LockOutcome | undefined> = new Set(['granted', 'nested', 'aborted', 'released']);
+/**
+ * Outcomes that are no error of the operation, whatever the caller's promise rejects with. A call that does not wait,
+ * and is refused because others hold the lock, has asked for that.
+ */
+const NO_ERROR: ReadonlySet<LockOutcome | undefined> = new Set(['granted', 'nested', 'aborted', 'busy', 'released']);
 
 /** Returns the attributes of a span, when it starts. */
 export function spanAttributes(call: LockCallContext): Attributes {
@@ -48,12 +51,9 @@ export function outcomeAttributes(call: LockCallContext): Attributes {
   return { [OUTCOME]: call.outcome, ...(type !== undefined && { [ERROR_TYPE]: type }) };
 }
 
-/**
- * Returns the code or the name of the error that a call or a hold has ended with. Undefined if that is no failure: a
- * call that does not wait, and is refused because others hold the lock, has asked for that.
- */
-export function errorTypeOf({ outcome, waitMs, error }: LockCallContext): string | undefined {
-  if (NO_ERROR.has(outcome) || (outcome === 'timeout' && waitMs === 0)) return undefined;
+/** Returns the code or the name of the error that a call or a hold has ended with. Undefined if that is no failure. */
+export function errorTypeOf({ outcome, error }: LockCallContext): string | undefined {
+  if (NO_ERROR.has(outcome)) return undefined;
   if (!(error instanceof Error)) return '_OTHER';
   const { code } = error as { readonly code?: unknown };
   return typeof code === 'string' ? code : error.name;

@@ -42,7 +42,10 @@ export class LockSpans {
   onWork(message: WorkMessage): void {
     const { calls, run } = message;
     const span = calls.map((call) => this.calls.get(call)?.hold).find((hold) => hold !== undefined);
-    if (span !== undefined) message.run = () => context.with(trace.setSpan(context.active(), span), run);
+    if (span === undefined) return;
+    // Now, and not in the work's call: an error here is reported, and there it would be the caller's.
+    const inside = trace.setSpan(context.active(), span);
+    message.run = () => context.with(inside, run);
   }
 
   private start(operation: 'acquire' | 'hold', call: LockCallContext, parent: Context): Span {

@@ -80,15 +80,17 @@ export class RedisLockInstrumentation {
     if (this.isEnabled) return;
     this.isEnabled = true;
     for (const [channel, on] of this.subscriptions) channel.subscribe(on);
+    this.countHeldLocks();
   }
 
-  /** Ends it. Spans that have not ended stay open. */
+  /** Ends it. A span that is open ends with its hold only if it is enabled again by then. */
   disable(): void {
     if (!this.isEnabled) return;
     this.isEnabled = false;
     for (const [channel, on] of this.subscriptions) channel.unsubscribe(on);
-    this.metered?.metrics.stop();
+    const { metered } = this;
     this.metered = undefined;
+    reporting(() => metered?.metrics.stop())(undefined);
   }
 
   /** Sets the provider of the tracer. Default: the global one. */
@@ -101,8 +103,7 @@ export class RedisLockInstrumentation {
   setMeterProvider(provider: MeterProvider): void {
     // `registerInstrumentations` passes the global one, also before the application has set it.
     this.meterProvider = provider === metrics.getMeterProvider() ? undefined : provider;
-    // So that locks that are held already are counted.
-    if (this.isEnabled) reporting(() => void this.instruments())(undefined);
+    this.countHeldLocks();
   }
 
   /** Does nothing: there are no log records. `registerInstrumentations` calls it. */
@@ -117,6 +118,11 @@ export class RedisLockInstrumentation {
   /** Returns the options. */
   getConfig(): { enabled: boolean } {
     return this.config;
+  }
+
+  /** Makes the instruments without waiting for the first lock, so that locks that are held already are counted. */
+  private countHeldLocks(): void {
+    if (this.isEnabled) reporting(() => void this.instruments())(undefined);
   }
 
   private onRequested(call: LockCallContext): void {

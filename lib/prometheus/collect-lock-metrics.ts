@@ -99,6 +99,7 @@ export function collectLockMetrics(options: LockMetricsOptions = {}): () => void
   return () => metrics.stop();
 }
 
+// The bucket without an upper limit is always there.
 function isRising(value: unknown, index: number, all: readonly unknown[]): boolean {
-  return typeof value === 'number' && value > 0 && (index === 0 || value > Number(all[index - 1]));
+  return Number.isFinite(value) && Number(value) > Number(index === 0 ? 0 : all[index - 1]);
 }

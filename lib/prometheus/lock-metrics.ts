@@ -29,8 +29,8 @@ type Listener = (event: unknown) => void;
 export class LockMetrics {
   private readonly names: string[] = [];
   private readonly families: FamilyLimit;
-  /** The series of losses that exist, so that the first loss of a family is an increase. */
-  private readonly known = new Set<string>();
+  /** The labels that locks have had. Their counts stay, at 0, so that queries over time find an increase. */
+  private readonly known = new Map<string, Labels>();
   private readonly acquireDuration: Histogram<keyof Labels | 'outcome'>;
   private readonly holdDuration: Histogram<keyof Labels>;
   private readonly lost: Counter<keyof Labels>;
@@ -75,10 +75,7 @@ export class LockMetrics {
   private onGranted(event: GrantedEvent): void {
     const labels = this.labelsOf(event, event.instance);
     this.acquireDuration.observe({ ...labels, outcome: 'granted' }, event.waitedMs / 1000);
-    const series = JSON.stringify(labels);
-    if (this.known.has(series)) return;
-    this.known.add(series);
-    this.lost.inc(labels, 0);
+    this.remember(labels);
   }
 
   private onRefused(event: RefusedEvent): void {
@@ -96,22 +93,24 @@ export class LockMetrics {
     this.lost.inc(this.onEnded(event));
   }
 
+  private remember(labels: Labels): void {
+    const series = JSON.stringify(labels);
+    if (this.known.has(series)) return;
+    this.known.set(series, labels);
+    this.lost.inc(labels, 0);
+  }
+
   /** Adds the metrics that are read from the module instances at each scrape. */
   private addGauges(): void {
-    const count = (gauge: Gauge<keyof Labels>, of: 'holds' | 'waiting'): void => {
-      gauge.reset();
-      for (const state of instanceStates())
-        for (const call of state[of]) gauge.inc(this.labelsOf(call, state.instance));
-    };
     const holds: Gauge<keyof Labels> = new Gauge({
       ...this.named('holds', 'Locks that callers of this process hold.'),
       labelNames: LABELS,
-      collect: () => count(holds, 'holds'),
+      collect: () => this.count(holds, 'holds'),
     });
     const waiters: Gauge<keyof Labels> = new Gauge({
       ...this.named('waiters', 'Callers of this process that wait for a lock.'),
       labelNames: LABELS,
-      collect: () => count(waiters, 'waiting'),
+      collect: () => this.count(waiters, 'waiting'),
     });
     const storeUp: Gauge<'name' | 'server'> = new Gauge({
       ...this.named('store_up', 'Whether the store, or a server of it, can be reached: 1 or 0.'),
@@ -119,6 +118,17 @@ export class LockMetrics {
       aggregator: 'min',
       collect: () => readServers(storeUp),
     });
+  }
+
+  private count(gauge: Gauge<keyof Labels>, of: 'holds' | 'waiting'): void {
+    for (const labels of this.known.values()) gauge.set(labels, 0);
+    for (const state of instanceStates()) {
+      for (const call of state[of]) {
+        const labels = this.labelsOf(call, state.instance);
+        this.remember(labels);
+        gauge.inc(labels);
+      }
+    }
   }
 
   /** @throws LockConfigError if the register has a metric of that name. */

@@ -1,8 +1,11 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { NestFactory } from '@nestjs/core';
 import { Module } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
 import { lockChannels, memory, RedisLockModule } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
+import { outcomes } from '../support/outcomes.js';
 import { page } from '../support/pages.js';
 import { Registry } from 'prom-client';
 import { collectLockMetrics } from 'nestjs-redis-lock/prometheus';
@@ -11,6 +14,7 @@ import { watchLocks } from './events.js';
 import { ReadinessModule } from './health.js';
 import { printLocks } from './list.js';
 import { longHolds } from './local-state.js';
+import { logSlowLocks } from './slow-locks.js';
 
 const byText = (a: string, b: string): number => a.localeCompare(b);
 
@@ -69,15 +73,35 @@ describe('the page on observability', () => {
     expect(await controller.metrics()).not.toContain('redis_lock');
   });
 
-  it('has a table of all metrics of Prometheus, and alert rules that name them', () => {
+  it('has a table of all metrics of Prometheus, and names no other', () => {
     const register = new Registry();
-    collectLockMetrics({ register });
+    const stop = collectLockMetrics({ register });
     const names = new Set(register.getMetricsAsArray().map(({ name }) => name));
+    stop();
     const { text } = page('docs/observability.md');
     const rows = [...text.matchAll(/^\| `(redis_lock_\w+)`/gm)].map(([, name]) => name);
     expect(new Set(rows)).toEqual(names);
     const used = [...text.matchAll(/\bredis_lock_\w+/g)].map(([name]) => name.replace(/_(?:bucket|count)$/, ''));
     expect(used.filter((name) => !names.has(name))).toEqual([]);
+  });
+
+  it('lists every outcome', () => {
+    const rows = page('docs/observability.md').text.matchAll(/^\| ((?:`[a-z]+`(?:, )?)+) +\| [^|]+ \| (?:no|yes)/gm);
+    const listed = [...rows].flatMap(([, names]) => [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name));
+    expect(listed.toSorted(byText)).toEqual([...outcomes].toSorted(byText));
+  });
+
+  it('has a subscriber of ten lines that reports slow locks', async () => {
+    const clock = new ManualClock();
+    const locks = createTestLocks({ clock });
+    const lines: string[] = [];
+    const stop = logSlowLocks(1_000, (line) => lines.push(line));
+    for (const ms of [500, 2_000]) await locks.using(`goods:${ms}`, () => clock.advance(ms));
+    stop();
+    await locks.using('goods:3000', () => clock.advance(3_000));
+    expect(lines).toEqual([expect.stringMatching(/^\S+-\d+ goods:2000: waited 0 ms, held 2000 ms, released$/)]);
+    const source = await readFile(join(__dirname, 'slow-locks.ts'), 'utf8');
+    expect(source.trimEnd().split('\n').length).toBeLessThanOrEqual(10);
   });
 
   it('lists every attribute of a span', () => {

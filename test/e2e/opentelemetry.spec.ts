@@ -264,7 +264,7 @@ describe('the instrumentation of OpenTelemetry', () => {
     ]);
     expect(ends).toEqual([
       ['granted', undefined, SpanStatusCode.UNSET],
-      ['timeout', undefined, SpanStatusCode.UNSET],
+      ['busy', undefined, SpanStatusCode.UNSET],
       ['timeout', 'LOCK_TIMEOUT', SpanStatusCode.ERROR],
     ]);
   });
@@ -295,6 +295,14 @@ describe('the instrumentation of OpenTelemetry', () => {
       expect(data.dataPoints[0].value.sum).toBeLessThan(60);
     }
     expect((await metric('redis_lock.hold.count'))?.dataPoints ?? []).toEqual([]);
+  });
+
+  it('counts locks that were held before it began', async () => {
+    instrumentation.disable();
+    const held = await app.locks.acquire('goods:1');
+    instrumentation.enable();
+    expect((await metric('redis_lock.hold.count'))?.dataPoints).toMatchObject([{ value: 1 }]);
+    await held.release();
   });
 
   it('has 100 families at most in its metrics', async () => {

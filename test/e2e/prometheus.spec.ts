@@ -4,6 +4,7 @@ import { register as globalRegister, Registry } from 'prom-client';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Locked, type LockOptions } from 'nestjs-redis-lock';
 import { collectLockMetrics, type LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
+import { eventually } from '../support/async.js';
 import { closeApps, startApp } from './support/app.js';
 import { Room } from './support/room.js';
 import { GOODS_SERIES as GOODS, seriesOf } from './support/series.js';
@@ -67,8 +68,8 @@ describe('the metrics of Prometheus', () => {
       [`redis_lock_hold_duration_seconds_count{${GOODS}}`]: 2,
       [`redis_lock_hold_duration_seconds_bucket{le="60",${GOODS}}`]: 2,
     });
-    expect(after).not.toHaveProperty([`redis_lock_holds{${GOODS}}`]);
-    expect(after).not.toHaveProperty([`redis_lock_waiters{${GOODS}}`]);
+    // They stay at 0, so that a query over time finds the next one.
+    expect(after).toMatchObject({ [`redis_lock_holds{${GOODS}}`]: 0, [`redis_lock_waiters{${GOODS}}`]: 0 });
   });
 
   it('count refusals by their outcome, and losses', async () => {
@@ -76,14 +77,36 @@ describe('the metrics of Prometheus', () => {
     const { locks } = await startApp({});
     const held = await locks.acquire('goods:1');
     await locks.tryAcquire('goods:1');
+    await expect(locks.acquire('goods:1', { waitMs: 5 })).rejects.toThrow('goods:1 is locked');
     await held.release();
     const options = { maxHoldMs: 20, onLost: 'ignore' } as const;
     await locks.using('goods:1', options, ({ signal }) => once(signal, 'abort'));
     expect(await scrape()).toMatchObject({
+      [`redis_lock_acquire_duration_seconds_count{${GOODS},outcome="busy"}`]: 1,
       [`redis_lock_acquire_duration_seconds_count{${GOODS},outcome="timeout"}`]: 1,
       [`redis_lock_lost_total{${GOODS}}`]: 1,
       [`redis_lock_hold_duration_seconds_count{${GOODS}}`]: 2,
     });
+  });
+
+  it('show the locks that a shutdown waits for', async () => {
+    collect();
+    const app = await startApp({});
+    const held = await app.locks.acquire('goods:1');
+    const closing = app.close();
+    const hasBegun = async (): Promise<boolean> => {
+      try {
+        await (await app.locks.tryAcquire('page:1'))?.release();
+        return false;
+      } catch {
+        return true;
+      }
+    };
+    await eventually('the shutdown has begun', hasBegun);
+    expect(await scrape()).toMatchObject({ [`redis_lock_holds{${GOODS}}`]: 1 });
+    await held.release();
+    await closing;
+    expect(await scrape()).toMatchObject({ [`redis_lock_holds{${GOODS}}`]: 0 });
   });
 
   it('add no series for a thousand resources of one family', async () => {
@@ -146,6 +169,7 @@ describe('the metrics of Prometheus', () => {
     const refused = (options: object) => () => collectLockMetrics({ register: new Registry(), ...options });
     expect(refused({ prefix: '1-' })).toThrow('prefix is "1-"; allowed is the start of a metric name');
     expect(refused({ buckets: [1, 1] })).toThrow('buckets is an array; allowed is a list of rising numbers of seconds');
+    expect(refused({ buckets: [1, Infinity] })).toThrow('allowed is a list of rising numbers of seconds');
     expect(refused({ register: {} })).toThrow('register is a plain object; allowed is a Registry of prom-client');
     expect(refused({ familyOf: 'goods' })).toThrow('familyOf is "goods"; allowed is a function');
     expect(refused({ maxFamilies: 0 })).toThrow('maxFamilies is 0; allowed is a whole number from 1 to 100000');

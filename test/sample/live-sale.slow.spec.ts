@@ -1,5 +1,7 @@
-// npm start, and its page in Chromium. With WRITE_SCREENSHOTS=1 it writes docs/images/flash-sale.png.
+// npm start, and its page in Chromium. With WRITE_SCREENSHOTS=1 it writes docs/images/flash-sale-*.png.
+import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
@@ -11,13 +13,18 @@ import { accepts, root, Script } from './script.js';
 
 jest.setTimeout(180_000);
 
-const IMAGE = join(root, 'docs/images/flash-sale.png');
+const IMAGES = join(root, 'docs/images');
+/** Another program has it. No other test starts the sample here. */
+const TAKEN_PORT = 3400;
 const IS_OVER = `document.body.dataset.over === 'true'`;
+const IS_RUNNING = `document.body.dataset.over === 'false'`;
+const IS_SHOWN = `document.body.dataset.over !== undefined`;
 const TOTALS = `[...document.querySelectorAll('[data-side]')].map((side) => [
   side.dataset.side,
   ...['oversold', 'sold', 'left'].map((name) => Number(side.querySelector('[data-total=' + name + ']').textContent)),
 ])`;
 
+const otherProgram = createServer();
 let redis: RedisServer;
 let start: Script;
 let urls: string[];
@@ -28,12 +35,27 @@ const stateOf = async (url: string, query = '') => (await (await fetch(`${url}/s
 const untilOver = (viewer: Viewer) =>
   eventually('the page shows the end of the sale', () => viewer.read<boolean>(IS_OVER), 120_000);
 
+async function newSale(url: string, perSecond: number): Promise<number> {
+  const body = JSON.stringify({ perSecond });
+  await fetch(`${url}/sale`, { method: 'POST', body, headers: { 'Content-Type': 'application/json' } });
+  return (await stateOf(url)).sale?.id ?? 0;
+}
+
 /** Starts a sale and waits until both sides are sold out. */
 async function sellOut(url: string): Promise<LiveState> {
-  const body = JSON.stringify({ perSecond: 40 });
-  await fetch(`${url}/sale`, { method: 'POST', body, headers: { 'Content-Type': 'application/json' } });
-  await eventually('the sale is over', async () => (await stateOf(url)).isOver, 90_000);
+  await newSale(url, 40);
+  await eventually('the sale is over', async () => (await stateOf(url)).isOver, 130_000);
   return stateOf(url);
+}
+
+/** Returns all purchases of a sale, which come in several replies. */
+async function purchasesOf(url: string, id: number): Promise<LiveState['purchases']> {
+  const all: LiveState['purchases'][number][] = [];
+  for (;;) {
+    const { purchases } = await stateOf(url, `?sale=${id}&after=${all.length}`);
+    if (purchases.length === 0) return all;
+    all.push(...purchases);
+  }
 }
 
 function figuresOf(sides: LiveState['sides'], side: 'locked' | 'unlocked') {
@@ -41,12 +63,14 @@ function figuresOf(sides: LiveState['sides'], side: 'locked' | 'unlocked') {
 }
 
 beforeAll(async () => {
+  await once(otherProgram.listen(TAKEN_PORT, '127.0.0.1'), 'listening');
   redis = await startRedis({ local: true });
-  start = Script.run('npm', ['start'], { REDIS_URL: redis.url });
+  start = Script.run('npm', ['start'], { REDIS_URL: redis.url, PORT: String(TAKEN_PORT) });
   await start.prints(/Ctrl-C/);
   urls = start.urls.slice(0, 3);
 });
 afterAll(async () => {
+  otherProgram.close();
   await Script.killAll();
   await redis?.stop();
 });
@@ -58,7 +82,13 @@ describe('npm start', () => {
     const steps = lines.filter((line) => line.includes('…')).map((line) => line.replace(/ ….*/, ''));
     expect([...new Set(steps)]).toEqual(['Loading the flash sale', 'Starting Redis', 'Starting the instances']);
     expect(start.output).toContain(`Open ${urls[0]} `);
-    expect(new Set(urls).size).toBe(3);
+    expect(start.output).toContain(`Open ${urls[0]}/locks `);
+  });
+
+  it('takes the next free ports', () => {
+    const ports = urls.map((url) => Number(new URL(url).port));
+    expect(new Set(ports).size).toBe(3);
+    expect(Math.min(...ports)).toBeGreaterThan(TAKEN_PORT);
   });
 
   it('serves the same sale on all instances, and only one side is oversold', async () => {
@@ -70,22 +100,16 @@ describe('npm start', () => {
   });
 
   it('records each buyer once, with the piece of the receipt', async () => {
-    const { sale, next } = await sellOut(urls[0]);
+    const { sale } = await sellOut(urls[0]);
     const id = sale?.id ?? 0;
-    let purchases = (await stateOf(urls[0])).purchases;
+    let purchases: LiveState['purchases'] = [];
     // Buyers of the last moment are recorded after the sale is over.
     await eventually('all purchases are recorded', async () => {
-      const { sides } = await stateOf(urls[0], `?sale=${id}&after=${next}`);
-      purchases = [];
-      for (let after = 0; ; ) {
-        const part = await stateOf(urls[0], `?sale=${id}&after=${after}`);
-        purchases = [...purchases, ...part.purchases];
-        if (part.next === after) break;
-        after = part.next;
-      }
+      const { sides } = await stateOf(urls[0]);
+      purchases = await purchasesOf(urls[0], id);
       const soldOn = (side: string) => purchases.filter((one) => one.side === side && one.outcome === 'sold').length;
       return soldOn('locked') === sides?.locked.sold && soldOn('unlocked') === sides?.unlocked.sold;
-    });
+    }, 30_000);
     const pieces = purchases.flatMap(({ side, piece }) => (side === 'locked' && piece !== undefined ? [piece] : []));
     expect(pieces.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 100 }, (_, i) => i + 1));
     expect(new Set(purchases.map(({ instance }) => instance)).size).toBe(3);
@@ -108,7 +132,7 @@ describe('the page in a browser', () => {
     'starts a sale by itself, and shows what the store has at its end',
     onBrowser(async () => {
       const page = await open();
-      await page.until(`document.body.dataset.over === 'false'`);
+      await page.until(IS_RUNNING);
       const before = (await stateOf(urls[0])).sale?.id;
       await untilOver(page);
       expect((await stateOf(urls[0])).sale?.id).toBe(before);
@@ -136,7 +160,7 @@ describe('the page in a browser', () => {
     'starts again, and changes the rate for all viewers',
     onBrowser(async () => {
       const page = await open();
-      await page.until(`document.body.dataset.over !== undefined`);
+      await page.until(IS_SHOWN);
       const { sale } = await stateOf(urls[0]);
       await page.page.focus('#rate');
       await page.page.keyboard.press('End');
@@ -149,10 +173,57 @@ describe('the page in a browser', () => {
   );
 
   it(
+    'shows the name of a buyer as text, whatever is in it',
+    onBrowser(async () => {
+      // Few buyers: the last eight are shown for a second at least.
+      const id = await newSale(urls[0], 2);
+      const page = await open();
+      await page.until(IS_RUNNING);
+      const name = '<img src=x onerror=alert(1)>\u202e\u0007';
+      await page.read(`document.querySelector('#name').value = ${JSON.stringify(name)}`);
+      await page.page.click('#buy button');
+      const shown = '<img src=x onerror=alert(1)>\\u{202e}\\u{7}';
+      for (const side of ['locked', 'unlocked']) {
+        const names = `[...document.querySelectorAll("[data-side=${side}] .buyers bdi")].map((one) => one.textContent)`;
+        const isShown = async () => (await page.read<string[]>(names)).includes(shown);
+        await eventually(`the buyer is shown: ${side}`, isShown, 30_000);
+      }
+      expect(await page.read(`document.querySelectorAll('.buyers img, #trouble:not([hidden])').length`)).toBe(0);
+      const recorded = (await purchasesOf(urls[0], id)).filter(({ buyer }) => buyer === name);
+      expect(recorded.map(({ side }) => side).toSorted()).toEqual(['locked', 'unlocked']);
+      expect(page.problems).toEqual([]);
+    }),
+  );
+
+  it(
+    'has the board of live locks beside it, which shows the lock of the sale',
+    onBrowser(async () => {
+      const page = await open();
+      await Promise.all([page.page.waitForNavigation(), page.page.click('[data-side=locked] a[href=locks]')]);
+      await page.until(`document.querySelector('#verdict')?.dataset.state === 'good'`);
+      const id = await newSale(urls[0], 40);
+      await page.until(`document.querySelector('#rows').innerText.includes('goods:${id}')`);
+      expect(page.problems).toEqual([]);
+    }),
+  );
+
+  it(
+    'shows that its instance does not reply, and goes on when it does',
+    onBrowser(async () => {
+      const page = await open();
+      await page.until(IS_SHOWN);
+      await page.page.setOfflineMode(true);
+      await page.until(`document.querySelector('#trouble').innerText === 'This instance does not reply.'`);
+      await page.page.setOfflineMode(false);
+      await page.until(`document.querySelector('#trouble').hidden`);
+    }),
+  );
+
+  it(
     'fits on a phone, and has names for a screen reader',
     onBrowser(async () => {
       const page = await open();
-      await page.until(`document.body.dataset.over !== undefined`);
+      await page.until(IS_SHOWN);
       await page.page.setViewport({ width: 360, height: 740 });
       expect(await page.read('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
       const faults = await page.read(`({
@@ -172,37 +243,41 @@ describe('the page in a browser', () => {
     }),
   );
 
-  it(
-    'looks as in the docs',
+  it.each(['light', 'dark'])('looks as in the docs: %s', (scheme) =>
     onBrowser(async () => {
+      await newSale(urls[0], 12);
       const page = await open();
+      await page.page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
       await untilOver(page);
       const image = await page.page.screenshot({ type: 'png', fullPage: true });
       if (process.env['WRITE_SCREENSHOTS'] === '1') {
-        mkdirSync(join(IMAGE, '..'), { recursive: true });
-        writeFileSync(IMAGE, image);
+        mkdirSync(IMAGES, { recursive: true });
+        writeFileSync(join(IMAGES, `flash-sale-${scheme}.png`), image);
       }
       expect(image.length).toBeGreaterThan(20_000);
       expect(image.length).toBeLessThan(250_000);
       expect(page.problems).toEqual([]);
-    }),
+    })(),
   );
 });
 
 describe('npm start at its end', () => {
   it('stops all processes on SIGINT, while a sale is running', async () => {
-    await fetch(`${urls[0]}/sale`, { method: 'POST' });
+    await newSale(urls[0], 40);
     start.signal('SIGINT');
     await start.ended;
     expect(start.output).toMatch(/Stopped\./);
+    // An instance that was stopped has not crashed.
+    expect(start.output).not.toMatch(/has ended/);
     expect(await Promise.all(urls.map(accepts))).toEqual([false, false, false]);
   });
 
   it.each(['SIGINT', 'SIGTERM'] as const)('stops on %s before it has started', async (signal) => {
-    const early = Script.run('npm', ['start'], { REDIS_URL: redis.url });
-    await early.prints(/Loading the flash sale/);
+    const early = Script.run('npm', ['start'], { REDIS_URL: redis.url, PORT: String(TAKEN_PORT) });
+    await early.prints(/Starting the instances/);
     early.signal(signal);
     await early.ended;
+    expect(early.output).toMatch(/Stopped\./);
     expect(early.output).not.toMatch(/Open http/);
   });
 });

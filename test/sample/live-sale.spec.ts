@@ -6,10 +6,11 @@ import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LiveState } from '../../sample/flash-sale/src/live/live-sale.service.js';
-import { deferred } from '../support/async.js';
+import { deferred, eventually } from '../support/async.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
 
 const SOURCES = join(__dirname, '../../sample/flash-sale/src');
+const UNSOLD = { left: 100, sold: 0, oversold: 0 };
 
 let server: RedisServer;
 let app: INestApplication;
@@ -73,11 +74,15 @@ beforeAll(async () => {
     }
   }
 
+  class NoCustomers extends BuyersService {
+    override onApplicationBootstrap(): void {}
+  }
+
   const module = await Test.createTestingModule({ imports: [AppModule] })
     .overrideProvider(Stock)
     .useFactory({ factory: () => new MeetingStock(server.url) })
     .overrideProvider(BuyersService)
-    .useValue({})
+    .useClass(NoCustomers)
     .compile();
   app = module.createNestApplication({ logger: false });
   await app.listen(0, '127.0.0.1');
@@ -106,10 +111,20 @@ describe('the page of the flash sale', () => {
     expect(await response.text()).toContain(content);
   });
 
+  it('has the board of live locks beside it, with a strict policy', async () => {
+    const response = await fetch(`${url}/locks`);
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-security-policy')).toMatch(/^default-src 'none'/);
+    expect(await response.text()).toContain('<title>Locks</title>');
+    // It cannot release: the holder would go on and sell.
+    expect((await post('/locks/release', { resource: 'goods:1' })).status).toBe(403);
+  });
+
   it('loads nothing from elsewhere, and has no code or style in the page', async () => {
     const page = await (await fetch(url)).text();
-    const sources = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, source]) => source);
-    expect(sources.filter((source) => !source.startsWith('data:')).toSorted()).toEqual(['page.css', 'page.js']);
+    const links = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link]) => link);
+    const addresses = links.filter((link) => !link.startsWith('data:'));
+    expect(addresses.toSorted()).toEqual(['locks', 'page.css', 'page.js']);
     expect(page).not.toMatch(/<style|\sstyle=|\son\w+=|<script[^>]*>[^<]/);
   });
 
@@ -145,6 +160,35 @@ describe('a sale of the page', () => {
       headers: { 'Content-Type': 'application/json' },
     });
     expect(response.status).toBe(404);
+    expect((await post('/sale/buyers', { name: 'Ada' })).status).toBe(409);
+  });
+
+  it('starts once if several viewers start the sale after the same one', async () => {
+    const after = (await state()).sale?.id ?? 0;
+    const starts = Array.from({ length: 8 }, () => post('/sale', { after }));
+    expect(new Set(await statusesOf(starts))).toEqual(new Set([201]));
+    const { sale, sides } = await state();
+    expect(sale?.id).toBeGreaterThan(after);
+    expect(sides).toEqual({ unlocked: UNSOLD, locked: UNSOLD });
+    await post('/sale', { after });
+    expect((await state()).sale).toEqual(sale);
+  });
+
+  it('has goods of its own if several viewers start one at the same moment', async () => {
+    await statusesOf(Array.from({ length: 8 }, () => post('/sale')));
+    expect((await state()).sides).toEqual({ unlocked: UNSOLD, locked: UNSOLD });
+  });
+
+  it('sends a buyer to both sides, and records the name as it is', async () => {
+    await post('/sale');
+    const name = '<b>\u202e\u0000"';
+    expect((await post('/sale/buyers', { name: `  ${name} ` })).status).toBe(202);
+    await eventually('both purchases are recorded', async () => (await state()).purchases.length === 2);
+    const { purchases, sides } = await state();
+    expect(purchases.map(({ side }) => side).toSorted()).toEqual(['locked', 'unlocked']);
+    for (const one of purchases) expect(one).toMatchObject({ buyer: name, outcome: 'sold', piece: 100 });
+    const sold = { left: 99, sold: 1, oversold: 0 };
+    expect(sides).toEqual({ unlocked: sold, locked: sold });
   });
 
   it('oversells without the lock, and sells each piece once with it', async () => {
@@ -176,7 +220,7 @@ describe('a sale of the page', () => {
     const log = app.get(SaleLog, { strict: false });
     await post('/sale');
     const id = (await state()).sale?.id ?? 0;
-    const sold = { side: 'locked', instance: 3000, at: 10, outcome: 'sold' } as const;
+    const sold = { side: 'locked', buyer: 'Ada', instance: 3000, at: 10, outcome: 'sold' } as const;
     const purchases = [3, 2, 1].map((piece) => ({ ...sold, piece }));
     for (const purchase of purchases) await log.record(id, purchase);
     expect(await state(`?sale=${id}&after=1`)).toMatchObject({ purchases: purchases.slice(1), next: 3 });
@@ -195,8 +239,13 @@ describe('a sale of the page', () => {
     ['POST', '/sale', { perSecond: '<b>' }],
     ['POST', '/sale', { perSecond: [12] }],
     ['POST', '/sale', { perSecond: 12.5 }],
+    ['POST', '/sale', { after: -1 }],
     ['PATCH', '/sale', {}],
     ['PATCH', '/sale', { perSecond: null }],
+    ['POST', '/sale/buyers', {}],
+    ['POST', '/sale/buyers', { name: ' ' }],
+    ['POST', '/sale/buyers', { name: ['Ada'] }],
+    ['POST', '/sale/buyers', { name: 'x'.repeat(41) }],
     ['POST', '/goods/1/restock', { amount: -1 }],
     ['POST', '/goods/1/restock', { amount: 1e12 }],
     ['POST', '/goods/0/restock', { amount: 1 }],

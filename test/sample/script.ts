@@ -10,13 +10,17 @@ const running = new Set<Script>();
 /** A running script of the sample, and its output. */
 export class Script {
   output = '';
+  /** How long it took until the script printed anything. Undefined until then. */
+  silentMs: number | undefined;
   readonly ended: Promise<number | string>;
   private readonly printed = new EventEmitter();
 
   private constructor(private readonly child: ChildProcess) {
     running.add(this);
+    const startedAt = performance.now();
     for (const stream of [child.stdout, child.stderr]) {
       stream?.on('data', (chunk: Buffer) => {
+        this.silentMs ??= performance.now() - startedAt;
         this.output += chunk.toString();
         this.printed.emit('chunk');
       });
@@ -41,7 +45,14 @@ export class Script {
   /** Kills what still runs. For `afterEach`. */
   static async killAll(): Promise<void> {
     const left = [...running];
-    for (const script of left) script.signal('SIGKILL');
+    for (const script of left) {
+      try {
+        script.signal('SIGKILL');
+      } catch (error) {
+        // It has just ended.
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+      }
+    }
     await Promise.all(left.map(({ ended }) => ended));
   }
 
@@ -68,6 +79,11 @@ export class Script {
     return this.output.match(/http:\/\/localhost:\d+/g) ?? [];
   }
 
+  /** The instances, as npm start prints them. */
+  get pids(): number[] {
+    return [...this.output.matchAll(/\(pid (\d+)\)/g)].map(([, pid]) => Number(pid));
+  }
+
   get redisPort(): number {
     return Number(/^Redis .*, port (\d+)$/m.exec(this.output)?.[1]);
   }
@@ -85,4 +101,3 @@ export async function accepts(url: string): Promise<boolean> {
 export function untilClosed(url: string): Promise<void> {
   return eventually(`${url} is closed`, async () => !(await accepts(url)), 60_000);
 }
-

@@ -35,7 +35,7 @@ interface AcquireCall {
   readonly nested: boolean;
 }
 
-/** A lock that a caller in a lock scope was given: newly, or as a nested hold. */
+/** A lock that a caller was given: newly, or as a nested hold. */
 interface ScopedLock {
   readonly lock: Lock;
   readonly isNew: boolean;
@@ -143,10 +143,10 @@ export class Acquirer {
     for (const target of missing.values()) if (!kept.has(target.key)) this.events.requested(target, options);
     try {
       for (const group of groups) {
-        await this.acquireGroup(group, call, (lock, target, isNew) => {
+        await this.acquireGroup(group, call, (given, target) => {
           missing.delete(target.key);
-          add(lock);
-          this.publishGrant({ lock, isNew }, target, call, kept.has(target.key));
+          add(given.lock);
+          this.publishGrant(given, target, call, kept.has(target.key));
         });
       }
     } catch (reason) {
@@ -159,7 +159,7 @@ export class Acquirer {
   private async acquireGroup(
     group: readonly Target[],
     call: AcquireCall,
-    onGranted: (lock: Lock, target: Target, isNew: boolean) => void,
+    onGranted: (given: ScopedLock, target: Target) => void,
   ): Promise<void> {
     const { options, startedAt, nested } = call;
     const { mode, waitMs } = options;
@@ -172,7 +172,7 @@ export class Acquirer {
       const locks: Lock[] = [];
       const hold = (grant: Grant): void => void locks.push(this.hold(grant, options, scope));
       const outcome = await this.localLocks.acquireTogether(group, { ...options, onGranted: hold }, nested, startedAt);
-      if (!('reply' in outcome)) return locks.forEach((lock, i) => onGranted(lock, group[i], true));
+      if (!('reply' in outcome)) return locks.forEach((lock, i) => onGranted({ lock, isNew: true }, group[i]));
       const { reply, target } = outcome;
       const now = this.leases.now();
       if (now >= startedAt + waitMs && isFinal(reply))
@@ -180,8 +180,7 @@ export class Acquirer {
     }
     for (const target of group) {
       this.checkCall(target, call);
-      const { lock, isNew } = await this.acquireOne(target, call);
-      onGranted(lock, target, isNew);
+      onGranted(await this.acquireOne(target, call), target);
     }
   }
 

@@ -92,9 +92,14 @@ export class StoreHealth {
     return this.silences.get(this.serverOf(key))?.error ?? this.silences.get(undefined)?.error;
   }
 
-  /** Returns the whole store first, and then the servers that have fallen silent since the start. */
+  /**
+   * Returns the whole store first, and then the servers that have fallen silent since the start. A server that is
+   * silent and was not tried for a while may be gone, and is left out.
+   */
   servers(): readonly ServerState[] {
-    return [undefined, ...this.seen].map((server) => ({ server, isUp: !this.silences.has(server) }));
+    const until = this.now() - RELAPSE_MS;
+    const known = [...this.seen].filter((server) => (this.silences.get(server)?.lastAt ?? Infinity) > until);
+    return [undefined, ...known].map((server) => ({ server, isUp: !this.silences.has(server) }));
   }
 
   /** Records that a server, or without `server` the whole store, cannot be reached. */
@@ -200,14 +205,13 @@ export class StoreHealth {
     this.outages.begin(server ?? WHOLE, server, line);
   }
 
-  /** Forgets a server that is gone. */
-  private forget(server: string | undefined): void {
-    this.silences.delete(server);
-    if (server !== undefined) this.seen.delete(server);
-  }
-
+  /** Forgets servers that were not tried for a while, because they may be gone. The store as a whole never is. */
   private forgetSilences(): void {
     const until = this.now() - RELAPSE_MS;
-    for (const [server, { lastAt }] of this.silences) if (lastAt <= until) this.forget(server);
+    for (const [server, { lastAt }] of this.silences) {
+      if (server === undefined || lastAt > until) continue;
+      this.silences.delete(server);
+      this.seen.delete(server);
+    }
   }
 }

@@ -115,7 +115,7 @@ describe('events', () => {
     await stranger.steal('{lock_goods}:300');
     await clock.advance(1_000);
     expect(seen.map(([name]) => name)).toEqual(['requested', 'granted', 'requested', 'refused', 'lost']);
-    expect(seen[3]?.[1]).toMatchObject({ waitedMs: 0, reason: expect.any(LockTimeoutError) });
+    expect(seen[3]?.[1]).toMatchObject({ waitedMs: 0, reason: expect.any(LockTimeoutError), outcome: 'busy' });
     // At its first renewal.
     expect(seen[4]?.[1]).toMatchObject({ heldMs: 900 });
   });

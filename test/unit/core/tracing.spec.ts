@@ -11,7 +11,7 @@ import {
   type WorkMessage,
 } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
-import { faultyLocks } from '../../support/locks.js';
+import { faultyLocks, outcome } from '../../support/locks.js';
 
 type Step = 'start' | 'end' | 'asyncStart' | 'asyncEnd' | 'error';
 const STEPS: readonly Step[] = ['start', 'end', 'asyncStart', 'asyncEnd', 'error'];
@@ -99,8 +99,18 @@ describe('the tracing channels', () => {
       'acquire:asyncStart',
       'acquire:asyncEnd',
     ]);
-    expect(trace.at('acquire:error')).toMatchObject({ outcome: 'timeout', waitMs: 0 });
+    expect(trace.at('acquire:error')).toMatchObject({ outcome: 'busy', waitMs: 0 });
     expect(trace.at('acquire:error')?.error).toBeInstanceOf(LockTimeoutError);
+  });
+
+  it('distinguish a call that has waited from one that does not wait', async () => {
+    const { clock, locks } = faultyLocks();
+    await locks.acquire('goods:300');
+    trace.steps.length = 0;
+    const waiting = outcome(locks.acquire('goods:300', { waitMs: 50 }));
+    await clock.advance(60);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+    expect(trace.at('acquire:error')).toMatchObject({ outcome: 'timeout', waitMs: 50 });
   });
 
   it('publish the loss of a hold as its error, once', async () => {

@@ -9,6 +9,10 @@ const LOOK_MS = 200;
 /** Longer than a buyer waits for the lock. */
 const TIMEOUT_MS = 15_000;
 const OUTCOMES: Readonly<Record<number, Outcome>> = { 409: 'sold-out', 423: 'busy' };
+const NAMES =
+  'Ada Alan Barbara Ben Carla Chen Dara Edsger Ella Emil Femi Frida Grace Hana Hugo Ines Ivan Jun Kofi Lars Leila ' +
+  'Lin Mara Maya Mila Nia Noah Nora Olga Omar Paul Pia Ravi Rosa Sami Sara Tariq Timo Uma Yuki';
+const NAME_LIST = NAMES.split(' ');
 
 /**
  * The customers of this instance. Each one orders a piece on both sides at the same moment, by HTTP. They come at
@@ -33,6 +37,13 @@ export class BuyersService implements OnApplicationBootstrap, OnModuleDestroy {
     await this.coming;
   }
 
+  /** Sends one buyer to both sides. Waits until both have been recorded. Never rejects. */
+  async send(sale: LiveSale, buyer: string): Promise<void> {
+    const sides = ['locked', 'unlocked'] as const;
+    // A purchase that Redis cannot record is not shown.
+    await Promise.allSettled(sides.map((side) => this.buy(sale, side, buyer)));
+  }
+
   private async come(): Promise<void> {
     const { signal } = this.stopping;
     while (!signal.aborted) {
@@ -41,7 +52,7 @@ export class BuyersService implements OnApplicationBootstrap, OnModuleDestroy {
       const waitMs = sale === undefined ? Infinity : this.untilNext(sale);
       await pause(Math.min(waitMs, LOOK_MS), undefined, { signal }).catch(() => undefined);
       // The distribution has no memory: a buyer that has not come by now is drawn again.
-      if (sale !== undefined && waitMs <= LOOK_MS && !signal.aborted) this.sendBuyer(sale);
+      if (sale !== undefined && waitMs <= LOOK_MS && !signal.aborted) void this.send(sale, anyName());
     }
   }
 
@@ -51,20 +62,19 @@ export class BuyersService implements OnApplicationBootstrap, OnModuleDestroy {
     return (-Math.log(1 - Math.random()) / here) * 1_000;
   }
 
-  private sendBuyer(sale: LiveSale): void {
-    for (const side of ['locked', 'unlocked'] as const) {
-      // A purchase that Redis cannot record is not shown.
-      this.buy(sale, side).catch(() => undefined);
-    }
-  }
-
-  private async buy(sale: LiveSale, side: Side): Promise<void> {
+  private async buy(sale: LiveSale, side: Side, buyer: string): Promise<void> {
     const { port } = this.live;
     if (port === undefined) return;
     const path = side === 'locked' ? 'buy' : 'buy-unlocked';
     const result = await order(`http://127.0.0.1:${port}/goods/${goodsOf(sale, side)}/${path}`);
-    await this.log.record(sale.id, { side, instance: port, at: Date.now() - sale.startedAt, ...result });
+    // At its end, this instance closes its connections. What the buyer got is not known then.
+    if (result.outcome === 'failed' && this.stopping.signal.aborted) return;
+    await this.log.record(sale.id, { side, buyer, instance: port, at: Date.now() - sale.startedAt, ...result });
   }
+}
+
+function anyName(): string {
+  return NAME_LIST[Math.floor(Math.random() * NAME_LIST.length)] ?? '';
 }
 
 async function order(url: string): Promise<Pick<Purchase, 'outcome' | 'piece'>> {

@@ -1,13 +1,23 @@
-import { Injectable, NotFoundException, ServiceUnavailableException } from '@nestjs/common';
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  HttpException,
+  Injectable,
+  NotFoundException,
+  type OnModuleDestroy,
+  ServiceUnavailableException,
+} from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
+import { LockError, LockService } from 'nestjs-redis-lock';
 import { GoodsService } from '../goods/goods.service.js';
 import { Stock } from '../goods/stock.js';
 import { settings } from '../settings.js';
 import { type LiveSale, type Purchase, SaleLog, type Side } from './sale-log.js';
 
 const STOCK = 100;
-/** A sale that does not sell out ends then, for example because nobody buys. */
+/** A sale that does not sell out ends then, for example because an instance was killed between two writes. */
 const SALE_MS = 120_000;
+/** Longer than the last buyers of a sale wait for the lock. */
+const FORGET_AFTER_MS = 15_000;
 
 export interface SideTotals {
   readonly left: number;
@@ -20,7 +30,7 @@ export interface LiveState {
   readonly sale: LiveSale | null;
   readonly isOver: boolean;
   readonly sides: Readonly<Record<Side, SideTotals>> | null;
-  /** What was recorded after the position that was asked for. */
+  /** What was recorded after the position in the request. */
   readonly purchases: readonly Purchase[];
   /** The position after these purchases. */
   readonly next: number;
@@ -32,11 +42,14 @@ export interface LiveState {
 
 /** The sale that the page shows. */
 @Injectable()
-export class LiveSaleService {
+export class LiveSaleService implements OnModuleDestroy {
+  private readonly stopping = new AbortController();
+
   constructor(
     private readonly goods: GoodsService,
     private readonly stock: Stock,
     private readonly log: SaleLog,
+    private readonly locks: LockService,
     private readonly host: HttpAdapterHost,
   ) {}
 
@@ -50,25 +63,49 @@ export class LiveSaleService {
     return settings.instances.length > 0 ? settings.instances : [this.port ?? settings.port];
   }
 
-  /** Starts a sale of new goods on both sides, and forgets those of the sale before. */
-  async start(perSecond: number): Promise<void> {
-    const before = await this.log.current();
-    const id = Math.max(Date.now(), (before?.id ?? 0) + 2);
-    await Promise.all([this.goods.restock(id, STOCK), this.goods.restock(goodsOf({ id }, 'unlocked'), STOCK)]);
-    await this.log.start({ id, stock: STOCK, perSecond, startedAt: Date.now() });
-    if (before === undefined) return;
-    await Promise.all([this.stock.forget(before.id), this.stock.forget(goodsOf(before, 'unlocked'))]);
+  onModuleDestroy(): void {
+    this.stopping.abort();
   }
 
-  /** Changes how many buyers come each second. @throws NotFoundException if there was no sale yet. */
+  /**
+   * Starts a sale of new goods on both sides. With `after`, nothing happens if another viewer has started one since.
+   *
+   * @throws ServiceUnavailableException if Redis does not reply
+   */
+  async start(perSecond: number, after?: number): Promise<void> {
+    const starting = this.locks.using('sale', async (lock) => {
+      const before = await this.log.current();
+      if (after !== undefined && after !== (before?.id ?? 0)) return;
+      const id = Math.max(Date.now(), (before?.id ?? 0) + 2);
+      await Promise.all([this.goods.restock(id, STOCK), this.goods.restock(goodsOf({ id }, 'unlocked'), STOCK)]);
+      lock.assertHeld();
+      await this.log.start({ id, stock: STOCK, perSecond, startedAt: Date.now() });
+      // What is not forgotten here expires.
+      if (before !== undefined) this.forget(before).catch(() => undefined);
+    });
+    await orUnavailable(starting);
+  }
+
+  /**
+   * Changes how many buyers come each second.
+   *
+   * @throws NotFoundException if there was no sale yet
+   * @throws ServiceUnavailableException if Redis does not reply
+   */
   async setRate(perSecond: number): Promise<void> {
-    if (!(await this.log.setRate(perSecond))) throw new NotFoundException('There is no sale: start one first.');
+    const isChanged = await orUnavailable(this.log.setRate(perSecond));
+    if (!isChanged) throw new NotFoundException('There is no sale: start one first.');
   }
 
-  /** Returns the sale for which buyers come, or undefined if there is none. */
+  /**
+   * Returns the sale for which buyers come, or undefined if there is none.
+   *
+   * @throws ServiceUnavailableException if Redis does not reply
+   */
   async running(): Promise<LiveSale | undefined> {
-    const sale = await this.log.current();
-    return sale === undefined || isOver(sale, await this.totalsOf(sale)) ? undefined : sale;
+    const sale = await orUnavailable(this.log.current());
+    if (sale === undefined) return undefined;
+    return isOver(sale, await orUnavailable(this.totalsOf(sale))) ? undefined : sale;
   }
 
   /**
@@ -76,13 +113,8 @@ export class LiveSaleService {
    *
    * @throws ServiceUnavailableException if Redis does not reply
    */
-  async state(id: number, after: number): Promise<LiveState> {
-    try {
-      return await this.read(id, after);
-    } catch (cause) {
-      // Pages repeat the request. A log entry for each would hide everything else.
-      throw new ServiceUnavailableException('Redis does not reply.', { cause });
-    }
+  state(id: number, after: number): Promise<LiveState> {
+    return orUnavailable(this.read(id, after));
   }
 
   private async read(id: number, after: number): Promise<LiveState> {
@@ -102,6 +134,12 @@ export class LiveSaleService {
     const [locked, unlocked] = await Promise.all([totals('locked'), totals('unlocked')]);
     return { locked, unlocked };
   }
+
+  /** Removes the goods of a sale after its last buyers have left. */
+  private async forget(sale: LiveSale): Promise<void> {
+    await pause(FORGET_AFTER_MS, undefined, { signal: this.stopping.signal, ref: false });
+    await Promise.all([this.stock.forget(sale.id), this.stock.forget(goodsOf(sale, 'unlocked'))]);
+  }
 }
 
 /** Returns the id of the goods that a side of the sale sells. */
@@ -109,6 +147,18 @@ export function goodsOf({ id }: Pick<LiveSale, 'id'>, side: Side): number {
   return side === 'locked' ? id : id + 1;
 }
 
-function isOver({ startedAt }: LiveSale, { locked, unlocked }: Record<Side, SideTotals>): boolean {
-  return (locked.left === 0 && unlocked.left === 0) || Date.now() > startedAt + SALE_MS;
+function isOver({ startedAt, stock }: LiveSale, { locked, unlocked }: Record<Side, SideTotals>): boolean {
+  // The stock is written before the sale is counted.
+  const isSoldOut = [locked, unlocked].every(({ left, sold }) => left === 0 && sold >= stock);
+  return isSoldOut || Date.now() > startedAt + SALE_MS;
+}
+
+/** Pages repeat their requests. A log entry for each that Redis does not reply to would hide everything else. */
+async function orUnavailable<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    if (cause instanceof HttpException || cause instanceof LockError) throw cause;
+    throw new ServiceUnavailableException('Redis does not reply.', { cause });
+  }
 }

@@ -20,6 +20,8 @@ export type Outcome = 'sold' | 'sold-out' | 'busy' | 'failed';
 /** One buyer of one side, as the instance replied. */
 export interface Purchase {
   readonly side: Side;
+  /** A name, which may contain anything. */
+  readonly buyer: string;
   /** The port of the instance. */
   readonly instance: number;
   /** Milliseconds since the start of the sale. */

@@ -310,7 +310,18 @@ describe('the servers of a store', () => {
     expect(changes).toEqual(['a:1 down: refused', 'all down: no majority', 'a:1 up', 'all up']);
     health.onUnreachable(new Error('refused'), 'a:1');
     at += 601_000;
+    expect(shown()).toEqual(['all true']);
     health.onUnreachable(new Error('refused'), 'b:1');
     expect(shown()).toEqual(['all true', 'b:1 false']);
+  });
+
+  it('are down as a whole until a server replies, however long nobody tries', () => {
+    const health = new StoreHealth(log, now);
+    health.onUnreachable(new Error('no majority'));
+    clock.jump(MINUTES_10 + 1_000);
+    health.onUnreachable(new Error('refused'), 'a:1');
+    expect(health.servers()[0]).toEqual({ server: undefined, isUp: false });
+    health.onReachable('b:1');
+    expect(health.servers()[0]).toEqual({ server: undefined, isUp: true });
   });
 });
