@@ -32,7 +32,8 @@ const ADVICE_BY_KIND = {
 } as const;
 
 /** Matches errors of a connection that could not be made. */
-const NO_CONNECTION = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ENOENT|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|not ready within|no connection could be made/;
+const NO_CONNECTION =
+  /\bE(?:CONNREFUSED|NOTFOUND|AI_AGAIN|NOENT|HOSTUNREACH|NETUNREACH|TIMEDOUT)\b|not ready within|no connection could/;
 
 /**
  * Connects to Redis and waits until it accepts commands.

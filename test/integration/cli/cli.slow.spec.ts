@@ -73,13 +73,14 @@ class Cli {
   }
 }
 
-/** A test that needs a terminal. Without the program that makes one it prints that it did not run. In CI it fails. */
-function onTerminal(name: string, body: () => Promise<void>): void {
-  it(name, async () => {
-    if (findProgram('script') !== undefined) return body();
+/** Wraps a test that needs a terminal. Without `script` it prints that the test did not run. In CI it fails. */
+function onTerminal(body: () => Promise<void>): () => Promise<void> {
+  if (findProgram('script') !== undefined) return body;
+  return () => {
     if (process.env.CI === 'true') throw new Error('script is missing: install util-linux');
-    process.stdout.write(`NOT RUN, because script is missing: ${name}\n`);
-  });
+    process.stdout.write(`NOT RUN, because script is missing: ${expect.getState().currentTestName}\n`);
+    return Promise.resolve();
+  };
 }
 
 describe('a process', () => {
@@ -157,36 +158,45 @@ describe('watch', () => {
     expect(await cli.ended).toMatchObject({ code: 143, stderr: '' });
   });
 
-  onTerminal('redraws a terminal, and restores it at Ctrl-C', async () => {
-    const cli = new Cli(['watch'], { terminal: true });
-    await cli.until('1 lock, 1 waiting');
-    await cli.until('\u001b[J\u001b[H');
-    cli.child.stdin.write('\u0003');
-    const { code, stdout } = await cli.ended;
-    expect(code).toBe(0);
-    expect(stdout).toContain('\u001b[?1049h\u001b[?25l');
-    expect(stdout.endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
-  });
+  it(
+    'redraws a terminal, and restores it at Ctrl-C',
+    onTerminal(async () => {
+      const cli = new Cli(['watch'], { terminal: true });
+      await cli.until('1 lock, 1 waiting');
+      await cli.until('\u001b[J\u001b[H');
+      cli.child.stdin.write('\u0003');
+      const { code, stdout } = await cli.ended;
+      expect(code).toBe(0);
+      expect(stdout).toContain('\u001b[?1049h\u001b[?25l');
+      expect(stdout.endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
+    }),
+  );
 });
 
 describe('release on a terminal', () => {
-  onTerminal('asks, and releases after yes', async () => {
-    const cli = new Cli(['release', 'goods:300'], { terminal: true });
-    await cli.until('Release it by force? [y/N]');
-    expect(cli.stdout).toContain('goods:300 is held by api-1 for');
-    cli.child.stdin.write('y\r');
-    const { code, stdout } = await cli.ended;
-    expect(code).toBe(0);
-    expect(stdout).toContain('goods:300 was released. api-1 held it.');
-    expect(await granted).toBeGreaterThan(1e15);
-  });
+  it(
+    'asks, and releases after yes',
+    onTerminal(async () => {
+      const cli = new Cli(['release', 'goods:300'], { terminal: true });
+      await cli.until('Release it by force? [y/N]');
+      expect(cli.stdout).toContain('goods:300 is held by api-1 for');
+      cli.child.stdin.write('y\r');
+      const { code, stdout } = await cli.ended;
+      expect(code).toBe(0);
+      expect(stdout).toContain('goods:300 was released. api-1 held it.');
+      expect(await granted).toBeGreaterThan(1e15);
+    }),
+  );
 
-  onTerminal('releases nothing after Ctrl-C', async () => {
-    const cli = new Cli(['release', 'goods:300'], { terminal: true });
-    await cli.until('[y/N]');
-    cli.child.stdin.write('\u0003');
-    const { code, stdout } = await cli.ended;
-    expect(code).toBe(4);
-    expect(stdout).toContain('goods:300 was not released: not confirmed.');
-  });
+  it(
+    'releases nothing after Ctrl-C',
+    onTerminal(async () => {
+      const cli = new Cli(['release', 'goods:300'], { terminal: true });
+      await cli.until('[y/N]');
+      cli.child.stdin.write('\u0003');
+      const { code, stdout } = await cli.ended;
+      expect(code).toBe(4);
+      expect(stdout).toContain('goods:300 was not released: not confirmed.');
+    }),
+  );
 });
