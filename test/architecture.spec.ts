@@ -188,7 +188,7 @@ describe('the floors', () => {
     expect(offences(inFolder('lib/cli/'), isAllowed)).toEqual([]);
   });
 
-  it('only the command line loads commander, which is bundled with it', () => {
+  it('only the command line loads commander', () => {
     const isAllowed = ({ from }: Import, path: string) => from !== 'commander' || path === 'lib/cli/arguments.ts';
     expect(offences(files, isAllowed)).toEqual([]);
   });

@@ -12,12 +12,12 @@ export interface GlobalOptions extends RedisArguments {
 
 /** A command with its own arguments. */
 export type CommandCall =
-  | { readonly command: 'list'; readonly match: string | undefined }
-  | { readonly command: 'inspect'; readonly resource: string }
-  | { readonly command: 'watch'; readonly match: string | undefined }
+  | { readonly command: 'list' | 'watch'; readonly match: string | undefined }
+  | { readonly command: 'inspect'; readonly resource: string; readonly isKey: boolean }
   | {
       readonly command: 'release';
       readonly resource: string;
+      readonly isKey: boolean;
       readonly ifToken: number | undefined;
       readonly yes: boolean;
     };
@@ -30,26 +30,31 @@ export interface ArgumentOutput {
   readonly version: string;
   /** The columns of the terminal. Undefined for a file or a pipe. */
   readonly columns?: number | undefined;
-  out(text: string): void;
-  err(text: string): void;
+  readonly out: (text: string) => unknown;
+  readonly err: (text: string) => unknown;
 }
 
-const ENVIRONMENT = `
+const MORE_HELP = `
+Where Redis is:
+  redis://user:password@host:6379/0               one server
+  rediss://host:6379                              the same by TLS
+  redis-cluster://host:7000,host:7001             a cluster, by some of its nodes. By TLS: rediss-cluster://
+  redis-sentinel://host:26379,host:26379/master   by Sentinels and the name of the master. By TLS: rediss-sentinel://
+  /run/redis.sock                                 a socket
+
 Environment:
-  REDIS_URL                         without --redis, --cluster and --sentinel. Default: redis://127.0.0.1:6379
-  REDIS_USERNAME, REDIS_PASSWORD    for Redis, if the URL has no password
-  REDIS_SENTINEL_USERNAME,
-  REDIS_SENTINEL_PASSWORD           for the Sentinels
+  REDIS_URL                                        in place of --redis
+  REDIS_USERNAME, REDIS_PASSWORD                   for Redis, if the URL has no password
+  REDIS_SENTINEL_USERNAME, REDIS_SENTINEL_PASSWORD for the Sentinels
 
-Other users of the machine can see the arguments of a process, but not its variables.`;
+Other users of the machine can see the arguments of a process, but not its variables.
 
-const EXIT_CODES = `
 Exit codes:
   ${EXIT.ok}  found, listed or released
-  ${EXIT.notFound}  inspect: nobody holds the lock or waits for it. release: nothing was released
-  ${EXIT.usage}  wrong arguments, or release without --yes and without a terminal
+  ${EXIT.internal}  a defect of this program, or an output that cannot be written
+  ${EXIT.usage}  wrong arguments, release without --yes and without a terminal, or no ioredis
   ${EXIT.unavailable}  Redis cannot be reached or refuses the request
-  ${EXIT.internal}  a defect of this program`;
+  ${EXIT.notFound}  inspect: nobody holds the lock or waits for it. release: nothing was released`;
 
 const LIST_HELP = `
 Examples:
@@ -61,9 +66,9 @@ Examples:
 const INSPECT_HELP = `
 Examples:
   nestjs-redis-lock inspect goods:300
-  nestjs-redis-lock inspect goods:300 --json
+  nestjs-redis-lock inspect --key 'my:lock:300' --json
 
-The exit code is ${EXIT.notFound} if nobody holds the lock and nobody waits for it.`;
+The exit code is ${EXIT.notFound} if nobody holds the lock and nobody waits for it. --json then prints null.`;
 
 const WATCH_HELP = `
 Redraws the table once a second until Ctrl-C. If the output is no terminal, it prints a line for each change.
@@ -71,7 +76,8 @@ Redraws the table once a second until Ctrl-C. If the output is no terminal, it p
 
 const RELEASE_HELP = `
 The holder's signal aborts, and the next in the queue gets the lock. The work of the holder may still run: stop that
-process first if you can. Shows the holder and asks for a confirmation, unless --yes is given.
+process first if you can. Shows the holder and asks for a confirmation, unless --yes is given. Ends the hold that it
+has found, and not the next one.
 
 Examples:
   nestjs-redis-lock release goods:300
@@ -81,6 +87,8 @@ Examples:
 The exit code is ${EXIT.notFound} if nothing was released.`;
 
 const MATCH = ['--match <glob>', 'only resources that match: goods:*, goods:30?, goods:[0-9]*', toGlob] as const;
+const RESOURCE = ['<resource>', 'the resource, such as goods:300'] as const;
+const KEY = ['--key', 'the argument is the Redis key, for modules with a `key` function'] as const;
 
 /** Reads the arguments. Prints help, the version and errors. Never ends the process. */
 export function readArguments(args: readonly string[], output: ArgumentOutput): Invocation {
@@ -114,51 +122,56 @@ function createProgram({ version, columns, out, err }: ArgumentOutput, onCall: (
     .version(version, '-V, --version', 'prints the version')
     .helpOption('-h, --help', 'prints this help')
     .helpCommand('help [command]', 'prints the help of a command')
-    .addHelpText('after', ENVIRONMENT + EXIT_CODES);
+    .addHelpText('after', MORE_HELP);
   addGlobalOptions(program);
-  program
-    .command('list')
+  addListing(program, 'list', onCall)
     .description('lists the locks that are held or waited for')
-    .option(...MATCH)
-    .addHelpText('after', LIST_HELP)
-    .action(({ match }: { match?: string }) => onCall({ command: 'list', match }));
+    .addHelpText('after', LIST_HELP);
   program
     .command('inspect')
     .description('shows the holders of one lock, and its queue')
-    .argument('<resource>', 'the resource, such as goods:300')
+    .argument(...RESOURCE)
+    .option(...KEY)
     .addHelpText('after', INSPECT_HELP)
-    .action((resource: string) => onCall({ command: 'inspect', resource }));
-  program
-    .command('watch')
-    .description('shows the locks live')
-    .option(...MATCH)
-    .addHelpText('after', WATCH_HELP)
-    .action(({ match }: { match?: string }) => onCall({ command: 'watch', match }));
+    .action((resource: string, { key = false }: { key?: boolean }) => {
+      onCall({ command: 'inspect', resource, isKey: key });
+    });
+  addListing(program, 'watch', onCall).description('shows the locks live').addHelpText('after', WATCH_HELP);
   program
     .command('release')
     .description('ends the hold of a lock by force')
-    .argument('<resource>', 'the resource, such as goods:300')
+    .argument(...RESOURCE)
+    .option(...KEY)
     .option('--if-token <token>', 'only if that is the fencing token of the hold', toToken)
     .option('-y, --yes', 'releases without a confirmation')
     .addHelpText('after', RELEASE_HELP)
-    .action((resource: string, { ifToken, yes = false }: { ifToken?: number; yes?: boolean }) =>
-      onCall({ command: 'release', resource, ifToken, yes }),
-    );
+    .action((resource: string, { key = false, ifToken, yes = false }: ReleaseOptions) => {
+      onCall({ command: 'release', resource, isKey: key, ifToken, yes });
+    });
   return program;
+}
+
+interface ReleaseOptions {
+  readonly key?: boolean;
+  readonly ifToken?: number;
+  readonly yes?: boolean;
+}
+
+function addListing(program: Command, command: 'list' | 'watch', onCall: (call: CommandCall) => void): Command {
+  return program
+    .command(command)
+    .option(...MATCH)
+    .action(({ match }: { match?: string }) => onCall({ command, match }));
 }
 
 function addGlobalOptions(program: Command): void {
   program
-    .option('--redis <url>', 'one Redis: redis://user:password@host:port/db, rediss:// for TLS, or a socket')
-    .option('--cluster <nodes>', 'a cluster, by some of its nodes: host:port,host:port')
-    .option('--sentinel <nodes>', 'Redis behind Sentinel: host:port,host:port, with --master')
-    .option('--master <name>', 'the name of the master at the Sentinels')
-    .option('--db <number>', 'the database, with --redis and --sentinel', toDatabase)
-    .option('--tls', 'connects by TLS')
+    .option('--redis <url>', 'where Redis is (default: redis://127.0.0.1:6379)')
     .option('--prefix <text>', "the module's prefix", 'lock_')
     .addOption(
       new Option('--hash-tag <source>', "the module's hashTag").choices(['family', 'resource']).default('family'),
     )
+    .option('--key-prefix <text>', 'the keyPrefix of the client of the application')
     .option('--timeout <ms>', 'how long the connection, and each request, may take', toTimeout, 5_000)
     .option('--json', 'prints JSON');
 }
@@ -166,11 +179,6 @@ function addGlobalOptions(program: Command): void {
 function toGlob(text: string): string {
   if (text !== '' && text.length <= 1_024) return text;
   throw new InvalidArgumentError('Allowed is a glob of 1 to 1024 characters.');
-}
-
-function toDatabase(text: string): number {
-  if (/^\d{1,5}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError('Allowed is the number of a database, from 0 up.');
 }
 
 function toToken(text: string): number {

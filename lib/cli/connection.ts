@@ -6,12 +6,34 @@ import type { RedisTarget } from './redis-target.js';
 
 /** The part of a client that only the command line uses. */
 interface CliClient {
-  on(event: 'ready', listener: () => void): unknown;
-  on(event: 'error' | 'node error', listener: (error: Error) => void): unknown;
+  on(event: 'ready' | 'close', listener: () => void): unknown;
+  on(event: 'error' | 'node error' | 'sentinelError', listener: (error: Error) => void): unknown;
   info(): Promise<unknown>;
 }
 
-const AUTHENTICATION = /\b(?:NOAUTH|WRONGPASS|invalid password|ERR AUTH)\b/;
+/** Which advice is for which error. The first match counts. */
+const ADVICE: readonly (readonly [pattern: RegExp, advice: string])[] = [
+  [
+    /\b(?:NOAUTH|WRONGPASS|invalid password|ERR AUTH)\b/,
+    'Give the user and the password in the URL, or by REDIS_USERNAME and REDIS_PASSWORD',
+  ],
+  [/cluster support disabled|unknown command.*cluster/i, 'This server is no cluster: use redis://'],
+  [/certificate|self.signed/i, 'Node trusts an authority of your own by NODE_EXTRA_CA_CERTS'],
+  [/wrong version number|packet length|EPROTO/i, 'Does this server expect redis:// in place of rediss://?'],
+  [/has closed the connection|ECONNRESET/, 'Does this server expect rediss://, for TLS?'],
+  [/invalid reply: null/, 'The Sentinel knows no master of that name'],
+];
+
+/** The advice for errors that no pattern matches: nothing replies at the address. */
+const ADVICE_BY_KIND = {
+  redis: 'Start it, or give its address by --redis or REDIS_URL',
+  cluster: 'One of these nodes has to run, and the state of the cluster has to be ok',
+  sentinel: 'One of these Sentinels has to run',
+} as const;
+
+/** Matches errors of a connection that could not be made. */
+const NO_CONNECTION =
+  /\bE(?:CONNREFUSED|NOTFOUND|AI_AGAIN|NOENT|HOSTUNREACH|NETUNREACH|TIMEDOUT)\b|not ready within|no connection could/;
 
 /**
  * Connects to Redis and waits until it accepts commands.
@@ -50,48 +72,51 @@ function untilReady(
   timeoutMs: number,
   clock: Clock,
 ): Promise<void> {
-  let lastNodeError: Error | undefined;
+  // What is known of the outage when the client reports it, or when the time is over.
+  let detail: Error | undefined;
+  const onDetail = (error: Error): void => void (detail = error);
   const ready = new Promise<void>((resolve, reject) => {
     client.on('ready', resolve);
-    client.on('node error', (error) => (lastNodeError = error));
+    client.on('node error', onDetail);
+    client.on('sentinelError', onDetail);
+    const onClose = (): void => void (detail ??= new Error('it has closed the connection'));
+    // A server that expects TLS closes it, and the client tries again without an error. A cluster closes by itself.
+    if (target.kind !== 'cluster') client.on('close', onClose);
     // The client would try again. Somebody waits at a terminal.
-    client.on('error', (error) => reject(unreachable(target, nodeErrorIn(error) ?? lastNodeError ?? error)));
+    client.on('error', (error) => reject(unreachable(target, causeOf(error, detail))));
     opened.connect();
   });
   return withTimeout(clock, timeoutMs, ready, () => {
-    throw unreachable(target, lastNodeError ?? new Error(`it was not ready within ${timeoutMs} ms`));
+    throw unreachable(target, detail ?? new Error(`it was not ready within ${timeoutMs} ms`));
   });
 }
 
-/** ioredis puts the error of the last node into an error that only says that all have failed. */
-function nodeErrorIn(error: Error): Error | undefined {
+/** Some errors of ioredis only say that all servers have failed. Then the last one of a server has the reason. */
+function causeOf(error: Error, detail: Error | undefined): Error {
   const last: unknown = 'lastNodeError' in error ? error.lastNodeError : undefined;
-  return last instanceof Error ? last : undefined;
+  if (last instanceof Error) return last;
+  return /^(?:All sentinels|Failed to refresh)/.test(error.message) ? (detail ?? error) : error;
 }
 
 function unreachable({ kind, shown }: RedisTarget, cause: Error): CliError {
   const why = reasonIn(cause).replace(/\.$/, '');
-  return new CliError(EXIT.unavailable, `Redis cannot be used at ${shown}: ${why}. ${adviceOn(why, kind)}`, { cause });
+  const found = ADVICE.find(([pattern]) => pattern.test(why))?.[1];
+  const advice = found ?? (NO_CONNECTION.test(why) ? ADVICE_BY_KIND[kind] : undefined);
+  const message = `Redis cannot be used at ${shown}: ${why}.`;
+  return new CliError(EXIT.unavailable, advice === undefined ? message : `${message} ${sentence(advice)}`, { cause });
+}
+
+function sentence(text: string): string {
+  return text.endsWith('?') ? text : `${text}.`;
 }
 
 /** Returns the message of an error. A host with several addresses has an error for each, and no message of its own. */
 function reasonIn(error: Error): string {
   const errors: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
   if (error.message === '' && errors.length > 0) return errors.map(messageOf).join(', ');
-  return messageOf(error) || error.name;
-}
-
-function adviceOn(message: string, kind: RedisTarget['kind']): string {
-  if (AUTHENTICATION.test(message)) {
-    const url = kind === 'redis' ? 'in the URL, or ' : '';
-    return `Give the user and the password ${url}by REDIS_USERNAME and REDIS_PASSWORD.`;
-  }
-  if (/cluster support disabled|unknown command.*cluster/i.test(message)) {
-    return 'This server is no cluster: use --redis.';
-  }
-  if (kind === 'sentinel') return 'Check --sentinel and --master, and that the Sentinels know a master of that name.';
-  if (kind === 'cluster') return 'Check --cluster, and that one of these nodes runs.';
-  return 'Start it, or give its address by --redis or REDIS_URL. See also --cluster and --sentinel.';
+  // ioredis says so of a connection to a node or a Sentinel that was never open.
+  const message = messageOf(error).replace(/Connection is closed\.?/, 'no connection could be made');
+  return message || error.name;
 }
 
 /**
@@ -103,6 +128,8 @@ async function checkNoCluster(client: CliClient, target: RedisTarget, timeoutMs:
   // A server may refuse INFO. Then the first request shows what is wrong.
   const info = await withTimeout<unknown>(clock, timeoutMs, client.info(), () => '').catch(() => '');
   if (/^cluster_enabled:1\r?$/m.test(String(info))) {
-    throw usageError(`${target.shown} is a node of a cluster. Give some of its nodes: --cluster host:port,host:port.`);
+    throw usageError(
+      `${target.shown} is a node of a cluster. Give the cluster by some of its nodes: redis-cluster://host:port.`,
+    );
   }
 }

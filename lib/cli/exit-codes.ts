@@ -1,15 +1,18 @@
-/** The exit codes of the command line. */
+/**
+ * The exit codes of the command line. Node and `npx` end with 1 if they fail themselves, so 1 never means that a lock
+ * is free.
+ */
 export const EXIT = {
-  /** Found, released, or ended by Ctrl-C in `watch`. */
+  /** Found, listed or released, or ended by Ctrl-C in `watch`. */
   ok: 0,
-  /** The lock is free, or was not released. */
-  notFound: 1,
-  /** The arguments are wrong, or a confirmation is missing. */
+  /** A defect of this program, or an output that cannot be written. */
+  internal: 1,
+  /** The arguments are wrong, a confirmation is missing, or ioredis is not installed. */
   usage: 2,
   /** Redis cannot be reached or refuses the request. */
   unavailable: 3,
-  /** A defect of this program. */
-  internal: 4,
+  /** The lock is free, or was not released. */
+  notFound: 4,
 } as const;
 
 /** One of {@link EXIT}. */

@@ -7,13 +7,14 @@ import type { LockState, StoreListener } from '../core/store/lock-store.js';
 import { type Clock, SystemClock } from '../core/time/clock.js';
 import { toLockInfo } from '../lock-info.js';
 import type { OpenedRedis } from '../redis/open-redis.js';
+import { isErrorReply, unavailableBecause } from '../redis/redis-errors.js';
 import { TokenStore } from '../stores/token/token.store.js';
 import { connectTo, inTime } from './connection.js';
 import type { LockView } from './lock-view.js';
 import type { RedisTarget } from './redis-target.js';
 
 /** Where the locks are, and how their keys are made. */
-export interface AdminSettings extends Pick<KeyOptions, 'prefix' | 'hashTag'> {
+export interface AdminSettings extends KeyOptions {
   readonly target: RedisTarget;
   /** How long the connection, and then each request, may take, in milliseconds. */
   readonly timeoutMs: number;
@@ -28,7 +29,8 @@ const TOKENS = 17;
 
 /** Lists, inspects and releases the locks of one prefix. Acquires none. */
 export class LockAdmin {
-  private readonly keyOf: KeyFactory;
+  /** Returns the key of a resource. Throws `LockKeyError` if the resource makes no safe key. */
+  readonly keyOf: KeyFactory;
   private readonly stopListening: () => void;
 
   private constructor(
@@ -62,11 +64,19 @@ export class LockAdmin {
    * Yields the locks that are held or waited for.
    *
    * @param match a glob over resources. Undefined: all.
+   * @param onOtherKey is called for a key that looks like a lock, and is none of this prefix and hash tag.
    * @throws LockConfigError if the glob is none. LockUnavailableError if the list would not be whole.
    */
-  async *list(match?: string): AsyncGenerator<LockView> {
-    const { pattern, resourceOf } = createKeySelectorFactory(this.settings)(match);
-    const selects = (key: string): boolean => resourceOf(key) !== undefined;
+  async *list(match?: string, onOtherKey?: (key: string) => void): AsyncGenerator<LockView> {
+    const selectorOf = createKeySelectorFactory(this.settings);
+    const { pattern, resourceOf } = selectorOf(match);
+    const all = selectorOf(undefined);
+    const { prefix } = this.settings;
+    const selects = (key: string): boolean => {
+      if (resourceOf(key) !== undefined) return true;
+      if (prefix !== '' && key.includes(`{${prefix}`) && all.resourceOf(key) === undefined) onOtherKey?.(key);
+      return false;
+    };
     const timeOf = await this.serverTime();
     for await (const { key, state } of this.store.list({ pattern, selects, count: SCAN_COUNT })) {
       yield toView(resourceOf(key) as string, key, state, timeOf());
@@ -103,12 +113,16 @@ export class LockAdmin {
     await this.opened.close();
   }
 
-  /** Returns a clock of the server, in milliseconds since 1970. It returns undefined if the server refuses TIME. */
+  /**
+   * Returns a clock of the server, in milliseconds since 1970. It returns undefined if the server refuses TIME.
+   *
+   * @throws LockUnavailableError if there is no reply.
+   */
   private async serverTime(): Promise<() => number | undefined> {
     const { clock, settings, opened } = this;
     const reply = await inTime(clock, settings.timeoutMs, opened.client.time()).catch((error: unknown) => {
       if (isErrorReply(error)) return [];
-      throw error;
+      throw unavailableBecause(error, 'the time');
     });
     const readAt = clock.now();
     const [seconds, micros] = (reply as unknown[]).map(Number);
@@ -131,10 +145,6 @@ function silentListener(): StoreListener {
     onUnreachable: ignore,
     onReachable: ignore,
   };
-}
-
-function isErrorReply(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ReplyError';
 }
 
 /** The token of `token()` is the server's time of the grant, in µs. */

@@ -14,10 +14,14 @@ export async function openAdmin(settings: AdminSettings, clock: Clock): Promise<
   return Admin.open(settings, clock);
 }
 
+/** The messages of Node, and of Yarn's Plug'n'Play. */
+const MISSING = /^(?:Cannot find (?:package|module) 'ioredis'|.* tried to access ioredis\b)/;
+
 /** Returns the error for a missing ioredis, which is a peer dependency. Undefined for other errors. */
 export function missingIoredis(error: unknown): CliError | undefined {
-  const isMissing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND';
-  if (!isMissing || !error.message.includes("'ioredis'")) return undefined;
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const isMissing = code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND';
+  if (!isMissing || !(error instanceof Error) || !MISSING.test(error.message)) return undefined;
   const message = 'The package ioredis is missing. Install it beside nestjs-redis-lock: npm install ioredis';
   return new CliError(EXIT.usage, message, { cause: error });
 }

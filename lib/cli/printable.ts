@@ -16,6 +16,9 @@ const WIDE = new RegExp(
   'u',
 );
 
+/** Of the scripts above, characters of one column. */
+const HALF_WIDTH = /[\uff61-\uffdc\uffe8-\uffee]/u;
+
 const MARK = /\p{M}/u;
 
 /**
@@ -30,6 +33,11 @@ export function printable(name: string): string {
 export function printableMessage(text: string): string {
   const escape = (character: string): string => `\\u{${(character.codePointAt(0) as number).toString(16)}}`;
   return text.replace(HOSTILE, (found) => [...found].map(escape).join(''));
+}
+
+/** Returns a text of several lines as it can be shown on a terminal. */
+export function printableLines(text: string): string {
+  return text.split('\n').map(printableMessage).join('\n');
 }
 
 /** Returns the value as JSON on one line. Characters that a terminal may interpret are escaped as `\u202e`. */
@@ -62,5 +70,5 @@ export function fitted(text: string, width: number): string {
 function widthOfCharacter(character: string): number {
   if (character <= '\u007e') return 1;
   if (MARK.test(character)) return 0;
-  return WIDE.test(character) ? 2 : 1;
+  return WIDE.test(character) && !HALF_WIDTH.test(character) ? 2 : 1;
 }

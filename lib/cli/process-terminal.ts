@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline';
+import { isatty } from 'node:tty';
 import type { Terminal } from './terminal.js';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -7,7 +8,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 export const processTerminal: Terminal = {
   stdout: process.stdout,
   stderr: process.stderr,
-  isInteractive: process.stdin.isTTY && process.stderr.isTTY,
+  isInteractive: isatty(0) && isatty(2),
   ask(question) {
     return new Promise((resolve) => {
       const lines = createInterface({ input: process.stdin, output: process.stderr });
@@ -27,6 +28,19 @@ export const processTerminal: Terminal = {
     });
     return () => {
       for (const stop of stops) stop();
+    };
+  },
+  onSuspend(leave, enter) {
+    const onStop = (): void => {
+      leave();
+      // The listener prevents what the signal does otherwise.
+      process.kill(process.pid, 'SIGSTOP');
+    };
+    process.on('SIGTSTP', onStop);
+    process.on('SIGCONT', enter);
+    return () => {
+      process.off('SIGTSTP', onStop);
+      process.off('SIGCONT', enter);
     };
   },
   onExit(listener) {

@@ -1,16 +1,14 @@
 import type { RedisOptions } from 'ioredis';
 import { maskPassword } from '../redis/check-address.js';
 import type { RedisClusterOptions } from '../redis/redis-client.js';
-import { usageError } from './exit-codes.js';
+import { type CliError, usageError } from './exit-codes.js';
 
 /** The options that say where Redis is, as they were given. */
 export interface RedisArguments {
+  /** A URL, or the path of a socket. */
   readonly redis?: string | undefined;
-  readonly cluster?: string | undefined;
-  readonly sentinel?: string | undefined;
-  readonly master?: string | undefined;
-  readonly db?: number | undefined;
-  readonly tls?: boolean | undefined;
+  /** The `keyPrefix` of the application's client. */
+  readonly keyPrefix?: string | undefined;
 }
 
 /** Where Redis is. */
@@ -28,37 +26,53 @@ interface Credentials {
   readonly password?: string;
 }
 
-/** What a connection to each server takes, besides its address. */
+/** What a client takes besides the address of its server. */
 interface ServerOptions extends Credentials {
-  readonly tls?: object;
-  readonly db?: number;
+  readonly keyPrefix?: string;
+}
+
+/** The parts of a URL with several servers. */
+interface SeveralServers {
+  readonly kind: 'cluster' | 'sentinel';
+  readonly tls: boolean;
+  /** `user:password`, percent-encoded. */
+  readonly userInfo: string;
+  /** `host:port,host:port`. */
+  readonly hosts: string;
+  /** Of a Sentinel, `master` or `master/db`. */
+  readonly path: string;
 }
 
 const DEFAULT_URL = 'redis://127.0.0.1:6379';
+const REDIS_PORT = 6379;
+const SENTINEL_PORT = 26_379;
+
+const SOCKET = /^(\/[^?]*)(?:\?db=(\d+))?$/;
+const SEVERAL_SERVERS = /^redis(s?)[-+](cluster|sentinel):\/\/(?:([^@/]*)@)?([^@/?#]+)(?:\/([^?#@]*))?$/i;
 const ADDRESS = /^(?:\[([^\]]+)\]|([^:[\]@/\s]+))(?::(\d{1,5}))?$/;
+const MASTER = /^([^/]+)(?:\/(\d+))?$/;
+
+/** ioredis would connect to addresses in place of names. A certificate is for a name. */
+const keepName: NonNullable<RedisClusterOptions['dnsLookup']> = (name, callback) => callback(null, name);
 
 /**
- * Reads where Redis is.
+ * Reads where Redis is: from the argument, from the variable `REDIS_URL`, or the default.
  *
- * @throws CliError if the options contradict each other, or if an address is none.
+ * @throws CliError if the URL is none.
  */
-export function redisTarget(given: RedisArguments, env: NodeJS.ProcessEnv): RedisTarget {
-  const kinds = (['redis', 'cluster', 'sentinel'] as const).filter((kind) => given[kind] !== undefined);
-  if (kinds.length > 1) {
-    throw usageError(`--${kinds.join(' and --')} were given. Allowed is one of --redis, --cluster and --sentinel.`);
-  }
-  if (given.master !== undefined && given.sentinel === undefined) {
-    throw usageError('--master was given without --sentinel. Allowed is --sentinel host:port,host:port --master name.');
-  }
-  const options: ServerOptions = {
-    ...credentialsIn(env.REDIS_USERNAME, env.REDIS_PASSWORD),
-    ...(given.tls === true && { tls: {} }),
-    ...(given.db !== undefined && { db: given.db }),
+export function redisTarget({ redis, keyPrefix }: RedisArguments, env: NodeJS.ProcessEnv): RedisTarget {
+  const text = redis ?? (env.REDIS_URL || DEFAULT_URL);
+  const options = {
+    ...credentialsOf(env.REDIS_USERNAME, env.REDIS_PASSWORD),
+    ...(keyPrefix !== undefined && { keyPrefix }),
   };
-  if (given.cluster !== undefined) return clusterTarget(given.cluster, options);
-  if (given.sentinel !== undefined) return sentinelTarget(given.sentinel, given.master, env, options);
-  const text = given.redis ?? (env.REDIS_URL || DEFAULT_URL);
-  return text.startsWith('/') ? socketTarget(text, options) : urlTarget(text, options);
+  if (text.startsWith('/')) return socketTarget(text, options);
+  const several = severalServersIn(text);
+  if (several === undefined) return urlTarget(text, options);
+  const own = credentialsIn(several.userInfo, text);
+  // A user of the environment does not belong to a password of the URL.
+  const all = own === undefined ? options : { ...options, username: undefined, ...own };
+  return several.kind === 'cluster' ? clusterTarget(text, several, all) : sentinelTarget(text, several, all, env);
 }
 
 /** Returns the text without the passwords. */
@@ -68,76 +82,127 @@ export function withoutSecrets(text: string, secrets: readonly string[]): string
   return secrets.reduce((safe, secret) => (secret.length < 3 ? safe : safe.replaceAll(secret, '***')), masked);
 }
 
-function socketTarget(path: string, options: ServerOptions): RedisTarget {
-  return { redis: { path, ...options } as RedisOptions, kind: 'redis', shown: path, secrets: secretsOf(options) };
+function socketTarget(text: string, options: ServerOptions): RedisTarget {
+  const [, path, db] = SOCKET.exec(text) ?? [];
+  if (path === undefined) throw urlError(text);
+  const redis: RedisOptions = { path, ...options, ...(db !== undefined && { db: Number(db) }) };
+  return { redis, kind: 'redis', shown: path, secrets: secretsOf(options) };
 }
 
-function urlTarget(text: string, { username, password, tls, db }: ServerOptions): RedisTarget {
-  const withScheme = text.includes('://') ? text : `redis://${text}`;
-  const url = URL.canParse(withScheme) ? new URL(withScheme) : undefined;
-  if (url === undefined || !['redis:', 'rediss:'].includes(url.protocol)) {
-    const allowed = 'a URL like redis://user:password@host:6379/0, with special characters percent-encoded';
-    throw usageError(`The URL of Redis is "${maskPassword(text)}". Allowed is ${allowed}.`);
-  }
-  if (url.username === '' && url.password === '') {
-    url.username = encodeURIComponent(username ?? '');
+function urlTarget(text: string, { username, password, keyPrefix }: ServerOptions): RedisTarget {
+  const url = urlIn(text);
+  if (url === undefined) throw urlError(text);
+  if (url.password === '') {
+    if (url.username === '') url.username = encodeURIComponent(username ?? '');
     url.password = encodeURIComponent(password ?? '');
   }
-  if (tls !== undefined) url.protocol = 'rediss:';
-  if (db !== undefined) url.pathname = `/${db}`;
   const secrets = [url.password, decoded(url.password), url.searchParams.get('password') ?? ''].filter(Boolean);
-  return { redis: url.href, kind: 'redis', shown: maskPassword(url.href), secrets };
+  const shown = maskPassword(url.href);
+  if (keyPrefix !== undefined) url.searchParams.set('keyPrefix', keyPrefix);
+  return { redis: url.href, kind: 'redis', shown, secrets };
 }
 
-function clusterTarget(list: string, redisOptions: ServerOptions): RedisTarget {
-  if (redisOptions.db !== undefined)
-    throw usageError('--db was given with --cluster. A cluster has one database only.');
-  const nodes = addressesIn('--cluster', list, 6379);
-  const redis = { nodes, redisOptions } as RedisClusterOptions;
-  return { redis, kind: 'cluster', shown: `the cluster ${format(nodes)}`, secrets: secretsOf(redisOptions) };
+/** Returns the URL of one server. Undefined for another text. */
+function urlIn(text: string): URL | undefined {
+  const withScheme = text.includes('://') ? text : `redis://${text}`;
+  if (!URL.canParse(withScheme)) return undefined;
+  const url = new URL(withScheme);
+  // ioredis would take another path for the number of a database. Without a host, it would connect to this machine.
+  const isUsable = /^rediss?:$/.test(url.protocol) && url.hostname !== '' && /^(?:\/\d*)?$/.test(url.pathname);
+  return isUsable ? url : undefined;
+}
+
+function clusterTarget(
+  text: string,
+  { tls, hosts, path }: SeveralServers,
+  { keyPrefix, ...credentials }: ServerOptions,
+): RedisTarget {
+  if (path !== '') throw urlError(text);
+  const nodes = addressesIn(hosts, REDIS_PORT, text);
+  const redis: RedisClusterOptions = {
+    nodes,
+    redisOptions: { ...credentials, ...(tls && { tls: {} }) },
+    ...(keyPrefix !== undefined && { keyPrefix }),
+    ...(tls && { dnsLookup: keepName }),
+  };
+  const shown = `redis${tls ? 's' : ''}-cluster://${format(nodes)}`;
+  return { redis, kind: 'cluster', shown, secrets: secretsOf(credentials) };
 }
 
 function sentinelTarget(
-  list: string,
-  master: string | undefined,
-  env: NodeJS.ProcessEnv,
+  text: string,
+  { tls, hosts, path }: SeveralServers,
   options: ServerOptions,
+  env: NodeJS.ProcessEnv,
 ): RedisTarget {
-  if (master === undefined || master === '') {
-    throw usageError('--sentinel was given without --master. Allowed is the name of the master at its Sentinels.');
-  }
-  const sentinels = addressesIn('--sentinel', list, 26_379);
-  const sentinel = credentialsIn(env.REDIS_SENTINEL_USERNAME, env.REDIS_SENTINEL_PASSWORD);
-  const redis = { sentinels, name: master, ...options } as RedisOptions;
-  if (sentinel.username !== undefined) redis.sentinelUsername = sentinel.username;
-  if (sentinel.password !== undefined) redis.sentinelPassword = sentinel.password;
-  if (options.tls !== undefined) redis.enableTLSForSentinelMode = true;
-  const shown = `the master ${master} at the Sentinels ${format(sentinels)}`;
-  return { redis, kind: 'sentinel', shown, secrets: [...secretsOf(options), ...secretsOf(sentinel)] };
+  const [, name, db] = MASTER.exec(path) ?? [];
+  if (name === undefined) throw urlError(text);
+  const sentinels = addressesIn(hosts, SENTINEL_PORT, text);
+  const { username, password } = credentialsOf(env.REDIS_SENTINEL_USERNAME, env.REDIS_SENTINEL_PASSWORD);
+  const redis: RedisOptions = {
+    sentinels,
+    name: decoded(name),
+    ...options,
+    ...(db !== undefined && { db: Number(db) }),
+    ...(username !== undefined && { sentinelUsername: username }),
+    ...(password !== undefined && { sentinelPassword: password }),
+    ...(tls && { tls: {}, enableTLSForSentinelMode: true, sentinelTLS: {} }),
+  };
+  const shown = `redis${tls ? 's' : ''}-sentinel://${format(sentinels)}/${path}`;
+  return { redis, kind: 'sentinel', shown, secrets: [...secretsOf(options), ...(password ? [password] : [])] };
 }
 
-function addressesIn(option: string, list: string, defaultPort: number): { host: string; port: number }[] {
-  return list.split(',').map((text) => {
+/** Returns the parts of a URL of a cluster or of Sentinels. Undefined for another text. */
+function severalServersIn(text: string): SeveralServers | undefined {
+  const [, secure, kind, userInfo = '', hosts, path = ''] = SEVERAL_SERVERS.exec(text) ?? [];
+  if (hosts === undefined) return undefined;
+  const isCluster = kind.toLowerCase() === 'cluster';
+  return { kind: isCluster ? 'cluster' : 'sentinel', tls: secure !== '', userInfo, hosts, path };
+}
+
+function addressesIn(hosts: string, defaultPort: number, url: string): { host: string; port: number }[] {
+  return hosts.split(',').map((text) => {
     const [, ipv6, name, port = String(defaultPort)] = ADDRESS.exec(text.trim()) ?? [];
     const host = ipv6 ?? name;
-    if (host !== undefined && Number(port) <= 65_535) return { host, port: Number(port) };
-    const allowed = 'addresses like host:port,host:port. A password comes from REDIS_PASSWORD';
-    // A password with a comma would be in two of the addresses.
-    throw usageError(`${option} is "${maskPassword(list)}". Allowed are ${allowed}.`);
+    if (host === undefined || Number(port) > 65_535) throw urlError(url);
+    return { host, port: Number(port) };
   });
+}
+
+const ALLOWED = [
+  'redis://user:password@host:6379/0',
+  'rediss:// for TLS',
+  'redis-cluster://host:port,host:port',
+  'redis-sentinel://host:port,host:port/master',
+].join(', ');
+
+function urlError(text: string): CliError {
+  return usageError(
+    `The URL of Redis is "${maskPassword(text)}". ` +
+      `Allowed is ${ALLOWED}, or the path of a socket. Special characters are percent-encoded.`,
+  );
 }
 
 function format(addresses: readonly { host: string; port: number }[]): string {
   return addresses.map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`).join(',');
 }
 
-function credentialsIn(username: string | undefined, password: string | undefined): Credentials {
+/** Returns the credentials in a URL. Undefined if it has none. */
+function credentialsIn(userInfo: string, url: string): Credentials | undefined {
+  const [username, ...rest] = userInfo.split(':');
+  // A password contains no colon, because special characters are percent-encoded.
+  if (rest.length > 1) throw urlError(url);
+  const [password = ''] = rest;
+  return userInfo === '' ? undefined : credentialsOf(decoded(username), decoded(password));
+}
+
+function credentialsOf(username: string | undefined, password: string | undefined): Credentials {
   // An empty variable counts as unset.
   return { ...(username && { username }), ...(password && { password }) };
 }
 
 function secretsOf({ password }: Credentials): string[] {
-  return password === undefined ? [] : [password];
+  return password === undefined ? [] : [password, encodeURIComponent(password)];
 }
 
 function decoded(text: string): string {

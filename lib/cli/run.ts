@@ -1,6 +1,6 @@
 import { type Clock, SystemClock } from '../core/time/clock.js';
 import { messageOf } from '../core/errors.js';
-import { type CommandCall, readArguments } from './arguments.js';
+import { type CommandCall, type GlobalOptions, readArguments } from './arguments.js';
 import type { CommandContext } from './commands/context.js';
 import { inspect } from './commands/inspect.js';
 import { list } from './commands/list.js';
@@ -8,8 +8,8 @@ import { release } from './commands/release.js';
 import { watch } from './commands/watch.js';
 import { CliError, EXIT, exitCodeOf } from './exit-codes.js';
 import type { AdminSettings, LockAdmin } from './lock-admin.js';
-import { printableMessage } from './printable.js';
-import { redisTarget, withoutSecrets } from './redis-target.js';
+import { printableLines, printableMessage } from './printable.js';
+import { redisTarget, type RedisTarget, withoutSecrets } from './redis-target.js';
 import { columnsOf, type Terminal } from './terminal.js';
 
 /** What the command line runs in. */
@@ -19,38 +19,45 @@ export interface Surroundings {
   readonly terminal: Terminal;
   readonly clock?: Clock;
   /** Connects to Redis. */
-  openAdmin(settings: AdminSettings, clock: Clock): Promise<LockAdmin>;
+  readonly openAdmin: (settings: AdminSettings, clock: Clock) => Promise<LockAdmin>;
 }
 
 /** Runs one command. Returns the exit code, and throws nothing. */
 export async function run(args: readonly string[], surroundings: Surroundings): Promise<number> {
   const { version, env, terminal, clock = new SystemClock(), openAdmin } = surroundings;
   let secrets: readonly string[] = [];
-  const shown = (error: unknown): string => printableMessage(withoutSecrets(messageOf(error), secrets));
+  const masked = (text: string): string => withoutSecrets(text, secrets);
+  const shown = (error: unknown): string => printableMessage(masked(messageOf(error)));
   try {
     const invocation = readArguments(args, {
       version,
       columns: columnsOf(terminal.stdout),
       out: (text) => terminal.stdout.write(text),
-      // The user may have mistaken the place of a URL.
-      err: (text) => terminal.stderr.write(withoutSecrets(text, secrets)),
+      // An argument may be hostile, or a URL in the wrong place.
+      err: (text) => terminal.stderr.write(printableLines(masked(text))),
     });
     if ('exitCode' in invocation) return invocation.exitCode;
     const { options, ...call } = invocation;
     const target = redisTarget(options, env);
     ({ secrets } = target);
-    const { prefix, hashTag, timeout: timeoutMs, json = false } = options;
-    const admin = await openAdmin({ target, prefix, hashTag, timeoutMs }, clock);
+    const admin = await openAdmin(settingsOf(options, call, target), clock);
     try {
-      const context = { admin, terminal, clock, prefix, shown: target.shown, json, messageOf: shown };
-      return await runCommand(context, call);
+      const { prefix, hashTag, json = false } = options;
+      const keys = { prefix, hashTag };
+      return await runCommand({ admin, terminal, clock, keys, shown: target.shown, json, messageOf: shown }, call);
     } finally {
       await admin.close();
     }
   } catch (error) {
-    terminal.stderr.write(`${textOf(error, shown)}\n`);
+    terminal.stderr.write(`${textOf(error, shown, masked)}\n`);
     return exitCodeOf(error);
   }
+}
+
+function settingsOf(options: GlobalOptions, call: CommandCall, target: RedisTarget): AdminSettings {
+  const { prefix, hashTag, timeout: timeoutMs } = options;
+  const isKey = 'isKey' in call && call.isKey;
+  return { target, prefix, hashTag, timeoutMs, key: isKey ? (key) => key : undefined };
 }
 
 function runCommand(context: CommandContext, call: CommandCall): Promise<number> {
@@ -67,9 +74,9 @@ function runCommand(context: CommandContext, call: CommandCall): Promise<number>
 }
 
 /** Returns what is printed for an error: its message, and for a defect its stack. */
-function textOf(error: unknown, shown: (error: unknown) => string): string {
+function textOf(error: unknown, shown: (error: unknown) => string, masked: (text: string) => string): string {
   const isExpected = error instanceof CliError || exitCodeOf(error) !== EXIT.internal;
   if (isExpected || !(error instanceof Error)) return `error: ${shown(error)}`;
-  const frames = (error.stack ?? '').split('\n').slice(1).map(printableMessage);
-  return [`error: ${error.name}: ${shown(error)}`, ...frames].join('\n');
+  const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
+  return [`error: ${error.name}: ${shown(error)}`, ...frames.map((line) => printableMessage(masked(line)))].join('\n');
 }

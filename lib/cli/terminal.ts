@@ -3,7 +3,9 @@ export interface Output {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
   readonly rows?: number | undefined;
+  /** Returns false if the stream is full. It emits `drain` when it takes more. */
   write(text: string): unknown;
+  once?(event: 'drain', listener: () => void): unknown;
 }
 
 /** Where the command line reads and writes. */
@@ -16,6 +18,8 @@ export interface Terminal {
   ask(question: string): Promise<string | undefined>;
   /** Calls the listener when the user presses Ctrl-C, or when the process is to end. Returns how to stop. */
   onInterrupt(listener: (signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP') => void): () => void;
+  /** Calls `leave` before Ctrl-Z suspends the process, and `enter` when it goes on. Returns how to stop. */
+  onSuspend(leave: () => void, enter: () => void): () => void;
   /** Calls the listener when the process ends in any way but SIGKILL. Returns how to stop. */
   onExit(listener: () => void): () => void;
 }
@@ -34,17 +38,27 @@ export function columnsOf({ isTTY, columns }: Output): number | undefined {
   return isTTY === true ? columns || DEFAULT_COLUMNS : undefined;
 }
 
+/** Writes a text. Resolves when the stream takes more: a reader may be slower than a listing. */
+export async function writeTo(output: Output, text: string): Promise<void> {
+  if (output.write(text) !== false) return;
+  await new Promise<void>((resolve) => (output.once === undefined ? resolve() : output.once('drain', resolve)));
+}
+
 /** Draws on the whole terminal, and restores it. */
 export class Screen {
-  private readonly stopListening: () => void;
+  private readonly stops: readonly (() => void)[];
   private isOpen = true;
 
   constructor(
     private readonly output: Output,
-    terminal: Pick<Terminal, 'onExit'>,
+    terminal: Pick<Terminal, 'onExit' | 'onSuspend'>,
   ) {
     output.write(ENTER);
-    this.stopListening = terminal.onExit(() => this.close());
+    const onSuspend = terminal.onSuspend(
+      () => output.write(LEAVE),
+      () => output.write(ENTER),
+    );
+    this.stops = [onSuspend, terminal.onExit(() => this.close())];
   }
 
   get size(): { readonly columns: number; readonly rows: number } {
@@ -53,8 +67,11 @@ export class Screen {
 
   /** Replaces what is shown. Lines that do not fit are left out. */
   draw(lines: readonly string[]): void {
-    const shown = lines.slice(0, this.size.rows).map((line) => line + CLEAR_LINE);
-    this.output.write(`${HOME}${shown.join('\r\n')}${CLEAR_BELOW}`);
+    const { rows } = this.size;
+    // Behind a line as wide as the terminal, CLEAR_LINE would clear its last character.
+    const shown = lines.slice(0, rows).map((line) => CLEAR_LINE + line);
+    const rest = shown.length < rows ? `\r\n${CLEAR_BELOW}` : '';
+    this.output.write(HOME + shown.join('\r\n') + rest);
   }
 
   /** Shows again what was there before. Does nothing the second time. */
@@ -62,7 +79,7 @@ export class Screen {
     if (!this.isOpen) return;
     this.isOpen = false;
     this.output.write(LEAVE);
-    this.stopListening();
+    for (const stop of this.stops) stop();
   }
 }
 

@@ -18,7 +18,8 @@ const optionsIn = (text: string): Set<string> =>
 
 describe('the page on the command line', () => {
   it('names every option that there is, and no other', () => {
-    const documented = optionsIn(page(PATH).text);
+    const written = page(PATH).text.replaceAll(/<!-- output:\w+:start -->[^]*?<!-- output:\w+:end -->/g, '');
+    const documented = optionsIn(written);
     const inHelp = optionsIn(
       ['', ...COMMANDS].map((command) => helpOf(...command.split(' ').filter(Boolean))).join('\n'),
     );
@@ -41,7 +42,6 @@ describe('the page on the command line', () => {
     const titles = LOCK_COLUMNS.map(({ title }) => title);
     const rows = [...section.matchAll(/^\| ([A-Z ]+?) +\|/gm)].map(([, title]) => title);
     expect(rows).toEqual(titles);
-    expect(section).toMatch(new RegExp(`^${titles.join(' +')}$`, 'm'));
   });
 
   it('names every variable of the help', () => {

@@ -72,7 +72,7 @@ describe('the tarball', () => {
     const installed = await consumer('nest12-esm').installed();
     const files = await filesOf(installed);
     const expected =
-      /^(CHANGELOG\.md|LICENSE|README\.md|package\.json|dist\/cli[\w-]*\.js|dist\/(esm|cjs)\/.*(\.js|\.d\.ts|package\.json))$/;
+      /^(CHANGELOG\.md|LICENSE|README\.md|package\.json|dist\/cli\/[\w-]+\.js|dist\/(esm|cjs)\/.*(\.js|\.d\.ts|package\.json))$/;
     expect(files.map(({ path }) => path).filter((path) => !expected.test(path))).toEqual([]);
     expect(files.map(({ path }) => path)).toEqual(expect.arrayContaining(['LICENSE', 'README.md', 'package.json']));
   });
@@ -183,30 +183,39 @@ describe('the command line', () => {
     const prefix = `cli_${name}_`;
     const args = ['list', '--redis', testRedisUrl(), '--prefix', prefix];
     const output = await project.node('nestjs-redis-lock list', [COMMAND, ...args]);
-    expect(output).toBe(`No lock is held or waited for that has the prefix "${prefix}".\n`);
+    expect(output).toBe(`No lock is held or waited for with --prefix "${prefix}" and --hash-tag family.\n`);
   });
 
-  it('loads neither Nest nor commander, and names ioredis if it is missing', async () => {
-    const alone = join(folder, 'alone', 'nestjs-redis-lock');
-    await cp(await consumer('nest12-esm').installed(), alone, { recursive: true });
-    const options = { cwd: alone, timeoutMs: 60_000 };
-    expect(await run('--help', process.execPath, ['dist/cli.js', '--help'], options)).toContain('Exit codes:');
-    const refused = await run('list', process.execPath, ['dist/cli.js', 'list'], { ...options, mustFail: true });
+  it('loads no Nest, and names ioredis if it is missing', async () => {
+    const installed = await consumer('nest12-esm').installed();
+    const modules = join(folder, 'alone', 'node_modules');
+    await cp(installed, join(modules, 'nestjs-redis-lock'), { recursive: true });
+    await cp(join(installed, '../commander'), join(modules, 'commander'), { recursive: true });
+    const bin = 'nestjs-redis-lock/dist/cli/bin.js';
+    const options = { cwd: modules, timeoutMs: 60_000 };
+    expect(await run('--help', process.execPath, [bin, '--help'], options)).toContain('Exit codes:');
+    const refused = await run('list', process.execPath, [bin, 'list'], { ...options, mustFail: true });
     expect(refused).toBe(
       'error: The package ioredis is missing. Install it beside nestjs-redis-lock: npm install ioredis\n',
     );
   });
 
-  it('has three files, and the licence of commander', async () => {
+  it('begins with the line that makes it executable', async () => {
     const installed = await consumer('nest12-esm').installed();
-    const files = (await filesOf(installed)).filter(({ path }) => path.startsWith('dist/cli'));
+    const files = (await filesOf(installed)).filter(({ path }) => path.startsWith('dist/cli/'));
     process.stdout.write(`  ${files.reduce((sum, { size }) => sum + size, 0)} bytes of the command line\n`);
-    expect(files.map(({ path }) => path).toSorted()).toEqual(
-      ['dist/cli-lock-admin.js', 'dist/cli-main.js', 'dist/cli.js'].toSorted(),
-    );
-    const licence = await readFile(join(root, 'node_modules/commander/LICENSE'), 'utf8');
-    expect(await readFile(join(installed, 'dist/cli-main.js'), 'utf8')).toContain(licence.trim());
-    expect(await readFile(join(installed, 'dist/cli.js'), 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/);
+    expect(files.map(({ path }) => path)).toContain('dist/cli/bin.js');
+    expect(await readFile(join(installed, 'dist/cli/bin.js'), 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/);
+  });
+
+  it('is the only code that loads commander', async () => {
+    const dist = join(await consumer('nest12-esm').installed(), 'dist');
+    const loading = (await filesOf(dist)).filter(({ path }) => /\.js$/.test(path));
+    const found: string[] = [];
+    for (const { path } of loading) {
+      if (importsOf(await readFile(join(dist, path), 'utf8')).packages.includes('commander')) found.push(path);
+    }
+    expect(found).toEqual([expect.stringMatching(/^cli\//)]);
   });
 });
 

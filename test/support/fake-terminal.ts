@@ -29,6 +29,7 @@ export class FakeTerminal implements Terminal {
   readonly questions: string[] = [];
   private readonly interrupts = new Set<(signal: Interrupt) => void>();
   private readonly exits = new Set<() => void>();
+  private readonly suspensions = new Set<{ readonly leave: () => void; readonly enter: () => void }>();
 
   /** @param replies what the user types. Undefined: Ctrl-C. */
   constructor(
@@ -49,6 +50,12 @@ export class FakeTerminal implements Terminal {
     return () => this.interrupts.delete(listener);
   }
 
+  onSuspend(leave: () => void, enter: () => void): () => void {
+    const suspension = { leave, enter };
+    this.suspensions.add(suspension);
+    return () => this.suspensions.delete(suspension);
+  }
+
   onExit(listener: () => void): () => void {
     this.exits.add(listener);
     return () => this.exits.delete(listener);
@@ -59,6 +66,16 @@ export class FakeTerminal implements Terminal {
     for (const listener of this.interrupts) listener(signal);
   }
 
+  /** Suspends the process by Ctrl-Z. */
+  suspend(): void {
+    for (const { leave } of this.suspensions) leave();
+  }
+
+  /** Goes on after {@link suspend}. */
+  resume(): void {
+    for (const { enter } of this.suspensions) enter();
+  }
+
   /** Ends the process, as an error that nobody catches does. */
   exit(): void {
     for (const listener of this.exits) listener();
@@ -66,6 +83,6 @@ export class FakeTerminal implements Terminal {
 
   /** How many listeners are left. */
   get listeners(): number {
-    return this.interrupts.size + this.exits.size;
+    return this.interrupts.size + this.exits.size + this.suspensions.size;
   }
 }

@@ -10,7 +10,9 @@ export async function inspect({ admin, terminal, json }: CommandContext, resourc
     terminal.stdout.write(json ? `${printableJson(lockToJson(view))}\n` : `${describeLock(view).join('\n')}\n`);
     return EXIT.ok;
   }
+  // The key shows whether the prefix and the hash tag are those of the application.
+  const free = `Nobody holds ${printable(resource)} or waits for it. Its key is ${printable(admin.keyOf(resource))}.\n`;
   if (json) terminal.stdout.write('null\n');
-  else terminal.stderr.write(`${printable(resource)} is free, and nobody waits for it.\n`);
+  else terminal.stderr.write(free);
   return EXIT.notFound;
 }

@@ -1,54 +1,56 @@
-import { formatDuration } from '../duration.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { byResource, LOCK_COLUMNS, lockCount, lockToJson, type LockView } from '../lock-view.js';
+import { byResource, LOCK_COLUMNS, lockToJson, type LockView } from '../lock-view.js';
 import { printable, printableJson } from '../printable.js';
+import { reportProgress } from '../progress.js';
 import { formatTable } from '../table.js';
-import { columnsOf, Progress } from '../terminal.js';
-import type { CommandContext } from './context.js';
-
-/** After this time the progress is shown, and this often. */
-const PROGRESS_MS = 500;
+import { columnsOf, Progress, writeTo } from '../terminal.js';
+import type { CommandContext, KeySettings } from './context.js';
 
 /** Prints the locks: a table, or one object a line as they are found. */
 export async function list(context: CommandContext, match: string | undefined): Promise<ExitCode> {
-  const { admin, terminal, json, prefix } = context;
+  const { admin, terminal, json, keys } = context;
   const { stdout, stderr } = terminal;
-  const found: LockView[] = [];
-  const progress = progressOf(context, () => found.length);
+  const views: LockView[] = [];
+  let found = 0;
+  let otherKey: string | undefined;
+  const stopProgress = showProgress(context, () => found);
   try {
-    for await (const view of admin.list(match)) {
-      found.push(view);
-      if (json) stdout.write(`${printableJson(lockToJson(view))}\n`);
+    for await (const view of admin.list(match, (key) => (otherKey ??= key))) {
+      found += 1;
+      if (json) await writeTo(stdout, `${printableJson(lockToJson(view))}\n`);
+      else views.push(view);
     }
   } finally {
-    progress.stop();
+    stopProgress();
   }
-  if (json) return EXIT.ok;
-  if (found.length === 0) stderr.write(`${nothingFound(prefix, match)}\n`);
-  else stdout.write(`${formatTable(found.toSorted(byResource), LOCK_COLUMNS, columnsOf(stdout)).join('\n')}\n`);
+  if (views.length > 0) {
+    await writeTo(stdout, `${formatTable(views.toSorted(byResource), LOCK_COLUMNS, columnsOf(stdout)).join('\n')}\n`);
+  }
+  if (found === 0 && !json) stderr.write(`${nothingFound(keys, match)}\n`);
+  if (otherKey !== undefined) stderr.write(`${otherKeysFound(otherKey)}\n`);
   return EXIT.ok;
 }
 
 /** Returns the line for an empty list. */
-export function nothingFound(prefix: string, match: string | undefined): string {
-  const matching = match === undefined ? '' : ` and matches ${printable(match)}`;
-  return `No lock is held or waited for that has the prefix "${printable(prefix)}"${matching}.`;
+export function nothingFound({ prefix, hashTag }: KeySettings, match: string | undefined): string {
+  const matching = match === undefined ? '' : ` that matches ${printable(match)}`;
+  return `No lock${matching} is held or waited for with --prefix "${printable(prefix)}" and --hash-tag ${hashTag}.`;
 }
 
-function progressOf({ terminal, clock, json }: CommandContext, count: () => number): { stop(): void } {
+function otherKeysFound(key: string): string {
+  return (
+    `Keys such as ${printable(key)} look like locks and are not listed. ` +
+    'Compare --prefix, --hash-tag and --key-prefix with the application.'
+  );
+}
+
+function showProgress({ terminal, clock, json }: CommandContext, found: () => number): () => void {
   // On one terminal, the objects and the progress would write into each other's lines.
-  if (json && terminal.stdout.isTTY === true) return { stop: () => undefined };
+  if (json && terminal.stdout.isTTY === true) return () => undefined;
   const progress = new Progress(terminal.stderr);
-  const startedAt = clock.now();
-  const show = (): void => {
-    progress.show(`Scanning for ${formatDuration(clock.now() - startedAt)}, ${lockCount(count())} found`);
-    timer = clock.schedule(PROGRESS_MS, show, true);
-  };
-  let timer = clock.schedule(PROGRESS_MS, show, true);
-  return {
-    stop() {
-      timer.cancel();
-      progress.clear();
-    },
+  const stop = reportProgress(clock, found, (line) => progress.show(line));
+  return () => {
+    stop();
+    progress.clear();
   };
 }

@@ -14,8 +14,8 @@ export interface ReleaseArguments {
 }
 
 /**
- * Releases a lock by force. Without `yes` it shows the holder and requests a confirmation. Then it releases the hold
- * that it has shown, and not the next one.
+ * Releases a lock by force. Without `yes` it shows the holder and requests a confirmation. It releases the hold that it
+ * has found, and not the next one.
  *
  * @throws CliError without `yes` if nobody can be asked.
  */
@@ -26,17 +26,16 @@ export async function release(context: CommandContext, args: ReleaseArguments): 
     throw usageError('release asks for a confirmation, and the input is no terminal. Give --yes to release anyway.');
   }
   const view = await admin.inspect(resource);
-  const why = reasonAgainst(view, ifToken);
-  if (view === null || why !== undefined) return report(context, args, view, why);
-  if (!yes && !(await isConfirmed(context, view))) return report(context, args, view, 'not confirmed');
-  const token = ifToken ?? (yes ? undefined : view.lock.fencingToken);
-  const released = await admin.release(resource, token);
-  return report(context, args, view, released ? undefined : 'the hold has ended meanwhile');
+  const why = reasonAgainst(view, ifToken, admin.keyOf(resource));
+  if (view === null || why !== undefined) return report(context, resource, view, why);
+  if (!yes && !(await isConfirmed(context, view))) return report(context, resource, view, 'not confirmed');
+  const released = await admin.release(resource, view.lock.fencingToken);
+  return report(context, resource, view, released ? undefined : 'the hold has ended meanwhile');
 }
 
 /** Returns why there is nothing to release. */
-function reasonAgainst(view: LockView | null, ifToken: number | undefined): string | undefined {
-  if (view === null) return 'nobody holds it';
+function reasonAgainst(view: LockView | null, ifToken: number | undefined, key: string): string | undefined {
+  if (view === null) return `nobody holds it. Its key is ${printable(key)}`;
   const { lock } = view;
   if (!lock.isHeld) return 'nobody holds it, and others wait for it';
   if (ifToken === undefined || lock.fencingToken === ifToken) return undefined;
@@ -63,7 +62,7 @@ function waitersOf({ waiting: { length } }: LockInfo): string {
 /** Prints the result. `why` is the reason why nothing was released. */
 function report(
   { terminal, json }: CommandContext,
-  { resource }: ReleaseArguments,
+  resource: string,
   view: LockView | null,
   why: string | undefined,
 ): ExitCode {

@@ -2,12 +2,13 @@ import type { Clock, Timer } from '../../core/time/clock.js';
 import { EXIT } from '../exit-codes.js';
 import { byResource, holdersOf, LOCK_COLUMNS, lockCount, lockToJson, type LockView, modeOf } from '../lock-view.js';
 import { fitted, printable, printableJson } from '../printable.js';
+import { reportProgress } from '../progress.js';
 import { formatTable } from '../table.js';
-import { Screen } from '../terminal.js';
+import { Progress, Screen, writeTo } from '../terminal.js';
 import type { CommandContext } from './context.js';
 import { nothingFound } from './list.js';
 
-/** The pause between two listings. */
+/** The pause between two listings. After a listing that takes longer, it is as long as that took. */
 const INTERVAL_MS = 1_000;
 
 /** Ctrl-C is how `watch` ends. The others are what a shell shows for a process that the signal has ended. */
@@ -24,7 +25,9 @@ interface Snapshot {
 
 /** Shows snapshots. */
 interface View {
-  show(snapshot: Snapshot): void;
+  /** Shows how far the first listing is. */
+  showProgress(line: string): void;
+  show(snapshot: Snapshot): Promise<void> | void;
   close(): void;
 }
 
@@ -57,13 +60,19 @@ async function follow(
   view: View,
   signal: AbortSignal,
 ): Promise<void> {
+  const { clock } = context;
   let locks: readonly LockView[] | undefined;
+  const showProgress = (line: string): void => {
+    if (locks === undefined && !signal.aborted) view.showProgress(line);
+  };
   while (!signal.aborted) {
-    const snapshot = await unlessAborted(signal, snapshotOf(context, match, locks, signal));
+    const startedAt = clock.now();
+    const snapshot = await unlessAborted(signal, snapshotOf(context, match, locks, signal, showProgress));
     if (snapshot === undefined) return;
     ({ locks } = snapshot);
-    view.show(snapshot);
-    await pause(context.clock, signal);
+    // A reader that does not read must not keep the command from its end.
+    await unlessAborted(signal, Promise.resolve(view.show(snapshot)));
+    await pause(clock, signal, Math.max(INTERVAL_MS, clock.now() - startedAt));
   }
 }
 
@@ -72,8 +81,10 @@ async function snapshotOf(
   match: string | undefined,
   before: readonly LockView[] | undefined,
   signal: AbortSignal,
+  showProgress: (line: string) => void,
 ): Promise<Snapshot> {
   const locks: LockView[] = [];
+  const stopProgress = reportProgress(clock, () => locks.length, showProgress);
   try {
     for await (const lock of admin.list(match)) {
       if (signal.aborted) break;
@@ -84,12 +95,14 @@ async function snapshotOf(
     // What is wrong from the beginning does not pass.
     if (before === undefined) throw error;
     return { at: clock.wallTime(), locks: before, error: messageOf(error) };
+  } finally {
+    stopProgress();
   }
 }
 
-async function pause(clock: Clock, signal: AbortSignal): Promise<void> {
+async function pause(clock: Clock, signal: AbortSignal, forMs: number): Promise<void> {
   let timer: Timer | undefined;
-  const over = new Promise<void>((resolve) => (timer = clock.schedule(INTERVAL_MS, resolve)));
+  const over = new Promise<void>((resolve) => (timer = clock.schedule(forMs, resolve)));
   await unlessAborted(signal, over);
   timer?.cancel();
 }
@@ -110,32 +123,40 @@ function viewOf(context: CommandContext, match: string | undefined): View {
 }
 
 function jsonView({ terminal }: CommandContext): View {
+  const progress = new Progress(terminal.stderr);
   return {
+    showProgress: (line) => progress.show(line),
     show({ at, locks, error }) {
+      progress.clear();
       const snapshot = { at: new Date(at).toISOString(), error: error ?? null, locks: locks.map(lockToJson) };
-      terminal.stdout.write(`${printableJson(snapshot)}\n`);
+      return writeTo(terminal.stdout, `${printableJson(snapshot)}\n`);
     },
-    close: () => undefined,
+    close: () => progress.clear(),
   };
 }
 
 /** Prints a line for each lock that is new, has changed or is free now. */
 function changesView({ terminal, shown }: CommandContext): View {
+  const progress = new Progress(terminal.stderr);
   let known = new Map<string, string>();
   let lastError: string | undefined;
   return {
+    showProgress: (line) => progress.show(line),
     show({ at, locks, error }) {
-      const print = (line: string): void => void terminal.stdout.write(`${new Date(at).toISOString()} ${line}\n`);
-      if (error !== lastError) print(error === undefined ? `${printable(shown)} can be used again` : error);
+      progress.clear();
+      const lines: string[] = [];
+      if (error !== lastError) lines.push(error ?? `${printable(shown)} can be used again`);
       lastError = error;
       const now = new Map(locks.map((each) => [each.lock.resource, summaryOf(each)]));
       for (const [resource, summary] of now) {
-        if (known.get(resource) !== summary) print(`${printable(resource)} ${summary}`);
+        if (known.get(resource) !== summary) lines.push(`${printable(resource)} ${summary}`);
       }
-      for (const resource of known.keys()) if (!now.has(resource)) print(`${printable(resource)} free`);
+      for (const resource of known.keys()) if (!now.has(resource)) lines.push(`${printable(resource)} free`);
       known = now;
+      const time = new Date(at).toISOString();
+      return writeTo(terminal.stdout, lines.map((line) => `${time} ${line}\n`).join(''));
     },
-    close: () => undefined,
+    close: () => progress.clear(),
   };
 }
 
@@ -145,16 +166,17 @@ function summaryOf({ lock }: LockView): string {
   return lock.isHeld ? `held by ${holdersOf(lock)} (${modeOf(lock)}${token})${waiting}` : `held by nobody${waiting}`;
 }
 
-function screenView({ terminal, shown, prefix }: CommandContext, match: string | undefined): View {
+function screenView({ terminal, shown, keys }: CommandContext, match: string | undefined): View {
   const screen = new Screen(terminal.stdout, terminal);
   return {
+    showProgress: (line) => screen.draw([fitted(line, screen.size.columns)]),
     show({ at, locks, error }) {
       const { columns, rows } = screen.size;
       const waiting = locks.reduce((sum, { lock }) => sum + lock.waiting.length, 0);
       const time = new Date(at).toTimeString().slice(0, 8);
       const head = `${time}  ${lockCount(locks.length)}, ${waiting} waiting  ${printable(shown)}  (Ctrl-C ends)`;
       const lines = [fitted(head, columns), error === undefined ? '' : fitted(error, columns)];
-      if (locks.length === 0) lines.push(fitted(nothingFound(prefix, match), columns));
+      if (locks.length === 0) lines.push(fitted(nothingFound(keys, match), columns));
       else lines.push(...rowsFor(locks, columns, rows - lines.length));
       screen.draw(lines);
     },

@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../support/async.js';
 import { LockProcess } from '../../support/lock-process.js';
+import { startRedis } from '../../support/redis/index.js';
+import { freePort } from '../../support/redis/local-server.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
+import { findProgram } from '../../support/sql/server.js';
 
 const root = join(__dirname, '../../..');
 const COMMAND = ['--import', './test/support/typescript-hooks.mjs', 'lib/cli/bin.ts'];
@@ -13,6 +16,8 @@ let prefix: string;
 let holder: LockProcess;
 let waiter: LockProcess;
 let granted: Promise<number>;
+/** The commands of a test. One that a failed test has left would run for ever. */
+const started: Cli[] = [];
 
 beforeEach(async () => {
   prefix = uniquePrefix();
@@ -26,7 +31,10 @@ beforeEach(async () => {
   };
   await eventually('api-2 waits', isWaiting, 20_000);
 });
-afterEach(() => Promise.all([holder.kill(), waiter.kill()]));
+afterEach(async () => {
+  for (const { child } of started.splice(0)) child.kill('SIGKILL');
+  await Promise.all([holder.kill(), waiter.kill()]);
+});
 
 interface Ended {
   readonly code: number | null;
@@ -47,6 +55,7 @@ class Cli {
     const [command, given] = terminal
       ? ['script', ['-qefc', `exec ${[process.execPath, ...all].map((arg) => `'${arg}'`).join(' ')}`, '/dev/null']]
       : [process.execPath, all];
+    started.push(this);
     this.child = spawn(command, given, {
       cwd: root,
       env: { ...process.env, REDIS_URL: testRedisUrl(), TERM: 'xterm', ...env },
@@ -62,6 +71,16 @@ class Cli {
   until(text: string): Promise<void> {
     return eventually(`it prints ${text}`, () => this.stdout.includes(text), 20_000);
   }
+}
+
+/** Wraps a test that needs a terminal. Without `script` it prints that the test did not run. In CI it fails. */
+function onTerminal(body: () => Promise<void>): () => Promise<void> {
+  if (findProgram('script') !== undefined) return body;
+  return () => {
+    if (process.env.CI === 'true') throw new Error('script is missing: install util-linux');
+    process.stdout.write(`NOT RUN, because script is missing: ${expect.getState().currentTestName}\n`);
+    return Promise.resolve();
+  };
 }
 
 describe('a process', () => {
@@ -91,7 +110,27 @@ describe('a process', () => {
         ['list', '--redis', 'redis://127.0.0.1:1'],
       ].map(async (args) => (await new Cli(args).ended).code),
     );
-    expect(codes).toEqual([0, 0, 1, 2, 2, 3]);
+    expect(codes).toEqual([0, 0, 4, 2, 2, 3]);
+  });
+
+  it('gives up a Redis that does not reply, and ends', async () => {
+    const silent = await startRedis({ local: true });
+    silent.pause();
+    try {
+      const { code, stderr } = await new Cli(['list', '--redis', silent.url, '--timeout', '500']).ended;
+      expect(code).toBe(3);
+      expect(stderr).toContain('it was not ready within 500 ms');
+    } finally {
+      silent.resume();
+      await silent.stop();
+    }
+  });
+
+  it('shows no password of its environment', async () => {
+    const env = { REDIS_URL: `redis://u:s3cret@127.0.0.1:${await freePort()}`, REDIS_PASSWORD: '0ther-secret' };
+    const { code, stdout, stderr } = await new Cli(['list'], { env }).ended;
+    expect(code).toBe(3);
+    expect(stdout + stderr).not.toMatch(/s3cret|0ther/);
   });
 
   it('ends quietly if the reader of its output has ended', async () => {
@@ -112,36 +151,52 @@ describe('watch', () => {
     expect(await cli.ended).toMatchObject({ code: 0, stderr: '' });
   });
 
-  it('redraws a terminal, and restores it at Ctrl-C', async () => {
-    const cli = new Cli(['watch'], { terminal: true });
-    await cli.until('1 lock, 1 waiting');
-    await cli.until('\u001b[J\u001b[H');
-    cli.child.stdin.write('\u0003');
-    const { code, stdout } = await cli.ended;
-    expect(code).toBe(0);
-    expect(stdout).toContain('\u001b[?1049h\u001b[?25l');
-    expect(stdout.endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
+  it('has the exit code of SIGTERM', async () => {
+    const cli = new Cli(['watch']);
+    await cli.until('Z goods:300 held by api-1');
+    cli.child.kill('SIGTERM');
+    expect(await cli.ended).toMatchObject({ code: 143, stderr: '' });
   });
+
+  it(
+    'redraws a terminal, and restores it at Ctrl-C',
+    onTerminal(async () => {
+      const cli = new Cli(['watch'], { terminal: true });
+      await cli.until('1 lock, 1 waiting');
+      await cli.until('\u001b[J\u001b[H');
+      cli.child.stdin.write('\u0003');
+      const { code, stdout } = await cli.ended;
+      expect(code).toBe(0);
+      expect(stdout).toContain('\u001b[?1049h\u001b[?25l');
+      expect(stdout.endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
+    }),
+  );
 });
 
 describe('release on a terminal', () => {
-  it('asks, and releases after yes', async () => {
-    const cli = new Cli(['release', 'goods:300'], { terminal: true });
-    await cli.until('Release it by force? [y/N]');
-    expect(cli.stdout).toContain('goods:300 is held by api-1 for');
-    cli.child.stdin.write('y\r');
-    const { code, stdout } = await cli.ended;
-    expect(code).toBe(0);
-    expect(stdout).toContain('goods:300 was released. api-1 held it.');
-    expect(await granted).toBeGreaterThan(1e15);
-  });
+  it(
+    'asks, and releases after yes',
+    onTerminal(async () => {
+      const cli = new Cli(['release', 'goods:300'], { terminal: true });
+      await cli.until('Release it by force? [y/N]');
+      expect(cli.stdout).toContain('goods:300 is held by api-1 for');
+      cli.child.stdin.write('y\r');
+      const { code, stdout } = await cli.ended;
+      expect(code).toBe(0);
+      expect(stdout).toContain('goods:300 was released. api-1 held it.');
+      expect(await granted).toBeGreaterThan(1e15);
+    }),
+  );
 
-  it('releases nothing after Ctrl-C', async () => {
-    const cli = new Cli(['release', 'goods:300'], { terminal: true });
-    await cli.until('[y/N]');
-    cli.child.stdin.write('\u0003');
-    const { code, stdout } = await cli.ended;
-    expect(code).toBe(1);
-    expect(stdout).toContain('goods:300 was not released: not confirmed.');
-  });
+  it(
+    'releases nothing after Ctrl-C',
+    onTerminal(async () => {
+      const cli = new Cli(['release', 'goods:300'], { terminal: true });
+      await cli.until('[y/N]');
+      cli.child.stdin.write('\u0003');
+      const { code, stdout } = await cli.ended;
+      expect(code).toBe(4);
+      expect(stdout).toContain('goods:300 was not released: not confirmed.');
+    }),
+  );
 });

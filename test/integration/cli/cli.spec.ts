@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { type AddressInfo, createServer } from 'node:net';
 import { Redis } from 'ioredis';
 import type { LockService } from 'nestjs-redis-lock';
 import { openAdmin } from '../../../lib/cli/open-admin.js';
@@ -12,6 +13,8 @@ import { eventually, RedisLocks } from '../../support/redis-locks.js';
 let server: RedisServer;
 let admin: Redis;
 let running: RedisLocks;
+/** The clients of a test, which it does not close itself. */
+let clients: Redis[];
 
 beforeAll(async () => {
   server = await startRedis({ local: true });
@@ -19,8 +22,12 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   running = new RedisLocks();
+  clients = [];
 });
-afterEach(() => running.close());
+afterEach(async () => {
+  await running.close();
+  for (const client of clients) client.disconnect();
+});
 afterAll(async () => {
   admin.disconnect();
   await server.stop();
@@ -114,7 +121,31 @@ describe('list', () => {
     await instance('api-1').acquire('goods:300');
     const { code, out, err } = await cli('list --match none:*');
     expect({ code, out }).toEqual({ code: 0, out: '' });
-    expect(err).toContain(`the prefix "${running.prefix}" and matches none:*`);
+    const options = `with --prefix "${running.prefix}" and --hash-tag family`;
+    expect(err).toBe(`No lock that matches none:* is held or waited for ${options}.\n`);
+  });
+
+  it('names a key that another hash tag makes', async () => {
+    const locks = running.start({ redis: server.url, hashTag: 'resource' });
+    await locks.acquire('goods:300');
+    await locks.acquire('report');
+    const { code, out, err } = await cli('list --json');
+    expect(code).toBe(0);
+    expect(objectsIn(out).map(({ resource }) => resource)).toEqual(['report']);
+    expect(err).toContain(`Keys such as {${running.prefix}goods:300} look like locks and are not listed.`);
+    expect(await cli('list --hash-tag resource --json')).toMatchObject({ err: '' });
+  });
+
+  it('names a key before which a client puts a prefix, and lists it with --key-prefix', async () => {
+    clients.push(new Redis(server.url, { keyPrefix: 'app:' }));
+    await running.start({ redis: clients[0] }).acquire('goods:300');
+    const { out, err } = await cli('list --json');
+    expect(out).toBe('');
+    expect(err).toContain(`Keys such as app:{${running.prefix}goods}:300 look like locks`);
+    const found = await cli('list --json --key-prefix app:');
+    expect(objectsIn(found.out)).toMatchObject([{ resource: 'goods:300' }]);
+    expect(await cli('release goods:300 --yes --key-prefix app:')).toMatchObject({ code: 0 });
+    expect(await cli('inspect goods:300 --key-prefix app:')).toMatchObject({ code: 4 });
   });
 
   it('refuses a glob that is none', async () => {
@@ -134,16 +165,27 @@ describe('inspect', () => {
   it('makes the key as the module does', async () => {
     const locks = running.start({ redis: server.url, hashTag: 'resource' });
     await locks.acquire('goods:300');
-    expect((await cli('inspect goods:300')).code).toBe(1);
+    expect((await cli('inspect goods:300')).code).toBe(4);
     const { code, out } = await cli('inspect goods:300 --hash-tag resource --json');
     expect(code).toBe(0);
     expect(JSON.parse(out)).toMatchObject({ key: `{${running.prefix}goods:300}` });
   });
 
-  it('has exit code 1 for a free lock', async () => {
-    const free = { code: 1, out: '', err: 'goods:300 is free, and nobody waits for it.\n' };
-    expect(await cli('inspect goods:300')).toEqual(free);
-    expect(await cli('inspect goods:300 --json')).toEqual({ code: 1, out: 'null\n', err: '' });
+  it('takes the key itself for a module with a key function', async () => {
+    const locks = running.start({ redis: server.url, key: (resource) => `${running.prefix}own/${resource}` });
+    await locks.acquire('goods:300');
+    const key = `${running.prefix}own/goods:300`;
+    const { code, out } = await cli(`inspect --key ${key} --json`);
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toMatchObject({ resource: key, key });
+    expect(await cli(`release --key ${key} --yes`)).toMatchObject({ code: 0 });
+    expect(await locks.inspect('goods:300')).toBe(null);
+  });
+
+  it('has exit code 4 for a free lock, and names its key', async () => {
+    const line = `Nobody holds goods:300 or waits for it. Its key is {${running.prefix}goods}:300.\n`;
+    expect(await cli('inspect goods:300')).toEqual({ code: 4, out: '', err: line });
+    expect(await cli('inspect goods:300 --json')).toEqual({ code: 4, out: 'null\n', err: '' });
   });
 
   it('has exit code 2 for a resource that makes no key', async () => {
@@ -168,7 +210,7 @@ describe('release', () => {
   it('releases nothing for another token', async () => {
     const { holder, lock } = await holdAndWait();
     const { code, err } = await cli(`release goods:300 --yes --if-token ${lock.fencingToken - 1}`);
-    expect(code).toBe(1);
+    expect(code).toBe(4);
     expect(err).toContain(`its token is ${lock.fencingToken}, and not`);
     expect(await holder.inspect('goods:300')).toMatchObject({ identity: 'api-1' });
     expect(lock.signal.aborted).toBe(false);
@@ -183,8 +225,8 @@ describe('release', () => {
     expect(await both[0].inspect('menu')).toBe(null);
   });
 
-  it('has exit code 1 for a free lock, and 2 without a confirmation', async () => {
-    expect(await cli('release goods:300 --yes')).toMatchObject({ code: 1 });
+  it('has exit code 4 for a free lock, and 2 without a confirmation', async () => {
+    expect(await cli('release goods:300 --yes')).toMatchObject({ code: 4 });
     expect(await cli('release goods:300')).toMatchObject({ code: 2 });
   });
 });
@@ -216,7 +258,7 @@ describe('a Redis that cannot be used', () => {
     expect(code).toBe(3);
     expect(err).toContain('docs/permissions.md');
     expect(await cli('watch', { env })).toMatchObject({ code: 3 });
-    expect(await cli('inspect goods:300', { env })).toMatchObject({ code: 1 });
+    expect(await cli('inspect goods:300', { env })).toMatchObject({ code: 4 });
   });
 
   it('is given up after --timeout if it does not reply', async () => {
@@ -233,18 +275,48 @@ describe('a Redis that cannot be used', () => {
   });
 
   it.each([
-    ['--cluster', 'the cluster 127.0.0.1:'],
-    ['--master m --sentinel', 'the master m at the Sentinels 127.0.0.1:'],
-  ])('is named for %s', async (option, shown) => {
-    const { code, err } = await cli(`list ${option} 127.0.0.1:${await freePort()} --timeout 2000`);
+    ['redis-cluster', '', 'One of these nodes has to run'],
+    ['redis-sentinel', '/m', 'One of these Sentinels has to run'],
+  ])('is named for %s', async (scheme, path, advice) => {
+    const port = await freePort();
+    const { code, err } = await cli(`list --redis ${scheme}://u:s3cret@127.0.0.1:${port}${path} --timeout 2000`);
     expect(code).toBe(3);
-    expect(err).toContain(shown);
+    expect(err).toContain(`error: Redis cannot be used at ${scheme}://127.0.0.1:${port}${path}: `);
+    expect(err).toContain(advice);
+    expect(err).not.toContain('s3cret');
   });
 
   it('is no cluster', async () => {
-    const { code, err } = await cli(`list --cluster 127.0.0.1:${server.port} --timeout 2000`);
+    const { code, err } = await cli(`list --redis redis-cluster://127.0.0.1:${server.port} --timeout 2000`);
     expect(code).toBe(3);
-    expect(err).toContain('This server is no cluster: use --redis.');
+    expect(err).toContain('This server is no cluster: use redis://.');
+  });
+
+  it('closes the connection, as one that expects TLS does', async () => {
+    const closing = createServer((socket) => socket.on('error', () => undefined).once('data', () => socket.end()));
+    await new Promise<void>((resolve) => closing.listen(0, '127.0.0.1', resolve));
+    const { port } = closing.address() as AddressInfo;
+    try {
+      const { code, err } = await cli(`list --redis redis://127.0.0.1:${port} --timeout 500`);
+      expect(code).toBe(3);
+      expect(err).toContain('Does this server expect rediss://, for TLS?');
+    } finally {
+      closing.close();
+    }
+  });
+
+  it('does not speak TLS', async () => {
+    const url = `rediss://u:s3cret@127.0.0.1:${server.port}`;
+    const { code, err } = await cli(`list --redis ${url} --timeout 1000`);
+    expect(code).toBe(3);
+    expect(err).toContain(`error: Redis cannot be used at rediss://***@127.0.0.1:${server.port}: `);
+    expect(err).not.toContain('s3cret');
+  });
+
+  it('has no such database', async () => {
+    const { code, err } = await cli(`list --redis ${server.url}/99`);
+    expect(code).toBe(3);
+    expect(err).toContain('DB index is out of range');
   });
 });
 
@@ -259,7 +331,7 @@ describe('a cluster', () => {
     const locks = running.start({ redis: { nodes: [...cluster.nodes] }, identity: 'api-1', preflight: 'off' });
     const names = Array.from({ length: 12 }, (_, i) => `family${i}:1`);
     await Promise.all(names.map((name) => locks.acquire(name)));
-    const option = `--cluster ${cluster.nodes.map(({ host, port }) => `${host}:${port}`).join(',')}`;
+    const option = `--redis redis-cluster://${cluster.nodes.map(({ host, port }) => `${host}:${port}`).join(',')}`;
     const { code, out } = await cli(`list --json ${option}`);
     expect(code).toBe(0);
     expect(
@@ -268,13 +340,13 @@ describe('a cluster', () => {
         .toSorted(),
     ).toEqual(names.toSorted());
     expect(await cli(`release family3:1 --yes ${option}`)).toMatchObject({ code: 0 });
-    expect(await cli(`inspect family3:1 ${option}`)).toMatchObject({ code: 1 });
+    expect(await cli(`inspect family3:1 ${option}`)).toMatchObject({ code: 4 });
   });
 
   it('is not used by one of its nodes', async () => {
     const [{ host, port }] = cluster.nodes;
     const { code, err } = await cli(`list --redis redis://${host}:${port}`);
     expect(code).toBe(2);
-    expect(err).toContain('is a node of a cluster. Give some of its nodes: --cluster');
+    expect(err).toContain('is a node of a cluster. Give the cluster by some of its nodes: redis-cluster://host:port.');
   });
 });

@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Invocation, readArguments } from '../../../lib/cli/arguments.js';
+import { redisTarget } from '../../../lib/cli/redis-target.js';
+import { resolveOptions } from '../../../lib/options/resolve-options.js';
 
 /** Reads arguments as a shell splits them. Returns what they mean, and what was printed. */
 function read(line: string): { invocation: Invocation; out: string; err: string } {
@@ -15,15 +17,16 @@ describe('the arguments', () => {
   it.each<[string, object]>([
     ['list', { command: 'list', match: undefined, options: DEFAULTS }],
     ['list --match goods:*', { command: 'list', match: 'goods:*' }],
-    ['inspect goods:300', { command: 'inspect', resource: 'goods:300' }],
+    ['inspect goods:300', { command: 'inspect', resource: 'goods:300', isKey: false }],
+    ['inspect --key my:lock', { command: 'inspect', resource: 'my:lock', isKey: true }],
     ['watch --match a*', { command: 'watch', match: 'a*' }],
-    ['release a', { command: 'release', resource: 'a', ifToken: undefined, yes: false }],
+    ['release a', { command: 'release', resource: 'a', isKey: false, ifToken: undefined, yes: false }],
+    ['release a --key -y', { command: 'release', resource: 'a', isKey: true, yes: true }],
     ['release a --if-token 1795392000000000 -y', { command: 'release', ifToken: 1795392000000000, yes: true }],
     ['release --yes -- -a', { command: 'release', resource: '-a', yes: true }],
     ['list --redis redis://a', { options: { ...DEFAULTS, redis: 'redis://a' } }],
     ['--redis redis://a list', { options: { ...DEFAULTS, redis: 'redis://a' } }],
-    ['list --cluster a:1,b:2 --tls', { options: { ...DEFAULTS, cluster: 'a:1,b:2', tls: true } }],
-    ['list --sentinel a:1 --master m --db 2', { options: { ...DEFAULTS, sentinel: 'a:1', master: 'm', db: 2 } }],
+    ['list --key-prefix app:', { options: { ...DEFAULTS, keyPrefix: 'app:' } }],
     ['list --prefix= --hash-tag resource --json', { options: { prefix: '', hashTag: 'resource', json: true } }],
     [
       'release a --yes --if-token 5 --json --timeout 250',
@@ -43,7 +46,7 @@ describe('the arguments', () => {
     ['list --match=', 'Allowed is a glob of 1 to 1024 characters.'],
     ['list --hash-tag none', 'Allowed choices are family, resource.'],
     ['list --timeout 5', 'Allowed is a whole number from 10 to 600000.'],
-    ['list --db x', 'Allowed is the number of a database'],
+    ['list --key', "unknown option '--key'"],
     ['release a --if-token 0', 'Allowed is a whole number from 1 up.'],
     ['release a --if-token 1e5', 'Allowed is a whole number from 1 up.'],
     ['release a --if-token 9007199254740993', 'Allowed is a whole number from 1 up.'],
@@ -52,6 +55,14 @@ describe('the arguments', () => {
     expect(invocation).toEqual({ exitCode: 2 });
     expect(out).toBe('');
     expect(err).toContain(message);
+  });
+});
+
+describe('the defaults', () => {
+  it('are those of the module', () => {
+    const { prefix, hashTag, redis } = resolveOptions({});
+    expect(read('list').invocation).toMatchObject({ options: { prefix, hashTag } });
+    expect(redisTarget({}, {})).toMatchObject({ redis });
   });
 });
 

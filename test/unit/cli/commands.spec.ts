@@ -1,12 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import type { CommandContext } from '../../../lib/cli/commands/context.js';
+import { inspect } from '../../../lib/cli/commands/inspect.js';
 import { list } from '../../../lib/cli/commands/list.js';
 import { release, type ReleaseArguments } from '../../../lib/cli/commands/release.js';
 import { watch } from '../../../lib/cli/commands/watch.js';
 import type { LockView } from '../../../lib/cli/lock-view.js';
 import { ManualClock } from '../../../lib/testing/manual-clock.js';
 import { deferred, outcome } from '../../support/async.js';
-import { FakeTerminal } from '../../support/fake-terminal.js';
+import { FakeOutput, FakeTerminal } from '../../support/fake-terminal.js';
 import { awaitedView, heldView, holderOf, waiterOf } from '../../support/lock-views.js';
 
 /** What one listing yields, throws, or waits for. */
@@ -19,6 +20,8 @@ class Scene {
   readonly context: CommandContext;
   /** Whether a release finds the hold. */
   finds = true;
+  /** A key that looks like a lock and is not listed. */
+  otherKey: string | undefined;
 
   constructor(
     readonly terminal: FakeTerminal,
@@ -27,7 +30,8 @@ class Scene {
   ) {
     this.context = {
       admin: {
-        list: () => this.list(),
+        keyOf: (resource) => `{lock_${resource}}`,
+        list: (_match, onOtherKey) => this.list(onOtherKey),
         inspect: async () => {
           for await (const view of this.list()) return view;
           return null;
@@ -39,14 +43,15 @@ class Scene {
       },
       terminal,
       clock: this.clock,
-      prefix: 'lock_',
+      keys: { prefix: 'lock_', hashTag: 'family' },
       shown: 'redis://a',
       json,
       messageOf: (error) => (error as Error).message,
     };
   }
 
-  private async *list(): AsyncGenerator<LockView> {
+  private async *list(onOtherKey?: (key: string) => void): AsyncGenerator<LockView> {
+    if (this.otherKey !== undefined) onOtherKey?.(this.otherKey);
     const listing = this.listings.length > 1 ? this.listings.shift() : this.listings[0];
     if (listing instanceof Error) throw listing;
     yield* (await listing) ?? [];
@@ -58,6 +63,12 @@ const RESTORED = '\u001b[?25h\u001b[?1049l';
 
 const PIPE = (): FakeTerminal => new FakeTerminal();
 const TERMINAL = (...replies: (string | undefined)[]): FakeTerminal => new FakeTerminal(true, replies);
+
+/** A terminal whose stdout leads to another program. */
+function pipeWithTerminal(): FakeTerminal {
+  const terminal = new FakeTerminal();
+  return Object.assign(terminal, { stderr: new FakeOutput(true) });
+}
 
 describe('list', () => {
   it('prints a table that is sorted by resource', async () => {
@@ -74,12 +85,22 @@ describe('list', () => {
     expect(found).toEqual(['b', 'a']);
   });
 
-  it('names the prefix if there are no locks, and is no error', async () => {
+  it('names the options if there are no locks, and is no error', async () => {
     const { context, terminal } = new Scene(PIPE(), [[]]);
     expect(await list(context, 'goods:*')).toBe(0);
     expect(terminal.stdout.text).toBe('');
-    const line = 'No lock is held or waited for that has the prefix "lock_" and matches goods:*.\n';
+    const line = 'No lock that matches goods:* is held or waited for with --prefix "lock_" and --hash-tag family.\n';
     expect(terminal.stderr.text).toBe(line);
+  });
+
+  it.each([false, true])('names a key that is not listed and looks like a lock, as JSON: %j', async (json) => {
+    const scene = new Scene(PIPE(), [[heldView('a')]], json);
+    scene.otherKey = 'app:{lock_goods}:\u001b';
+    expect(await list(scene.context, undefined)).toBe(0);
+    expect(scene.terminal.stderr.text).toBe(
+      String.raw`Keys such as app:{lock_goods}:\u{1b} look like locks and are not listed. ` +
+        'Compare --prefix, --hash-tag and --key-prefix with the application.\n',
+    );
   });
 
   it('shows the progress of a long scan, and takes it away', async () => {
@@ -107,6 +128,21 @@ describe('list', () => {
   });
 });
 
+describe('inspect', () => {
+  it('names the key of a free lock', async () => {
+    const { context, terminal } = new Scene(PIPE(), [[]]);
+    expect(await inspect(context, 'goods:300')).toBe(4);
+    expect(terminal.stderr.text).toBe('Nobody holds goods:300 or waits for it. Its key is {lock_goods:300}.\n');
+    expect(terminal.stdout.text).toBe('');
+  });
+
+  it('prints null as JSON', async () => {
+    const { context, terminal } = new Scene(PIPE(), [[]], true);
+    expect(await inspect(context, 'goods:300')).toBe(4);
+    expect(terminal.stdout.text).toBe('null\n');
+  });
+});
+
 describe('release', () => {
   const goods = (other: Partial<ReleaseArguments> = {}): ReleaseArguments => {
     return { resource: 'goods:300', ifToken: undefined, yes: false, ...other };
@@ -126,7 +162,7 @@ describe('release', () => {
 
   it.each(['', 'n', 'yess', undefined])('does not release after %j', async (reply) => {
     const { context, terminal, released } = new Scene(TERMINAL(reply), [[held]]);
-    expect(await release(context, goods())).toBe(1);
+    expect(await release(context, goods())).toBe(4);
     expect(released).toEqual([]);
     expect(terminal.stderr.text).toContain('goods:300 was not released: not confirmed.');
   });
@@ -139,15 +175,21 @@ describe('release', () => {
     expect(released).toEqual([]);
   });
 
-  it('releases any hold with --yes', async () => {
+  it('asks nothing with --yes, and releases the hold that it has found', async () => {
     const { context, terminal, released } = new Scene(PIPE(), [[held]]);
     expect(await release(context, goods({ yes: true }))).toBe(0);
-    expect(released).toEqual([undefined]);
+    expect(released).toEqual([17]);
     expect(terminal.questions).toEqual([]);
   });
 
+  it('releases all holds of a shared lock, which have no token', async () => {
+    const { context, released } = new Scene(PIPE(), [[heldView('menu', { mode: 'shared' })]]);
+    expect(await release(context, goods({ resource: 'menu', yes: true }))).toBe(0);
+    expect(released).toEqual([undefined]);
+  });
+
   it.each<[string, LockView[], number | undefined, string]>([
-    ['a free lock', [], undefined, 'nobody holds it.'],
+    ['a free lock', [], undefined, 'nobody holds it. Its key is {lock_goods:300}.'],
     [
       'a lock that is only waited for',
       [awaitedView('goods:300')],
@@ -158,7 +200,7 @@ describe('release', () => {
     ['a shared lock by a token', [heldView('goods:300', { mode: 'shared' })], 16, 'its hold has no token, and not 16.'],
   ])('does not release %s', async (_name, locks, ifToken, why) => {
     const { context, terminal, released } = new Scene(PIPE(), [locks]);
-    expect(await release(context, goods({ yes: true, ifToken }))).toBe(1);
+    expect(await release(context, goods({ yes: true, ifToken }))).toBe(4);
     expect(released).toEqual([]);
     expect(terminal.stderr.text).toBe(`goods:300 was not released: ${why}\n`);
   });
@@ -166,7 +208,7 @@ describe('release', () => {
   it('says that the hold has ended before the release', async () => {
     const scene = new Scene(PIPE(), [[held]], true);
     scene.finds = false;
-    expect(await release(scene.context, goods({ yes: true, ifToken: 17 }))).toBe(1);
+    expect(await release(scene.context, goods({ yes: true, ifToken: 17 }))).toBe(4);
     expect(JSON.parse(scene.terminal.stdout.text)).toMatchObject({
       resource: 'goods:300',
       released: false,
@@ -221,6 +263,40 @@ describe('watch', () => {
     expect(drawn[1]).toMatch(/b +exclusive +api-1/);
     expect(scene.terminal.stdout.text.endsWith(RESTORED)).toBe(true);
     expect(scene.terminal.listeners).toBe(0);
+  });
+
+  it.each<[string, FakeTerminal]>([
+    ['on the screen', TERMINAL()],
+    ['on stderr, if stdout is a pipe', pipeWithTerminal()],
+  ])('shows the progress of a long first listing %s', async (_where, terminal) => {
+    const { promise, resolve } = deferred<readonly LockView[]>();
+    const { context, clock } = new Scene(terminal, [promise, [heldView('a')]]);
+    const ended = outcome(watch(context, undefined));
+    await clock.advance(1_000);
+    const shown = `${terminal.stdout.text}${terminal.stderr.text}`;
+    expect(shown).toContain('Scanning for 1.0 s, 0 locks found');
+    resolve([]);
+    await clock.advance(1_000);
+    expect(terminal.stdout.text).toContain('exclusive');
+    terminal.interrupt();
+    await clock.advance(0);
+    expect(ended).toEqual({ value: 0 });
+    expect(clock.pending).toBe(0);
+  });
+
+  it('waits after a long listing for as long as that took', async () => {
+    const { promise, resolve } = deferred<readonly LockView[]>();
+    const scene = new Scene(PIPE(), [promise, [heldView('a')]]);
+    const ended = outcome(watch(scene.context, undefined));
+    await scene.clock.advance(5_000);
+    resolve([]);
+    await scene.clock.advance(4_900);
+    expect(scene.terminal.stdout.lines).toEqual([]);
+    await scene.clock.advance(100);
+    expect(scene.terminal.stdout.lines).toHaveLength(1);
+    scene.terminal.interrupt();
+    await scene.clock.advance(0);
+    expect(ended).toEqual({ value: 0 });
   });
 
   it('says how many locks do not fit', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { fitted, printable, printableJson, widthOf } from '../../../lib/cli/printable.js';
+import { fitted, printable, printableJson, printableLines, widthOf } from '../../../lib/cli/printable.js';
 
 /** Texts that a terminal may interpret, hide or reorder, each with what is shown. */
 const HOSTILE: readonly (readonly [name: string, text: string, shown: string])[] = [
@@ -37,6 +37,12 @@ describe('printable()', () => {
   });
 });
 
+describe('printableLines()', () => {
+  it('keeps line breaks and escapes the rest', () => {
+    expect(printableLines('a\u001b[2J\nb\n')).toBe(String.raw`a\u{1b}[2J` + '\nb\n');
+  });
+});
+
 describe('printableJson()', () => {
   it.each(HOSTILE)('is harmless and means the same for %s', (_name, text) => {
     const json = printableJson({ resource: text });
@@ -53,6 +59,7 @@ describe('widths', () => {
     ['商品', 4],
     ['🛒', 2],
     ['ｆｕｌｌ', 8],
+    ['ﾊﾝｶｸ', 4],
   ])('of %j is %i', (text, width) => {
     expect(widthOf(text)).toBe(width);
   });

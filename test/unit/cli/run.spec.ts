@@ -23,9 +23,9 @@ describe('an error', () => {
     expect(await failedBy(error)).toEqual({ code, err: 'error: wrong\n', out: '' });
   });
 
-  it('that is a defect is shown with its stack, with exit code 4', async () => {
+  it('that is a defect is shown with its stack, with exit code 1', async () => {
     const { code, err } = await failedBy(new TypeError('x is undefined'));
-    expect(code).toBe(4);
+    expect(code).toBe(1);
     expect(err).toMatch(/^error: TypeError: x is undefined\n {4}at /);
   });
 
@@ -42,6 +42,21 @@ describe('an error', () => {
     expect(code).toBe(2);
     expect(terminal.stderr.text).toContain("unknown command 'redis://***@a'");
   });
+
+  it('of the arguments is shown without hostile characters', async () => {
+    const terminal = new FakeTerminal();
+    const openAdmin = (): Promise<never> => Promise.reject(new Error('it was opened'));
+    const code = await run(['inspect', '--\u001b[2J'], { version: '1.2.3', env: {}, terminal, openAdmin });
+    expect(code).toBe(2);
+    expect(terminal.stderr.text).toContain(String.raw`unknown option '--\u{1b}[2J'`);
+  });
+
+  it('of a defect is shown without passwords in its stack', async () => {
+    const error = new TypeError('x is undefined');
+    error.stack = 'TypeError: x is undefined\n  of s3cret\n    at connect (redis://:s3cret@a)';
+    const { err } = await failedBy(error, { REDIS_URL: 'redis://:s3cret@a' });
+    expect(err).toBe('error: TypeError: x is undefined\n    at connect (redis://***@a)\n');
+  });
 });
 
 describe('a missing ioredis', () => {
@@ -55,6 +70,12 @@ describe('a missing ioredis', () => {
       exitCode: 2,
       message: expect.stringContaining('npm install ioredis'),
     });
+  });
+
+  it("is known by the message of Yarn's Plug'n'Play", () => {
+    const message = 'nestjs-redis-lock tried to access ioredis (a peer dependency) but it is not provided';
+    const error = Object.assign(new Error(message), { code: 'MODULE_NOT_FOUND' });
+    expect(missingIoredis(error)).toMatchObject({ exitCode: 2 });
   });
 
   it('is not confused with other errors', () => {

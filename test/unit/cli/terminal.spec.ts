@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { Progress, Screen } from '../../../lib/cli/terminal.js';
+import { Progress, Screen, writeTo } from '../../../lib/cli/terminal.js';
+import { outcome } from '../../support/async.js';
 import { FakeOutput, FakeTerminal } from '../../support/fake-terminal.js';
 
 const ENTER = '\u001b[?1049h\u001b[?25l';
@@ -13,7 +14,25 @@ describe('the screen', () => {
     screen.close();
     screen.close();
     const clear = '\u001b[K';
-    expect(terminal.stdout.text).toBe(`${ENTER}\u001b[Hone${clear}\r\ntwo${clear}\u001b[J${LEAVE}`);
+    expect(terminal.stdout.text).toBe(`${ENTER}\u001b[H${clear}one\r\n${clear}two\r\n\u001b[J${LEAVE}`);
+    expect(terminal.listeners).toBe(0);
+  });
+
+  it('clears nothing behind a line in the last row', () => {
+    const terminal = new FakeTerminal(true);
+    terminal.stdout.rows = 2;
+    new Screen(terminal.stdout, terminal).draw(['one', 'two']);
+    expect(terminal.stdout.text.endsWith('\u001b[Ktwo')).toBe(true);
+  });
+
+  it('leaves the terminal while the process is suspended', () => {
+    const terminal = new FakeTerminal(true);
+    const screen = new Screen(terminal.stdout, terminal);
+    terminal.suspend();
+    expect(terminal.stdout.text).toBe(ENTER + LEAVE);
+    terminal.resume();
+    expect(terminal.stdout.text).toBe(ENTER + LEAVE + ENTER);
+    screen.close();
     expect(terminal.listeners).toBe(0);
   });
 
@@ -32,6 +51,25 @@ describe('the screen', () => {
     new Screen(terminal.stdout, terminal).draw(['one', 'two', 'three']);
     expect(terminal.stdout.text).toContain('two');
     expect(terminal.stdout.text).not.toContain('three');
+  });
+});
+
+describe('writeTo()', () => {
+  it('waits until a full stream takes more', async () => {
+    let onDrain: (() => void) | undefined;
+    const full = { write: () => false, once: (_event: 'drain', listener: () => void) => (onDrain = listener) };
+    const written = outcome(writeTo(full, 'one').then(() => true));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(written).toEqual({});
+    onDrain?.();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(written).toEqual({ value: true });
+  });
+
+  it('goes on at once if the stream takes more', async () => {
+    const output = new FakeOutput(false);
+    await writeTo(output, 'one');
+    expect(output.text).toBe('one');
   });
 });
 
