@@ -310,4 +310,22 @@ describe('the requests of one tick', () => {
     for (const lock of await Promise.all([first, ...others])) expect(await lock.release()).toBe(true);
     redis.disconnect();
   });
+
+  it('are sent again by a client that collects its commands, after its connection has ended', async () => {
+    const { proxy, log } = await here.way();
+    const redis = new Redis(proxy.url, { enableAutoPipelining: true });
+    const locks = here.instance({ redis });
+    await locks.using('goods:1', () => undefined);
+    proxy.hold('replies');
+    const granted = ['goods:2', 'goods:3', 'goods:4'].map((resource) => locks.acquire(resource));
+    const keys = ['goods:2', 'goods:3', 'goods:4'].map((resource) => here.keyOf(resource));
+    await eventually('all run', async () => (await here.admin.exists(...keys)) === 3);
+    log.clear();
+    proxy.reset();
+    proxy.resume('replies');
+    await eventually('they are sent again', () => log.names.some((name) => name.startsWith('tokenAcquire')));
+    for (const lock of await Promise.all(granted)) expect(await lock.release()).toBe(true);
+    expect(await here.admin.exists(...keys)).toBe(0);
+    redis.disconnect();
+  });
 });
