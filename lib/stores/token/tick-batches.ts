@@ -147,11 +147,14 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
   private readonly batchOfKey = new Map<string, Batch<Acquire, AcquireReply>>();
   /** How many requests were made in this tick. */
   private count = 0;
+  /** The key of a release of this tick that was sent at once, until its next acquire request. */
+  private releasedKey: string | undefined;
   /** Whether several requests were made in the tick before, if it had any. */
   private isBusy = false;
   private readonly onTickEnd = (): void => {
     this.isBusy = this.count > 1;
     this.count = 0;
+    this.releasedKey = undefined;
     this.flush();
   };
 
@@ -167,14 +170,17 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
   }
 
   acquire(request: Acquire): Promise<AcquireReply> {
-    if (this.goesAlone()) return this.acquires.sender.sendAlone(request, false);
+    if (this.goesAlone() || this.followsRelease(request)) return this.acquires.sender.sendAlone(request, false);
     const batch = this.batchFor(request);
     this.batchOfOwner.set(request.owner, batch);
     return this.add(batch, request);
   }
 
   release(request: Release): Promise<ReleaseReply> {
-    if (this.goesAlone()) return this.releases.sender.sendAlone(request, false);
+    if (this.goesAlone()) {
+      this.releasedKey = request.keys[0];
+      return this.releases.sender.sendAlone(request, false);
+    }
     return this.add(this.releases.batchFor(request, this.flushIfOld()), request);
   }
 
@@ -230,6 +236,17 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
     atEndOfTick(this.onTickEnd);
     // Replies that arrive together are answered together, so callers that wait for them stay in step.
     return !this.isBusy;
+  }
+
+  /**
+   * Returns true if the lock was just released by a request that is on its way. Then the next local waiter requests it.
+   * That must arrive before the next holders in the queue have had the lock.
+   */
+  private followsRelease({ keys }: Acquire): boolean {
+    if (this.releasedKey === undefined || this.releasedKey !== keys[0]) return false;
+    this.releasedKey = undefined;
+    this.flush();
+    return true;
   }
 
   /** Sends what has waited for long, because the callers of this tick block the event loop. Returns the time. */

@@ -99,9 +99,9 @@ export class TokenRequests {
   release(request: ReleaseRequest): Promise<boolean> {
     const { keys, owner, mode, keepMs } = request;
     const wasUnsent = this.batches.cancel(owner, { status: 'expired' }) || this.topology.cancelPending(owner);
-    const isQueued = this.queued.has(owner);
-    if (wasUnsent && !isQueued) return Promise.resolve(false);
-    const isHandoff = isQueued && mode === 'exclusive';
+    // Also an owner that a reply has granted its lock, because its lease may have been over by then.
+    if (wasUnsent && !this.queued.has(owner)) return Promise.resolve(false);
+    const isHandoff = mode === 'exclusive' && this.queued.mayWait(owner);
     if (keepMs === 0 && !isHandoff) return this.batches.release(request);
     if (isHandoff) [this.handedOffKey] = keys;
     this.batches.flush();
@@ -234,7 +234,7 @@ export class TokenRequests {
     if (!failsFast) return Promise.reject(noConnection());
     // Another waiter of this instance acquires in the same tick. Its request must arrive before the handoff passes it
     // over.
-    if (isCollected || this.queued.has(owner)) connection.corkUntilTickEnds();
+    if (isCollected || this.queued.mayWait(owner)) connection.corkUntilTickEnds();
     const args = [this.entryOf(request), String(keepMs), String(tokens), wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(keys[0]));
     return releaseScript.run(connection, this.topology.keysOf(keys[0]), args);
@@ -308,6 +308,8 @@ export class TokenRequests {
   private decode(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
     if (reply.more === true) this.repeat(furtherHandoffs(request));
     const decoded = decodeAcquireReply(request, reply, from);
+    // Its release leaves with those of the tick, like that of a lock that nobody waits for.
+    if (decoded.status === 'granted') this.queued.onGranted(request.owner);
     // From now on a subscription is worth its cost.
     if (decoded.status === 'held' && request.queue) this.subscription.open(request.keys[0]);
     return decoded;

@@ -134,6 +134,27 @@ describe('TickBatches', () => {
     expect(sent).toEqual(['acquire a', 'release A+B+C', 'acquire b+c']);
   });
 
+  it('sends the next acquire request for a lock at once behind its release', async () => {
+    const { batches, acquires, sent } = setUp();
+    void batches.release({ owner: 'old', key: 'k' });
+    for (const owner of ['a', 'b']) void batches.acquire({ owner });
+    void batches.acquire({ owner: 'next', key: 'k' });
+    expect(sent).toEqual(['release old', 'acquire a+b', 'acquire next']);
+    void batches.acquire({ owner: 'later', key: 'k' });
+    await tickEnds();
+    expect(sent.slice(3)).toEqual(['acquire later']);
+    expect(acquires.collected).toEqual(['later']);
+  });
+
+  it('sends an acquire request of the next tick like any other', async () => {
+    const { batches, sent } = setUp();
+    void batches.release({ owner: 'old', key: 'k' });
+    await tickEnds();
+    for (const key of ['first', 'k', 'l']) void batches.acquire({ owner: key, key });
+    await tickEnds();
+    expect(sent).toEqual(['release old', 'acquire first', 'acquire k+l']);
+  });
+
   it('sends no more than 64 requests together', async () => {
     const { batches, sent } = setUp();
     await Promise.all(Array.from({ length: 200 }, (_, i) => batches.release({ owner: `${i}` })));
