@@ -40,6 +40,7 @@ export const NODE_COPY = {
   lazyConnect: true,
   maxRetriesPerRequest: null,
   disconnectTimeout: 50,
+  enableAutoPipelining: false,
   retryStrategy: (times: number): number => Math.min(times * 50, 2_000),
 };
 
