@@ -6,6 +6,9 @@ import { toError } from '../../redis/redis-errors.js';
 /** Keeps a script short, because Redis runs one at a time: 64 locks take 0.3 ms if they are free, 1 ms if not. */
 export const MAX_BATCH = 64;
 
+/** A request looks at no more batches than this. One that fits none of them begins another. */
+const MOST_LOOKED_AT = 32;
+
 /** After this many milliseconds, the next request of the tick sends those that wait. */
 const MAX_AGE_MS = 1;
 
@@ -114,10 +117,10 @@ class Collector<Request extends OwnedRequest, Reply> {
     const group = this.sender.groupOf(request);
     let batches = this.groups.get(group);
     if (batches === undefined) this.groups.set(group, (batches = []));
-    for (const batch of batches) {
-      const [first] = batch.requests;
-      if (first === undefined || this.sender.fits(first, request)) return batch;
-    }
+    const fits = ({ requests }: Batch<Request, Reply>): boolean =>
+      requests.length === 0 || this.sender.fits(requests[0], request);
+    const open = findRecent(batches, fits);
+    if (open !== undefined) return open;
     const batch = new Batch(this.sender, this.onOver);
     batches.push(batch);
     this.oldestAt = Math.min(this.oldestAt, now);
@@ -255,4 +258,11 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
     if (now - this.oldestAt > MAX_AGE_MS) this.flush();
     return now;
   }
+}
+
+/** Returns one of the last items, the newest that fits. Looks at a few only: each of many requests calls it. */
+export function findRecent<T>(items: readonly T[], fits: (item: T) => boolean): T | undefined {
+  const end = Math.max(0, items.length - MOST_LOOKED_AT);
+  for (let i = items.length - 1; i >= end; i -= 1) if (fits(items[i])) return items[i];
+  return undefined;
 }

@@ -16,7 +16,7 @@ import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import { encodeEntry } from './queue-entry.js';
 import { type QueuedOwners, RecentNames } from './queued-owners.js';
-import { MAX_BATCH, type RepliesTogether, TickBatches } from './tick-batches.js';
+import { findRecent, MAX_BATCH, type RepliesTogether, TickBatches } from './tick-batches.js';
 import {
   acquireBatchScript,
   acquireManyScript,
@@ -268,18 +268,18 @@ export class TokenRequests {
 
   /** Groups requests for one script call each. */
   private extendGroups(requests: readonly ExtendRequest[]): readonly (readonly ExtendRequest[])[] {
-    const groups: ExtendRequest[][] = [];
+    const groups = new Map<string, ExtendRequest[][]>();
     for (const request of requests) {
+      const name = this.topology.scriptGroupOf(request.keys[0]);
+      let others = groups.get(name);
+      if (others === undefined) groups.set(name, (others = []));
       const fits = (group: readonly ExtendRequest[]): boolean =>
-        group.length < MAX_BATCH &&
-        group[0].leaseMs === request.leaseMs &&
-        haveOneEntry(group[0], request) &&
-        this.topology.scriptGroupOf(group[0].keys[0]) === this.topology.scriptGroupOf(request.keys[0]);
-      const group = groups.findLast(fits);
-      if (group === undefined) groups.push([request]);
+        group.length < MAX_BATCH && group[0].leaseMs === request.leaseMs && haveOneEntry(group[0], request);
+      const group = findRecent(others, fits);
+      if (group === undefined) others.push([request]);
       else group.push(request);
     }
-    return groups;
+    return [...groups.values()].flat();
   }
 
   private extendAlone(requests: readonly ExtendRequest[]): Promise<readonly (ExtendReply | Error)[]> {

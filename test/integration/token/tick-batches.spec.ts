@@ -284,6 +284,20 @@ describe('the requests of one tick', () => {
     await here.admin.del(listed.key);
   });
 
+  it('are granted, renewed and released if each has a lease of its own', async () => {
+    const locks = here.instance();
+    const acquire = (resource: string, i: number): Promise<Lock> => locks.acquire(resource, { ttlMs: 30_000 + i });
+    const held = await Promise.all(RESOURCES.map(acquire));
+    await Promise.all(held.map(({ key }) => here.admin.pexpire(key, 10_000)));
+    locks.engine.watchdog.renewAll();
+    const areRenewed = async (): Promise<boolean> => {
+      const leases = await Promise.all(held.map(({ key }) => here.admin.pttl(key)));
+      return Math.min(...leases) > 25_000;
+    };
+    await eventually('all are renewed', areRenewed);
+    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
+  });
+
   it('wait for nobody: a client that sends its commands one by one gets the same locks', async () => {
     for (const enableAutoPipelining of [false, true]) {
       const redis = new Redis(here.server.url, { enableAutoPipelining, keyPrefix: 'app:', stringNumbers: true });

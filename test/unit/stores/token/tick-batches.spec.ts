@@ -15,6 +15,8 @@ type Made = Omit<Request, 'keys'> & { readonly key?: string };
 class Recorder implements BatchSender<Request, string> {
   /** The owners whose requests were sent alone, but with others of their tick. */
   readonly collected: string[] = [];
+  /** How many times two requests were compared. */
+  compared = 0;
   answer = (requests: readonly Request[]): RepliesTogether<string> | undefined =>
     Promise.resolve(requests.map(({ owner }) => `${owner} together`));
 
@@ -28,6 +30,7 @@ class Recorder implements BatchSender<Request, string> {
   }
 
   fits(first: Request, next: Request): boolean {
+    this.compared += 1;
     return first.mode === next.mode;
   }
 
@@ -109,6 +112,16 @@ describe('TickBatches', () => {
     for (const request of [{ owner: 'first' }, ...requests]) void batches.acquire(request);
     await tickEnds();
     expect(sent).toEqual(['acquire first', 'acquire 0+2', 'acquire 1+3']);
+  });
+
+  it('compares each request with a few others only, however many differ', async () => {
+    const { batches, releases, sent } = setUp();
+    const modes = Array.from({ length: 1_000 }, (_, i) => `${i}`);
+    for (const mode of ['first', ...modes, ...modes.slice(-5)]) void batches.release({ owner: mode, mode });
+    await tickEnds();
+    expect(releases.compared).toBeLessThan(1_005 * 33);
+    expect(sent).toHaveLength(1_001);
+    expect(sent.at(-1)).toBe('release 999+999');
   });
 
   it('keeps the order of requests for one key that do not travel together', async () => {
