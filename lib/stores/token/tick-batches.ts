@@ -36,10 +36,10 @@ export interface BatchSender<Request, Reply> {
 /** Requests for one script call. */
 class Batch<Request extends OwnedRequest, Reply> {
   readonly requests: Request[] = [];
-  private readonly resolves: ((reply: Reply | Promise<Reply>) => void)[] = [];
+  private readonly resolves: ((reply: Reply) => void)[] = [];
   private readonly rejects: ((error: unknown) => void)[] = [];
   /** What the owners that were cancelled after the call was sent get, if their requests have to be sent again. */
-  private readonly cancelled = new Map<string, Reply>();
+  private cancelled: Map<string, Reply> | undefined = undefined;
   private isSent = false;
 
   constructor(
@@ -63,7 +63,7 @@ class Batch<Request extends OwnedRequest, Reply> {
   /** Sees to it that an owner's request is not sent from now on. Returns false if it was sent. */
   cancel(owner: string, reply: Reply): boolean {
     if (this.isSent) {
-      this.cancelled.set(owner, reply);
+      (this.cancelled ??= new Map()).set(owner, reply);
       return false;
     }
     const place = this.requests.findIndex((request) => request.owner === owner);
@@ -86,8 +86,9 @@ class Batch<Request extends OwnedRequest, Reply> {
     const { requests, cancelled } = this;
     this.onOver(requests);
     requests.forEach((request, i) => {
-      const reply = cancelled.get(request.owner);
-      this.resolves[i](reply === undefined ? this.sender.sendAlone(request, true) : reply);
+      const reply = cancelled?.get(request.owner);
+      if (reply !== undefined) this.resolves[i](reply);
+      else this.sender.sendAlone(request, true).then(this.resolves[i], this.rejects[i]);
     });
   }
 
@@ -105,6 +106,8 @@ class Batch<Request extends OwnedRequest, Reply> {
 class Collector<Request extends OwnedRequest, Reply> {
   /** When the oldest request was added. Infinity if there is none. */
   oldestAt = Infinity;
+  /** How many batches there are. */
+  count = 0;
   private groups = new Map<string, Batch<Request, Reply>[]>();
 
   constructor(
@@ -123,14 +126,21 @@ class Collector<Request extends OwnedRequest, Reply> {
     if (open !== undefined) return open;
     const batch = new Batch(this.sender, this.onOver);
     batches.push(batch);
+    this.count += 1;
     this.oldestAt = Math.min(this.oldestAt, now);
     return batch;
+  }
+
+  /** Yields all batches with their requests. */
+  *batches(): Generator<Batch<Request, Reply>> {
+    for (const batches of this.groups.values()) yield* batches;
   }
 
   flush(): void {
     const { groups } = this;
     if (groups.size === 0) return;
     this.groups = new Map();
+    this.count = 0;
     this.oldestAt = Infinity;
     for (const batches of groups.values()) for (const batch of batches) batch.send();
   }
@@ -146,7 +156,7 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
   private readonly releases: Collector<Release, ReleaseReply>;
   /** The batch of each owner's acquire request that may still be sent: for the first time, or once more and alone. */
   private readonly batchOfOwner = new Map<string, Batch<Acquire, AcquireReply>>();
-  /** The batch with the last acquire request for each key. */
+  /** The batch with the last acquire request for each key. Empty while there is only one batch. */
   private readonly batchOfKey = new Map<string, Batch<Acquire, AcquireReply>>();
   /** How many requests were made in this tick. */
   private count = 0;
@@ -212,14 +222,23 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
 
   private batchFor(request: Acquire): Batch<Acquire, AcquireReply> {
     const now = this.flushIfOld();
-    const [key] = request.keys;
     const batch = this.acquires.batchFor(request, now);
+    if (this.acquires.count === 1) return batch;
+    if (this.batchOfKey.size === 0) this.rememberKeys();
+    const [key] = request.keys;
     const earlier = this.batchOfKey.get(key);
     this.batchOfKey.set(key, batch);
     if (earlier === undefined || earlier === batch) return batch;
     // Requests for one key arrive in the order in which they were made.
     this.flush();
     return this.batchFor(request);
+  }
+
+  /** Fills `batchOfKey`, which one batch alone does not need. */
+  private rememberKeys(): void {
+    for (const batch of this.acquires.batches()) {
+      for (const { keys } of batch.requests) this.batchOfKey.set(keys[0], batch);
+    }
   }
 
   private add<Request extends OwnedRequest, Reply>(batch: Batch<Request, Reply>, request: Request): Promise<Reply> {

@@ -38,6 +38,9 @@ import type { TokenTopology } from './token-topology.js';
 /** How long the requests of a group go alone after the server has refused some of them together. */
 const ALONE_MS = 5_000;
 
+/** The reply to a request that was cancelled before it was sent. */
+const EXPIRED: AcquireReply = { status: 'expired' };
+
 /** How this instance receives handoffs. */
 interface Subscription {
   /** Returns whether handoffs of the key can be received from the node. */
@@ -52,6 +55,8 @@ export class TokenRequests {
   private readonly repeats = new Set<Promise<void>>();
   /** The groups of locks whose requests go alone for a while, because the server has refused some of them together. */
   private readonly refused = new RecentNames();
+  /** What all owners of this instance begin with. */
+  private instancePart = '';
   /** The key of an exclusive lock that was released for others, until this instance requests it again. */
   private handedOffKey: string | undefined;
 
@@ -70,7 +75,7 @@ export class TokenRequests {
           one.leaseMs === other.leaseMs &&
           one.queue === other.queue &&
           one.handoffMs === other.handoffMs &&
-          haveOneEntry(one, other),
+          this.haveOneEntry(one, other),
         sendAlone: (request, isCollected) => this.acquireAlone(request, isCollected),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runAcquireBatch(requests, node), acquireFailed),
@@ -78,7 +83,7 @@ export class TokenRequests {
       {
         groupOf,
         fits: (one, other) =>
-          one.tokens === other.tokens && one.handoffMs === other.handoffMs && haveOneEntry(one, other),
+          one.tokens === other.tokens && one.handoffMs === other.handoffMs && this.haveOneEntry(one, other),
         sendAlone: (request, isCollected) => this.releaseAlone(request, isCollected),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runReleaseBatch(requests, node), releaseFailed),
@@ -98,7 +103,7 @@ export class TokenRequests {
   /** Rejects with `LockUnavailableError`. */
   release(request: ReleaseRequest): Promise<boolean> {
     const { keys, owner, mode, keepMs } = request;
-    const wasUnsent = this.batches.cancel(owner, { status: 'expired' }) || this.topology.cancelPending(owner);
+    const wasUnsent = this.batches.cancel(owner, EXPIRED) || this.topology.cancelPending(owner);
     // Also an owner that a reply has granted its lock, because its lease may have been over by then.
     if (wasUnsent && !this.queued.has(owner)) return Promise.resolve(false);
     const isHandoff = mode === 'exclusive' && this.queued.mayWait(owner);
@@ -274,7 +279,7 @@ export class TokenRequests {
       let others = groups.get(name);
       if (others === undefined) groups.set(name, (others = []));
       const fits = (group: readonly ExtendRequest[]): boolean =>
-        group.length < MAX_BATCH && group[0].leaseMs === request.leaseMs && haveOneEntry(group[0], request);
+        group.length < MAX_BATCH && group[0].leaseMs === request.leaseMs && this.haveOneEntry(group[0], request);
       const group = findRecent(others, fits);
       if (group === undefined) others.push([request]);
       else group.push(request);
@@ -322,6 +327,13 @@ export class TokenRequests {
     return true;
   }
 
+  /** Returns whether the entries of both differ in nothing but their attempts, as one script call needs it. */
+  private haveOneEntry(one: LockOwnership, other: LockOwnership): boolean {
+    if (this.instancePart === '') this.instancePart = instancePartOf(one.owner);
+    const { instancePart } = this;
+    return one.mode === other.mode && one.owner.startsWith(instancePart) && other.owner.startsWith(instancePart);
+  }
+
   private entryOf(request: LockOwnership): string {
     return encodeEntry(request, this.topology.secret);
   }
@@ -333,9 +345,4 @@ function noop(): void {
 
 function noConnection(): Error {
   return new Error('there is no connection');
-}
-
-/** Returns whether the entries of both differ in nothing but their attempts, as one script call needs it. */
-function haveOneEntry(one: LockOwnership, other: LockOwnership): boolean {
-  return one.mode === other.mode && other.owner.startsWith(instancePartOf(one.owner));
 }

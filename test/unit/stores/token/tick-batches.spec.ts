@@ -137,6 +137,24 @@ describe('TickBatches', () => {
     expect(sent.map((line) => line.replace('acquire ', ''))).toEqual(requests.map(({ owner }) => owner));
   });
 
+  it('keeps the order of requests for one key if the first is in the only batch', async () => {
+    const { batches, sent } = setUp();
+    const requests = [
+      { owner: 'first', key: 'a' },
+      { owner: 'writer', key: 'k', mode: 'write' },
+      { owner: 'other writer', key: 'l', mode: 'write' },
+      { owner: 'reader', key: 'k', mode: 'read' },
+      { owner: 'other reader', key: 'm', mode: 'read' },
+      { owner: 'last writer', key: 'm', mode: 'write' },
+    ];
+    await Promise.all(requests.map((request) => batches.acquire(request)));
+    expect(sent.slice(1)).toEqual([
+      'acquire writer+other writer',
+      'acquire reader+other reader',
+      'acquire last writer',
+    ]);
+  });
+
   it('sends releases before acquires, because they may free what is acquired', async () => {
     const { batches, sent } = setUp();
     for (const owner of ['a', 'b', 'c']) {
