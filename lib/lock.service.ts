@@ -26,12 +26,17 @@ type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
  * @publicApi
  */
 export class LockService {
+  /** The defaults of work that runs under a lock. */
+  private readonly workDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork'>;
+
   /** @internal */
   constructor(
     /** @internal */ readonly engine: LockEngine,
     private readonly keyOf: KeyFactory,
     /** @internal */ readonly defaults: ResolvedLockOptions,
-  ) {}
+  ) {
+    this.workDefaults = { ...defaults, runsWork: true };
+  }
 
   /**
    * Waits for several locks, at most `waitMs` for all of them, and acquires all or none. A resource that is named twice
@@ -104,12 +109,15 @@ export class LockService {
   using<T>(resources: readonly string[], options: LockOptions, fn: Work<MultiLock, T>): Promise<T>;
   using<T>(resource: string, fn: Work<Lock, T>): Promise<T>;
   using<T>(resource: string, options: LockOptions, fn: Work<Lock, T>): Promise<T>;
-  async using<T>(resources: Resources, ...rest: [Work<never, T>] | [LockOptions, Work<never, T>]): Promise<T> {
-    const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
-    checkValue('using()', 'the work', fn, aFunction);
-    const resolved = resolveLockOptions(options, this.defaults);
-    const lock = await this.acquireResolved(resources, { ...resolved, runsWork: true });
-    return runUnder(lock, resolved.onLost, fn as Work<Hold, T>);
+  using<T>(resources: Resources, ...rest: [Work<never, T>] | [LockOptions, Work<never, T>]): Promise<T> {
+    try {
+      const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
+      checkValue('using()', 'the work', fn, aFunction);
+      const resolved = resolveLockOptions(options, this.workDefaults);
+      return runUnder(this.acquireResolved(resources, resolved), resolved.onLost, fn as Work<Hold, T>);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   /**
