@@ -3,6 +3,7 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
+  KeyFilter,
   LockOwnership,
   ReleaseRequest,
 } from '../../core/store/lock-store.js';
@@ -52,7 +53,8 @@ interface Subscription {
 /** Sends acquire requests and releases to the node that has the key. Requests of one tick travel together. */
 export class TokenRequests {
   private readonly batches: TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>;
-  private readonly repeats = new Set<Promise<void>>();
+  /** The releases that were sent again, with the key of each. */
+  private readonly repeats = new Map<Promise<void>, string>();
   /** The groups of locks whose requests go alone for a while, because the server has refused some of them together. */
   private readonly refused = new RecentNames();
   /** What all owners of this instance begin with. */
@@ -133,7 +135,12 @@ export class TokenRequests {
 
   /** Waits until released locks are handed to all sharers that wait for them. */
   async settled(): Promise<void> {
-    while (this.repeats.size > 0) await Promise.all(this.repeats);
+    while (this.repeats.size > 0) await Promise.all(this.repeats.keys());
+  }
+
+  /** Forgets what was sent again for these keys, because a client may drop it with its connection. */
+  onDisconnected(concerns: KeyFilter = () => true): void {
+    for (const [repeated, key] of this.repeats) if (concerns(key)) this.repeats.delete(repeated);
   }
 
   private acquireAlone(request: AcquireRequest, isCollected = false): Promise<AcquireReply> {
@@ -151,7 +158,7 @@ export class TokenRequests {
     const { leaseMs, tokens, handoffMs } = request;
     const [key, ...others] = request.keys;
     if (others.length > 0) return this.runAcquireMany(request, node, deadline);
-    const joins = this.mayQueue(request, node) ? '1' : '0';
+    const joins = this.joinQueue([request], node) ? '1' : '0';
     const args = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(key));
     return acquireScript.run(node.connection, this.topology.keysOf(key), args);
@@ -208,7 +215,7 @@ export class TokenRequests {
     const deadline = connection.microsAt(expiresAt);
     if (deadline === undefined || sentAt >= expiresAt) return undefined;
     const tokens = Math.max(...requests.map((request) => request.tokens));
-    const joins = requests.every((request) => this.mayQueue(request, node)) ? '1' : '0';
+    const joins = this.joinQueue(requests, node) ? '1' : '0';
     const args = [...entriesOfAll(requests, this.topology), wholeMs(first.leaseMs), String(deadline), String(tokens)];
     args.push(joins, wholeMs(first.handoffMs), ...this.topology.handoffArgs(first.keys[0]));
     connection.corkUntilTickEnds();
@@ -267,7 +274,7 @@ export class TokenRequests {
   private repeat(request: ReleaseRequest): void {
     // If it fails, the next request of a waiter continues.
     const repeated = this.batches.release(request).then(noop, noop);
-    this.repeats.add(repeated);
+    this.repeats.set(repeated, request.keys[0]);
     void repeated.then(() => this.repeats.delete(repeated));
   }
 
@@ -320,10 +327,18 @@ export class TokenRequests {
     return decoded;
   }
 
-  /** Returns true if the owner may join the queue. Without a subscription a handoff would remove it. */
-  private mayQueue({ owner, mode, keys, queue }: AcquireRequest, node: RedisNode): boolean {
+  /**
+   * Returns true if these owners may join their queues. Without a subscription a handoff would remove them. They are of
+   * one script call, and so of one channel.
+   */
+  private joinQueue(requests: readonly AcquireRequest[], node: RedisNode): boolean {
+    const [{ keys, queue }] = requests;
     if (!queue || !this.subscription.isSubscribed(keys[0], node)) return false;
-    this.queued.add({ owner, mode, keys: [keys[0]] }, this.clock.now());
+    const now = this.clock.now();
+    for (const request of requests) {
+      const { owner, mode } = request;
+      this.queued.add({ owner, mode, keys: [request.keys[0]] }, now);
+    }
     return true;
   }
 
