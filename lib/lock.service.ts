@@ -83,13 +83,18 @@ const FORCE_RULES: OptionRules<ForceReleaseOptions> = {
  * @publicApi
  */
 export class LockService {
+  /** The defaults of work that runs under a lock. */
+  private readonly workDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork'>;
+
   /** @internal */
   constructor(
     /** @internal */ readonly engine: LockEngine,
     private readonly keyOf: KeyFactory,
     /** @internal */ readonly defaults: ResolvedLockOptions,
     private readonly selectKeys: KeySelectorFactory,
-  ) {}
+  ) {
+    this.workDefaults = { ...defaults, runsWork: true };
+  }
 
   /**
    * Waits for several locks, at most `waitMs` for all of them, and acquires all or none. A resource that is named twice
@@ -162,12 +167,15 @@ export class LockService {
   using<T>(resources: readonly string[], options: LockOptions, fn: Work<MultiLock, T>): Promise<T>;
   using<T>(resource: string, fn: Work<Lock, T>): Promise<T>;
   using<T>(resource: string, options: LockOptions, fn: Work<Lock, T>): Promise<T>;
-  async using<T>(resources: Resources, ...rest: [Work<never, T>] | [LockOptions, Work<never, T>]): Promise<T> {
-    const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
-    checkValue('using()', 'the work', fn, aFunction);
-    const resolved = resolveLockOptions(options, this.defaults);
-    const lock = await this.acquireResolved(resources, { ...resolved, runsWork: true });
-    return runUnder(lock, resolved.onLost, fn as Work<Hold, T>);
+  using<T>(resources: Resources, ...rest: [Work<never, T>] | [LockOptions, Work<never, T>]): Promise<T> {
+    try {
+      const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
+      checkValue('using()', 'the work', fn, aFunction);
+      const resolved = resolveLockOptions(options, this.workDefaults);
+      return runUnder(this.acquireResolved(resources, resolved), resolved.onLost, fn as Work<Hold, T>);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   /**

@@ -201,7 +201,7 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
  *
  * @throws LockConfigError that names the option, what was given and what is allowed.
  */
-export function resolveLockOptions(given: LockOptions | undefined, defaults: ResolvedLockOptions): ResolvedLockOptions {
+export function resolveLockOptions<T extends ResolvedLockOptions>(given: LockOptions | undefined, defaults: T): T {
   if (given === undefined) return defaults;
   const known = checkLockOptions(given, 'the options of a lock');
   const { mode, permits, ...rest } = known;

@@ -17,6 +17,8 @@ export interface RedisClient {
   evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
   eval(script: string, keyCount: number, ...args: string[]): Promise<unknown>;
   time(): Promise<unknown>;
+  /** Returns a command of ioredis, as `string`, that `enableAutoPipelining` does not collect. */
+  createBuiltinCommand?(name: string): { readonly string: unknown };
   pipeline(): RedisPipeline;
   on(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;

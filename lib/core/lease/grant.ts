@@ -94,9 +94,10 @@ export class Grant {
   ttlMs: number;
   /** The local moment at which the grant is lost if it is not renewed. */
   deadline: number;
-  // The lease that the deadline comes from.
+  /** The lease that the deadline comes from, in milliseconds. Renewals change it. */
+  leaseMs: number;
+  // When that lease was requested.
   private leasedAt: number;
-  private leaseMs: number;
   /** When the watchdog looks at this grant next. Undefined while it does not watch it. */
   dueAt: number | undefined = undefined;
   /** The number of the call that it was given to. See `nextCall()`. */

@@ -60,24 +60,14 @@ export class ClusterTopology implements Topology {
   }
 
   /** Follows redirections. Repeats what the cluster cannot serve just now, within `requestTimeoutMs`. */
-  async sendToNode<T>(key: string, send: Send<T>): Promise<T> {
+  // Every lock goes through here, and `async` would cost it further promises.
+  sendToNode<T>(key: string, send: Send<T>): Promise<T> {
     const slot = this.slotOf(key);
     const giveUpAt = this.clock.now() + this.requestTimeoutMs;
-    let node: RedisNode | undefined = this.slotMap.nodeOf(slot);
-    for (let attempts = 1; ; attempts++) {
-      const reply = node === undefined ? notConnected(slot) : await this.attemptAt(node, send);
-      if (!(reply instanceof Failure)) return reply;
-      const { error } = reply;
-      const redirection = redirectionIn(error);
-      if (redirection === undefined) this.slotMap.refresh();
-      if (redirection === undefined && node !== undefined) throw error;
-      const from = node instanceof ClusterNode ? node : undefined;
-      node = redirection && this.slotMap.nodeAfter(slot, redirection, from);
-      if (node !== undefined && attempts < MAX_REDIRECTIONS) continue;
-      if (this.clock.now() + PAUSE_MS >= giveUpAt) throw acquireFailed(error);
-      await this.pause();
-      node = this.slotMap.nodeOf(slot);
-    }
+    const node = this.slotMap.nodeOf(slot);
+    const request = { slot, send, giveUpAt };
+    if (node === undefined) return this.sendAgain(request, undefined, notConnected(slot));
+    return this.attemptAt(node, send).catch((error: unknown) => this.sendAgain(request, node, error));
   }
 
   async runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]> {
@@ -157,11 +147,39 @@ export class ClusterTopology implements Topology {
     return slotOfTag(this.tagOf(key));
   }
 
-  private async attemptAt<T>(node: RedisNode, send: Send<T>): Promise<T | Failure> {
+  private attemptAt<T>(node: RedisNode, send: Send<T>): Promise<T> {
     try {
-      return await (node instanceof ClusterNode ? node.trackReply(send(node)) : send(node));
+      return node instanceof ClusterNode ? node.trackReply(send(node)) : send(node);
     } catch (error) {
-      return new Failure(error);
+      return Promise.reject(error);
+    }
+  }
+
+  /** Sends a request again that has failed at a node, or that no node could be found for. */
+  private async sendAgain<T>(
+    { slot, send, giveUpAt }: SlotRequest<T>,
+    failedAt: RedisNode | undefined,
+    failure: unknown,
+  ): Promise<T> {
+    let node = failedAt;
+    let error = failure;
+    for (let attempts = 1; ; attempts++) {
+      const redirection = redirectionIn(error);
+      if (redirection === undefined) this.slotMap.refresh();
+      if (redirection === undefined && node !== undefined) throw error;
+      const from = node instanceof ClusterNode ? node : undefined;
+      node = redirection && this.slotMap.nodeAfter(slot, redirection, from);
+      if (node === undefined || attempts >= MAX_REDIRECTIONS) {
+        if (this.clock.now() + PAUSE_MS >= giveUpAt) throw acquireFailed(error);
+        await this.pause();
+        node = this.slotMap.nodeOf(slot);
+      }
+      try {
+        if (node !== undefined) return await this.attemptAt(node, send);
+        error = notConnected(slot);
+      } catch (again) {
+        error = again;
+      }
     }
   }
 
@@ -190,14 +208,18 @@ export class ClusterTopology implements Topology {
   }
 }
 
-class Failure {
-  constructor(readonly error: unknown) {}
+/** A request for a slot. */
+interface SlotRequest<T> {
+  readonly slot: number;
+  readonly send: Send<T>;
+  /** The local moment from which it is not sent again. */
+  readonly giveUpAt: number;
 }
 
 function noAnswer(): Error {
   return new Error('no reply');
 }
 
-function notConnected(slot: number): Failure {
-  return new Failure(new Error(`there is no connection to the node that has slot ${slot}`));
+function notConnected(slot: number): Error {
+  return new Error(`there is no connection to the node that has slot ${slot}`);
 }

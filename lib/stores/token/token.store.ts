@@ -1,3 +1,4 @@
+import { forwardTo } from '../../core/store/forward-to.js';
 import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { LockConfigError } from '../../core/errors.js';
 import type { StoreLog } from '../../core/store/incident-log.js';
@@ -105,7 +106,11 @@ export class TokenStore implements LockStore {
   listen(listener: StoreListener): () => void {
     this.listener = listener;
     const warn = warnOnce((message) => listener.onDegraded(message));
-    const { handoffs, stop } = this.topology.listen(listener, {
+    const onDisconnected = (concerns?: KeyFilter): void => {
+      this.requests.onDisconnected(concerns);
+      listener.onDisconnected(concerns);
+    };
+    const { handoffs, stop } = this.topology.listen(forwardTo(listener, { onDisconnected }), {
       onMessage: (message, from) => this.onMessage(message, from, listener),
       onSubscribed: (concerns?: KeyFilter) => {
         this.pollingBecause = undefined;

@@ -147,6 +147,19 @@ describe('the locks of one tick', () => {
     expectCost(cost, 5 * count, { commands, calls: 7 });
   });
 
+  it('cost no more in an instance that has waited for others before (scenario 2)', async () => {
+    const [holder, locks] = [await instance(new ManualClock()), await instance(new ManualClock())];
+    const held = await holder.acquire('goods:300');
+    const waited = cycle(locks, 'goods:300');
+    while ((await admin.zcard('{lock_goods}:300|queue')) < 1) await cycle(holder, 'other:1');
+    await held.release();
+    await waited;
+    const cost = await costOf(async () => {
+      for (let i = 0; i < 5; i += 1) await wave(locks, family(100));
+    });
+    expectCost(cost, 500, { commands: 0.06, calls: 7 });
+  });
+
   it('cost few commands in a cluster if they are in one slot (scenario 2c)', async () => {
     const cluster = await RedisCluster.start({ replicas: false });
     const redis = { nodes: [...cluster.nodes] };

@@ -208,6 +208,35 @@ describe('a duplicate handoff message', () => {
     expect(await isHolder(locks)).toBe(true);
     stop();
   });
+
+  it('is ignored if a reply has granted the lock before it', async () => {
+    const { locks, listening } = await twoWays();
+    const { messages, stop } = await overheard();
+    const first = await here.holder();
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    listening.proxy.hold('replies');
+    await first.release();
+    // It has repeated its request.
+    const lock = await granted;
+    await eventually('the message is captured', () => messages.length === 1);
+    listening.proxy.resume('replies');
+    const tellAgain = async (): Promise<void> => {
+      await eventually('it receives the message', async () => (await messages[0]()) === 2);
+      await locks.inspect('goods:300');
+    };
+    await tellAgain();
+    lock.assertHeld();
+    expect(await isHolder(locks)).toBe(true);
+    const { granted: next } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    expect(await lock.release()).toBe(true);
+    const second = await next;
+    await tellAgain();
+    second.assertHeld();
+    expect(await isHolder(locks)).toBe(false);
+    expect(await second.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+    stop();
+  });
 });
 
 describe('a handoff message that arrives after its lease', () => {
