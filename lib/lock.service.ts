@@ -275,9 +275,10 @@ export class LockService {
    * lose it, and of permits those of all callers. For operators: the work of the former holder may still run, and only
    * a fence keeps its late writes away.
    *
-   * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()` on
-   * one Redis that takes up to 100 ms, if messages reach the holder. Otherwise it finds out by its next renewal, after
-   * a third of its lease. Holds of this module instance end at once. Its own release has no effect any more.
+   * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()` that
+   * takes up to 100 ms, if messages reach the holder, and in a cluster up to 3 s if it has had the lock for less than
+   * 2 s. Otherwise it finds out by its next renewal, after a third of its lease. Holds of this module instance end at
+   * once. Its own release has no effect any more.
    *
    * @returns false if nobody holds the lock, or if `ifToken` is not the token of its holder. Nothing happens then. Also
    * false if the hold ended by itself at the same moment.

@@ -2,13 +2,14 @@ import {
   type EndedEvent,
   type GrantedEvent,
   lockChannels,
+  type LockEvent,
   type LostEvent,
   type RefusedEvent,
 } from '../core/diagnostics.js';
 import { messageOf } from '../core/errors.js';
 import type { Clock } from '../core/time/clock.js';
 
-/** The time that one bar of a plot stands for, and how many bars there are: five minutes. */
+/** What a bar of a plot stands for, in milliseconds, and how many bars there are: five minutes. */
 export const BUCKET_MS = 5_000;
 export const BUCKETS = 60;
 const MOST_LOST = 50;
@@ -57,16 +58,16 @@ export class BoardEvents {
     private readonly instance: string,
     private readonly clock: Clock,
   ) {
-    const handler = <E extends { instance: string }>(record: (event: E) => void): Handler => {
+    const handler = (record: (event: never) => void): Handler => {
       return (event) => {
-        if ((event as E).instance === this.instance) record(event as E);
+        if ((event as LockEvent).instance === this.instance) record(event as never);
       };
     };
     this.handlers = [
-      [lockChannels.granted, handler<GrantedEvent>(({ waitedMs }) => this.onWaited(waitedMs, 0))],
-      [lockChannels.refused, handler<RefusedEvent>((event) => this.onRefused(event))],
-      [lockChannels.released, handler<EndedEvent>(({ heldMs }) => this.onEnded(heldMs))],
-      [lockChannels.lost, handler<LostEvent>((event) => this.onLost(event))],
+      [lockChannels.granted, handler(({ waitedMs }: GrantedEvent) => this.onWaited(waitedMs, 0))],
+      [lockChannels.refused, handler((event: RefusedEvent) => this.onRefused(event))],
+      [lockChannels.released, handler(({ heldMs }: EndedEvent) => this.onEnded(heldMs))],
+      [lockChannels.lost, handler((event: LostEvent) => this.onLost(event))],
     ];
   }
 

@@ -128,7 +128,7 @@ export function checkAsyncOptions<R>(
     throw new LockConfigError(`${place}: there is no source of options; allowed is useFactory.`);
   }
   checkProtection(place, known);
-  return known as RedisLockBoardAsyncOptions<R>;
+  return known;
 }
 
 function checkProtection(place: string, { guards = [], unprotected = false }: RedisLockBoardModuleExtras): void {

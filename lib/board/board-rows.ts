@@ -122,9 +122,9 @@ function contains({ resource, method, label, holders, waiting }: Row, text: stri
 export interface ReadContext {
   /** The rows of the read before. Undefined for the first. */
   readonly before: Rows | undefined;
-  now(): number;
+  readonly now: () => number;
   /** Returns true if nobody needs the result any more. */
-  isOver(): boolean;
+  readonly isOver: () => boolean;
 }
 
 /**

@@ -67,7 +67,7 @@ export class RedisLockBoardModule implements OnModuleInit, OnModuleDestroy {
     const place = 'RedisLockBoardModule.forRootAsync()';
     const { useFactory, inject = [], ...extras } = checkAsyncOptions(place, options);
     const useChecked = async (...args: never[]): Promise<RedisLockBoardOptions<never>> =>
-      checkBoardOptions(place, (await useFactory(...args)) as RedisLockBoardOptions<never>);
+      checkBoardOptions(place, await useFactory(...args));
     return moduleOf(extras, { provide: BOARD_OPTIONS, inject, useFactory: useChecked });
   }
 

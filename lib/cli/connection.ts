@@ -21,7 +21,7 @@ const ADVICE: readonly (readonly [pattern: RegExp, advice: string])[] = [
   [/certificate|self.signed/i, 'Node trusts an authority of your own by NODE_EXTRA_CA_CERTS'],
   [/wrong version number|packet length|EPROTO/i, 'Does this server expect redis:// in place of rediss://?'],
   [/has closed the connection|ECONNRESET/, 'Does this server expect rediss://, for TLS?'],
-  [/invalid reply: null/, 'The Sentinel knows no master of that name'],
+  [/invalid reply: null|No such master with that name/, 'The Sentinel knows no master of that name'],
 ];
 
 /** The advice for errors that no pattern matches: nothing replies at the address. */

@@ -4,7 +4,7 @@ import { createKeyFactory, type KeyFactory, type KeyOptions } from '../core/keys
 import { handoffLease } from '../core/lease/grant.js';
 import { newInstanceId } from '../core/store/instance-id.js';
 import type { LockState, StoreListener } from '../core/store/lock-store.js';
-import { type Clock, SystemClock } from '../core/time/clock.js';
+import { type Clock, SystemClock, withTimeout } from '../core/time/clock.js';
 import { toLockInfo } from '../lock-info.js';
 import type { OpenedRedis } from '../redis/open-redis.js';
 import { isErrorReply, unavailableBecause } from '../redis/redis-errors.js';
@@ -22,6 +22,9 @@ export interface AdminSettings extends KeyOptions {
 
 /** About how many keys a server looks at in one step of a scan. */
 const SCAN_COUNT = 1_000;
+
+/** How long the end of the command waits until the former holders are notified. */
+const NOTICE_MS = 700;
 
 /** The lease and the number of tokens that the next holder of a released lock gets, as a module with defaults does. */
 const DEFAULT_LEASE_MS = 30_000;
@@ -106,8 +109,10 @@ export class LockAdmin {
     return inTime(this.clock, this.settings.timeoutMs, released, ' The lock may have been released: inspect it.');
   }
 
-  /** Closes the connection. */
+  /** Closes the connection, when the holders of locks that were released are notified. */
   async close(): Promise<void> {
+    // A holder that is dead is never notified.
+    await withTimeout(this.clock, NOTICE_MS, this.store.notified(), () => undefined);
     this.stopListening();
     await this.store.close();
     await this.opened.close();

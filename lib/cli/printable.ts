@@ -32,7 +32,7 @@ export function printable(name: string): string {
 /** Returns a message as it can be shown on a terminal. Hostile characters are escaped. */
 export function printableMessage(text: string): string {
   const escape = (character: string): string => `\\u{${(character.codePointAt(0) as number).toString(16)}}`;
-  return text.replace(HOSTILE, (found) => [...found].map(escape).join(''));
+  return text.replace(HOSTILE, (found) => Array.from(found, escape).join(''));
 }
 
 /** Returns a text of several lines as it can be shown on a terminal. */

@@ -70,6 +70,8 @@ function runCommand(context: CommandContext, call: CommandCall): Promise<number>
       return watch(context, call.match);
     case 'release':
       return release(context, call);
+    default:
+      throw new Error(`there is no command ${String(call satisfies never)}`);
   }
 }
 

@@ -1,5 +1,4 @@
-import type { ScanClient } from './key-scan.js';
-import type { RedisClient, RedisPipeline } from './redis-client.js';
+import type { RedisClient, RedisPipeline, ScanClient } from './redis-client.js';
 
 type Command = (this: RedisClient, ...args: readonly (string | number)[]) => Promise<unknown>;
 

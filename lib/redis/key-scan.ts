@@ -1,7 +1,7 @@
 import { type Clock, withTimeout } from '../core/time/clock.js';
 import { LockUnavailableError } from '../core/errors.js';
 import { escapeGlob } from '../core/keys/glob.js';
-import type { RedisClient } from './redis-client.js';
+import type { RedisClient, ScanClient } from './redis-client.js';
 import type { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
 
@@ -16,11 +16,6 @@ export interface ScanRequest {
 export interface ScanTimes {
   readonly clock: Clock;
   readonly requestTimeoutMs: number;
-}
-
-/** The part of a client that scans. Stores need it for listings only. */
-export interface ScanClient {
-  scan(cursor: string, match: 'MATCH', pattern: string, count: 'COUNT', size: string): Promise<[string, string[]]>;
 }
 
 /**

@@ -27,6 +27,11 @@ export interface RedisClient {
   listenerCount(event: string): number;
 }
 
+/** The part of a client that scans. Stores need it for listings only. */
+export interface ScanClient {
+  scan(cursor: string, match: 'MATCH', pattern: string, count: 'COUNT', size: string): Promise<[string, string[]]>;
+}
+
 /** The part of an ioredis pipeline that stores use. */
 export interface RedisPipeline {
   eval(script: string, keyCount: number, ...args: string[]): unknown;

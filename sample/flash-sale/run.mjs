@@ -4,7 +4,7 @@ const OLDEST_NODE = [20, 6];
 const SLOW_MS = 10_000;
 const PARENT_CHECK_MS = 500;
 
-const isTerminal = process.stdout.isTTY === true;
+const isTerminal = process.stdout.isTTY;
 
 /**
  * Runs `work` and shows what it is and how long it takes: on a terminal in one line that changes, else in few lines.

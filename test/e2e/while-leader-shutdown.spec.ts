@@ -69,7 +69,7 @@ describe('several methods that lead', () => {
     const clock = new ManualClock();
     const module = await withMemoryLocks(
       Test.createTestingModule({
-        imports: [RedisLockModule.forRoot(), RedisLockModule.forRoot({ name: 'jobs'})],
+        imports: [RedisLockModule.forRoot(), RedisLockModule.forRoot({ name: 'jobs' })],
         providers: [Jobs],
       }),
       { clock },

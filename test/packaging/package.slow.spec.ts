@@ -46,8 +46,8 @@ const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
 );
 const FORMATS = ['esm', 'cjs'];
 /** Of the unpacked tarball. */
-const MOST_BYTES = 1_600_000;
-const MOST_FILES = 84;
+const MOST_BYTES = 2_050_000;
+const MOST_FILES = 104;
 
 const committed = async (): Promise<Surfaces> => namesIn(await readFile(join(__dirname, 'public-api.txt'), 'utf8'));
 
@@ -210,7 +210,7 @@ describe('the command line', () => {
 
   it('is the only code that loads commander', async () => {
     const dist = join(await consumer('nest12-esm').installed(), 'dist');
-    const loading = (await filesOf(dist)).filter(({ path }) => /\.js$/.test(path));
+    const loading = (await filesOf(dist)).filter(({ path }) => path.endsWith('.js'));
     const found: string[] = [];
     for (const { path } of loading) {
       if (importsOf(await readFile(join(dist, path), 'utf8')).packages.includes('commander')) found.push(path);

@@ -104,12 +104,16 @@ describe('npm start', () => {
     const id = sale?.id ?? 0;
     let purchases: LiveState['purchases'] = [];
     // Buyers of the last moment are recorded after the sale is over.
-    await eventually('all purchases are recorded', async () => {
-      const { sides } = await stateOf(urls[0]);
-      purchases = await purchasesOf(urls[0], id);
-      const soldOn = (side: string) => purchases.filter((one) => one.side === side && one.outcome === 'sold').length;
-      return soldOn('locked') === sides?.locked.sold && soldOn('unlocked') === sides?.unlocked.sold;
-    }, 30_000);
+    await eventually(
+      'all purchases are recorded',
+      async () => {
+        const { sides } = await stateOf(urls[0]);
+        purchases = await purchasesOf(urls[0], id);
+        const soldOn = (side: string) => purchases.filter((one) => one.side === side && one.outcome === 'sold').length;
+        return soldOn('locked') === sides?.locked.sold && soldOn('unlocked') === sides?.unlocked.sold;
+      },
+      30_000,
+    );
     const pieces = purchases.flatMap(({ side, piece }) => (side === 'locked' && piece !== undefined ? [piece] : []));
     expect(pieces.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 100 }, (_, i) => i + 1));
     expect(new Set(purchases.map(({ instance }) => instance)).size).toBe(3);

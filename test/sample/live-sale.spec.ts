@@ -25,7 +25,7 @@ const post = (path: string, body?: object) =>
   });
 const state = async (query = '') => (await (await fetch(`${url}/sale${query}`)).json()) as LiveState;
 const statusesOf = async (responses: readonly Promise<Response>[]) =>
-  (await Promise.all(responses)).map(({ status }) => status).toSorted();
+  (await Promise.all(responses)).map(({ status }) => status).toSorted((a, b) => a - b);
 
 /** Names of two colours, and the least contrast between them: 4.5 of text, 3 of shapes. */
 const CONTRASTS: readonly (readonly [string, string, number])[] = [
@@ -144,7 +144,10 @@ describe('the page of the flash sale', () => {
     expect(shown).toHaveLength(3);
     const withoutSpace = (code: string) => code.replaceAll(/\s+/g, ' ').trim();
     for (const [, file, html] of shown) {
-      const code = html.replaceAll(/<[^>]+>/g, '').replaceAll('&lt;', '<').replaceAll('&gt;', '>');
+      const code = html
+        .replaceAll(/<[^>]+>/g, '')
+        .replaceAll('&lt;', '<')
+        .replaceAll('&gt;', '>');
       const source = readFileSync(join(SOURCES, 'goods', file), 'utf8');
       expect(withoutSpace(source)).toContain(withoutSpace(code));
     }

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { expect } from '@jest/globals';
-import puppeteer, { type Browser, type Page } from 'puppeteer-core';
+import { type Browser, launch, type Page } from 'puppeteer-core';
 import { eventually } from './async.js';
 
 /** On the PATH, and where a Mac has them. */
@@ -37,7 +37,7 @@ export async function startBrowser(): Promise<Browser | undefined> {
   if (binary === undefined) return undefined;
   // Chromium refuses to sandbox for root, as CI runs it.
   const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-  return puppeteer.launch({
+  return launch({
     executablePath: binary,
     headless: true,
     // A browser ends with its pipe, also if the test run is killed.

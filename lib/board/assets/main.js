@@ -61,7 +61,7 @@ async function poll(once = false) {
   } finally {
     clearTimeout(limit);
   }
-  if (!paused) timer = setTimeout(poll, Math.max(100, delayMs));
+  if (!paused) timer = setTimeout(() => void poll(), Math.max(100, delayMs));
 }
 
 class Refused extends Error {}
@@ -213,11 +213,11 @@ async function release(lock) {
 }
 
 byId('cancel').addEventListener('click', () => dialog.close());
-byId('release').addEventListener('click', async ({ currentTarget }) => {
+async function confirm(button) {
   const lock = chosen;
   // A disabled button has no focus.
   byId('cancel').focus();
-  currentTarget.disabled = true;
+  button.disabled = true;
   try {
     await release(lock);
     announce(`${lock.resource} was released by force.`);
@@ -229,9 +229,11 @@ byId('release').addEventListener('click', async ({ currentTarget }) => {
     const text = `The lock ${what}: ${error.message}`;
     if (chosen !== lock || !dialog.open) return announce(text);
     setNotice(byId('confirm-error'), text);
-    currentTarget.disabled = false;
+    button.disabled = false;
   }
-});
+}
+
+byId('release').addEventListener('click', ({ currentTarget }) => void confirm(currentTarget));
 dialog.addEventListener('close', () => {
   // The row of the button may be gone.
   if (document.activeElement === document.body) byId('locks-title').focus({ preventScroll: true });

@@ -139,8 +139,8 @@ function lostRow({ at, resource, heldMs, reason, by, method, label }) {
     ['Lost by', el('td', '', ...visible(by), el('div', 'muted small', ...visible(work)))],
   ];
   cells[0][1].dataset.at = at;
-  for (const [label, cell] of cells) {
-    cell.dataset.label = label;
+  for (const [heading, cell] of cells) {
+    cell.dataset.label = heading;
     cell.setAttribute('role', 'cell');
   }
   const row = el('tr', '', ...cells.map(([, cell]) => cell));

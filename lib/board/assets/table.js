@@ -104,7 +104,10 @@ function showHolders(row, { holders, holderCount, mode, permits, method, label }
   const shown = JSON.stringify([holders, holderCount, mode, permits, method, label, nobody]);
   if (row.shownHolders === shown) return;
   row.shownHolders = shown;
-  if (holderCount === 0) return row.holder.replaceChildren(nobody);
+  if (holderCount === 0) {
+    row.holder.replaceChildren(nobody);
+    return;
+  }
   const names = holders.map((holder) => el('div', '', ...visible(nameOf(holder))));
   if (holderCount > holders.length) names.push(el('div', 'muted', `and ${holderCount - holders.length} more`));
   const sharing = permits === undefined ? mode : `${holderCount} of ${count(permits, 'permit')}`;

@@ -62,7 +62,9 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
 
   /** Called if the shares may have been released by force. Nobody waits for the end of their rest. */
   onForceReleased(): void {
-    for (const share of [...this.taken]) share.onForceReleased();
+    // A share that is free leaves the set.
+    const taken = [...this.taken];
+    for (const share of taken) share.onForceReleased();
   }
 
   override close(): void {

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../core/time/clock.js';
+import type { Clock } from '../../core/time/clock.js';
 import type { ForceReleaseRequest } from '../../core/store/lock-store.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
@@ -19,16 +19,19 @@ interface Holders {
 
 /**
  * The pauses before a notice is repeated to an instance that has not received it, in milliseconds. Most of them are in
- * the first 100 ms, in which a new hold subscribes its instance.
+ * the first 100 ms, in which a new hold subscribes its instance. In a cluster that takes up to 2 s.
  */
-const REPEAT_AFTER_MS = [10, 10, 20, 20, 20, 20, 40, 80, 160, 320];
+const REPEAT_AFTER_MS = [10, 10, 20, 20, 20, 20, 40, 80, 160, 320, 640, 1_280];
 
 /**
  * Releases locks by force. It reads the holders first and then ends exactly these. A client sends a script again if its
  * connection ended before the reply, and the next holder must not lose its lock by that.
  */
 export class ForcedReleases {
-  private readonly timers = new Set<Timer>();
+  /** End the pauses before a notice is repeated. */
+  private readonly wakers = new Set<() => void>();
+  /** The notices that are repeated. */
+  private readonly notices = new Set<Promise<void>>();
   private isClosed = false;
 
   constructor(
@@ -58,8 +61,12 @@ export class ForcedReleases {
   /** Stops to repeat notices. */
   close(): void {
     this.isClosed = true;
-    for (const timer of this.timers) timer.cancel();
-    this.timers.clear();
+    for (const wake of this.wakers) wake();
+  }
+
+  /** Waits until the former holders are notified, or no notice is repeated any more: 3 s at most. */
+  async notified(): Promise<void> {
+    await Promise.all(this.notices);
   }
 
   private async holdersOf(key: string): Promise<Holders | undefined> {
@@ -80,7 +87,10 @@ export class ForcedReleases {
     args.push(...this.topology.handoffArgs(key));
     const reply = await this.send(key, ({ connection }) => this.run(connection, key, args));
     if (reply.more) this.requests.handOffMore(request);
-    for (const entry of reply.unnotified) this.repeat(key, entry, 0);
+    for (const entry of reply.unnotified) {
+      const notice = this.notifyAgain(key, entry).finally(() => this.notices.delete(notice));
+      this.notices.add(notice);
+    }
     return reply.ended > 0;
   }
 
@@ -93,21 +103,28 @@ export class ForcedReleases {
   }
 
   /** Notifies a former holder again, which may subscribe just now. */
-  private repeat(key: string, entry: string, times: number): void {
-    if (this.isClosed || times === REPEAT_AFTER_MS.length) return;
+  private async notifyAgain(key: string, entry: string): Promise<void> {
     const args = [entry, ...this.topology.handoffArgs(key)];
     const [lock] = this.topology.keysOf(key);
-    const notify = async (): Promise<void> => {
+    for (const pauseMs of REPEAT_AFTER_MS) {
+      await this.pause(pauseMs);
+      if (this.isClosed) return;
       const sent = this.send(key, ({ connection }) => notifyForcedScript.run(connection, [lock], args));
       // Without a reply, the holder finds out by its next renewal.
-      if ((await sent.catch(() => -1)) === 0) this.repeat(key, entry, times + 1);
-    };
-    const onDue = (): void => {
-      this.timers.delete(timer);
-      void notify();
-    };
-    const timer = this.clock.schedule(REPEAT_AFTER_MS[times], onDue, true);
-    this.timers.add(timer);
+      if ((await sent.catch(() => -1)) !== 0) return;
+    }
+  }
+
+  private pause(pauseMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        timer.cancel();
+        this.wakers.delete(wake);
+        resolve();
+      };
+      const timer = this.clock.schedule(pauseMs, wake, true);
+      this.wakers.add(wake);
+    });
   }
 
   private send<T>(key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {

@@ -97,8 +97,8 @@ export class TokenStore implements LockStore {
     this.requests = new TokenRequests(this.topology, this.clock, this.queued, {
       isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
       open: (key) => this.handoffs?.open(key),
-      onGranted: (owner, key) => this.handoffs?.onGranted?.(owner, key),
-      onReleased: (owner) => this.handoffs?.onReleased?.(owner),
+      onGranted: (owner, key) => this.handoffs?.onGranted(owner, key),
+      onReleased: (owner) => this.handoffs?.onReleased(owner),
     });
     this.forced = new ForcedReleases(this.topology, this.clock, this.requestTimeoutMs, this.requests);
   }
@@ -148,6 +148,11 @@ export class TokenStore implements LockStore {
 
   forceRelease(request: ForceReleaseRequest): Promise<boolean> {
     return this.forced.release(request);
+  }
+
+  /** Waits until the holders of locks that were released by force are notified, 3 s at most. */
+  notified(): Promise<void> {
+    return this.forced.notified();
   }
 
   async inspect(key: string): Promise<LockState | null> {
@@ -211,6 +216,7 @@ export class TokenStore implements LockStore {
     // A message that proves nothing grants and releases nothing: waiters repeat their request.
     if (grant === undefined) return queued && listener.onReleased(queued.keys[0]);
     const grantedAt = from.localLowerBound(grant.grantedAt);
+    if (queued !== undefined) this.handoffs?.onGranted(owner, queued.keys[0]);
     const ownership = queued ?? this.formerOwnership(owner, grant, grantedAt);
     if (ownership !== undefined) listener.onHandoff({ ...grant, ...ownership, grantedAt });
   }

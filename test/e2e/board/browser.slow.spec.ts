@@ -341,7 +341,7 @@ describe('the board in a browser', () => {
       const image = await viewer.page.screenshot({
         type: 'png',
         fullPage: true,
-        ...(process.env['WRITE_SCREENSHOTS'] === '1' && { path: path as `${string}.png` }),
+        ...(process.env['WRITE_SCREENSHOTS'] === '1' && { path }),
       });
       expect(image.length).toBeGreaterThan(20_000);
       expect(image.length).toBeLessThan(250_000);

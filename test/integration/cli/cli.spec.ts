@@ -59,6 +59,10 @@ const objectsIn = (out: string): Record<string, unknown>[] =>
     .split('\n')
     .slice(0, -1)
     .map((line) => JSON.parse(line) as Record<string, unknown>);
+const resourcesIn = (out: string): string[] =>
+  objectsIn(out)
+    .map(({ resource }) => String(resource))
+    .toSorted();
 
 /** Two instances: `api-1` holds goods:300, and `api-2` waits for it. Returns the grant that `api-2` waits for. */
 async function holdAndWait() {
@@ -90,11 +94,7 @@ describe('list', () => {
     const locks = instance('api-1');
     for (const name of ['goods:1', 'goods:2', 'order:1']) await locks.acquire(name);
     const { out } = await cli('list --json --match goods:*');
-    expect(
-      objectsIn(out)
-        .map(({ resource }) => resource)
-        .toSorted(),
-    ).toEqual(['goods:1', 'goods:2']);
+    expect(resourcesIn(out)).toEqual(['goods:1', 'goods:2']);
     expect(objectsIn(out)[0]).toMatchObject({ isHeld: true, mode: 'exclusive', identity: 'api-1', waiting: [] });
   });
 
@@ -334,11 +334,7 @@ describe('a cluster', () => {
     const option = `--redis redis-cluster://${cluster.nodes.map(({ host, port }) => `${host}:${port}`).join(',')}`;
     const { code, out } = await cli(`list --json ${option}`);
     expect(code).toBe(0);
-    expect(
-      objectsIn(out)
-        .map(({ resource }) => resource)
-        .toSorted(),
-    ).toEqual(names.toSorted());
+    expect(resourcesIn(out)).toEqual(names.toSorted());
     expect(await cli(`release family3:1 --yes ${option}`)).toMatchObject({ code: 0 });
     expect(await cli(`inspect family3:1 ${option}`)).toMatchObject({ code: 4 });
   });

@@ -531,8 +531,9 @@ describe('a user with an ACL', () => {
       expect(await one.ping()).toMatchObject({ isUp: true, handoff: 'subscription', degraded: undefined });
       await lock.release();
       await (await granted).release();
-      await one.acquire(NAME);
+      const forced = await one.acquire(NAME);
       expect(await other.forceRelease(NAME)).toBe(true);
+      expect(await forced.release()).toBe(false);
       await eventually('nobody is subscribed', async () => (await listeners()) === 0);
     }
     const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];

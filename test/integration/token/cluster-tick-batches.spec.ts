@@ -29,7 +29,7 @@ describe('the requests of one tick in a cluster', () => {
   it.each<[string, ClusterOptions]>([
     ['sends each command', {}],
     ['collects commands', { redisOptions: { enableAutoPipelining: true } }],
-  ])('leave by a few packets if each lock has its slot and ioredis %s', async (_, options) => {
+  ])('leave by a few packets if each lock has its slot and ioredis %s', async (_what, options) => {
     const cluster = here.client(options);
     const locks = here.instance({ redis: cluster });
     const resources = Array.from({ length: 90 }, (_, i) => `family${i}:1`);

@@ -30,7 +30,25 @@ describe('a release by force in a cluster', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('is known to a holder that has not waited by its next renewal', async () => {
+  it('reaches a holder that has not waited, once it has had the lock for a while', async () => {
+    const locks = here.instance({ ttlMs: 60_000 });
+    const lock = await locks.acquire('goods:300');
+    const owner = await here.cluster.ownerOf(here.key);
+    await eventually('it is subscribed', () => here.isSubscribed(locks, owner));
+    expect(await here.instance().forceRelease('goods:300')).toBe(true);
+    await eventually('the signal aborts', () => lock.signal.aborted);
+    expect(lossOf(lock)).toContain('released by force');
+  });
+
+  it('reaches a holder that subscribes only afterwards', async () => {
+    const lock = await here.instance({ ttlMs: 60_000 }).acquire('goods:300');
+    const other = here.instance();
+    expect(await other.forceRelease('goods:300')).toBe(true);
+    await eventually('the signal aborts', () => lock.signal.aborted);
+    expect(lossOf(lock)).toContain('released by force');
+  });
+
+  it('is known to a holder with a short lease by its next renewal, if that is sooner', async () => {
     const lock = await here.instance({ ttlMs: 900 }).acquire('goods:300');
     expect(await here.instance().forceRelease('goods:300', { ifToken: lock.fencingToken })).toBe(true);
     await eventually('the signal aborts', () => lock.signal.aborted);

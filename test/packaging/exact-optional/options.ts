@@ -4,6 +4,7 @@ import {
   type FairnessOptions,
   type ForceReleaseOptions,
   type LeadOptions,
+  type ListOptions,
   Locked,
   type LockedOptions,
   type LockOptions,
@@ -24,6 +25,7 @@ import type { RedisLockInstrumentationConfig } from 'nestjs-redis-lock/opentelem
 import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
+import type { HealthOptions } from 'nestjs-redis-lock/terminus';
 import type { StoreContractOptions, StoreUnderTest, TestingOptions } from 'nestjs-redis-lock/testing';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import type { LockScopeAdapterOptions } from 'nestjs-redis-lock/transactional';
@@ -45,6 +47,7 @@ export const accepted: {
   replicas: Accepts<ReplicaOptions>;
   forceRelease: Accepts<ForceReleaseOptions>;
   lead: Accepts<LeadOptions>;
+  list: Accepts<ListOptions>;
   whileLeader: Accepts<WhileLeaderOptions>;
   board: Accepts<RedisLockBoardOptions>;
   boardAsync: Accepts<RedisLockBoardAsyncOptions>;
@@ -52,6 +55,7 @@ export const accepted: {
   fencedScript: Accepts<FencedScript>;
   redisFence: Accepts<RedisFenceOptions>;
   sqlFence: Accepts<SqlFenceOptions>;
+  health: Accepts<HealthOptions>;
   opentelemetry: Accepts<RedisLockInstrumentationConfig>;
   prometheus: Accepts<LockMetricsOptions>;
   quorum: Accepts<QuorumOptions>;
@@ -72,6 +76,7 @@ export const accepted: {
   replicas: (given) => given,
   forceRelease: (given) => given,
   lead: (given) => given,
+  list: (given) => given,
   whileLeader: (given) => given,
   board: (given) => given,
   boardAsync: (given) => given,
@@ -79,6 +84,7 @@ export const accepted: {
   fencedScript: (given) => given,
   redisFence: (given) => given,
   sqlFence: (given) => given,
+  health: (given) => given,
   opentelemetry: (given) => given,
   prometheus: (given) => given,
   quorum: (given) => given,

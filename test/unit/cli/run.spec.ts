@@ -6,15 +6,15 @@ import { run } from '../../../lib/cli/run.js';
 import { FakeTerminal } from '../../support/fake-terminal.js';
 
 /** Runs `list` with a connection that fails. */
-async function failedBy(error: unknown, env: NodeJS.ProcessEnv = {}) {
+async function failedBy(reason: Error, env: NodeJS.ProcessEnv = {}) {
   const terminal = new FakeTerminal();
-  const openAdmin = (): Promise<never> => Promise.reject(error as Error);
+  const openAdmin = (): Promise<never> => Promise.reject(reason);
   const code = await run(['list'], { version: '1.2.3', env, terminal, openAdmin });
   return { code, err: terminal.stderr.text, out: terminal.stdout.text };
 }
 
 describe('an error', () => {
-  it.each<[unknown, number]>([
+  it.each<[Error, number]>([
     [new CliError(2, 'wrong'), 2],
     [new CliError(3, 'wrong'), 3],
     [new LockConfigError('wrong'), 2],

@@ -333,7 +333,7 @@ describe('a message about a release by force', () => {
     store.reportForceReleased(KEY);
     store.deliver('acquire');
     await clock.advance(10);
-    expect((waiting.value?.signal.reason as Error).message).toEqual(forced);
+    expect(waiting.value?.signal.reason).toMatchObject({ message: forced });
   });
 
   it('ends the hold of the caller that the lock was passed on to meanwhile', async () => {

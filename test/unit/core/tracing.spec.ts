@@ -209,7 +209,7 @@ describe('the channel of work', () => {
     const locks = createTestLocks({ clock: new ManualClock() });
     const result = await locks.using(['goods:1', 'goods:2'], () => log.push('work'));
     expect([result, ...log]).toEqual([2, 'before', 'work']);
-    expect(messages.map(({ calls }) => calls.map(({ resource, outcome }) => [resource, outcome]))).toEqual([
+    expect(messages.map(({ calls }) => calls.map((call) => [call.resource, call.outcome]))).toEqual([
       [
         ['goods:1', 'released'],
         ['goods:2', 'released'],

@@ -1,12 +1,12 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
 /** Returns an object of which only the known properties may be read. */
-function unread<T>(known: object = {}): T {
+function unread(known: object = {}): never {
   const get = (of: object, property: string | symbol): unknown => {
     if (property in of) return Reflect.get(of, property);
     throw new Error(`${String(property)} was read`);
   };
-  return new Proxy(known, { get }) as T;
+  return new Proxy(known, { get }) as never;
 }
 
 describe('events without a subscriber', () => {
@@ -18,7 +18,7 @@ describe('events without a subscriber', () => {
       jest.doMock('node:diagnostics_channel', () => ({ channel: () => silent, tracingChannel: () => steps }));
       const { LockEvents } = await import('../../../lib/core/diagnostics.js');
       const events = new LockEvents('default');
-      const grant = unread<never>({ trace: undefined });
+      const grant = unread({ trace: undefined });
       expect(() => {
         events.requested(unread(), unread());
         events.granted(unread({ shared: grant }), unread(), 0);

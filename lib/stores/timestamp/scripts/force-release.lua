@@ -1,5 +1,5 @@
---[[ Deletes the lock for somebody else than its owner, if it still has that value and that holder. Otherwise the key may
-  be another client's and stays as it is.
+--[[ Deletes the lock for somebody else than its owner, if it still has that value and that holder. Otherwise the key
+  may be another client's and stays as it is.
   keys.lock
   keys.holder  the owner that acquired the lock by a script
   args.held    the value that the caller has read

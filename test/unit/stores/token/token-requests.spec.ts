@@ -13,7 +13,12 @@ function requestsTo(...replies: readonly ReleaseReply[]) {
     return reply === undefined ? new Promise(() => undefined) : Promise.resolve(reply);
   };
   const topology = { scriptGroupOf: () => '', cancelPending: () => false, sendToNode } as unknown as TokenTopology;
-  const subscription = { isSubscribed: () => false, open: () => undefined };
+  const subscription = {
+    isSubscribed: () => false,
+    open: () => undefined,
+    onGranted: () => undefined,
+    onReleased: () => undefined,
+  };
   return new TokenRequests(topology, new SystemClock(), new QueuedOwners(), subscription);
 }
 

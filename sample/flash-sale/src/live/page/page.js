@@ -30,7 +30,10 @@ function setText(target, text) {
 
 /** Returns a name as text with a direction of its own. What is hidden in it is written as its number. */
 function nameOf(buyer) {
-  return element('bdi', buyer.replace(HIDDEN, (char) => `\\u{${char.codePointAt(0).toString(16)}}`));
+  return element(
+    'bdi',
+    buyer.replace(HIDDEN, (char) => `\\u{${char.codePointAt(0).toString(16)}}`),
+  );
 }
 
 /** One of the two columns. */

@@ -1,25 +1,27 @@
 import { describe, expect, it } from '@jest/globals';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import { FirstLongHold } from '../../../../../lib/stores/token/handoff/first-long-hold.js';
+import { LongHolds } from '../../../../../lib/stores/token/handoff/long-holds.js';
 
 function start() {
   const clock = new ManualClock();
   const found: string[] = [];
-  return { clock, found, holds: new FirstLongHold(clock, (key) => found.push(key)) };
+  return { clock, found, holds: new LongHolds(clock, 25, (owner, key) => found.push(`${owner} ${key}`)) };
 }
 
-describe('the first long hold', () => {
+describe('a long hold', () => {
   it('is found after 25 to 50 ms, once', async () => {
     const { clock, found, holds } = start();
     holds.onGranted('one:1', 'goods');
     await clock.advance(24);
     expect(found).toEqual([]);
     await clock.advance(26);
-    expect(found).toEqual(['goods']);
-    holds.onGranted('one:2', 'others');
+    expect(found).toEqual(['one:1 goods']);
     await clock.advance(1_000);
-    expect(found).toEqual(['goods']);
+    expect(found).toEqual(['one:1 goods']);
     expect(clock.pending).toBe(0);
+    holds.onGranted('one:2', 'others');
+    await clock.advance(50);
+    expect(found).toEqual(['one:1 goods', 'one:2 others']);
   });
 
   it('is not made of many short ones', async () => {
@@ -42,10 +44,10 @@ describe('the first long hold', () => {
       await clock.advance(10);
       holds.onReleased(`one:${i}`);
     }
-    expect(found).toEqual(['goods']);
+    expect(found).toEqual(['one:0 goods']);
   });
 
-  it('is not looked for after the close', async () => {
+  it('is not looked for after the close, also if that comes from its report', async () => {
     const { clock, found, holds } = start();
     holds.onGranted('one:1', 'goods');
     holds.close();
@@ -53,6 +55,13 @@ describe('the first long hold', () => {
     holds.onReleased('one:1');
     await clock.advance(1_000);
     expect(found).toEqual([]);
+    const first: LongHolds = new LongHolds(clock, 25, (owner) => {
+      found.push(owner);
+      first.close();
+    });
+    for (const owner of ['two:1', 'two:2']) first.onGranted(owner, 'goods');
+    await clock.advance(1_000);
+    expect(found).toEqual(['two:1']);
     expect(clock.pending).toBe(0);
   });
 });
