@@ -13,11 +13,13 @@ export type {
   RedisClusterOptions,
   RedisLockModuleOptions,
 } from './options/redis-lock.options.js';
-export type { LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
-export { LockService } from './lock.service.js';
+export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
+export type { LeadOptions } from './options/lead.options.js';
+export { type ForceReleaseOptions, type ListOptions, LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './decorators/inject-lock-service.decorator.js';
 export { Locked, type LockedDecorator, type LockedOptions } from './decorators/locked.decorator.js';
 export { LockScope } from './decorators/lock-scope.decorator.js';
+export { WhileLeader, type WhileLeaderOptions } from './decorators/while-leader.decorator.js';
 export { LockParam } from './decorators/lock-param.decorator.js';
 export { bindLocks } from './locked/bind-locks.js';
 export { CurrentLock } from './decorators/current-lock.decorator.js';
@@ -26,6 +28,7 @@ export { LockExceptionFilter } from './locked/lock-exception.filter.js';
 export { Lock } from './core/hold/lock.js';
 export { MultiLock } from './core/hold/multi-lock.js';
 export { type LockScope as RunningLockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
+export { Leadership } from './core/leader/leadership.js';
 export { type KeyValue, resource } from './core/keys/key-template.js';
 export {
   LockClosedError,
@@ -46,8 +49,15 @@ export {
   type GrantedEvent,
   type LockEvent,
   lockChannels,
+  type LostEvent,
   type RefusedEvent,
+  storeChannel,
+  type StoreEvent,
 } from './core/diagnostics.js';
+export type { ServerPing, StorePing } from './core/store/store-ping.js';
+export type { LockCall } from './core/call.js';
+export type { LocalHold, LocalLockState, LocalWaiter } from './core/local-state.js';
+export { type LockCallContext, type LockOutcome, lockTracing, workChannel, type WorkMessage } from './core/tracing.js';
 export { memory, MemoryStore } from './stores/memory/memory.store.js';
 export { token } from './stores/token/token.store.js';
 export type { ReplicaOptions } from './stores/store-context.js';

@@ -18,6 +18,11 @@ export interface LockHolder {
   readonly expiresInMs: number;
   /** Undefined if the store has no tokens, or if the lock is shared: the tokens of shared locks are not stored. */
   readonly fencingToken: number | undefined;
+  /**
+   * For how long that instance has had the lock, in milliseconds. Its callers may have passed the lock on meanwhile.
+   * Undefined if the store does not know it, as for a shared lock.
+   */
+  readonly heldForMs?: number | undefined;
 }
 
 /**
@@ -46,47 +51,99 @@ export interface LockWaiter extends LockSharing {
   readonly isOwn: boolean;
 }
 
-/**
- * The state of a lock in Redis: its only holder, or the first of those that share it, and everyone else.
- *
- * @publicApi
- */
-export interface LockInfo extends LockHolder, LockSharing {
-  /** The resource that was given to `inspect`, `goods:300`. */
+/** What every description of a lock has. */
+interface DescribedLock {
+  /** The resource, `goods:300`. */
   readonly resource: string;
   /** The Redis key, `{lock_goods}:300`. */
   readonly key: string;
-  /** All other holders. */
+  /** All other holders of a shared lock. */
   readonly others: readonly LockHolder[];
   /** The queue in arrival order. Instances that poll because they cannot subscribe are not in it. */
   readonly waiting: readonly LockWaiter[];
 }
 
-/** Returns the public description of a lock's state. */
+/**
+ * A lock that is held: its only holder, or the first of those that share it, and everyone else.
+ *
+ * @publicApi
+ */
+export interface HeldLockInfo extends DescribedLock, LockHolder, LockSharing {
+  readonly isHeld: true;
+}
+
+/**
+ * A lock that nobody holds and others wait for. Its last holder has died, and the first waiter gets it with its next
+ * request. A waiter that has died stays in the queue until an instance requests the lock, or until the queue expires.
+ *
+ * @publicApi
+ */
+export interface AwaitedLockInfo extends DescribedLock {
+  readonly isHeld: false;
+  readonly holder: undefined;
+  readonly identity: undefined;
+  readonly isOwn: false;
+  readonly expiresInMs: 0;
+  readonly fencingToken: undefined;
+  readonly heldForMs?: undefined;
+  readonly mode: undefined;
+  readonly permits: undefined;
+}
+
+/**
+ * The state of a lock in Redis. `isHeld` is false if it has waiters and no holder.
+ *
+ * @publicApi
+ */
+export type LockInfo = HeldLockInfo | AwaitedLockInfo;
+
+/** In place of a holder, if there is none. */
+const NO_HOLDER = {
+  isHeld: false,
+  holder: undefined,
+  identity: undefined,
+  isOwn: false,
+  expiresInMs: 0,
+  fencingToken: undefined,
+  mode: undefined,
+  permits: undefined,
+} as const;
+
+/**
+ * Returns the public description of a lock's state.
+ *
+ * @param now the moment of the state on the clock of `since`. Default: for how long the lock is held is not known.
+ */
 export function toLockInfo(
   { resource, key }: Target,
   state: LockState,
   isOwn: (instanceId: string) => boolean,
+  now?: number,
 ): LockInfo {
-  const { mode = 'exclusive', others = [], waiting = [] } = state;
-  const toHolder = ({ holder, remainingMs, token }: HolderInfo): LockHolder => {
+  const waiting = (state.waiting ?? []).map(({ waiter, mode }) => {
+    return { waiter, identity: identityOf(waiter), isOwn: isOwn(waiter), ...toSharing(mode) };
+  });
+  if (state.holder === undefined) return { resource, key, ...NO_HOLDER, others: [], waiting };
+  const { mode = 'exclusive', others = [] } = state;
+  const toHolder = ({ holder, remainingMs, token, since }: HolderInfo): LockHolder => {
     return {
       holder,
       identity: identityOf(holder),
       isOwn: isOwn(holder),
       expiresInMs: remainingMs,
       fencingToken: token,
+      // A moment in the future means that the server's clock was set back.
+      heldForMs: since === undefined || now === undefined || since > now ? undefined : now - since,
     };
   };
   return {
     resource,
     key,
+    isHeld: true,
     ...toHolder(state),
     ...toSharing(mode),
     others: others.map(toHolder),
-    waiting: waiting.map(({ waiter, mode: wanted }) => {
-      return { waiter, identity: identityOf(waiter), isOwn: isOwn(waiter), ...toSharing(wanted) };
-    }),
+    waiting,
   };
 }
 

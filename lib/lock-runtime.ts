@@ -1,14 +1,17 @@
+import { isNativeError } from 'node:util/types';
 import { Logger } from '@nestjs/common';
 import { checkValue } from './core/check-options.js';
 import { type Clock, SystemClock } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
 import { dropPromise } from './core/format-value.js';
+import { offerState } from './core/instance-states.js';
 import { safely } from './core/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
 import { tooShortLease, unsupportedKeeping } from './core/acquire/acquire-errors.js';
 import { modesOf } from './core/store/lock-mode.js';
 import type { LockStore } from './core/store/lock-store.js';
 import { lockStoreRule } from './core/store/lock-store-shape.js';
+import { createKeySelectorFactory } from './core/keys/key-selector.js';
 import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
@@ -31,6 +34,8 @@ import { token } from './stores/token/token.store.js';
 
 /** A running module instance: its service, its engine, and the store and connections that it opened. */
 export class LockRuntime {
+  private stopOffering: (() => void) | undefined;
+
   private constructor(
     /** The name of the module instance. */
     readonly instance: string,
@@ -67,8 +72,10 @@ export class LockRuntime {
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
       warn: (message) => logger.warn(message),
       info: (message) => logger.log(message),
+      onCallbackError: (message, error) => logger.error(message, stackOf(error)),
     });
-    const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options));
+    const selectKeys = createKeySelectorFactory(options);
+    const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options), selectKeys);
     const checks = preflightOf(opened, options, clock, logger);
     const { decoratorOrder, unlockedOverride, filter, httpStatus, retryAfterMs, shutdownGraceMs } = options;
     const startChecks = { decoratorOrder, unlockedOverride, warn: (message: string) => logger.warn(message) };
@@ -78,6 +85,10 @@ export class LockRuntime {
 
   /** Starts to connect and does not wait for it: an application starts without Redis. */
   connect(): void {
+    this.stopOffering ??= offerState(() => {
+      const { instance, engine } = this;
+      return { instance, ...engine.local(), servers: engine.servers() };
+    });
     this.opened.connect();
     this.checks?.start();
   }
@@ -96,12 +107,27 @@ export class LockRuntime {
     }
   }
 
+  /** Closes all leaderships, so that other processes lead. Does not wait for the end of their work. */
+  stepDown(): void {
+    this.engine.stepDown();
+  }
+
   /** Waits for running holds, at most `shutdownGraceMs`, releases the rest, and closes what `start` opened. */
   async close(): Promise<void> {
     this.checks?.stop();
-    await this.engine.close(this.graceMs);
+    try {
+      await this.engine.close(this.graceMs);
+    } finally {
+      // Later, so that metrics show which locks a shutdown waits for.
+      this.stopOffering?.();
+    }
     await this.opened.close();
   }
+}
+
+/** Returns where an error was thrown, for the log. Undefined for everything else that can be thrown. */
+function stackOf(error: unknown): string | undefined {
+  return isNativeError(error) ? error.stack : undefined;
 }
 
 /** A store, with the connections that were opened for it. */

@@ -1,21 +1,78 @@
 import type { AcquireOptions, Target } from './core/acquire/acquire-options.js';
-import { aFunction, checkValue } from './core/check-options.js';
+import { nextCall } from './core/call.js';
+import { aFunction, checkOptions, checkValue, type OptionRules, wholeNumber } from './core/check-options.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
 import type { Hold, Lock } from './core/hold/lock.js';
 import type { MultiLock } from './core/hold/multi-lock.js';
+import type { Leadership } from './core/leader/leadership.js';
 import type { LockEngine } from './core/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 import { runUnder } from './core/hold/run-under.js';
+import type { LocalLockState } from './core/local-state.js';
 import { isList, readList } from './core/keys/read-list.js';
+import type { KeySelectorFactory } from './core/keys/key-selector.js';
 import type { KeyFactory } from './core/keys/resource-key.js';
+import type { LockState } from './core/store/lock-state.js';
+import type { StorePing } from './core/store/store-ping.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
+import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
 import type { LockOptions } from './options/redis-lock.options.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
 
 type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;
 type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
+
+/**
+ * What {@link LockService.list} yields.
+ *
+ * @publicApi
+ */
+export interface ListOptions {
+  /**
+   * A glob over resources: `goods:*`, `goods:30?`, `goods:[0-9]*`. A backslash before a character makes it stand for
+   * itself. At most 1,024 characters. Default: all resources.
+   */
+  readonly match?: string | undefined;
+  /**
+   * About how many keys a server looks at in one step, from 1 to 100,000. More: fewer requests, and each takes longer.
+   *
+   * @default 1000
+   */
+  readonly count?: number | undefined;
+}
+
+const DEFAULT_COUNT = 1_000;
+
+const LIST_RULES: OptionRules<ListOptions> = {
+  match: {
+    allowed: 'a glob over resources such as goods:*, of 1 to 1024 characters',
+    fits: (value) => typeof value === 'string' && value.length >= 1 && value.length <= 1_024,
+  },
+  count: wholeNumber(1, 100_000),
+};
+
+/**
+ * The options of `LockService.forceRelease()`.
+ *
+ * @publicApi
+ */
+export interface ForceReleaseOptions {
+  /**
+   * Ends the hold only if this is its fencing token, as `inspect` returns it. So the grant that somebody has looked at
+   * is ended, and no later one. An instance that passes its grant on to its own callers keeps that token in Redis and
+   * gives them higher ones. A lock that is shared has no such token. Default: any hold.
+   */
+  readonly ifToken?: number | undefined;
+}
+
+const FORCE_RULES: OptionRules<ForceReleaseOptions> = {
+  ifToken: {
+    allowed: 'a fencing token, a whole number from 1 up',
+    fits: (value) => Number.isSafeInteger(value) && Number(value) > 0,
+  },
+};
 
 /**
  * Acquires locks by resource. Inject it by its class, or by `@InjectLockService(name)` if the module has a name.
@@ -26,12 +83,18 @@ type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
  * @publicApi
  */
 export class LockService {
+  /** The defaults of work that runs under a lock. */
+  private readonly workDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork'>;
+
   /** @internal */
   constructor(
     /** @internal */ readonly engine: LockEngine,
     private readonly keyOf: KeyFactory,
     /** @internal */ readonly defaults: ResolvedLockOptions,
-  ) {}
+    private readonly selectKeys: KeySelectorFactory,
+  ) {
+    this.workDefaults = { ...defaults, runsWork: true };
+  }
 
   /**
    * Waits for several locks, at most `waitMs` for all of them, and acquires all or none. A resource that is named twice
@@ -104,12 +167,15 @@ export class LockService {
   using<T>(resources: readonly string[], options: LockOptions, fn: Work<MultiLock, T>): Promise<T>;
   using<T>(resource: string, fn: Work<Lock, T>): Promise<T>;
   using<T>(resource: string, options: LockOptions, fn: Work<Lock, T>): Promise<T>;
-  async using<T>(resources: Resources, ...rest: [Work<never, T>] | [LockOptions, Work<never, T>]): Promise<T> {
-    const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
-    checkValue('using()', 'the work', fn, aFunction);
-    const resolved = resolveLockOptions(options, this.defaults);
-    const lock = await this.acquireResolved(resources, { ...resolved, runsWork: true });
-    return runUnder(lock, resolved.onLost, fn as Work<Hold, T>);
+  using<T>(resources: Resources, ...rest: [Work<never, T>] | [LockOptions, Work<never, T>]): Promise<T> {
+    try {
+      const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
+      checkValue('using()', 'the work', fn, aFunction);
+      const resolved = resolveLockOptions(options, this.workDefaults);
+      return runUnder(this.acquireResolved(resources, resolved), resolved.onLost, fn as Work<Hold, T>);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   /**
@@ -130,15 +196,108 @@ export class LockService {
   }
 
   /**
+   * Starts a candidate for the leadership of a resource. One candidate of all processes leads at a time. The others
+   * wait in the queue, and the next one leads as soon as the leader steps down, or within a lease after it has crashed.
+   * The candidate campaigns until it is closed or the application shuts down, also through outages of Redis.
+   *
+   * The leader holds the exclusive lock of the resource, so `inspect` shows it.
+   *
+   * @throws {LockConfigError} if an option is not allowed, or the store does not support the lease.
+   * @throws {LockKeyError} if the resource makes no safe key.
+   */
+  lead(resource: string, options: LeadOptions = {}): Leadership {
+    return this.campaign(resource, options);
+  }
+
+  /** Starts nothing. Throws what {@link lead} throws. @internal */
+  checkLead(resource: string, options: LeadOptions): void {
+    this.engine.checkLead(this.targetOf(resource), resolveLeadOptions(options, this.defaults).lock);
+  }
+
+  /** Does what {@link lead} does. `name` names the work of the leader in the log. @internal */
+  campaign(resource: string, options: LeadOptions, name?: string): Leadership {
+    const { candidacy, lock } = resolveLeadOptions(options, this.defaults);
+    return this.engine.lead(this.targetOf(resource), lock, { ...candidacy, name });
+  }
+
+  /**
    * Reads from Redis who holds a lock and who waits for it. Another process can change that at any time.
    *
-   * @returns null if the lock is free.
+   * @returns null if nobody holds the lock and nobody waits for it.
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.
    */
   async inspect(resource: string): Promise<LockInfo | null> {
     const { key } = this.targetOf(resource);
     const state = await this.engine.inspect(key);
-    return state === null ? null : toLockInfo({ resource, key }, state, (id) => this.engine.isSelf(id));
+    return state === null ? null : this.describe({ resource, key }, state);
+  }
+
+  /**
+   * Yields every lock of this module's prefix that is held or waited for, on all servers. Reads from Redis step by
+   * step, by SCAN, so it neither blocks the server nor holds all locks in memory. Ends early if the caller leaves the
+   * loop.
+   *
+   * A lock that is held or waited for all the time is yielded once. One that begins or ends meanwhile may be missing.
+   * Beyond 100,000 locks, one that changes between exclusive and shared meanwhile may be yielded twice or not at all.
+   *
+   * ```ts
+   * for await (const { resource, identity } of locks.list({ match: 'goods:*' })) console.log(resource, identity);
+   * ```
+   *
+   * @throws {LockConfigError} on the first step if an option is not allowed, if the store cannot list its locks, or if
+   * the module has a `key` function, because the resource cannot be computed back from the key.
+   * @throws {LockUnavailableError} if a server did not reply, refused SCAN, or was replaced by another one meanwhile.
+   * The list would not be whole then. Locks that were yielded before are valid.
+   */
+  async *list(options: ListOptions = {}): AsyncGenerator<LockInfo, void, undefined> {
+    const { match, count = DEFAULT_COUNT } = checkOptions('list()', options, LIST_RULES);
+    const { pattern, resourceOf } = this.selectKeys(match);
+    const selects = (key: string): boolean => resourceOf(key) !== undefined;
+    for await (const { key, state } of this.engine.list({ pattern, selects, count })) {
+      const resource = resourceOf(key) as string;
+      yield this.describe({ resource, key }, state);
+    }
+  }
+
+  /**
+   * Sends a cheap request to each server that keeps locks, and returns which have replied, how long that took, and what
+   * is limited. Takes at most `requestTimeoutMs`. Acquires nothing. Does not reject if a server is down.
+   *
+   * Locks need every master of a cluster, and a majority of a quorum. A server that replies may still refuse locks.
+   * Then `degraded` says so, for a minute after the last refusal.
+   */
+  ping(): Promise<StorePing> {
+    return this.engine.ping();
+  }
+
+  /**
+   * Ends the hold of a lock, of any owner, and hands the lock to the next in the queue. Of a shared lock all holders
+   * lose it, and of permits those of all callers. For operators: the work of the former holder may still run, and only
+   * a fence keeps its late writes away.
+   *
+   * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()` that
+   * takes up to 100 ms, if messages reach the holder, and in a cluster up to 3 s if it has had the lock for less than
+   * 2 s. Otherwise it finds out by its next renewal, after a third of its lease. Holds of this module instance end at
+   * once. Its own release has no effect any more.
+   *
+   * @returns false if nobody holds the lock, or if `ifToken` is not the token of its holder. Nothing happens then. Also
+   * false if the hold ended by itself at the same moment.
+   * @throws {LockConfigError} if an option is not allowed, or the store cannot do it.
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request. The hold may have been ended
+   * nevertheless.
+   */
+  async forceRelease(resource: string, options: ForceReleaseOptions = {}): Promise<boolean> {
+    const { ifToken } = checkOptions('forceRelease()', options, FORCE_RULES);
+    return this.engine.forceRelease(this.targetOf(resource), this.defaults.ttlMs, ifToken);
+  }
+
+  /**
+   * Returns what this module instance holds and waits for, without a request to Redis. A nested hold is counted at its
+   * outermost hold. A lock that the instance keeps for its next caller (`keepMs`, `minHoldMs`) is not listed, and
+   * neither is a use that waits in its lock scope for another use of the same lock.
+   */
+  local(): LocalLockState {
+    return this.engine.local();
   }
 
   /**
@@ -152,7 +311,7 @@ export class LockService {
   /** @internal */
   acquireResolved(
     resources: Resources,
-    options: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork'>,
+    options: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork' | 'method' | 'family'>,
   ): Promise<Hold> {
     if (typeof resources === 'string') return this.engine.acquire(this.targetOf(resources), options);
     if (!isList(resources)) throw noResource(resources);
@@ -163,8 +322,13 @@ export class LockService {
     );
   }
 
+  private describe(target: Target, state: LockState): LockInfo {
+    const { engine } = this;
+    return toLockInfo(target, state, (id) => engine.isSelf(id), engine.now());
+  }
+
   private targetOf(resource: unknown): Target {
-    if (typeof resource === 'string') return { resource, key: this.keyOf(resource) };
+    if (typeof resource === 'string') return { resource, key: this.keyOf(resource), call: nextCall() };
     throw noResource(resource);
   }
 }

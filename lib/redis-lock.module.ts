@@ -4,6 +4,8 @@ import {
   type DynamicModule,
   Inject,
   Module,
+  type OnApplicationBootstrap,
+  type OnModuleDestroy,
   type OnModuleInit,
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
@@ -11,6 +13,7 @@ import { bindInstances } from './locked/bind-instances.js';
 import { checkLockedMethods } from './locked/check-locked-methods.js';
 import { ErrorResponses } from './locked/error-responses.js';
 import { LockExceptionFilter } from './locked/lock-exception.filter.js';
+import { checkLeaderMethods, startLeaders } from './locked/leader-methods.js';
 import { LockRuntime } from './lock-runtime.js';
 import { LockedInterceptor } from './locked/locked.interceptor.js';
 import { takeOverSseHandlers } from './locked/sse-response.js';
@@ -53,7 +56,10 @@ export type RedisLockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
  * @publicApi
  */
 @Module({})
-export class RedisLockModule extends ConfigurableModuleClass implements OnModuleInit, BeforeApplicationShutdown {
+export class RedisLockModule
+  extends ConfigurableModuleClass
+  implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown
+{
   constructor(
     @Inject(LockRuntime) private readonly runtime: LockRuntime,
     @Inject(ApplicationConfig) config: ApplicationConfig,
@@ -97,8 +103,20 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
     // A test has replaced the service: no call uses this module's connections.
     if (this.provided !== this.runtime.service) return;
     checkLockedMethods(this.runtime.service, this.modules, this.runtime.startChecks);
+    checkLeaderMethods(this.runtime.service, this.modules);
     this.runtime.connect();
     await this.runtime.preflight();
+  }
+
+  /** @internal */
+  onApplicationBootstrap(): void {
+    if (this.provided === this.runtime.service) startLeaders(this.runtime.service, this.modules);
+  }
+
+  /** @internal */
+  // The first hook of a shutdown, so that others lead before this application has ended its work.
+  onModuleDestroy(): void {
+    this.runtime.stepDown();
   }
 
   /** @internal */

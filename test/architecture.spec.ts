@@ -16,6 +16,9 @@ const AMBIENT =
 const CORE_CONTRACT = [
   'store/lock-store',
   'store/lock-mode',
+  'store/lock-state',
+  'store/lock-listing',
+  'store/store-ping',
   'store/forward-to',
   'store/incident-log',
   'store/store-health',
@@ -23,6 +26,7 @@ const CORE_CONTRACT = [
   'errors',
   'check-options',
   'async-context',
+  'keys/glob',
   'keys/resource-key',
 ].map((name) => `lib/core/${name}.ts`);
 /** The only files that load ioredis. The others import its types at most. */
@@ -52,6 +56,9 @@ function offences(of: readonly SourceFile[], isAllowed: (imported: Import, path:
 }
 
 type Graph = ReadonlyMap<string, ReadonlySet<string>>;
+
+/** The folders of entry points that nothing else imports. */
+const ENTRY_FOLDERS = ['board', 'cli', 'fence', 'opentelemetry', 'prometheus', 'terminus', 'testing', 'transactional'];
 
 /** Builds the graph of imports between nodes. `nodeOf` returns the node of a file. */
 function importGraph(nodeOf: (path: string) => string): Graph {
@@ -88,9 +95,8 @@ const folderOf = (levels: number) => (path: string) =>
 describe('the floors', () => {
   it('has the folders of the first level', () => {
     const folders = new Set(files.map(({ path }) => folderOf(1)(path)).filter((node) => !node.endsWith('.ts')));
-    const expected = ['core', 'decorators', 'fence', 'locked', 'options', 'redis', 'stores', 'testing'];
-    expected.push('transactional');
-    expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`));
+    const expected = ['core', 'decorators', 'locked', 'options', 'redis', 'stores', ...ENTRY_FOLDERS];
+    expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`).toSorted());
   });
 
   it('core knows Node only', () => {
@@ -155,6 +161,38 @@ describe('the floors', () => {
     expect(offences(inFolder('lib/transactional/'), isAllowed)).toEqual([]);
   });
 
+  it('a health indicator knows the lock service, its ping, and Terminus', () => {
+    const allowed = ['check-options', 'errors', 'store/store-ping', 'time/clock'].map((name) => `lib/core/${name}.ts`);
+    allowed.push('lib/lock.service.ts', 'lib/decorators/inject-lock-service.decorator.ts');
+    allowed.push('lib/options/instance-name.ts', 'lib/options/redis-lock.options.ts');
+    const isAllowed = ({ from }: Import) =>
+      /^(?:lib\/terminus\/|@nestjs\/(?:common|core|terminus)$)/.test(from) || allowed.includes(from);
+    expect(offences(inFolder('lib/terminus/'), isAllowed)).toEqual([]);
+  });
+
+  it.each([
+    ['opentelemetry', '@opentelemetry/api'],
+    ['prometheus', 'prom-client'],
+  ])('%s knows events, states and its package', (name, peer) => {
+    const known = ['call', 'check-options', 'diagnostics', 'errors', 'family-limit', 'instance-states', 'tracing'];
+    const allowed = [peer, 'node:diagnostics_channel', ...known.map((file) => `lib/core/${file}.ts`)];
+    const isAllowed = ({ from }: Import) => from.startsWith(`lib/${name}/`) || allowed.includes(from);
+    expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
+  });
+
+  it('the command line knows core, redis and the store token, and no Nest', () => {
+    const isAllowed = ({ from, typeOnly }: Import) =>
+      /^(?:node:|lib\/(?:cli|core|redis|stores\/token)\/)/.test(from) ||
+      ['commander', 'lib/lock-info.ts'].includes(from) ||
+      (from === 'ioredis' && typeOnly);
+    expect(offences(inFolder('lib/cli/'), isAllowed)).toEqual([]);
+  });
+
+  it('only the command line loads commander', () => {
+    const isAllowed = ({ from }: Import, path: string) => from !== 'commander' || path === 'lib/cli/arguments.ts';
+    expect(offences(files, isAllowed)).toEqual([]);
+  });
+
   it('generated scripts import nothing', () => {
     const generated = files.filter((file) => file.generated);
     expect(generated.map(({ path }) => path)).toContain('lib/stores/token/scripts.ts');
@@ -168,10 +206,30 @@ describe('the floors', () => {
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
   });
 
-  it('no file imports an entry point, fence/, testing/ or transactional/', () => {
+  it('a board knows the lock service and its types, events, errors, the clock, and Nest', () => {
+    const allowed = [
+      'lib/core/check-options.ts',
+      'lib/core/diagnostics.ts',
+      'lib/core/errors.ts',
+      'lib/core/local-state.ts',
+      'lib/core/store/instance-id.ts',
+      'lib/core/store/store-ping.ts',
+      'lib/core/time/clock.ts',
+      'lib/decorators/inject-lock-service.decorator.ts',
+      'lib/lock-info.ts',
+      'lib/lock.service.ts',
+      'lib/options/instance-name.ts',
+      'lib/options/redis-lock.options.ts',
+    ];
+    const isAllowed = ({ from }: Import) =>
+      from.startsWith('lib/board/') || allowed.includes(from) || /^(?:node:|@nestjs\/common$|reflect-meta)/.test(from);
+    expect(offences(inFolder('lib/board/'), isAllowed)).toEqual([]);
+  });
+
+  it('no file imports an entry point, or the folder of another one', () => {
     const isAllowed = ({ from }: Import, path: string) =>
       !ENTRIES.includes(from) &&
-      ['lib/fence/', 'lib/testing/', 'lib/transactional/'].every(
+      ENTRY_FOLDERS.map((name) => `lib/${name}/`).every(
         (folder) => !from.startsWith(folder) || path.startsWith(folder),
       );
     expect(ENTRIES.filter((path) => !existsSync(join(root, path)))).toEqual([]);

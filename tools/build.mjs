@@ -1,10 +1,12 @@
 // Builds the package: `tsc` compiles lib/ into .cache/build, and rollup bundles that into dist/esm and dist/cjs.
-// Each folder has one file for each entry point, one declaration file for each, and the chunks that they share.
+// Each folder has one file for each entry point, one declaration file for each, and the chunks that they share. The
+// command line has a bundle of its own in dist/cli.
 import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire, isBuiltin } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { minifySync } from '@swc/core';
 import * as prettier from 'prettier';
 import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
@@ -62,15 +64,18 @@ const printed = {
   },
 };
 
+/** Fails the build at a warning that may matter. */
+function onwarn(warning) {
+  if (!isHarmless(warning)) throw new Error(`${warning.code}: ${warning.message}`);
+}
+
 /** Bundles the compiled files with this extension. An import that is no dependency of the package fails the build. */
 function bundle(extension, plugins) {
   return rollup({
     input: Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, join(compiled, path + extension)])),
     external: isExternal,
     plugins,
-    onwarn(warning) {
-      if (!isHarmless(warning)) throw new Error(`${warning.code}: ${warning.message}`);
-    },
+    onwarn,
   });
 }
 
@@ -109,11 +114,35 @@ async function bundleTypes() {
   await types.close();
 }
 
+/** Makes the first file of the command line executable. Minified, because its code is a copy of the library's. */
+const executable = {
+  name: 'executable',
+  renderChunk(code, { isEntry }) {
+    const options = { module: true, ecma: 2022, compress: true, mangle: true, format: { comments: false } };
+    return { code: `${isEntry ? '#!/usr/bin/env node\n' : ''}${minifySync(code, options).code}\n`, map: null };
+  },
+};
+
+/** Bundles the command line. Its copy of the code leaves the chunks of the entry points as they are. */
+async function bundleCli() {
+  const input = join(compiled, 'cli/bin.js');
+  const code = await rollup({ input, external: isExternal, plugins: [executable], onwarn });
+  await code.write({
+    dir: join(dist, 'cli'),
+    format: 'es',
+    entryFileNames: '[name].js',
+    chunkFileNames: '[name].js',
+    hoistTransitiveImports: false,
+    externalLiveBindings: false,
+  });
+  await code.close();
+}
+
 try {
   for (const folder of [compiled, dist]) rmSync(folder, { recursive: true, force: true });
   await compile();
   mkdirSync(dist);
-  await Promise.all([bundleCode(), bundleTypes()]);
+  await Promise.all([bundleCode(), bundleTypes(), bundleCli()]);
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;

@@ -1,12 +1,19 @@
-import { channel } from 'node:diagnostics_channel';
+import { channel, type Channel } from 'node:diagnostics_channel';
+import { type CallDetails, type CallTarget, describeCall, type LockCall } from './call.js';
+import { LockError, type LockLostError, LockTimeoutError } from './errors.js';
+import {
+  isTraced,
+  type LockCallContext,
+  type LockOutcome,
+  traceEnd,
+  traceGrant,
+  traceRefusal,
+  traceRequest,
+} from './tracing.js';
 import type { Clock } from './time/clock.js';
 
 /** The fields of every event. Owners are never published, because an owner is enough to release the lock. */
-export interface LockEvent {
-  /** The resource that the caller named, `goods:300`. */
-  readonly resource: string;
-  /** The Redis key of the resource, `{lock_goods}:300`. */
-  readonly key: string;
+export interface LockEvent extends LockCall {
   /** The name of the module instance, `default` if it has none. */
   readonly instance: string;
 }
@@ -25,12 +32,20 @@ export interface RefusedEvent extends LockEvent {
   readonly waitedMs: number;
   /** What the caller's promise rejects with: an error of this library, or the reason of the caller's signal. */
   readonly reason: unknown;
+  /** The kind of the reason: `timeout` for a `LockTimeoutError`, or `busy` if the call did not wait. */
+  readonly outcome: LockOutcome;
 }
 
-/** The event of `nestjs-redis-lock:lost` and `nestjs-redis-lock:released`. */
+/** The event of `nestjs-redis-lock:released`, and what that of `nestjs-redis-lock:lost` has in common with it. */
 export interface EndedEvent extends LockEvent {
   /** The time from the grant to the end, in milliseconds. */
   readonly heldMs: number;
+}
+
+/** The event of `nestjs-redis-lock:lost`. */
+export interface LostEvent extends EndedEvent {
+  /** Why the lock was lost, as the caller gets it: the lease ran out, or the lock was released by force. */
+  readonly reason: LockLostError | undefined;
 }
 
 /**
@@ -48,59 +63,128 @@ export const lockChannels = {
   refused: channel('nestjs-redis-lock:refused'),
   /** {@link LockEvent}: a held lock was renewed. */
   extended: channel('nestjs-redis-lock:extended'),
-  /** {@link EndedEvent}: a lock was lost before it was released. */
+  /** {@link LostEvent}: a lock was lost before it was released. */
   lost: channel('nestjs-redis-lock:lost'),
   /** {@link EndedEvent}: a lock was released. */
   released: channel('nestjs-redis-lock:released'),
 } as const;
 
-/** The subject of an event. */
-interface LockTarget {
-  readonly resource: string;
-  readonly key: string;
+/**
+ * The event of {@link storeChannel}.
+ *
+ * @publicApi
+ */
+export interface StoreEvent {
+  /** The name of the module instance, `default` if it has none. */
+  readonly instance: string;
+  /** The server, if the store has several. Undefined stands for the whole store. */
+  readonly server: string | undefined;
+  /** Whether it can be reached again. */
+  readonly isUp: boolean;
+  /** Why it cannot be reached. Undefined if it can, or if a request got no reply in time. */
+  readonly error: Error | undefined;
 }
 
+/**
+ * Publishes a {@link StoreEvent} when a server cannot be reached, and when it replies again.
+ *
+ * @publicApi
+ */
+export const storeChannel: Channel<unknown, unknown> = channel('nestjs-redis-lock:store');
+
 /** The grant that an event is about. */
-interface EventGrant extends LockTarget {
+interface EventGrant extends CallTarget {
   readonly token: number | undefined;
   readonly grantedAt: number;
+  readonly options: CallDetails;
+  readonly loss: LockLostError | undefined;
+  /** Set if the start of the hold was published to the subscribers of traces. */
+  trace: LockCallContext | undefined;
+}
+
+/** The options of a call that was refused. */
+interface RefusedOptions extends CallDetails {
+  readonly signal?: AbortSignal | undefined;
+  readonly waitMs?: number;
+}
+
+/** The hold of a caller that was given the lock. */
+interface GrantedLock {
+  readonly shared: EventGrant;
 }
 
 /** Publishes the events of one module instance. Builds no event without a subscriber. */
 export class LockEvents {
   constructor(private readonly instance: string) {}
 
-  requested(target: LockTarget): void {
-    if (lockChannels.requested.hasSubscribers) lockChannels.requested.publish(this.of(target));
+  requested(target: CallTarget, options: CallDetails): void {
+    if (isTraced()) traceRequest(target, options, this.instance);
+    if (lockChannels.requested.hasSubscribers) lockChannels.requested.publish(this.of(target, options));
   }
 
-  granted(grant: EventGrant, waitedMs: number): void {
-    if (!lockChannels.granted.hasSubscribers) return;
-    lockChannels.granted.publish({ ...this.of(grant), waitedMs, fencingToken: grant.token } satisfies GrantedEvent);
+  granted(lock: GrantedLock, target: CallTarget, waitedMs: number): void {
+    const grant = lock.shared;
+    if (lockChannels.granted.hasSubscribers) {
+      const event: GrantedEvent = { ...this.of(grant, grant.options), waitedMs, fencingToken: grant.token };
+      lockChannels.granted.publish(event);
+    }
+    if (!isTraced()) return;
+    const granted = { instance: this.instance, waitedMs, fencingToken: grant.token };
+    grant.trace = traceGrant(target, lock, grant.options, granted);
+    // It was lost before its caller's turn: nothing else publishes the end.
+    const { loss } = grant;
+    if (loss !== undefined) traceEnd(grant.trace, { heldMs: loss.elapsedMs ?? 0, outcome: 'lost', error: loss });
   }
 
-  refused(target: LockTarget, waitedMs: number, reason: unknown): void {
-    if (!lockChannels.refused.hasSubscribers) return;
-    lockChannels.refused.publish({ ...this.of(target), waitedMs, reason } satisfies RefusedEvent);
+  /** @param known how the call has ended. Default: the kind of the reason. */
+  refused(target: CallTarget, options: RefusedOptions, waitedMs: number, reason: unknown, known?: LockOutcome): void {
+    const { hasSubscribers } = lockChannels.refused;
+    const hasTraces = isTraced();
+    if (!hasSubscribers && !hasTraces) return;
+    const outcome = known ?? outcomeOf(reason, options);
+    if (hasSubscribers) {
+      const event: RefusedEvent = { ...this.of(target, options), waitedMs, reason, outcome };
+      lockChannels.refused.publish(event);
+    }
+    if (hasTraces) traceRefusal(target, { waitedMs, outcome, error: outcome === 'nested' ? undefined : reason });
   }
 
-  extended(grant: LockTarget): void {
-    if (lockChannels.extended.hasSubscribers) lockChannels.extended.publish(this.of(grant));
+  extended(grant: EventGrant): void {
+    if (lockChannels.extended.hasSubscribers) lockChannels.extended.publish(this.of(grant, grant.options));
   }
 
   lost(grant: EventGrant, clock: Clock): void {
-    if (!lockChannels.lost.hasSubscribers) return;
-    const heldMs = clock.now() - grant.grantedAt;
-    lockChannels.lost.publish({ ...this.of(grant), heldMs } satisfies EndedEvent);
+    const event = this.ended('lost', grant, clock, lockChannels.lost.hasSubscribers);
+    if (event !== undefined) lockChannels.lost.publish({ ...event, reason: grant.loss } satisfies LostEvent);
   }
 
   released(grant: EventGrant, clock: Clock): void {
-    if (!lockChannels.released.hasSubscribers) return;
-    const heldMs = clock.now() - grant.grantedAt;
-    lockChannels.released.publish({ ...this.of(grant), heldMs } satisfies EndedEvent);
+    const event = this.ended('released', grant, clock, lockChannels.released.hasSubscribers);
+    if (event !== undefined) lockChannels.released.publish(event);
   }
 
-  private of({ resource, key }: LockTarget): LockEvent {
-    return { resource, key, instance: this.instance };
+  store(server: string | undefined, isUp: boolean, error?: Error): void {
+    if (!storeChannel.hasSubscribers) return;
+    storeChannel.publish({ instance: this.instance, server, isUp, error } satisfies StoreEvent);
   }
+
+  /** Traces the end of a hold. Returns its event if that has subscribers. */
+  private ended(outcome: LockOutcome, grant: EventGrant, clock: Clock, hasSubscribers: boolean) {
+    const { trace } = grant;
+    if (!hasSubscribers && trace === undefined) return undefined;
+    const heldMs = clock.now() - grant.grantedAt;
+    if (trace !== undefined) traceEnd(trace, { heldMs, outcome, error: grant.loss });
+    return hasSubscribers ? ({ ...this.of(grant, grant.options), heldMs } satisfies EndedEvent) : undefined;
+  }
+
+  private of(target: CallTarget, details: CallDetails): LockEvent {
+    return { ...describeCall(target, details), instance: this.instance };
+  }
+}
+
+/** Returns the kind of a refusal. */
+function outcomeOf(reason: unknown, { signal, waitMs }: RefusedOptions): LockOutcome {
+  if (waitMs === 0 && reason instanceof LockTimeoutError) return 'busy';
+  if (reason instanceof LockError) return reason.code.slice('LOCK_'.length).toLowerCase() as LockOutcome;
+  return signal?.aborted ? 'aborted' : 'failed';
 }

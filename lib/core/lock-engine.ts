@@ -1,20 +1,28 @@
-import { closed, unavailable } from './acquire/acquire-errors.js';
+import { closed, unavailable, unsupportedForce } from './acquire/acquire-errors.js';
 import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import { QueueSpeeds } from './acquire/queue-place.js';
 import { Turns } from './acquire/turns.js';
+import { runOutside } from './async-context.js';
+import { nextCall } from './call.js';
 import { LockEvents } from './diagnostics.js';
+import { LockConfigError, LockUnavailableError } from './errors.js';
 import { heldAround } from './hold/held-locks.js';
 import type { Lock } from './hold/lock.js';
 import type { MultiLock } from './hold/multi-lock.js';
+import { type LeaderCallbacks, Leadership } from './leader/leadership.js';
+import { handoffLease } from './lease/grant.js';
 import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
+import { type LocalLockState, toLocalState } from './local-state.js';
 import { DelayedStore } from './store/delayed-store.js';
+import { pingStore } from './store/ping-store.js';
 import { newInstanceId } from './store/instance-id.js';
-import type { LockState, LockStore } from './store/lock-store.js';
-import { StoreHealth } from './store/store-health.js';
+import type { ListedLock, ListRequest, LockState, LockStore } from './store/lock-store.js';
+import type { StorePing } from './store/store-ping.js';
+import { type ServerState, StoreHealth } from './store/store-health.js';
 import { type Clock, withTimeout } from './time/clock.js';
 import { TimeoutPool } from './time/timeout-pool.js';
 import { safely } from './warnings.js';
@@ -30,6 +38,14 @@ export interface EngineOptions extends LeaseOptions {
   readonly identity?: string | undefined;
   /** Called with one line when an outage or a refusal that `warn` was called with has ended. */
   info?(message: string): void;
+  /** Called with one line and the error of a leader's callback. Default: `warn` is called with the line. */
+  onCallbackError?(message: string, error: unknown): void;
+}
+
+/** A candidate to start. */
+export interface Candidacy extends LeaderCallbacks {
+  /** Names the work of the leader in the log and in events. Default: "The leader of" the resource. */
+  readonly name?: string | undefined;
 }
 
 /** What an engine reports the store's events to, besides its parts. */
@@ -56,20 +72,22 @@ export class LockEngine {
   private readonly leases: LeaseManager;
   private readonly acquirer: Acquirer;
   private readonly stopListening: () => void;
+  private readonly leaderships = new Set<Leadership>();
 
-  constructor(options: EngineOptions) {
+  constructor(private readonly options: EngineOptions) {
     const { requestTimeoutMs, lockDelayMs, passing } = options;
     this.instanceId = newInstanceId(options.identity ?? '');
     const warn = safely((message) => options.warn(message));
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
     const clock = new TimeoutPool(options.clock, requestTimeoutMs);
     const info = safely((message) => options.info?.(message));
+    const events = new LockEvents(options.instance);
     const health = new StoreHealth(
       { warn, info },
       () => clock.now(),
       (key) => store.serverOf?.(key),
+      (server, isUp, error) => events.store(server, isUp, error),
     );
-    const events = new LockEvents(options.instance);
     // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same
     // options.
     const releaser = new Releaser(store, clock, requestTimeoutMs, passing.maxLocalPasses + 1, lockDelayMs, health);
@@ -112,11 +130,93 @@ export class LockEngine {
     return this.acquirer.acquireAll(targets, options);
   }
 
+  /**
+   * Starts a candidate for the leadership of a resource. See {@link Leadership}.
+   *
+   * @param options how it acquires the lock. Its signal ends the leadership.
+   * @throws LockConfigError if the store cannot do what the options say.
+   */
+  lead(target: Target, { signal, ...options }: AcquireOptions, candidacy: Candidacy): Leadership {
+    this.checkLead(target, { ...options, signal });
+    const warn = safely((message) => this.options.warn(message));
+    const leadership = new Leadership({
+      ...candidacy,
+      resource: target.resource,
+      signal,
+      clock: this.clock,
+      warn,
+      // Each term is a call of its own.
+      acquire: (waiting) =>
+        this.acquire({ ...target, call: nextCall() }, { ...options, method: candidacy.name, signal: waiting }),
+      onCallbackError: (message, error) => {
+        if (this.options.onCallbackError === undefined) warn(message);
+        else safely((line) => this.options.onCallbackError?.(line, error))(message);
+      },
+    });
+    this.leaderships.add(leadership);
+    void leadership.ended.then(() => this.leaderships.delete(leadership));
+    return leadership;
+  }
+
+  /** @throws LockConfigError if {@link lead} does. */
+  checkLead(target: Target, options: AcquireOptions): void {
+    this.acquirer.checkStore(target, options);
+  }
+
+  /** Closes all leaderships, so that other processes lead. Does not wait for the end of their work. */
+  stepDown(): void {
+    for (const leadership of this.leaderships) void leadership.close();
+  }
+
+  /**
+   * Ends all holds of a lock, of any instance. Those of this instance end at once.
+   *
+   * @param leaseMs the lease that a holder of this module has. The next holder starts with one that is no longer.
+   * @throws LockConfigError if the store cannot do that.
+   * @throws LockUnavailableError if the store sent no usable reply within `requestTimeoutMs`.
+   */
+  async forceRelease({ resource, key }: Target, leaseMs: number, ifToken?: number): Promise<boolean> {
+    const { store, requestTimeoutMs } = this;
+    const refusal = unsupportedForce(store, ifToken);
+    if (refusal !== undefined) throw new LockConfigError(refusal, { resource });
+    const tokens = this.options.passing.maxLocalPasses + 1;
+    let mayBeReleased = true;
+    try {
+      const reply = store.forceRelease?.({ key, ifToken, handoffMs: handoffLease(leaseMs), tokens });
+      mayBeReleased = await withTimeout(this.clock, requestTimeoutMs, reply ?? Promise.resolve(false), () => {
+        const message = `The release of ${resource} by force got no reply within ${requestTimeoutMs} ms.`;
+        throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
+      });
+      return mayBeReleased;
+    } finally {
+      // A request without a reply may have run.
+      if (mayBeReleased) this.onForceReleased(key);
+    }
+  }
+
   /** Returns who holds the key. Throws `LockUnavailableError` after `requestTimeoutMs` without a reply. */
   inspect(key: string): Promise<LockState | null> {
     return withTimeout(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
       throw unavailable(key, `no reply within ${this.requestTimeoutMs} ms`, { cause: this.health.outageOf(key) });
     });
+  }
+
+  /**
+   * Yields the locks that are held or waited for and that the request selects.
+   *
+   * @throws LockConfigError if the store cannot list its locks.
+   */
+  list(request: ListRequest): AsyncIterable<ListedLock> {
+    const { store } = this;
+    if (store.list !== undefined) return store.list(request);
+    const { name = 'this store' } = store.capabilities;
+    throw new LockConfigError(`list(): ${name} cannot list its locks; allowed is a store with \`list\`.`);
+  }
+
+  /** Sends a cheap request to each server of the store. Does not reject. */
+  async ping(): Promise<StorePing> {
+    const ping = await pingStore(this.store, this.clock, (key) => this.inspect(key));
+    return { ...ping, degraded: ping.degraded ?? this.health.recentRefusal() };
   }
 
   /** Returns true if that is the id of this instance, by which stores know it. */
@@ -133,6 +233,16 @@ export class LockEngine {
     return this.clock.now();
   }
 
+  /** Returns what callers hold and wait for. */
+  local(): LocalLockState {
+    return toLocalState(this.watchdog.grants(), this.localLocks.waiting(), this.clock.now());
+  }
+
+  /** Returns the whole store, and the servers that have fallen silent. */
+  servers(): readonly ServerState[] {
+    return this.health.servers();
+  }
+
   /**
    * Rejects all waiters, lets holds finish for at most `graceMs` milliseconds, and ends those that are left as lost.
    */
@@ -140,6 +250,7 @@ export class LockEngine {
     const { acquirer, localLocks, leases, watchdog } = this;
     if (acquirer.phase !== 'open') return;
     acquirer.phase = 'draining';
+    this.stepDown();
     localLocks.refuseOutsiders();
     if (watchdog.size > 0) await leases.drain(graceMs);
     acquirer.phase = 'closed';
@@ -154,6 +265,14 @@ export class LockEngine {
     this.stopListening();
   }
 
+  private onForceReleased(key: string): void {
+    // Its timers and requests are not those of the caller that has released the lock.
+    runOutside(() => {
+      this.localLocks.onForceReleased(key);
+      void this.leases.checkForce(key);
+    });
+  }
+
   /** Passes the store's events on. */
   private listen({ warn, info, turns }: Reporters): () => void {
     const { localLocks, watchdog, releaser, health } = this;
@@ -162,6 +281,7 @@ export class LockEngine {
       onHandoff: (handoff) => localLocks.onHandoff(handoff),
       onReleased: (key) => localLocks.onReleased(key),
       onWanted: (key) => localLocks.onWanted(key),
+      onForceReleased: (key) => this.onForceReleased(key),
       onSubscribed: (concerns) => localLocks.onSubscribed(concerns),
       onDisconnected: (concerns) => {
         localLocks.onDisconnected(concerns);

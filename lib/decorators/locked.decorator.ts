@@ -1,12 +1,14 @@
 import { Inject } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import { checkValue, copyOptions, type OptionRule } from '../core/check-options.js';
+import { familyOfTemplate } from '../core/call.js';
 import { LockConfigError, type LockTimeoutError } from '../core/errors.js';
 import { currentLockIndexes } from './current-lock.decorator.js';
 import { describeMethod } from './describe-method.js';
 import { getLockServiceToken } from './inject-lock-service.decorator.js';
 import { wrapMethod } from '../locked/locked-call.js';
 import {
+  type LabelOf,
   type LockedMethod,
   lockedMethodOf,
   type Method,
@@ -29,7 +31,7 @@ import { checkLockOptions } from '../options/resolve-options.js';
  *
  * @publicApi
  */
-export interface LockedOptions<A extends readonly unknown[] = never[]> extends LockOptions {
+export interface LockedOptions<A extends readonly unknown[] = never[]> extends Omit<LockOptions, 'label'> {
   /**
    * The `name` of the module instance that acquires the lock, if an application has several.
    *
@@ -44,6 +46,11 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends L
    * @default 'throw'
    */
   readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: A) => unknown) | undefined;
+  /**
+   * Names the calls in events, traces and `local()`. A function returns the name of one call: it is called on the same
+   * instance with the arguments, and what it throws is thrown.
+   */
+  readonly label?: string | ((...args: A) => string | undefined) | undefined;
 }
 
 type AnyMethod = (...args: never[]) => unknown;
@@ -117,13 +124,15 @@ export function Locked<A extends readonly unknown[] = never[]>(
     refuseStandardDecorator('@Locked', propertyKey);
     const where = describeMethod(target, propertyKey);
     const original = methodOf(where, target, propertyKey, descriptor);
-    const { name, onBusy, ...lockOptions } = checkedOptions(where, options);
+    const { name, onBusy, labelOf, ...lockOptions } = checkedOptions(where, options);
     const method: LockedMethod = {
       name: where,
       service: serviceProperty(name),
       token: getLockServiceToken(name),
       options: lockOptions,
       onBusy,
+      label: labelOf,
+      family: typeof resource === 'string' ? familyOfTemplate(resource) : undefined,
       returnsObservable: returnsObservable(target, propertyKey),
       lockIndexes: currentLockIndexes(target, propertyKey),
       original,
@@ -186,18 +195,27 @@ const onBusyRule: OptionRule = {
   fits: (value) => value === 'throw' || value === 'skip' || typeof value === 'function',
 };
 
+const labelOrFunction: OptionRule = {
+  allowed: 'a string or a function',
+  fits: (value) => typeof value === 'string' || typeof value === 'function',
+};
+
 /** The options with their defaults. */
 interface CheckedOptions extends LockOptions {
   readonly name: string;
   readonly onBusy: OnBusy;
+  readonly labelOf: LabelOf | undefined;
 }
 
 function checkedOptions<A extends readonly unknown[]>(where: string, options: LockedOptions<A>): CheckedOptions {
   const place = `@Locked of ${where}`;
-  const { name = DEFAULT_INSTANCE, onBusy = 'throw', ...lockOptions } = copyOptions(place, options);
+  const { name = DEFAULT_INSTANCE, onBusy = 'throw', label, ...lockOptions } = copyOptions(place, options);
   checkInstanceName(place, name);
   checkValue(where, 'onBusy', onBusy, onBusyRule);
-  return { ...checkLockOptions(lockOptions, place), name, onBusy: onBusy as OnBusy };
+  if (label !== undefined) checkValue(place, 'label', label, labelOrFunction);
+  const known = checkLockOptions(lockOptions, place);
+  const labels = typeof label === 'string' ? { label, labelOf: undefined } : { labelOf: label as LabelOf | undefined };
+  return { ...known, ...labels, name, onBusy: onBusy as OnBusy };
 }
 
 export function returnsObservable(target: object, propertyKey: string | symbol): boolean {

@@ -46,7 +46,7 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
   const order = checks.decoratorOrder === 'warn' && transactionsAreScopes() ? 'ignore' : checks.decoratorOrder;
   for (const [found, provider, isController] of lockedMethodsIn(modules)) {
     const { method } = found;
-    if (serviceOf(provider, method) !== service) continue;
+    if (boundService(provider, method) !== service) continue;
     const mode = modeOf(method.options);
     if (!modesOf(capabilities).includes(kindOf(mode))) {
       unsupported.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
@@ -75,7 +75,7 @@ function* lockedMethodsIn(modules: ModulesContainer): Generator<[FoundMethod, Pr
 }
 
 /** Returns the lock service of a provider's instances. Several module instances may have the same name. */
-function serviceOf(provider: Provider, { service: property }: LockedMethod): unknown {
+export function boundService(provider: Provider, { service: property }: Pick<LockedMethod, 'service'>): unknown {
   for (const instance of instancesOf(provider)) {
     const service = (instance as Record<symbol, unknown>)[property];
     if (service !== undefined) return service;

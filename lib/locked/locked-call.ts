@@ -1,11 +1,14 @@
-import { defer, isObservable, Observable, type Subscriber } from 'rxjs';
+import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
 import { eitherOf } from '../core/abort-signals.js';
+import { checkValue } from '../core/check-options.js';
 import { LockTimeoutError } from '../core/errors.js';
+import { dropPromise } from '../core/format-value.js';
 import { runInside, type Surrounding } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
+import { runWork, workChannel } from '../core/tracing.js';
 import type { LockService } from '../lock.service.js';
-import { type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
+import { labelRule, type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
 import { withClientInput } from './client-input.js';
 import { ErrorResponses } from './error-responses.js';
 import { isFieldResolver, toFieldError } from './graphql-error.js';
@@ -74,7 +77,7 @@ class LockedCall {
     }
     if (call === undefined) return runUnder(lock, this.options.onLost, () => this.callMethodOnce(lock));
     call.lock = lock;
-    if (this.leaveTo(call.scope, lock)) return this.callMethod(lock);
+    if (this.leaveTo(call.scope, lock)) return this.callAsWork(lock);
     return runUnder(lock, this.options.onLost, async () => this.callMethod(lock));
   }
 
@@ -99,13 +102,19 @@ class LockedCall {
   private stream(inside: Surrounding, subscriber: Subscriber<unknown>): void {
     const lock = inside.lock as Hold;
     if (this.scope !== undefined && this.leaveTo(this.scope, lock)) {
-      subscriber.add(runInside(inside, () => this.source(lock).subscribe(subscriber)));
+      subscriber.add(runInside(inside, () => this.subscribe(lock, subscriber)));
       return;
     }
     streamUnder(lock, subscriber, {
-      subscribe: (observer) => runInside(inside, () => this.source(lock).subscribe(observer)),
+      subscribe: (observer) => runInside(inside, () => this.subscribe(lock, observer)),
       end: (workError) => settle(lock, this.options.onLost, workError),
     });
+  }
+
+  private subscribe(lock: Hold, observer: Partial<Observer<unknown>>): Subscription {
+    const source = this.source(lock);
+    if (!workChannel.hasSubscribers) return source.subscribe(observer);
+    return runWork(lock.locks, () => source.subscribe(observer));
   }
 
   /** Returns the method's result as an Observable, also if the method returns something else than it declares. */
@@ -133,11 +142,14 @@ class LockedCall {
     // An interceptor that retries the handler finds the lock held by the scope. That is no nesting by the user.
     const reentrant = this.options.reentrant || this.scope?.lock !== undefined;
     const resource = this.resource();
+    const { name: method, family } = this.method;
+    const label = this.label();
     const either = eitherOf(callerSignal, this.options.signal);
     let lock: Hold;
     try {
       const { signal } = either;
-      lock = await this.service.acquireResolved(resource, { ...this.options, reentrant, signal, runsWork: true });
+      const options = { ...this.options, method, family, label, signal, reentrant, runsWork: true };
+      lock = await this.service.acquireResolved(resource, options);
     } finally {
       either.stop();
     }
@@ -155,10 +167,24 @@ class LockedCall {
     }
   }
 
+  private label(): string | undefined {
+    const { label } = this.method;
+    if (typeof label !== 'function') return this.options.label;
+    const given: unknown = Reflect.apply(label, this.instance, this.args);
+    dropPromise(given);
+    if (given !== undefined) checkValue(this.method.name, 'the result of the label function', given, labelRule);
+    return given as string | undefined;
+  }
+
   private onAcquireError(error: unknown): unknown {
     const { onBusy } = this.method;
     if (onBusy === 'throw' || !(error instanceof LockTimeoutError)) throw error;
     return onBusy === 'skip' ? undefined : (Reflect.apply(onBusy, this.instance, [error, ...this.args]) as unknown);
+  }
+
+  /** Calls the method as the subscribers of work have it. */
+  private callAsWork(lock: Hold): unknown {
+    return workChannel.hasSubscribers ? runWork(lock.locks, () => this.callMethod(lock)) : this.callMethod(lock);
   }
 
   private callMethod(lock: Hold): unknown {

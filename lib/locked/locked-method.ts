@@ -8,6 +8,9 @@ export type Method = (this: unknown, ...args: unknown[]) => unknown;
 /** What happens to a call if others hold the lock until the end of `waitMs`. */
 export type OnBusy = 'throw' | 'skip' | ((error: LockTimeoutError, ...args: never[]) => unknown);
 
+/** Returns the label of a call with these arguments. */
+export type LabelOf = (...args: never[]) => string | undefined;
+
 /** A method that is decorated with `@Locked`. */
 export interface LockedMethod {
   /** `GoodsService.buy` */
@@ -18,6 +21,10 @@ export interface LockedMethod {
   readonly token: InjectionToken;
   readonly options: LockOptions;
   readonly onBusy: OnBusy;
+  /** Returns the label of a call, if the method has a function for it. */
+  readonly label: LabelOf | undefined;
+  /** The family of its resources, if it is not their first segment. */
+  readonly family: string | undefined;
   readonly returnsObservable: boolean;
   /** The indexes of the parameters that get the lock. */
   readonly lockIndexes: readonly number[];

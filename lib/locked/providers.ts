@@ -73,7 +73,7 @@ export function visibleProvider(
 }
 
 /** Returns an object and its prototypes, without `Object.prototype`. Ends at what cannot be read. */
-function chainOf(start: object): readonly object[] {
+export function chainOf(start: object): readonly object[] {
   const chain: object[] = [];
   try {
     for (let each: object | null = start; each !== null; each = Object.getPrototypeOf(each) as object | null) {

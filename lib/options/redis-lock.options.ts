@@ -139,6 +139,12 @@ export interface LockOptions {
    * @maximum 1000000
    */
   readonly permits?: number | undefined;
+
+  /**
+   * Names the call in events, traces and `local()`, such as the id of a request. Shown up to 128 characters, with `?`
+   * for unprintable ones, so it may be a header that a client has sent. Never sent to Redis.
+   */
+  readonly label?: string | undefined;
 }
 
 /**
@@ -202,7 +208,8 @@ export interface ErrorResponseOptions {
  *
  * @publicApi
  */
-export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mode' | 'permits'>, ErrorResponseOptions {
+export interface RedisLockModuleOptions
+  extends Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label'>, ErrorResponseOptions {
   /**
    * The name of this process in Redis, which errors and `inspect` of other processes show: "held by api-7f9c-31 for 4.2
    * s". It is a part of the locks' values and of the channels. Clients with access to Redis can read it. Up to 80

@@ -7,6 +7,7 @@ import {
   milliseconds,
   millisecondsFrom,
   oneOf,
+  type OptionRule,
   type OptionRules,
   wholeNumber,
   withoutUndefined,
@@ -23,7 +24,7 @@ import type {
 } from './redis-lock.options.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 
-type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits'>>;
+type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label'>>;
 
 /** Options without a default. Those of error responses get theirs when all module instances are known. */
 type Undefaulted = 'key' | 'store' | keyof ErrorResponseOptions;
@@ -42,6 +43,7 @@ export interface ResolvedOptions
 export interface ResolvedLockOptions extends LockDefaults {
   readonly mode: LockMode;
   readonly signal: AbortSignal | undefined;
+  readonly label?: string | undefined;
 }
 
 const LOCK_DEFAULTS: LockDefaults = {
@@ -94,7 +96,11 @@ const isHalfAClient = (value: unknown): boolean =>
 // `nodes` of a Cluster is a method.
 const areNodes = (value: unknown): boolean => typeof value === 'function' || (Array.isArray(value) && value.length > 0);
 
-const LOCK_RULES: OptionRules<LockOptions> = {
+/** Allows every text, because a label may come from a client. Events show a part of it. */
+export const labelRule: OptionRule = { allowed: 'a string', fits: (value) => typeof value === 'string' };
+
+/** The rule of every option of a lock. */
+export const LOCK_RULES: OptionRules<LockOptions> = {
   ttlMs: milliseconds(MIN_TTL_MS, MAX_TTL_MS),
   waitMs: millisecondsFrom(0),
   renew: oneOf(true, false),
@@ -110,10 +116,11 @@ const LOCK_RULES: OptionRules<LockOptions> = {
   signal: { allowed: ABORT_SIGNAL_SHAPE, fits: isAbortSignal },
   mode: oneOf('exclusive', 'shared'),
   permits: wholeNumber(1, MAX_PERMITS),
+  label: labelRule,
 };
 
-// A signal belongs to one call, `mode` and `permits` to one resource: a module has no defaults for them.
-const { signal: _signal, mode: _mode, permits: _permits, ...LOCK_DEFAULT_RULES } = LOCK_RULES;
+// A signal and a label belong to one call, `mode` and `permits` to one resource: a module has no defaults for them.
+const { signal: _signal, mode: _mode, permits: _permits, label: _label, ...LOCK_DEFAULT_RULES } = LOCK_RULES;
 
 const STATUS_OF_CODE = wholeNumber(400, 599);
 
@@ -194,7 +201,7 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
  *
  * @throws LockConfigError that names the option, what was given and what is allowed.
  */
-export function resolveLockOptions(given: LockOptions | undefined, defaults: ResolvedLockOptions): ResolvedLockOptions {
+export function resolveLockOptions<T extends ResolvedLockOptions>(given: LockOptions | undefined, defaults: T): T {
   if (given === undefined) return defaults;
   const known = checkLockOptions(given, 'the options of a lock');
   const { mode, permits, ...rest } = known;

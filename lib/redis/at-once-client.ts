@@ -1,15 +1,25 @@
-import type { RedisClient, RedisPipeline } from './redis-client.js';
+import type { RedisClient, RedisPipeline, ScanClient } from './redis-client.js';
+
+type Command = (this: RedisClient, ...args: readonly (string | number)[]) => Promise<unknown>;
+
+/** Commands that ioredis does not collect. */
+interface Commands {
+  readonly evalsha: Command;
+  readonly eval: Command;
+  readonly time: Command;
+}
 
 /**
- * A client whose `enableAutoPipelining` has no effect on scripts. ioredis would collect them, and would send none while
- * it waits for the replies to others. The requests of one tick travel together without that. Each script leaves at
- * once, as a pipeline of one command.
+ * A client whose `enableAutoPipelining` has no effect on the requests of stores. ioredis would collect them, and would
+ * send none while it waits for the replies to others. The requests of one tick travel together without that.
  */
-class AtOnceClient implements RedisClient {
+class AtOnceClient implements RedisClient, ScanClient {
   readonly options: RedisClient['options'];
+  private readonly commands: Commands | undefined;
 
   constructor(private readonly client: RedisClient) {
     this.options = { ...client.options, enableAutoPipelining: false };
+    this.commands = commandsOf(client);
   }
 
   get status(): string {
@@ -21,15 +31,21 @@ class AtOnceClient implements RedisClient {
   }
 
   evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown> {
-    return this.send((pipeline) => pipeline.evalsha(sha, keyCount, ...args));
+    if (this.commands === undefined) return this.sendAlone((pipeline) => pipeline.evalsha(sha, keyCount, ...args));
+    return this.commands.evalsha.call(this.client, sha, keyCount, ...args);
   }
 
   eval(script: string, keyCount: number, ...args: string[]): Promise<unknown> {
-    return this.send((pipeline) => pipeline.eval(script, keyCount, ...args));
+    if (this.commands === undefined) return this.sendAlone((pipeline) => pipeline.eval(script, keyCount, ...args));
+    return this.commands.eval.call(this.client, script, keyCount, ...args);
   }
 
   time(): Promise<unknown> {
-    return this.client.time();
+    return this.commands === undefined ? this.client.time() : this.commands.time.call(this.client);
+  }
+
+  scan(...args: Parameters<ScanClient['scan']>): ReturnType<ScanClient['scan']> {
+    return (this.client as RedisClient & ScanClient).scan(...args);
   }
 
   pipeline(): RedisPipeline {
@@ -48,7 +64,8 @@ class AtOnceClient implements RedisClient {
     return this.client.listenerCount(event);
   }
 
-  private async send(add: (pipeline: RedisPipeline) => unknown): Promise<unknown> {
+  /** Sends a script as a pipeline of one command, which leaves at once, too. */
+  private async sendAlone(add: (pipeline: RedisPipeline) => unknown): Promise<unknown> {
     const pipeline = this.client.pipeline();
     add(pipeline);
     const [first] = (await pipeline.exec()) ?? [];
@@ -59,7 +76,19 @@ class AtOnceClient implements RedisClient {
   }
 }
 
-/** Returns a client that sends scripts at once: the same one, unless it collects commands. */
+/** Returns a client that sends scripts and TIME at once: the same one, unless it collects commands. */
 export function sendingAtOnce(client: RedisClient): RedisClient {
   return client.options?.enableAutoPipelining === true ? new AtOnceClient(client) : client;
+}
+
+/** Returns undefined for a client that cannot make commands. */
+function commandsOf(client: RedisClient): Commands | undefined {
+  const [evalsha, evalWhole, time] = ['evalsha', 'eval', 'time'].map((name) => commandOf(client, name));
+  return evalsha && evalWhole && time && { evalsha, eval: evalWhole, time };
+}
+
+function commandOf(client: RedisClient, name: string): Command | undefined {
+  // ioredis collects commands by the name of the client's method. This one has none.
+  const command = client.createBuiltinCommand?.(name).string;
+  return typeof command === 'function' ? (command as Command) : undefined;
 }

@@ -12,7 +12,7 @@ const ALLOWED_URL = 'a URL like redis://user:password@host:6379, with special ch
 /** Returns the text without the password that it may hold. */
 export function maskPassword(text: string): string {
   // A password that is not encoded may contain slashes and at signs.
-  return text.replace(/^([a-z]+:\/\/)?.*@/is, '$1***@').replace(/([?&]password=)[^&#]*/gi, '$1***');
+  return text.replace(/^([a-z][a-z+-]*:\/\/)?.*@/is, '$1***@').replace(/([?&]password=)[^&#]*/gi, '$1***');
 }
 
 /** @throws LockConfigError with a masked password if ioredis could not parse the URL. */

@@ -94,7 +94,7 @@ const DEFAULTS: RedisOptions = {
 };
 
 /** Options of a further connection. Its owner reconnects it after the connection for commands was lost. */
-const FOLLOWING: RedisOptions = { ...DEFAULTS, failoverDetector: false };
+const FOLLOWING: RedisOptions = { ...DEFAULTS, failoverDetector: false, enableAutoPipelining: false };
 
 const LONGEST_RETRY_MS = 500;
 

@@ -2,6 +2,7 @@ import { LockConfigError } from '../core/errors.js';
 import { type Clock, withTimeout } from '../core/time/clock.js';
 import { isCluster } from './cluster/cluster-client.js';
 import type { RedisClient } from './redis-client.js';
+import { addressOf, type AddressedClient } from './server-address.js';
 
 /** Why locks do not work on a server or are not safe there, and what to change. */
 interface Finding {
@@ -63,10 +64,8 @@ function clusterIn(fields: Fields): Finding | undefined {
 }
 
 /** A client, or one of a cluster's nodes. */
-interface InfoClient {
+interface InfoClient extends AddressedClient {
   readonly status: string;
-  readonly options?: { readonly host?: string; readonly port?: number; readonly path?: string | null };
-  readonly stream?: { readonly remoteAddress?: string; readonly remotePort?: number };
   connect(): Promise<void>;
   info(): Promise<unknown>;
 }
@@ -226,11 +225,4 @@ async function readInfo(server: InfoClient, clock: Clock): Promise<string | unde
   } catch {
     return undefined;
   }
-}
-
-/** Returns the server's address, which Sentinel or a proxy may have chosen. */
-function addressOf({ stream, options = {} }: InfoClient): string {
-  if (options.path) return options.path;
-  const { remoteAddress: host = options.host, remotePort: port = options.port } = stream ?? {};
-  return `${host?.includes(':') ? `[${host}]` : host}:${port}`;
 }

@@ -17,12 +17,19 @@ export interface RedisClient {
   evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
   eval(script: string, keyCount: number, ...args: string[]): Promise<unknown>;
   time(): Promise<unknown>;
+  /** Returns a command of ioredis, as `string`, that `enableAutoPipelining` does not collect. */
+  createBuiltinCommand?(name: string): { readonly string: unknown };
   pipeline(): RedisPipeline;
   on(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   off(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
   off(event: 'error', listener: (error: Error) => void): unknown;
   listenerCount(event: string): number;
+}
+
+/** The part of a client that scans. Stores need it for listings only. */
+export interface ScanClient {
+  scan(cursor: string, match: 'MATCH', pattern: string, count: 'COUNT', size: string): Promise<[string, string[]]>;
 }
 
 /** The part of an ioredis pipeline that stores use. */

@@ -1,5 +1,6 @@
 import { type Clock, withTimeout, type Timer } from '../core/time/clock.js';
 import type { StoreListener } from '../core/store/lock-store.js';
+import { sendingAtOnce } from './at-once-client.js';
 import type { RedisClient } from './redis-client.js';
 import { toError, withoutArguments } from './redis-errors.js';
 import { ServerTime } from './server-time.js';
@@ -19,10 +20,14 @@ export interface Follower {
  * ends, because the next one may lead to another server.
  */
 export class RedisConnection {
+  /** Sends each command at once. */
+  readonly client: RedisClient;
   /** Digests of the scripts that were sent as a whole on this connection. Later runs send the digest. */
   readonly sentScripts = new Set<string>();
   /** True if the server refuses EVALSHA. */
   evalOnly = false;
+  /** How many open connections have ended. A request that was sent before such an end may have run twice. */
+  losses = 0;
 
   private readonly serverTime = new ServerTime();
   private learning: Promise<void> | undefined;
@@ -34,12 +39,14 @@ export class RedisConnection {
   private corked = false;
 
   constructor(
-    readonly client: RedisClient,
+    client: RedisClient,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
     /** Whether to learn the server's clock. Not every server or proxy has TIME. */
     private readonly usesServerTime: boolean = true,
-  ) {}
+  ) {
+    this.client = sendingAtOnce(client);
+  }
 
   /** True while the connection is open and the server has accepted it. */
   get ready(): boolean {
@@ -142,6 +149,7 @@ export class RedisConnection {
     // ioredis also emits `close` for each failed attempt to connect.
     if (!this.wasReady) return;
     this.wasReady = false;
+    this.losses += 1;
     this.wasLost = true;
     this.learning = undefined;
     this.serverTime.forget();

@@ -27,6 +27,12 @@ const REFUSALS: readonly Refusal[] = [
   },
   {
     code: 'NOPERM',
+    matches: /\bNOPERM\b.*\bscan\b/i,
+    permanent: true,
+    advice: 'the Redis user may not list keys: allow it the command SCAN, as docs/permissions.md says',
+  },
+  {
+    code: 'NOPERM',
     matches: /\bNOPERM\b|ACL failure|can't run this command/,
     permanent: true,
     advice:
@@ -57,6 +63,12 @@ const REFUSALS: readonly Refusal[] = [
     matches: /unknown command\W+(?:eval|evalsha|time)\b/i,
     permanent: true,
     advice: 'this server has no scripts, which only timestamp({ scripts: false }) can do without',
+  },
+  {
+    code: 'ERR',
+    matches: /unknown command\W+scan\b/i,
+    permanent: true,
+    advice: 'this server or its proxy has no SCAN, without which locks cannot be listed',
   },
   {
     code: 'ERR',

@@ -46,8 +46,7 @@ export class RedisScript<Reply> {
     calls: readonly { readonly keys: readonly string[]; readonly args: readonly string[] }[],
   ): Promise<(Reply | Error)[]> {
     const { client } = connection;
-    // A pipeline leaves at once, too, if the client delays single commands to collect them.
-    if (calls.length === 1 && client.options?.enableAutoPipelining !== true) {
+    if (calls.length === 1) {
       return Promise.all(calls.map(({ keys, args }) => this.run(connection, keys, args).catch(toError)));
     }
     const pipeline = client.pipeline();

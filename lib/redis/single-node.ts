@@ -1,9 +1,12 @@
 import type { Clock } from '../core/time/clock.js';
 import { DeadlineRequests, PendingRequests } from './deadline-requests.js';
+import { scanKeys, type ScanRequest, type ScanTimes, scanWithoutPrefix } from './key-scan.js';
+import { Pinger } from './pinger.js';
 import type { RedisClient } from './redis-client.js';
 import { RedisConnection } from './redis-connection.js';
 import type { RedisScript } from './redis-script.js';
-import type { Call, RedisNode, Topology } from './topology.js';
+import { type AddressedClient, serverNameOf } from './server-address.js';
+import type { Call, RedisNode, Topology, TopologyPing } from './topology.js';
 
 /** The topology of one server: every key is there. */
 export class SingleNode implements Topology, RedisNode {
@@ -11,8 +14,12 @@ export class SingleNode implements Topology, RedisNode {
   readonly deadlineRequests: DeadlineRequests;
   readonly prefix: string;
   private readonly pending = new PendingRequests();
+  private readonly times: ScanTimes;
+  private readonly pinger: Pinger;
 
   constructor(client: RedisClient, clock: Clock, requestTimeoutMs: number) {
+    this.times = { clock, requestTimeoutMs };
+    this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs });
     this.prefix = client.options?.keyPrefix ?? '';
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
     this.deadlineRequests = new DeadlineRequests(this.connection, clock, this.pending);
@@ -32,6 +39,16 @@ export class SingleNode implements Topology, RedisNode {
 
   runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]> {
     return script.runAll(this.connection, calls);
+  }
+
+  scan(request: ScanRequest): AsyncIterable<readonly string[]> {
+    return scanWithoutPrefix(this.prefix, request, (whole) => scanKeys(this.connection, whole, this.times));
+  }
+
+  async ping(): Promise<TopologyPing> {
+    const { client } = this.connection;
+    const server = await this.pinger.ping(client, serverNameOf(client as AddressedClient));
+    return { isUp: server.isUp, servers: [server], missing: undefined };
   }
 
   cancelPending(owner: string): boolean {

@@ -1,4 +1,6 @@
+import type { ServerPing } from '../core/store/store-ping.js';
 import type { DeadlineRequests } from './deadline-requests.js';
+import type { ScanRequest } from './key-scan.js';
 import type { RedisConnection } from './redis-connection.js';
 import type { RedisScript } from './redis-script.js';
 
@@ -18,6 +20,14 @@ export interface Call {
   readonly args: readonly string[];
 }
 
+/** What a ping of all masters has found out. */
+export interface TopologyPing {
+  readonly isUp: boolean;
+  readonly servers: readonly ServerPing[];
+  /** Why a master is missing among the servers. Undefined if none is. */
+  readonly missing: string | undefined;
+}
+
 /** Which node has which key: one server, or the nodes of a cluster. */
 export interface Topology {
   /** The client's `keyPrefix`. */
@@ -30,6 +40,13 @@ export interface Topology {
   sendToNode<T>(key: string, send: (node: RedisNode) => Promise<T>): Promise<T>;
   /** Runs a script once for each lock. Returns a reply or an error for each. Does not reject. */
   runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]>;
+  /**
+   * Yields all keys that match a glob, on all masters, page by page. Pattern and keys are without the client's
+   * `keyPrefix`. A key may be yielded twice. Throws `LockUnavailableError` if it cannot be sure of having found all.
+   */
+  scan(request: ScanRequest): AsyncIterable<readonly string[]>;
+  /** Pings all masters. Takes at most `requestTimeoutMs`. Does not reject. */
+  ping(): Promise<TopologyPing>;
   /** Cancels the owner's acquire request. Returns true if it was not sent yet. */
   cancelPending(owner: string): boolean;
 }

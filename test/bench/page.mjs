@@ -20,6 +20,7 @@ export function section({ scenarios, versions, ...rest }) {
     ...sharing(scenarios),
     ...manyReaders(scenarios),
     ...kept(scenarios),
+    ...subscribers(scenarios),
     ...onVersions(versions),
   ].join('\n\n');
 }
@@ -125,6 +126,14 @@ function kept(scenarios) {
   ];
   const tables = [...figureTable(scenarios, '13', own), ...figureTable(scenarios, '13b', [['ms', 'ms', 3]])];
   return tables.length === 0 ? [] : ['### A lock that stays where it is used', ...tables];
+}
+
+function subscribers(scenarios) {
+  const tables = figureTable(scenarios, '14', [['µs of CPU per lock', 'us', 1]]);
+  const note =
+    'Locks of the store `memory()`, so that the figures are those of this library alone. Subscribers of traces, ' +
+    'metrics and spans cost as much more with any store.';
+  return tables.length === 0 ? [] : ['### What subscribers cost', note, ...tables];
 }
 
 function onVersions(versions = []) {

@@ -59,6 +59,10 @@ const TARGETS = {
     [COMMANDS]: ['≤', 0.05],
     'another instance ÷ raw PUBLISH → message': ['≤', 2],
   },
+  14: {
+    'checks without a subscriber ÷ CPU of a lock in memory': ['≤', 0.02],
+    'bytes that the checks of a lock allocate': ['≤', 1],
+  },
 };
 
 /**

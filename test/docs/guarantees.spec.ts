@@ -1,5 +1,6 @@
 import { afterEach, expect, it, jest } from '@jest/globals';
-import { withLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { freeStuckLock } from './force-release.js';
 import { InvoiceService } from './lost.js';
 
 afterEach(() => void jest.restoreAllMocks());
@@ -14,4 +15,12 @@ it('the page on guarantees passes the signal of its lock on, and sends the invoi
 
 it('the page on guarantees has a method that does not run unlocked', async () => {
   await expect(new InvoiceService().send({ id: '1' })).rejects.toThrow('not made by Nest');
+});
+
+it('the page on guarantees frees the lock that was looked at', async () => {
+  const locks = createTestLocks();
+  expect(await freeStuckLock(locks, 'goods:300')).toBe(false);
+  const lock = await locks.acquire('goods:300');
+  expect(await freeStuckLock(locks, 'goods:300')).toBe(true);
+  expect(() => lock.assertHeld()).toThrow('released by force');
 });

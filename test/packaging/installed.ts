@@ -56,7 +56,7 @@ export interface Imports {
 /** Returns what the text of a module, or of declarations, imports. */
 export function importsOf(text: string): Imports {
   const imports: Imports = { files: [], packages: [] };
-  const pattern = /(?:^import |\bfrom |\brequire\(|\bimport\()['"]([^'"\n]+)['"]/gm;
+  const pattern = /(?:^import |\bfrom ?|\brequire\(|\bimport\()['"]([^'"\n]+)['"]/gm;
   for (const [, name = ''] of text.matchAll(pattern)) {
     if (name.startsWith('.')) imports.files.push(name);
     else if (!isBuiltin(name)) imports.packages.push(/^(@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? name);

@@ -1,6 +1,6 @@
 // Installs the packed tarball in fresh projects, as users would: NestJS 10, 11 and 12, CommonJS and ES modules,
 // ioredis 5 and 6, TypeScript 5 and 6, jest 29 and 30.
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -46,8 +46,8 @@ const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
 );
 const FORMATS = ['esm', 'cjs'];
 /** Of the unpacked tarball. */
-const MOST_BYTES = 1_500_000;
-const MOST_FILES = 66;
+const MOST_BYTES = 2_050_000;
+const MOST_FILES = 104;
 
 const committed = async (): Promise<Surfaces> => namesIn(await readFile(join(__dirname, 'public-api.txt'), 'utf8'));
 
@@ -72,7 +72,7 @@ describe('the tarball', () => {
     const installed = await consumer('nest12-esm').installed();
     const files = await filesOf(installed);
     const expected =
-      /^(CHANGELOG\.md|LICENSE|README\.md|package\.json|dist\/(esm|cjs)\/.*(\.js|\.d\.ts|package\.json))$/;
+      /^(CHANGELOG\.md|LICENSE|README\.md|package\.json|dist\/cli\/[\w-]+\.js|dist\/(esm|cjs)\/.*(\.js|\.d\.ts|package\.json))$/;
     expect(files.map(({ path }) => path).filter((path) => !expected.test(path))).toEqual([]);
     expect(files.map(({ path }) => path)).toEqual(expect.arrayContaining(['LICENSE', 'README.md', 'package.json']));
   });
@@ -147,14 +147,75 @@ describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (fo
     expect((await loaded('./transactional')).packages).toEqual([]);
   });
 
+  it('the health indicator loads Terminus, which the root does not', async () => {
+    expect((await loaded('./terminus')).packages).toContain('@nestjs/terminus');
+    expect((await loaded('.')).packages).not.toContain('@nestjs/terminus');
+  });
+
+  it.each([
+    ['./opentelemetry', 'class RedisLockInstrumentation ', '@opentelemetry/api'],
+    ['./prometheus', 'function collectLockMetrics(', 'prom-client'],
+  ])('%s loads its package only, and the root does not load it', async (entry, code, name) => {
+    expect((await loaded(entry)).code).toContain(code);
+    expect((await loaded(entry)).packages).toEqual([name]);
+    expect((await loaded('.')).code).not.toContain(code);
+    expect((await loaded('.')).packages).not.toContain(name);
+  });
+
   it('the store contract has types only', async () => {
     const { code, packages } = await loaded('./store');
     expect(code.replaceAll(/'use strict';|export \{\s*\};/g, '').trim()).toBe('');
     expect(packages).toEqual([]);
   });
 
-  it.each(['.', './testing'])('%s loads reflect-metadata before Nest', async (entry) => {
+  it.each(['.', './board', './testing'])('%s loads reflect-metadata before Nest', async (entry) => {
     expect((await loaded(entry)).packages[0]).toBe('reflect-metadata');
+  });
+});
+
+describe('the command line', () => {
+  const COMMAND = 'node_modules/.bin/nestjs-redis-lock';
+
+  it.each(['nest12-esm', 'nest11-cjs'])('runs in %s', async (name) => {
+    const project = consumer(name);
+    const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
+    expect(await project.node('nestjs-redis-lock --version', [COMMAND, '--version'])).toBe(`${version}\n`);
+    const prefix = `cli_${name}_`;
+    const args = ['list', '--redis', testRedisUrl(), '--prefix', prefix];
+    const output = await project.node('nestjs-redis-lock list', [COMMAND, ...args]);
+    expect(output).toBe(`No lock is held or waited for with --prefix "${prefix}" and --hash-tag family.\n`);
+  });
+
+  it('loads no Nest, and names ioredis if it is missing', async () => {
+    const installed = await consumer('nest12-esm').installed();
+    const modules = join(folder, 'alone', 'node_modules');
+    await cp(installed, join(modules, 'nestjs-redis-lock'), { recursive: true });
+    await cp(join(installed, '../commander'), join(modules, 'commander'), { recursive: true });
+    const bin = 'nestjs-redis-lock/dist/cli/bin.js';
+    const options = { cwd: modules, timeoutMs: 60_000 };
+    expect(await run('--help', process.execPath, [bin, '--help'], options)).toContain('Exit codes:');
+    const refused = await run('list', process.execPath, [bin, 'list'], { ...options, mustFail: true });
+    expect(refused).toBe(
+      'error: The package ioredis is missing. Install it beside nestjs-redis-lock: npm install ioredis\n',
+    );
+  });
+
+  it('begins with the line that makes it executable', async () => {
+    const installed = await consumer('nest12-esm').installed();
+    const files = (await filesOf(installed)).filter(({ path }) => path.startsWith('dist/cli/'));
+    process.stdout.write(`  ${files.reduce((sum, { size }) => sum + size, 0)} bytes of the command line\n`);
+    expect(files.map(({ path }) => path)).toContain('dist/cli/bin.js');
+    expect(await readFile(join(installed, 'dist/cli/bin.js'), 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/);
+  });
+
+  it('is the only code that loads commander', async () => {
+    const dist = join(await consumer('nest12-esm').installed(), 'dist');
+    const loading = (await filesOf(dist)).filter(({ path }) => path.endsWith('.js'));
+    const found: string[] = [];
+    for (const { path } of loading) {
+      if (importsOf(await readFile(join(dist, path), 'utf8')).packages.includes('commander')) found.push(path);
+    }
+    expect(found).toEqual([expect.stringMatching(/^cli\//)]);
   });
 });
 

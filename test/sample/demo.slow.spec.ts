@@ -1,94 +1,24 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { EventEmitter, once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { eventually } from '../support/async.js';
+import { freePort } from '../support/redis/local-server.js';
 import { testRedisUrl } from '../support/shared-redis.js';
+import { accepts, root, Script, untilClosed } from './script.js';
 
 jest.setTimeout(90_000);
 
-const root = resolve(__dirname, '../..');
-const compiled = join(root, '.cache/sample/sample/flash-sale/src');
-
-/** A running script of the sample, and its output. */
-class Script {
-  output = '';
-  readonly ended: Promise<number | string>;
-  private readonly printed = new EventEmitter();
-
-  constructor(
-    private readonly child: ChildProcess,
-    running: Set<Script>,
-  ) {
-    running.add(this);
-    for (const stream of [child.stdout, child.stderr]) {
-      stream?.on('data', (chunk: Buffer) => {
-        this.output += chunk.toString();
-        this.printed.emit('chunk');
-      });
-    }
-    this.ended = once(child, 'close').then(([code, signal]) => {
-      running.delete(this);
-      return (code ?? signal) as number | string;
-    });
-  }
-
-  /** Sends a signal to the script and all its children, as a terminal does. npm passes no signal on. */
-  signal(name: NodeJS.Signals): void {
-    process.kill(-(this.child.pid as number), name);
-  }
-
-  /** Sends a signal to the script only. */
-  kill(name: NodeJS.Signals): void {
-    this.child.kill(name);
-  }
-
-  /** Waits until the output matches the pattern. */
-  async prints(pattern: RegExp): Promise<void> {
-    while (!pattern.test(this.output)) {
-      const end = await Promise.race([this.ended, once(this.printed, 'chunk').then(() => undefined)]);
-      if (end === undefined || pattern.test(this.output)) continue;
-      throw new Error(`ended with ${end} before it printed ${pattern}:\n${this.output}`);
-    }
-  }
-
-  get urls(): string[] {
-    return this.output.match(/http:\/\/localhost:\d+/g) ?? [];
-  }
-
-  get redisPort(): number {
-    return Number(/^Redis .*, port (\d+)$/m.exec(this.output)?.[1]);
-  }
-}
-
-async function accepts(url: string): Promise<boolean> {
-  return fetch(url).then(
-    () => true,
-    () => false,
-  );
-}
-
-function untilClosed(url: string): Promise<void> {
-  return eventually(`${url} is closed`, async () => !(await accepts(url)), 60_000);
-}
+const compiled = join(root, '.cache/sample/sample/flash-sale/src/main.js');
+/** The sample prints at once. This is several times of what a busy machine needs to start Node. */
+const SILENT_MS = 5_000;
 
 describe('the flash sale', () => {
-  const running = new Set<Script>();
   let folder: string;
 
-  const run = (command: string, args: string[], env: NodeJS.ProcessEnv = {}) => {
-    const child = spawn(command, args, {
-      cwd: root,
-      env: { ...process.env, ...env },
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    return new Script(child, running);
-  };
-  const npm = (...args: string[]) => run('npm', args);
-  const node = (file: string, env?: NodeJS.ProcessEnv) => run(process.execPath, [join(compiled, file)], env);
+  const npm = (...args: string[]) => Script.run('npm', args);
+  const runScript = (name: string, env: NodeJS.ProcessEnv) =>
+    Script.run(process.execPath, [join(root, 'sample/flash-sale/run.mjs'), name], env);
   const noRedis = () => ({
     PATH: folder,
     XDG_CACHE_HOME: folder,
@@ -102,10 +32,7 @@ describe('the flash sale', () => {
     folder = mkdtempSync(join(tmpdir(), 'flash-sale-'));
   });
 
-  afterEach(async () => {
-    for (const script of running) script.signal('SIGKILL');
-    await Promise.all([...running].map(({ ended }) => ended));
-  });
+  afterEach(() => Script.killAll());
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -141,7 +68,7 @@ describe('the flash sale', () => {
   });
 
   it('no instance outlives a killed launcher', async () => {
-    const start = node('start.js', { REDIS_URL: testRedisUrl() });
+    const start = runScript('start', { REDIS_URL: testRedisUrl() });
     await start.prints(/Ctrl-C/);
     const { urls } = start;
     expect(await accepts(urls[0])).toBe(true);
@@ -159,8 +86,12 @@ describe('the flash sale', () => {
   });
 
   it('without Redis, start runs one instance and prints what that cannot show', async () => {
-    const start = node('start.js', noRedis());
+    const start = runScript('start', noRedis());
     await start.prints(/Ctrl-C/);
+    process.stdout.write(`  printed its first line after ${Math.round(start.silentMs ?? NaN)} ms\n`);
+    expect(start.silentMs).toBeLessThan(SILENT_MS);
+    expect(start.output).toMatch(/^Loading the flash sale …\n/);
+    expect(start.output).toMatch(/Starting Redis … Docker[^]*Starting Redis … PATH/);
     expect(start.output).toMatch(/the memory store excludes no other process/);
     expect(new Set(start.urls).size).toBe(1);
     start.kill('SIGTERM');
@@ -168,15 +99,51 @@ describe('the flash sale', () => {
   });
 
   it('without Redis, demo fails and prints what it tried', async () => {
-    const demo = node('demo.js', noRedis());
+    const demo = runScript('demo', noRedis());
     expect(await demo.ended).toBe(1);
     expect(demo.output).toMatch(/Docker: .*\n.*PATH: .*\n.*packages: /);
     expect(demo.output).toMatch(/can prove nothing/);
   });
 
   it('an unavailable Redis in REDIS_URL is an error', async () => {
-    const start = node('start.js', { REDIS_URL: 'redis://127.0.0.1:1' });
+    const start = runScript('start', { REDIS_URL: 'redis://127.0.0.1:1' });
     expect(await start.ended).toBe(1);
     expect(start.output).toMatch(/REDIS_URL: connect ECONNREFUSED/);
   });
+
+  it('prints what to do if the packages are not installed', async () => {
+    for (const file of ['sample/flash-sale/run.mjs', 'test/support/typescript-hooks.mjs']) {
+      mkdirSync(join(folder, dirname(file)), { recursive: true });
+      copyFileSync(join(root, file), join(folder, file));
+    }
+    const start = Script.run(process.execPath, [join(folder, 'sample/flash-sale/run.mjs'), 'start']);
+    expect(await start.ended).toBe(1);
+    expect(start.output).toMatch(/Run npm ci first\./);
+  });
+
+  it('reports an instance that crashes, and ends when none is left', async () => {
+    const start = runScript('start', { REDIS_URL: testRedisUrl() });
+    await start.prints(/Ctrl-C/);
+    const [first, second, third] = start.urls;
+    const [firstPid, secondPid, thirdPid] = start.pids;
+    process.kill(thirdPid, 'SIGKILL');
+    await start.prints(new RegExp(`port ${new URL(third).port} has ended \\(SIGKILL\\)`));
+    expect(await Promise.all([first, second, third].map(accepts))).toEqual([true, true, false]);
+    process.kill(firstPid, 'SIGKILL');
+    process.kill(secondPid, 'SIGKILL');
+    expect(await start.ended).toBe(1);
+    expect(start.output).toMatch(/No instance is left\./);
+  });
+
+  it('nest build makes an application that runs by itself, with its page', async () => {
+    const build = Script.run('npx', ['nest', 'build']);
+    expect({ exit: await build.ended, output: build.output }).toMatchObject({ exit: 0 });
+    const port = await freePort();
+    Script.run(process.execPath, [compiled], { STORE: 'memory', PORT: String(port), INSTANCES: '' });
+    const url = `http://127.0.0.1:${port}`;
+    await eventually('the application accepts requests', () => accepts(url), 60_000);
+    expect(await (await fetch(url)).text()).toContain('<h1>Flash sale</h1>');
+    expect((await fetch(`${url}/page.js`)).status).toBe(200);
+    expect((await fetch(`${url}/locks`)).status).toBe(200);
+  }, 180_000);
 });

@@ -1,8 +1,8 @@
 /** A promise that the test settles. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
-  resolve(value: T): void;
-  reject(reason: unknown): void;
+  readonly resolve: (value: T) => void;
+  readonly reject: (reason: unknown) => void;
 }
 
 /** Returns a promise and the functions that settle it. */

@@ -66,6 +66,19 @@ export class ClusterContention {
     return (await this.cluster.ownerOf(this.key)).admin;
   }
 
+  /** Returns whether that instance is subscribed for goods on a node. One that holds a lock for long is, too. */
+  async isSubscribed({ engine }: LockService, { admin }: Pick<ClusterMember, 'admin'>): Promise<boolean> {
+    const tag = `${this.prefix}goods`;
+    const channels = (await admin.call('PUBSUB', 'SHARDCHANNELS', `*nestjs-redis-lock:{${tag}}:*`)) as string[];
+    return channels.some((channel) => channel.endsWith(`:${engine.instanceId}`));
+  }
+
+  /** Returns whether all of those instances are subscribed for goods on a node. */
+  async areSubscribed(instances: readonly LockService[], node: Pick<ClusterMember, 'admin'>): Promise<boolean> {
+    const each = await Promise.all(instances.map((instance) => this.isSubscribed(instance, node)));
+    return each.every((isSubscribed) => isSubscribed);
+  }
+
   /** Returns the number of subscribed channels of that hash tag on a node. */
   async listening({ admin }: Pick<ClusterMember, 'admin'>, tag = `${this.prefix}goods`): Promise<number> {
     const channels = (await admin.call('PUBSUB', 'SHARDCHANNELS', `*nestjs-redis-lock:{${tag}}:*`)) as string[];

@@ -93,9 +93,14 @@ export class Contention {
     }
   }
 
-  /** Returns the number of instances that are subscribed to handoffs. */
+  /** Returns the channels of the instances that are subscribed. */
+  async channels(): Promise<readonly string[]> {
+    return (await this.admin.pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[];
+  }
+
+  /** Returns the number of subscribed instances: those that wait, and those that hold a lock for long. */
   async listening(): Promise<number> {
-    return ((await this.admin.pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length;
+    return (await this.channels()).length;
   }
 
   queueLength(): Promise<number> {

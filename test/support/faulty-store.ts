@@ -3,7 +3,8 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
-  HolderInfo,
+  ForceReleaseRequest,
+  LockState,
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
@@ -13,10 +14,10 @@ import type {
 /** A handoff to an owner of this instance. */
 export type Handoff = Parameters<StoreListener['onHandoff']>[0];
 
-type Verb = 'acquire' | 'release' | 'extend' | 'inspect';
+type Verb = 'acquire' | 'release' | 'extend' | 'inspect' | 'forceRelease';
 
 /** What comes back from the store: replies and handoffs. */
-type Returned = Verb | 'handoff' | 'wanted';
+type Returned = Verb | 'handoff' | 'wanted' | 'forced';
 
 interface Held<Kind> {
   readonly of: Kind;
@@ -30,6 +31,7 @@ interface Held<Kind> {
 export class FaultyStore implements LockStore {
   readonly acquires: AcquireRequest[] = [];
   readonly releases: ReleaseRequest[] = [];
+  readonly forced: ForceReleaseRequest[] = [];
   readonly extendBatches: (readonly ExtendRequest[])[] = [];
   /** The handoffs to this instance, received or held back. */
   readonly handoffs: Handoff[] = [];
@@ -69,7 +71,13 @@ export class FaultyStore implements LockStore {
       if (this.holding.has('wanted')) this.heldBack.push({ of: 'wanted', deliver });
       else deliver();
     };
-    return this.inner.listen({ ...IGNORED, instanceId: listener.instanceId, onHandoff, onWanted });
+    const onForceReleased = (key: string): void => {
+      const deliver = (): void => listener.onForceReleased?.(key);
+      if (this.holding.has('forced')) this.heldBack.push({ of: 'forced', deliver });
+      else deliver();
+    };
+    const { instanceId } = listener;
+    return this.inner.listen({ ...IGNORED, instanceId, onHandoff, onWanted, onForceReleased });
   }
 
   /** Holds back replies to a verb, or handoffs, from now on. */
@@ -113,6 +121,11 @@ export class FaultyStore implements LockStore {
   /** Reports a handoff again, or one that did not happen. */
   reportHandoff(handoff: Handoff): void {
     this.listener?.onHandoff(handoff);
+  }
+
+  /** Reports that a key was released by force. */
+  reportForceReleased(key: string): void {
+    this.listener?.onForceReleased?.(key);
   }
 
   /** Reports that a key may be free. */
@@ -161,11 +174,16 @@ export class FaultyStore implements LockStore {
     return this.request('extend', () => this.inner.extend(requests));
   }
 
+  forceRelease(request: ForceReleaseRequest): Promise<boolean> {
+    this.forced.push(request);
+    return this.request('forceRelease', () => this.inner.forceRelease?.(request) ?? Promise.resolve(false));
+  }
+
   canKeep(key: string): boolean {
     return this.reportsWanted && this.inner.canKeep?.(key) === true;
   }
 
-  inspect(key: string): Promise<HolderInfo | null> {
+  inspect(key: string): Promise<LockState | null> {
     return this.request('inspect', () => this.inner.inspect(key));
   }
 

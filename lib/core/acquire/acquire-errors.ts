@@ -172,6 +172,18 @@ export function unsupportedKeeping(
   return why === undefined ? undefined : new LockConfigError(`${why}.`, resource === undefined ? {} : { resource });
 }
 
+/** Returns why a store cannot end a hold by force, and what is allowed. Undefined if it can. */
+export function unsupportedForce(
+  { capabilities, forceRelease }: Pick<LockStore, 'capabilities' | 'forceRelease'>,
+  ifToken: number | undefined,
+): string | undefined {
+  const { name = 'this store', fencing } = capabilities;
+  if (forceRelease === undefined)
+    return `forceRelease(): ${name} cannot end the hold of another; allowed is a store that can, such as token().`;
+  if (ifToken === undefined || fencing) return undefined;
+  return `forceRelease(): ${name} gives no fencing tokens; allowed is a call without ifToken.`;
+}
+
 function format(mode: LockMode): string {
   return typeof mode === 'number' ? `with one of ${mode} permits` : mode;
 }

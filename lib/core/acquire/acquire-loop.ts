@@ -25,8 +25,8 @@ export interface AcquireParams {
 export interface AcquireLoopListener {
   /** Returns whether the lock of an attempt that starts now may be kept after its release. */
   mayKeep(): boolean;
-  /** Called with the owner of a new attempt, before its first request. */
-  onAttempt(owner: string): void;
+  /** Called with the owner of a new attempt, and with what `mayKeep` has returned, before its first request. */
+  onAttempt(owner: string, isKept: boolean): void;
   /** Called with a grant. The loop has stopped. */
   onGranted(grant: StoreGrant, now: number): void;
   /**
@@ -103,6 +103,11 @@ export class AcquireLoop implements AttemptListener {
     const yieldMs = this.turns?.yieldBefore(this.key, this.longestYieldMs) ?? 0;
     if (yieldMs > 0) this.yieldFor(yieldMs);
     else this.startAttempt();
+  }
+
+  /** Whether the instance uses the key in turns, and `onReleased` has to be called. */
+  get hasTurns(): boolean {
+    return this.turns !== undefined;
   }
 
   /** Is called when the key's grant, with all its local handoffs, is released. */
@@ -242,8 +247,9 @@ export class AcquireLoop implements AttemptListener {
       this.state = BLOCKED;
       return;
     }
-    const owner = this.deps.nextOwner(this.listener.mayKeep());
-    this.listener.onAttempt(owner);
+    const isKept = this.listener.mayKeep();
+    const owner = this.deps.nextOwner(isKept);
+    this.listener.onAttempt(owner, isKept);
     const attempt = new Attempt(owner, [this.key], this.mode, this.deps, this);
     if (afterYield) attempt.skipShortPauses();
     this.send(attempt);

@@ -13,6 +13,8 @@ import type { Turns } from './turns.js';
 export interface Target {
   readonly resource: string;
   readonly key: string;
+  /** The number of the call, which its events and its hold have too. See `nextCall()`. */
+  readonly call?: number;
 }
 
 /** How a caller waits for a lock. */
@@ -23,6 +25,13 @@ export interface WaitOptions extends HoldOptions {
   readonly signal: AbortSignal | undefined;
   /** Called with the grant before any other code can run. */
   readonly onGranted?: (grant: Grant) => void;
+}
+
+/** A caller that waits for a lock. */
+export interface WaitingCaller extends Target {
+  readonly options: WaitOptions;
+  /** The local moment of the call. */
+  readonly enteredAt: number;
 }
 
 /** How a lock is acquired, with all defaults filled in. */

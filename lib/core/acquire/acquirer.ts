@@ -35,7 +35,7 @@ interface AcquireCall {
   readonly nested: boolean;
 }
 
-/** A lock that a caller in a lock scope was given: newly, or as a nested hold. */
+/** A lock that a caller was given: newly, or as a nested hold. */
 interface ScopedLock {
   readonly lock: Lock;
   readonly isNew: boolean;
@@ -77,13 +77,14 @@ export class Acquirer {
     const startedAt = this.leases.now();
     const scope = scopeAround();
     if (scope !== undefined) return this.acquireInScope(scope, target, { options, startedAt, nested });
-    this.events.requested(target);
+    this.events.requested(target, options);
     const onGranted = (grant: Grant): Lock => {
-      this.events.granted(grant, grant.grantedAt - startedAt);
-      return new Lock(grant, this.leases, options);
+      const lock = new Lock(grant, this.leases, options);
+      this.events.granted(lock, target, grant.grantedAt - startedAt);
+      return lock;
     };
     const onRefused = (reason: unknown): never => {
-      this.events.refused(target, this.leases.now() - startedAt, reason);
+      this.events.refused(target, options, this.leases.now() - startedAt, reason);
       throw reason;
     };
     return this.localLocks.acquire(target, options, startedAt, nested).then(onGranted, onRefused);
@@ -139,23 +140,17 @@ export class Acquirer {
     const missing = new Map(groups.flat().map((target) => [target.key, target]));
     // They become nested holds, which are no requests, unless they fail.
     const kept = scopeAround() === undefined ? NONE : new Set([...missing.keys()].filter((key) => this.outerHold(key)));
-    for (const target of missing.values()) if (!kept.has(target.key)) this.events.requested(target);
+    for (const target of missing.values()) if (!kept.has(target.key)) this.events.requested(target, options);
     try {
       for (const group of groups) {
-        await this.acquireGroup(group, call, (lock, target, isNew) => {
+        await this.acquireGroup(group, call, (given, target) => {
           missing.delete(target.key);
-          add(lock);
-          if (isNew && kept.has(target.key)) this.events.requested(target);
-          if (isNew) this.events.granted(lock.shared, lock.shared.grantedAt - call.startedAt);
-          else if (!kept.has(target.key))
-            this.events.refused(target, this.leases.now() - call.startedAt, grantedInScope(target));
+          add(given.lock);
+          this.publishGrant(given, target, call, kept.has(target.key));
         });
       }
     } catch (reason) {
-      for (const target of missing.values()) {
-        if (kept.has(target.key)) this.events.requested(target);
-        this.events.refused(target, this.leases.now() - call.startedAt, reason);
-      }
+      for (const target of missing.values()) this.publishRefusal(target, call, reason, kept.has(target.key));
       throw reason;
     }
   }
@@ -164,7 +159,7 @@ export class Acquirer {
   private async acquireGroup(
     group: readonly Target[],
     call: AcquireCall,
-    onGranted: (lock: Lock, target: Target, isNew: boolean) => void,
+    onGranted: (given: ScopedLock, target: Target) => void,
   ): Promise<void> {
     const { options, startedAt, nested } = call;
     const { mode, waitMs } = options;
@@ -176,8 +171,8 @@ export class Acquirer {
       this.checkCall(group[0], call);
       const locks: Lock[] = [];
       const hold = (grant: Grant): void => void locks.push(this.hold(grant, options, scope));
-      const outcome = await this.localLocks.acquireTogether(group, { ...options, onGranted: hold }, nested);
-      if (!('reply' in outcome)) return locks.forEach((lock, i) => onGranted(lock, group[i], true));
+      const outcome = await this.localLocks.acquireTogether(group, { ...options, onGranted: hold }, nested, startedAt);
+      if (!('reply' in outcome)) return locks.forEach((lock, i) => onGranted({ lock, isNew: true }, group[i]));
       const { reply, target } = outcome;
       const now = this.leases.now();
       if (now >= startedAt + waitMs && isFinal(reply))
@@ -185,8 +180,7 @@ export class Acquirer {
     }
     for (const target of group) {
       this.checkCall(target, call);
-      const { lock, isNew } = await this.acquireOne(target, call);
-      onGranted(lock, target, isNew);
+      onGranted(await this.acquireOne(target, call), target);
     }
   }
 
@@ -200,22 +194,33 @@ export class Acquirer {
 
   /** Like `acquire`, for a caller that runs in a lock scope and that no hold of the lock is around. */
   private async acquireInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<Lock> {
-    const { events, leases } = this;
-    const waitedMs = (): number => leases.now() - call.startedAt;
     // It becomes a nested hold, which is no request, unless the request before it fails.
-    const isBehind = this.outerHold(target.key) !== undefined || scope.awaits(leases, target.key);
-    if (!isBehind) events.requested(target);
+    const isBehind = this.outerHold(target.key) !== undefined || scope.awaits(this.leases, target.key);
+    if (!isBehind) this.events.requested(target, call.options);
     try {
-      const { lock, isNew } = await this.waitInScope(scope, target, call);
-      if (isNew && isBehind) events.requested(target);
-      if (isNew) events.granted(lock.shared, lock.shared.grantedAt - call.startedAt);
-      else if (!isBehind) events.refused(target, waitedMs(), grantedInScope(target));
-      return lock;
+      const given = await this.waitInScope(scope, target, call);
+      this.publishGrant(given, target, call, isBehind);
+      return given.lock;
     } catch (reason) {
-      if (isBehind) events.requested(target);
-      events.refused(target, waitedMs(), reason);
+      this.publishRefusal(target, call, reason, isBehind);
       throw reason;
     }
+  }
+
+  /** @param isUnpublished whether the request was not published, because a nested hold was expected. */
+  private publishGrant({ lock, isNew }: ScopedLock, target: Target, call: AcquireCall, isUnpublished: boolean): void {
+    const { options, startedAt } = call;
+    if (isNew && isUnpublished) this.events.requested(target, options);
+    if (isNew) this.events.granted(lock, target, lock.shared.grantedAt - startedAt);
+    else if (!isUnpublished)
+      this.events.refused(target, options, this.leases.now() - startedAt, grantedInScope(target), 'nested');
+  }
+
+  /** @param isUnpublished whether the request was not published, because a nested hold was expected. */
+  private publishRefusal(target: Target, call: AcquireCall, reason: unknown, isUnpublished: boolean): void {
+    const { options, startedAt } = call;
+    if (isUnpublished) this.events.requested(target, options);
+    this.events.refused(target, options, this.leases.now() - startedAt, reason);
   }
 
   /** Waits for a lock, or for a hold of it that another request of the caller's lock scopes gets meanwhile. */
@@ -256,7 +261,7 @@ export class Acquirer {
   }
 
   /** @throws LockConfigError if the store has no such mode or no such lease, or cannot keep locks. */
-  private checkStore({ resource }: Target, options: AcquireOptions): void {
+  checkStore({ resource }: Target, options: AcquireOptions): void {
     const { capabilities } = this.store;
     const { mode } = options;
     if (mode !== 'exclusive' && !modesOf(capabilities).includes(kindOf(mode)))

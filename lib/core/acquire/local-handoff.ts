@@ -61,9 +61,9 @@ export class LocalHandoff {
   }
 
   /** Is called at the end of each hold, with its grant. */
-  onEnded({ ttlMs, lease }: Grant): void {
+  onEnded({ ttlMs, leaseMs }: Grant): void {
     // The last renewal may have run without a reply.
-    this.longestLeaseMs = Math.max(this.longestLeaseMs, ttlMs, lease.leaseMs);
+    this.longestLeaseMs = Math.max(this.longestLeaseMs, ttlMs, leaseMs);
   }
 
   /** Returns until when the lock may be kept and given to the next caller. 0 if it must be released. */

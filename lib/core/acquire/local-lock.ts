@@ -1,5 +1,5 @@
 import { cutTo, Grant, type GrantEnder, keepMsOf, type Lease, type StoreGrant } from '../lease/grant.js';
-import { type Handoff, instanceOf, type LockMode, mayBeKept } from '../store/lock-store.js';
+import { type Handoff, instanceOf, type LockMode } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
 import { type CurrentHolder, heldUntil, type LastReply } from './acquire-errors.js';
 import { AcquireLoop, type AcquireLoopListener, type AcquireParams } from './acquire-loop.js';
@@ -82,7 +82,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
       if (isPassed) return Promise.resolve(true);
     }
     this.reportUse(localHandoff, now);
-    const released = this.release(grant, restMs > 0 ? grant.minHoldUntil : closedUntil);
+    const released = this.release(grant, restMs > 0 ? grant.minHoldUntil : closedUntil, now);
     if (restMs > 0) this.rest(grant, localHandoff, restMs);
     else this.serveNext();
     return released;
@@ -123,8 +123,18 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     if (this.state.kind !== 'keeping') return;
     const { grant, localHandoff, timer } = this.state;
     timer.cancel();
-    this.reportUse(localHandoff, this.deps.clock.now());
-    this.release(grant, 0).catch(() => undefined);
+    const now = this.deps.clock.now();
+    this.reportUse(localHandoff, now);
+    this.release(grant, 0, now).catch(() => undefined);
+    this.forgetLastReply();
+    this.serveNext();
+  }
+
+  /** Called if the lock may have been released by force. Nobody waits for the end of its keeping or of its rest. */
+  onForceReleased(): void {
+    this.endKeeping();
+    if (this.state.kind !== 'resting') return;
+    this.state.timer.cancel();
     this.forgetLastReply();
     this.serveNext();
   }
@@ -149,8 +159,8 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     return head !== undefined && keepMsOf(head.options) > 0 && this.registry.canKeep(this.key);
   }
 
-  onAttempt(owner: string): void {
-    this.isUnwanted = mayBeKept(owner);
+  onAttempt(_owner: string, isKept: boolean): void {
+    this.isUnwanted = isKept;
     if (!this.isYielding) return;
     // Whether others hold the lock is not known before the reply.
     this.isYielding = false;
@@ -213,6 +223,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   }
 
   private reportUse({ grants, startedAt }: LocalHandoff, now: number): void {
+    if (!this.loop.hasTurns) return;
     this.loop.onReleased({ heldMs: now - startedAt, grants, isAwaited: this.queue.head !== undefined });
   }
 
@@ -229,8 +240,9 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     if (this.queue.head === undefined) return false;
     // The store must still report who wants it.
     localHandoff.isUnwanted &&= this.registry.canKeep(this.key);
-    if (!localHandoff.tryPass(now, grant.lease, this.deps.passing)) return false;
-    this.admitFirst(localHandoff, grant.lease, now);
+    const { lease } = grant;
+    if (!localHandoff.tryPass(now, lease, this.deps.passing)) return false;
+    this.admitFirst(localHandoff, lease, now);
     return true;
   }
 
@@ -252,11 +264,12 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     return grant;
   }
 
-  private release({ resource, owner, ttlMs, lease }: Grant, keepUntil: number): Promise<boolean> {
+  private release(grant: Grant, keepUntil: number, now?: number): Promise<boolean> {
     // The last renewal may have run without a reply: the store may keep a longer lease than is known here.
-    const leaseMs = Math.max(ttlMs, lease.leaseMs);
+    const leaseMs = Math.max(grant.ttlMs, grant.leaseMs);
+    const { resource, owner } = grant;
     const { key, mode } = this;
-    return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil });
+    return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil }, now);
   }
 
   private rest(grant: Grant, localHandoff: LocalHandoff, restMs: number): void {

@@ -1,7 +1,7 @@
 import type { Grant } from '../lease/grant.js';
 import type { Handoff, KeyFilter, LockMode, StoreListener } from '../store/lock-store.js';
 import { closed } from './acquire-errors.js';
-import { type AcquireDeps, leaseOf, type Target, type WaitOptions } from './acquire-options.js';
+import { type AcquireDeps, leaseOf, type Target, type WaitingCaller, type WaitOptions } from './acquire-options.js';
 import { LocalLock, type LocalLockRegistry } from './local-lock.js';
 import { MultiAcquire, type Obstacle } from './multi-acquire.js';
 import type { Share } from './share.js';
@@ -51,7 +51,7 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     const local = options.mode === 'exclusive' ? this.open(target.key) : this.openShared(target, options);
     // Another mode would wait for a lock that is kept.
     if (options.mode !== 'exclusive') this.exclusive.get(target.key)?.endKeeping();
-    return local.acquire(target.resource, options, now, nested);
+    return local.acquire(target.resource, options, now, nested, target.call);
   }
 
   /** Returns true if a caller here holds one of the keys exclusively, or waits for that. */
@@ -64,11 +64,13 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     targets: readonly Target[],
     options: WaitOptions,
     nested: boolean,
+    enteredAt = this.deps.clock.now(),
   ): Promise<readonly Grant[] | Obstacle> {
     for (const { key } of targets) this.exclusive.get(key)?.endKeeping();
-    const request = new MultiAcquire(targets, options, nested, this.deps, (given, now) => {
+    const request = new MultiAcquire(targets, options, { nested, enteredAt }, this.deps, (given, now) => {
       const adopt = ({ resource, key }: Target) => this.adopt(key, options.mode).adopt(resource, options, given, now);
       const grants = targets.map(adopt);
+      grants.forEach((grant, i) => (grant.call = targets[i].call ?? 0));
       for (const grant of grants) options.onGranted?.(grant);
       return grants;
     });
@@ -110,6 +112,12 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     lock.onWanted();
   }
 
+  /** The next caller must not count on a lock that somebody may have released by force. */
+  onForceReleased(key: string): void {
+    this.exclusive.get(key)?.onForceReleased();
+    for (const shared of this.shared.get(key) ?? NO_LOCKS) shared.onForceReleased();
+  }
+
   /** The store may have lost locks that are kept, and nobody renews them. */
   onReconnected(concerns?: KeyFilter): void {
     this.endAllKeeping(concerns);
@@ -145,7 +153,7 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
   refuseOutsiders(): void {
     this.isClosing = true;
     for (const callers of this.callers()) callers.refuseOutsiders();
-    for (const request of this.multiAcquires) if (!request.nested) request.refuse(closed(request.resource));
+    for (const request of this.multiAcquires) if (!request.caller.nested) request.refuse(closed(request.resource));
   }
 
   /** Rejects all callers and cancels all timers. */
@@ -159,6 +167,13 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     const lock = this.exclusive.get(key);
     if (lock !== undefined) yield lock;
     for (const shared of this.shared.get(key) ?? NO_LOCKS) yield* shared.shares();
+  }
+
+  /** Yields the callers that wait for a lock, or for the reply to a request for several. */
+  *waiting(): Generator<WaitingCaller> {
+    for (const { key, waiters } of this.callers())
+      for (const { resource, call, options, enteredAt } of waiters) yield { resource, key, call, options, enteredAt };
+    for (const request of this.multiAcquires) yield* request.waiting();
   }
 
   /** Ends all keeping, because a report that another instance wants a lock may have been missed. */

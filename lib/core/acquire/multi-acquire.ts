@@ -3,7 +3,7 @@ import type { LockUnavailableError } from '../errors.js';
 import type { Grant, StoreGrant } from '../lease/grant.js';
 import type { AcquireReply } from '../store/lock-store.js';
 import { failedBecause, type LastReply } from './acquire-errors.js';
-import { type AcquireDeps, leaseOf, type Target, type WaitOptions } from './acquire-options.js';
+import { type AcquireDeps, leaseOf, type Target, type WaitingCaller, type WaitOptions } from './acquire-options.js';
 import { Attempt, type AttemptListener } from './attempt.js';
 
 /** Why several locks could not be acquired at once, and the first of them that could not. */
@@ -22,13 +22,13 @@ export class MultiAcquire implements AttemptListener {
   private reject!: (reason: unknown) => void;
 
   /**
-   * @param nested whether the caller runs in a hold of this engine.
+   * @param caller `nested`: whether it runs in a hold of this engine. `enteredAt`: the local moment of its call.
    * @param adopt makes the grants of what the store has granted.
    */
   constructor(
     private readonly targets: readonly Target[],
     private readonly options: WaitOptions,
-    readonly nested: boolean,
+    readonly caller: { readonly nested: boolean; readonly enteredAt: number },
     private readonly deps: AcquireDeps,
     private readonly adopt: (given: StoreGrant, now: number) => readonly Grant[],
   ) {
@@ -62,6 +62,13 @@ export class MultiAcquire implements AttemptListener {
     } finally {
       subscription.stop();
     }
+  }
+
+  /** Yields the caller, once for each lock. */
+  *waiting(): Generator<WaitingCaller> {
+    const { options, caller } = this;
+    for (const { resource, key, call } of this.targets)
+      yield { resource, key, call, options, enteredAt: caller.enteredAt };
   }
 
   /** Gives up the request and rejects with `reason`. */

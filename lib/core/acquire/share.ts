@@ -128,7 +128,7 @@ export class Share implements AcquireLoopListener, GrantEnder {
     if (this.grants.size > 0) return Promise.resolve(!isLost);
     const restMs = this.keepUntil - now;
     if (restMs <= 0 && this.user.onUnused(this, now)) return Promise.resolve(true);
-    const released = this.release(grant.resource, state.handoff, this.keepUntil);
+    const released = this.release(grant.resource, state.handoff, this.keepUntil, now);
     if (restMs > 0 && !isLost) this.rest(grant.resource, state.handoff, restMs);
     else this.becomeIdle();
     return released;
@@ -139,6 +139,13 @@ export class Share implements AcquireLoopListener, GrantEnder {
     // A duplicate, or one whose lock a reply has granted already.
     if (this.holds(handoff.owner)) return true;
     return this.loop.onHandoff(handoff);
+  }
+
+  /** See {@link SharedLocalLock.onForceReleased}. */
+  onForceReleased(): void {
+    if (this.state.kind !== 'resting') return;
+    this.state.timer.cancel();
+    this.becomeIdle();
   }
 
   /** Cancels its timer. */
@@ -191,9 +198,9 @@ export class Share implements AcquireLoopListener, GrantEnder {
     this.state = { kind: 'resting', handoff, until: this.keepUntil, timer };
   }
 
-  private release(resource: string, handoff: LocalHandoff, keepUntil: number): Promise<boolean> {
+  private release(resource: string, handoff: LocalHandoff, keepUntil: number, now?: number): Promise<boolean> {
     const { key, mode } = this;
     const { owner, longestLeaseMs: leaseMs } = handoff;
-    return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil });
+    return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil }, now);
   }
 }

@@ -60,6 +60,13 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     yield* [...this.requested, ...this.taken, ...this.stopped];
   }
 
+  /** Called if the shares may have been released by force. Nobody waits for the end of their rest. */
+  onForceReleased(): void {
+    // A share that is free leaves the set.
+    const taken = [...this.taken];
+    for (const share of taken) share.onForceReleased();
+  }
+
   override close(): void {
     super.close();
     for (const share of this.taken) share.close();

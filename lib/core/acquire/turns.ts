@@ -159,7 +159,7 @@ export class Turns {
     if (!record?.hasYielded || record.notified > 0) return;
     try {
       // The next request may be too late: others may have released the key by then.
-      if ((await this.store.inspect(key)) !== null) this.onOthersSeen(key);
+      if ((await this.store.inspect(key))?.holder !== undefined) this.onOthersSeen(key);
     } catch {
       // The next request reports an outage.
     }

@@ -21,6 +21,7 @@ export class Waiter {
   /**
    * @param resource the caller's name for the key. Several resources may share a key.
    * @param nested whether the caller runs in a hold of this engine. A shutdown lets it in, so that the hold can finish.
+   * @param call the number of the call.
    */
   constructor(
     readonly resource: string,
@@ -28,6 +29,7 @@ export class Waiter {
     readonly enteredAt: number,
     readonly nested: boolean,
     private readonly clock: Clock,
+    readonly call = 0,
   ) {
     this.granted = new Promise((resolve, reject) => {
       this.resolve = resolve;
@@ -73,6 +75,7 @@ export class Waiter {
 
   /** Ends the waiting with a grant. */
   admit(grant: Grant): void {
+    grant.call = this.call;
     this.resolve(grant);
     this.end();
     this.options.onGranted?.(grant);

@@ -19,8 +19,8 @@ export abstract class WaitingCallers {
   ) {}
 
   /** Waits for the lock. Rejects with `LockTimeoutError`, `LockUnavailableError`, or the signal's reason. */
-  acquire(resource: string, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
-    const waiter = new Waiter(resource, options, now, nested, this.deps.clock);
+  acquire(resource: string, options: WaitOptions, now: number, nested: boolean, call?: number): Promise<Grant> {
+    const waiter = new Waiter(resource, options, now, nested, this.deps.clock, call);
     try {
       if (options.signal !== undefined) this.listenFor(waiter);
       this.enter(waiter, now);
@@ -31,6 +31,11 @@ export abstract class WaitingCallers {
       this.forgetIfIdle();
     }
     return waiter.granted;
+  }
+
+  /** The callers that wait, in order of arrival. */
+  get waiters(): Iterable<Waiter> {
+    return this.queue;
   }
 
   /** Rejects all waiters that do not run in a hold of this engine. */

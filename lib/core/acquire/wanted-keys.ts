@@ -10,18 +10,28 @@ export class WantedKeys {
 
   constructor(private readonly deps: Pick<AcquireDeps, 'clock'>) {}
 
+  /** How many keys are remembered. @internal For tests. */
+  get size(): number {
+    return this.recent.size;
+  }
+
   add(key: string): void {
     const now = this.deps.clock.now();
+    this.dropOver(now);
     this.recent.delete(key);
     this.recent.set(key, { notKeptUntil: now + NOT_KEPT_MS });
+  }
+
+  has(key: string): boolean {
+    if (this.recent.size === 0) return false;
+    this.dropOver(this.deps.clock.now());
+    return this.recent.has(key);
+  }
+
+  private dropOver(now: number): void {
     for (const [oldest, { notKeptUntil }] of this.recent) {
       if (now < notKeptUntil) break;
       this.recent.delete(oldest);
     }
-  }
-
-  has(key: string): boolean {
-    const wanted = this.recent.get(key);
-    return wanted !== undefined && this.deps.clock.now() < wanted.notKeptUntil;
   }
 }

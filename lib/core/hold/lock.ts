@@ -235,6 +235,11 @@ export class Lock implements Hold {
 
 /** Releases a hold after its work. Ignores a store that sends no reply: the releaser repeats the release. */
 export async function endOf(hold: Hold): Promise<void> {
-  const released = hold.release().catch(() => undefined);
-  if (hold.awaitsRelease) await released;
+  const released = hold.release();
+  if (!hold.awaitsRelease) return void released.catch(() => undefined);
+  try {
+    await released;
+  } catch {
+    // The caller need not know.
+  }
 }

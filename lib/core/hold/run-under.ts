@@ -1,4 +1,5 @@
 import { LockLostError } from '../errors.js';
+import { runWork, workChannel } from '../tracing.js';
 import { runInHold } from './held-locks.js';
 import { endOf, type Hold } from './lock.js';
 
@@ -9,21 +10,29 @@ export type OnLost = 'throw' | 'ignore';
  * Runs `fn` under a lock, then releases the lock. Returns what `fn` returns. A failed release never replaces the result
  * or the error of `fn`.
  *
+ * @param acquired the lock, or what resolves with it. If that rejects, `fn` does not run.
  * @throws LockLostError if the lock was lost meanwhile and `onLost` is `throw`. Its cause is the error of `fn`.
  */
 export async function runUnder<T, H extends Hold>(
-  lock: H,
+  acquired: H | Promise<H>,
   onLost: OnLost,
   fn: (lock: H) => T | Promise<T>,
 ): Promise<T> {
+  const lock = isHold(acquired) ? acquired : await acquired;
   let result: T;
   try {
-    result = await runInHold(lock, () => fn(lock));
+    result = await runInHold(lock, () => (workChannel.hasSubscribers ? runWork(lock.locks, () => fn(lock)) : fn(lock)));
   } catch (error) {
     await settle(lock, onLost, error);
     throw error;
   }
-  await settle(lock, onLost);
+  const expiry = lock.expire();
+  // The usual end, without the promise of `settle`.
+  if (expiry === undefined && lock.loss === undefined) await endOf(lock);
+  else {
+    await expiry;
+    await settle(lock, onLost);
+  }
   return result;
 }
 
@@ -41,4 +50,8 @@ export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): P
   if (loss === undefined || onLost === 'ignore') return;
   const { message, resource, elapsedMs } = loss;
   throw new LockLostError(message, { resource, elapsedMs, cause: workError });
+}
+
+function isHold<H extends Hold>(acquired: H | Promise<H>): acquired is H {
+  return 'release' in acquired;
 }

@@ -1,10 +1,11 @@
 import { driftOf } from '../time/clock.js';
+import type { CallDetails } from '../call.js';
 import { LockLostError } from '../errors.js';
+import type { LockCallContext } from '../tracing.js';
 import type { GrantedTokens, LockMode } from '../store/lock-store.js';
 
 /** The options that a hold is kept by. Times are in milliseconds. */
-export interface HoldOptions {
-  readonly mode: LockMode;
+export interface HoldOptions extends CallDetails {
   /** The lease of every renewal. */
   readonly ttlMs: number;
   readonly renew: boolean;
@@ -93,11 +94,16 @@ export class Grant {
   ttlMs: number;
   /** The local moment at which the grant is lost if it is not renewed. */
   deadline: number;
-  // The lease that the deadline comes from.
+  /** The lease that the deadline comes from, in milliseconds. Renewals change it. */
+  leaseMs: number;
+  // When that lease was requested.
   private leasedAt: number;
-  private leaseMs: number;
   /** When the watchdog looks at this grant next. Undefined while it does not watch it. */
   dueAt: number | undefined = undefined;
+  /** The number of the call that it was given to. See `nextCall()`. */
+  call = 0;
+  /** What subscribers of traces know the call by. Undefined if there were none at the grant. */
+  trace: LockCallContext | undefined = undefined;
   /** Why the deadline has passed without a renewal, as found when that was first noticed. */
   whyOver: string | undefined = undefined;
   /** The holds. Nearly always one. */
@@ -149,6 +155,11 @@ export class Grant {
   /** Whether a caller has a hold of it. The holds of lock scopes do not count. */
   get isInUse(): boolean {
     return this.holds.some(({ isKept }) => !isKept);
+  }
+
+  /** How many holds of callers have not ended. */
+  get useCount(): number {
+    return this.holds.filter(({ isKept }) => !isKept).length;
   }
 
   /**

@@ -4,6 +4,7 @@ import { runOutside } from '../async-context.js';
 import type { ExtendReply, LockStore } from '../store/lock-store.js';
 import { type Clock, withTimeout } from '../time/clock.js';
 import { repliesRead } from '../time/replies-read.js';
+import { ForceChecks } from './force-checks.js';
 import type { Grant } from './grant.js';
 import { Watchdog } from './watchdog.js';
 
@@ -23,6 +24,7 @@ export interface LeaseOptions {
 /** Extends, ends and loses the grants of one module instance, and publishes what happens to them. */
 export class LeaseManager {
   readonly watchdog: Watchdog;
+  private readonly forceChecks: ForceChecks;
   private onDrained: (() => void) | undefined;
 
   constructor(
@@ -37,6 +39,10 @@ export class LeaseManager {
         events.extended(grant);
       },
       lost: (grant, why) => this.lose(grant, why),
+    });
+    this.forceChecks = new ForceChecks(store, clock, options.requestTimeoutMs, {
+      grantsOf: (key) => this.watchdog.grants().filter((grant) => grant.key === key),
+      lose: (grant, why) => this.lose(grant, why),
     });
   }
 
@@ -93,6 +99,11 @@ export class LeaseManager {
   /** Ends a grant as lost. Does nothing if it has ended already. */
   lose(grant: Grant, why: string, cause?: unknown): void {
     runOutside(() => this.endAsLost(grant, why, cause));
+  }
+
+  /** Checks the locks of a key, which somebody may have released by force. Those that the store has not are lost. */
+  checkForce(key: string): Promise<void> {
+    return this.forceChecks.check(key);
   }
 
   /** Waits until no lock is held, for at most `graceMs` milliseconds. */

@@ -51,12 +51,12 @@ export class Releaser {
   /**
    * Sends the release now, and repeats it in the background if it fails. A caller need not handle the rejection.
    *
+   * @param now the present time. Default: it is read.
    * @returns whether the store still had the lock.
    * @throws LockUnavailableError if the first request failed or got no reply within `requestTimeoutMs`.
    */
-  release(release: Release): Promise<boolean> {
+  release(release: Release, now = this.clock.now()): Promise<boolean> {
     // The request that got this lease may still be in flight.
-    const now = this.clock.now();
     const leaseOverAt = now + this.requestTimeoutMs + release.leaseMs + this.lockDelayMs;
     const reply = this.send(release);
     this.unanswered += 1;

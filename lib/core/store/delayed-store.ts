@@ -20,6 +20,9 @@ import type {
 export class DelayedStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];
   readonly canKeep: LockStore['canKeep'];
+  readonly list: LockStore['list'];
+  readonly ping: LockStore['ping'];
+  readonly forceRelease: LockStore['forceRelease'];
 
   constructor(
     private readonly inner: LockStore,
@@ -27,6 +30,11 @@ export class DelayedStore implements LockStore {
   ) {
     this.serverOf = inner.serverOf?.bind(inner);
     this.canKeep = inner.canKeep?.bind(inner);
+    this.list = inner.list?.bind(inner);
+    this.ping = inner.ping?.bind(inner);
+    const forceRelease = inner.forceRelease?.bind(inner);
+    this.forceRelease =
+      forceRelease && ((request) => forceRelease({ ...request, handoffMs: request.handoffMs + this.delayMs }));
   }
 
   get capabilities(): StoreCapabilities {

@@ -4,9 +4,15 @@
  */
 
 import type { LockUnavailableError } from '../errors.js';
+import type { ListedLock, ListRequest } from './lock-listing.js';
 import type { LockMode, LockModeKind } from './lock-mode.js';
+import type { LockState } from './lock-state.js';
+import type { StorePing } from './store-ping.js';
 
+export type { ListedLock, ListRequest } from './lock-listing.js';
 export type { LockMode, LockModeKind };
+export type { ServerPing, StorePing } from './store-ping.js';
+export type { AwaitedState, HeldState, HolderInfo, LockState, WaiterInfo } from './lock-state.js';
 
 /** How the engine retries while other callers hold a lock. */
 export interface RetryPolicy {
@@ -154,6 +160,16 @@ export interface ReleaseRequest extends LockOwnership, HandoffOptions {
   readonly keepMs: number;
 }
 
+/** A request to end the holds of a key, of any owner. */
+export interface ForceReleaseRequest extends HandoffOptions {
+  readonly key: string;
+  /**
+   * Ends the hold only if it is exclusive and its grant began with this fencing token, as {@link LockStore.inspect}
+   * returns it. Undefined: ends all holds.
+   */
+  readonly ifToken?: number | undefined;
+}
+
 /** A request for a new lease of a held lock. */
 export interface ExtendRequest extends LockOwnership {
   /** The lease in milliseconds, counted from when the store runs the request. Never shortens the present lease. */
@@ -168,34 +184,6 @@ export interface ExtendRequest extends LockOwnership {
  * - `unreplicated`: like `unknown`, because too few replicas acknowledged the new lease.
  */
 export type ExtendReply = 'renewed' | 'lost' | 'unknown' | 'unreplicated';
-
-/** One holder of a key. */
-export interface HolderInfo {
-  /** The holder's instance id, or the whole value of a key that another system wrote. */
-  readonly holder: string;
-  /** The remaining lease in milliseconds. Infinity if it never expires. */
-  readonly remainingMs: number;
-  /** The fencing token of the grant. Undefined without fencing. */
-  readonly token: number | undefined;
-}
-
-/** One entry of a store's queue. */
-export interface WaiterInfo {
-  /** The waiter's instance id. */
-  readonly waiter: string;
-  /** The mode that it requests. */
-  readonly mode: LockMode;
-}
-
-/** The state of a locked key: its first holder, and the other holders and waiters. */
-export interface LockState extends HolderInfo {
-  /** The mode that it is held in. Default: `exclusive`. */
-  readonly mode?: LockMode;
-  /** The other holders. Default: none. */
-  readonly others?: readonly HolderInfo[];
-  /** The queue, first entry first. Default: empty. */
-  readonly waiting?: readonly WaiterInfo[];
-}
 
 /** A grant to an owner in the queue. */
 export interface Handoff extends LockOwnership, GrantedTokens {
@@ -229,6 +217,11 @@ export interface StoreListener {
    * late, repeatedly, or never if the message is lost.
    */
   onWanted?(key: string): void;
+  /**
+   * Somebody has released the key by force, or says so. The engine asks the store whether its locks of the key are
+   * still held. The store may report it late, repeatedly, falsely or never.
+   */
+  onForceReleased?(key: string): void;
   /**
    * Handoffs can be received (again), of all keys or of those that `concerns` selects. Waiters must repeat their
    * acquire request to rejoin the queue and to catch up on missed handoffs.
@@ -286,11 +279,19 @@ export interface LockStore {
   /** Extends a batch of leases. Returns one reply for each request, in the same order. Does not throw. */
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]>;
   /**
-   * Returns the state of a key, null if the key is free.
+   * Returns the state of a key, null if nobody holds it and nobody waits for it.
    *
    * @throws LockUnavailableError if the store sent no usable reply.
    */
   inspect(key: string): Promise<LockState | null>;
+  /**
+   * Yields the locks that are held or waited for and that the request selects, in any order, each once. A lock that is
+   * acquired or released meanwhile may be missing. The engine refuses `LockService.list()` if the store has no such
+   * method.
+   *
+   * @throws LockUnavailableError if the store sent no usable reply, or may not have yielded all.
+   */
+  readonly list?: ((request: ListRequest) => AsyncIterable<ListedLock>) | undefined;
   /**
    * Returns the name of the server that keeps a key. Undefined if it is not known. Implemented by stores with several
    * servers, whose outages are independent.
@@ -303,6 +304,21 @@ export interface LockStore {
    * request that does not queue, must be reported. The engine refuses `keepMs` if the store has no such method.
    */
   readonly canKeep?: ((key: string) => boolean) | undefined;
+  /**
+   * Sends a cheap request to each server. Resolves within `requestTimeoutMs` and does not reject. Without this method,
+   * the engine inspects a key instead.
+   */
+  readonly ping?: (() => Promise<StorePing>) | undefined;
+  /**
+   * Ends all holds of a key, of any owner: the exclusive one, or all that share it or have its permits. Hands the
+   * lock off as a release does. The former holders find out by their next renewal at the latest. Ends what holds the
+   * key when it is called. A request that arrives twice must not end the hold of the next owner.
+   *
+   * Returns false if nobody holds the key, if the hold has ended by itself meanwhile, or if `ifToken` is not its token.
+   * Throws `LockUnavailableError` if the store sent no usable reply, also if an earlier run of the request may have
+   * ended the hold. The engine refuses `forceRelease()` if the store has no such method.
+   */
+  readonly forceRelease?: ((request: ForceReleaseRequest) => Promise<boolean>) | undefined;
   /** Closes what the store opened. */
   close(): Promise<void>;
 }

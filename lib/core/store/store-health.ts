@@ -16,6 +16,8 @@ interface Refusal {
   readonly key: string;
   /** Whether it may concern some keys and not others. */
   readonly permanent: boolean;
+  /** What the log says. */
+  readonly line: string;
 }
 
 /** The name of the incident that concerns the whole store. */
@@ -36,10 +38,23 @@ const OTHER_KEY_QUIET_MS = 10_000;
  */
 const OTHER_OPERATION_QUIET_MS = 10_000;
 
+/** How long a refusal counts after it was seen, in milliseconds. Its end is not seen if nobody requests a lock. */
+const RECENT_MS = 60_000;
+
 /** Why a server is silent, and when that was seen last, on the local clock. */
 interface Silence {
   readonly error: Error | undefined;
   readonly lastAt: number;
+}
+
+/** Called when a server, or without `server` the whole store, falls silent or replies again. */
+export type OnServerChanged = (server: string | undefined, isUp: boolean, error?: Error) => void;
+
+/** A server of a store, as its replies show it. */
+export interface ServerState {
+  /** Undefined stands for the whole store. */
+  readonly server: string | undefined;
+  readonly isUp: boolean;
 }
 
 /** In place of the server's error code, if the store failed by itself. */
@@ -52,14 +67,20 @@ const STORE_FAILED = 'the store failed';
 export class StoreHealth {
   /** The servers that have not replied since they fell silent. Undefined stands for the whole store. */
   private readonly silences = new Map<string | undefined, Silence>();
+  /** The servers that fell silent, as long as they may come back. */
+  private readonly seen = new Set<string>();
   private readonly outages: IncidentLog<string | undefined>;
   private readonly refusals: IncidentLog<Refusal>;
 
-  /** @param now reads the local clock, in milliseconds. */
+  /**
+   * @param now reads the local clock, in milliseconds.
+   * @param onChanged called when a server, or without `server` the whole store, falls silent or replies again.
+   */
   constructor(
     log: StoreLog,
     private readonly now: () => number,
     private readonly serverOf: (key: string) => string | undefined = () => undefined,
+    private readonly onChanged: OnServerChanged = () => undefined,
   ) {
     this.outages = new IncidentLog(log, now);
     this.refusals = new IncidentLog(log, now);
@@ -69,6 +90,16 @@ export class StoreHealth {
   outageOf(key: string): Error | undefined {
     if (this.silences.size === 0) return undefined;
     return this.silences.get(this.serverOf(key))?.error ?? this.silences.get(undefined)?.error;
+  }
+
+  /**
+   * Returns the whole store first, and then the servers that have fallen silent since the start. A server that is
+   * silent and was not tried for a while may be gone, and is left out.
+   */
+  servers(): readonly ServerState[] {
+    const until = this.now() - RELAPSE_MS;
+    const known = [...this.seen].filter((server) => (this.silences.get(server)?.lastAt ?? Infinity) > until);
+    return [undefined, ...known].map((server) => ({ server, isUp: !this.silences.has(server) }));
   }
 
   /** Records that a server, or without `server` the whole store, cannot be reached. */
@@ -90,8 +121,7 @@ export class StoreHealth {
   /** Records that a server, or without `server` the whole store, has replied. */
   onReachable(server?: string): void {
     if (this.silences.size === 0 && !this.outages.isActive) return;
-    this.silences.delete(server);
-    this.silences.delete(undefined);
+    for (const silent of new Set([server, undefined])) if (this.silences.delete(silent)) this.onChanged(silent, true);
     for (const name of new Set([server ?? WHOLE, WHOLE])) {
       this.outages.end(name, ({ since, details }) => {
         const after = `Redis can be reached again after ${secondsOf(this.now() - since)}`;
@@ -121,7 +151,13 @@ export class StoreHealth {
     const name = `${code} ${server ?? WHOLE}`;
     const refusedAt = this.refusals.get(name)?.details.refusedAt ?? new Map<StoreOperation, number>();
     refusedAt.set(operation, this.now());
-    this.refusals.begin(name, { server, code, refusedAt, key, permanent }, line);
+    this.refusals.begin(name, { server, code, refusedAt, key, permanent, line }, line);
+  }
+
+  /** Returns what the log says of a refusal in the last minute that goes on. Undefined if there is none. */
+  recentRefusal(): string | undefined {
+    const since = this.now() - RECENT_MS;
+    return this.refusals.active().find(([, { lastAt }]) => lastAt > since)?.[1].details.line;
   }
 
   /** Records that a server has granted, released or extended the key. */
@@ -157,17 +193,25 @@ export class StoreHealth {
   }
 
   private fallSilent(server: string | undefined, why: string, error: Error | undefined): void {
+    const isNew = !this.silences.has(server);
     // Before the warning, which runs the user's logger.
     this.silences.set(server, { error, lastAt: this.now() });
+    if (server !== undefined) this.seen.add(server);
     this.forgetSilences();
+    if (isNew) this.onChanged(server, false, error);
     if (server !== undefined && this.outages.get(WHOLE) !== undefined) return;
     const what = server === undefined ? why : `${server}: ${why}`;
     const line = `Redis cannot be reached, locks are unavailable until it replies: ${what}`;
     this.outages.begin(server ?? WHOLE, server, line);
   }
 
+  /** Forgets servers that were not tried for a while, because they may be gone. The store as a whole never is. */
   private forgetSilences(): void {
     const until = this.now() - RELAPSE_MS;
-    for (const [server, { lastAt }] of this.silences) if (lastAt <= until) this.silences.delete(server);
+    for (const [server, { lastAt }] of this.silences) {
+      if (server === undefined || lastAt > until) continue;
+      this.silences.delete(server);
+      this.seen.delete(server);
+    }
   }
 }

@@ -1,5 +1,6 @@
 import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { LockConfigError } from '../../core/errors.js';
+import { downServer, type ServerPing } from '../../core/store/store-ping.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
 import type { RedisCluster } from './cluster-client.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';
@@ -8,9 +9,12 @@ import type { RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { hashTag } from '../../core/keys/resource-key.js';
 import { type Redirection, redirectionIn } from '../redirection.js';
+import { type ScanRequest, scanWithoutPrefix } from '../key-scan.js';
+import { Pinger } from '../pinger.js';
+import { scanCluster } from './cluster-scan.js';
 import { SlotMap } from './slot-map.js';
 import { slotOfTag } from './hash-slot.js';
-import type { Call, RedisNode, Topology } from '../topology.js';
+import type { Call, RedisNode, Topology, TopologyPing } from '../topology.js';
 
 /** The pause between two attempts at a request that the cluster cannot serve just now. */
 const PAUSE_MS = 25;
@@ -26,6 +30,7 @@ export class ClusterTopology implements Topology {
   readonly slotMap: SlotMap;
   /** The client's `keyPrefix`. It counts for the slot of a key. */
   readonly prefix: string;
+  private readonly pinger: Pinger;
   /** The part of `prefix` that the clients of the nodes do not add by themselves. */
   private readonly addedPrefix: string;
 
@@ -41,6 +46,7 @@ export class ClusterTopology implements Topology {
       throw new LockConfigError('redis: keyPrefix and redisOptions.keyPrefix of a Cluster are two; allowed is one.');
     }
     this.addedPrefix = nodePrefix === '' ? this.prefix : '';
+    this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs });
     this.slotMap = new SlotMap(cluster, clock, requestTimeoutMs, (key) => this.slotOf(key));
   }
 
@@ -54,24 +60,14 @@ export class ClusterTopology implements Topology {
   }
 
   /** Follows redirections. Repeats what the cluster cannot serve just now, within `requestTimeoutMs`. */
-  async sendToNode<T>(key: string, send: Send<T>): Promise<T> {
+  // Every lock goes through here, and `async` would cost it further promises.
+  sendToNode<T>(key: string, send: Send<T>): Promise<T> {
     const slot = this.slotOf(key);
     const giveUpAt = this.clock.now() + this.requestTimeoutMs;
-    let node: RedisNode | undefined = this.slotMap.nodeOf(slot);
-    for (let attempts = 1; ; attempts++) {
-      const reply = node === undefined ? notConnected(slot) : await this.attemptAt(node, send);
-      if (!(reply instanceof Failure)) return reply;
-      const { error } = reply;
-      const redirection = redirectionIn(error);
-      if (redirection === undefined) this.slotMap.refresh();
-      if (redirection === undefined && node !== undefined) throw error;
-      const from = node instanceof ClusterNode ? node : undefined;
-      node = redirection && this.slotMap.nodeAfter(slot, redirection, from);
-      if (node !== undefined && attempts < MAX_REDIRECTIONS) continue;
-      if (this.clock.now() + PAUSE_MS >= giveUpAt) throw acquireFailed(error);
-      await this.pause();
-      node = this.slotMap.nodeOf(slot);
-    }
+    const node = this.slotMap.nodeOf(slot);
+    const request = { slot, send, giveUpAt };
+    if (node === undefined) return this.sendAgain(request, undefined, notConnected(slot));
+    return this.attemptAt(node, send).catch((error: unknown) => this.sendAgain(request, node, error));
   }
 
   async runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]> {
@@ -83,6 +79,23 @@ export class ClusterTopology implements Topology {
     });
     await Promise.all(groups);
     return calls.map((call) => replies.get(call) as Reply | Error);
+  }
+
+  scan(request: ScanRequest): AsyncIterable<readonly string[]> {
+    const { slotMap, clock, requestTimeoutMs } = this;
+    return scanWithoutPrefix(this.prefix, request, (whole) => scanCluster(slotMap, whole, { clock, requestTimeoutMs }));
+  }
+
+  async ping(): Promise<TopologyPing> {
+    const masters = [...this.slotMap.masterNodes()];
+    const ping = async (address: string, node: ClusterNode | undefined): Promise<ServerPing> =>
+      node === undefined ? downServer(address, 'no connection') : this.pinger.ping(node.client, address);
+    const servers = await Promise.all(masters.map(([address, node]) => ping(address, node)));
+    const { orphans } = this.slotMap;
+    const isUp = orphans === 0 && servers.every((server) => server.isUp);
+    // Another master may have its slots by now.
+    if (!isUp) this.slotMap.refresh();
+    return { isUp, servers, missing: orphans === 0 ? undefined : `${orphans} slots have no known master` };
   }
 
   cancelPending(owner: string): boolean {
@@ -134,11 +147,39 @@ export class ClusterTopology implements Topology {
     return slotOfTag(this.tagOf(key));
   }
 
-  private async attemptAt<T>(node: RedisNode, send: Send<T>): Promise<T | Failure> {
+  private attemptAt<T>(node: RedisNode, send: Send<T>): Promise<T> {
     try {
-      return await (node instanceof ClusterNode ? node.trackReply(send(node)) : send(node));
+      return node instanceof ClusterNode ? node.trackReply(send(node)) : send(node);
     } catch (error) {
-      return new Failure(error);
+      return Promise.reject(error);
+    }
+  }
+
+  /** Sends a request again that has failed at a node, or that no node could be found for. */
+  private async sendAgain<T>(
+    { slot, send, giveUpAt }: SlotRequest<T>,
+    failedAt: RedisNode | undefined,
+    failure: unknown,
+  ): Promise<T> {
+    let node = failedAt;
+    let error = failure;
+    for (let attempts = 1; ; attempts++) {
+      const redirection = redirectionIn(error);
+      if (redirection === undefined) this.slotMap.refresh();
+      if (redirection === undefined && node !== undefined) throw error;
+      const from = node instanceof ClusterNode ? node : undefined;
+      node = redirection && this.slotMap.nodeAfter(slot, redirection, from);
+      if (node === undefined || attempts >= MAX_REDIRECTIONS) {
+        if (this.clock.now() + PAUSE_MS >= giveUpAt) throw acquireFailed(error);
+        await this.pause();
+        node = this.slotMap.nodeOf(slot);
+      }
+      try {
+        if (node !== undefined) return await this.attemptAt(node, send);
+        error = notConnected(slot);
+      } catch (again) {
+        error = again;
+      }
     }
   }
 
@@ -167,14 +208,18 @@ export class ClusterTopology implements Topology {
   }
 }
 
-class Failure {
-  constructor(readonly error: unknown) {}
+/** A request for a slot. */
+interface SlotRequest<T> {
+  readonly slot: number;
+  readonly send: Send<T>;
+  /** The local moment from which it is not sent again. */
+  readonly giveUpAt: number;
 }
 
 function noAnswer(): Error {
   return new Error('no reply');
 }
 
-function notConnected(slot: number): Failure {
-  return new Failure(new Error(`there is no connection to the node that has slot ${slot}`));
+function notConnected(slot: number): Error {
+  return new Error(`there is no connection to the node that has slot ${slot}`);
 }

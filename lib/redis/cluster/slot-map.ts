@@ -7,6 +7,7 @@ import type { SubscriberListener } from '../pubsub/verified-subscriber.js';
 import { toError } from '../redis-errors.js';
 import type { RedisNode } from '../topology.js';
 import type { ClusterNodeClient, RedisCluster } from './cluster-client.js';
+import { SLOTS } from './hash-slot.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
 import { formatAddress, type NodeAddress, type Redirection, targetAddress } from '../redirection.js';
 
@@ -86,6 +87,20 @@ export class SlotMap implements NodeListener {
   /** Returns the address of the node that has the slot. */
   addressOf(slot: number): string | undefined {
     return this.movedTo.get(slot) ?? this.cluster.slots[slot]?.[0];
+  }
+
+  /** Returns the known masters of slots, by address. Undefined for one without a connection. */
+  masterNodes(): ReadonlyMap<string, ClusterNode | undefined> {
+    const addresses = [...this.cluster.slots.map((known) => known?.[0]), ...this.movedTo.values()];
+    const known = new Set(addresses.filter((address) => address !== undefined));
+    return new Map([...known].map((address) => [address, this.nodeAt(address)]));
+  }
+
+  /** The number of slots without a known master. */
+  get orphans(): number {
+    let known = 0;
+    for (let slot = 0; slot < SLOTS; slot += 1) if (this.addressOf(slot) !== undefined) known += 1;
+    return SLOTS - known;
   }
 
   /** Returns the node to which a redirected request is sent at once, if it is known. */

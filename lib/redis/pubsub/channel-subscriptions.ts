@@ -53,6 +53,11 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     return [...this.byChannel.values()];
   }
 
+  /** How many channels there are. */
+  get size(): number {
+    return this.byChannel.size;
+  }
+
   get(channel: string): Subscription | undefined {
     return this.byChannel.get(channel);
   }

@@ -3,6 +3,7 @@ import {
   type AcquireRequest,
   type ExtendReply,
   type ExtendRequest,
+  type ForceReleaseRequest,
   type HandoffOptions,
   type Held,
   instanceOf,
@@ -52,6 +53,8 @@ export interface LockTableDeps {
   onHandoff(handoff: TableHandoff): void;
   /** Another owner requests a lock whose owner may be kept. */
   onWanted?(key: string, owner: string): void;
+  /** The owner's hold was ended by force. */
+  onForced?(key: string, owner: string): void;
 }
 
 /** The tokens of a handoff that grants nothing. */
@@ -130,6 +133,22 @@ export class LockTable {
     }
     this.tidy(key, row);
     return own !== undefined;
+  }
+
+  /** Does what `forceRelease` of the token store does, by `force-release.lua`. */
+  forceRelease(request: ForceReleaseRequest): boolean {
+    const { key, ifToken } = request;
+    const holders = this.living(key);
+    const row = this.rows.get(key);
+    if (row === undefined || holders.length === 0) return false;
+    const [{ mode, token }] = holders;
+    // Tokens of sharers are not kept in Redis.
+    if (ifToken !== undefined && (mode !== 'exclusive' || token !== ifToken)) return false;
+    row.holders = [];
+    this.handoff(key, row, request);
+    this.tidy(key, row);
+    for (const { owner } of holders) this.deps.onForced?.(key, owner);
+    return true;
   }
 
   /** Does what `extend.lua` of the token store does. */

@@ -5,12 +5,16 @@ import {
   type AcquireRequest,
   type ExtendReply,
   type ExtendRequest,
+  type ForceReleaseRequest,
   type HolderHint,
+  type ListedLock,
+  type ListRequest,
   type LockState,
   type LockStore,
   type ReleaseRequest,
   type StoreCapabilities,
   type StoreListener,
+  type StorePing,
 } from '../../core/store/lock-store.js';
 import type { StoreFactory } from '../store-context.js';
 import { type TableHandoff, LockTable } from './lock-table.js';
@@ -58,6 +62,7 @@ export class MemoryStore implements LockStore {
       onHandoff: (handoff) => this.deliver(handoff),
       // As with Redis, the message arrives later.
       onWanted: (key, owner) => queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onWanted?.(key)),
+      onForced: (key, owner) => queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onForceReleased?.(key)),
     });
     // No token was given out before this one.
     this.table.lastToken = 1;
@@ -82,23 +87,44 @@ export class MemoryStore implements LockStore {
     return Promise.resolve(requests.map((request) => this.table.extend(request)));
   }
 
+  forceRelease(request: ForceReleaseRequest): Promise<boolean> {
+    return Promise.resolve(this.table.forceRelease(request));
+  }
+
   canKeep(): boolean {
     return true;
   }
 
   inspect(key: string): Promise<LockState | null> {
-    const holders = this.table.living(key);
-    if (holders.length === 0) return Promise.resolve(null);
-    const [first, ...others] = holders.map(({ owner, token, expiresAt }) => {
-      return { holder: instanceOf(owner), remainingMs: expiresAt - this.clock.now(), token };
-    });
-    const waiting = this.table.waiting(key).map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
-    return Promise.resolve({ ...first, mode: holders[0].mode, others, waiting });
+    return Promise.resolve(this.stateOf(key));
+  }
+
+  async *list({ selects }: ListRequest): AsyncGenerator<ListedLock> {
+    // A lock that is acquired again meanwhile is not yielded again.
+    const keys = Array.from(this.table.rows.keys());
+    for (const key of keys) {
+      const state = selects(key) ? this.stateOf(key) : null;
+      if (state !== null) yield { key, state };
+    }
+  }
+
+  ping(): Promise<StorePing> {
+    return Promise.resolve({ isUp: true, handoff: 'subscription', degraded: undefined, servers: [] });
   }
 
   close(): Promise<void> {
     this.table.clear();
     return Promise.resolve();
+  }
+
+  private stateOf(key: string): LockState | null {
+    const holders = this.table.living(key);
+    const waiting = this.table.waiting(key).map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
+    if (holders.length === 0) return waiting.length === 0 ? null : { waiting };
+    const [first, ...others] = holders.map(({ owner, token, expiresAt }) => {
+      return { holder: instanceOf(owner), remainingMs: expiresAt - this.clock.now(), token };
+    });
+    return { ...first, since: this.holderOf(key)?.since, mode: holders[0].mode, others, waiting };
   }
 
   private holderOf(key: string): HolderHint | undefined {

@@ -1,7 +1,8 @@
 import { driftOf, type Timer } from '../../core/time/clock.js';
 import { type AcquireReply, type AcquireRequest, type HolderHint, instanceOf } from '../../core/store/lock-store.js';
 import { isHeld, noMajority, type Outcome } from './quorum-errors.js';
-import { type NodeAcquire, REPLY_GRACE_MS } from './quorum-node.js';
+import { REPLY_GRACE_MS } from './quorum-in-flight.js';
+import type { NodeAcquire } from './quorum-node.js';
 import { latestMicros, type QuorumDeps } from './quorum-nodes.js';
 import type { NodeGranted, NodeVote } from './quorum-scripts.js';
 import { type Ballot, Vote } from './quorum-vote.js';

@@ -1,12 +1,14 @@
-import type { Clock, Timer } from '../../core/time/clock.js';
+import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { LockUnavailableError } from '../../core/errors.js';
 import type { ExtendRequest, LockMode, LockOwnership } from '../../core/store/lock-store.js';
 import type { StoreOperation } from '../../core/store/store-health.js';
 import type { FenceKeys } from '../../redis/fence-keys.js';
+import { scanKeys, type ScanRequest, scanWithoutPrefix } from '../../redis/key-scan.js';
 import type { RedisClient } from '../../redis/redis-client.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
+import { InFlight } from './quorum-in-flight.js';
 import {
   inspectScript,
   type NodeAcquireReply,
@@ -78,9 +80,10 @@ export class QuorumNode {
     private readonly place: number,
     readonly client: RedisClient,
     private readonly clock: Clock,
-    { requestTimeoutMs, nodeTimeoutMs }: NodeTimeouts,
+    private readonly timeouts: NodeTimeouts,
     private readonly fences: FenceKeys,
   ) {
+    const { requestTimeoutMs, nodeTimeoutMs } = timeouts;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
     this.inFlight = new InFlight(clock, nodeTimeoutMs, {
       onOverdue: () => this.setDown(new Error(`no reply within ${nodeTimeoutMs} ms`)),
@@ -201,6 +204,26 @@ export class QuorumNode {
     return this.track(inspectScript.run(this.connection, [key], []));
   }
 
+  /** Returns the holders of each lock on this node, or an error for a key. Waits no longer than for any request. */
+  async inspectAll(keys: readonly string[]): Promise<readonly (readonly NodeLock[] | Error)[]> {
+    this.demandReady();
+    const calls = keys.map((key) => ({ keys: [key], args: [] }));
+    return this.inTime(this.track(inspectScript.runAll(this.connection, calls)));
+  }
+
+  /** Yields the keys of this node that match a glob, page by page, without the client's `keyPrefix`. */
+  async *scan(request: ScanRequest): AsyncGenerator<readonly string[]> {
+    this.demandReady();
+    const { clock, timeouts } = this;
+    const times = { clock, ...timeouts };
+    const scan = (whole: ScanRequest): AsyncIterable<readonly string[]> => scanKeys(this.connection, whole, times);
+    try {
+      yield* scanWithoutPrefix(this.client.options?.keyPrefix ?? '', request, scan);
+    } catch (error) {
+      throw unavailableBecause(causeOf(error), `a listing of the locks of ${this.name}`);
+    }
+  }
+
   /** Returns an error that names this node. */
   errorOf(error: unknown): LockUnavailableError {
     return error instanceof LockUnavailableError ? error : unavailableBecause(error, `a request to ${this.name}`);
@@ -257,6 +280,13 @@ export class QuorumNode {
     return this.errorOf(this.outage ?? new Error(`no connection (${this.client.status})`));
   }
 
+  private inTime<T>(reply: Promise<T>): Promise<T> {
+    const { nodeTimeoutMs } = this.timeouts;
+    return withTimeout(this.clock, nodeTimeoutMs, reply, () => {
+      throw this.errorOf(new Error(`no reply within ${nodeTimeoutMs} ms`));
+    });
+  }
+
   private extendCallOf({ keys: [key], owner, leaseMs }: ExtendRequest) {
     return { keys: this.keysOf(key), args: [owner, wholeMs(leaseMs)] };
   }
@@ -274,74 +304,8 @@ export class QuorumNode {
   }
 }
 
-/**
- * The pause in milliseconds between a timeout and its check. After a blocked event loop, timers fire before the replies
- * that have arrived. The replies are read in this pause.
- */
-export const REPLY_GRACE_MS = 5;
-
-/** The unanswered requests of one node. Reports when the oldest takes longer than the timeout. */
-class InFlight {
-  /** A reply has taken longer than the timeout. */
-  overdue = false;
-  private readonly requests = new Set<{ readonly sentAt: number }>();
-  /** The request that had timed out at the previous check. */
-  private suspect: object | undefined;
-  private timer: Timer | undefined;
-
-  constructor(
-    private readonly clock: Clock,
-    private readonly timeoutMs: number,
-    private readonly listener: {
-      onOverdue(): void;
-      /** The node has replied after all. */
-      onRecovered(): void;
-    },
-  ) {}
-
-  /** Whether a request is unanswered. */
-  get isBusy(): boolean {
-    return this.requests.size > 0;
-  }
-
-  async track<T>(reply: Promise<T>): Promise<T> {
-    const request = { sentAt: this.clock.now() };
-    this.requests.add(request);
-    this.timer ??= this.checkIn(this.timeoutMs);
-    try {
-      return await reply;
-    } finally {
-      this.requests.delete(request);
-      if (this.overdue) {
-        this.overdue = false;
-        this.listener.onRecovered();
-      }
-    }
-  }
-
-  /** Drops all requests: their connection has ended, so they may never be answered. */
-  forget(): void {
-    this.requests.clear();
-    this.overdue = false;
-  }
-
-  /** Checks the oldest request. One timer serves all requests and runs only while one is unanswered. */
-  private check(): void {
-    this.timer = undefined;
-    const [oldest] = this.requests;
-    if (oldest === undefined) return;
-    if (oldest === this.suspect) {
-      this.overdue = true;
-      return this.listener.onOverdue();
-    }
-    const restMs = oldest.sentAt + this.timeoutMs - this.clock.now();
-    if (restMs <= 0) this.suspect = oldest;
-    this.timer = this.checkIn(Math.max(REPLY_GRACE_MS, restMs));
-  }
-
-  private checkIn(delayMs: number): Timer {
-    return this.clock.schedule(delayMs, () => this.check(), true);
-  }
+function causeOf(error: unknown): unknown {
+  return error instanceof LockUnavailableError ? (error.cause ?? error) : error;
 }
 
 /** Beyond this number the oldest pending releases are dropped, and their locks expire with their leases. */

@@ -1,4 +1,4 @@
-import type { HolderInfo, LockState } from '../../core/store/lock-store.js';
+import type { HolderInfo, LockMode, LockState } from '../../core/store/lock-store.js';
 import { noMajority, type Outcome } from './quorum-errors.js';
 import type { QuorumNode } from './quorum-node.js';
 import type { NodeLock } from './quorum-scripts.js';
@@ -61,6 +61,31 @@ export function stateFrom(vote: Vote, replies: readonly (readonly NodeLock[])[])
   const isAll = certain.length === possible.length || missing === 0 || certain[0]?.[0].mode === 'exclusive';
   if (certain.length > 0 && isAll) return stateOf(certain, vote.majority);
   return vote.complete && vote.replied ? stateOf(possible, vote.majority) : undefined;
+}
+
+/** An owner that holds a lock. */
+export interface QuorumHolder {
+  readonly owner: string;
+  readonly mode: LockMode;
+  readonly remainingMs: number;
+  readonly token: number | undefined;
+}
+
+/**
+ * Returns the owners that hold a lock, or may hold it together with nodes that did not reply. Undefined while replies
+ * are missing that can change it.
+ */
+export function holdersFrom(
+  vote: Vote,
+  replies: readonly (readonly NodeLock[])[],
+): readonly QuorumHolder[] | undefined {
+  const missing = vote.count(undefined);
+  const unknown = missing + vote.count('no-reply');
+  const possible = locksByOwner(replies).filter(({ length }) => length + unknown >= vote.majority);
+  const isKnown = missing === 0 || possible.every(({ length }) => length >= vote.majority);
+  // An owner that is on none of these nodes has no majority.
+  if (!vote.replied || !isKnown) return undefined;
+  return possible.map((locks) => ({ ...holderOf(locks, vote.majority), owner: locks[0].owner, mode: locks[0].mode }));
 }
 
 /** Returns what the nodes keep of each owner. The owner with the most nodes comes first. */

@@ -3,18 +3,25 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
+  ForceReleaseRequest,
+  ListedLock,
+  ListRequest,
   LockState,
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
   StoreListener,
+  StorePing,
 } from '../../core/store/lock-store.js';
+import { Pinger } from '../../redis/pinger.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { QuorumAcquire } from './quorum-acquire.js';
+import { listQuorum } from './quorum-list.js';
 import { QuorumExtend } from './quorum-extend.js';
-import type { QuorumNode } from './quorum-node.js';
+import type { NodeRelease, QuorumNode } from './quorum-node.js';
 import { nodeTimeoutOf, openNodes, type QuorumDeps, QuorumHealth, type QuorumNodeAddress } from './quorum-nodes.js';
-import { queryNodes, stateFrom } from './quorum-query.js';
+import { holdersFrom, queryNodes, stateFrom } from './quorum-query.js';
 
 /**
  * The options of {@link quorum}.
@@ -73,6 +80,7 @@ export class QuorumStore implements LockStore {
 
   private readonly nodes: readonly QuorumNode[];
   private readonly deps: QuorumDeps;
+  private readonly pinger: Pinger;
   /** The owners whose acquire waits for a majority to be known and is not sent yet. */
   private readonly unsent = new Set<string>();
   /** The last acquire of each owner, until all nodes have replied to it. */
@@ -87,6 +95,7 @@ export class QuorumStore implements LockStore {
     const { clock, requestTimeoutMs } = context;
     const timeoutMs = nodeTimeoutOf(nodeTimeoutMs, requestTimeoutMs);
     this.nodes = openNodes(nodes, context, timeoutMs);
+    this.pinger = new Pinger({ clock, timeoutMs });
     this.deps = { nodes: this.nodes, clock, requestTimeoutMs, nodeTimeoutMs: timeoutMs };
   }
 
@@ -118,11 +127,7 @@ export class QuorumStore implements LockStore {
     const now = this.deps.clock.now();
     const keepUntil = keepMs === 0 ? 0 : now + keepMs;
     const forgetAt = now + this.deps.requestTimeoutMs + this.longestLeaseMs;
-    return queryNodes(this.nodes, 'A release', {
-      send: (node) => node.release({ key, mode, owner, keepUntil, forgetAt }),
-      ballotOf: (released) => (released ? 'yes' : 'no'),
-      decide: (vote) => (vote.carried ? true : vote.defeated ? false : undefined),
-    });
+    return this.releaseAll({ key, mode, owner, keepUntil, forgetAt });
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -134,14 +139,47 @@ export class QuorumStore implements LockStore {
     return extension.replies;
   }
 
-  async inspect(key: string): Promise<LockState | null> {
+  async forceRelease({ key, ifToken }: ForceReleaseRequest): Promise<boolean> {
     const until = this.deps.clock.now() + this.deps.requestTimeoutMs;
-    if (!this.majorityKnown) await this.waitForMajority(until);
+    await this.connected();
+    const holders = await queryNodes(this.nodes, 'A look at a lock', {
+      send: (node) => node.inspect(key),
+      ballotOf: () => 'yes',
+      decide: holdersFrom,
+    });
+    // The caller has got an error by then.
+    if (this.isPast(until)) throw unavailableBecause(new Error('the replies came too late'), 'a release by force');
+    if (ifToken !== undefined && (holders[0]?.mode !== 'exclusive' || holders[0].token !== ifToken)) return false;
+    const now = this.deps.clock.now();
+    const released = holders.map(({ owner, mode, remainingMs }) => {
+      for (const extension of this.extensions) extension.onRelease(owner);
+      const forgetAt = now + this.deps.requestTimeoutMs + remainingMs;
+      return this.releaseAll({ key, mode, owner, keepUntil: 0, forgetAt });
+    });
+    return (await Promise.all(released)).includes(true);
+  }
+
+  async inspect(key: string): Promise<LockState | null> {
+    await this.connected();
     return queryNodes(this.nodes, 'A look at a lock', {
       send: (node) => node.inspect(key),
       ballotOf: () => 'yes',
       decide: stateFrom,
     });
+  }
+
+  async *list(request: ListRequest): AsyncGenerator<ListedLock> {
+    if (!this.majorityKnown) await this.waitForMajority(this.deps.clock.now() + this.deps.requestTimeoutMs);
+    yield* listQuorum(this.nodes, request);
+  }
+
+  async ping(): Promise<StorePing> {
+    const servers = await Promise.all(this.nodes.map(({ client, name }) => this.pinger.ping(client, name)));
+    const down = servers.filter(({ isUp }) => !isUp);
+    const isUp = down.length * 2 < servers.length;
+    const limit = `Locks go on with ${servers.length - down.length} of ${servers.length} nodes`;
+    const why = down.map(({ server, error }) => `${server}: ${error}`).join(', ');
+    return { isUp, handoff: 'polling', degraded: isUp && down.length > 0 ? `${limit}: ${why}` : undefined, servers };
   }
 
   /** Does nothing: the module closes the connections that it opened. */
@@ -156,6 +194,21 @@ export class QuorumStore implements LockStore {
    */
   get inFlightCount(): number {
     return this.unsent.size + this.acquires.size + this.extensions.size;
+  }
+
+  /** Releases an owner on all nodes. Returns whether a majority had its lock. */
+  private releaseAll(release: NodeRelease): Promise<boolean> {
+    return queryNodes(this.nodes, 'A release', {
+      send: (node) => node.release(release),
+      ballotOf: (released) => (released ? 'yes' : 'no'),
+      decide: (vote) => (vote.carried ? true : vote.defeated ? false : undefined),
+    });
+  }
+
+  /** Waits until the clocks of a majority are known, at most `requestTimeoutMs`. */
+  private async connected(): Promise<void> {
+    const until = this.deps.clock.now() + this.deps.requestTimeoutMs;
+    if (!this.majorityKnown) await this.waitForMajority(until);
   }
 
   private isPast(moment: number): boolean {

@@ -8,6 +8,8 @@ import type { LockPubSubSources } from './lock-pubsub-sources.js';
 export interface LockPubSubListener {
   /** The key was released, or may have been before its channel was subscribed. */
   onReleased(key: string): void;
+  /** Releases of a lock are received from now on. */
+  onSubscribed(): void;
   /** Releases cannot be received, and why. */
   onRefused(why: string): void;
 }
@@ -65,7 +67,10 @@ export class LockPubSub {
       sourceOf: (key) => sources.sourceOf(key),
       isInUse: ({ waiting }) => waiting.size > 0,
       // Releases before the subscription were missed, so waiters try again.
-      onSubscribed: (subscription) => this.publishReleased(subscription),
+      onSubscribed: (subscription) => {
+        listener.onSubscribed();
+        this.publishReleased(subscription);
+      },
       onMessage: (source, channel, message) => this.onMessage(source, channel, message),
       onRedirected: ({ key }, source, redirection) => {
         if (sources.sourceOf(key) === source) sources.learnRedirection(key, redirection);

@@ -1,6 +1,6 @@
 import type { HolderInfo } from '../../core/store/lock-store.js';
 import type { DeadlineReply } from '../../redis/deadline-requests.js';
-import { toExtendReply, toRemainingMs } from '../../redis/decode.js';
+import { isOne, toExtendReply, toRemainingMs } from '../../redis/decode.js';
 import { RedisScript } from '../../redis/redis-script.js';
 import { scripts } from './scripts.js';
 
@@ -33,6 +33,7 @@ export const acquireScript = new RedisScript(scripts.acquire, toDatedReply);
 export const inspectScript = new RedisScript(scripts.inspect, toHolder);
 
 export const releaseScript = new RedisScript(scripts.release, Number);
+export const forceReleaseScript = new RedisScript(scripts.forceRelease, isOne);
 export const extendScript = new RedisScript(scripts.extend, toExtendReply);
 
 /** Returns the pub/sub channel of a lock. */

@@ -4,19 +4,26 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
+  ForceReleaseRequest,
   HolderInfo,
+  ListedLock,
+  ListRequest,
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
   StoreListener,
+  StorePing,
 } from '../../core/store/lock-store.js';
 import { type DeadlineReply, PAST_DEADLINE } from '../../redis/deadline-requests.js';
 import { toRemainingMs } from '../../redis/decode.js';
+import { type ScanTimes, withinTime } from '../../redis/key-scan.js';
 import { releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { extendReplies } from '../extend-replies.js';
+import { listLocks } from '../list-locks.js';
+import { toStorePing } from '../ping-reply.js';
 import { warnOnce } from '../warn-once.js';
 import { fencingOf, type RedissonStoreOptions } from './redisson-options.js';
 import { RedissonOwners } from './redisson-owners.js';
@@ -24,6 +31,7 @@ import {
   acquireScript,
   channelOf,
   extendScript,
+  forceReleaseScript,
   GRANTED,
   inspectScript,
   NOT_OURS,
@@ -53,20 +61,27 @@ export function redisson(options: RedissonStoreOptions = {}): StoreFactory {
   return (context) => new RedissonStore(fencing, context);
 }
 
+const DEGRADED = 'Waiting for locks costs more requests, because releases cannot be received';
+
 class RedissonStore implements LockStore {
   readonly capabilities: StoreCapabilities;
 
   readonly serverOf: LockStore['serverOf'];
   private readonly topology: RedissonTopology;
+  private readonly times: ScanTimes;
   private readonly owners = new RedissonOwners();
   private pubsub: LockPubSub | undefined;
   private onRefused: (why: string) => void = () => undefined;
   private listener: StoreListener | undefined;
+  /** Why releases cannot be received. Undefined if they can, or if nobody has waited yet. */
+  private pollingBecause: string | undefined;
 
   constructor(
     private readonly fencing: boolean,
     context: StoreContext,
   ) {
+    const { clock, requestTimeoutMs } = context;
+    this.times = { clock, requestTimeoutMs };
     this.topology = redissonTopology(context);
     this.serverOf = this.topology.serverOf?.bind(this.topology);
     if (fencing && this.topology.prefix !== '') {
@@ -86,11 +101,15 @@ class RedissonStore implements LockStore {
   }
 
   listen(listener: StoreListener): () => void {
-    const degraded = 'Waiting for locks costs more requests, because releases cannot be received';
-    this.onRefused = warnOnce((why) => listener.onDegraded(`${degraded}: ${why}`));
+    const warn = warnOnce((message) => listener.onDegraded(message));
+    this.onRefused = (why) => {
+      this.pollingBecause = why;
+      warn(`${DEGRADED}: ${why}`);
+    };
     this.listener = listener;
     const events = {
       onReleased: (key: string) => listener.onReleased(key),
+      onSubscribed: () => (this.pollingBecause = undefined),
       onRefused: (why: string) => this.onRefused(why),
     };
     const listening = this.topology.listen(listener, events);
@@ -151,19 +170,44 @@ class RedissonStore implements LockStore {
     return extendReplies(requests, replies, this.listener);
   }
 
+  async forceRelease({ key, ifToken }: ForceReleaseRequest): Promise<boolean> {
+    try {
+      return await this.topology.sendToNode(key, (server) => this.forceReleaseAt(server, key, ifToken));
+    } catch (error) {
+      throw unavailableBecause(error, 'a release by force');
+    }
+  }
+
   async inspect(key: string): Promise<HolderInfo | null> {
     try {
       const run = ({ connection }: RedisNode) => inspectScript.run(connection, this.keysOf(key), []);
-      const info = await this.topology.sendToNode(key, run);
-      return info === null ? null : { ...info, holder: this.owners.holderOf(info.holder) };
+      return this.withInstance(await this.topology.sendToNode(key, run));
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
   }
 
+  list(request: ListRequest): AsyncIterable<ListedLock> {
+    const inspectAll = async (keys: readonly string[]): Promise<readonly (HolderInfo | null | Error)[]> => {
+      const calls = keys.map((key) => ({ key, keys: this.keysOf(key), args: [] }));
+      const replies = await withinTime(this.topology.runAll(inspectScript, calls), this.times);
+      return replies.map((reply) => (reply instanceof Error ? reply : this.withInstance(reply)));
+    };
+    return listLocks(request, { pages: this.topology.scan(request), inspectAll });
+  }
+
+  async ping(): Promise<StorePing> {
+    return toStorePing(await this.topology.ping(), DEGRADED, this.pollingBecause);
+  }
+
   close(): Promise<void> {
     this.pubsub?.close();
     return Promise.resolve();
+  }
+
+  /** Returns the holder with the id of its instance, if this process knows it. */
+  private withInstance(info: HolderInfo | null): HolderInfo | null {
+    return info === null ? null : { ...info, holder: this.owners.holderOf(info.holder) };
   }
 
   private run(
@@ -181,6 +225,21 @@ class RedissonStore implements LockStore {
     if (!failsFast) return Promise.reject(new Error('there is no connection'));
     const args = [this.owners.fieldOf(owner), String(keepMs), this.channelOf(key), ...this.topology.releaseArgs];
     return releaseScript.run(connection, [this.topology.keyOf(key)], args);
+  }
+
+  private async forceReleaseAt({ connection }: RedisNode, key: string, ifToken: number | undefined) {
+    const { clock, requestTimeoutMs } = this.times;
+    const sentAt = clock.now();
+    const held = await inspectScript.run(connection, this.keysOf(key), []);
+    // In the client's queue requests wait through an outage. The caller has got an error by then.
+    if (clock.now() - sentAt >= requestTimeoutMs) throw new Error('the reply came too late');
+    if (held === null || (ifToken !== undefined && held.token !== ifToken)) return false;
+    const args = [held.holder, this.channelOf(key), ...this.topology.releaseArgs];
+    const { losses } = connection;
+    const released = await forceReleaseScript.run(connection, [this.topology.keyOf(key)], args);
+    // The client has sent the script again, which may have found that its first run has released the lock.
+    if (!released && connection.losses !== losses) throw new Error('the connection ended before the reply');
+    return released;
   }
 
   private keysOf(key: string): readonly string[] {

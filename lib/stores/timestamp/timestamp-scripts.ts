@@ -19,6 +19,7 @@ const acquireScript = new RedisScript(scripts.acquire, (reply) => {
   return { status: Number(status), now: Number(now), held, owner };
 });
 const extendScript = new RedisScript(scripts.extend, isOne);
+const forceReleaseScript = new RedisScript(scripts.forceRelease, isOne);
 const releaseScript = new RedisScript(scripts.release, isOne);
 
 /**
@@ -72,6 +73,14 @@ export class TimestampScripts implements TimestampProtocol {
 
   async end(lease: HeldLease): Promise<boolean> {
     return releaseScript.run(this.connection, keysOf(lease.key), this.proofOf(lease));
+  }
+
+  /**
+   * Deletes the lock of any client, if the key still has that value, and the second key still names that owner, or none
+   * if it is empty. Returns false otherwise.
+   */
+  force(key: string, held: string, owner: string): Promise<boolean> {
+    return forceReleaseScript.run(this.connection, keysOf(key), [held, owner]);
   }
 
   async keep(lease: HeldLease, expiry: Expiry): Promise<boolean> {

@@ -5,16 +5,25 @@ import {
   type ExtendReply,
   type ExtendRequest,
   type HolderInfo,
+  type ListedLock,
+  type ListRequest,
   type LockStore,
   type ReleaseRequest,
   type StoreCapabilities,
   type StoreListener,
+  type StorePing,
 } from '../../core/store/lock-store.js';
+import { helperKey } from '../../core/keys/resource-key.js';
+import type { Clock } from '../../core/time/clock.js';
 import { refuseCluster } from '../../redis/cluster/cluster-client.js';
+import { Pinger } from '../../redis/pinger.js';
+import { type AddressedClient, serverNameOf } from '../../redis/server-address.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { toRemainingMs } from '../../redis/decode.js';
-import { unavailableBecause } from '../../redis/redis-errors.js';
+import { scanKeys, type ScanRequest, type ScanTimes, scanWithoutPrefix, withinTime } from '../../redis/key-scan.js';
+import { toError, unavailableBecause } from '../../redis/redis-errors.js';
 import { extendReplies } from '../extend-replies.js';
+import { listLocks } from '../list-locks.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { ExpiryClock } from './expiry-clock.js';
 import { HeldLease, HeldLeases } from './held-leases.js';
@@ -65,26 +74,48 @@ interface PendingAcquire {
  */
 class TimestampStore implements LockStore {
   readonly capabilities: StoreCapabilities;
+  /**
+   * Undefined with plain commands: the next holder may have the same value, and the former one would take it for its
+   * own.
+   */
+  readonly forceRelease: LockStore['forceRelease'];
 
   private readonly connection: RedisConnection;
+  /** The client's `keyPrefix`. */
+  private readonly prefix: string;
+  private readonly times: ScanTimes;
+  private readonly pinger: Pinger;
+  /** A key that the Redis user may read, for the ping: the last one that was requested. */
+  private readableKey: string;
   private readonly commands: PlainCommands;
   private readonly time: ExpiryClock;
   private readonly protocol: TimestampProtocol;
   private readonly acquires = new Map<string, PendingAcquire>();
   private readonly leases: HeldLeases;
+  private readonly clock: Clock;
+  private readonly requestTimeoutMs: number;
   private listener: StoreListener | undefined;
 
   constructor(context: StoreContext, { unit, scripts, retry }: ResolvedTimestampOptions) {
     const { clock, requestTimeoutMs } = context;
+    this.clock = clock;
+    this.requestTimeoutMs = requestTimeoutMs;
     const client = context.redis();
     refuseCluster(client, 'timestamp()');
+    this.prefix = client.options?.keyPrefix ?? '';
+    this.times = { clock, requestTimeoutMs };
     this.commands = client as unknown as PlainCommands;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, scripts);
+    const send = scripts ? undefined : () => this.commands.get(this.readableKey);
+    this.readableKey = `${context.prefix}ping`;
+    this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs, send });
     this.time = new ExpiryClock(clock, unit);
     this.leases = new HeldLeases(this.time);
-    this.protocol = scripts
-      ? new TimestampScripts(this.connection, this.time, clock, requestTimeoutMs)
-      : new TimestampCommands(this.connection, this.commands, this.time, clock, requestTimeoutMs);
+    if (scripts) {
+      const protocol = new TimestampScripts(this.connection, this.time, clock, requestTimeoutMs);
+      this.protocol = protocol;
+      this.forceRelease = ({ key }) => this.force(key, protocol);
+    } else this.protocol = new TimestampCommands(this.connection, this.commands, this.time, clock, requestTimeoutMs);
     this.capabilities = {
       name: 'timestamp()',
       queue: false,
@@ -104,6 +135,7 @@ class TimestampStore implements LockStore {
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {
     const { owner } = request;
+    [this.readableKey] = request.keys;
     let end!: () => void;
     const ended = new Promise<void>((resolve) => (end = resolve));
     const pending: PendingAcquire = { wanted: true, ended };
@@ -153,20 +185,38 @@ class TimestampStore implements LockStore {
 
   async inspect(key: string): Promise<HolderInfo | null> {
     try {
-      const held = await this.commands.get(key);
-      if (held === null || this.time.isExpired(held)) return null;
-      // Of a foreign lock only the value is known.
-      const owner = this.leases.ownerOf(key, this.time.read(held));
-      const holder = owner === undefined ? held : instanceOf(owner);
-      return { holder, remainingMs: await this.remainingMs(key, held), token: undefined };
+      return await this.holderOf(key);
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
   }
 
+  list(request: ListRequest): AsyncIterable<ListedLock> {
+    const { prefix } = this;
+    const scan = (whole: ScanRequest): AsyncIterable<readonly string[]> => scanKeys(this.connection, whole, this.times);
+    // The commands of one batch leave in one packet.
+    const inspectAll = (keys: readonly string[]): Promise<readonly (HolderInfo | null | Error)[]> =>
+      withinTime(Promise.all(keys.map((key) => this.holderOf(key).catch(toError))), this.times);
+    return listLocks(request, { pages: scanWithoutPrefix(prefix, request, scan), inspectAll });
+  }
+  async ping(): Promise<StorePing> {
+    const { client } = this.connection;
+    const server = await this.pinger.ping(client, serverNameOf(client as AddressedClient));
+    return { isUp: server.isUp, handoff: 'polling', degraded: undefined, servers: [server] };
+  }
+
   close(): Promise<void> {
     this.leases.clear();
     return Promise.resolve();
+  }
+
+  private async holderOf(key: string): Promise<HolderInfo | null> {
+    const held = await this.commands.get(key);
+    if (held === null || this.time.isExpired(held)) return null;
+    // Of a foreign lock only the value is known.
+    const owner = this.leases.ownerOf(key, this.time.read(held));
+    const holder = owner === undefined ? held : instanceOf(owner);
+    return { holder, remainingMs: await this.remainingMs(key, held), token: undefined };
   }
 
   private async take(request: AcquireRequest, pending: PendingAcquire): Promise<AcquireReply> {
@@ -187,6 +237,29 @@ class TimestampStore implements LockStore {
     const remainingMs = held === undefined ? undefined : this.time.expiresInMs(held);
     const holder = owner === undefined ? undefined : { instanceId: instanceOf(owner) };
     return { status: 'held', queued: false, remainingMs, holder };
+  }
+
+  private async force(key: string, protocol: TimestampScripts): Promise<boolean> {
+    const { clock, connection, commands } = this;
+    const until = clock.now() + this.requestTimeoutMs;
+    let former: string | null | undefined;
+    try {
+      for (;;) {
+        const [held, owner] = await Promise.all([commands.get(key), commands.get(helperKey(key, 'holder'))]);
+        if (held === null || this.time.isExpired(held)) return false;
+        // Only a renewal of the same owner is read again. Everything else may be the next lock.
+        if (former !== undefined && (former === null || former !== owner)) return false;
+        former = owner;
+        // In the client's queue requests wait through an outage. The caller has got an error by then.
+        if (clock.now() >= until) throw new Error('the reply came too late');
+        const { losses } = connection;
+        if (await protocol.force(key, held, owner ?? '')) return true;
+        // The client has sent the script again, which may have found that its first run has deleted the key.
+        if (connection.losses !== losses) throw new Error('the connection ended before the reply');
+      }
+    } catch (error) {
+      throw unavailableBecause(error, 'a release by force');
+    }
   }
 
   private async end(lease: HeldLease): Promise<boolean> {

@@ -6,11 +6,13 @@ const MAX_AGE_MS = 2 * 60_000;
 interface Entry {
   readonly ownership: LockOwnership;
   readonly addedAt: number;
+  /** Whether the last request was granted by its reply. The script then has removed the owner from the queue. */
+  isGrantedByReply: boolean;
 }
 
 /**
- * The owners that may be in a queue, with key and mode of each. An owner is kept from its acquire request until its
- * release has been answered. If there is no release, it is dropped once the queue has expired.
+ * The owners that may have been in a queue, with key and mode of each. An owner is kept from its acquire request until
+ * its release has been answered. If there is no release, it is dropped once the queue has expired.
  */
 export class QueuedOwners {
   /** In the order of their last acquire requests. */
@@ -24,15 +26,26 @@ export class QueuedOwners {
   add(ownership: LockOwnership, now: number): void {
     const { owner } = ownership;
     this.entries.delete(owner);
-    this.entries.set(owner, { ownership, addedAt: now });
+    this.entries.set(owner, { ownership, addedAt: now, isGrantedByReply: false });
     for (const [oldest, { addedAt }] of this.entries) {
       if (now - addedAt < MAX_AGE_MS) break;
       this.entries.delete(oldest);
     }
   }
 
+  /** Records a reply that has granted the owner its lock. */
+  onGranted(owner: string): void {
+    const entry = this.entries.get(owner);
+    if (entry !== undefined) entry.isGrantedByReply = true;
+  }
+
   has(owner: string): boolean {
     return this.entries.has(owner);
+  }
+
+  /** Returns whether the owner may wait in a queue, or has got its lock from there. */
+  mayWait(owner: string): boolean {
+    return this.entries.get(owner)?.isGrantedByReply === false;
   }
 
   get(owner: string): LockOwnership | undefined {

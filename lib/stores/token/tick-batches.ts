@@ -6,6 +6,9 @@ import { toError } from '../../redis/redis-errors.js';
 /** Keeps a script short, because Redis runs one at a time: 64 locks take 0.3 ms if they are free, 1 ms if not. */
 export const MAX_BATCH = 64;
 
+/** A request looks at no more batches than this. One that fits none of them begins another. */
+const MOST_LOOKED_AT = 32;
+
 /** After this many milliseconds, the next request of the tick sends those that wait. */
 const MAX_AGE_MS = 1;
 
@@ -33,10 +36,10 @@ export interface BatchSender<Request, Reply> {
 /** Requests for one script call. */
 class Batch<Request extends OwnedRequest, Reply> {
   readonly requests: Request[] = [];
-  private readonly resolves: ((reply: Reply | Promise<Reply>) => void)[] = [];
+  private readonly resolves: ((reply: Reply) => void)[] = [];
   private readonly rejects: ((error: unknown) => void)[] = [];
   /** What the owners that were cancelled after the call was sent get, if their requests have to be sent again. */
-  private readonly cancelled = new Map<string, Reply>();
+  private cancelled: Map<string, Reply> | undefined = undefined;
   private isSent = false;
 
   constructor(
@@ -60,7 +63,7 @@ class Batch<Request extends OwnedRequest, Reply> {
   /** Sees to it that an owner's request is not sent from now on. Returns false if it was sent. */
   cancel(owner: string, reply: Reply): boolean {
     if (this.isSent) {
-      this.cancelled.set(owner, reply);
+      (this.cancelled ??= new Map()).set(owner, reply);
       return false;
     }
     const place = this.requests.findIndex((request) => request.owner === owner);
@@ -83,8 +86,9 @@ class Batch<Request extends OwnedRequest, Reply> {
     const { requests, cancelled } = this;
     this.onOver(requests);
     requests.forEach((request, i) => {
-      const reply = cancelled.get(request.owner);
-      this.resolves[i](reply === undefined ? this.sender.sendAlone(request, true) : reply);
+      const reply = cancelled?.get(request.owner);
+      if (reply !== undefined) this.resolves[i](reply);
+      else this.sender.sendAlone(request, true).then(this.resolves[i], this.rejects[i]);
     });
   }
 
@@ -102,6 +106,8 @@ class Batch<Request extends OwnedRequest, Reply> {
 class Collector<Request extends OwnedRequest, Reply> {
   /** When the oldest request was added. Infinity if there is none. */
   oldestAt = Infinity;
+  /** How many batches there are. */
+  count = 0;
   private groups = new Map<string, Batch<Request, Reply>[]>();
 
   constructor(
@@ -114,20 +120,27 @@ class Collector<Request extends OwnedRequest, Reply> {
     const group = this.sender.groupOf(request);
     let batches = this.groups.get(group);
     if (batches === undefined) this.groups.set(group, (batches = []));
-    for (const batch of batches) {
-      const [first] = batch.requests;
-      if (first === undefined || this.sender.fits(first, request)) return batch;
-    }
+    const fits = ({ requests }: Batch<Request, Reply>): boolean =>
+      requests.length === 0 || this.sender.fits(requests[0], request);
+    const open = findRecent(batches, fits);
+    if (open !== undefined) return open;
     const batch = new Batch(this.sender, this.onOver);
     batches.push(batch);
+    this.count += 1;
     this.oldestAt = Math.min(this.oldestAt, now);
     return batch;
+  }
+
+  /** Yields all batches with their requests. */
+  *batches(): Generator<Batch<Request, Reply>> {
+    for (const batches of this.groups.values()) yield* batches;
   }
 
   flush(): void {
     const { groups } = this;
     if (groups.size === 0) return;
     this.groups = new Map();
+    this.count = 0;
     this.oldestAt = Infinity;
     for (const batches of groups.values()) for (const batch of batches) batch.send();
   }
@@ -143,15 +156,18 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
   private readonly releases: Collector<Release, ReleaseReply>;
   /** The batch of each owner's acquire request that may still be sent: for the first time, or once more and alone. */
   private readonly batchOfOwner = new Map<string, Batch<Acquire, AcquireReply>>();
-  /** The batch with the last acquire request for each key. */
+  /** The batch with the last acquire request for each key. Empty while there is only one batch. */
   private readonly batchOfKey = new Map<string, Batch<Acquire, AcquireReply>>();
   /** How many requests were made in this tick. */
   private count = 0;
+  /** The key of a release of this tick that was sent at once, until its next acquire request. */
+  private releasedKey: string | undefined;
   /** Whether several requests were made in the tick before, if it had any. */
   private isBusy = false;
   private readonly onTickEnd = (): void => {
     this.isBusy = this.count > 1;
     this.count = 0;
+    this.releasedKey = undefined;
     this.flush();
   };
 
@@ -167,14 +183,17 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
   }
 
   acquire(request: Acquire): Promise<AcquireReply> {
-    if (this.goesAlone()) return this.acquires.sender.sendAlone(request, false);
+    if (this.goesAlone() || this.followsRelease(request)) return this.acquires.sender.sendAlone(request, false);
     const batch = this.batchFor(request);
     this.batchOfOwner.set(request.owner, batch);
     return this.add(batch, request);
   }
 
   release(request: Release): Promise<ReleaseReply> {
-    if (this.goesAlone()) return this.releases.sender.sendAlone(request, false);
+    if (this.goesAlone()) {
+      this.releasedKey = request.keys[0];
+      return this.releases.sender.sendAlone(request, false);
+    }
     return this.add(this.releases.batchFor(request, this.flushIfOld()), request);
   }
 
@@ -203,14 +222,23 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
 
   private batchFor(request: Acquire): Batch<Acquire, AcquireReply> {
     const now = this.flushIfOld();
-    const [key] = request.keys;
     const batch = this.acquires.batchFor(request, now);
+    if (this.acquires.count === 1) return batch;
+    if (this.batchOfKey.size === 0) this.rememberKeys();
+    const [key] = request.keys;
     const earlier = this.batchOfKey.get(key);
     this.batchOfKey.set(key, batch);
     if (earlier === undefined || earlier === batch) return batch;
     // Requests for one key arrive in the order in which they were made.
     this.flush();
     return this.batchFor(request);
+  }
+
+  /** Fills `batchOfKey`, which one batch alone does not need. */
+  private rememberKeys(): void {
+    for (const batch of this.acquires.batches()) {
+      for (const { keys } of batch.requests) this.batchOfKey.set(keys[0], batch);
+    }
   }
 
   private add<Request extends OwnedRequest, Reply>(batch: Batch<Request, Reply>, request: Request): Promise<Reply> {
@@ -232,10 +260,28 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
     return !this.isBusy;
   }
 
+  /**
+   * Returns true if the lock was just released by a request that is on its way. Then the next local waiter requests it.
+   * That must arrive before the next holders in the queue have had the lock.
+   */
+  private followsRelease({ keys }: Acquire): boolean {
+    if (this.releasedKey === undefined || this.releasedKey !== keys[0]) return false;
+    this.releasedKey = undefined;
+    this.flush();
+    return true;
+  }
+
   /** Sends what has waited for long, because the callers of this tick block the event loop. Returns the time. */
   private flushIfOld(): number {
     const now = this.clock.now();
     if (now - this.oldestAt > MAX_AGE_MS) this.flush();
     return now;
   }
+}
+
+/** Returns one of the last items, the newest that fits. Looks at a few only: each of many requests calls it. */
+export function findRecent<T>(items: readonly T[], fits: (item: T) => boolean): T | undefined {
+  const end = Math.max(0, items.length - MOST_LOOKED_AT);
+  for (let i = items.length - 1; i >= end; i -= 1) if (fits(items[i])) return items[i];
+  return undefined;
 }

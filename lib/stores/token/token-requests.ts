@@ -3,6 +3,8 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
+  ForceReleaseRequest,
+  KeyFilter,
   LockOwnership,
   ReleaseRequest,
 } from '../../core/store/lock-store.js';
@@ -16,7 +18,7 @@ import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import { encodeEntry } from './queue-entry.js';
 import { type QueuedOwners, RecentNames } from './queued-owners.js';
-import { MAX_BATCH, type RepliesTogether, TickBatches } from './tick-batches.js';
+import { findRecent, MAX_BATCH, type RepliesTogether, TickBatches } from './tick-batches.js';
 import {
   acquireBatchScript,
   acquireManyScript,
@@ -27,6 +29,7 @@ import {
   extendCall,
   extendScript,
   furtherHandoffs,
+  furtherHandoffsOf,
   instancePartOf,
   keysOfAll,
   releaseBatchScript,
@@ -38,20 +41,30 @@ import type { TokenTopology } from './token-topology.js';
 /** How long the requests of a group go alone after the server has refused some of them together. */
 const ALONE_MS = 5_000;
 
+/** The reply to a request that was cancelled before it was sent. */
+const EXPIRED: AcquireReply = { status: 'expired' };
+
 /** How this instance receives handoffs. */
 interface Subscription {
   /** Returns whether handoffs of the key can be received from the node. */
   isSubscribed(key: string, node: RedisNode): boolean;
   /** Begins to receive handoffs of the key. */
   open(key: string): void;
+  /** Called with each owner that has a lock by a reply. */
+  onGranted(owner: string, key: string): void;
+  /** Called with each owner that is released. */
+  onReleased(owner: string): void;
 }
 
 /** Sends acquire requests and releases to the node that has the key. Requests of one tick travel together. */
 export class TokenRequests {
   private readonly batches: TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>;
-  private readonly repeats = new Set<Promise<void>>();
+  /** The releases that were sent again, with the key of each. */
+  private readonly repeats = new Map<Promise<void>, string>();
   /** The groups of locks whose requests go alone for a while, because the server has refused some of them together. */
   private readonly refused = new RecentNames();
+  /** What all owners of this instance begin with. */
+  private instancePart = '';
   /** The key of an exclusive lock that was released for others, until this instance requests it again. */
   private handedOffKey: string | undefined;
 
@@ -70,7 +83,7 @@ export class TokenRequests {
           one.leaseMs === other.leaseMs &&
           one.queue === other.queue &&
           one.handoffMs === other.handoffMs &&
-          haveOneEntry(one, other),
+          this.haveOneEntry(one, other),
         sendAlone: (request, isCollected) => this.acquireAlone(request, isCollected),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runAcquireBatch(requests, node), acquireFailed),
@@ -78,7 +91,7 @@ export class TokenRequests {
       {
         groupOf,
         fits: (one, other) =>
-          one.tokens === other.tokens && one.handoffMs === other.handoffMs && haveOneEntry(one, other),
+          one.tokens === other.tokens && one.handoffMs === other.handoffMs && this.haveOneEntry(one, other),
         sendAlone: (request, isCollected) => this.releaseAlone(request, isCollected),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runReleaseBatch(requests, node), releaseFailed),
@@ -98,10 +111,11 @@ export class TokenRequests {
   /** Rejects with `LockUnavailableError`. */
   release(request: ReleaseRequest): Promise<boolean> {
     const { keys, owner, mode, keepMs } = request;
-    const wasUnsent = this.batches.cancel(owner, { status: 'expired' }) || this.topology.cancelPending(owner);
-    const isQueued = this.queued.has(owner);
-    if (wasUnsent && !isQueued) return Promise.resolve(false);
-    const isHandoff = isQueued && mode === 'exclusive';
+    this.subscription.onReleased(owner);
+    const wasUnsent = this.batches.cancel(owner, EXPIRED) || this.topology.cancelPending(owner);
+    // Also an owner that a reply has granted its lock, because its lease may have been over by then.
+    if (wasUnsent && !this.queued.has(owner)) return Promise.resolve(false);
+    const isHandoff = mode === 'exclusive' && this.queued.mayWait(owner);
     if (keepMs === 0 && !isHandoff) return this.batches.release(request);
     if (isHandoff) [this.handedOffKey] = keys;
     this.batches.flush();
@@ -126,9 +140,19 @@ export class TokenRequests {
     this.batches.flush();
   }
 
+  /** Hands a lock to further sharers after a release by force. */
+  handOffMore(request: ForceReleaseRequest): void {
+    this.repeat(furtherHandoffsOf(request));
+  }
+
   /** Waits until released locks are handed to all sharers that wait for them. */
   async settled(): Promise<void> {
-    while (this.repeats.size > 0) await Promise.all(this.repeats);
+    while (this.repeats.size > 0) await Promise.all(this.repeats.keys());
+  }
+
+  /** Forgets what was sent again for these keys, because a client may drop it with its connection. */
+  onDisconnected(concerns: KeyFilter = () => true): void {
+    for (const [repeated, key] of this.repeats) if (concerns(key)) this.repeats.delete(repeated);
   }
 
   private acquireAlone(request: AcquireRequest, isCollected = false): Promise<AcquireReply> {
@@ -146,7 +170,7 @@ export class TokenRequests {
     const { leaseMs, tokens, handoffMs } = request;
     const [key, ...others] = request.keys;
     if (others.length > 0) return this.runAcquireMany(request, node, deadline);
-    const joins = this.mayQueue(request, node) ? '1' : '0';
+    const joins = this.joinQueue([request], node) ? '1' : '0';
     const args = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(key));
     return acquireScript.run(node.connection, this.topology.keysOf(key), args);
@@ -203,7 +227,7 @@ export class TokenRequests {
     const deadline = connection.microsAt(expiresAt);
     if (deadline === undefined || sentAt >= expiresAt) return undefined;
     const tokens = Math.max(...requests.map((request) => request.tokens));
-    const joins = requests.every((request) => this.mayQueue(request, node)) ? '1' : '0';
+    const joins = this.joinQueue(requests, node) ? '1' : '0';
     const args = [...entriesOfAll(requests, this.topology), wholeMs(first.leaseMs), String(deadline), String(tokens)];
     args.push(joins, wholeMs(first.handoffMs), ...this.topology.handoffArgs(first.keys[0]));
     connection.corkUntilTickEnds();
@@ -234,7 +258,7 @@ export class TokenRequests {
     if (!failsFast) return Promise.reject(noConnection());
     // Another waiter of this instance acquires in the same tick. Its request must arrive before the handoff passes it
     // over.
-    if (isCollected || this.queued.has(owner)) connection.corkUntilTickEnds();
+    if (isCollected || this.queued.mayWait(owner)) connection.corkUntilTickEnds();
     const args = [this.entryOf(request), String(keepMs), String(tokens), wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(keys[0]));
     return releaseScript.run(connection, this.topology.keysOf(keys[0]), args);
@@ -262,24 +286,24 @@ export class TokenRequests {
   private repeat(request: ReleaseRequest): void {
     // If it fails, the next request of a waiter continues.
     const repeated = this.batches.release(request).then(noop, noop);
-    this.repeats.add(repeated);
+    this.repeats.set(repeated, request.keys[0]);
     void repeated.then(() => this.repeats.delete(repeated));
   }
 
   /** Groups requests for one script call each. */
   private extendGroups(requests: readonly ExtendRequest[]): readonly (readonly ExtendRequest[])[] {
-    const groups: ExtendRequest[][] = [];
+    const groups = new Map<string, ExtendRequest[][]>();
     for (const request of requests) {
+      const name = this.topology.scriptGroupOf(request.keys[0]);
+      let others = groups.get(name);
+      if (others === undefined) groups.set(name, (others = []));
       const fits = (group: readonly ExtendRequest[]): boolean =>
-        group.length < MAX_BATCH &&
-        group[0].leaseMs === request.leaseMs &&
-        haveOneEntry(group[0], request) &&
-        this.topology.scriptGroupOf(group[0].keys[0]) === this.topology.scriptGroupOf(request.keys[0]);
-      const group = groups.findLast(fits);
-      if (group === undefined) groups.push([request]);
+        group.length < MAX_BATCH && group[0].leaseMs === request.leaseMs && this.haveOneEntry(group[0], request);
+      const group = findRecent(others, fits);
+      if (group === undefined) others.push([request]);
       else group.push(request);
     }
-    return groups;
+    return [...groups.values()].flat();
   }
 
   private extendAlone(requests: readonly ExtendRequest[]): Promise<readonly (ExtendReply | Error)[]> {
@@ -308,16 +332,38 @@ export class TokenRequests {
   private decode(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
     if (reply.more === true) this.repeat(furtherHandoffs(request));
     const decoded = decodeAcquireReply(request, reply, from);
+    if (decoded.status === 'granted') this.onGranted(request);
     // From now on a subscription is worth its cost.
     if (decoded.status === 'held' && request.queue) this.subscription.open(request.keys[0]);
     return decoded;
   }
 
-  /** Returns true if the owner may join the queue. Without a subscription a handoff would remove it. */
-  private mayQueue({ owner, mode, keys, queue }: AcquireRequest, node: RedisNode): boolean {
+  private onGranted({ owner, keys }: AcquireRequest): void {
+    // Its release leaves with those of the tick, like that of a lock that nobody waits for.
+    this.queued.onGranted(owner);
+    this.subscription.onGranted(owner, keys[0]);
+  }
+
+  /**
+   * Returns true if these owners may join their queues. Without a subscription a handoff would remove them. They are of
+   * one script call, and so of one channel.
+   */
+  private joinQueue(requests: readonly AcquireRequest[], node: RedisNode): boolean {
+    const [{ keys, queue }] = requests;
     if (!queue || !this.subscription.isSubscribed(keys[0], node)) return false;
-    this.queued.add({ owner, mode, keys: [keys[0]] }, this.clock.now());
+    const now = this.clock.now();
+    for (const request of requests) {
+      const { owner, mode } = request;
+      this.queued.add({ owner, mode, keys: [request.keys[0]] }, now);
+    }
     return true;
+  }
+
+  /** Returns whether the entries of both differ in nothing but their attempts, as one script call needs it. */
+  private haveOneEntry(one: LockOwnership, other: LockOwnership): boolean {
+    if (this.instancePart === '') this.instancePart = instancePartOf(one.owner);
+    const { instancePart } = this;
+    return one.mode === other.mode && one.owner.startsWith(instancePart) && other.owner.startsWith(instancePart);
   }
 
   private entryOf(request: LockOwnership): string {
@@ -331,9 +377,4 @@ function noop(): void {
 
 function noConnection(): Error {
   return new Error('there is no connection');
-}
-
-/** Returns whether the entries of both differ in nothing but their attempts, as one script call needs it. */
-function haveOneEntry(one: LockOwnership, other: LockOwnership): boolean {
-  return one.mode === other.mode && other.owner.startsWith(instancePartOf(one.owner));
 }

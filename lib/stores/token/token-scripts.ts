@@ -2,11 +2,13 @@ import {
   type AcquireReply,
   type AcquireRequest,
   type ExtendRequest,
+  type ForceReleaseRequest,
   type HolderHint,
   type HolderInfo,
   instanceOf,
   type LockMode,
   type LockOwnership,
+  type LockState,
   type ReleaseRequest,
   type WaiterInfo,
 } from '../../core/store/lock-store.js';
@@ -59,6 +61,24 @@ export const inspectScript = new RedisScript(redisScripts.inspect, (reply): Hold
   return decodeHolder(value, ttl);
 });
 export const queueScript = new RedisScript(scripts.inspectQueue, (reply) => decodeQueue(reply as (string | number)[]));
+
+/** The value of an exclusive lock, and its token if this store has written it. Undefined without one. */
+export const lockValueScript = new RedisScript(redisScripts.inspect, (reply) => {
+  if (reply === null) return undefined;
+  const [held] = reply as [string, unknown];
+  return { held, token: decodeHolder(held, 0).token };
+});
+/** The entries of the sharers whose leases are not over. */
+export const holdersScript = new RedisScript(scripts.inspectQueue, (reply) => {
+  const list = reply as (string | number)[];
+  return list.filter((_entry, i) => i % 2 === 0 && Number(list[i + 1]) > 0).map(String);
+});
+export const forceReleaseScript = new RedisScript(scripts.forceRelease, (reply) => {
+  const [ended, more, ...unnotified] = reply as [unknown, unknown, ...string[]];
+  return { ended: Number(ended), more: Number(more) === 1, unnotified };
+});
+/** Returns the number of receivers. */
+export const notifyForcedScript = new RedisScript(scripts.notifyForced, Number);
 
 type ServerClock = Pick<RedisConnection, 'localLowerBound'>;
 
@@ -138,6 +158,21 @@ export function keysOf(key: string, fence: string): LockKeys {
   return [key, fence, helperKey(key, 'queue')];
 }
 
+/** Returns the key of the lock that a lock's own key or its queue belongs to. Other helper keys belong to none. */
+export function lockOf(name: string): string | undefined {
+  const helper = name.indexOf('|');
+  if (helper === -1) return name;
+  return name.slice(helper) === '|queue' ? name.slice(0, helper) : undefined;
+}
+
+/**
+ * Returns whether a listing finds the lock by its other key: by its own if it is held exclusively, otherwise by its
+ * queue. A lock that changes between the two meanwhile may be found twice or not at all.
+ */
+export function isFoundElsewhere(_key: string, { holder, mode = 'exclusive' }: LockState, byOwnKey: boolean): boolean {
+  return byOwnKey !== (holder !== undefined && mode === 'exclusive');
+}
+
 /** What the scripts call the locks and the owners of one module instance. */
 export interface ScriptNames {
   /** Stands in every entry. */
@@ -170,6 +205,11 @@ export function furtherHandoffs({ keys, owner, mode, handoffMs, tokens }: Acquir
   return { keys, owner: `${instancePartOf(owner)}0`, mode, handoffMs, tokens, keepMs: 0 };
 }
 
+/** Returns the same after a release by force, which has no owner. */
+export function furtherHandoffsOf({ key, handoffMs, tokens }: ForceReleaseRequest): ReleaseRequest {
+  return { keys: [key], owner: 'force:0', mode: 'shared', handoffMs, tokens, keepMs: 0 };
+}
+
 /** Returns the part of an owner that all owners of its instance have. */
 export function instancePartOf(owner: string): string {
   return owner.slice(0, owner.lastIndexOf(':') + 1);
@@ -191,9 +231,29 @@ interface Sharer extends HolderInfo {
   readonly mode: LockMode;
 }
 
-interface QueueState {
+export interface QueueState {
   readonly sharers: readonly Sharer[];
   readonly waiting: readonly WaiterInfo[];
+}
+
+/**
+ * Returns the state of a lock from its exclusive holder and its queue. Null if nobody holds it or waits for it.
+ *
+ * @param from knows the local moment of a server time in µs.
+ */
+export function stateOf(
+  exclusive: HolderInfo | null,
+  { sharers, waiting }: QueueState,
+  from: ServerClock | undefined,
+): LockState | null {
+  const [first = withSince(exclusive, from), ...others] = sharers;
+  if (first !== null) return { ...first, others, waiting };
+  return waiting.length === 0 ? null : { waiting };
+}
+
+/** Adds since when a holder has the lock. Tokens are the server's time, unless its clock was set back. */
+function withSince(holder: HolderInfo | null, from: ServerClock | undefined): HolderInfo | null {
+  return holder?.token === undefined ? holder : { ...holder, since: from?.localLowerBound(holder.token) };
 }
 
 /** Decodes pairs of an entry and the remaining life of its lease, which is 0 for a waiter. */

@@ -1,5 +1,4 @@
 import type { StoreListener } from '../../core/store/lock-store.js';
-import { sendingAtOnce } from '../../redis/at-once-client.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { isCluster, type RedisCluster } from '../../redis/cluster/cluster-client.js';
 import type { RedisSubscriber } from '../../redis/redis-client.js';
@@ -52,7 +51,7 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
   private slotted = false;
 
   constructor(private readonly context: StoreContext) {
-    super(sendingAtOnce(context.redis()), context.clock, context.requestTimeoutMs);
+    super(context.redis(), context.clock, context.requestTimeoutMs);
     this.fences = new FenceKeys(context.prefix);
     this.handoff = [channelPrefix(context.prefix)];
   }

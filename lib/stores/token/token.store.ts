@@ -1,3 +1,4 @@
+import { forwardTo } from '../../core/store/forward-to.js';
 import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { LockConfigError } from '../../core/errors.js';
 import type { StoreLog } from '../../core/store/incident-log.js';
@@ -6,6 +7,9 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
+  ForceReleaseRequest,
+  ListedLock,
+  ListRequest,
   LockOwnership,
   LockState,
   KeyFilter,
@@ -13,22 +17,28 @@ import type {
   ReleaseRequest,
   StoreCapabilities,
   StoreListener,
+  StorePing,
 } from '../../core/store/lock-store.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
+import { withinTime } from '../../redis/key-scan.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import type { RedisScript } from '../../redis/redis-script.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import type { ReplicaDemand, StoreContext, StoreFactory } from '../store-context.js';
+import type { Call } from '../../redis/topology.js';
 import { extendReplies } from '../extend-replies.js';
+import { listLocks } from '../list-locks.js';
+import { toStorePing } from '../ping-reply.js';
 import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
 import type { HandoffChannels } from './handoff/handoff-channel.js';
-import { decodeHandoff, decodeWanted, type HandoffGrant } from './handoff/handoff-message.js';
+import { decodeForced, decodeHandoff, decodeWanted, type HandoffGrant } from './handoff/handoff-message.js';
+import { ForcedReleases } from './forced-releases.js';
 import { QueuedOwners, RecentNames } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
 import { TokenRequests } from './token-requests.js';
-import { inspectScript, queueScript } from './token-scripts.js';
+import { inspectScript, isFoundElsewhere, lockOf, queueScript, stateOf } from './token-scripts.js';
 import { tokenTopology, type TokenTopology } from './token-topology.js';
 
 /**
@@ -74,7 +84,10 @@ export class TokenStore implements LockStore {
   /** The owners whose locks stay closed for a while after their release. */
   private readonly closed = new RecentNames();
   private readonly requests: TokenRequests;
+  private readonly forced: ForcedReleases;
   private listener: StoreListener | undefined;
+  /** Why handoffs cannot be received. Undefined if they can, or if nobody has waited yet. */
+  private pollingBecause: string | undefined;
 
   constructor(context: StoreContext) {
     this.clock = context.clock;
@@ -84,15 +97,29 @@ export class TokenStore implements LockStore {
     this.requests = new TokenRequests(this.topology, this.clock, this.queued, {
       isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
       open: (key) => this.handoffs?.open(key),
+      onGranted: (owner, key) => this.handoffs?.onGranted(owner, key),
+      onReleased: (owner) => this.handoffs?.onReleased(owner),
     });
+    this.forced = new ForcedReleases(this.topology, this.clock, this.requestTimeoutMs, this.requests);
   }
 
   listen(listener: StoreListener): () => void {
     this.listener = listener;
-    const { handoffs, stop } = this.topology.listen(listener, {
+    const warn = warnOnce((message) => listener.onDegraded(message));
+    const onDisconnected = (concerns?: KeyFilter): void => {
+      this.requests.onDisconnected(concerns);
+      listener.onDisconnected(concerns);
+    };
+    const { handoffs, stop } = this.topology.listen(forwardTo(listener, { onDisconnected }), {
       onMessage: (message, from) => this.onMessage(message, from, listener),
-      onSubscribed: (concerns?: KeyFilter) => listener.onSubscribed(concerns),
-      onRefused: warnOnce((why) => listener.onDegraded(`${DEGRADED}: ${why}`)),
+      onSubscribed: (concerns?: KeyFilter) => {
+        this.pollingBecause = undefined;
+        listener.onSubscribed(concerns);
+      },
+      onRefused: (why) => {
+        this.pollingBecause = why;
+        warn(`${DEGRADED}: ${why}`);
+      },
     });
     this.handoffs = handoffs;
     return stop;
@@ -119,25 +146,55 @@ export class TokenStore implements LockStore {
     return this.handoffs.isSubscribed(key, node);
   }
 
+  forceRelease(request: ForceReleaseRequest): Promise<boolean> {
+    return this.forced.release(request);
+  }
+
+  /** Waits until the holders of locks that were released by force are notified, 3 s at most. */
+  notified(): Promise<void> {
+    return this.forced.notified();
+  }
+
   async inspect(key: string): Promise<LockState | null> {
     this.requests.flush();
     try {
       const [lock, , queue] = this.topology.keysOf(key);
       // Two scripts of one key each: while a cluster migrates a slot, a script of several keys is refused.
       const reads = [this.read(key, inspectScript, lock), this.read(key, queueScript, queue)] as const;
-      const [exclusive, { sharers, waiting }] = await Promise.all(reads);
-      const [first = exclusive, ...others] = sharers;
-      return first && { ...first, others, waiting };
+      return stateOf(...(await Promise.all(reads)), this.topology.nodeOf(key)?.connection);
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
   }
 
+  list(request: ListRequest): AsyncIterable<ListedLock> {
+    const pages = this.topology.scan(request);
+    return listLocks(request, { pages, lockOf, inspectAll: (keys) => this.inspectAll(keys), isFoundElsewhere });
+  }
+
+  async ping(): Promise<StorePing> {
+    return toStorePing(await this.topology.ping(), DEGRADED, this.pollingBecause);
+  }
+
   close(): Promise<void> {
+    this.forced.close();
     this.handoffs?.close();
     // A late reply must not open it again.
     this.handoffs = undefined;
     return withTimeout(this.clock, this.requestTimeoutMs, this.requests.settled(), () => undefined);
+  }
+
+  private async inspectAll(keys: readonly string[]): Promise<readonly (LockState | null | Error)[]> {
+    const { topology } = this;
+    const names = keys.map((key) => ({ key, names: topology.keysOf(key) }));
+    const calls = (nth: 0 | 2): Call[] => names.map(({ key, names: each }) => ({ key, keys: [each[nth]], args: [] }));
+    const all = Promise.all([topology.runAll(inspectScript, calls(0)), topology.runAll(queueScript, calls(2))]);
+    const [locks, queues] = await withinTime(all, { clock: this.clock, requestTimeoutMs: this.requestTimeoutMs });
+    return locks.map((lock, i) => {
+      const queue = queues[i];
+      if (lock instanceof Error) return lock;
+      return queue instanceof Error ? queue : stateOf(lock, queue, topology.nodeOf(keys[i])?.connection);
+    });
   }
 
   private read<T>(key: string, script: RedisScript<T>, name: string): Promise<T> {
@@ -147,6 +204,8 @@ export class TokenStore implements LockStore {
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {
     const wanted = decodeWanted(message);
     if (wanted !== undefined) return listener.onWanted?.(wanted.slice(this.topology.prefix.length));
+    const forced = decodeForced(message);
+    if (forced !== undefined) return listener.onForceReleased?.(forced.slice(this.topology.prefix.length));
     const decoded = decodeHandoff(message, this.topology.secret);
     if (decoded === undefined) return;
     const { attempt, grant } = decoded;
@@ -157,6 +216,7 @@ export class TokenStore implements LockStore {
     // A message that proves nothing grants and releases nothing: waiters repeat their request.
     if (grant === undefined) return queued && listener.onReleased(queued.keys[0]);
     const grantedAt = from.localLowerBound(grant.grantedAt);
+    if (queued !== undefined) this.handoffs?.onGranted(owner, queued.keys[0]);
     const ownership = queued ?? this.formerOwnership(owner, grant, grantedAt);
     if (ownership !== undefined) listener.onHandoff({ ...grant, ...ownership, grantedAt });
   }

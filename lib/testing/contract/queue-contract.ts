@@ -134,6 +134,22 @@ export const queueContract: ContractPart = {
       deepStrictEqual(await fixture.handoffsTo(1), ['cid']);
     },
 
+    'inspect returns the queue of a lock whose holder has died': async (fixture) => {
+      await fixture.listen();
+      await fixture.acquire('ann', fixture.soonMs);
+      await fixture.acquireAll('bob', DEAD);
+      await fixture.outlast(fixture.soonMs);
+      const state = await fixture.under.store.inspect(fixture.key);
+      strictEqual(state?.holder, undefined);
+      const waiters = [fixture.instanceId, `${fixture.instanceId}-${DEAD}`];
+      deepStrictEqual(
+        state?.waiting,
+        waiters.map((waiter) => ({ waiter, mode: 'exclusive' })),
+      );
+      await fixture.release('bob');
+      strictEqual(await fixture.under.store.inspect(fixture.key), null);
+    },
+
     'a repeated request after a handoff is granted a full lease': async (fixture) => {
       await fixture.listen();
       await fixture.acquire('ann');
@@ -142,7 +158,7 @@ export const queueContract: ContractPart = {
       await fixture.handoffsTo(1);
       strictEqual(await fixture.statusOf('bob'), 'granted');
       const info = await fixture.under.store.inspect(fixture.key);
-      ok(info !== null && info.remainingMs > 3_000, 'the lease was raised');
+      ok((info?.remainingMs ?? 0) > 3_000, 'the lease was raised');
       await fixture.release('bob');
       deepStrictEqual(await fixture.handoffsTo(2), ['bob', 'cid']);
     },

@@ -1,6 +1,8 @@
 import { aFunction, checkOptions, checkValue, type OptionRules } from '../../core/check-options.js';
 import { basicContract } from './basic-contract.js';
+import { forceContract } from './force-contract.js';
 import { keepingContract } from './keeping-contract.js';
+import { listingContract, queueListingContract, sharedListingContract } from './listing-contract.js';
 import { multiKeyContract } from './multi-key-contract.js';
 import { queueContract } from './queue-contract.js';
 import { permitsContract, permitsQueueContract, sharedContract, sharedQueueContract } from './shared-mode-contract.js';
@@ -32,6 +34,10 @@ const CONTRACT: readonly ContractPart[] = [
   queueContract,
   multiKeyContract,
   keepingContract,
+  listingContract,
+  queueListingContract,
+  sharedListingContract,
+  forceContract,
   sharedContract,
   sharedQueueContract,
   permitsContract,

@@ -79,6 +79,8 @@ export class StoreFixture {
   private readonly kept = new Set<string>();
   private readonly wanted: string[] = [];
   private readonly onWanted = new Set<() => void>();
+  private readonly forced: string[] = [];
+  private readonly onForced = new Set<() => void>();
   private readonly onHandoff = new Set<() => void>();
   private readonly onSubscribed = new Set<() => void>();
   private queueing = false;
@@ -136,6 +138,19 @@ export class StoreFixture {
   async wantedTimes(count: number): Promise<readonly string[]> {
     while (this.wanted.length < count) await new Promise<void>((resolve) => this.onWanted.add(resolve));
     return this.wanted;
+  }
+
+  /** Ends all holds of a key by force. Call it only if the store can do that. */
+  forceRelease(ifToken?: number, key: string = this.key): Promise<boolean> {
+    const { store } = this.under;
+    if (store.forceRelease === undefined) throw new Error('the store cannot release by force');
+    return store.forceRelease({ ...HANDOFF, key, ifToken });
+  }
+
+  /** Waits until keys were reported `count` times to be released by force. Returns these keys. */
+  async forcedTimes(count: number): Promise<readonly string[]> {
+    while (this.forced.length < count) await new Promise<void>((resolve) => this.onForced.add(resolve));
+    return this.forced;
   }
 
   /** Subscribes to handoffs and waits until they can be received. From now on acquire requests join the queue. */
@@ -222,6 +237,10 @@ export class StoreFixture {
       onWanted: (key) => {
         this.wanted.push(key);
         for (const resolve of this.onWanted) resolve();
+      },
+      onForceReleased: (key) => {
+        this.forced.push(key);
+        for (const resolve of this.onForced) resolve();
       },
       onReleased: nothing,
       onDegraded: nothing,

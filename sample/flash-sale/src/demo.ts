@@ -1,33 +1,34 @@
 import { Instance } from './launch/instance.js';
-import { runWithRedis, withInstances } from './launch/run.js';
+import { INTERRUPTED, runWithRedis, type Step, withInstances } from './launch/run.js';
 import { holdSale, type Sale } from './launch/sale.js';
 import { table } from './launch/table.js';
 
 const INSTANCES = 3;
 const STOCK = 20;
 const BUYERS = 60;
-const INTERRUPTED = 130;
 
 /** Runs the same sale with the lock and without. Returns exit code 0 only if the lock made the difference. */
-await runWithRedis(async (redis) => {
-  if (redis instanceof Error) {
-    console.error(
-      `${redis.message}\n\nWithout Redis this demo can prove nothing: the memory store excludes no other process.`,
-    );
-    return 1;
-  }
-  console.log(`\nA flash sale: ${STOCK} in stock, ${BUYERS} buyers at once.`);
-  console.log(`Redis      ${redis.description}, port ${redis.port}`);
-  const starting = Instance.startAll(INSTANCES, { REDIS_URL: redis.url }, 'ignore');
-  const exitCode = await withInstances(starting, async (instances) => {
-    console.log(`Instances  ${instances.map(({ url }) => url).join('  ')}\n`);
-    const sale = { id: Date.now(), stock: STOCK, buyers: BUYERS };
-    const locked = await holdSale(instances, { ...sale, path: 'buy' });
-    const unlocked = await holdSale(instances, { ...sale, id: sale.id + 1, path: 'buy-unlocked' });
-    return judge(locked, unlocked);
+export function run(step: Step): Promise<never> {
+  return runWithRedis(step, async (redis) => {
+    if (redis instanceof Error) {
+      console.error(
+        `${redis.message}\n\nWithout Redis this demo can prove nothing: the memory store excludes no other process.`,
+      );
+      return 1;
+    }
+    const instances = await Instance.spawn(INSTANCES, { REDIS_URL: redis.url, STORE: '' }, 'ignore');
+    const exitCode = await withInstances(step, instances, async () => {
+      console.log(`\nA flash sale: ${STOCK} in stock, ${BUYERS} buyers at once.`);
+      console.log(`Redis      ${redis.description}, port ${redis.port}`);
+      console.log(`Instances  ${instances.map(({ url }) => url).join('  ')}\n`);
+      const sale = { id: Date.now(), stock: STOCK, buyers: BUYERS };
+      const locked = await holdSale(instances, { ...sale, path: 'buy' });
+      const unlocked = await holdSale(instances, { ...sale, id: sale.id + 1, path: 'buy-unlocked' });
+      return judge(locked, unlocked);
+    });
+    return typeof exitCode === 'number' ? exitCode : INTERRUPTED;
   });
-  return typeof exitCode === 'number' ? exitCode : INTERRUPTED;
-});
+}
 
 function judge(locked: Sale, unlocked: Sale): number {
   console.log(`${table([row("@Locked('goods:<id>')", locked), row('without the lock', unlocked)])}\n`);

@@ -4,13 +4,17 @@ import { AppModule } from './app.module.js';
 import { settings } from './settings.js';
 
 async function bootstrap(): Promise<void> {
-  const app = await NestFactory.create(AppModule, { logger: ['warn', 'error', 'fatal'] });
+  const app = await NestFactory.create(AppModule, {
+    logger: ['warn', 'error', 'fatal'],
+    // A browser opens connections before it needs them. The end of this process would wait for them.
+    forceCloseConnections: true,
+  });
   // Releases the locks on a signal. Without it they stay held until their leases expire.
   app.enableShutdownHooks();
-  await app.listen(settings.port);
+  await app.listen(settings.port, settings.address);
   app.useLogger(new ConsoleLogger({ prefix: `port ${settings.port}` }));
-  // Notifies the parent process, start.ts, that this instance accepts requests.
-  process.send?.('ready');
+  // Notifies the parent process that this instance accepts requests at this address.
+  process.send?.(await app.getUrl());
 }
 
 bootstrap().catch((error: NodeJS.ErrnoException) => {

@@ -1,30 +1,39 @@
 import type { RedisNotFoundError, RedisServer } from '../../../test/support/redis/index.js';
 import { Instance } from './launch/instance.js';
-import { runWithRedis, withInstances } from './launch/run.js';
+import { runWithRedis, type Step, withInstances } from './launch/run.js';
 
 const INSTANCES = 3;
 const BUYERS = 60;
+/** Long enough that buyers without a lock overlap, and that pieces can be seen going. */
+const PAYMENT_MS = '60';
 
 /** Runs three instances on one Redis until Ctrl-C. */
-await runWithRedis(async (redis) => {
-  console.log('Starting …');
-  await withInstances(startInstances(redis), async (instances) => {
-    printIntroduction(redis, instances);
-    await Promise.all(instances.map(printEnd));
+export function run(step: Step): Promise<never> {
+  return runWithRedis(step, async (redis) => {
+    const instances = await spawnInstances(redis);
+    const end = await withInstances(step, instances, async () => {
+      printIntroduction(redis, instances);
+      await Promise.all(instances.map(reportCrash));
+    });
+    const isStopped = typeof end === 'string';
+    console.log(isStopped ? '\nStopped.' : '\nNo instance is left.');
+    return isStopped ? 0 : 1;
   });
-  console.log('\nStopped.');
-  return 0;
-});
+}
 
-function startInstances(redis: RedisServer | RedisNotFoundError): Promise<Instance[]> {
-  if (redis instanceof Error) return Instance.startAll(1, { STORE: 'memory' }, 'inherit');
-  return Instance.startAll(INSTANCES, { REDIS_URL: redis.url }, 'inherit');
+function spawnInstances(redis: RedisServer | RedisNotFoundError): Promise<Instance[]> {
+  if (redis instanceof Error) return Instance.spawn(1, { STORE: 'memory', PAYMENT_MS }, 'inherit');
+  return Instance.spawn(INSTANCES, { REDIS_URL: redis.url, STORE: '', PAYMENT_MS }, 'inherit');
 }
 
 function printIntroduction(redis: RedisServer | RedisNotFoundError, instances: readonly Instance[]): void {
+  const [first] = instances;
   console.log(`
 ${redis instanceof Error ? withoutRedis(redis) : `Redis      ${redis.description}, port ${redis.port}`}
-Instances  ${instances.map(({ url }) => url).join('  ')}
+Instances  ${instances.map(({ url, pid }) => `${url} (pid ${pid})`).join('\n           ')}
+
+Open ${first?.url} to see the sale with a lock and without one.
+Open ${first?.url}/locks to see which locks are held, and which instances wait.
 
 ${whatToCall(instances.map(({ port }) => port))}
 
@@ -56,7 +65,9 @@ ${BUYERS} buyers at once for 20 pieces, of goods 2 with the lock and of goods 3 
   curl 'localhost:${first}/goods/{2,3}'`;
 }
 
-/** Prints that an instance has ended. The others go on, and its locks are free when their leases have expired. */
-async function printEnd({ port, ended }: Instance): Promise<void> {
-  console.log(`The instance on port ${port} has ended (${await ended}).`);
+/** Prints that an instance has ended by itself. The others go on. */
+async function reportCrash(instance: Instance): Promise<void> {
+  const how = await instance.crashed();
+  if (how === undefined) return;
+  console.error(`The instance on port ${instance.port} has ended (${how}). The others go on.`);
 }

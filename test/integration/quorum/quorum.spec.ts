@@ -53,8 +53,8 @@ describe('five masters', () => {
     await lock.release();
   });
 
-  it('get the requests of many callers in a few packets', async () => {
-    const clients = here.urls.map((url) => new Redis(url));
+  it.each([false, true])('get many requests in a few packets (enableAutoPipelining: %s)', async (collects) => {
+    const clients = here.urls.map((url) => new Redis(url, { enableAutoPipelining: collects }));
     const locks = here.instance({ store: quorum(clients) });
     const resources = Array.from({ length: 50 }, (_, i) => `goods:${i}`);
     const cycle = async (): Promise<void> => {

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { type LockConfigError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { startRedis, type RedisServer } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
@@ -55,6 +55,24 @@ describe.each([false, true])('a key that is no RLock, fencing: %s', (fencing) =>
     expect(error).toBeInstanceOf(LockUnavailableError);
     expect(error).toMatchObject({ resource: NAME, message: expect.stringMatching(message) });
     expect(await admin.dump(NAME)).toBe(before);
+    await expect(instance(fencing).forceRelease(NAME)).rejects.toMatchObject({ refusal: 'WRONGTYPE' });
+    expect(await admin.dump(NAME)).toBe(before);
+  });
+
+  it('is no hindrance to release the lock of a thread by force, and its waiters get the message', async () => {
+    const [subscriber, messages] = [admin.duplicate(), [] as string[]];
+    await subscriber.subscribe(`redisson_lock__channel:{${NAME}}`);
+    subscriber.on('message', (_channel, message) => messages.push(message));
+    await admin.multi().hset(NAME, THREAD, 2).pexpire(NAME, 30_000).exec();
+    const locks = instance(fencing);
+    const waiting = locks.acquire(NAME, { waitMs: 20_000 });
+    expect(await locks.forceRelease(NAME)).toBe(true);
+    const lock = await waiting;
+    await eventually('the message comes', () => messages.includes('0'));
+    const other = locks.forceRelease(NAME, { ifToken: 999 }).catch((error: unknown) => (error as LockConfigError).code);
+    expect(await other).toBe(fencing ? false : 'LOCK_CONFIG');
+    expect(await lock.release()).toBe(true);
+    subscriber.disconnect();
   });
 });
 

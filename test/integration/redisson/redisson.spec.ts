@@ -528,8 +528,12 @@ describe('a user with an ACL', () => {
       await eventually('a renewal is due', () => lock.expiresInMs < 1_050);
       await eventually('it is renewed', () => lock.expiresInMs > 1_200);
       expect(await one.inspect(NAME)).toMatchObject({ isOwn: true });
+      expect(await one.ping()).toMatchObject({ isUp: true, handoff: 'subscription', degraded: undefined });
       await lock.release();
       await (await granted).release();
+      const forced = await one.acquire(NAME);
+      expect(await other.forceRelease(NAME)).toBe(true);
+      expect(await forced.release()).toBe(false);
       await eventually('nobody is subscribed', async () => (await listeners()) === 0);
     }
     const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];

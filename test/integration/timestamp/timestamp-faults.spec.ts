@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockStore } from 'nestjs-redis-lock/store';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
+import { outcome } from '../../support/async.js';
 import { RedisProxy } from '../../support/proxy.js';
 import { eventually } from '../../support/redis-locks.js';
 import { testRedisUrl } from '../../support/shared-redis.js';
@@ -65,6 +66,31 @@ describe('a script that ioredis repeats after a lost reply', () => {
       () => locks.admin.set(locks.key, value),
     );
     expect(await locks.value()).toBe(value);
+  });
+
+  it('does not end the lock of the next owner by force, which has the same value', async () => {
+    const next = await locks.store({});
+    const value = await locks.value();
+    let isSent = false;
+    proxy.filter = ([command]) => {
+      // The scripts before it are known to the server, so this is the one that deletes the key.
+      if (command.toUpperCase() === 'EVAL' && !isSent) {
+        isSent = true;
+        proxy.drop('replies');
+      }
+      return undefined;
+    };
+    const request = { key: locks.key, handoffMs: 3_000, tokens: 1 };
+    const released = outcome(ours.forceRelease?.(request) ?? Promise.resolve(true));
+    await eventually('the script has run', async () => isSent && (await isFree()));
+    await locks.acquire(next, 'b:1');
+    expect(await locks.value()).toBe(value);
+    proxy.resume('replies');
+    proxy.reset();
+    await eventually('it has a result', () => 'value' in released || 'error' in released);
+    expect(released.value).not.toBe(true);
+    expect(await locks.extend(next, 'b:1')).toBe('renewed');
+    expect(await locks.extend(ours, 'a:1')).toBe('lost');
   });
 
   it('renews the lock again', async () => {

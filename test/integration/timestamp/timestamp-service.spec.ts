@@ -192,10 +192,15 @@ describe('the commands that the page on permissions lists', () => {
     lock.assertHeld();
     expect(await locks.tryAcquire('account:1')).toBeNull();
     expect(await locks.inspect('account:1')).toMatchObject({ isOwn: true });
+    expect(await locks.ping()).toMatchObject({ isUp: true, handoff: 'polling' });
     expect(await lock.release()).toBe(true);
     await locks.using('account:1', { minHoldMs: 20 }, () => undefined);
     await admin.set('account:2_lock', Date.now() - 1);
     await locks.using('account:2', () => undefined);
+    const held = await locks.acquire('account:2');
+    const forced = await locks.forceRelease('account:2').catch((error: unknown) => (error as LockConfigError).code);
+    expect(forced).toBe(scripts ? true : 'LOCK_CONFIG');
+    expect(await held.release()).toBe(!scripts);
     await admin.set('account:3_lock', 'somebody');
     expect(await locks.inspect('account:3')).toMatchObject({ holder: 'somebody' });
     const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];

@@ -25,12 +25,13 @@ async function cut(
 }
 
 const CUTS = (['requests', 'replies'] as const).flatMap((direction) =>
-  [true, false].map((resend) => ({ direction, resend })),
+  [true, false].flatMap((resend) => [false, true].map((collects) => ({ direction, resend, collects }))),
 );
 
-describe.each(CUTS)('a connection that ends with $direction on their way (sent again: $resend)', (how) => {
-  const { direction, resend } = how;
-  const start = (options = {}): Promise<Way> => many.behindProxy(options, { autoResendUnfulfilledCommands: resend });
+describe.each(CUTS)('a connection that ends (held: $direction, resent: $resend, collected: $collects)', (how) => {
+  const { direction, resend, collects } = how;
+  const client = { autoResendUnfulfilledCommands: resend, enableAutoPipelining: collects };
+  const start = (options = {}): Promise<Way> => many.behindProxy(options, client);
 
   it('leaves no caller without its lock', async () => {
     const way = await start();

@@ -73,7 +73,7 @@ describe.each(Object.keys(WAYS))('a cluster whose master %s', (way) => {
       20_000,
     );
     lock.assertHeld();
-    await eventually('both are subscribed there', async () => (await here.listening(replica)) === 2, 20_000);
+    await eventually('both are subscribed there', () => here.areSubscribed(others, replica), 20_000);
     await here.queueOf(2);
     // A client without the new slot table may have sent its request to the stopped node.
     expect(await others[0].inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken, isOwn: false });

@@ -88,10 +88,11 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
 
   it('keep the order of their waiters and hand the lock off at the new node', async () => {
     const held = await together(options);
-    const writer = await waits(here.instance(), {}, 3);
-    const behind = await waits(here.instance(), options, 4);
+    const waiters = [here.instance(), here.instance()];
+    const writer = await waits(waiters[0], {}, 3);
+    const behind = await waits(waiters[1], options, 4);
     await here.cluster.migrate(here.key, to);
-    await eventually('both are subscribed there', async () => (await here.listening(to)) === 2);
+    await eventually('both are subscribed there', () => here.areSubscribed(waiters, to));
     await here.queueOf(4);
     const since = performance.now();
     await released(held);
@@ -169,7 +170,8 @@ describe.each(MODES)('%s, when the master is replaced', (_, options, __) => {
   it('keep the lock at the new master and hand it off there', async () => {
     const from = await here.cluster.ownerOf(here.key);
     const held = await together(options, 10_000);
-    const { granted } = await waits(here.instance({ waitMs: 60_000 }), {}, 3);
+    const waiter = here.instance({ waitMs: 60_000 });
+    const { granted } = await waits(waiter, {}, 3);
     const replica = here.cluster.replicaOf(from);
     await caughtUp(from.admin, 1, here.key);
     await replica.admin.cluster('FAILOVER');
@@ -187,7 +189,7 @@ describe.each(MODES)('%s, when the master is replaced', (_, options, __) => {
       );
       lock.assertHeld();
     }
-    await eventually('the waiter is subscribed there', async () => (await here.listening(replica)) === 1, 20_000);
+    await eventually('the waiter is subscribed there', () => here.isSubscribed(waiter, replica), 20_000);
     await here.queueOf(3);
     await held[0].release();
     expect(await here.instance().tryAcquire('goods:300')).toBeNull();

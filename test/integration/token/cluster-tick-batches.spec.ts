@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { ClusterOptions } from 'ioredis';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import { countWrites } from '../../support/count-writes.js';
 
@@ -25,8 +26,11 @@ async function scriptsRun(): Promise<number> {
 }
 
 describe('the requests of one tick in a cluster', () => {
-  it('leave by a few packets if each lock is in a slot of its own', async () => {
-    const cluster = here.client();
+  it.each<[string, ClusterOptions]>([
+    ['sends each command', {}],
+    ['collects commands', { redisOptions: { enableAutoPipelining: true } }],
+  ])('leave by a few packets if each lock has its slot and ioredis %s', async (_what, options) => {
+    const cluster = here.client(options);
     const locks = here.instance({ redis: cluster });
     const resources = Array.from({ length: 90 }, (_, i) => `family${i}:1`);
     const cycle = async (): Promise<void> => {

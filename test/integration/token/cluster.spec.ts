@@ -316,7 +316,7 @@ describe('a subscription in a cluster', () => {
     const { granted } = await here.enqueue(waiter);
     const owner = await here.cluster.ownerOf(here.key);
     await owner.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    await eventually('it is subscribed again', async () => (await here.listening(owner)) === 1);
+    await eventually('it is subscribed again', () => here.isSubscribed(waiter, owner));
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
   });
@@ -333,9 +333,9 @@ describe('a subscription in a cluster', () => {
     const from = performance.now();
     await cut(owner);
     // It may be back before anybody has noticed its end.
-    const isAnother = async (): Promise<boolean> => !(await connections()).some((id) => before.includes(id));
+    const isAnother = async (): Promise<boolean> => (await connections()).some((id) => !before.includes(id));
     await eventually('it has a new subscription', isAnother);
-    await eventually('it is subscribed again', async () => (await here.listening(owner)) === 1);
+    await eventually('it is subscribed again', () => here.isSubscribed(waiter, owner));
     // A poll would come 1.5 s after the last request at the earliest, which was just now.
     expect(performance.now() - from).toBeLessThan(1_000);
     await here.queueOf(1);
@@ -366,9 +366,9 @@ describe('a subscription in a cluster', () => {
     const owner = await here.cluster.ownerOf(here.key);
     const client = subscriberOf(waiter).client as object as EventEmitter & { sunsubscribe(): Promise<unknown> };
     await client.sunsubscribe();
-    expect(await here.listening(owner)).toBe(0);
+    expect(await here.isSubscribed(waiter, owner)).toBe(false);
     client.emit('moved');
-    await eventually('it is subscribed again', async () => (await here.listening(owner)) === 1);
+    await eventually('it is subscribed again', () => here.isSubscribed(waiter, owner));
     // A poll would come 1.5 s after the last request at the earliest, which was just now.
     expect(performance.now() - from).toBeLessThan(1_250);
     await here.queueOf(1);
@@ -428,7 +428,7 @@ describe('a slot that moves to another node', () => {
     const waiting = [];
     for (const other of others) waiting.push((await here.enqueue(other)).granted);
     await here.cluster.migrate(here.key, to);
-    await eventually('both are subscribed there', async () => (await here.listening(to)) === 2);
+    await eventually('both are subscribed there', () => here.areSubscribed(others, to));
     await here.queueOf(2);
     const second = await handedOver(lock, waiting[0]);
     await (await handedOver(second, waiting[1])).release();
@@ -443,7 +443,7 @@ describe('a slot that moves to another node', () => {
     const from = performance.now();
     await here.cluster.migrate(here.key, to);
     await here.cluster.migrate(here.key, back);
-    await eventually('it is subscribed again', async () => (await here.listening(back)) === 1);
+    await eventually('it is subscribed again', () => here.isSubscribed(waiter, back));
     await here.queueOf(1);
     // A poll would come 1.5 s after the last request at the earliest, which was just now.
     expect(performance.now() - from).toBeLessThan(1_250);
@@ -463,7 +463,7 @@ describe('a slot that moves to another node', () => {
     await here.cluster.migrate(here.key, to);
     await eventually('it has noticed', () => subscription.state === 'moved');
     await here.cluster.migrate(here.key, back);
-    await eventually('it is subscribed again', async () => (await here.listening(back)) === 1);
+    await eventually('it is subscribed again', () => here.isSubscribed(waiter, back));
     // A poll would come 1.5 s after the last request at the earliest, which was just now.
     expect(performance.now() - from).toBeLessThan(1_250);
     await here.queueOf(1);
@@ -491,7 +491,7 @@ describe('a slot that moves to another node', () => {
     await finish();
     await lock.extend();
     await here.cluster.migrate(here.key, back);
-    await eventually('it is subscribed again', async () => (await here.listening(back)) === 1);
+    await eventually('it is subscribed again', () => here.isSubscribed(waiter, back));
     await here.queueOf(1);
     // A poll would come 1.5 s after the last request at the earliest, which was just now.
     expect(performance.now() - from).toBeLessThan(1_250);
@@ -573,7 +573,7 @@ describe('a node that joins the cluster, and leaves it again', () => {
     newcomer = await here.cluster.join();
     await new Promise((resolve) => setTimeout(resolve, 2_000));
     lock.assertHeld();
-    await eventually('it is subscribed', async () => (await here.listening(back)) === 1);
+    await eventually('it is subscribed', () => here.isSubscribed(waiter, back));
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
   });

@@ -4,8 +4,10 @@ import type { LockOptions, LockService, RedisLockModuleOptions } from 'nestjs-re
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { type Clock, SystemClock } from '../../../lib/core/time/clock.js';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
+import { eventually } from '../../support/async.js';
 import { RedisCluster } from '../../support/redis/cluster.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { subscriberOf } from '../../support/subscriber-of.js';
 
 // What a lock costs in commands and in calls of the server, for each scenario of test/bench that has such a figure. A
 // slow machine cannot exceed these bounds:
@@ -145,6 +147,19 @@ describe('the locks of one tick', () => {
     expectCost(cost, 5 * count, { commands, calls: 7 });
   });
 
+  it('cost no more in an instance that has waited for others before (scenario 2)', async () => {
+    const [holder, locks] = [await instance(new ManualClock()), await instance(new ManualClock())];
+    const held = await holder.acquire('goods:300');
+    const waited = cycle(locks, 'goods:300');
+    while ((await admin.zcard('{lock_goods}:300|queue')) < 1) await cycle(holder, 'other:1');
+    await held.release();
+    await waited;
+    const cost = await costOf(async () => {
+      for (let i = 0; i < 5; i += 1) await wave(locks, family(100));
+    });
+    expectCost(cost, 500, { commands: 0.06, calls: 7 });
+  });
+
   it('cost few commands in a cluster if they are in one slot (scenario 2c)', async () => {
     const cluster = await RedisCluster.start({ replicas: false });
     const redis = { nodes: [...cluster.nodes] };
@@ -163,6 +178,9 @@ describe('the locks of one tick', () => {
     const clock = new ManualClock();
     const locks = await instance(clock, { ttlMs: 600_000 });
     const held = await Promise.all(family(640).map((resource) => locks.acquire(resource)));
+    // Holds that last subscribe their instance, once.
+    await clock.advance(100);
+    await eventually('it is subscribed', () => subscriberOf(locks).ready);
     const cost = await costOf(async () => {
       await clock.advance(200_000);
       // The releases come after the renewals on the same connection.

@@ -110,7 +110,7 @@ describe('a handoff to a waiter that has left', () => {
     // Longer than its lease: releases are no longer repeated.
     await eventually('its releases are over', () => Reflect.get(locks.engine.releaser, 'unanswered') === 0);
     await proxy.acceptConnections();
-    await eventually('it is subscribed again', async () => (await here.subscribers()) === 2);
+    await eventually('it is subscribed again', async () => (await here.subscribers()) === 3);
     const from = performance.now();
     await first.release();
     await next;
@@ -208,6 +208,35 @@ describe('a duplicate handoff message', () => {
     expect(await isHolder(locks)).toBe(true);
     stop();
   });
+
+  it('is ignored if a reply has granted the lock before it', async () => {
+    const { locks, listening } = await twoWays();
+    const { messages, stop } = await overheard();
+    const first = await here.holder();
+    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+    listening.proxy.hold('replies');
+    await first.release();
+    // It has repeated its request.
+    const lock = await granted;
+    await eventually('the message is captured', () => messages.length === 1);
+    listening.proxy.resume('replies');
+    const tellAgain = async (): Promise<void> => {
+      await eventually('it receives the message', async () => (await messages[0]()) === 2);
+      await locks.inspect('goods:300');
+    };
+    await tellAgain();
+    lock.assertHeld();
+    expect(await isHolder(locks)).toBe(true);
+    const { granted: next } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    expect(await lock.release()).toBe(true);
+    const second = await next;
+    await tellAgain();
+    second.assertHeld();
+    expect(await isHolder(locks)).toBe(false);
+    expect(await second.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+    stop();
+  });
 });
 
 describe('a handoff message that arrives after its lease', () => {
@@ -266,8 +295,8 @@ describe('a subscriber connection', () => {
       waiting.push((await here.enqueue(() => locks.using('goods:300', () => order.push(i)))).granted);
     }
     await here.cutSubscribers();
-    await eventually('all of them are subscribed again', async () => (await here.subscribers()) === 3);
-    await eventually('and count', async () => (await here.listening()) === 3);
+    await eventually('all of them are subscribed again', async () => (await here.subscribers()) === 4);
+    await eventually('and count', async () => (await here.listening()) === 4);
     await first.release();
     await Promise.all(waiting);
     expect(order).toEqual([1, 2, 3]);
@@ -338,9 +367,12 @@ describe('the first waiter without a subscription', () => {
     const first = await here.holder();
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
     const { granted: next } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    const isSubscribed = async (): Promise<boolean> =>
+      (await here.channels()).some((name) => name.endsWith(`:${locks.engine.instanceId}`));
+    expect(await isSubscribed()).toBe(true);
     await listening.proxy.refuseConnections();
     listening.proxy.reset();
-    await eventually('its subscription is gone', async () => (await here.listening()) === 1);
+    await eventually('its subscription is gone', async () => !(await isSubscribed()));
     await first.release();
     const second = await next;
     await listening.proxy.acceptConnections();

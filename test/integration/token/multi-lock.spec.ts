@@ -61,7 +61,10 @@ describe('a multi-lock of free locks of one family', () => {
     }
     log.clear();
     expect(await all.release()).toBe(true);
-    expect([['tokenReleaseBatch'], ['tokenRelease', 'tokenReleaseBatch']]).toContainEqual(log.names);
+    expect([['tokenReleaseBatch'], ['tokenRelease', 'tokenReleaseBatch']]).toContainEqual(
+      // A hold of more than 25 ms subscribes.
+      log.names.filter((name) => name !== 'subscribe'),
+    );
     expect(await here.leftovers()).toEqual([]);
   });
 

@@ -4,6 +4,7 @@ import { Logger } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { lockChannels, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { Contention } from '../../support/contention.js';
+import { listedBy } from '../../support/listed.js';
 import { commandsIn, sectionOf } from '../../support/pages.js';
 import { startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
@@ -70,7 +71,7 @@ describe('the commands that the page on permissions lists', () => {
     expect(channels).toBe('&lock_nestjs-redis-lock:*');
   });
 
-  it('suffice to acquire, wait, hand off, renew and inspect', async () => {
+  it('suffice to acquire, wait, hand off, renew, inspect, list, ping and force', async () => {
     const [one, other] = await bothHeard(await readers(listed));
     const lock = await one.acquire('goods:300', { ttlMs: 1_200 });
     // Silent for longer than 3 s, so that the subscription is pinged.
@@ -83,6 +84,8 @@ describe('the commands that the page on permissions lists', () => {
     lockChannels.extended.unsubscribe(onExtended);
     lock.assertHeld();
     expect(await other.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken });
+    expect(await listedBy(other)).toEqual(['goods:300']);
+    expect(await other.ping()).toMatchObject({ isUp: true, handoff: 'subscription' });
     expect(await lock.release()).toBe(true);
     const next = await granted;
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
@@ -90,8 +93,11 @@ describe('the commands that the page on permissions lists', () => {
     expect(await next.release()).toBe(true);
     await one.using('goods:300', { minHoldMs: 50 }, () => undefined);
     await other.using('goods:300', () => undefined);
-    expect(await refused()).toEqual([]);
     expect(here.warnings).toEqual([]);
+    const forced = await one.acquire('goods:300');
+    expect(await other.forceRelease('goods:300')).toBe(true);
+    await eventually('its holder knows', () => forced.signal.aborted);
+    expect(await refused()).toEqual([]);
     expect(await here.leftovers()).toEqual([]);
   });
 
@@ -107,7 +113,7 @@ describe('the commands that the page on permissions lists', () => {
     await eventually('it was answered', () => !checking());
     await first.release();
     await (await granted).release();
-    expect(await subscriberIds()).toEqual(before);
+    expect(await subscriberIds()).toEqual(expect.arrayContaining([...before]));
     expect(here.warnings).toEqual([]);
   });
 });

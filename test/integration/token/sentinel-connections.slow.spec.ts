@@ -125,8 +125,8 @@ describe('a connection by Sentinel', () => {
     first.resume('replies');
     await renewed(lock);
     const heard = async (): Promise<boolean> =>
-      ((await servers.adminOf(master).pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length === 1;
-    await eventually('the waiter is subscribed there', heard);
+      ((await servers.adminOf(master).pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length === 2;
+    await eventually('both are subscribed there', heard);
     expect(await lock.release()).toBe(true);
     await (await granted).release();
   });

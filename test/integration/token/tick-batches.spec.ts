@@ -284,6 +284,20 @@ describe('the requests of one tick', () => {
     await here.admin.del(listed.key);
   });
 
+  it('are granted, renewed and released if each has a lease of its own', async () => {
+    const locks = here.instance();
+    const acquire = (resource: string, i: number): Promise<Lock> => locks.acquire(resource, { ttlMs: 30_000 + i });
+    const held = await Promise.all(RESOURCES.map(acquire));
+    await Promise.all(held.map(({ key }) => here.admin.pexpire(key, 10_000)));
+    locks.engine.watchdog.renewAll();
+    const areRenewed = async (): Promise<boolean> => {
+      const leases = await Promise.all(held.map(({ key }) => here.admin.pttl(key)));
+      return Math.min(...leases) > 25_000;
+    };
+    await eventually('all are renewed', areRenewed);
+    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
+  });
+
   it('wait for nobody: a client that sends its commands one by one gets the same locks', async () => {
     for (const enableAutoPipelining of [false, true]) {
       const redis = new Redis(here.server.url, { enableAutoPipelining, keyPrefix: 'app:', stringNumbers: true });
@@ -308,6 +322,24 @@ describe('the requests of one tick', () => {
     await eventually('the others run', async () => (await here.admin.exists(...keys)) === 2);
     proxy.resume('replies');
     for (const lock of await Promise.all([first, ...others])) expect(await lock.release()).toBe(true);
+    redis.disconnect();
+  });
+
+  it('are sent again by a client that collects its commands, after its connection has ended', async () => {
+    const { proxy, log } = await here.way();
+    const redis = new Redis(proxy.url, { enableAutoPipelining: true });
+    const locks = here.instance({ redis });
+    await locks.using('goods:1', () => undefined);
+    proxy.hold('replies');
+    const granted = ['goods:2', 'goods:3', 'goods:4'].map((resource) => locks.acquire(resource));
+    const keys = ['goods:2', 'goods:3', 'goods:4'].map((resource) => here.keyOf(resource));
+    await eventually('all run', async () => (await here.admin.exists(...keys)) === 3);
+    log.clear();
+    proxy.reset();
+    proxy.resume('replies');
+    await eventually('they are sent again', () => log.names.some((name) => name.startsWith('tokenAcquire')));
+    for (const lock of await Promise.all(granted)) expect(await lock.release()).toBe(true);
+    expect(await here.admin.exists(...keys)).toBe(0);
     redis.disconnect();
   });
 });

@@ -2,6 +2,9 @@
 import {
   type ErrorResponseOptions,
   type FairnessOptions,
+  type ForceReleaseOptions,
+  type LeadOptions,
+  type ListOptions,
   Locked,
   type LockedOptions,
   type LockOptions,
@@ -10,10 +13,19 @@ import {
   type RedisLockModuleExtras,
   type RedisLockModuleOptions,
   type ReplicaOptions,
+  type WhileLeaderOptions,
 } from 'nestjs-redis-lock';
 import type { FencedScript, RedisFenceOptions, SqlFenceOptions } from 'nestjs-redis-lock/fence';
+import type {
+  RedisLockBoardAsyncOptions,
+  RedisLockBoardModuleExtras,
+  RedisLockBoardOptions,
+} from 'nestjs-redis-lock/board';
+import type { RedisLockInstrumentationConfig } from 'nestjs-redis-lock/opentelemetry';
+import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
+import type { HealthOptions } from 'nestjs-redis-lock/terminus';
 import type { StoreContractOptions, StoreUnderTest, TestingOptions } from 'nestjs-redis-lock/testing';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import type { LockScopeAdapterOptions } from 'nestjs-redis-lock/transactional';
@@ -33,9 +45,19 @@ export const accepted: {
   errorResponses: Accepts<ErrorResponseOptions>;
   extras: Accepts<RedisLockModuleExtras>;
   replicas: Accepts<ReplicaOptions>;
+  forceRelease: Accepts<ForceReleaseOptions>;
+  lead: Accepts<LeadOptions>;
+  list: Accepts<ListOptions>;
+  whileLeader: Accepts<WhileLeaderOptions>;
+  board: Accepts<RedisLockBoardOptions>;
+  boardAsync: Accepts<RedisLockBoardAsyncOptions>;
+  boardExtras: Accepts<RedisLockBoardModuleExtras>;
   fencedScript: Accepts<FencedScript>;
   redisFence: Accepts<RedisFenceOptions>;
   sqlFence: Accepts<SqlFenceOptions>;
+  health: Accepts<HealthOptions>;
+  opentelemetry: Accepts<RedisLockInstrumentationConfig>;
+  prometheus: Accepts<LockMetricsOptions>;
   quorum: Accepts<QuorumOptions>;
   redisson: Accepts<RedissonStoreOptions>;
   storeContract: Accepts<StoreContractOptions>;
@@ -52,9 +74,19 @@ export const accepted: {
   errorResponses: (given) => given,
   extras: (given) => given,
   replicas: (given) => given,
+  forceRelease: (given) => given,
+  lead: (given) => given,
+  list: (given) => given,
+  whileLeader: (given) => given,
+  board: (given) => given,
+  boardAsync: (given) => given,
+  boardExtras: (given) => given,
   fencedScript: (given) => given,
   redisFence: (given) => given,
   sqlFence: (given) => given,
+  health: (given) => given,
+  opentelemetry: (given) => given,
+  prometheus: (given) => given,
   quorum: (given) => given,
   redisson: (given) => given,
   storeContract: (given) => given,

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
-import { NestFactory } from '@nestjs/core';
+import { ModuleRef, NestFactory } from '@nestjs/core';
 import { type INestApplication, Module } from '@nestjs/common';
+import { HealthIndicatorService } from '@nestjs/terminus';
 import { Redis } from 'ioredis';
 import { ClsModule } from 'nestjs-cls';
 import {
@@ -16,10 +17,12 @@ import {
   type RedisLockModuleOptions,
   resource,
 } from 'nestjs-redis-lock';
+import { RedisLockBoardModule } from 'nestjs-redis-lock/board';
 import { RedisFence, SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import type { StoreFactory } from 'nestjs-redis-lock/store';
+import { RedisLockHealthIndicator } from 'nestjs-redis-lock/terminus';
 import { createTestLocks, ManualClock, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { withLockScope } from 'nestjs-redis-lock/transactional';
@@ -43,6 +46,7 @@ export async function checkApp(secondCopy?: Library): Promise<void> {
     await withApp({ redis: client, prefix, waitMs: 10_000 }, async (app) => {
       await checkExclusion(app, 7);
       await checkBusy(app);
+      await checkHealth(app);
       if (secondCopy !== undefined) await checkSecondCopy(app, secondCopy);
     });
     assert.equal(client.status, 'ready', 'the module has closed a client that is not its own');
@@ -91,6 +95,37 @@ async function checkBusy(app: INestApplication): Promise<void> {
     assert.equal(await locks.tryAcquire('goods:9', { reentrant: true }).then((nested) => nested?.release()), true);
   });
   assert.equal((await grab()).status, 201);
+}
+
+/** Terminus 11 and 12 show that locks can be acquired. */
+async function checkHealth(app: INestApplication): Promise<void> {
+  const indicator = new RedisLockHealthIndicator(new HealthIndicatorService(), app.get(ModuleRef));
+  const { locks } = await indicator.isHealthy('locks', { timeout: 10_000 });
+  assert.deepEqual([locks.status, locks.handoff, (locks.servers as unknown[]).length], ['up', 'subscription', 1]);
+}
+
+/** `nestjs-redis-lock/board` serves a page of the application's own module, behind its guards. */
+export async function checkBoard(): Promise<void> {
+  const guard = { canActivate: () => true };
+  const boards = ['locks', 'more/locks'].map((route) => RedisLockBoardModule.forRoot({ guards: [guard], route }));
+  const locks = RedisLockModule.forRoot({ redis: redisUrl(), prefix: `consumer_${randomBytes(6).toString('hex')}_` });
+  const app = await NestFactory.create(
+    { module: TestApp, imports: [locks, ...boards] },
+    { logger: ['error', 'warn'], abortOnError: false },
+  );
+  try {
+    await app.listen(0, '127.0.0.1');
+    for (const route of ['locks', 'more/locks']) {
+      const page = await fetch(`${await app.getUrl()}/${route}`, { headers: { connection: 'close' } });
+      assert.equal(page.status, 200);
+      assert.match(await page.text(), /^<!doctype html>/);
+      const state = await fetch(`${await app.getUrl()}/${route}/state`, { headers: { connection: 'close' } });
+      assert.equal(typeof ((await state.json()) as { version: unknown }).version, 'string');
+    }
+    assert.throws(() => RedisLockBoardModule.forRoot({}), { code: 'LOCK_CONFIG' });
+  } finally {
+    await app.close();
+  }
 }
 
 /** Another copy of the package, as two versions in one tree would be: its errors are still what they are. */

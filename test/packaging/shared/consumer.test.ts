@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import {
   checkApp,
+  checkBoard,
   checkFence,
   checkNames,
   checkStores,
@@ -32,6 +33,10 @@ it('rejects late writes at a fence', async () => {
 
 it('keeps locks until a transaction has committed', async () => {
   await expect(checkTransactional()).resolves.toBeUndefined();
+});
+
+it('serves a page of live locks', async () => {
+  await expect(checkBoard()).resolves.toBeUndefined();
 });
 
 it('exports the committed names', () => {

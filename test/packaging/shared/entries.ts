@@ -1,19 +1,27 @@
 // Every entry point of the package, by its path in `exports`.
 import * as root from 'nestjs-redis-lock';
+import * as board from 'nestjs-redis-lock/board';
 import * as fence from 'nestjs-redis-lock/fence';
+import * as opentelemetry from 'nestjs-redis-lock/opentelemetry';
+import * as prometheus from 'nestjs-redis-lock/prometheus';
 import * as quorum from 'nestjs-redis-lock/quorum';
 import * as redisson from 'nestjs-redis-lock/redisson';
 import * as store from 'nestjs-redis-lock/store';
+import * as terminus from 'nestjs-redis-lock/terminus';
 import * as testing from 'nestjs-redis-lock/testing';
 import * as timestamp from 'nestjs-redis-lock/timestamp';
 import * as transactional from 'nestjs-redis-lock/transactional';
 
 export const entries: Readonly<Record<string, object>> = {
   '.': root,
+  './board': board,
   './fence': fence,
+  './opentelemetry': opentelemetry,
+  './prometheus': prometheus,
   './quorum': quorum,
   './redisson': redisson,
   './store': store,
+  './terminus': terminus,
   './testing': testing,
   './timestamp': timestamp,
   './transactional': transactional,

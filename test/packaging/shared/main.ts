@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import {
   checkApp,
+  checkBoard,
   checkFence,
   checkNames,
   checkStores,
@@ -37,6 +38,7 @@ async function main(): Promise<void> {
   await checkStores();
   await checkFence();
   await checkTransactional();
+  await checkBoard();
   await checkApp(requireSecond('nestjs-redis-lock') as Library);
   process.stdout.write(`exports ${JSON.stringify(allNames())}\nall checks passed\n`);
 }

@@ -20,6 +20,8 @@ export interface ResolveOptions {
   /** Accepts only a local process, on which faults can be injected: skips REDIS_URL and Docker. */
   readonly local?: boolean;
   readonly env?: NodeJS.ProcessEnv;
+  /** Gets the name of each candidate before it is tried. To download one takes minutes at worst. */
+  readonly onTry?: (name: string) => void;
 }
 
 function candidates({ local = false, env = process.env }: ResolveOptions): RedisCandidate[] {
@@ -32,6 +34,7 @@ function candidates({ local = false, env = process.env }: ResolveOptions): Redis
 async function firstOf<T>(options: ResolveOptions, use: (source: RedisSource) => Promise<T>): Promise<T> {
   const tried: string[] = [];
   for (const candidate of candidates(options)) {
+    options.onTry?.(candidate.name);
     try {
       return await use(await candidate.find());
     } catch (error) {

@@ -8,20 +8,13 @@
   args.sharded?  any value: the channel is sharded, as in a cluster, if the server has sharded channels
   returns 0 or more: released, the number of receivers | -1: released, but publishing was refused | -2: not held by the
   owner ]]
+--- @include ./includes/publish.lua
 if redis.call('HEXISTS', keys.lock, args.owner) == 0 then
   return -2
 end
 if #redis.call('HKEYS', keys.lock) > 1 then
   redis.call('HDEL', keys.lock, args.owner)
   return 0
-end
-local function publish(message)
-  local receivers = args.sharded and redis.pcall('SPUBLISH', args.channel, message)
-  -- Redis 6.2 has no SPUBLISH. Redisson then publishes to all nodes.
-  if not receivers or (type(receivers) == 'table' and string.find(receivers.err, 'nknown')) then
-    receivers = redis.pcall('PUBLISH', args.channel, message)
-  end
-  return receivers
 end
 if args.keepMs == '0' then
   redis.call('DEL', keys.lock)

@@ -3,6 +3,7 @@ import type { KeyFilter } from '../../../core/store/lock-store.js';
 import { helperKey } from '../../../core/keys/resource-key.js';
 import { scripts } from '../scripts.js';
 import { VerifiedSubscriber, type SubscriberListener } from '../../../redis/pubsub/verified-subscriber.js';
+import { LongHolds } from './long-holds.js';
 import type { RedisSubscriber } from '../../../redis/redis-client.js';
 import type { RedisConnection } from '../../../redis/redis-connection.js';
 import { RedisScript } from '../../../redis/redis-script.js';
@@ -28,6 +29,10 @@ export interface HandoffChannels {
   isSubscribed(key: string, node: { readonly connection: RedisConnection }): boolean;
   /** Subscribes to the key's channel in the background. Does nothing if it is subscribed already. */
   open(key: string): void;
+  /** Called with each owner that has a lock. */
+  onGranted(owner: string, key: string): void;
+  /** Called with each owner that is released. */
+  onReleased(owner: string): void;
   /** Ends the subscriptions. */
   close(): void;
 }
@@ -42,10 +47,14 @@ export function channelPrefix(prefix: string): string {
  */
 export const probeScript = new RedisScript(scripts.probeSubscription, Number);
 
+/** The first hold that lasts for longer subscribes the instance, at twice that at the latest. In milliseconds. */
+const LONG_HOLD_MS = 25;
+
 /** The channel of one module instance on a single server. */
 export class HandoffChannel implements HandoffChannels, SubscriberListener {
   /** @internal Public for tests. */
   readonly subscriber: VerifiedSubscriber;
+  private readonly longHolds: LongHolds;
 
   constructor(
     private readonly channel: string,
@@ -56,6 +65,7 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
     private readonly listener: HandoffListener,
   ) {
     this.subscriber = new VerifiedSubscriber(channel, connection, clock, requestTimeoutMs, this);
+    this.longHolds = new LongHolds(clock, LONG_HOLD_MS, (_owner, key) => this.onLongHold(key));
   }
 
   isSubscribed(): boolean {
@@ -69,12 +79,21 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
     this.subscriber.open(this.connect, () => probeScript.run(this.connection, [queue], [this.channel]));
   }
 
+  onGranted(owner: string, key: string): void {
+    this.longHolds.onGranted(owner, key);
+  }
+
+  onReleased(owner: string): void {
+    this.longHolds.onReleased(owner);
+  }
+
   /** Called after the connection for commands was lost. */
   reconnect(): void {
     this.subscriber.reconnect();
   }
 
   close(): void {
+    this.longHolds.close();
     this.subscriber.close();
   }
 
@@ -92,5 +111,11 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
 
   onRefused(why: string): void {
     this.listener.onRefused(why);
+  }
+
+  /** One channel is for all locks, so no further hold is looked for. */
+  private onLongHold(key: string): void {
+    this.longHolds.close();
+    this.open(key);
   }
 }

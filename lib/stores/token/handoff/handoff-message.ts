@@ -58,6 +58,17 @@ export function decodeWanted(message: string): string | undefined {
   return message.startsWith(WANTED) ? message.slice(WANTED.length) : undefined;
 }
 
+const FORCED = 'forced ';
+
+/**
+ * Decodes the message that somebody has released a lock by force (`scripts/includes/notify-forced.lua`). Returns the
+ * key as the script got it, with the client's prefix, or undefined for any other text. Nothing proves that a script
+ * wrote it: a forged message makes the instance ask for its lock, and ends no hold.
+ */
+export function decodeForced(message: string): string | undefined {
+  return message.startsWith(FORCED) ? message.slice(FORCED.length) : undefined;
+}
+
 function digestOf(text: string, secret: string): string {
   return createHash('sha1').update(`${text} ${secret}`).digest('hex');
 }

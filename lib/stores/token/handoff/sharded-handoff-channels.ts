@@ -5,6 +5,7 @@ import { ChannelSubscription } from '../../../redis/pubsub/channel-subscription.
 import { ChannelSubscriptions } from '../../../redis/pubsub/channel-subscriptions.js';
 import type { RedisNode } from '../../../redis/topology.js';
 import { type HandoffListener, type HandoffChannels, probeScript } from './handoff-channel.js';
+import { LongHolds } from './long-holds.js';
 
 /** The part of the cluster's topology that the channels need. */
 interface HandoffTopology {
@@ -18,13 +19,25 @@ interface HandoffTopology {
 const LINGER_MS = 60_000;
 
 /**
- * The channels of one module instance in a cluster. For each hash tag with a waiter it subscribes to a sharded channel
- * at the node that has the tag's slot. A channel counts as subscribed after a probe of that node has arrived. From then
- * on the node counts this instance when it hands off a lock. A script skips an instance that is not counted, because it
- * may be dead.
+ * A hold that lasts for longer subscribes to the channel of its hash tag, at twice that at the latest. In milliseconds.
+ * Each tag costs two requests, so this is longer than on a single server, where one channel is for all locks.
+ */
+const LONG_HOLD_MS = 1_000;
+
+/** Holds subscribe to no further channel if there are this many. Many hash tags would cost as many subscriptions. */
+const MAX_CHANNELS = 1_000;
+
+/**
+ * The channels of one module instance in a cluster. For each hash tag with a waiter, or with a hold that lasts, it
+ * subscribes to a sharded channel at the node that has the tag's slot. A channel counts as subscribed after a probe of
+ * that node has arrived. From then on the node counts this instance when it hands off a lock. A script skips an
+ * instance that is not counted, because it may be dead.
  */
 export class ShardedHandoffChannels implements HandoffChannels {
   readonly subscriptions: ChannelSubscriptions<ChannelSubscription>;
+  private readonly longHolds: LongHolds;
+  /** The channels of the holds that last, by owner. */
+  private readonly held = new Map<string, string>();
   private closed = false;
   /** The channels that were subscribed in this tick of the event loop. */
   private subscribed = new Set<string>();
@@ -42,6 +55,7 @@ export class ShardedHandoffChannels implements HandoffChannels {
       kind: 'sharded',
       subject: 'sharded pub/sub',
       lingerMs: LINGER_MS,
+      isInUse: ({ channel }) => [...this.held.values()].includes(channel),
       sourceOf: (key) => topology.nodeOf(key),
       probe: (subscription, source) => this.probe(subscription, source),
       onSubscribed: ({ channel }) => this.onSubscribed(channel),
@@ -49,6 +63,7 @@ export class ShardedHandoffChannels implements HandoffChannels {
       onRedirected: () => topology.refresh(),
       onRefused: (why) => listener.onRefused(why),
     });
+    this.longHolds = new LongHolds(clock, LONG_HOLD_MS, (owner, key) => this.onLongHold(owner, key));
   }
 
   isSubscribed(key: string, { connection }: RedisNode): boolean {
@@ -63,8 +78,19 @@ export class ShardedHandoffChannels implements HandoffChannels {
     this.subscriptions.open(this.subscriptionOf(key));
   }
 
+  onGranted(owner: string, key: string): void {
+    this.longHolds.onGranted(owner, key);
+  }
+
+  onReleased(owner: string): void {
+    this.longHolds.onReleased(owner);
+    this.held.delete(owner);
+  }
+
   close(): void {
     this.closed = true;
+    this.longHolds.close();
+    this.held.clear();
     this.subscriptions.close();
   }
 
@@ -77,6 +103,14 @@ export class ShardedHandoffChannels implements HandoffChannels {
       this.subscribed = new Set();
       if (!this.closed) this.listener.onSubscribed((key) => channels.has(this.channelOf(key)));
     });
+  }
+
+  private onLongHold(owner: string, key: string): void {
+    const { size } = this.subscriptions;
+    const channel = this.channelOf(key);
+    if (size >= MAX_CHANNELS && this.subscriptions.get(channel) === undefined) return;
+    this.held.set(owner, channel);
+    this.open(key);
   }
 
   private channelOf(key: string): string {

@@ -29,6 +29,9 @@ export class ReplicatedStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly serverOf: LockStore['serverOf'];
   readonly canKeep: LockStore['canKeep'];
+  readonly list: LockStore['list'];
+  readonly ping: LockStore['ping'];
+  readonly forceRelease: LockStore['forceRelease'];
   private readonly acks: Acks;
   private listener: StoreListener | undefined;
   /** Owners whose acquire request is unanswered and was not followed by a release. */
@@ -42,6 +45,9 @@ export class ReplicatedStore implements LockStore {
     this.capabilities = { ...inner.capabilities, replicas: true };
     this.serverOf = inner.serverOf?.bind(inner);
     this.canKeep = inner.canKeep?.bind(inner);
+    this.list = inner.list?.bind(inner);
+    this.ping = inner.ping?.bind(inner);
+    this.forceRelease = inner.forceRelease?.bind(inner);
     this.acks = makeAcks({
       warn: (message) => this.listener?.onDegraded(message),
       info: (message) => this.listener?.onRecovered?.(message),

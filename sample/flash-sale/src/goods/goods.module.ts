@@ -13,6 +13,6 @@ import { settings } from '../settings.js';
       useFactory: (): Stock => (settings.inMemory ? new MemoryStock() : new RedisStock(settings.redisUrl)),
     },
   ],
-  exports: [Stock],
+  exports: [GoodsService, Stock],
 })
 export class GoodsModule {}

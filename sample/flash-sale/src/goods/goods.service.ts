@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { BadRequestException, ConflictException, Injectable, NotFoundException } from '@nestjs/common';
 import { type LockInfo, LockService, resource } from 'nestjs-redis-lock';
+import { settings } from '../settings.js';
 import { Stock, type StockLevel } from './stock.js';
 
 export interface Receipt {
@@ -13,8 +14,7 @@ export interface GoodsOnSale extends StockLevel {
   readonly lock: LockInfo | null;
 }
 
-/** The time between reading and writing: in a real application a payment, or a call to another service. */
-const PAYMENT_MS = 25;
+const MOST_PIECES = 1_000_000;
 
 @Injectable()
 export class GoodsService {
@@ -33,7 +33,7 @@ export class GoodsService {
   async sellOne(id: number): Promise<Receipt> {
     const { left } = await this.levelOf(id);
     if (left === 0) throw new ConflictException(`Goods ${id} are sold out.`);
-    await pause(PAYMENT_MS);
+    await pause(settings.paymentMs);
     await this.stock.setLeft(id, left - 1);
     await this.stock.countSale(id);
     return { id, left: left - 1 };
@@ -41,10 +41,13 @@ export class GoodsService {
 
   /** Acquires the same lock as buyers do, because it writes the same stock. */
   async restock(id: number, amount: number): Promise<StockLevel> {
-    if (amount < 1) throw new BadRequestException('amount is a number from 1 up');
+    if (!Number.isSafeInteger(id) || id < 1) throw new BadRequestException('id is a whole number from 1 up.');
+    if (amount < 1 || amount > MOST_PIECES) {
+      throw new BadRequestException(`amount is a whole number from 1 to ${MOST_PIECES}.`);
+    }
     return this.locks.using(resource`goods:${id}`, async (lock) => {
       const { left, sold } = (await this.stock.find(id)) ?? { left: 0, sold: 0 };
-      await pause(PAYMENT_MS);
+      await pause(settings.paymentMs);
       lock.assertHeld();
       await this.stock.setLeft(id, left + amount);
       return { id, left: left + amount, sold };

@@ -14,6 +14,7 @@ export abstract class Stock {
   abstract setLeft(id: number, left: number): Promise<void>;
   /** Counts atomically, so that overselling is visible. */
   abstract countSale(id: number): Promise<void>;
+  abstract forget(id: number): Promise<void>;
 }
 
 const LEFT = 'flash-sale:left';
@@ -32,7 +33,12 @@ export class RedisStock extends Stock implements OnApplicationShutdown {
   }
 
   async find(id: number): Promise<StockLevel | undefined> {
-    const [left, sold] = await Promise.all([this.redis.hget(LEFT, String(id)), this.redis.hget(SOLD, String(id))]);
+    // At one moment: a sale between two reads would look oversold.
+    const replies = await this.redis.multi().hget(LEFT, String(id)).hget(SOLD, String(id)).exec();
+    const [left = null, sold = null] = (replies ?? []).map(([error, value]) => {
+      if (error !== null) throw error;
+      return value as string | null;
+    });
     return left === null ? undefined : { id, left: Number(left), sold: Number(sold) };
   }
 
@@ -49,6 +55,10 @@ export class RedisStock extends Stock implements OnApplicationShutdown {
   async countSale(id: number): Promise<void> {
     await this.redis.hincrby(SOLD, String(id), 1);
     await this.redis.expire(SOLD, FORGOTTEN_AFTER_S);
+  }
+
+  async forget(id: number): Promise<void> {
+    await this.redis.multi().hdel(LEFT, String(id)).hdel(SOLD, String(id)).exec();
   }
 
   onApplicationShutdown(): void {
@@ -76,6 +86,11 @@ export class MemoryStock extends Stock {
   countSale(id: number): Promise<void> {
     const level = this.levels.get(id) ?? { id, left: 0, sold: 0 };
     this.levels.set(id, { ...level, sold: level.sold + 1 });
+    return Promise.resolve();
+  }
+
+  forget(id: number): Promise<void> {
+    this.levels.delete(id);
     return Promise.resolve();
   }
 }

@@ -288,3 +288,40 @@ describe('refused requests', () => {
     expect(warnings).toHaveLength(1);
   });
 });
+
+describe('the servers of a store', () => {
+  it('are the whole store, and those that fell silent, until they are gone', () => {
+    let at = 0;
+    const changes: string[] = [];
+    const health = new StoreHealth(
+      { warn: () => undefined, info: () => undefined },
+      () => at,
+      () => undefined,
+      (server, isUp, error) => void changes.push(`${server ?? 'all'} ${isUp ? 'up' : `down: ${error?.message}`}`),
+    );
+    const shown = (): string[] => health.servers().map(({ server, isUp }) => `${server ?? 'all'} ${isUp}`);
+    expect(shown()).toEqual(['all true']);
+    health.onUnreachable(new Error('refused'), 'a:1');
+    health.onUnreachable(new Error('refused'), 'a:1');
+    health.onUnreachable(new Error('no majority'));
+    expect(shown()).toEqual(['all false', 'a:1 false']);
+    health.onReachable('a:1');
+    expect(shown()).toEqual(['all true', 'a:1 true']);
+    expect(changes).toEqual(['a:1 down: refused', 'all down: no majority', 'a:1 up', 'all up']);
+    health.onUnreachable(new Error('refused'), 'a:1');
+    at += 601_000;
+    expect(shown()).toEqual(['all true']);
+    health.onUnreachable(new Error('refused'), 'b:1');
+    expect(shown()).toEqual(['all true', 'b:1 false']);
+  });
+
+  it('are down as a whole until a server replies, however long nobody tries', () => {
+    const health = new StoreHealth(log, now);
+    health.onUnreachable(new Error('no majority'));
+    clock.jump(MINUTES_10 + 1_000);
+    health.onUnreachable(new Error('refused'), 'a:1');
+    expect(health.servers()[0]).toEqual({ server: undefined, isUp: false });
+    health.onReachable('b:1');
+    expect(health.servers()[0]).toEqual({ server: undefined, isUp: true });
+  });
+});

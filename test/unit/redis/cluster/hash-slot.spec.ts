@@ -18,6 +18,7 @@ describe('the slot of a key', () => {
     '{a}{b}',
     '{{a}}',
     'Straße:{Ωmega}:🔒',
+    'goods:{300€ and 🔒}',
   ])('%s is the one that ioredis computes', (key) => {
     expect(slotOf(key)).toBe(new Command('get', [key]).getSlot());
   });

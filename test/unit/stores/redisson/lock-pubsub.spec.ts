@@ -23,7 +23,7 @@ beforeEach(async () => {
   const nothing = (): void => undefined;
   source = { subscriber, openSubscriber: nothing, onLastUnsubscribed: nothing } as unknown as ChannelSource;
   const sources = { sourceOf: () => source, learnRedirection: nothing, close: nothing };
-  const listener = { onReleased: () => void (released += 1), onRefused: nothing };
+  const listener = { onReleased: () => void (released += 1), onSubscribed: nothing, onRefused: nothing };
   pubsub = new LockPubSub(clock, 1_000, listener, sources, (key) => `channel:${key}`);
   for (let i = 0; i < 2; i += 1) {
     pubsub.waitForRelease(KEY, 'owner', undefined);

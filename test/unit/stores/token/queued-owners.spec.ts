@@ -13,6 +13,18 @@ describe('QueuedOwners', () => {
     expect([owners.has('one:1'), owners.get('one:1'), owners.size]).toEqual([false, undefined, 0]);
   });
 
+  it('knows that an owner does not wait if a reply has granted its last request', () => {
+    const owners = new QueuedOwners();
+    owners.onGranted('never added');
+    owners.add(ownership('one:1', 'goods:300'), 0);
+    expect([owners.mayWait('never added'), owners.mayWait('one:1')]).toEqual([false, true]);
+    owners.onGranted('one:1');
+    // A handoff message for it may still arrive.
+    expect([owners.mayWait('one:1'), owners.get('one:1')]).toEqual([false, ownership('one:1', 'goods:300')]);
+    owners.add(ownership('one:1', 'goods:300'), 0);
+    expect(owners.mayWait('one:1')).toBe(true);
+  });
+
   it('drops owners that were not added again for two minutes', () => {
     const owners = new QueuedOwners();
     owners.add(ownership('waiting', 'goods:300'), 0);

@@ -15,6 +15,8 @@ type Made = Omit<Request, 'keys'> & { readonly key?: string };
 class Recorder implements BatchSender<Request, string> {
   /** The owners whose requests were sent alone, but with others of their tick. */
   readonly collected: string[] = [];
+  /** How many times two requests were compared. */
+  compared = 0;
   answer = (requests: readonly Request[]): RepliesTogether<string> | undefined =>
     Promise.resolve(requests.map(({ owner }) => `${owner} together`));
 
@@ -28,6 +30,7 @@ class Recorder implements BatchSender<Request, string> {
   }
 
   fits(first: Request, next: Request): boolean {
+    this.compared += 1;
     return first.mode === next.mode;
   }
 
@@ -111,6 +114,16 @@ describe('TickBatches', () => {
     expect(sent).toEqual(['acquire first', 'acquire 0+2', 'acquire 1+3']);
   });
 
+  it('compares each request with a few others only, however many differ', async () => {
+    const { batches, releases, sent } = setUp();
+    const modes = Array.from({ length: 1_000 }, (_, i) => `${i}`);
+    for (const mode of ['first', ...modes, ...modes.slice(-5)]) void batches.release({ owner: mode, mode });
+    await tickEnds();
+    expect(releases.compared).toBeLessThan(1_005 * 33);
+    expect(sent).toHaveLength(1_001);
+    expect(sent.at(-1)).toBe('release 999+999');
+  });
+
   it('keeps the order of requests for one key that do not travel together', async () => {
     const { batches, sent } = setUp();
     const requests = [
@@ -124,6 +137,24 @@ describe('TickBatches', () => {
     expect(sent.map((line) => line.replace('acquire ', ''))).toEqual(requests.map(({ owner }) => owner));
   });
 
+  it('keeps the order of requests for one key if the first is in the only batch', async () => {
+    const { batches, sent } = setUp();
+    const requests = [
+      { owner: 'first', key: 'a' },
+      { owner: 'writer', key: 'k', mode: 'write' },
+      { owner: 'other writer', key: 'l', mode: 'write' },
+      { owner: 'reader', key: 'k', mode: 'read' },
+      { owner: 'other reader', key: 'm', mode: 'read' },
+      { owner: 'last writer', key: 'm', mode: 'write' },
+    ];
+    await Promise.all(requests.map((request) => batches.acquire(request)));
+    expect(sent.slice(1)).toEqual([
+      'acquire writer+other writer',
+      'acquire reader+other reader',
+      'acquire last writer',
+    ]);
+  });
+
   it('sends releases before acquires, because they may free what is acquired', async () => {
     const { batches, sent } = setUp();
     for (const owner of ['a', 'b', 'c']) {
@@ -132,6 +163,27 @@ describe('TickBatches', () => {
     }
     await tickEnds();
     expect(sent).toEqual(['acquire a', 'release A+B+C', 'acquire b+c']);
+  });
+
+  it('sends the next acquire request for a lock at once behind its release', async () => {
+    const { batches, acquires, sent } = setUp();
+    void batches.release({ owner: 'old', key: 'k' });
+    for (const owner of ['a', 'b']) void batches.acquire({ owner });
+    void batches.acquire({ owner: 'next', key: 'k' });
+    expect(sent).toEqual(['release old', 'acquire a+b', 'acquire next']);
+    void batches.acquire({ owner: 'later', key: 'k' });
+    await tickEnds();
+    expect(sent.slice(3)).toEqual(['acquire later']);
+    expect(acquires.collected).toEqual(['later']);
+  });
+
+  it('sends an acquire request of the next tick like any other', async () => {
+    const { batches, sent } = setUp();
+    void batches.release({ owner: 'old', key: 'k' });
+    await tickEnds();
+    for (const key of ['first', 'k', 'l']) void batches.acquire({ owner: key, key });
+    await tickEnds();
+    expect(sent).toEqual(['release old', 'acquire first', 'acquire k+l']);
   });
 
   it('sends no more than 64 requests together', async () => {

@@ -9,7 +9,7 @@ import { ShardedHandoffChannels } from '../../../../../lib/stores/token/handoff/
 const tickEnd = (): Promise<void> => new Promise((resolve) => void atEndOfTick(resolve));
 
 /** The channels of an instance beside a node that confirms every subscription. */
-function channelsOf(reports: KeyFilter[]) {
+function channelsOf(reports: KeyFilter[] = []) {
   const subscribed = (): Promise<number> => Promise.resolve(1);
   const node = {
     connection: { client: { eval: subscribed, evalsha: subscribed }, sentScripts: new Set(), evalOnly: false },
@@ -23,13 +23,15 @@ function channelsOf(reports: KeyFilter[]) {
     nodeOf: () => node,
     refresh: () => undefined,
   };
-  const channels = new ShardedHandoffChannels('one', topology, new ManualClock(), 1_000, {
+  const clock = new ManualClock();
+  const channels = new ShardedHandoffChannels('one', topology, clock, 1_000, {
     onMessage: () => undefined,
     onSubscribed: (concerns) => void (concerns && reports.push(concerns)),
     onRefused: () => undefined,
   });
   const probe = (key: string): void => channels.subscriptions.onMessage(node, `channel:${key}:one`, PROBE);
-  return { channels, probe };
+  const opened = (): string[] => channels.subscriptions.all.map(({ channel }) => channel);
+  return { channels, clock, opened, probe };
 }
 
 describe('the channels of an instance in a cluster', () => {
@@ -57,5 +59,36 @@ describe('the channels of an instance in a cluster', () => {
     channels.close();
     await tickEnd();
     expect(reports).toEqual([]);
+  });
+
+  it('are opened for holds that last, and kept as long as these', async () => {
+    const { channels, clock, opened, probe } = channelsOf();
+    channels.onGranted('one:1', 'goods:1');
+    channels.onGranted('one:2', 'goods:2');
+    await clock.advance(900);
+    channels.onReleased('one:2');
+    expect(opened()).toEqual([]);
+    await clock.advance(1_200);
+    expect(opened()).toEqual(['channel:goods:1:one']);
+    probe('goods:1');
+    // Unused channels are closed after a minute.
+    await clock.advance(600_000);
+    expect(opened()).toEqual(['channel:goods:1:one']);
+    channels.onReleased('one:1');
+    await clock.advance(130_000);
+    expect(opened()).toEqual([]);
+    channels.close();
+    expect(clock.pending).toBe(0);
+  });
+
+  it('are not opened for the holds of thousands of hash tags', async () => {
+    const { channels, clock, opened } = channelsOf();
+    for (let i = 0; i < 3_000; i += 1) channels.onGranted(`one:${i}`, `goods:${i}`);
+    await clock.advance(2_000);
+    expect(opened()).toHaveLength(1_000);
+    // Waiters need theirs.
+    channels.open('goods:2999');
+    expect(opened()).toHaveLength(1_001);
+    channels.close();
   });
 });

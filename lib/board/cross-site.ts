@@ -1,0 +1,80 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import type { LockBoardRequest } from './board-options.js';
+
+/** The cookie with the token of a browser's session, and the header in which the page sends it back. */
+const COOKIE = 'nestjs-redis-lock-board';
+const HEADER = 'x-lock-board-token';
+const TOKEN = /^[\w-]{32}$/;
+
+/**
+ * Returns the token of the browser's session and the cookie that keeps it. The page has the token too, and sends both
+ * with each release. Another site can read neither. No instance stores it, so any instance can check it.
+ */
+export function sessionOf(request: LockBoardRequest): { readonly token: string; readonly cookie: string } {
+  const token = cookieOf(request) ?? randomBytes(24).toString('base64url');
+  // Not `Strict`: a browser that follows a link from another site would get a new token, and its other tabs keep the
+  // old one. `Lax` sends the cookie with no POST of another site either.
+  const attributes = request.protocol === 'https' ? 'HttpOnly; SameSite=Lax; Secure' : 'HttpOnly; SameSite=Lax';
+  return { token, cookie: `${COOKIE}=${token}; ${attributes}` };
+}
+
+/**
+ * Returns why a request that changes something is refused. Returns undefined if it comes from the board's own page: the
+ * browser says so, it has the session's token, and no HTML form can have sent it.
+ */
+export function crossSiteProblem(request: LockBoardRequest): string | undefined {
+  if (!/^application\/json(?:\s*;|$)/i.test(headerOf(request, 'content-type') ?? '')) {
+    return 'The content type of a release is application/json.';
+  }
+  if (!isSameOrigin(request)) {
+    return 'This request does not come from the page of the board. A proxy has to keep the header Host.';
+  }
+  const expected = cookieOf(request);
+  const given = headerOf(request, HEADER);
+  if (expected === undefined || given === undefined || !isEqual(expected, given)) {
+    return 'This request does not have the token of the page. Reload the page, and allow its cookie.';
+  }
+  return undefined;
+}
+
+/**
+ * Returns whether another site tries to read a route with the viewer's cookies. Matters if the application's CORS
+ * options allow every origin. A navigation to the page is allowed, because a link may stand anywhere.
+ */
+export function isForeignRead(request: LockBoardRequest): boolean {
+  const site = headerOf(request, 'sec-fetch-site');
+  // Over plain HTTP a browser sends `Origin` with what other sites read, and not with navigations.
+  if (site === undefined) return headerOf(request, 'origin') !== undefined && !isOwnOrigin(request);
+  if (site === 'same-origin' || site === 'none') return false;
+  return headerOf(request, 'sec-fetch-mode') !== 'navigate';
+}
+
+/** Browsers send `Sec-Fetch-Site` over HTTPS and to localhost. Else they send `Origin` with each POST. */
+function isSameOrigin(request: LockBoardRequest): boolean {
+  const site = headerOf(request, 'sec-fetch-site');
+  return site === undefined ? isOwnOrigin(request) : site === 'same-origin';
+}
+
+function isOwnOrigin(request: LockBoardRequest): boolean {
+  const origin = headerOf(request, 'origin');
+  const host = headerOf(request, 'host') ?? headerOf(request, ':authority');
+  return origin !== undefined && host !== undefined && URL.canParse(origin) && new URL(origin).host === host;
+}
+
+function isEqual(a: string, b: string): boolean {
+  const [left, right] = [Buffer.from(a), Buffer.from(b)];
+  return left.length === right.length && timingSafeEqual(left, right);
+}
+
+function headerOf({ headers }: LockBoardRequest, name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === 'string' ? value : value?.[0];
+}
+
+function cookieOf(request: LockBoardRequest): string | undefined {
+  for (const part of (headerOf(request, 'cookie') ?? '').split(';')) {
+    const [name, value = ''] = part.trim().split('=', 2);
+    if (name === COOKIE && TOKEN.test(value)) return value;
+  }
+  return undefined;
+}

@@ -1,0 +1,12 @@
+/**
+ * Characters that cannot be seen, or that change how others are shown: control and format characters, among them those
+ * that turn the direction of text, white space other than a blank, and halves of characters.
+ */
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{DI}\u2800]|[^\S ]/gu;
+const LONGEST = 300;
+
+/** Returns a text for a line of a log: hidden characters are written `\u{202e}`, and 300 characters are the most. */
+export function visibleText(text: string): string {
+  const shown = text.length <= LONGEST ? text : `${text.slice(0, LONGEST)}…`;
+  return shown.replace(HIDDEN, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);
+}

@@ -1,0 +1,77 @@
+import type { LockInfo } from '../../lock-info.js';
+import { EXIT, type ExitCode, usageError } from '../exit-codes.js';
+import { holdersOf, lockToJson, type LockView, modeOf } from '../lock-view.js';
+import { formatDuration } from '../duration.js';
+import { printable, printableJson } from '../printable.js';
+import type { CommandContext } from './context.js';
+
+/** What is to be released. */
+export interface ReleaseArguments {
+  readonly resource: string;
+  readonly ifToken: number | undefined;
+  /** Whether to release without a confirmation. */
+  readonly yes: boolean;
+}
+
+/**
+ * Releases a lock by force. Without `yes` it shows the holder and requests a confirmation. It releases the hold that it
+ * has found, and not the next one.
+ *
+ * @throws CliError without `yes` if nobody can be asked.
+ */
+export async function release(context: CommandContext, args: ReleaseArguments): Promise<ExitCode> {
+  const { admin, terminal } = context;
+  const { resource, ifToken, yes } = args;
+  if (!yes && !terminal.isInteractive) {
+    throw usageError('release asks for a confirmation, and the input is no terminal. Give --yes to release anyway.');
+  }
+  const view = await admin.inspect(resource);
+  const why = reasonAgainst(view, ifToken, admin.keyOf(resource));
+  if (view === null || why !== undefined) return report(context, resource, view, why);
+  if (!yes && !(await isConfirmed(context, view))) return report(context, resource, view, 'not confirmed');
+  const released = await admin.release(resource, view.lock.fencingToken);
+  return report(context, resource, view, released ? undefined : 'the hold has ended meanwhile');
+}
+
+/** Returns why there is nothing to release. */
+function reasonAgainst(view: LockView | null, ifToken: number | undefined, key: string): string | undefined {
+  if (view === null) return `nobody holds it. Its key is ${printable(key)}`;
+  const { lock } = view;
+  if (!lock.isHeld) return 'nobody holds it, and others wait for it';
+  if (ifToken === undefined || lock.fencingToken === ifToken) return undefined;
+  const token = lock.fencingToken === undefined ? 'its hold has no token' : `its token is ${lock.fencingToken}`;
+  return `${token}, and not ${ifToken}`;
+}
+
+async function isConfirmed({ terminal }: CommandContext, view: LockView): Promise<boolean> {
+  const { lock, heldForMs } = view;
+  const since = heldForMs === undefined ? '' : ` for ${formatDuration(heldForMs)}`;
+  const question =
+    `${printable(lock.resource)} is held by ${holdersOf(lock)}${since} (${modeOf(lock)}). ${waitersOf(lock)}\n` +
+    'The work of the holder may still run. Release it by force? [y/N] ';
+  const reply = await terminal.ask(question);
+  if (reply === undefined) terminal.stderr.write('\n');
+  return /^\s*y(?:es)?\s*$/i.test(reply ?? '');
+}
+
+function waitersOf({ waiting: { length } }: LockInfo): string {
+  if (length === 0) return 'Nobody waits for it.';
+  return length === 1 ? '1 instance waits for it.' : `${length} instances wait for it.`;
+}
+
+/** Prints the result. `why` is the reason why nothing was released. */
+function report(
+  { terminal, json }: CommandContext,
+  resource: string,
+  view: LockView | null,
+  why: string | undefined,
+): ExitCode {
+  const released = why === undefined;
+  if (json) {
+    const lock = view && lockToJson(view);
+    terminal.stdout.write(`${printableJson({ resource, released, reason: why ?? null, lock })}\n`);
+  } else if (released && view !== null) {
+    terminal.stdout.write(`${printable(resource)} was released. ${holdersOf(view.lock)} held it.\n`);
+  } else terminal.stderr.write(`${printable(resource)} was not released: ${why}.\n`);
+  return released ? EXIT.ok : EXIT.notFound;
+}

@@ -1,0 +1,135 @@
+import { LockUnavailableError, messageOf } from '../core/errors.js';
+import { type Clock, withTimeout } from '../core/time/clock.js';
+import { openRedis, type OpenedRedis } from '../redis/open-redis.js';
+import { CliError, EXIT, usageError } from './exit-codes.js';
+import type { RedisTarget } from './redis-target.js';
+
+/** The part of a client that only the command line uses. */
+interface CliClient {
+  on(event: 'ready' | 'close', listener: () => void): unknown;
+  on(event: 'error' | 'node error' | 'sentinelError', listener: (error: Error) => void): unknown;
+  info(): Promise<unknown>;
+}
+
+/** Which advice is for which error. The first match counts. */
+const ADVICE: readonly (readonly [pattern: RegExp, advice: string])[] = [
+  [
+    /\b(?:NOAUTH|WRONGPASS|invalid password|ERR AUTH)\b/,
+    'Give the user and the password in the URL, or by REDIS_USERNAME and REDIS_PASSWORD',
+  ],
+  [/cluster support disabled|unknown command.*cluster/i, 'This server is no cluster: use redis://'],
+  [/certificate|self.signed/i, 'Node trusts an authority of your own by NODE_EXTRA_CA_CERTS'],
+  [/wrong version number|packet length|EPROTO/i, 'Does this server expect redis:// in place of rediss://?'],
+  [/has closed the connection|ECONNRESET/, 'Does this server expect rediss://, for TLS?'],
+  [/invalid reply: null|No such master with that name/, 'The Sentinel knows no master of that name'],
+];
+
+/** The advice for errors that no pattern matches: nothing replies at the address. */
+const ADVICE_BY_KIND = {
+  redis: 'Start it, or give its address by --redis or REDIS_URL',
+  cluster: 'One of these nodes has to run, and the state of the cluster has to be ok',
+  sentinel: 'One of these Sentinels has to run',
+} as const;
+
+/** Matches errors of a connection that could not be made. */
+const NO_CONNECTION =
+  /\bE(?:CONNREFUSED|NOTFOUND|AI_AGAIN|NOENT|HOSTUNREACH|NETUNREACH|TIMEDOUT)\b|not ready within|no connection could/;
+
+/**
+ * Connects to Redis and waits until it accepts commands.
+ *
+ * @throws CliError that says what to change, after `timeoutMs` at the latest.
+ */
+export async function connectTo(target: RedisTarget, timeoutMs: number, clock: Clock): Promise<OpenedRedis> {
+  const opened = openRedis(target.redis, clock);
+  const client = opened.client as unknown as CliClient;
+  try {
+    await untilReady(opened, client, target, timeoutMs, clock);
+    if (target.kind === 'redis') await checkNoCluster(client, target, timeoutMs, clock);
+    return opened;
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+}
+
+/**
+ * Returns the result of a request.
+ *
+ * @param consequence completes the error with what may have happened.
+ * @throws LockUnavailableError if there is no reply in time.
+ */
+export function inTime<T>(clock: Clock, timeoutMs: number, request: Promise<T>, consequence = ''): Promise<T> {
+  return withTimeout(clock, timeoutMs, request, () => {
+    throw new LockUnavailableError(`Redis did not reply within ${timeoutMs} ms.${consequence}`);
+  });
+}
+
+function untilReady(
+  opened: OpenedRedis,
+  client: CliClient,
+  target: RedisTarget,
+  timeoutMs: number,
+  clock: Clock,
+): Promise<void> {
+  // What is known of the outage when the client reports it, or when the time is over.
+  let detail: Error | undefined;
+  const onDetail = (error: Error): void => void (detail = error);
+  const ready = new Promise<void>((resolve, reject) => {
+    client.on('ready', resolve);
+    client.on('node error', onDetail);
+    client.on('sentinelError', onDetail);
+    const onClose = (): void => void (detail ??= new Error('it has closed the connection'));
+    // A server that expects TLS closes it, and the client tries again without an error. A cluster closes by itself.
+    if (target.kind !== 'cluster') client.on('close', onClose);
+    // The client would try again. Somebody waits at a terminal.
+    client.on('error', (error) => reject(unreachable(target, causeOf(error, detail))));
+    opened.connect();
+  });
+  return withTimeout(clock, timeoutMs, ready, () => {
+    throw unreachable(target, detail ?? new Error(`it was not ready within ${timeoutMs} ms`));
+  });
+}
+
+/** Some errors of ioredis only say that all servers have failed. Then the last one of a server has the reason. */
+function causeOf(error: Error, detail: Error | undefined): Error {
+  const last: unknown = 'lastNodeError' in error ? error.lastNodeError : undefined;
+  if (last instanceof Error) return last;
+  return /^(?:All sentinels|Failed to refresh)/.test(error.message) ? (detail ?? error) : error;
+}
+
+function unreachable({ kind, shown }: RedisTarget, cause: Error): CliError {
+  const why = reasonIn(cause).replace(/\.$/, '');
+  const found = ADVICE.find(([pattern]) => pattern.test(why))?.[1];
+  const advice = found ?? (NO_CONNECTION.test(why) ? ADVICE_BY_KIND[kind] : undefined);
+  const message = `Redis cannot be used at ${shown}: ${why}.`;
+  return new CliError(EXIT.unavailable, advice === undefined ? message : `${message} ${sentence(advice)}`, { cause });
+}
+
+function sentence(text: string): string {
+  return text.endsWith('?') ? text : `${text}.`;
+}
+
+/** Returns the message of an error. A host with several addresses has an error for each, and no message of its own. */
+function reasonIn(error: Error): string {
+  const errors: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
+  if (error.message === '' && errors.length > 0) return errors.map(messageOf).join(', ');
+  // ioredis says so of a connection to a node or a Sentinel that was never open.
+  const message = messageOf(error).replace(/Connection is closed\.?/, 'no connection could be made');
+  return message || error.name;
+}
+
+/**
+ * One node of a cluster has a part of the locks only.
+ *
+ * @throws CliError if the server is such a node.
+ */
+async function checkNoCluster(client: CliClient, target: RedisTarget, timeoutMs: number, clock: Clock): Promise<void> {
+  // A server may refuse INFO. Then the first request shows what is wrong.
+  const info = await withTimeout<unknown>(clock, timeoutMs, client.info(), () => '').catch(() => '');
+  if (/^cluster_enabled:1\r?$/m.test(String(info))) {
+    throw usageError(
+      `${target.shown} is a node of a cluster. Give the cluster by some of its nodes: redis-cluster://host:port.`,
+    );
+  }
+}

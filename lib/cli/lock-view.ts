@@ -1,0 +1,127 @@
+import { shortened } from '../core/format-value.js';
+import type { LockHolder, LockInfo, LockSharing } from '../lock-info.js';
+import { formatDuration } from './duration.js';
+import { printable } from './printable.js';
+import type { Column } from './table.js';
+
+/** A lock as the command line shows it. */
+export interface LockView {
+  readonly lock: LockInfo;
+  /** For how long the holder's instance has had it, in milliseconds. Undefined if the store does not know it. */
+  readonly heldForMs: number | undefined;
+}
+
+const NONE = '-';
+
+/** The columns of `list` and `watch`. */
+export const LOCK_COLUMNS: readonly Column<LockView>[] = [
+  { title: 'RESOURCE', text: ({ lock }) => printable(lock.resource), isFlexible: true },
+  { title: 'MODE', text: ({ lock }) => modeOf(lock) },
+  { title: 'HOLDER', text: ({ lock }) => holdersOf(lock), isFlexible: true },
+  {
+    title: 'HELD FOR',
+    text: ({ heldForMs }) => (heldForMs === undefined ? NONE : formatDuration(heldForMs)),
+    align: 'right',
+  },
+  { title: 'LEASE', text: ({ lock }) => (lock.isHeld ? formatDuration(lock.expiresInMs) : NONE), align: 'right' },
+  { title: 'TOKEN', text: ({ lock }) => String(lock.fencingToken ?? NONE), align: 'right' },
+  { title: 'WAITING', text: ({ lock }) => String(lock.waiting.length), align: 'right' },
+];
+
+/** Compares by resource, for sorting. */
+export function byResource({ lock: one }: LockView, { lock: other }: LockView): number {
+  if (one.resource === other.resource) return 0;
+  return one.resource < other.resource ? -1 : 1;
+}
+
+/** Returns a number of locks in words: `1 lock`, `5 locks`. */
+export function lockCount(count: number): string {
+  return `${count} ${count === 1 ? 'lock' : 'locks'}`;
+}
+
+/** Returns a name of an instance: its identity, or its id. The value of another system may be long. */
+function nameOf(identity: string | undefined, id: string): string {
+  return printable(shortened(identity ?? id));
+}
+
+/** Returns the holders in a few words: `api-1`, `api-1 and 2 others`, `nobody`. */
+export function holdersOf(lock: LockInfo): string {
+  if (!lock.isHeld) return 'nobody';
+  const first = nameOf(lock.identity, lock.holder);
+  const { length } = lock.others;
+  if (length === 0) return first;
+  return `${first} and ${length} ${length === 1 ? 'other' : 'others'}`;
+}
+
+/** Returns how a lock is held: `exclusive`, `shared`, `2 of 5 permits`. */
+export function modeOf(lock: LockInfo): string {
+  if (!lock.isHeld) return NONE;
+  return lock.permits === undefined ? lock.mode : `${lock.others.length + 1} of ${lock.permits} permits`;
+}
+
+/** Returns the lines that describe one lock. */
+export function describeLock({ lock, heldForMs }: LockView): string[] {
+  const lines = [
+    printable(lock.resource),
+    field('key', printable(lock.key)),
+    field('state', lock.isHeld ? `held, ${modeOf(lock)}` : 'nobody holds it, and others wait'),
+  ];
+  if (lock.isHeld) {
+    lines.push(...describeHolder('holder', lock));
+    if (heldForMs !== undefined) lines.push(field('held for', formatDuration(heldForMs)));
+    if (lock.fencingToken !== undefined) lines.push(field('token', String(lock.fencingToken)));
+    for (const other of lock.others) lines.push(...describeHolder('holder', other));
+  }
+  lines.push(field('waiting', lock.waiting.length === 0 ? 'nobody' : String(lock.waiting.length)));
+  for (const [i, waiter] of lock.waiting.entries()) {
+    lines.push(`${' '.repeat(12)}${i + 1}. ${nameOf(waiter.identity, waiter.waiter)}, ${wantedMode(waiter)}`);
+  }
+  return lines;
+}
+
+/** Returns what `--json` prints of a lock. Values that are not known are null, as a lease without end is. */
+export function lockToJson({ lock, heldForMs }: LockView): object {
+  const sharing = ({ mode, permits }: Partial<LockSharing>): object => ({
+    mode: mode ?? null,
+    permits: permits ?? null,
+  });
+  const holder = (each: LockHolder): object => ({
+    holder: each.holder,
+    identity: each.identity ?? null,
+    expiresInMs: finite(each.expiresInMs),
+    fencingToken: each.fencingToken ?? null,
+  });
+  return {
+    resource: lock.resource,
+    key: lock.key,
+    isHeld: lock.isHeld,
+    ...sharing(lock),
+    ...(lock.isHeld ? holder(lock) : { holder: null, identity: null, expiresInMs: 0, fencingToken: null }),
+    heldForMs: finite(heldForMs),
+    others: lock.others.map(holder),
+    waiting: lock.waiting.map((waiter) => {
+      return { waiter: waiter.waiter, identity: waiter.identity ?? null, ...sharing(waiter) };
+    }),
+  };
+}
+
+function finite(ms: number | undefined): number | null {
+  return ms === undefined || ms === Infinity ? null : Math.round(ms);
+}
+
+function describeHolder(label: string, { holder, identity, expiresInMs }: LockHolder): string[] {
+  const lines = [field(label, nameOf(identity, holder))];
+  if (identity !== undefined) lines.push(field('', printable(holder)));
+  const lease =
+    expiresInMs === Infinity ? 'without end: another system has written the key' : formatDuration(expiresInMs);
+  lines.push(field('lease', lease));
+  return lines;
+}
+
+function wantedMode({ mode, permits }: LockSharing): string {
+  return permits === undefined ? mode : `one of ${permits} permits`;
+}
+
+function field(label: string, text: string): string {
+  return `  ${label.padEnd(10)}${text}`;
+}

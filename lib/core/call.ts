@@ -1,0 +1,94 @@
+import { randomBytes } from 'node:crypto';
+import type { LockMode } from './store/lock-mode.js';
+
+/**
+ * A call for one lock, as events, traces and `LockService.local()` show it. A call for several locks is one for each.
+ *
+ * @publicApi
+ */
+export interface LockCall {
+  /** The same in all events of the call and its hold. No other call of the process has it. */
+  readonly id: string;
+  /** The resource that the caller named, `goods:300`. */
+  readonly resource: string;
+  /** The resource up to its first colon. The template of the `@Locked` method, if it begins with a placeholder. */
+  readonly family: string;
+  /** The Redis key of the resource, `{lock_goods}:300`. */
+  readonly key: string;
+  /** `shared` also for a lock with permits. */
+  readonly mode: 'exclusive' | 'shared';
+  /** The maximum number of holders. Undefined for a lock without permits. */
+  readonly permits: number | undefined;
+  /** The `@Locked` or `@WhileLeader` method, `GoodsController.buy`. Undefined for a call of the service. */
+  readonly method: string | undefined;
+  /** The `label` of the call: up to 128 printable characters. */
+  readonly label: string | undefined;
+}
+
+/** What events, `local()` and traces show of a call, besides its resource. */
+export interface CallDetails {
+  readonly mode: LockMode;
+  /** The caller's name for the call, of any length. */
+  readonly label?: string | undefined;
+  /** The `@Locked` method, `GoodsController.buy`. Undefined for a call of the service. */
+  readonly method?: string | undefined;
+  /** The family of the resource, if it is not its first segment. */
+  readonly family?: string | undefined;
+}
+
+/** What a call wants to lock. */
+export interface CallTarget {
+  readonly resource: string;
+  readonly key: string;
+  /** The number of the call. See {@link nextCall}. */
+  readonly call?: number | undefined;
+}
+
+/** The longest label that is shown. */
+const LONGEST_LABEL = 128;
+
+/** Control characters and others that could forge a line of a log, and halves of characters. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+// An application may load this package twice, so each copy has a part of its own.
+const COPY = randomBytes(6).toString('hex');
+
+let calls = 0;
+
+/** Returns the number of a new call. Every lock of a call for several has a number of its own. */
+export function nextCall(): number {
+  return ++calls;
+}
+
+/** Returns what others see of a call. */
+export function describeCall({ resource, key, call = 0 }: CallTarget, details: CallDetails): LockCall {
+  const { mode, method, family = firstSegmentOf(resource) } = details;
+  return {
+    id: `${COPY}-${call}`,
+    resource,
+    family,
+    key,
+    mode: mode === 'exclusive' ? mode : 'shared',
+    permits: typeof mode === 'number' ? mode : undefined,
+    method,
+    label: shownLabel(details.label),
+  };
+}
+
+/**
+ * Returns the family of a template's resources: the template, if its first segment has a placeholder. Undefined if the
+ * first segment of each resource is the family.
+ */
+export function familyOfTemplate(template: string): string | undefined {
+  return firstSegmentOf(template).includes('<') ? template : undefined;
+}
+
+// A label may be a header that a client has sent, so a bad one must not make the call fail.
+function shownLabel(label: string | undefined): string | undefined {
+  return label?.slice(0, LONGEST_LABEL).replace(UNPRINTABLE, '?');
+}
+
+function firstSegmentOf(resource: string): string {
+  const end = resource.indexOf(':');
+  return end === -1 ? resource : resource.slice(0, end);
+}

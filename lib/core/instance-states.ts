@@ -1,0 +1,33 @@
+import { channel, type Channel } from 'node:diagnostics_channel';
+import type { LocalLockState } from './local-state.js';
+import type { ServerState } from './store/store-health.js';
+
+/** The state of one module instance, for metrics. */
+export interface InstanceState extends LocalLockState {
+  /** The name of the module instance, `default` if it has none. */
+  readonly instance: string;
+  /** The whole store, and the servers that have fallen silent. */
+  readonly servers: readonly ServerState[];
+}
+
+type Report = (state: InstanceState) => void;
+
+// A channel has one list for all copies of this package in the process. An application may load it twice.
+const states: Channel<unknown, unknown> = channel('nestjs-redis-lock:states');
+
+/** Returns the states of all module instances of the process that have started and not ended. */
+export function instanceStates(): readonly InstanceState[] {
+  const found: InstanceState[] = [];
+  const report: Report = (state) => void found.push(state);
+  states.publish(report);
+  return found;
+}
+
+/** Lets {@link instanceStates} find a module instance. Returns how to end that. */
+export function offerState(read: () => InstanceState): () => void {
+  const onAsked = (report: unknown): void => {
+    if (typeof report === 'function') (report as Report)(read());
+  };
+  states.subscribe(onAsked);
+  return () => void states.unsubscribe(onAsked);
+}

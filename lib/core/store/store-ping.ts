@@ -1,0 +1,36 @@
+/**
+ * What a ping has found out about one server.
+ *
+ * @publicApi
+ */
+export interface ServerPing {
+  /** The server's name, as in the warnings: `redis.internal:6379`. Behind Sentinel, the address of the master. */
+  readonly server: string;
+  /** Whether it has replied in time. */
+  readonly isUp: boolean;
+  /** How long the reply took, in milliseconds. Undefined if there was none. */
+  readonly latencyMs: number | undefined;
+  /** Why it is not up: the client's error, or the server's. Undefined if it is. */
+  readonly error: string | undefined;
+}
+
+/**
+ * What a ping has found out about the servers of a store.
+ *
+ * @publicApi
+ */
+export interface StorePing {
+  /** Whether locks can be acquired: the server, a majority of a quorum, or every master of a cluster is up. */
+  readonly isUp: boolean;
+  /** How waiters learn of a release: by a message, or by repeated requests. */
+  readonly handoff: 'subscription' | 'polling';
+  /** What is limited and why, or why a server refuses locks. Undefined if nothing is, as far as is known. */
+  readonly degraded: string | undefined;
+  /** The servers. Empty for a store that has none, such as `memory()`. */
+  readonly servers: readonly ServerPing[];
+}
+
+/** Returns the ping of a server that cannot be reached. */
+export function downServer(server: string, error: string): ServerPing {
+  return { server, isUp: false, latencyMs: undefined, error };
+}

@@ -1,0 +1,95 @@
+import { Inject } from '@nestjs/common';
+import { checkOptions, checkValue, type OptionRule } from '../core/check-options.js';
+import { LockConfigError } from '../core/errors.js';
+import type { Lock } from '../core/hold/lock.js';
+import { serviceProperty } from '../locked/bound-service.js';
+import { ownLeaderMethods, registerLeader } from '../locked/leader-methods.js';
+import { instanceName } from '../options/instance-name.js';
+import type { LeadOptions } from '../options/lead.options.js';
+import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
+import { LOCK_RULES } from '../options/resolve-options.js';
+import { describeMethod } from './describe-method.js';
+import { getLockServiceToken } from './inject-lock-service.decorator.js';
+import type { NoGenerator } from './locked.decorator.js';
+import { refuseStandardDecorator } from './standard-decorators.js';
+
+/**
+ * The options of {@link WhileLeader}.
+ *
+ * @publicApi
+ */
+export interface WhileLeaderOptions extends Pick<LeadOptions, 'ttlMs'> {
+  /**
+   * The `name` of the module instance that leads, if an application has several.
+   *
+   * @default 'default'
+   */
+  readonly name?: string | undefined;
+}
+
+type LeaderFunction = (signal: AbortSignal, lock: Lock) => unknown;
+
+const resourceRule: OptionRule = {
+  allowed: 'a resource without placeholders, such as report',
+  fits: (value) => typeof value === 'string' && value !== '' && !/<.*>/s.test(value),
+};
+
+/**
+ * Runs the method in one process at a time: in the leader. See `LockService.lead()`.
+ *
+ * ```ts
+ * @WhileLeader('report')
+ * async run(signal: AbortSignal): Promise<void> {
+ *   while (!signal.aborted) await this.writeReport(signal);
+ * }
+ * ```
+ *
+ * The module calls it on each instance of the class at the beginning of each term, with the signal of the term and its
+ * lock. The first call comes when the application has started, after all `onModuleInit` hooks. The method must end soon
+ * after the signal has aborted: the lock is released, and this process campaigns again, when it has settled.
+ *
+ * If the method returns, this process leads on without it, and calls it again in its next term. If it throws, the error
+ * is logged and this process steps down. Call it yourself, and it runs without a leadership.
+ *
+ * @throws {LockConfigError} at decoration, if the resource or an option is not allowed, and on a static method, an
+ * accessor, a generator or a second `@WhileLeader`. When the application starts, if the class is request-scoped or
+ * transient, if its module sees no `LockService`, or if the resource makes no key.
+ *
+ * @publicApi
+ */
+export function WhileLeader(resource: string, options: WhileLeaderOptions = {}) {
+  return <M extends LeaderFunction>(
+    target: object,
+    propertyKey: string | symbol,
+    descriptor: TypedPropertyDescriptor<M> & NoGenerator<M>,
+  ): void => {
+    refuseStandardDecorator('@WhileLeader', propertyKey);
+    const name = describeMethod(target, propertyKey);
+    const place = `@WhileLeader of ${name}`;
+    checkMethod(name, target, propertyKey, descriptor);
+    checkValue(place, 'the resource', resource, resourceRule);
+    const rules = { ttlMs: LOCK_RULES.ttlMs, name: instanceName };
+    const { ttlMs, name: instance = DEFAULT_INSTANCE } = checkOptions<WhileLeaderOptions>(place, options, rules);
+    const [token, service] = [getLockServiceToken(instance), serviceProperty(instance)];
+    Inject(token)(target, service);
+    registerLeader(target, propertyKey, { name, resource, ttlMs, token, service });
+  };
+}
+
+function checkMethod(
+  name: string,
+  target: object,
+  propertyKey: string | symbol,
+  descriptor: PropertyDescriptor | undefined,
+): void {
+  const method: unknown = descriptor?.value;
+  const fail = (problem: string): never => {
+    throw new LockConfigError(`${name}: ${problem}`);
+  };
+  if (typeof method !== 'function') return fail('@WhileLeader stands above methods only.');
+  if (typeof target === 'function') {
+    return fail('@WhileLeader needs an instance that Nest makes: static methods have none.');
+  }
+  if (/Generator/.test(method.constructor.name)) return fail('@WhileLeader cannot run a generator.');
+  if (ownLeaderMethods(target).has(propertyKey)) return fail('there is a second @WhileLeader; one is allowed.');
+}

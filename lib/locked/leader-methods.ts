@@ -1,0 +1,116 @@
+import type { InjectionToken } from '@nestjs/common';
+import type { ModulesContainer } from '@nestjs/core';
+import { LockConfigError, messageOf } from '../core/errors.js';
+import type { LockService } from '../lock.service.js';
+import { boundService } from './check-locked-methods.js';
+import type { Method } from './locked-method.js';
+import { chainOf, instancesOf, type Provider, prototypesOf, providersOf, visibleProvider } from './providers.js';
+
+/** A method that is decorated with `@WhileLeader`. */
+export interface LeaderMethod {
+  /** `ReportService.run` */
+  readonly name: string;
+  readonly resource: string;
+  readonly ttlMs: number | undefined;
+  /** The injection token of the lock service that leads. */
+  readonly token: InjectionToken;
+  /** The property that holds it. */
+  readonly service: symbol;
+}
+
+/** A method of a provider's instances. */
+interface FoundLeader {
+  readonly method: LeaderMethod;
+  readonly key: string | symbol;
+  readonly provider: Provider;
+  /** The lock service of the instances. Undefined if their module has none. */
+  readonly service: unknown;
+}
+
+const LEADER_METHODS = Symbol.for('nestjs-redis-lock:leader-methods');
+
+/** Returns the `@WhileLeader` methods of one prototype by name, without those that it inherits. */
+export function ownLeaderMethods(prototype: object): ReadonlyMap<string | symbol, LeaderMethod> {
+  const methods = Reflect.getOwnMetadata(LEADER_METHODS, prototype) as Map<string | symbol, LeaderMethod> | undefined;
+  return methods ?? new Map();
+}
+
+/** Registers a method by its class and name. */
+export function registerLeader(target: object, propertyKey: string | symbol, method: LeaderMethod): void {
+  const methods = new Map(ownLeaderMethods(target)).set(propertyKey, method);
+  Reflect.defineMetadata(LEADER_METHODS, methods, target);
+}
+
+/**
+ * Checks the `@WhileLeader` methods that a service leads for, and those without a service, before the application
+ * starts.
+ *
+ * @throws LockConfigError that names all methods that cannot run.
+ */
+export function checkLeaderMethods(service: LockService, modules: ModulesContainer): void {
+  const errors = new Set<string>();
+  for (const found of leaderMethodsIn(modules)) {
+    if (found.service !== undefined && found.service !== service) continue;
+    const problem = found.service === undefined ? describeMissingService(found.method) : findProblem(found, service);
+    if (problem !== undefined) errors.add(`@WhileLeader of ${found.method.name}: ${problem}`);
+  }
+  if (errors.size > 0) throw new LockConfigError([...errors].join('\n'));
+}
+
+function describeMissingService({ token }: LeaderMethod): string {
+  const name = typeof token === 'string' ? token : 'LockService';
+  return `its module sees no ${name}; allowed is a module that imports RedisLockModule, or one that is global.`;
+}
+
+function findProblem({ provider, method }: FoundLeader, service: LockService): string | undefined {
+  if (provider.isTransient || !provider.isDependencyTreeStatic())
+    return 'its class is request-scoped or transient; allowed is a singleton.';
+  try {
+    service.checkLead(method.resource, { ttlMs: method.ttlMs });
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+/** Starts a candidate for each `@WhileLeader` method of each instance that a service leads for. */
+export function startLeaders(service: LockService, modules: ModulesContainer): void {
+  const started = new Map<object, Set<string | symbol>>();
+  for (const found of leaderMethodsIn(modules)) {
+    if (found.service !== service) continue;
+    const { method, key, provider } = found;
+    for (const instance of instancesOf(provider)) {
+      const keys = started.get(instance) ?? new Set();
+      // Two providers may have one instance.
+      if (keys.has(key)) continue;
+      started.set(instance, keys.add(key));
+      const { resource, ttlMs, name } = method;
+      // Read at each term, like every call of a method: a test may have replaced it.
+      const onElected: Parameters<LockService['campaign']>[1]['onElected'] = (lock) =>
+        Reflect.apply((instance as Record<string | symbol, Method>)[key], instance, [lock.signal, lock]);
+      service.campaign(resource, { ttlMs, onElected }, name);
+    }
+  }
+}
+
+function* leaderMethodsIn(modules: ModulesContainer): Generator<FoundLeader> {
+  for (const module of modules.values()) {
+    for (const provider of providersOf(module)) {
+      for (const prototype of prototypesOf(provider)) {
+        for (const [key, method] of leaderMethodsOf(prototype)) {
+          const service = boundService(provider, method) ?? visibleProvider(module, method.token)?.instance;
+          yield { method, key, provider, service };
+        }
+      }
+    }
+  }
+}
+
+/** Returns the `@WhileLeader` methods of a prototype, inherited ones included. */
+function leaderMethodsOf(prototype: object): ReadonlyMap<string | symbol, LeaderMethod> {
+  return new Map(
+    chainOf(prototype)
+      .toReversed()
+      .flatMap((each) => [...ownLeaderMethods(each)]),
+  );
+}

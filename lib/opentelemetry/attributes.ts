@@ -1,0 +1,64 @@
+import type { Attributes } from '@opentelemetry/api';
+import type { LockCallContext, LockOutcome } from '../core/tracing.js';
+import type { LockCall } from '../core/call.js';
+
+const NAMESPACE = 'redis_lock';
+
+export const RESOURCE = `${NAMESPACE}.resource`;
+export const FAMILY = `${NAMESPACE}.family`;
+export const MODE = `${NAMESPACE}.mode`;
+export const PERMITS = `${NAMESPACE}.permits`;
+export const NAME = `${NAMESPACE}.name`;
+export const METHOD = `${NAMESPACE}.method`;
+export const LABEL = `${NAMESPACE}.label`;
+export const FENCING_TOKEN = `${NAMESPACE}.fencing_token`;
+export const OUTCOME = `${NAMESPACE}.outcome`;
+export const ERROR_TYPE = 'error.type';
+
+/**
+ * Outcomes that are no error of the operation, whatever the caller's promise rejects with. A call that does not wait,
+ * and is refused because others hold the lock, has asked for that.
+ */
+const NO_ERROR: ReadonlySet<LockOutcome | undefined> = new Set(['granted', 'nested', 'aborted', 'busy', 'released']);
+
+/** Returns the attributes of a span, when it starts. */
+export function spanAttributes(call: LockCallContext): Attributes {
+  const { resource, family, instance, permits, method, label, fencingToken } = call;
+  return {
+    [RESOURCE]: resource,
+    [FAMILY]: family,
+    [MODE]: modeOf(call),
+    [NAME]: instance,
+    ...(permits !== undefined && { [PERMITS]: permits }),
+    ...(method !== undefined && { [METHOD]: method }),
+    ...(label !== undefined && { [LABEL]: label }),
+    ...(fencingToken !== undefined && { [FENCING_TOKEN]: fencingToken }),
+  };
+}
+
+/** Returns the attributes of a metric. They have no resource, because each would be a series. */
+export function metricAttributes(
+  call: Pick<LockCall, 'mode' | 'permits'>,
+  instance: string,
+  family: string,
+): Attributes {
+  return { [NAME]: instance, [FAMILY]: family, [MODE]: modeOf(call) };
+}
+
+/** Returns the attributes of the end of a call or a hold. */
+export function outcomeAttributes(call: LockCallContext): Attributes {
+  const type = errorTypeOf(call);
+  return { [OUTCOME]: call.outcome, ...(type !== undefined && { [ERROR_TYPE]: type }) };
+}
+
+/** Returns the code or the name of the error that a call or a hold has ended with. Undefined if that is no failure. */
+export function errorTypeOf({ outcome, error }: LockCallContext): string | undefined {
+  if (NO_ERROR.has(outcome)) return undefined;
+  if (!(error instanceof Error)) return '_OTHER';
+  const { code } = error as { readonly code?: unknown };
+  return typeof code === 'string' ? code : error.name;
+}
+
+function modeOf({ mode, permits }: Pick<LockCall, 'mode' | 'permits'>): string {
+  return permits === undefined ? mode : 'permits';
+}

@@ -1,0 +1,1 @@
+export { RedisLockInstrumentation, type RedisLockInstrumentationConfig } from './redis-lock.instrumentation.js';

@@ -1,0 +1,73 @@
+import { aFunction, checkOptions, type OptionRules } from '../core/check-options.js';
+import type { Lock } from '../core/hold/lock.js';
+import type { LeaderCallbacks } from '../core/leader/leadership.js';
+import { LOCK_RULES, type ResolvedLockOptions } from './resolve-options.js';
+
+/**
+ * The options of `LockService.lead()`.
+ *
+ * @publicApi
+ */
+export interface LeadOptions {
+  /**
+   * The lease in milliseconds. If the leader's process dies, the next leader follows within this time. A leader that
+   * cannot reach Redis is deposed after this time at the latest. The lock is renewed every third of it.
+   *
+   * @default the `ttlMs` of the module
+   * @minimum 50
+   */
+  readonly ttlMs?: number | undefined;
+
+  /** Closes the leadership when it aborts. `onDeposed` gets its reason. */
+  readonly signal?: AbortSignal | undefined;
+
+  /**
+   * Called at the beginning of each term, with a hold of the lock whose `signal` aborts at the end of the term. Work
+   * that runs inside can acquire the same resource again. The term goes on if this function returns, and if it releases
+   * its hold.
+   *
+   * If it throws or rejects, the error is logged and the leader steps down. It campaigns again after a pause of 1 to 2
+   * s, which doubles with each failure up to 30 s.
+   */
+  readonly onElected?: ((lock: Lock) => unknown) | undefined;
+
+  /**
+   * Called once at the end of each term with the reason, at once, also if `onElected` still runs. A `LockLostError` if
+   * the lock was lost, a `LockClosedError` if the leadership was closed, or the error of `onElected`. This candidate
+   * campaigns again when both have settled. An error is logged, and so is work that has not settled after 10 s.
+   */
+  readonly onDeposed?: ((reason: unknown) => unknown) | undefined;
+}
+
+const LEAD_RULES: OptionRules<LeadOptions> = {
+  ttlMs: LOCK_RULES.ttlMs,
+  signal: LOCK_RULES.signal,
+  onElected: aFunction,
+  onDeposed: aFunction,
+};
+
+/** How a candidate acquires its lock, whatever the defaults of the module are. */
+const LEADER = {
+  mode: 'exclusive',
+  waitMs: Infinity,
+  renew: true,
+  maxHoldMs: Infinity,
+  minHoldMs: 0,
+  keepMs: 0,
+  reentrant: true,
+  onLost: 'ignore',
+  awaitRelease: true,
+} as const;
+
+/**
+ * Returns the options of a leadership, with the module's as defaults.
+ *
+ * @throws LockConfigError that names the option, what was given and what is allowed.
+ */
+export function resolveLeadOptions(
+  given: LeadOptions,
+  { ttlMs: defaultTtlMs }: ResolvedLockOptions,
+): { readonly candidacy: LeaderCallbacks; readonly lock: ResolvedLockOptions } {
+  const { ttlMs = defaultTtlMs, signal, ...candidacy } = checkOptions('lead()', given, LEAD_RULES);
+  return { candidacy, lock: { ...LEADER, ttlMs, signal } };
+}

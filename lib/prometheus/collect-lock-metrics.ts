@@ -1,0 +1,105 @@
+import { type OpenMetricsContentType, register as globalRegister, type Registry } from 'prom-client';
+import {
+  aFunction,
+  checkOptions,
+  hasMethods,
+  type OptionRule,
+  type OptionRules,
+  wholeNumber,
+} from '../core/check-options.js';
+import type { LockCall } from '../core/call.js';
+import { DEFAULT_MAX_FAMILIES } from '../core/family-limit.js';
+import { LockMetrics } from './lock-metrics.js';
+
+/**
+ * The options of {@link collectLockMetrics}.
+ *
+ * @publicApi
+ */
+export interface LockMetricsOptions {
+  /**
+   * Where the metrics are registered.
+   *
+   * @default the global register of prom-client
+   */
+  readonly register?: Registry | Registry<OpenMetricsContentType> | undefined;
+  /**
+   * The start of every metric's name: `shop_` for `shop_redis_lock_holds`.
+   *
+   * @default ''
+   */
+  readonly prefix?: string | undefined;
+  /**
+   * The upper limits of the buckets of both histograms, in seconds, rising.
+   *
+   * @default [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+   */
+  readonly buckets?: readonly number[] | undefined;
+  /**
+   * Returns the label `family` of a call. Return few different texts, and never an id. What it throws is ignored, and
+   * the family is `other`.
+   *
+   * @default the `family` of the call: the resource up to its first colon
+   */
+  readonly familyOf?: ((call: LockCall) => string) | undefined;
+  /**
+   * How many families the metrics have. All that come later are the family `other`, so that clients who choose a part
+   * of the resource cannot make any number of series.
+   *
+   * @default 100
+   * @minimum 1
+   */
+  readonly maxFamilies?: number | undefined;
+}
+
+const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+const registerRule: OptionRule = {
+  allowed: 'a Registry of prom-client',
+  fits: (value) => hasMethods(value, ['registerMetric', 'getSingleMetric', 'removeSingleMetric']),
+};
+const prefixRule: OptionRule = {
+  allowed: 'the start of a metric name: letters, digits, _ and :, with no digit first',
+  fits: (value) => typeof value === 'string' && /^(?:[A-Za-z_:][\w:]*)?$/.test(value),
+};
+const bucketsRule: OptionRule = {
+  allowed: 'a list of rising numbers of seconds',
+  fits: (value) => Array.isArray(value) && value.length > 0 && value.every(isRising),
+};
+
+const RULES: OptionRules<LockMetricsOptions> = {
+  register: registerRule,
+  prefix: prefixRule,
+  buckets: bucketsRule,
+  familyOf: aFunction,
+  maxFamilies: wholeNumber(1, 100_000),
+};
+
+/**
+ * Collects metrics of all locks of the process for Prometheus, from now on. Returns how to stop, which also removes the
+ * metrics from the register.
+ *
+ * Call it once, before or after the application starts. The resource is never a label: a thousand resources of one
+ * family add no series.
+ *
+ * @throws {LockConfigError} if an option is not allowed, or if the register has these metrics already.
+ *
+ * @publicApi
+ */
+export function collectLockMetrics(options: LockMetricsOptions = {}): () => void {
+  const {
+    register = globalRegister,
+    prefix = '',
+    buckets = BUCKETS,
+    familyOf,
+    maxFamilies = DEFAULT_MAX_FAMILIES,
+  } = checkOptions('collectLockMetrics()', options, RULES);
+  const metrics = new LockMetrics({ register, prefix, buckets, familyOf, maxFamilies });
+  metrics.start();
+  return () => metrics.stop();
+}
+
+// The bucket without an upper limit is always there.
+function isRising(value: unknown, index: number, all: readonly unknown[]): boolean {
+  return Number.isFinite(value) && Number(value) > Number(index === 0 ? 0 : all[index - 1]);
+}

@@ -1,0 +1,77 @@
+import { type Clock, withTimeout } from '../core/time/clock.js';
+import { LockUnavailableError } from '../core/errors.js';
+import { escapeGlob } from '../core/keys/glob.js';
+import type { RedisClient, ScanClient } from './redis-client.js';
+import type { RedisConnection } from './redis-connection.js';
+import { unavailableBecause } from './redis-errors.js';
+
+/** What SCAN is to look for. */
+export interface ScanRequest {
+  /** A glob over keys. */
+  readonly pattern: string;
+  /** About how many keys the server looks at in one step. */
+  readonly count: number;
+}
+
+export interface ScanTimes {
+  readonly clock: Clock;
+  readonly requestTimeoutMs: number;
+}
+
+/**
+ * Yields the keys of one server, page by page, as the server names them. A key may be yielded twice. A key that exists
+ * all the time is yielded, or the scan throws: another server, or the same after a restart, cannot go on from a cursor.
+ *
+ * @throws LockUnavailableError if a step fails or takes longer than `requestTimeoutMs`, or if the connection ends.
+ */
+export async function* scanKeys(
+  { client }: RedisConnection,
+  { pattern, count }: ScanRequest,
+  times: ScanTimes,
+): AsyncGenerator<readonly string[]> {
+  const scanner = client as unknown as ScanClient;
+  let cursor = '0';
+  let socket: RedisClient['stream'];
+  do {
+    const isFirst = cursor === '0';
+    const step = scanner.scan(cursor, 'MATCH', pattern, 'COUNT', String(count));
+    const [next, keys] = await withinTime(step, times);
+    // ioredis repeats a command over the next connection.
+    if (isFirst) socket = client.stream;
+    else if (client.stream !== socket) throw listingFailed(new Error('the connection has ended in between'));
+    cursor = next;
+    yield keys;
+  } while (cursor !== '0');
+}
+
+/**
+ * Yields the same pages without the prefix that the client puts before each key. The pattern is without it, too.
+ *
+ * @param scan yields the keys as the server names them.
+ */
+export async function* scanWithoutPrefix(
+  prefix: string,
+  { pattern, count }: ScanRequest,
+  scan: (request: ScanRequest) => AsyncIterable<readonly string[]>,
+): AsyncGenerator<readonly string[]> {
+  for await (const names of scan({ pattern: escapeGlob(prefix) + pattern, count })) {
+    const own = names.filter((name) => name.startsWith(prefix));
+    yield own.map((name) => name.slice(prefix.length));
+  }
+}
+
+/** Returns the reply to a request of a listing. @throws LockUnavailableError if there is none in time. */
+export async function withinTime<T>(reply: Promise<T>, { clock, requestTimeoutMs }: ScanTimes): Promise<T> {
+  try {
+    return await withTimeout(clock, requestTimeoutMs, reply, () => {
+      throw new Error(`no reply within ${requestTimeoutMs} ms`);
+    });
+  } catch (error) {
+    throw listingFailed(error);
+  }
+}
+
+/** Converts the error of a failed listing. */
+export function listingFailed(error: unknown): LockUnavailableError {
+  return unavailableBecause(error, 'a listing of locks');
+}

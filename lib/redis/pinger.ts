@@ -1,0 +1,54 @@
+import { messageOf } from '../core/errors.js';
+import { downServer, type ServerPing } from '../core/store/store-ping.js';
+import { type Clock, withTimeout } from '../core/time/clock.js';
+import type { RedisClient } from './redis-client.js';
+
+/** The states of a client in which a request would wait for a connection that has failed. */
+const WITHOUT_CONNECTION: readonly string[] = ['close', 'reconnecting', 'end'];
+
+/** What a ping takes. */
+export interface PingerOptions {
+  readonly clock: Clock;
+  /** How long a server may take to reply, in milliseconds. */
+  readonly timeoutMs: number;
+  /** Sends one cheap request. Default: TIME, which the user of every store with scripts may send. */
+  readonly send?: ((client: RedisClient) => Promise<unknown>) | undefined;
+}
+
+const sendTime = (client: RedisClient): Promise<unknown> => client.time();
+
+/**
+ * Sends one request to a server and measures the time until its reply. A client has at most one of them unanswered, so
+ * that frequent health checks do not pile up in the queue of a client without a connection.
+ */
+export class Pinger {
+  private readonly unanswered = new WeakMap<RedisClient, Promise<number>>();
+
+  constructor(private readonly options: PingerOptions) {}
+
+  /** Returns whether the client's server replies, after `timeoutMs` at the latest. Does not reject. */
+  async ping(client: RedisClient, server: string): Promise<ServerPing> {
+    const { clock, timeoutMs } = this.options;
+    try {
+      if (WITHOUT_CONNECTION.includes(client.status)) throw new Error(`no connection (${client.status})`);
+      const latencyMs = await withTimeout(clock, timeoutMs, this.latencyOf(client), () => {
+        throw new Error(`no reply within ${timeoutMs} ms`);
+      });
+      return { server, isUp: true, latencyMs, error: undefined };
+    } catch (error) {
+      return downServer(server, messageOf(error));
+    }
+  }
+
+  private latencyOf(client: RedisClient): Promise<number> {
+    const { clock, send = sendTime } = this.options;
+    const known = this.unanswered.get(client);
+    if (known !== undefined) return known;
+    const sentAt = clock.now();
+    const reply = send(client)
+      .then(() => clock.now() - sentAt)
+      .finally(() => this.unanswered.delete(client));
+    this.unanswered.set(client, reply);
+    return reply;
+  }
+}

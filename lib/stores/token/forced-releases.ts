@@ -1,0 +1,137 @@
+import type { Clock } from '../../core/time/clock.js';
+import type { ForceReleaseRequest } from '../../core/store/lock-store.js';
+import type { RedisConnection } from '../../redis/redis-connection.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
+import { wholeMs } from '../../redis/redis-script.js';
+import type { RedisNode } from '../../redis/topology.js';
+import type { TokenRequests } from './token-requests.js';
+import { forceReleaseScript, holdersScript, lockValueScript, notifyForcedScript } from './token-scripts.js';
+import type { TokenTopology } from './token-topology.js';
+
+/** What holds a lock, as the script compares it. */
+interface Holders {
+  /** The value of an exclusive lock, or the entries of the sharers, each followed by a comma. */
+  readonly held: string;
+  readonly isShared: boolean;
+  /** The token of an exclusive lock. Undefined for the value of another system. */
+  readonly token: number | undefined;
+}
+
+/**
+ * The pauses before a notice is repeated to an instance that has not received it, in milliseconds. Most of them are in
+ * the first 100 ms, in which a new hold subscribes its instance. In a cluster that takes up to 2 s.
+ */
+const REPEAT_AFTER_MS = [10, 10, 20, 20, 20, 20, 40, 80, 160, 320, 640, 1_280];
+
+/**
+ * Releases locks by force. It reads the holders first and then ends exactly these. A client sends a script again if its
+ * connection ended before the reply, and the next holder must not lose its lock by that.
+ */
+export class ForcedReleases {
+  /** End the pauses before a notice is repeated. */
+  private readonly wakers = new Set<() => void>();
+  /** The notices that are repeated. */
+  private readonly notices = new Set<Promise<void>>();
+  private isClosed = false;
+
+  constructor(
+    private readonly topology: TokenTopology,
+    private readonly clock: Clock,
+    private readonly requestTimeoutMs: number,
+    private readonly requests: Pick<TokenRequests, 'flush' | 'handOffMore'>,
+  ) {}
+
+  /** Rejects with `LockUnavailableError`, also if the lock may have been released. */
+  async release(request: ForceReleaseRequest): Promise<boolean> {
+    const { key, ifToken } = request;
+    const until = this.clock.now() + this.requestTimeoutMs;
+    // Requests of this tick come first.
+    this.requests.flush();
+    try {
+      const holders = await this.holdersOf(key);
+      // The caller has got an error by then.
+      if (this.clock.now() >= until) throw new Error('the reply came too late');
+      if (holders === undefined || (ifToken !== undefined && holders.token !== ifToken)) return false;
+      return await this.end(holders, request);
+    } catch (error) {
+      throw unavailableBecause(error, 'a release by force');
+    }
+  }
+
+  /** Stops to repeat notices. */
+  close(): void {
+    this.isClosed = true;
+    for (const wake of this.wakers) wake();
+  }
+
+  /** Waits until the former holders are notified, or no notice is repeated any more: 3 s at most. */
+  async notified(): Promise<void> {
+    await Promise.all(this.notices);
+  }
+
+  private async holdersOf(key: string): Promise<Holders | undefined> {
+    const [lock, , queue] = this.topology.keysOf(key);
+    // Two scripts of one key each: while a cluster migrates a slot, a script of several keys is refused.
+    const [value, sharers] = await Promise.all([
+      this.topology.sendToNode(key, ({ connection }) => lockValueScript.run(connection, [lock], [])),
+      this.topology.sendToNode(key, ({ connection }) => holdersScript.run(connection, [queue], [])),
+    ]);
+    if (value !== undefined) return { ...value, isShared: false };
+    if (sharers.length === 0) return undefined;
+    return { held: sharers.map((entry) => `${entry},`).join(''), isShared: true, token: undefined };
+  }
+
+  private async end({ held, isShared }: Holders, request: ForceReleaseRequest): Promise<boolean> {
+    const { key, tokens, handoffMs } = request;
+    const args = [held, isShared ? '1' : '0', String(tokens), wholeMs(handoffMs)];
+    args.push(...this.topology.handoffArgs(key));
+    const reply = await this.send(key, ({ connection }) => this.run(connection, key, args));
+    if (reply.more) this.requests.handOffMore(request);
+    for (const entry of reply.unnotified) {
+      const notice = this.notifyAgain(key, entry).finally(() => this.notices.delete(notice));
+      this.notices.add(notice);
+    }
+    return reply.ended > 0;
+  }
+
+  private async run(connection: RedisConnection, key: string, args: readonly string[]) {
+    const { losses } = connection;
+    const reply = await forceReleaseScript.run(connection, this.topology.keysOf(key), args);
+    // The client has sent the script again, which may have found that its first run has released the lock.
+    if (reply.ended === 0 && connection.losses !== losses) throw new Error('the connection ended before the reply');
+    return reply;
+  }
+
+  /** Notifies a former holder again, which may subscribe just now. */
+  private async notifyAgain(key: string, entry: string): Promise<void> {
+    const args = [entry, ...this.topology.handoffArgs(key)];
+    const [lock] = this.topology.keysOf(key);
+    for (const pauseMs of REPEAT_AFTER_MS) {
+      await this.pause(pauseMs);
+      if (this.isClosed) return;
+      const sent = this.send(key, ({ connection }) => notifyForcedScript.run(connection, [lock], args));
+      // Without a reply, the holder finds out by its next renewal.
+      if ((await sent.catch(() => -1)) !== 0) return;
+    }
+  }
+
+  private pause(pauseMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        timer.cancel();
+        this.wakers.delete(wake);
+        resolve();
+      };
+      const timer = this.clock.schedule(pauseMs, wake, true);
+      this.wakers.add(wake);
+    });
+  }
+
+  private send<T>(key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {
+    return this.topology.sendToNode(key, (node) => {
+      // In the client's queue it would wait through an outage.
+      if (!node.failsFast) return Promise.reject(new Error('there is no connection'));
+      return send(node);
+    });
+  }
+}

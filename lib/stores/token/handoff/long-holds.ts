@@ -1,0 +1,54 @@
+import { runOutside } from '../../../core/async-context.js';
+import type { Clock, Timer } from '../../../core/time/clock.js';
+
+/**
+ * Finds the holds of a module instance that last. Somebody may release them by force, so the instance receives messages
+ * about them. Short holds cost no subscription.
+ */
+export class LongHolds {
+  /** The keys by owner: those granted since the last look, and those before. */
+  private recent = new Map<string, string>();
+  private older = new Map<string, string>();
+  private timer: Timer | undefined;
+  private isClosed = false;
+
+  /**
+   * @param longMs a hold is found after this time, and before twice of it.
+   * @param onFound is called once for each hold, with its owner and its key.
+   */
+  constructor(
+    private readonly clock: Clock,
+    private readonly longMs: number,
+    private readonly onFound: (owner: string, key: string) => void,
+  ) {}
+
+  onGranted(owner: string, key: string): void {
+    if (this.isClosed) return;
+    this.recent.set(owner, key);
+    this.timer ??= runOutside(() => this.arm());
+  }
+
+  onReleased(owner: string): void {
+    if (!this.recent.delete(owner)) this.older.delete(owner);
+  }
+
+  close(): void {
+    this.isClosed = true;
+    this.timer?.cancel();
+    this.recent.clear();
+    this.older.clear();
+  }
+
+  private arm(): Timer {
+    return this.clock.schedule(this.longMs, () => this.look(), true);
+  }
+
+  private look(): void {
+    this.timer = undefined;
+    const found = this.older;
+    this.older = this.recent;
+    this.recent = new Map();
+    if (this.older.size > 0) this.timer = this.arm();
+    for (const [owner, key] of found) if (!this.isClosed) this.onFound(owner, key);
+  }
+}

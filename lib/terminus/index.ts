@@ -1,0 +1,1 @@
+export { type HealthOptions, RedisLockHealthIndicator } from './redis-lock.health.js';

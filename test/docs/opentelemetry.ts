@@ -1,0 +1,3 @@
+import { RedisLockInstrumentation } from 'nestjs-redis-lock/opentelemetry';
+
+export const lockInstrumentation = new RedisLockInstrumentation();

@@ -1,0 +1,219 @@
+import { type AddressInfo } from 'node:net';
+import { Controller, Get, Inject, Logger, type INestApplication, Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { HealthCheckService, HealthIndicatorService, TerminusModule } from '@nestjs/terminus';
+import { afterEach, beforeAll, afterAll, describe, expect, it } from '@jest/globals';
+import { LockConfigError, LockService, memory, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import { type HealthOptions, RedisLockHealthIndicator } from 'nestjs-redis-lock/terminus';
+import { eventually } from '../support/async.js';
+import { Contention } from '../support/contention.js';
+import { Masters } from '../support/masters.js';
+
+/** What the health endpoint is to check. */
+let checked: readonly [key: string, options?: HealthOptions][];
+
+@Controller()
+class HealthController {
+  constructor(
+    @Inject(HealthCheckService) private readonly health: HealthCheckService,
+    @Inject(RedisLockHealthIndicator) private readonly locks: RedisLockHealthIndicator,
+  ) {}
+
+  @Get('ready')
+  ready() {
+    return this.health.check(
+      checked.map(
+        ([key, options]) =>
+          () =>
+            this.locks.isHealthy(key, options),
+      ),
+    );
+  }
+}
+
+@Module({ imports: [TerminusModule], controllers: [HealthController], providers: [RedisLockHealthIndicator] })
+class HealthModule {}
+
+const apps: INestApplication[] = [];
+
+afterEach(async () => {
+  await Promise.all(apps.splice(0).map((app) => app.close()));
+  Logger.overrideLogger(new Logger());
+});
+
+interface Health {
+  readonly status: number;
+  readonly body: { readonly status: string; readonly details: Readonly<Record<string, Record<string, unknown>>> };
+}
+
+/** Starts an application with these module instances. Returns a function that requests its health. */
+async function start(...locks: (RedisLockModuleOptions & { name?: string })[]): Promise<() => Promise<Health>> {
+  const instances = locks.map(({ name, ...options }) => RedisLockModule.forRoot({ ...(name && { name }), ...options }));
+  @Module({ imports: [...instances, HealthModule] })
+  class AppModule {}
+  const app = await NestFactory.create(AppModule, { logger: false });
+  apps.push(app);
+  await app.listen(0, '127.0.0.1');
+  const { port } = app.getHttpServer().address() as AddressInfo;
+  return async () => {
+    const response = await fetch(`http://127.0.0.1:${port}/ready`);
+    return { status: response.status, body: (await response.json()) as Health['body'] };
+  };
+}
+
+describe('the health indicator', () => {
+  let here: Contention;
+  beforeAll(async () => {
+    here = await Contention.start();
+  });
+  afterEach(async () => {
+    await here.clear();
+    await here.admin.acl('DELUSER', 'guest');
+  });
+  afterAll(() => here.close());
+
+  const server = (): string => `127.0.0.1:${here.server.port}`;
+
+  it('is up with the server and its latency', async () => {
+    checked = [['locks']];
+    const health = await start({ redis: here.server.url });
+    expect(await health()).toEqual({
+      status: 200,
+      body: expect.objectContaining({
+        status: 'ok',
+        details: {
+          locks: {
+            status: 'up',
+            handoff: 'subscription',
+            servers: [{ server: server(), isUp: true, latencyMs: expect.any(Number) }],
+          },
+        },
+      }),
+    });
+  });
+
+  it('checks the instance with the name', async () => {
+    checked = [['main'], ['orders', { name: 'orders' }]];
+    const health = await start({ store: memory() }, { redis: here.server.url, name: 'orders' });
+    const { details } = (await health()).body;
+    expect(details.main).toEqual({ status: 'up', handoff: 'subscription', servers: [] });
+    expect(details.orders).toMatchObject({ status: 'up', servers: [{ server: server() }] });
+  });
+
+  it('is degraded while waiting falls back to polling', async () => {
+    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'resetchannels', '+@all');
+    checked = [['locks']];
+    const { prefix } = here;
+    const health = await start({ redis: here.server.url.replace('redis://', 'redis://guest:any@'), prefix });
+    const lock = await here.holder();
+    const waiting = apps[0].get(LockService).acquire('goods:300', { waitMs: 20_000 });
+    await eventually('it is seen', async () => (await health()).body.status === 'degraded');
+    expect(await health()).toMatchObject({
+      status: 200,
+      body: {
+        details: {
+          locks: { status: 'degraded', handoff: 'polling', degraded: expect.stringMatching(/handoffs cannot be/) },
+        },
+      },
+    });
+    await lock.release();
+    await (await waiting).release();
+  });
+
+  it('is up with the reason where Terminus has no degraded', async () => {
+    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'resetchannels', '+@all');
+    checked = [['locks']];
+    const { prefix } = here;
+    await start({ redis: here.server.url.replace('redis://', 'redis://guest:any@'), prefix });
+    const [app] = apps;
+    const lock = await here.holder();
+    const waiting = app.get(LockService).acquire('goods:300', { waitMs: 20_000 });
+    const session = Object.getPrototypeOf(app.get(HealthIndicatorService, { strict: false }).check('x')) as object;
+    const degraded = Object.getOwnPropertyDescriptor(session, 'degraded') as PropertyDescriptor;
+    // As in Terminus 11.
+    Reflect.deleteProperty(session, 'degraded');
+    try {
+      const indicator = app.get(RedisLockHealthIndicator, { strict: false });
+      await eventually('it is seen', async () => 'degraded' in (await indicator.isHealthy('locks')).locks);
+      expect(await indicator.isHealthy('locks')).toMatchObject({ locks: { status: 'up', handoff: 'polling' } });
+    } finally {
+      Object.defineProperty(session, 'degraded', degraded);
+    }
+    await lock.release();
+    await (await waiting).release();
+  });
+
+  it('is down after its timeout', async () => {
+    checked = [['locks', { timeout: 50 }]];
+    const health = await start({ redis: here.server.url, requestTimeoutMs: 5_000 });
+    await health();
+    here.server.pause();
+    try {
+      const { status, body } = await health();
+      expect(status).toBe(503);
+      expect(body.details.locks).toEqual({ status: 'down', message: 'no reply within 50 ms' });
+    } finally {
+      here.server.resume();
+    }
+  });
+
+  it.each([
+    [{ name: 'unknown' }, /there is no module instance "unknown"; allowed is the name of a RedisLockModule/],
+    [{ timeout: 0 }, /isHealthy\(\): timeout is 0; allowed is a number of milliseconds/],
+    [{ timeoutMs: 5 } as HealthOptions, /isHealthy\(\): there is no option timeoutMs/],
+  ])('refuses %j', async (options, message) => {
+    await start({ store: memory() });
+    const indicator = apps[0].get(RedisLockHealthIndicator, { strict: false });
+    const error: unknown = await indicator.isHealthy('locks', options).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect((error as Error).message).toMatch(message);
+  });
+});
+
+describe('the health indicator of a server that is stopped and started', () => {
+  it('is down, and up again', async () => {
+    const here = await Contention.start();
+    try {
+      checked = [['locks']];
+      const health = await start({ redis: here.server.url, requestTimeoutMs: 1_000 });
+      expect((await health()).status).toBe(200);
+      await here.server.kill();
+      const { status, body } = await health();
+      expect(status).toBe(503);
+      expect(body).toMatchObject({
+        status: 'error',
+        details: { locks: { status: 'down', servers: [{ isUp: false }] } },
+      });
+      await here.server.restart();
+      await eventually('it is up again', async () => (await health()).status === 200);
+    } finally {
+      await Promise.all(apps.splice(0).map((app) => app.close()));
+      await here.close();
+    }
+  });
+});
+
+describe('the health indicator of a quorum', () => {
+  it('is degraded without a minority, and down without a majority', async () => {
+    const here = await Masters.start({}, {}, {});
+    try {
+      checked = [['locks']];
+      const health = await start({ store: quorum([...here.urls], { nodeTimeoutMs: 500 }) });
+      await eventually('all are up', async () => (await health()).body.status === 'ok');
+      await here.servers[0].kill();
+      await eventually('it is degraded', async () => (await health()).body.status === 'degraded');
+      expect(await health()).toMatchObject({
+        status: 200,
+        body: { details: { locks: { degraded: expect.stringMatching(/^Locks go on with 2 of 3 nodes: 127/) } } },
+      });
+      await here.servers[1].kill();
+      await eventually('it is down', async () => (await health()).status === 503);
+      await here.servers[0].restart();
+      await eventually('it is degraded', async () => (await health()).body.status === 'degraded');
+    } finally {
+      await Promise.all(apps.splice(0).map((app) => app.close()));
+      await here.close();
+    }
+  });
+});

@@ -1,0 +1,192 @@
+import { Injectable, Scope, type Type } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { type Lock, LockClosedError, LockService, RedisLockModule, WhileLeader } from 'nestjs-redis-lock';
+import { ManualClock, RedisLockTestingModule, withMemoryLocks } from 'nestjs-redis-lock/testing';
+import { deferred, type Deferred, eventually } from '../support/async.js';
+import { uniquePrefix } from '../support/shared-redis.js';
+import { closeApps, startApp } from './support/app.js';
+
+/** One call of a leader's method. */
+interface Term {
+  readonly instance: Reports;
+  readonly signal: AbortSignal;
+  readonly lock: Lock;
+  readonly work: Deferred<void>;
+  readonly isReady: boolean;
+  readonly current: Lock | undefined;
+}
+
+const terms: Term[] = [];
+
+@Injectable()
+class Reports {
+  static isReady = false;
+
+  constructor(private readonly locks: LockService) {}
+
+  async onModuleInit(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    Reports.isReady = true;
+  }
+
+  @WhileLeader('report', { ttlMs: 2_000 })
+  async run(signal: AbortSignal, lock: Lock): Promise<void> {
+    const work = deferred();
+    signal.addEventListener('abort', () => work.resolve());
+    terms.push({ instance: this, signal, lock, work, isReady: Reports.isReady, current: this.locks.current('report') });
+    await work.promise;
+  }
+}
+
+const start = (prefix: string, providers: Type[] = [Reports]) => startApp({ prefix, providers });
+
+/** Returns the next call of the method. */
+async function term(number: number): Promise<Term> {
+  await eventually(`term ${number}`, () => terms.length >= number);
+  return terms[number - 1];
+}
+
+afterEach(async () => {
+  await closeApps();
+  terms.length = 0;
+  Reports.isReady = false;
+});
+
+describe('@WhileLeader', () => {
+  it('runs in one application, and in another as soon as that shuts down', async () => {
+    const prefix = uniquePrefix();
+    const one = await start(prefix);
+    const first = await term(1);
+    expect(first.instance).toBe(one.nest.get(Reports));
+    expect([first.isReady, first.current]).toEqual([true, first.lock]);
+    const two = await start(prefix);
+    await eventually('two waits', async () => ((await two.locks.inspect('report'))?.waiting.length ?? 0) === 1);
+    expect(terms).toHaveLength(1);
+    await one.close();
+    expect(first.signal.reason).toBeInstanceOf(LockClosedError);
+    const second = await term(2);
+    expect(second.instance).toBe(two.nest.get(Reports));
+    expect(second.lock.fencingToken).toBeGreaterThan(first.lock.fencingToken);
+  });
+
+  it('logs an error of the method with its name, and calls it again', async () => {
+    const app = await start(uniquePrefix());
+    const first = await term(1);
+    first.work.reject(new Error('no disk'));
+    const second = await term(2);
+    expect(first.signal.aborted).toBe(true);
+    expect(second.signal.aborted).toBe(false);
+    expect(app.logged).toEqual(['error Reports.run failed and steps down: no disk']);
+  });
+
+  it('calls the method once a term if it returns', async () => {
+    const app = await start(uniquePrefix());
+    const first = await term(1);
+    first.work.resolve();
+    expect(await app.isLocked('report')).toBe(true);
+    await app.locks.using('other', () => undefined);
+    expect(first.signal.aborted).toBe(false);
+    expect(terms).toHaveLength(1);
+  });
+
+  it('calls an override, and instances that factories make', async () => {
+    class Override extends Reports {
+      override async run(signal: AbortSignal, lock: Lock): Promise<void> {
+        await super.run(signal, lock);
+      }
+    }
+    const app = await startApp({
+      providers: [{ provide: Reports, useFactory: (locks: LockService) => new Override(locks), inject: [LockService] }],
+    });
+    expect((await term(1)).instance).toBe(app.nest.get(Reports));
+  });
+
+  it('leads by the module instance of that name, on a memory store without Redis', async () => {
+    const calls: string[] = [];
+    @Injectable()
+    class Named {
+      @WhileLeader('report', { name: 'jobs' })
+      run(): void {
+        calls.push('jobs');
+      }
+    }
+    const clock = new ManualClock();
+    const module = await withMemoryLocks(
+      Test.createTestingModule({
+        imports: [RedisLockModule.forRoot(), RedisLockModule.forRoot({ name: 'jobs' })],
+        providers: [Named],
+      }),
+      { clock },
+    ).compile();
+    await clock.advance(10);
+    expect(calls).toEqual([]);
+    await module.init();
+    await clock.advance(60_000);
+    expect(calls).toEqual(['jobs']);
+    await module.close();
+  });
+
+  it('does not run if a test has replaced the lock service', async () => {
+    const module = await Test.createTestingModule({
+      imports: [RedisLockTestingModule.forRoot()],
+      providers: [Reports],
+    })
+      .overrideProvider(LockService)
+      .useValue({})
+      .compile();
+    await module.init();
+    await module.close();
+    expect(terms).toEqual([]);
+  });
+
+  it.each([Scope.REQUEST, Scope.TRANSIENT])('refuses a class of scope %s at start', async (scope) => {
+    @Injectable({ scope })
+    class Scoped {
+      @WhileLeader('report')
+      run(): void {}
+    }
+    const module = await Test.createTestingModule({
+      imports: [RedisLockTestingModule.forRoot()],
+      providers: [Scoped],
+    }).compile();
+    await expect(module.init()).rejects.toThrow(
+      '@WhileLeader of Scoped.run: its class is request-scoped or transient; allowed is a singleton.',
+    );
+  });
+});
+
+describe('the decoration', () => {
+  const decorate = (resource: unknown, options?: object) => () => {
+    class Jobs {
+      @WhileLeader(resource as string, options)
+      run(): void {}
+    }
+    return Jobs;
+  };
+
+  it('refuses what cannot work', () => {
+    expect(decorate('report:<id>')).toThrow(
+      '@WhileLeader of Jobs.run: the resource is "report:<id>"; allowed is a resource without placeholders, such as report.',
+    );
+    expect(decorate('')).toThrow('allowed is a resource without placeholders');
+    expect(decorate(() => 'report')).toThrow('allowed is a resource without placeholders');
+    expect(decorate('report', { ttlMs: 1 })).toThrow('@WhileLeader of Jobs.run: ttlMs is 1; allowed is');
+    expect(decorate('report', { waitMs: 1 })).toThrow('there is no option waitMs');
+    expect(() => {
+      class Twice {
+        @WhileLeader('report')
+        @WhileLeader('other')
+        run(): void {}
+      }
+      return Twice;
+    }).toThrow('Twice.run: there is a second @WhileLeader; one is allowed.');
+    expect(() => {
+      class Static {
+        @WhileLeader('report')
+        static run(): void {}
+      }
+      return Static;
+    }).toThrow('static methods have none');
+  });
+});

@@ -1,0 +1,92 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Lock } from 'nestjs-redis-lock';
+import { Masters } from '../../support/masters.js';
+import { eventually } from '../../support/redis-locks.js';
+
+/** No renewal is due before the end of a test. */
+const LONG = { ttlMs: 90_000 };
+
+let here: Masters;
+
+beforeAll(async () => {
+  here = await Masters.start({}, {}, {});
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+describe('a release by force on a quorum', () => {
+  it('ends the hold while a minority hangs, and there as well when it goes on', async () => {
+    const lock = await here.instance(LONG).acquire('goods:300');
+    await here.lockedOn(3);
+    const other = here.instance();
+    await other.using('goods:301', () => undefined);
+    here.servers[2].pause();
+    expect(await other.forceRelease('goods:300')).toBe(true);
+    here.servers[2].resume();
+    await here.lockedOn(0);
+    const next = await other.acquire('goods:300');
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    expect(await lock.release()).toBe(false);
+    await next.extend();
+    expect(await next.release()).toBe(true);
+  });
+
+  it('is repeated at a master that was down', async () => {
+    const way = await here.way(2);
+    const lock = await here.instance(LONG).acquire('goods:300');
+    await here.lockedOn(3);
+    const other = here.instance({}, { nodes: [...here.urls.slice(0, 2), way.url] });
+    await other.using('goods:301', () => undefined);
+    await way.refuseConnections();
+    way.reset();
+    await eventually('it is cut off', () => way.connectionCount === 0);
+    expect(await other.forceRelease('goods:300', { ifToken: lock.fencingToken })).toBe(true);
+    await here.lockedOn(1);
+    await way.acceptConnections();
+    await here.lockedOn(0);
+  });
+
+  it('ends the hold with that token only', async () => {
+    const lock = await here.instance(LONG).acquire('goods:300');
+    const other = here.instance();
+    expect(await other.forceRelease('goods:300', { ifToken: lock.fencingToken + 1 })).toBe(false);
+    await lock.extend();
+    const seen = await other.inspect('goods:300');
+    expect(await other.forceRelease('goods:300', { ifToken: seen?.fencingToken })).toBe(true);
+    expect(await other.inspect('goods:300')).toBeNull();
+  });
+
+  it('ends the holds of all readers, and a writer is next', async () => {
+    const share = (): Promise<Lock> => here.instance(LONG).acquire('goods:300', { mode: 'shared' });
+    const readers = await Promise.all([share(), share()]);
+    const other = here.instance();
+    expect(await other.forceRelease('goods:300')).toBe(true);
+    const writer = await other.acquire('goods:300');
+    for (const reader of readers) expect(await reader.release()).toBe(false);
+    expect(await writer.release()).toBe(true);
+  });
+
+  it('is known to the holder by its next renewal, and at once in its own instance', async () => {
+    const lock = await here.instance({ ttlMs: 1_500 }).acquire('goods:300');
+    expect(await here.instance().forceRelease('goods:300')).toBe(true);
+    await eventually('it is lost', () => lock.signal.aborted);
+    expect((lock.signal.reason as Error).message).toContain('belongs to somebody else');
+    const mine = here.instance(LONG);
+    const held = await mine.acquire('goods:302');
+    expect(await mine.forceRelease('goods:302')).toBe(true);
+    await eventually('it is lost, too', () => held.signal.aborted);
+    expect((held.signal.reason as Error).message).toContain('it was released by force');
+  });
+
+  it('rejects without a majority, and has no effect later', async () => {
+    const lock = await here.instance(LONG).acquire('goods:300');
+    await here.lockedOn(3);
+    const other = here.instance();
+    await other.using('goods:301', () => undefined);
+    for (const server of here.servers.slice(0, 2)) server.pause();
+    await expect(other.forceRelease('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    for (const server of here.servers.slice(0, 2)) server.resume();
+    await lock.extend();
+    expect(await here.locked()).toBeGreaterThanOrEqual(2);
+  });
+});

@@ -1,0 +1,214 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { Lock } from 'nestjs-redis-lock';
+import { outcome } from '../../support/async.js';
+import { Contention } from '../../support/contention.js';
+import { embeddedScripts } from '../../support/embedded-scripts.js';
+import { eventually } from '../../support/redis-locks.js';
+
+// Renewals find out after 20 s. What is known sooner, came by a message.
+const LONG = { ttlMs: 60_000 };
+const FORCED = 'it was released by force';
+
+let here: Contention;
+
+beforeAll(async () => {
+  here = await Contention.start();
+});
+afterEach(async () => {
+  await here.clear();
+  await here.admin.acl('DELUSER', 'guest');
+});
+afterAll(() => here.close());
+
+const lossOf = (lock: Lock): string => (lock.signal.reason as Error | undefined)?.message ?? '';
+
+/** Waits until a hold has learned by a message that it was ended. */
+const untilForced = (lock: Lock): Promise<void> =>
+  eventually('the signal aborts', () => lossOf(lock).includes(FORCED), 5_000);
+
+describe('a release by force', () => {
+  it('reaches the process of the holder, whose signal aborts', async () => {
+    const holder = await here.process(LONG);
+    const token = await holder.call('acquire', 'goods:300');
+    const lost = holder.call('untilLost', 'goods:300');
+    const locks = here.instance();
+    expect(await locks.forceRelease('goods:300', { ifToken: token })).toBe(true);
+    expect(await lost).toContain(FORCED);
+    expect(await locks.inspect('goods:300')).toBeNull();
+    expect(await holder.call('release', 'goods:300')).toBe(false);
+  });
+
+  it('reaches a holder that had the lock for less time than it takes to subscribe', async () => {
+    const [one, other] = [here.instance(LONG), here.instance(LONG)];
+    await other.using('goods:301', () => undefined);
+    const lock = await one.acquire('goods:300');
+    expect(await other.forceRelease('goods:300')).toBe(true);
+    await untilForced(lock);
+  });
+
+  it('hands the lock to the instance that waits, and only that holder loses it', async () => {
+    const first = await here.holder(LONG);
+    const { granted } = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
+    const { granted: later } = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
+    expect(await here.instance().forceRelease('goods:300')).toBe(true);
+    const second = await granted;
+    await untilForced(first);
+    expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
+    expect(await here.queueLength()).toBe(1);
+    await first.release();
+    second.assertHeld();
+    expect(await second.release()).toBe(true);
+    await (await later).release();
+  });
+
+  it.each([
+    ['readers', { mode: 'shared' }],
+    ['permits', { permits: 3 }],
+  ] as const)('ends the holds of all %s, in their instances', async (_of, options) => {
+    const holders = await Promise.all([1, 2, 3].map(() => here.instance(LONG).acquire('goods:300', options)));
+    const writer = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
+    expect(await here.instance().forceRelease('goods:300')).toBe(true);
+    await Promise.all(holders.map(untilForced));
+    const lock = await writer.granted;
+    for (const holder of holders) expect(await holder.release()).toBe(false);
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('hands the lock to 200 readers that wait', async () => {
+    const writer = await here.holder(LONG);
+    const strict = { ...LONG, fairness: 'strict' } as const;
+    const locks = here.instance(strict);
+    const reading = Array.from({ length: 200 }, () => locks.acquire('goods:300', { mode: 'shared' }));
+    await here.queueOf(200);
+    expect(await here.instance().forceRelease('goods:300')).toBe(true);
+    const readers = await Promise.all(reading);
+    await untilForced(writer);
+    await Promise.all(readers.map((reader) => reader.release()));
+  });
+
+  it('ends what an instance keeps, and what rests until minHoldMs', async () => {
+    const locks = here.instance({ ...LONG, keepMs: 10_000 });
+    await here.subscribe(locks, here.instance());
+    await (await locks.acquire('goods:301')).release();
+    expect(await here.admin.exists(here.keyOf('goods:301'))).toBe(1);
+    expect(await here.instance().forceRelease('goods:301')).toBe(true);
+    expect(await here.admin.exists(here.keyOf('goods:301'))).toBe(0);
+    await (await locks.acquire('goods:302', { minHoldMs: 30_000, keepMs: 0 })).release();
+    const next = outcome(here.instance().acquire('goods:302'));
+    expect(await here.instance().forceRelease('goods:302')).toBe(true);
+    await eventually('it is free', () => next.value !== undefined);
+  });
+
+  it('is refused without a connection, and has no effect later', async () => {
+    const { proxy } = await here.way();
+    const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 200 });
+    await locks.using('goods:301', () => undefined);
+    const lock = await here.holder(LONG);
+    proxy.hold('requests');
+    await expect(locks.forceRelease('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    proxy.resume('requests');
+    await locks.using('goods:301', { waitMs: 10_000 }, () => undefined);
+    lock.assertHeld();
+    expect(await here.admin.exists(here.key)).toBe(1);
+  });
+
+  it('that is sent again after a lost reply does not end the next hold', async () => {
+    const { proxy, log } = await here.way();
+    const locks = here.instance({ redis: proxy.url });
+    await here.holder(LONG);
+    const { granted } = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
+    expect(await locks.forceRelease('goods:300')).toBe(true);
+    const next = await granted;
+    // As a client does whose connection has ended before the reply.
+    const [[command, ...words]] = log.requestsOf('tokenForceRelease');
+    expect(await here.admin.call(command, ...words)).toEqual([0, 0]);
+    next.assertHeld();
+    await next.extend();
+  });
+
+  it('rejects if its reply is lost, because it may have ended the hold, and ends no other', async () => {
+    const { proxy } = await here.way();
+    const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 5_000 });
+    await locks.using('goods:301', () => undefined);
+    await here.holder(LONG);
+    const { granted } = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
+    let isSent = false;
+    proxy.filter = (words) => {
+      if (words[1] === embeddedScripts.get('tokenForceRelease') && !isSent) {
+        isSent = true;
+        proxy.drop('replies');
+      }
+      return undefined;
+    };
+    const released = outcome(locks.forceRelease('goods:300'));
+    const next = await granted;
+    proxy.resume('replies');
+    proxy.reset();
+    await eventually('it has a result', () => 'value' in released || 'error' in released);
+    expect(released.error).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    next.assertHeld();
+    await next.extend();
+  });
+
+  it('sends one message for all holds of an instance', async () => {
+    const locks = here.instance(LONG);
+    const holders = await Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', { permits: 3 })));
+    await eventually('it is subscribed', async () => (await here.listening()) === 1);
+    await here.admin.config('RESETSTAT');
+    expect(await here.instance().forceRelease('goods:300')).toBe(true);
+    await Promise.all(holders.map(untilForced));
+    expect(await here.admin.info('commandstats')).toContain('cmdstat_publish:calls=1,');
+  });
+
+  it('ends the lock of another system, which has no token', async () => {
+    await here.admin.set(here.key, 'held by redlock');
+    const locks = here.instance();
+    expect(await locks.forceRelease('goods:300', { ifToken: 5 })).toBe(false);
+    expect(await locks.forceRelease('goods:300')).toBe(true);
+    await locks.using('goods:300', () => undefined);
+    await here.admin.lpush(here.key, 'a list');
+    await expect(locks.forceRelease('goods:300')).rejects.toMatchObject({ refusal: 'WRONGTYPE' });
+  });
+
+  it('works with the keyPrefix of a client', async () => {
+    const client = (): Redis => new Redis(here.server.url, { keyPrefix: 'shop:' });
+    const clients = [client(), client()];
+    const [one, other] = clients.map((redis) => here.instance({ ...LONG, redis }));
+    const lock = await one.acquire('goods:300');
+    expect(await other.forceRelease('goods:300')).toBe(true);
+    await untilForced(lock);
+    for (const each of clients) each.disconnect();
+  });
+
+  it('is known by the next renewal if no message may be received', async () => {
+    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', '+@all', 'resetchannels');
+    const redis = here.server.url.replace('redis://', 'redis://guest:any@');
+    const lock = await here.instance({ redis, ttlMs: 900 }).acquire('goods:300');
+    expect(await here.instance({ redis }).forceRelease('goods:300')).toBe(true);
+    await eventually('it is lost', () => lock.signal.aborted);
+    expect(lossOf(lock)).toContain('its key is gone or belongs to somebody else');
+  });
+});
+
+describe('an instance that is notified of a release by force', () => {
+  it('subscribes when a hold is long', async () => {
+    await here.instance(LONG).acquire('goods:300');
+    await eventually('it is subscribed', async () => (await here.subscribers()) === 1);
+  });
+
+  it('keeps its lock if the message is forged', async () => {
+    const lock = await here.instance(LONG).acquire('goods:300');
+    await eventually('it is subscribed', async () => (await here.listening()) === 1);
+    const [channel] = await here.channels();
+    await here.admin.config('RESETSTAT');
+    for (let i = 0; i < 50; i += 1) await here.admin.publish(channel, `forced ${here.key}`);
+    await here.admin.publish(channel, 'forced');
+    await here.admin.publish(channel, 'forced ');
+    await eventually('it has asked', async () => /cmdstat_pexpire/.test(await here.admin.info('commandstats')));
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+  });
+});

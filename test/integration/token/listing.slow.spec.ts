@@ -1,0 +1,89 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Contention } from '../../support/contention.js';
+
+let here: Contention;
+
+beforeAll(async () => {
+  here = await Contention.start();
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+/** Returns how many bytes of the heap are in use. */
+function livingHeap(): number {
+  collectGarbage();
+  return process.memoryUsage().heapUsed;
+}
+
+/** Makes locks, as another instance would hold them. */
+const FILL = `for i = tonumber(ARGV[2]), tonumber(ARGV[3]) do
+  redis.call('SET', ARGV[1] .. i, 'api-1-abc:' .. i .. '/secret ' .. i, 'PX', 3600000)
+end`;
+
+/** Deletes them again. */
+const CLEAR = `for i = tonumber(ARGV[2]), tonumber(ARGV[3]) do redis.call('DEL', ARGV[1] .. i) end`;
+
+const STEP = 50_000;
+
+async function eachStep(script: string, from: number, to: number): Promise<void> {
+  const start = here.keyOf('goods:');
+  for (let i = from; i <= to; i += STEP) await here.admin.eval(script, 0, start, i, Math.min(to, i + STEP - 1));
+}
+
+describe('a list of very many locks', () => {
+  it('is a stream in bounded memory, and has each lock once', async () => {
+    const many = 400_000;
+    await eachStep(FILL, 1, many);
+    const locks = here.instance();
+    const seen = new Uint8Array(many + 1);
+    let count = 0;
+    let most = 0;
+    const before = livingHeap();
+    for await (const { resource } of locks.list({ count: 5_000 })) {
+      seen[Number(resource.slice('goods:'.length))] += 1;
+      count += 1;
+      if (count % 20_000 === 0) most = Math.max(most, livingHeap() - before);
+    }
+    expect(count).toBe(many);
+    expect(seen.subarray(1).every((times) => times === 1)).toBe(true);
+    // All keys and their states at once would take several times of that.
+    expect(most).toBeLessThan(150 * 2 ** 20);
+  }, 120_000);
+
+  it('has each lock once if most others end meanwhile and the server shrinks its table', async () => {
+    const [many, lasting] = [150_000, 3_000];
+    await eachStep(FILL, 1, many);
+    const locks = here.instance();
+    const seen = new Map<string, number>();
+    let count = 0;
+    for await (const { resource } of locks.list({ count: 500 })) {
+      seen.set(resource, (seen.get(resource) ?? 0) + 1);
+      count += 1;
+      if (count === 20_000) await eachStep(CLEAR, lasting + 1, many);
+    }
+    expect([...seen.values()].filter((times) => times !== 1)).toEqual([]);
+    for (let i = 1; i <= lasting; i += 1) expect(seen.has(`goods:${i}`)).toBe(true);
+  }, 120_000);
+
+  it('serves other clients meanwhile', async () => {
+    await eachStep(FILL, 1, 100_000);
+    const [locks, other] = [here.instance(), here.instance()];
+    let acquired = 0;
+    const listed = new AbortController();
+    const work = (async () => {
+      while (!listed.signal.aborted) {
+        await (await other.acquire('order:1')).release();
+        acquired += 1;
+      }
+    })();
+    for await (const { isOwn } of locks.list({ match: 'goods:*' })) expect(isOwn).toBe(false);
+    listed.abort();
+    await work;
+    expect(acquired).toBeGreaterThan(50);
+  }, 120_000);
+});

@@ -1,0 +1,154 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis, type RedisOptions } from 'ioredis';
+import { SystemClock } from '../../../lib/core/time/clock.js';
+import { sendingAtOnce } from '../../../lib/redis/at-once-client.js';
+import type { RedisClient } from '../../../lib/redis/redis-client.js';
+import { RedisConnection } from '../../../lib/redis/redis-connection.js';
+import { eventually } from '../../support/async.js';
+import { RespRequestReader } from '../../support/resp.js';
+
+/** A server that records the commands of its clients. It replies to some of them. */
+class FakeServer {
+  /** Each with its words. */
+  readonly received: string[] = [];
+  readonly server: Server;
+  private readonly sockets = new Set<Socket>();
+
+  constructor() {
+    this.server = createServer((socket) => this.serve(socket));
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
+  }
+
+  count(command: string): number {
+    return this.received.filter((words) => words === command || words.startsWith(`${command} `)).length;
+  }
+
+  close(): void {
+    for (const socket of this.sockets) socket.destroy();
+    this.server.close();
+  }
+
+  private serve(socket: Socket): void {
+    const reader = new RespRequestReader();
+    // Replies come in the order of the commands.
+    let isSilent = false;
+    this.sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.on('data', (chunk) => {
+      for (const { words } of reader.push(chunk)) {
+        this.received.push(words.join(' ').toLowerCase());
+        const reply = replyTo(words);
+        isSilent ||= reply === undefined;
+        if (!isSilent) socket.write(`${reply}\r\n`);
+      }
+    });
+  }
+}
+
+/** Returns the reply to a command. Undefined for a command that gets none. */
+function replyTo([command, first]: readonly string[]): string | undefined {
+  if (first === 'unanswered') return undefined;
+  if (first === 'unknown') return '-NOSCRIPT No matching script. Please use EVAL.';
+  if (first === 'fails') return '-ERR it failed';
+  if (command.toLowerCase() === 'time') return '*2\r\n$2\r\n17\r\n$1\r\n5';
+  return /^eval/i.test(command) ? ':7' : '+OK';
+}
+
+let server: FakeServer;
+const clients: Redis[] = [];
+
+beforeEach(async () => {
+  server = new FakeServer();
+  server.server.listen(0, '127.0.0.1');
+  await once(server.server, 'listening');
+});
+afterEach(() => {
+  for (const client of clients.splice(0)) client.disconnect();
+  server.close();
+});
+
+/** Returns a client that collects its commands. */
+function collecting(options: RedisOptions = {}): Redis {
+  const client = new Redis(server.url, { enableReadyCheck: false, enableAutoPipelining: true, ...options });
+  clients.push(client.on('error', () => undefined));
+  return client;
+}
+
+async function connected(options: RedisOptions = {}): Promise<Redis> {
+  const client = collecting(options);
+  await once(client, 'ready');
+  return client;
+}
+
+/** Returns the client without the method that makes commands. */
+function withoutBuiltins(client: Redis): RedisClient {
+  return new Proxy(client, {
+    get: (target, name) => {
+      const value: unknown = name === 'createBuiltinCommand' ? undefined : Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+describe('a client that does not collect its commands', () => {
+  it('is used as it is', () => {
+    const client = collecting({ enableAutoPipelining: false });
+    expect(sendingAtOnce(client)).toBe(client);
+    const bare = { status: 'wait' } as unknown as RedisClient;
+    expect(sendingAtOnce(bare)).toBe(bare);
+  });
+});
+
+describe.each([
+  ['one command', (client: Redis): RedisClient => client],
+  ['a pipeline of one command', withoutBuiltins],
+])('a client that collects its commands: as %s', (_, wrap) => {
+  it('sends a script at once while an automatic pipeline waits for its replies', async () => {
+    const client = await connected();
+    client.get('unanswered').catch(() => undefined);
+    await eventually('the pipeline is sent', () => server.count('get') === 1);
+    const [atOnce, collected] = [sendingAtOnce(wrap(client)), client.evalsha('collected', 0)];
+    collected.catch(() => undefined);
+    for (const reply of [atOnce.evalsha('known', 1, 'key', 'arg'), atOnce.eval('return 7', 1, 'key', 'arg')])
+      reply.catch(() => undefined);
+    await eventually('both are sent', () => server.count('eval') === 1);
+    expect(server.received.slice(-2)).toEqual(['evalsha known 1 key arg', 'eval return 7 1 key arg']);
+    expect(server.received.join()).not.toContain('collected');
+  });
+
+  it('returns replies and the errors of the server', async () => {
+    const atOnce = sendingAtOnce(wrap(await connected()));
+    expect(await atOnce.evalsha('known', 1, 'key')).toBe(7);
+    expect(await atOnce.eval('return 7', 1, 'key')).toBe(7);
+    expect(await atOnce.time()).toEqual(['17', '5']);
+    await expect(atOnce.evalsha('unknown', 1, 'key')).rejects.toThrow(/^NOSCRIPT/);
+    await expect(atOnce.eval('fails', 1, 'key')).rejects.toThrow('ERR it failed');
+  });
+
+  it('keeps the options of the client: keyPrefix, commandTimeout and enableOfflineQueue', async () => {
+    const prefixed = sendingAtOnce(wrap(await connected({ keyPrefix: 'app:', stringNumbers: true })));
+    expect(await prefixed.evalsha('known', 2, 'one', 'two', 'arg')).toBe('7');
+    expect(server.received.at(-1)).toBe('evalsha known 2 app:one app:two arg');
+    expect(prefixed.options).toMatchObject({ keyPrefix: 'app:', enableAutoPipelining: false });
+    const hasty = sendingAtOnce(wrap(await connected({ commandTimeout: 30 })));
+    await expect(hasty.evalsha('unanswered', 1, 'key')).rejects.toThrow('Command timed out');
+    const offline = sendingAtOnce(wrap(collecting({ enableOfflineQueue: false, lazyConnect: true })));
+    await expect(offline.evalsha('known', 1, 'key')).rejects.toThrow('enableOfflineQueue');
+  });
+});
+
+describe('the connection of a store', () => {
+  it('sends scripts and TIME at once, whatever the client does', async () => {
+    const client = await connected();
+    client.get('unanswered').catch(() => undefined);
+    await eventually('the pipeline is sent', () => server.count('get') === 1);
+    const connection = new RedisConnection(client, new SystemClock(), 1_000);
+    for (const reply of [connection.client.time(), connection.client.evalsha('known', 0)]) reply.catch(() => undefined);
+    await eventually('both are sent', () => server.count('time') === 1 && server.count('evalsha') === 1);
+  });
+});
