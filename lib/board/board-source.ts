@@ -53,6 +53,8 @@ export interface BoardSource {
   local(): Iterable<BoardLock>;
   /** Sends a request to each server. */
   ping(): Promise<StorePing>;
+  /** Returns whether the lock is held exclusively now. */
+  isExclusive(resource: string): Promise<boolean>;
   /** Ends a hold. Returns false if the lock is not held, or by another token than `ifToken`. */
   forceRelease(resource: string, options: ForceReleaseOptions): Promise<boolean>;
 }
@@ -85,6 +87,10 @@ export class LockServiceSource implements BoardSource {
   // Asynchronous, so that a mock without the method rejects.
   async ping(): Promise<StorePing> {
     return this.locks.ping();
+  }
+
+  async isExclusive(resource: string): Promise<boolean> {
+    return (await this.locks.inspect(resource))?.mode === 'exclusive';
   }
 
   async forceRelease(resource: string, options: ForceReleaseOptions): Promise<boolean> {

@@ -14,6 +14,8 @@ export const BOARD_OPTIONS = Symbol('nestjs-redis-lock:board-options');
 interface BoardRequest extends LockBoardRequest {
   readonly query?: Readonly<Record<string, unknown>>;
   readonly body?: unknown;
+  /** Express only. */
+  readonly httpVersionMajor?: number;
 }
 
 /** The methods that the responses of Express and Fastify have both. */
@@ -49,6 +51,8 @@ class LockBoardRoutes {
   async state(@Req() request: BoardRequest, @Res() response: BoardResponse): Promise<void> {
     if (isForeignRead(request)) return refuse(response, 403, 'Another site cannot read the board.');
     const state = await this.board.state(queryOf(request.query));
+    // The page would keep the connection in use, and an HTTP server ends when all connections have ended.
+    if (this.board.isClosed && request.httpVersionMajor === 1) response.header('Connection', 'close');
     send(response, 200, API_HEADERS, JSON.stringify(state));
   }
 
@@ -121,8 +125,10 @@ function queryOf(query: Readonly<Record<string, unknown>> = {}): BoardQuery {
 /** Returns what a body asks to release, or undefined if it is no such request. */
 function releaseOf(body: unknown): Omit<ForcedRelease, 'caller'> | undefined {
   if (typeof body !== 'object' || body === null) return undefined;
-  const { resource, token } = body as Record<string, unknown>;
+  const { resource, token, shared } = body as Record<string, unknown>;
+  const isShared = shared === true;
   if (typeof resource !== 'string' || resource === '' || resource.length > LONGEST_RESOURCE) return undefined;
-  if (token === undefined || token === null) return { resource, token: undefined };
-  return Number.isSafeInteger(token) && (token as number) > 0 ? { resource, token: token as number } : undefined;
+  if (token === undefined || token === null) return { resource, token: undefined, isShared };
+  const isToken = Number.isSafeInteger(token) && (token as number) > 0;
+  return isToken ? { resource, token: token as number, isShared } : undefined;
 }

@@ -36,6 +36,8 @@ export interface ForcedRelease {
   /** The token of the hold that the viewer has seen. Undefined for a lock without. */
   readonly token: number | undefined;
   readonly caller: string;
+  /** Whether the viewer has seen that several callers share the lock, or have its permits. */
+  readonly isShared: boolean;
 }
 
 /** What the viewers of one board share. */
@@ -76,6 +78,11 @@ export class LockBoard {
     this.servers.close();
   }
 
+  /** Whether the application shuts down. */
+  get isClosed(): boolean {
+    return this.closed;
+  }
+
   /** Returns the state of the locks. Waits for the next read if the viewer has the latest. Never rejects. */
   async state(query: BoardQuery): Promise<object> {
     const isKnown = query.after !== undefined && query.after === this.version;
@@ -91,10 +98,13 @@ export class LockBoard {
    * @returns false if the lock is not held any more, or by another holder.
    * @throws what the lock service throws.
    */
-  async release({ resource, token, caller }: ForcedRelease): Promise<boolean> {
+  async release({ resource, token, caller, isShared }: ForcedRelease): Promise<boolean> {
     const what = `${visibleText(resource)}${token === undefined ? '' : ` (fencing token ${token})`}${this.suffix}`;
     try {
-      const released = await this.source.forceRelease(resource, token === undefined ? {} : { ifToken: token });
+      // Nobody has looked at a hold that is exclusive by now.
+      const isOther = isShared && (await this.source.isExclusive(resource));
+      const options = token === undefined ? {} : { ifToken: token };
+      const released = !isOther && (await this.source.forceRelease(resource, options));
       const outcome = released ? 'was released by force' : 'was not released by force, because it is held no more';
       this.logger.warn(`${what} ${outcome}: requested on the board by ${caller}.`);
       return released;

@@ -33,6 +33,8 @@ export class FakeSource implements BoardSource {
   problem: Error | undefined;
   reads = 0;
   pings = 0;
+  /** The resources that are held exclusively by now. */
+  readonly exclusive = new Set<string>();
   readonly released: (readonly [resource: string, ifToken: number | undefined])[] = [];
 
   async *list(): AsyncIterable<BoardLock> {
@@ -50,6 +52,10 @@ export class FakeSource implements BoardSource {
     if (this.problem !== undefined) return Promise.reject(this.problem);
     const servers = [{ server: 'redis:6379', isUp: true, latencyMs: 0.4, error: undefined }];
     return Promise.resolve({ handoff: 'subscription', degraded: undefined, isUp: true, servers });
+  }
+
+  isExclusive(resource: string): Promise<boolean> {
+    return Promise.resolve(this.exclusive.has(resource));
   }
 
   forceRelease(resource: string, { ifToken }: { readonly ifToken?: number }): Promise<boolean> {

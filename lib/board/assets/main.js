@@ -203,7 +203,7 @@ async function release(lock) {
     cache: 'no-store',
     redirect: 'manual',
     headers: { 'content-type': 'application/json', 'x-lock-board-token': token },
-    body: JSON.stringify({ resource: lock.resource, token: lock.token }),
+    body: JSON.stringify({ resource: lock.resource, token: lock.token, shared: lock.mode === 'shared' }),
   });
   if (response.ok) return;
   if (response.type === 'opaqueredirect') throw new NotReleased('You are not signed in any more. Reload the page.');

@@ -29,8 +29,14 @@ export async function release(context: CommandContext, args: ReleaseArguments): 
   const why = reasonAgainst(view, ifToken, admin.keyOf(resource));
   if (view === null || why !== undefined) return report(context, resource, view, why);
   if (!yes && !(await isConfirmed(context, view))) return report(context, resource, view, 'not confirmed');
-  const released = await admin.release(resource, view.lock.fencingToken);
+  const released = !(await isExclusiveNow(context, view)) && (await admin.release(resource, view.lock.fencingToken));
   return report(context, resource, view, released ? undefined : 'the hold has ended meanwhile');
+}
+
+/** Returns whether a lock that was shared is held exclusively by now. Nobody has looked at that hold. */
+async function isExclusiveNow({ admin }: CommandContext, { lock }: LockView): Promise<boolean> {
+  if (lock.fencingToken !== undefined) return false;
+  return (await admin.inspect(lock.resource))?.lock.mode === 'exclusive';
 }
 
 /** Returns why there is nothing to release. */

@@ -16,6 +16,7 @@ import { RedisLockBoardModule } from 'nestjs-redis-lock/board';
 import { map, type Observable } from 'rxjs';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
 import { type AppResponse, closeApps, PLATFORMS, rawRedis, startApp, type TestApp } from '../support/app.js';
+import { LockBoard } from '../../../lib/board/lock-board.js';
 import { AdminGuard, AdminsModule, startBoard } from './support.js';
 
 afterEach(closeApps);
@@ -270,6 +271,19 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     const lock = await app.locks.acquire('goods:300');
     expect((await release(app, await openPage(app), { resource: 'goods:300' })).status).toBe(200);
     await lock.release();
+  });
+
+  it('does not keep the connections of its viewers in use at a shutdown', async () => {
+    const app = await startBoard({}, { platform });
+    const isClosing = async (): Promise<boolean> => {
+      const response = await fetch(`${app.url}/locks/state`, { headers: ADMIN });
+      await response.text();
+      return response.headers.get('connection') === 'close';
+    };
+    expect(await isClosing()).toBe(false);
+    app.nest.get(LockBoard, { strict: false }).close();
+    // Fastify closes them itself.
+    expect(await isClosing()).toBe(platform === 'express');
   });
 
   it('sends hostile names as JSON', async () => {

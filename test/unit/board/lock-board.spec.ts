@@ -168,8 +168,12 @@ describe('the board', () => {
 
   it('releases the hold that the viewer has seen', async () => {
     source.locks = [boardLock('goods:1', { waiting: boardWaiters(1) })];
-    expect(await board.release({ resource: 'goods:1', token: 7, caller: 'alice' })).toBe(true);
-    expect(await board.release({ resource: 'shared:1', token: undefined, caller: 'alice' })).toBe(true);
+    const caller = 'alice';
+    source.exclusive.add('goods:1');
+    expect(await board.release({ resource: 'goods:1', token: 7, caller, isShared: false })).toBe(true);
+    expect(await board.release({ resource: 'shared:1', token: undefined, caller, isShared: true })).toBe(true);
+    // An exclusive hold has followed the shared ones that the viewer has seen.
+    expect(await board.release({ resource: 'goods:1', token: undefined, caller, isShared: true })).toBe(false);
     expect(source.released).toEqual([
       ['goods:1', 7],
       ['shared:1', undefined],

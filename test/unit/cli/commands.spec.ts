@@ -188,6 +188,14 @@ describe('release', () => {
     expect(released).toEqual([undefined]);
   });
 
+  it('leaves the exclusive hold that has followed a shared one', async () => {
+    const shared = heldView('goods:300', { mode: 'shared' });
+    const { context, terminal, released } = new Scene(TERMINAL('y'), [[shared], [held]]);
+    expect(await release(context, goods())).toBe(4);
+    expect(released).toEqual([]);
+    expect(terminal.stderr.text).toContain('goods:300 was not released: the hold has ended meanwhile.');
+  });
+
   it.each<[string, LockView[], number | undefined, string]>([
     ['a free lock', [], undefined, 'nobody holds it. Its key is {lock_goods:300}.'],
     [

@@ -49,6 +49,13 @@ export class LongHolds {
     this.older = this.recent;
     this.recent = new Map();
     if (this.older.size > 0) this.timer = this.arm();
-    for (const [owner, key] of found) if (!this.isClosed) this.onFound(owner, key);
+    for (const [owner, key] of found) {
+      if (this.isClosed) return;
+      try {
+        this.onFound(owner, key);
+      } catch {
+        // A client that cannot subscribe is reported when a caller waits.
+      }
+    }
   }
 }

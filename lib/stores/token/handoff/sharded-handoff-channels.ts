@@ -38,6 +38,8 @@ export class ShardedHandoffChannels implements HandoffChannels {
   private readonly longHolds: LongHolds;
   /** The channels of the holds that last, by owner. */
   private readonly held = new Map<string, string>();
+  /** How many of these holds each channel has. */
+  private readonly holdCounts = new Map<string, number>();
   private closed = false;
   /** The channels that were subscribed in this tick of the event loop. */
   private subscribed = new Set<string>();
@@ -55,7 +57,7 @@ export class ShardedHandoffChannels implements HandoffChannels {
       kind: 'sharded',
       subject: 'sharded pub/sub',
       lingerMs: LINGER_MS,
-      isInUse: ({ channel }) => [...this.held.values()].includes(channel),
+      isInUse: ({ channel }) => this.holdCounts.has(channel),
       sourceOf: (key) => topology.nodeOf(key),
       probe: (subscription, source) => this.probe(subscription, source),
       onSubscribed: ({ channel }) => this.onSubscribed(channel),
@@ -84,13 +86,17 @@ export class ShardedHandoffChannels implements HandoffChannels {
 
   onReleased(owner: string): void {
     this.longHolds.onReleased(owner);
+    const channel = this.held.get(owner);
+    if (channel === undefined) return;
     this.held.delete(owner);
+    this.count(channel, -1);
   }
 
   close(): void {
     this.closed = true;
     this.longHolds.close();
     this.held.clear();
+    this.holdCounts.clear();
     this.subscriptions.close();
   }
 
@@ -109,8 +115,15 @@ export class ShardedHandoffChannels implements HandoffChannels {
     const { size } = this.subscriptions;
     const channel = this.channelOf(key);
     if (size >= MAX_CHANNELS && this.subscriptions.get(channel) === undefined) return;
+    if (!this.held.has(owner)) this.count(channel, 1);
     this.held.set(owner, channel);
     this.open(key);
+  }
+
+  private count(channel: string, change: 1 | -1): void {
+    const count = (this.holdCounts.get(channel) ?? 0) + change;
+    if (count > 0) this.holdCounts.set(channel, count);
+    else this.holdCounts.delete(channel);
   }
 
   private channelOf(key: string): string {

@@ -36,6 +36,18 @@ describe('a long hold', () => {
     expect(clock.pending).toBe(0);
   });
 
+  it('is reported also if the report of another one throws', async () => {
+    const clock = new ManualClock();
+    const found: string[] = [];
+    const holds = new LongHolds(clock, 25, (owner) => {
+      found.push(owner);
+      throw new Error('no further connection');
+    });
+    for (const owner of ['one:1', 'one:2']) holds.onGranted(owner, 'goods');
+    await clock.advance(50);
+    expect(found).toEqual(['one:1', 'one:2']);
+  });
+
   it('is found among short ones', async () => {
     const { clock, found, holds } = start();
     holds.onGranted('one:0', 'goods');
