@@ -109,9 +109,13 @@ export class ForcedReleases {
     for (const pauseMs of REPEAT_AFTER_MS) {
       await this.pause(pauseMs);
       if (this.isClosed) return;
-      const sent = this.send(key, ({ connection }) => notifyForcedScript.run(connection, [lock], args));
-      // Without a reply, the holder finds out by its next renewal.
-      if ((await sent.catch(() => -1)) !== 0) return;
+      try {
+        const receivers = await this.send(key, ({ connection }) => notifyForcedScript.run(connection, [lock], args));
+        if (receivers > 0) return;
+      } catch {
+        // The holder finds out by its next renewal.
+        return;
+      }
     }
   }
 
