@@ -30,7 +30,7 @@ export function outcome<T>(promise: Promise<T>): { value?: T; error?: unknown } 
 export async function eventually(
   what: string,
   holds: () => boolean | Promise<boolean>,
-  withinMs = 10_000,
+  withinMs = 20_000,
 ): Promise<void> {
   for (const end = performance.now() + withinMs; ; await new Promise((resolve) => setTimeout(resolve, 5))) {
     if (await holds()) return;

@@ -23,9 +23,9 @@ export class RedisLocks {
     });
   }
 
-  /** Starts one more module instance with the prefix of this test. */
+  /** Starts one more module instance with the prefix of this test. Its callers wait for 20 s: machines differ. */
   start(options: RedisLockModuleOptions): LockService {
-    const runtime = LockRuntime.start({ prefix: this.prefix, shutdownGraceMs: 0, ...options });
+    const runtime = LockRuntime.start({ prefix: this.prefix, shutdownGraceMs: 0, waitMs: 20_000, ...options });
     runtime.connect();
     this.running.push(runtime);
     return runtime.service;

@@ -24,6 +24,11 @@ export class RequestLog {
     return this.all.map(({ name }) => name);
   }
 
+  /** The scripts that were requested for locks, without those that subscribe a holder after 25 ms. */
+  get lockRequests(): readonly string[] {
+    return this.names.filter((name) => name.startsWith('token') && name !== 'tokenProbeSubscription');
+  }
+
   /** The positions of the acquire requests that join the queue. */
   get queueing(): readonly number[] {
     // EVAL, the script, the number of keys, three keys and four arguments come first.

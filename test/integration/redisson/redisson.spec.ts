@@ -369,7 +369,7 @@ describe('a waiter', () => {
     proxy.reset();
     proxy.resume('replies');
     await expect(released).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
-    await (await locks.acquire(NAME, { waitMs: 5_000 })).release();
+    await (await locks.acquire(NAME, { waitMs: 20_000 })).release();
   });
 
   it('reconnects its subscriber if the connection is silent', async () => {

@@ -86,7 +86,7 @@ describe('a faulty network', () => {
     const next = await direct.acquire('goods:300');
     proxy.resume('replies');
     proxy.reset();
-    await locks.using('goods:301', { waitMs: 5_000 }, () => undefined);
+    await locks.using('goods:301', { waitMs: 20_000 }, () => undefined);
     next.assertHeld();
     expect(await next.release()).toBe(true);
   });

@@ -405,7 +405,7 @@ describe('replicas and a faulty network', () => {
     await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
     // Dropped data never arrives.
     acknowledging.resume('replies');
-    await (await locks.acquire('goods:300', { waitMs: 5_000 })).release();
+    await (await locks.acquire('goods:300', { waitMs: 20_000 })).release();
     client.disconnect();
   });
 
@@ -464,7 +464,7 @@ describe('replicas and a faulty network', () => {
       ),
     );
     acknowledging.retarget(target);
-    await (await locks.acquire('goods:300', { waitMs: 5_000 })).release();
+    await (await locks.acquire('goods:300', { waitMs: 20_000 })).release();
     client.disconnect();
   });
 

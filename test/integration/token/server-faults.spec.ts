@@ -80,7 +80,7 @@ describe('a faulty Redis', () => {
     await expect(locks.tryAcquire('goods:301')).rejects.toBeInstanceOf(LockUnavailableError);
     expect(running.warnings).toEqual([expect.stringContaining('Redis cannot be reached')]);
     server.resume();
-    await other.using('goods:300', { waitMs: 2_000 }, () => undefined);
+    await other.using('goods:300', { waitMs: 20_000 }, () => undefined);
     await eventually('nothing is left locked', async () => (await other.inspect('goods:300')) === null);
   });
 
@@ -145,7 +145,13 @@ describe('a faulty Redis', () => {
     const slow = await startRedis({ local: true, args: ['--dir', folder, ...slowly] });
     const [filler, ...clients] = [true, true, false].map(
       (enableReadyCheck) =>
-        new Redis(slow.url, { enableReadyCheck, maxRetriesPerRequest: null, retryStrategy: () => 20 }),
+        new Redis(slow.url, {
+          enableReadyCheck,
+          maxRetriesPerRequest: null,
+          retryStrategy: () => 20,
+          // By default the client waits for as long as Redis estimates, up to 10 s, before it looks again.
+          maxLoadingRetryTime: 100,
+        }),
     );
     for (const client of clients) client.on('error', () => undefined);
     try {
@@ -157,8 +163,9 @@ describe('a faulty Redis', () => {
       await slow.kill();
       const restarting = slow.restart();
       const refusal = (): Promise<string> => blunt.tryAcquire('goods:300').then(String, ({ message }) => message);
-      await eventually('its signal aborts', async () => (await refusal()).includes('Redis is loading its data'));
-      for (const locks of [careful, blunt]) await locks.using('goods:300', () => undefined);
+      await eventually('the error says so', async () => (await refusal()).includes('Redis is loading its data'));
+      // It loads for 2 s at least. How much longer depends on the machine.
+      for (const locks of [careful, blunt]) await locks.using('goods:300', { waitMs: 25_000 }, () => undefined);
       await restarting;
     } finally {
       for (const client of [filler, ...clients]) client.disconnect();

@@ -103,7 +103,7 @@ describe('processes that join, leave, are killed or stopped at random', () => {
     expect(Math.min(...Object.values(counts))).toBeGreaterThan(0);
     // The next request clears the queue entries of dead instances.
     const locks = running.start({ redis: testRedisUrl() });
-    for (const resource of RESOURCES) await locks.using(resource, { waitMs: 5_000 }, () => undefined);
+    for (const resource of RESOURCES) await locks.using(resource, { waitMs: 20_000 }, () => undefined);
     const keys = await admin.keys(`*${running.prefix}*`);
     expect(keys.filter((key) => !key.endsWith('|fence'))).toEqual([]);
   }, 90_000);
