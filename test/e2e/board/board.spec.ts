@@ -376,7 +376,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
 
   it('shows lost locks', async () => {
     const app = await startBoard({}, { platform });
-    const lock = await app.locks.acquire('goods:1', { ttlMs: 100 });
+    const lock = await app.locks.acquire('goods:1', { ttlMs: 900 });
     await rawRedis().del(lock.key);
     await app.log.until('lost goods:1');
     const { body } = await get(app, '/locks/state');

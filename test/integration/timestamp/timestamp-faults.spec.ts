@@ -133,11 +133,11 @@ it.each(['release', 'extend'] as const)(
   'does nothing if the %s script arrives when the lease is over',
   async (verb) => {
     const ours = await behindProxy({ unit: 'ms' });
-    await locks.acquire(ours, 'a:1', 200);
+    await locks.acquire(ours, 'a:1', 1_000);
     const value = (await locks.value()) as string;
     proxy.hold('requests');
     const reply = locks[verb](ours, 'a:1');
-    await sleep(250);
+    await sleep(1_050);
     await locks.admin.mset(locks.key, value, `{${locks.key}}|holder`, 'a:1');
     proxy.resume('requests');
     expect(await reply).toBe(verb === 'release' ? false : 'lost');

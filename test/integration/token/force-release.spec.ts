@@ -186,7 +186,7 @@ describe('a release by force', () => {
   it('is known by the next renewal if no message may be received', async () => {
     await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', '+@all', 'resetchannels');
     const redis = here.server.url.replace('redis://', 'redis://guest:any@');
-    const lock = await here.instance({ redis, ttlMs: 900 }).acquire('goods:300');
+    const lock = await here.instance({ redis, ttlMs: 3_000 }).acquire('goods:300');
     expect(await here.instance({ redis }).forceRelease('goods:300')).toBe(true);
     await eventually('it is lost', () => lock.signal.aborted);
     expect(lossOf(lock)).toContain('its key is gone or belongs to somebody else');

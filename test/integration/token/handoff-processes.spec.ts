@@ -26,7 +26,7 @@ describe('processes that end or stop', () => {
   });
 
   it('a stopped first waiter loses the lock after one handoff lease', async () => {
-    const options = { ttlMs: 400 };
+    const options = { ttlMs: 1_500 };
     const head = await here.process(options);
     const first = await here.holder(options);
     const { granted: late } = await here.enqueue(() => head.call('acquire', 'goods:300'));
@@ -43,7 +43,7 @@ describe('processes that end or stop', () => {
   });
 
   it('the first waiter gets the lock of a killed holder within the lease', async () => {
-    const options = { ttlMs: 400 };
+    const options = { ttlMs: 1_000 };
     const holder = await here.process(options);
     await holder.call('acquire', 'goods:300');
     const order: number[] = [];
@@ -55,7 +55,7 @@ describe('processes that end or stop', () => {
     await holder.kill();
     const from = performance.now();
     await Promise.all(waiting);
-    expect(performance.now() - from).toBeLessThan(2_500);
+    expect(performance.now() - from).toBeLessThan(10_000);
     expect(order).toEqual([1, 2]);
   });
 });

@@ -167,7 +167,7 @@ describe('replicas: { min: 1 }', () => {
   });
 
   it('loses the lock at its deadline if renewals are not acknowledged', async () => {
-    const locks = instance({ ttlMs: 900 });
+    const locks = instance({ ttlMs: 2_000 });
     const lock = await locks.acquire('goods:300');
     replica.pause();
     await expect(lock.extend()).rejects.toMatchObject({ code: 'LOCK_REPLICATION' });
