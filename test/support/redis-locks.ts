@@ -23,9 +23,13 @@ export class RedisLocks {
     });
   }
 
-  /** Starts one more module instance with the prefix of this test. */
+  /**
+   * Starts one more module instance with the prefix of this test. Its callers wait for Redis until `waitMs` is over, so
+   * that a busy machine is no outage. `outages.spec.ts` tests the default.
+   */
   start(options: RedisLockModuleOptions): LockService {
-    const runtime = LockRuntime.start({ prefix: this.prefix, shutdownGraceMs: 0, ...options });
+    const ours = { prefix: this.prefix, shutdownGraceMs: 0, unavailableAfterMs: Infinity };
+    const runtime = LockRuntime.start({ ...ours, ...options });
     runtime.connect();
     this.running.push(runtime);
     return runtime.service;
