@@ -144,7 +144,8 @@ export class StoreHealth {
    */
   outage(key: string): Outage | undefined {
     const silence = this.silenceOf(key);
-    if (silence === undefined) return undefined;
+    // A server that has sent an error can be reached. Each request finds out what it refuses, such as a password.
+    if (silence === undefined || silence.error?.name === 'ReplyError') return undefined;
     const now = this.now();
     const { since, lastAt, unbrokenSince, retriedAt, why, error } = silence;
     if (now - Math.max(lastAt, retriedAt) >= TRUSTED_MS) return undefined;
@@ -186,7 +187,7 @@ export class StoreHealth {
 
   /** Records that a request for the key got a reply, of whatever kind. */
   answered(key: string): void {
-    if (this.refusing.size > 0) this.refusing.delete(this.serverOf(key));
+    if (this.refusing.size > 0) this.accept(this.serverOf(key));
     if (this.silences.size > 0 || this.outages.isActive) this.onReachable(this.serverOf(key));
   }
 
@@ -275,6 +276,13 @@ export class StoreHealth {
     const known = this.refusing.get(server);
     if (known !== undefined && now - known.lastAt < BROKEN_OFF_MS) known.lastAt = now;
     else this.refusing.set(server, { since: now, lastAt: now });
+  }
+
+  private accept(server: string | undefined): void {
+    this.refusing.delete(server);
+    const until = this.now() - RELAPSE_MS;
+    // Servers that are gone never accept a request.
+    for (const [name, { lastAt }] of this.refusing) if (lastAt <= until) this.refusing.delete(name);
   }
 
   private fallSilent(server: string | undefined, why: string, error: Error | undefined): void {

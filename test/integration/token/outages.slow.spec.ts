@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { Lock, LockUnavailableError } from 'nestjs-redis-lock';
+import { ClusterContention } from '../../support/cluster-contention.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
@@ -93,6 +94,28 @@ describe('an outage of Redis, in full length', () => {
       await running.close();
       await slow.stop();
       rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+describe('an outage of one node of a cluster', () => {
+  it('concerns only the locks of that node, and is over when the node replies', async () => {
+    const here = await ClusterContention.start({ replicas: false, args: ['--cluster-require-full-coverage', 'no'] });
+    try {
+      const [down, up] = here.cluster.masters;
+      const [away, there] = [await here.familyAt(down), await here.familyAt(up)];
+      const locks = here.instance({ waitMs: LONG_MS, unavailableAfterMs: 500 });
+      for (const family of [away, there]) await locks.using(`${family}:1`, () => undefined);
+      await down.server.kill();
+      await expect(locks.acquire(`${away}:1`)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+      const calls = Array.from({ length: 200 }, (_, id) => locks.acquire(`${away}:${id}`).catch(({ code }) => code));
+      for (let id = 0; id < 50; id++) await locks.using(`${there}:${id}`, { waitMs: 0 }, () => undefined);
+      expect(new Set(await Promise.all(calls))).toEqual(new Set(['LOCK_UNAVAILABLE']));
+      const { message } = await locks.acquire(`${away}:2`).catch((error: Error) => error);
+      process.stdout.write(`\nMEASURED cluster: ${message}\n`);
+      await down.server.restart();
+    } finally {
+      await here.close();
     }
   });
 });

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockUnavailableError } from 'nestjs-redis-lock';
+import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
@@ -68,5 +69,18 @@ describe('an outage of Redis', () => {
     expect(elapsedMs).toBeLessThan(LONG_MS / 2);
     await server.restart();
     await locks.using('goods:1', { unavailableAfterMs: LONG_MS }, () => undefined);
+  });
+
+  it('of a moment costs nobody an error, not even callers that do not wait for others', async () => {
+    const proxy = await RedisProxy.start(server.url);
+    const locks = start({ redis: proxy.url, waitMs: 0 });
+    await locks.using('goods:300', () => undefined);
+    proxy.hold('replies');
+    const calls = Array.from({ length: 100 }, (_, id) => locks.using(`goods:${id}`, () => id));
+    proxy.resume('replies');
+    proxy.reset();
+    expect(await Promise.all(calls)).toEqual(Array.from({ length: 100 }, (_, id) => id));
+    await running.close();
+    await proxy.close();
   });
 });

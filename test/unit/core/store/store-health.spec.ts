@@ -77,6 +77,11 @@ describe('an outage of one server', () => {
     expect(health.outage('goods:300')).toBeUndefined();
   });
 
+  it('is none if the server has refused the connection by an error reply', () => {
+    health.onUnreachable(Object.assign(new Error('WRONGPASS invalid password'), { name: 'ReplyError' }));
+    expect([health.isAnySilent, health.outage('goods:300')]).toEqual([true, undefined]);
+  });
+
   it('begins anew if it was not seen for 10 s, and the error still names its whole time', async () => {
     down();
     await clock.advance(10_000);
