@@ -73,6 +73,8 @@ export class LockEngine {
   private readonly acquirer: Acquirer;
   private readonly stopListening: () => void;
   private readonly leaderships = new Set<Leadership>();
+  /** Whether callers are about to be rejected because of an outage. */
+  private isRejecting = false;
 
   constructor(private readonly options: EngineOptions) {
     const { requestTimeoutMs, lockDelayMs, passing } = options;
@@ -87,6 +89,7 @@ export class LockEngine {
       () => clock.now(),
       (key) => store.serverOf?.(key),
       (server, isUp, error) => events.store(server, isUp, error),
+      () => this.rejectLater(),
     );
     // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same
     // options.
@@ -263,6 +266,18 @@ export class LockEngine {
     this.releaser.close();
     this.clock.close();
     this.stopListening();
+  }
+
+  /** Rejects the callers for whom an outage has lasted too long, after the code that has seen it. */
+  private rejectLater(): void {
+    if (this.isRejecting) return;
+    this.isRejecting = true;
+    runOutside(() => {
+      queueMicrotask(() => {
+        this.isRejecting = false;
+        this.localLocks.onSilent();
+      });
+    });
   }
 
   private onForceReleased(key: string): void {

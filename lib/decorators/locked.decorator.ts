@@ -2,7 +2,7 @@ import { Inject } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import { checkValue, copyOptions, type OptionRule } from '../core/check-options.js';
 import { familyOfTemplate } from '../core/call.js';
-import { LockConfigError, type LockTimeoutError } from '../core/errors.js';
+import { LockConfigError, type LockTimeoutError, type LockUnavailableError } from '../core/errors.js';
 import { currentLockIndexes } from './current-lock.decorator.js';
 import { describeMethod } from './describe-method.js';
 import { getLockServiceToken } from './inject-lock-service.decorator.js';
@@ -13,6 +13,7 @@ import {
   lockedMethodOf,
   type Method,
   type OnBusy,
+  type OnUnavailable,
   ownLockedMethods,
   registerLocked,
 } from '../locked/locked-method.js';
@@ -46,6 +47,16 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
    * @default 'throw'
    */
   readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: A) => unknown) | undefined;
+  /**
+   * What happens if Redis cannot be reached or refuses the request. `throw`: the call rejects with
+   * `LockUnavailableError`. `skip`: the method is not called, and the call returns undefined. A function: it is called
+   * on the same instance with the error and the arguments, and the call returns its result. **It runs without the
+   * lock**, in several processes at once. So use it for work that the lock only saves, such as filling a cache, and
+   * never for data that the lock keeps whole. Other errors are thrown in every case, and so is an error of the method.
+   *
+   * @default 'throw'
+   */
+  readonly onUnavailable?: 'throw' | 'skip' | ((error: LockUnavailableError, ...args: A) => unknown) | undefined;
   /**
    * Names the calls in events, traces and `local()`. A function returns the name of one call: it is called on the same
    * instance with the arguments, and what it throws is thrown.
@@ -124,13 +135,14 @@ export function Locked<A extends readonly unknown[] = never[]>(
     refuseStandardDecorator('@Locked', propertyKey);
     const where = describeMethod(target, propertyKey);
     const original = methodOf(where, target, propertyKey, descriptor);
-    const { name, onBusy, labelOf, ...lockOptions } = checkedOptions(where, options);
+    const { name, onBusy, onUnavailable, labelOf, ...lockOptions } = checkedOptions(where, options);
     const method: LockedMethod = {
       name: where,
       service: serviceProperty(name),
       token: getLockServiceToken(name),
       options: lockOptions,
       onBusy,
+      onUnavailable,
       label: labelOf,
       family: typeof resource === 'string' ? familyOfTemplate(resource) : undefined,
       returnsObservable: returnsObservable(target, propertyKey),
@@ -190,7 +202,7 @@ function methodOf(
   return method as Method;
 }
 
-const onBusyRule: OptionRule = {
+const insteadRule: OptionRule = {
   allowed: '"throw", "skip" or a function',
   fits: (value) => value === 'throw' || value === 'skip' || typeof value === 'function',
 };
@@ -204,18 +216,22 @@ const labelOrFunction: OptionRule = {
 interface CheckedOptions extends LockOptions {
   readonly name: string;
   readonly onBusy: OnBusy;
+  readonly onUnavailable: OnUnavailable;
   readonly labelOf: LabelOf | undefined;
 }
 
 function checkedOptions<A extends readonly unknown[]>(where: string, options: LockedOptions<A>): CheckedOptions {
   const place = `@Locked of ${where}`;
-  const { name = DEFAULT_INSTANCE, onBusy = 'throw', label, ...lockOptions } = copyOptions(place, options);
+  const { name = DEFAULT_INSTANCE, label, ...others } = copyOptions(place, options);
+  const { onBusy = 'throw', onUnavailable = 'throw', ...lockOptions } = others;
   checkInstanceName(place, name);
-  checkValue(where, 'onBusy', onBusy, onBusyRule);
+  checkValue(where, 'onBusy', onBusy, insteadRule);
+  checkValue(where, 'onUnavailable', onUnavailable, insteadRule);
   if (label !== undefined) checkValue(place, 'label', label, labelOrFunction);
   const known = checkLockOptions(lockOptions, place);
   const labels = typeof label === 'string' ? { label, labelOf: undefined } : { labelOf: label as LabelOf | undefined };
-  return { ...known, ...labels, name, onBusy: onBusy as OnBusy };
+  const instead = { onBusy: onBusy as OnBusy, onUnavailable: onUnavailable as OnUnavailable };
+  return { ...known, ...labels, ...instead, name };
 }
 
 export function returnsObservable(target: object, propertyKey: string | symbol): boolean {

@@ -1,7 +1,7 @@
 import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
 import { eitherOf } from '../core/abort-signals.js';
 import { checkValue } from '../core/check-options.js';
-import { LockTimeoutError } from '../core/errors.js';
+import { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import { dropPromise } from '../core/format-value.js';
 import { runInside, type Surrounding } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
@@ -14,7 +14,7 @@ import { ErrorResponses } from './error-responses.js';
 import { isFieldResolver, toFieldError } from './graphql-error.js';
 import { type HandlerCall, type HandlerScope, scopeOf } from './handler-scope.js';
 import { serviceOf } from './bound-service.js';
-import { type LockedMethod, type Method, replaceMethod } from './locked-method.js';
+import { type LockedMethod, type Method, type OnBusy, type OnUnavailable, replaceMethod } from './locked-method.js';
 import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } from './stream-under.js';
 
 /** Returns a function that runs the method under its lock. See {@link replaceMethod}. */
@@ -177,9 +177,14 @@ class LockedCall {
   }
 
   private onAcquireError(error: unknown): unknown {
-    const { onBusy } = this.method;
-    if (onBusy === 'throw' || !(error instanceof LockTimeoutError)) throw error;
-    return onBusy === 'skip' ? undefined : (Reflect.apply(onBusy, this.instance, [error, ...this.args]) as unknown);
+    const instead = this.insteadOf(error);
+    if (instead === 'throw') throw error;
+    return instead === 'skip' ? undefined : (Reflect.apply(instead, this.instance, [error, ...this.args]) as unknown);
+  }
+
+  private insteadOf(error: unknown): OnBusy | OnUnavailable {
+    if (error instanceof LockTimeoutError) return this.method.onBusy;
+    return error instanceof LockUnavailableError ? this.method.onUnavailable : 'throw';
   }
 
   /** Calls the method as the subscribers of work have it. */

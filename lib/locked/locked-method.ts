@@ -1,5 +1,5 @@
 import type { InjectionToken } from '@nestjs/common';
-import type { LockTimeoutError } from '../core/errors.js';
+import type { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import type { OnLost } from '../core/hold/run-under.js';
 import type { LockOptions } from '../options/redis-lock.options.js';
 
@@ -7,6 +7,9 @@ export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
 /** What happens to a call if others hold the lock until the end of `waitMs`. */
 export type OnBusy = 'throw' | 'skip' | ((error: LockTimeoutError, ...args: never[]) => unknown);
+
+/** What happens to a call if the store cannot be reached or refuses the request. */
+export type OnUnavailable = 'throw' | 'skip' | ((error: LockUnavailableError, ...args: never[]) => unknown);
 
 /** Returns the label of a call with these arguments. */
 export type LabelOf = (...args: never[]) => string | undefined;
@@ -21,6 +24,7 @@ export interface LockedMethod {
   readonly token: InjectionToken;
   readonly options: LockOptions;
   readonly onBusy: OnBusy;
+  readonly onUnavailable: OnUnavailable;
   /** Returns the label of a call, if the method has a function for it. */
   readonly label: LabelOf | undefined;
   /** The family of its resources, if it is not their first segment. */

@@ -50,6 +50,8 @@ const LEAD_RULES: OptionRules<LeadOptions> = {
 const LEADER = {
   mode: 'exclusive',
   waitMs: Infinity,
+  // A candidate campaigns through an outage.
+  unavailableAfterMs: Infinity,
   renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,

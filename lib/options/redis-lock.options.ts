@@ -34,6 +34,18 @@ export interface LockOptions {
   readonly waitMs?: number | undefined;
 
   /**
+   * How long to wait for a Redis that cannot be reached or refuses every request, in milliseconds. `waitMs` limits only
+   * the wait for other holders. Once an outage has lasted this long, all callers get `LockUnavailableError` at once,
+   * also those in the queue, until Redis replies again. An outage that is shorter costs no caller an error.
+   *
+   * `0` does not wait. `Infinity` waits for Redis until `waitMs` is over. A request without a reply within
+   * `requestTimeoutMs` counts as an outage of that length.
+   *
+   * @default 500, or `requestTimeoutMs` if that is less
+   */
+  readonly unavailableAfterMs?: number | undefined;
+
+  /**
    * Renews the lease until the lock is released. `false`: the lock expires after `ttlMs`. A shorter lease received by
    * handoff is still extended to `ttlMs` once.
    *

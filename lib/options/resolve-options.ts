@@ -49,6 +49,7 @@ export interface ResolvedLockOptions extends LockDefaults {
 const LOCK_DEFAULTS: LockDefaults = {
   ttlMs: 30_000,
   waitMs: 5_000,
+  unavailableAfterMs: 500,
   renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,
@@ -103,6 +104,7 @@ export const labelRule: OptionRule = { allowed: 'a string', fits: (value) => typ
 export const LOCK_RULES: OptionRules<LockOptions> = {
   ttlMs: milliseconds(MIN_TTL_MS, MAX_TTL_MS),
   waitMs: millisecondsFrom(0),
+  unavailableAfterMs: millisecondsFrom(0),
   renew: oneOf(true, false),
   maxHoldMs: millisecondsFrom(1),
   minHoldMs: milliseconds(0, MAX_TTL_MS),
@@ -189,7 +191,16 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
   const { identity = defaultIdentity() } = known;
   const httpStatus =
     known.httpStatus && checkOptions('httpStatus of RedisLockModule', known.httpStatus, HTTP_STATUS_RULES);
-  const resolved: ResolvedOptions = { ...MODULE_DEFAULTS, ...known, identity, httpStatus, replicas };
+  const { requestTimeoutMs } = { ...MODULE_DEFAULTS, ...known };
+  const unavailableAfterMs = known.unavailableAfterMs ?? Math.min(LOCK_DEFAULTS.unavailableAfterMs, requestTimeoutMs);
+  const resolved: ResolvedOptions = {
+    ...MODULE_DEFAULTS,
+    ...known,
+    identity,
+    httpStatus,
+    replicas,
+    unavailableAfterMs,
+  };
   passingLimitsOf(resolved.fairness);
   checkHoldTimes(resolved);
   checkReplicas(resolved);
@@ -223,9 +234,11 @@ export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required
 
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
-  const { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs } = options;
+  const { ttlMs, waitMs, unavailableAfterMs, renew, maxHoldMs, minHoldMs, reentrant, keepMs } = options;
+  const { onLost, awaitRelease } = options;
   const ownDefaults = { signal: undefined, mode: 'exclusive' } as const;
-  return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs, ...ownDefaults };
+  const waits = { ttlMs, waitMs, unavailableAfterMs, renew, maxHoldMs, minHoldMs };
+  return { ...waits, reentrant, onLost, awaitRelease, keepMs, ...ownDefaults };
 }
 
 /**

@@ -45,7 +45,7 @@ export function openRedis(redis: string | RedisOptions | RedisClusterOptions | R
 function makeClient(redis: string | RedisOptions | RedisClusterOptions, clock: Clock): Redis | Cluster {
   if (typeof redis === 'string') {
     checkUrl(redis);
-    return new Redis(redis, DEFAULTS);
+    return new Redis(redis, defaultsFor({}, clock));
   }
   if (!('nodes' in redis)) {
     if (redis.sentinels) checkSentinels(redis.sentinels, redis.name);
@@ -96,13 +96,21 @@ const DEFAULTS: RedisOptions = {
 /** Options of a further connection. Its owner reconnects it after the connection for commands was lost. */
 const FOLLOWING: RedisOptions = { ...DEFAULTS, failoverDetector: false, enableAutoPipelining: false };
 
+const SHORTEST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 500;
 
+/** How many attempts to connect have the shortest pause before them. They find a Redis that was away for a moment. */
+const QUICK_RETRIES = 10;
+
+// ioredis' own pauses grow to 5 s. Leases go on meanwhile, and callers get errors, so a connection has to come back
+// sooner.
 function defaultsFor(redis: RedisOptions, clock: Clock): RedisOptions {
+  const retryAfter = (pauseMs: number): number =>
+    Math.min(Math.max(pauseMs, SHORTEST_RETRY_MS), LONGEST_RETRY_MS) * (0.5 + clock.random());
   // Options that were read from a client contain null here.
-  if (!redis.sentinels) return DEFAULTS;
-  // ioredis' own pauses grow to 5 s. Leases go on meanwhile, so a connection has to come back sooner after a failover.
-  const retryStrategy = (times: number): number => Math.min(times * 50, LONGEST_RETRY_MS) * (0.5 + clock.random());
+  if (!redis.sentinels)
+    return { ...DEFAULTS, retryStrategy: (times) => retryAfter((times - QUICK_RETRIES) * SHORTEST_RETRY_MS) };
+  const retryStrategy = (times: number): number => retryAfter(times * SHORTEST_RETRY_MS);
   const Connector = sentinelConnector(clock);
   return { ...DEFAULTS, Connector, failoverDetector: true, sentinelCommandTimeout: SILENCE_MS, retryStrategy };
 }

@@ -1,6 +1,7 @@
 import { messageOf } from '../core/errors.js';
 import { downServer, type ServerPing } from '../core/store/store-ping.js';
 import { type Clock, withTimeout } from '../core/time/clock.js';
+import { describeState } from './connection-state.js';
 import type { RedisClient } from './redis-client.js';
 
 /** The states of a client in which a request would wait for a connection that has failed. */
@@ -30,7 +31,7 @@ export class Pinger {
   async ping(client: RedisClient, server: string): Promise<ServerPing> {
     const { clock, timeoutMs } = this.options;
     try {
-      if (WITHOUT_CONNECTION.includes(client.status)) throw new Error(`no connection (${client.status})`);
+      if (WITHOUT_CONNECTION.includes(client.status)) throw new Error(describeState(client.status, true));
       const latencyMs = await withTimeout(clock, timeoutMs, this.latencyOf(client), () => {
         throw new Error(`no reply within ${timeoutMs} ms`);
       });

@@ -1,6 +1,7 @@
 import { type Clock, withTimeout, type Timer } from '../core/time/clock.js';
 import type { StoreListener } from '../core/store/lock-store.js';
 import { sendingAtOnce } from './at-once-client.js';
+import { describeState } from './connection-state.js';
 import type { RedisClient } from './redis-client.js';
 import { toError, withoutArguments } from './redis-errors.js';
 import { ServerTime } from './server-time.js';
@@ -14,6 +15,9 @@ export interface Follower {
   /** Called if the first connection has ended and does not come back by itself. */
   close(): void;
 }
+
+/** How often a connection that is not ready is reported, in milliseconds. */
+const REPORT_EVERY_MS = 250;
 
 /**
  * A store's connection: the server's clock, and which scripts the server has. Both are forgotten when the connection
@@ -34,6 +38,8 @@ export class RedisConnection {
   private listener: ConnectionListener | undefined;
   private follower: Follower | undefined;
   private outageTimer: Timer | undefined;
+  /** The last error since the connection was ready. */
+  private lastError: Error | undefined;
   private wasReady = false;
   private wasLost = false;
   private corked = false;
@@ -64,7 +70,7 @@ export class RedisConnection {
     const onReady = (): void => this.onReady();
     const onClose = (): void => this.onClose();
     const onEnd = (): void => follower?.close();
-    const onError = (error: Error): void => this.reportUnreachable(error);
+    const onError = (error: Error): void => this.onError(error);
     client.on('ready', onReady);
     client.on('close', onClose);
     client.on('end', onEnd);
@@ -140,9 +146,15 @@ export class RedisConnection {
     this.wasReady = true;
     const { wasLost } = this;
     this.wasLost = false;
-    if (this.usesServerTime) this.learnTime().catch((error: unknown) => this.reportUnreachable(toError(error)));
+    this.lastError = undefined;
+    if (this.usesServerTime) this.learnTime().catch((error: unknown) => this.onError(toError(error)));
     else this.listener?.onReachable();
     if (wasLost) this.listener?.onReconnected();
+  }
+
+  private onError(error: Error): void {
+    this.lastError = error;
+    this.reportUnreachable(error);
   }
 
   private onClose(): void {
@@ -160,14 +172,29 @@ export class RedisConnection {
     this.listener?.onDisconnected();
   }
 
-  /** Reports an outage only if the connection is not back within `requestTimeoutMs`. */
-  private startOutageTimer(): void {
+  /**
+   * Reports an outage if the connection is not back within `requestTimeoutMs`, and then repeatedly until it is: while
+   * the client only waits, nothing else shows that the outage goes on.
+   */
+  private startOutageTimer(delayMs = this.requestTimeoutMs): void {
     this.outageTimer?.cancel();
-    const report = (): void => {
-      if (this.usesServerTime ? !this.serverTime.known : !this.ready)
-        this.reportUnreachable(new Error(`no connection (${this.client.status})`));
+    const dueAt = this.clock.now() + delayMs;
+    const look = (): void => {
+      if (this.usesServerTime ? this.serverTime.known : this.ready) return;
+      // After the event loop was blocked, the connection may be back and its events were not read yet.
+      const isLate = this.clock.now() - dueAt > REPORT_EVERY_MS;
+      if (!isLate) this.reportUnreachable(this.whyNotReady());
+      // A server that has refused TIME replies. Each request finds out why.
+      if (!this.ready || this.learning !== undefined) this.startOutageTimer(REPORT_EVERY_MS);
     };
-    this.outageTimer = this.clock.schedule(this.requestTimeoutMs, report, true);
+    this.outageTimer = this.clock.schedule(delayMs, look, true);
+  }
+
+  private whyNotReady(): Error {
+    const { status } = this.client;
+    // A server that is loading its data has accepted the connection after earlier errors.
+    if (status !== 'connect' && this.lastError !== undefined) return this.lastError;
+    return new Error(describeState(status, this.losses > 0));
   }
 
   private reportUnreachable(error: Error): void {

@@ -2,9 +2,9 @@ import { Test } from '@nestjs/testing';
 import { expect, it } from '@jest/globals';
 import { LockService } from 'nestjs-redis-lock';
 import { inACluster } from './topologies/cluster.js';
-import { behindSentinels, replicated } from './topologies/sentinel.js';
+import { behindSentinels, patient, replicated } from './topologies/sentinel.js';
 
-it.each([behindSentinels, replicated, inACluster])(
+it.each([behindSentinels, patient, replicated, inACluster])(
   'the page on topologies has a module that starts without its servers',
   async (locks) => {
     const module = await Test.createTestingModule({ imports: [locks] }).compile();

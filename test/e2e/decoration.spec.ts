@@ -221,6 +221,18 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     },
   ],
   [
+    'an unknown onUnavailable',
+    LockConfigError,
+    /^GoodsService\.buy: onUnavailable is "run"; allowed is "throw", "skip" or a function/,
+    () => {
+      class GoodsService {
+        @Locked('goods', { onUnavailable: 'run' as 'skip' })
+        buy(): void {}
+      }
+      return GoodsService;
+    },
+  ],
+  [
     '@LockScope: a second one',
     LockConfigError,
     /^GoodsService\.buy: there is a second @LockScope/,

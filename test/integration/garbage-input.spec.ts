@@ -36,9 +36,11 @@ import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 const SEED = 14;
 const LONGEST_MESSAGE = 2_500;
 const LOCK_OPTIONS =
-  'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease signal mode permits constructor'.split(' ');
+  'ttlMs waitMs unavailableAfterMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease signal mode permits constructor'.split(
+    ' ',
+  );
 const MODULE_OPTIONS = [
-  ...'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease redis prefix hashTag key fairness lockDelayMs'.split(
+  ...'ttlMs waitMs unavailableAfterMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease redis prefix hashTag key fairness lockDelayMs'.split(
     ' ',
   ),
   ...'requestTimeoutMs replicas shutdownGraceMs store name isGlobal clock __proto__ toString'.split(' '),
@@ -165,7 +167,7 @@ const decorators: Entries = {
   '@Locked': {
     args: (make) => [
       make.either('goods:<id>', ['goods:<id>', 'a']),
-      make.options([...LOCK_OPTIONS, 'name', 'onBusy']),
+      make.options([...LOCK_OPTIONS, 'name', 'onBusy', 'onUnavailable']),
       make.any(),
     ],
     call: (given, options, argument) => callLocked(given, options, argument),

@@ -159,6 +159,16 @@ export class FaultyStore implements LockStore {
     this.listener?.onReconnected(concerns);
   }
 
+  /** Reports that the store, or one server of it, cannot be reached. */
+  reportUnreachable(error: Error, server?: string): void {
+    this.listener?.onUnreachable(error, server);
+  }
+
+  /** Reports that the store, or one server of it, replies. */
+  reportReachable(server?: string): void {
+    this.listener?.onReachable(server);
+  }
+
   acquire(request: AcquireRequest): Promise<AcquireReply> {
     this.acquires.push(request);
     return this.request('acquire', () => this.inner.acquire(request));

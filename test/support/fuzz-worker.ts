@@ -19,7 +19,7 @@ export interface FuzzTask {
 Logger.overrideLogger(false);
 const { seed, resources, callers, options } = JSON.parse(process.argv[2]) as FuzzTask;
 const random = randomFrom(seed);
-const runtime = LockRuntime.start(options);
+const runtime = LockRuntime.start({ unavailableAfterMs: Infinity, ...options });
 const stop = new AbortController();
 
 const report = (one: Report): void => void process.send?.(one);

@@ -14,7 +14,9 @@ export interface LockProcessOptions extends RedisLockModuleOptions {
 
 Logger.overrideLogger(false);
 const { nodes, ...given } = JSON.parse(process.argv[2]) as LockProcessOptions & { redis: string };
-const runtime = LockRuntime.start(nodes === undefined ? given : { ...given, store: quorum(nodes) });
+// A busy machine is no outage.
+const patient = { unavailableAfterMs: Infinity, ...given };
+const runtime = LockRuntime.start(nodes === undefined ? patient : { ...patient, store: quorum(nodes) });
 runtime.connect();
 const data = new Redis(given.redis, { lazyConnect: true });
 const held = new Map<string, Lock>();

@@ -16,16 +16,19 @@ export { deferred, outcome };
 // The tests lose locks on purpose, and each loss is logged.
 Logger.overrideLogger(false);
 
+/** Callers wait for a store that fails until `waitMs` is over. What ends this sooner is tested in `outage.spec.ts`. */
+const PATIENT = { unavailableAfterMs: Infinity };
+
 /** Returns a lock service with a manual clock and a store whose faults the test controls. */
 export function faultyLocks(options: RedisLockModuleOptions = {}) {
   const clock = new ManualClock();
   const memory = new MemoryStore(clock);
   const store = new FaultyStore(memory);
-  const locks: LockService = createTestLocks({ clock, store, ...options });
+  const locks: LockService = createTestLocks({ clock, store, ...PATIENT, ...options });
   /** Returns another module instance on the same keys, with a faulty store of its own. */
   const neighbour = (others: RedisLockModuleOptions = options) => {
     const other = new FaultyStore(memory);
-    return { store: other, locks: createTestLocks({ clock, store: other, ...others }) };
+    return { store: other, locks: createTestLocks({ clock, store: other, ...PATIENT, ...others }) };
   };
   return { clock, memory, store, locks, neighbour, stranger: new Stranger(memory, clock) };
 }

@@ -11,6 +11,7 @@ import {
 import { modesOf } from '../store/lock-mode.js';
 import { secondsOf } from '../store/incident-log.js';
 import { identityOf } from '../store/instance-id.js';
+import type { Outage } from '../store/store-health.js';
 import type { HolderHint, LockMode, LockStore, PermitsMismatch, StoreCapabilities } from '../store/lock-store.js';
 
 /** One holder of a lock. */
@@ -29,7 +30,12 @@ export type LastReply =
   | { readonly kind: 'held'; readonly until: number | undefined; readonly holder?: CurrentHolder | undefined }
   /** Others hold the lock with this other number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
-  | { readonly kind: 'failed'; readonly error: LockUnavailableError };
+  /** The request has failed, and so has every one before it that was sent since `since`, on the local clock. */
+  | { readonly kind: 'failed'; readonly error: LockUnavailableError; readonly since: number };
+
+interface StoreLimit {
+  readonly unavailableAfterMs?: number | undefined;
+}
 
 type HeldReply = Extract<LastReply, { readonly kind: 'held' }>;
 
@@ -39,8 +45,17 @@ export function heldUntil(until: number | undefined, holder?: CurrentHolder): La
   return holder === undefined ? { kind: 'held', until } : { kind: 'held', until, holder };
 }
 
-export function failedBecause(error: LockUnavailableError): LastReply {
-  return { kind: 'failed', error };
+/**
+ * Returns for how long a caller waits for a store that has sent this reply, in milliseconds. Infinity: `waitMs` limits
+ * the wait. A store whose replicas do not acknowledge replies, so `waitMs` limits that wait as well.
+ */
+export function storeLimitOf(reply: LastReply, { unavailableAfterMs = Infinity }: StoreLimit): number {
+  return reply.kind === 'failed' && !(reply.error instanceof LockReplicationError) ? unavailableAfterMs : Infinity;
+}
+
+/** @param sentAt when the request was sent. */
+export function failedBecause(error: LockUnavailableError, sentAt: number): LastReply {
+  return { kind: 'failed', error, since: sentAt };
 }
 
 export function otherPermits({ permits }: PermitsMismatch): LastReply {
@@ -115,6 +130,16 @@ export function unavailable(
 ): LockUnavailableError {
   const because = details.cause === undefined ? why : `${why} (${messageOf(details.cause)})`;
   return new LockUnavailableError(`${resource} could not be locked: ${because}.`, { resource, ...details });
+}
+
+/** Returns the error for a caller during an outage that is known, whose request is not sent or is given up. */
+export function outageError(
+  resource: string,
+  { lastsMs, why, error }: Outage,
+  elapsedMs: number,
+): LockUnavailableError {
+  const message = `${resource} could not be locked: Redis has been unreachable for ${secondsOf(lastsMs)} (${why}).`;
+  return new LockUnavailableError(message, { resource, elapsedMs, cause: error });
 }
 
 /**

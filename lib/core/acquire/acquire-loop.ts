@@ -197,10 +197,7 @@ export class AcquireLoop implements AttemptListener {
   }
 
   onFailure(attempt: Attempt, error: LockUnavailableError): void {
-    const { clock } = this.deps;
-    attempt.releaseBehind();
-    this.state = { kind: 'recovering', timer: clock.schedule(pauseAfterFailure(clock), () => this.startAttempt()) };
-    this.listener.onReply(failedBecause(error), error.permanent ? 0 : Infinity);
+    this.fail(attempt, error, attempt.sentAt);
   }
 
   onTimeout(attempt: Attempt, error: LockUnavailableError): void {
@@ -283,8 +280,16 @@ export class AcquireLoop implements AttemptListener {
     attempt.needsRelease = true;
     const failure = attempt.tooLate();
     // A repeated request of the same owner gets a full lease, unless another owner has the key by then.
-    if (this.deps.store.capabilities.idempotentAcquire) this.wait(attempt, 0, failedBecause(failure));
-    else this.onFailure(attempt, failure);
+    if (this.deps.store.capabilities.idempotentAcquire) this.wait(attempt, 0, failedBecause(failure, now));
+    else this.fail(attempt, failure, now);
+  }
+
+  /** Gives up the attempt and starts another one after a pause. @param since since when the store has not replied. */
+  private fail(attempt: Attempt, error: LockUnavailableError, since: number): void {
+    const { clock } = this.deps;
+    attempt.releaseBehind();
+    this.state = { kind: 'recovering', timer: clock.schedule(pauseAfterFailure(clock), () => this.startAttempt()) };
+    this.listener.onReply(failedBecause(error, since), error.permanent ? 0 : Infinity);
   }
 
   private grant(grant: StoreGrant, now: number): void {

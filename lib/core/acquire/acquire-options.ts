@@ -3,7 +3,7 @@ import type { OnLost } from '../hold/run-under.js';
 import { type Grant, type HoldOptions, renewedLeaseOf } from '../lease/grant.js';
 import type { Releaser } from '../lease/releaser.js';
 import type { LockStore } from '../store/lock-store.js';
-import type { StoreHealth } from '../store/store-health.js';
+import type { Outage, StoreHealth } from '../store/store-health.js';
 import { driftOf } from '../time/clock.js';
 import type { PooledClock } from '../time/timeout-pool.js';
 import type { QueueSpeeds } from './queue-place.js';
@@ -21,6 +21,11 @@ export interface Target {
 export interface WaitOptions extends HoldOptions {
   /** How long to wait for other holders, in milliseconds. 0 does not wait, Infinity waits forever. */
   readonly waitMs: number;
+  /**
+   * How long to wait for a store that cannot be reached or refuses all requests, in milliseconds, whatever `waitMs` is.
+   * Infinity, the default: until `waitMs` is over.
+   */
+  readonly unavailableAfterMs?: number | undefined;
   /** Ends the waiting with its reason. */
   readonly signal: AbortSignal | undefined;
   /** Called with the grant before any other code can run. */
@@ -72,4 +77,14 @@ export interface AcquireDeps {
 export function leaseOf(options: WaitOptions): number {
   const ttlMs = renewedLeaseOf(options);
   return Math.min(ttlMs, Math.ceil(options.maxHoldMs + driftOf(ttlMs)));
+}
+
+/** Returns the outage of the key's server, if a caller with these options waits no longer for its end. */
+export function outageFor(
+  health: Pick<StoreHealth, 'outage'>,
+  key: string,
+  { unavailableAfterMs = Infinity }: Pick<WaitOptions, 'unavailableAfterMs'>,
+): Outage | undefined {
+  const outage = health.outage(key);
+  return outage !== undefined && outage.seenForMs >= unavailableAfterMs ? outage : undefined;
 }

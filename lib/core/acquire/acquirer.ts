@@ -14,6 +14,7 @@ import {
   acquireError,
   closed,
   type LastReply,
+  storeLimitOf,
   tooShortLease,
   unsupportedKeeping,
   unsupportedMode,
@@ -175,7 +176,7 @@ export class Acquirer {
       if (!('reply' in outcome)) return locks.forEach((lock, i) => onGranted({ lock, isNew: true }, group[i]));
       const { reply, target } = outcome;
       const now = this.leases.now();
-      if (now >= startedAt + waitMs && isFinal(reply))
+      if (isFinal(reply) && isOver(reply, options, startedAt, now))
         throw acquireError(reply, { ...target, mode, waitMs, enteredAt: startedAt, now });
     }
     for (const target of group) {
@@ -325,6 +326,13 @@ export class Acquirer {
 /** Returns the reason of a request that has become a nested hold. */
 function grantedInScope({ resource }: Target): LockReentryError {
   return new LockReentryError(`${resource} was granted to another request of the caller's lock scope.`, { resource });
+}
+
+/** Returns true if a caller that got this reply to its request waits no longer. */
+function isOver(reply: LastReply, options: AcquireOptions, startedAt: number, now: number): boolean {
+  const limitMs = storeLimitOf(reply, options);
+  if (reply.kind === 'failed' && limitMs !== Infinity) return now - reply.since >= limitMs;
+  return now >= startedAt + options.waitMs;
 }
 
 /** Returns true if single requests would bring nothing else to a caller without time left. */

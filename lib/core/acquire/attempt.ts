@@ -145,7 +145,7 @@ export class Attempt {
   /** Returns the last reply for waiters, from a reply that grants nothing. */
   lastReplyOf(reply: Exclude<AcquireReply, Granted>): LastReply {
     if (reply.status === 'expired')
-      return failedBecause(this.unavailable('the request could not be delivered in time'));
+      return failedBecause(this.unavailable('the request could not be delivered in time'), this.sentAt);
     if (reply.status === 'permits-mismatch') return otherPermits(reply);
     const { remainingMs, holder } = reply;
     const until = remainingMs === undefined ? undefined : this.deps.clock.now() + remainingMs;
@@ -184,9 +184,10 @@ export class Attempt {
   }
 
   private onReply(reply: AcquireReply): void {
+    // A late reply also shows that the server works.
+    if (reply.status !== 'expired') this.deps.health.answered(this.keys[0]);
     if (!this.isPending) return this.listener.onLateReply(this, reply);
     this.ignoreReply();
-    if (reply.status !== 'expired') this.deps.health.answered(this.keys[0]);
     if (reply.status === 'granted') this.deps.health.onServed('acquire', this.keys[0]);
     this.listener.onAcquireReply(this, reply);
   }

@@ -195,8 +195,9 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     if (this.state.kind === 'keeping') return this.reuse(this.state, waiter);
     const isFirst = this.state.kind === 'idle';
     if (isFirst) this.startAcquiring();
+    else this.refuseIfUnavailable();
     this.startTimer(waiter);
-    if (!isFirst && this.state.kind === 'acquiring') this.loop.onWaiterAdded(this.params);
+    if (!isFirst && this.queue.has(waiter) && this.state.kind === 'acquiring') this.loop.onWaiterAdded(this.params);
   }
 
   /** Keeps the lock for the next caller. Returns false if it has to be released. */
@@ -228,6 +229,10 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   }
 
   private startAcquiring(): void {
+    if (this.deps.health.isAnySilent && !this.mayRequest()) {
+      this.state = IDLE;
+      return this.forgetIfIdle();
+    }
     this.state = ACQUIRING;
     this.loop.start(this.params);
     // While others come first, the lock is theirs.

@@ -1,7 +1,14 @@
 import type { Grant } from '../lease/grant.js';
 import type { Handoff, KeyFilter, LockMode, StoreListener } from '../store/lock-store.js';
-import { closed } from './acquire-errors.js';
-import { type AcquireDeps, leaseOf, type Target, type WaitingCaller, type WaitOptions } from './acquire-options.js';
+import { closed, outageError } from './acquire-errors.js';
+import {
+  type AcquireDeps,
+  leaseOf,
+  outageFor,
+  type Target,
+  type WaitingCaller,
+  type WaitOptions,
+} from './acquire-options.js';
 import { LocalLock, type LocalLockRegistry } from './local-lock.js';
 import { MultiAcquire, type Obstacle } from './multi-acquire.js';
 import type { Share } from './share.js';
@@ -67,6 +74,7 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     enteredAt = this.deps.clock.now(),
   ): Promise<readonly Grant[] | Obstacle> {
     for (const { key } of targets) this.exclusive.get(key)?.endKeeping();
+    if (this.deps.health.isAnySilent) this.checkOutage(targets[0], options, enteredAt);
     const request = new MultiAcquire(targets, options, { nested, enteredAt }, this.deps, (given, now) => {
       const adopt = ({ resource, key }: Target) => this.adopt(key, options.mode).adopt(resource, options, given, now);
       const grants = targets.map(adopt);
@@ -149,6 +157,12 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     for (const request of this.multiAcquires) if (concerns?.(request.key) !== false) request.onDisconnected();
   }
 
+  /** Called if a server is seen to be silent. Rejects the callers that wait no longer for it. */
+  onSilent(): void {
+    for (const callers of this.callers()) callers.refuseIfUnavailable();
+    for (const request of this.multiAcquires) request.refuseIfUnavailable();
+  }
+
   /** Rejects all callers that do not run in a hold of this engine. */
   refuseOutsiders(): void {
     this.isClosing = true;
@@ -174,6 +188,14 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     for (const { key, waiters } of this.callers())
       for (const { resource, call, options, enteredAt } of waiters) yield { resource, key, call, options, enteredAt };
     for (const request of this.multiAcquires) yield* request.waiting();
+  }
+
+  /** @throws LockUnavailableError if a caller with these options does not wait for the silent server of the target. */
+  private checkOutage({ resource, key }: Target, options: WaitOptions, enteredAt: number): void {
+    const { health, clock } = this.deps;
+    const outage = outageFor(health, key, options);
+    if (outage !== undefined) throw outageError(resource, outage, clock.now() - enteredAt);
+    health.onRetry(key);
   }
 
   /** Ends all keeping, because a report that another instance wants a lock may have been missed. */

@@ -2,8 +2,15 @@ import { onAbort } from '../abort-signals.js';
 import type { LockUnavailableError } from '../errors.js';
 import type { Grant, StoreGrant } from '../lease/grant.js';
 import type { AcquireReply } from '../store/lock-store.js';
-import { failedBecause, type LastReply } from './acquire-errors.js';
-import { type AcquireDeps, leaseOf, type Target, type WaitingCaller, type WaitOptions } from './acquire-options.js';
+import { failedBecause, type LastReply, outageError } from './acquire-errors.js';
+import {
+  type AcquireDeps,
+  leaseOf,
+  outageFor,
+  type Target,
+  type WaitingCaller,
+  type WaitOptions,
+} from './acquire-options.js';
 import { Attempt, type AttemptListener } from './attempt.js';
 
 /** Why several locks could not be acquired at once, and the first of them that could not. */
@@ -88,7 +95,7 @@ export class MultiAcquire implements AttemptListener {
     if (reply.status === 'granted') {
       const now = this.deps.clock.now();
       const grant = attempt.grantOf(reply, now);
-      return grant === undefined ? this.onFailure(attempt, attempt.tooLate()) : this.resolve(this.adopt(grant, now));
+      return grant === undefined ? this.fail(attempt, attempt.tooLate(), now) : this.resolve(this.adopt(grant, now));
     }
     const key = 'key' in reply ? reply.key : undefined;
     const target = this.targets.find((one) => one.key === key) ?? this.targets[0];
@@ -96,16 +103,28 @@ export class MultiAcquire implements AttemptListener {
   }
 
   onFailure(attempt: Attempt, error: LockUnavailableError): void {
-    attempt.releaseBehind();
-    this.resolve({ target: this.targets[0], reply: failedBecause(error) });
+    this.fail(attempt, error, attempt.sentAt);
   }
 
   onTimeout(attempt: Attempt, error: LockUnavailableError): void {
     this.onFailure(attempt, error);
   }
 
+  /** Gives up the request if it is still on its way and the outage is known to its caller. */
+  refuseIfUnavailable(): void {
+    const { options, resource, caller } = this;
+    const outage = outageFor(this.deps.health, this.key, options);
+    if (outage !== undefined) this.refuse(outageError(resource, outage, this.deps.clock.now() - caller.enteredAt));
+  }
+
   onLateReply(attempt: Attempt, reply?: AcquireReply): void {
     // The releases that followed the request may have run before it.
     if (reply?.status === 'granted') attempt.releaseBehind();
+  }
+
+  /** @param since since when the store has not replied. */
+  private fail(attempt: Attempt, error: LockUnavailableError, since: number): void {
+    attempt.releaseBehind();
+    this.resolve({ target: this.targets[0], reply: failedBecause(error, since) });
   }
 }

@@ -120,9 +120,11 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     this.queue.push(waiter);
     const isFirst = this.requested.length === 0;
     this.requestShares();
+    // A request of others is on its way.
+    if (!isFirst) this.refuseIfUnavailable();
     this.startTimer(waiter);
     // Those that are not in the store's queue join it.
-    if (!isFirst && !willWait && waiter.options.waitMs > 0)
+    if (!isFirst && !willWait && this.queue.has(waiter) && waiter.options.waitMs > 0)
       for (const { loop } of this.requested) loop.onWaiterAdded(this.params);
   }
 
@@ -168,7 +170,9 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
   }
 
   private requestShares(): void {
-    if (this.requested.length === 0 && this.wanted > 0) this.forgetLastReply();
+    if (this.wanted <= this.requested.length) return;
+    if (this.deps.health.isAnySilent && !this.mayRequest()) return this.forgetIfIdle();
+    if (this.requested.length === 0) this.forgetLastReply();
     while (this.requested.length < this.wanted) {
       // One whose last request has no reply yet waits for that.
       const share = this.stopped.pop() ?? new Share(this.key, this.mode, this.deps, this);

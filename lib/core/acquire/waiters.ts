@@ -120,9 +120,13 @@ export class WaiterQueue {
     this.tail = waiter;
   }
 
+  has(waiter: Waiter): boolean {
+    return waiter.previous !== undefined || this.head === waiter;
+  }
+
   /** Returns false if the waiter is not in the queue. */
   remove(waiter: Waiter): boolean {
-    if (waiter.previous === undefined && this.head !== waiter) return false;
+    if (!this.has(waiter)) return false;
     this.length -= 1;
     if (waiter.options.waitMs > 0) this.willWaitCount -= 1;
     if (waiter.previous === undefined) this.head = waiter.next;

@@ -1,7 +1,7 @@
 import type { LockError } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
 import type { LockMode } from '../store/lock-store.js';
-import { acquireError, closed, type LastReply, NO_REPLY } from './acquire-errors.js';
+import { acquireError, closed, type LastReply, NO_REPLY, outageError, storeLimitOf } from './acquire-errors.js';
 import type { AcquireDeps, WaitOptions } from './acquire-options.js';
 import { Waiter, WaiterQueue } from './waiters.js';
 
@@ -68,11 +68,50 @@ export abstract class WaitingCallers {
     this.timed = false;
   }
 
-  /** Records a reply that has granted nothing. Rejects the waiters with at least `limit` such replies. */
+  /**
+   * Rejects the waiters for whom the outage of the key's server has lasted too long. All of them, because no release
+   * of another holder reaches this instance during an outage.
+   */
+  refuseIfUnavailable(): void {
+    const { health, clock } = this.deps;
+    const outage = health.isAnySilent ? health.outage(this.key) : undefined;
+    if (outage === undefined) return;
+    for (const waiter of this.queue) {
+      const { resource, enteredAt, options } = waiter;
+      const { unavailableAfterMs = Infinity } = options;
+      if (outage.seenForMs < unavailableAfterMs) continue;
+      this.refuse(waiter, outageError(resource, outage, clock.now() - enteredAt));
+    }
+  }
+
+  /** Rejects the waiters that do not wait for a silent server. Returns whether a request is to be sent for others. */
+  protected mayRequest(): boolean {
+    this.refuseIfUnavailable();
+    if (this.queue.head === undefined) return false;
+    this.deps.health.onRetry(this.key);
+    return true;
+  }
+
+  /**
+   * Records a reply that has granted nothing. Rejects the waiters with at least `limit` such replies, and those that
+   * have waited long enough for a store that fails.
+   */
   protected refused(reply: LastReply, limit: number): void {
-    this.lastReply = reply;
+    const before = this.lastReply;
+    const failed = reply.kind === 'failed';
+    this.lastReply = failed && before.kind === 'failed' ? { ...reply, since: before.since } : reply;
     for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
+    if (failed) this.refuseAfterFailure();
     this.startTimers();
+  }
+
+  private refuseAfterFailure(): void {
+    const { lastReply } = this;
+    if (lastReply.kind !== 'failed') return;
+    const { clock, health } = this.deps;
+    const failsForMs = Math.max(clock.now() - lastReply.since, health.refusesForMs(this.key));
+    for (const waiter of this.queue)
+      if (failsForMs >= storeLimitOf(lastReply, waiter.options)) this.refuse(waiter, this.errorFor(waiter));
   }
 
   /** Starts the timers of all waiters that have none. Later waiters start theirs when they arrive. */
@@ -82,7 +121,8 @@ export abstract class WaitingCallers {
     if (this.queue.head !== undefined && !this.awaitsFirstReply) {
       for (const waiter of this.queue) this.startTimer(waiter);
     }
-    this.timed = this.lastReply !== NO_REPLY;
+    // A failure leaves some waiters without a timer, and the next reply starts it.
+    this.timed = this.lastReply !== NO_REPLY && this.lastReply.kind !== 'failed';
   }
 
   protected startTimer(waiter: Waiter): void {
@@ -95,11 +135,14 @@ export abstract class WaitingCallers {
   }
 
   private armTimer(waiter: Waiter): void {
+    if (!this.queue.has(waiter)) return;
     const hasNoReply = this.lastReply === NO_REPLY;
     // A caller without time left still waits for the reply, to learn which of the two it is.
     const isLast = waiter.options.waitMs === 0 || (hasNoReply && waiter.remainingWaitMs <= 0);
     const delayMs = isLast ? this.replyDueMs : waiter.remainingWaitMs;
     waiter.startTimer(delayMs, () => {
+      // How long it waits for the store does not depend on `waitMs`.
+      if (storeLimitOf(this.lastReply, waiter.options) !== Infinity) return;
       if (isLast || this.lastReply !== NO_REPLY) this.refuse(waiter, this.errorFor(waiter));
       else this.startTimer(waiter);
     });

@@ -41,10 +41,47 @@ const OTHER_OPERATION_QUIET_MS = 10_000;
 /** How long a refusal counts after it was seen, in milliseconds. Its end is not seen if nobody requests a lock. */
 const RECENT_MS = 60_000;
 
-/** Why a server is silent, and when that was seen last, on the local clock. */
+/** Why a server is silent, and when that was seen first and last, on the local clock. */
 interface Silence {
   readonly error: Error | undefined;
+  readonly why: string;
+  readonly since: number;
   readonly lastAt: number;
+  /** Since when it was seen again and again. */
+  readonly unbrokenSince: number;
+  /** When a request was sent last to find out whether the silence goes on. */
+  retriedAt: number;
+}
+
+/**
+ * How long a silence is assumed to go on after it was seen last, in milliseconds. After that, one request is sent to see it
+ * again. A store need not report that a server can be reached again, and nobody sees it if nobody requests a lock.
+ */
+const TRUSTED_MS = 1_000;
+
+/**
+ * A server that is seen to fail after it was not seen to fail for this time, in milliseconds, may have worked in
+ * between.
+ */
+const BROKEN_OFF_MS = 10_000;
+
+/**
+ * The refusals that concern some keys and not others. A cluster moves slots one key at a time, and the caller waits for
+ * its key.
+ */
+const OF_SOME_KEYS = 'TRYAGAIN';
+
+/** An outage of a key's server. */
+export interface Outage {
+  /**
+   * How long it had lasted without a break when it was seen last, in milliseconds. The server may work since then, or
+   * may have worked before.
+   */
+  readonly seenForMs: number;
+  /** How long it has lasted, in milliseconds. */
+  readonly lastsMs: number;
+  readonly why: string;
+  readonly error: Error | undefined;
 }
 
 /** Called when a server, or without `server` the whole store, falls silent or replies again. */
@@ -69,18 +106,22 @@ export class StoreHealth {
   private readonly silences = new Map<string | undefined, Silence>();
   /** The servers that fell silent, as long as they may come back. */
   private readonly seen = new Set<string>();
+  /** When each server that refuses all acquire requests was seen to do so. Undefined stands for the whole store. */
+  private readonly refusing = new Map<string | undefined, { readonly since: number; lastAt: number }>();
   private readonly outages: IncidentLog<string | undefined>;
   private readonly refusals: IncidentLog<Refusal>;
 
   /**
    * @param now reads the local clock, in milliseconds.
    * @param onChanged called when a server, or without `server` the whole store, falls silent or replies again.
+   * @param onSilent called whenever a server is seen to be silent, the first time included.
    */
   constructor(
     log: StoreLog,
     private readonly now: () => number,
     private readonly serverOf: (key: string) => string | undefined = () => undefined,
     private readonly onChanged: OnServerChanged = () => undefined,
+    private readonly onSilent: () => void = () => undefined,
   ) {
     this.outages = new IncidentLog(log, now);
     this.refusals = new IncidentLog(log, now);
@@ -90,6 +131,37 @@ export class StoreHealth {
   outageOf(key: string): Error | undefined {
     if (this.silences.size === 0) return undefined;
     return this.silences.get(this.serverOf(key))?.error ?? this.silences.get(undefined)?.error;
+  }
+
+  /** Whether a server is silent, as far as is known. */
+  get isAnySilent(): boolean {
+    return this.silences.size > 0;
+  }
+
+  /**
+   * Returns the outage of the key's server. Undefined if there is none, or if it was not seen for a second: then a
+   * request has to find out whether it goes on.
+   */
+  outage(key: string): Outage | undefined {
+    const silence = this.silenceOf(key);
+    // A server that has sent an error can be reached. Each request finds out what it refuses, such as a password.
+    if (silence === undefined || silence.error?.name === 'ReplyError') return undefined;
+    const now = this.now();
+    const { since, lastAt, unbrokenSince, retriedAt, why, error } = silence;
+    if (now - Math.max(lastAt, retriedAt) >= TRUSTED_MS) return undefined;
+    return { seenForMs: lastAt - unbrokenSince, lastsMs: now - since, why, error };
+  }
+
+  /** Records that a request is sent although the key's server is silent, to find out whether it still is. */
+  onRetry(key: string): void {
+    const silence = this.silenceOf(key);
+    if (silence !== undefined) silence.retriedAt = this.now();
+  }
+
+  /** Returns for how long the key's server has refused every acquire request, in milliseconds. 0 if it does not. */
+  refusesForMs(key: string): number {
+    const known = this.refusing.size === 0 ? undefined : this.refusing.get(this.serverOf(key));
+    return known === undefined ? 0 : known.lastAt - known.since;
   }
 
   /**
@@ -115,6 +187,7 @@ export class StoreHealth {
 
   /** Records that a request for the key got a reply, of whatever kind. */
   answered(key: string): void {
+    if (this.refusing.size > 0) this.accept(this.serverOf(key));
     if (this.silences.size > 0 || this.outages.isActive) this.onReachable(this.serverOf(key));
   }
 
@@ -138,6 +211,8 @@ export class StoreHealth {
     const isKnown = error instanceof LockUnavailableError;
     const code = isKnown ? error.refusal : STORE_FAILED;
     if (code === undefined) return;
+    const concernsAll = code !== OF_SOME_KEYS && !(isKnown && error.permanent);
+    if (operation === 'acquire' && concernsAll) this.refuse(this.serverOf(key));
     const message = messageOf(error);
     const outage = this.outageOf(key);
     // An outage was logged with the same reply.
@@ -192,13 +267,35 @@ export class StoreHealth {
     return `Redis accepts requests to ${accepted.join(' and ')} locks again${after}: ${times}.`;
   }
 
+  private silenceOf(key: string): Silence | undefined {
+    return this.silences.get(this.serverOf(key)) ?? this.silences.get(undefined);
+  }
+
+  private refuse(server: string | undefined): void {
+    const now = this.now();
+    const known = this.refusing.get(server);
+    if (known !== undefined && now - known.lastAt < BROKEN_OFF_MS) known.lastAt = now;
+    else this.refusing.set(server, { since: now, lastAt: now });
+  }
+
+  private accept(server: string | undefined): void {
+    this.refusing.delete(server);
+    const until = this.now() - RELAPSE_MS;
+    // Servers that are gone never accept a request.
+    for (const [name, { lastAt }] of this.refusing) if (lastAt <= until) this.refusing.delete(name);
+  }
+
   private fallSilent(server: string | undefined, why: string, error: Error | undefined): void {
-    const isNew = !this.silences.has(server);
+    const known = this.silences.get(server);
+    const lastAt = this.now();
     // Before the warning, which runs the user's logger.
-    this.silences.set(server, { error, lastAt: this.now() });
+    const { since = lastAt, unbrokenSince: before = lastAt } = known ?? {};
+    const unbrokenSince = lastAt - (known?.lastAt ?? lastAt) < BROKEN_OFF_MS ? before : lastAt;
+    this.silences.set(server, { error, why, since, lastAt, unbrokenSince, retriedAt: lastAt });
     if (server !== undefined) this.seen.add(server);
     this.forgetSilences();
-    if (isNew) this.onChanged(server, false, error);
+    if (known === undefined) this.onChanged(server, false, error);
+    this.onSilent();
     if (server !== undefined && this.outages.get(WHOLE) !== undefined) return;
     const what = server === undefined ? why : `${server}: ${why}`;
     const line = `Redis cannot be reached, locks are unavailable until it replies: ${what}`;

@@ -4,6 +4,7 @@ import type { KeyFilter, StoreListener } from '../../core/store/lock-store.js';
 import { PendingRequests } from '../deadline-requests.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';
 import type { SubscriberListener } from '../pubsub/verified-subscriber.js';
+import { describeClusterState } from '../connection-state.js';
 import { toError } from '../redis-errors.js';
 import type { RedisNode } from '../topology.js';
 import type { ClusterNodeClient, RedisCluster } from './cluster-client.js';
@@ -15,6 +16,9 @@ type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onReconnected'
 
 /** The shortest time between two refreshes of the slot table. One refresh serves all requests that were redirected. */
 const REFRESH_AFTER_MS = 100;
+
+/** How often a Cluster without a connection is reported, in milliseconds. */
+const REPORT_EVERY_MS = 250;
 
 /** The first and the longest pause before a lost node is connected to again. */
 const RECONNECT_AFTER_MS = 100;
@@ -245,12 +249,14 @@ export class SlotMap implements NodeListener {
     this.reconnectTimer = runOutside(() => this.clock.schedule(delayMs, reconnect, true));
   }
 
-  private startOutageTimer(): void {
+  private startOutageTimer(delayMs = this.requestTimeoutMs): void {
     const report = (): void => {
       this.outageTimer = undefined;
       const { status } = this.cluster;
-      if (status !== 'ready') this.listener?.onUnreachable(new Error(`no connection (${status})`));
+      if (status === 'ready') return;
+      this.listener?.onUnreachable(new Error(describeClusterState(status)));
+      this.startOutageTimer(REPORT_EVERY_MS);
     };
-    this.outageTimer ??= this.clock.schedule(this.requestTimeoutMs, report, true);
+    this.outageTimer ??= this.clock.schedule(delayMs, report, true);
   }
 }

@@ -2,6 +2,7 @@ import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { LockUnavailableError } from '../../core/errors.js';
 import type { ExtendRequest, LockMode, LockOwnership } from '../../core/store/lock-store.js';
 import type { StoreOperation } from '../../core/store/store-health.js';
+import { describeState } from '../../redis/connection-state.js';
 import type { FenceKeys } from '../../redis/fence-keys.js';
 import { scanKeys, type ScanRequest, scanWithoutPrefix } from '../../redis/key-scan.js';
 import type { RedisClient } from '../../redis/redis-client.js';
@@ -277,7 +278,7 @@ export class QuorumNode {
   }
 
   private noConnection(): LockUnavailableError {
-    return this.errorOf(this.outage ?? new Error(`no connection (${this.client.status})`));
+    return this.errorOf(this.outage ?? new Error(describeState(this.client.status, this.connection.losses > 0)));
   }
 
   private inTime<T>(reply: Promise<T>): Promise<T> {

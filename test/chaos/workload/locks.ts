@@ -15,7 +15,13 @@ const stores: Record<StoreName, (places: readonly LockPlace[]) => RedisLockModul
 
 /** Starts a module instance as an application does. */
 export function startLocks({ store, places, terms }: Pick<WorkerTask, 'store' | 'places' | 'terms'>): LockRuntime {
-  const runtime = LockRuntime.start({ prefix: PREFIX, shutdownGraceMs: 2_000, ...terms, ...stores[store](places) });
+  const runtime = LockRuntime.start({
+    prefix: PREFIX,
+    shutdownGraceMs: 2_000,
+    unavailableAfterMs: Infinity,
+    ...terms,
+    ...stores[store](places),
+  });
   runtime.connect();
   return runtime;
 }

@@ -12,3 +12,8 @@ export const replicated = RedisLockModule.forRoot({
   redis: { sentinels, name: 'mymaster' },
   replicas: { min: 1, timeoutMs: 50 },
 });
+
+export const patient = RedisLockModule.forRoot({
+  redis: { sentinels, name: 'mymaster' },
+  unavailableAfterMs: 15_000,
+});

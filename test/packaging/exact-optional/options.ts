@@ -99,7 +99,7 @@ export const accepted: {
 export const module = RedisLockModule.forRoot({ redis: process.env['REDIS_URL'], name: undefined, ttlMs: undefined });
 
 export class GoodsService {
-  @Locked('goods:<id>', { waitMs: undefined, name: undefined, onBusy: undefined })
+  @Locked('goods:<id>', { waitMs: undefined, name: undefined, onBusy: undefined, onUnavailable: undefined })
   async buy(id: number): Promise<number> {
     return id;
   }

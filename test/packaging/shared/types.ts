@@ -72,6 +72,11 @@ export class Orders {
     return id;
   }
 
+  @Locked('order:<id>', { onUnavailable: (error, id: string) => `${id}: ${error.permanent}` })
+  unavailable(id: string): string {
+    return id;
+  }
+
   // @ts-expect-error: there is no such answer to a busy lock
   @Locked('order:<id>', { onBusy: 'retry' })
   onBusy(id: string): string {

@@ -11,6 +11,8 @@ describe('options', () => {
     ['ttlMs', '30s', 'from 50'],
     ['ttlMs', NaN, 'from 50'],
     ['waitMs', -1, 'from 0 up, or Infinity'],
+    ['unavailableAfterMs', -1, 'from 0 up, or Infinity'],
+    ['unavailableAfterMs', '500', 'from 0 up, or Infinity'],
     ['renew', 'yes', 'true or false'],
     ['maxHoldMs', 0, 'from 1 up'],
     ['minHoldMs', Infinity, 'from 0'],
@@ -50,6 +52,12 @@ describe('options', () => {
     ['replicas', { min: 1, timeoutMs: 0 }, 'from 1 up'],
     ['replicas', { min: 1, wait: 50 }, '{ min: 1, timeoutMs: 50 }'],
   ];
+
+  it('have an unavailableAfterMs of 500, or of requestTimeoutMs if that is less', () => {
+    expect(resolveOptions({}).unavailableAfterMs).toBe(500);
+    expect(resolveOptions({ requestTimeoutMs: 100 }).unavailableAfterMs).toBe(100);
+    expect(resolveOptions({ requestTimeoutMs: 100, unavailableAfterMs: 300 }).unavailableAfterMs).toBe(300);
+  });
 
   it.each(wrong)('refuse %s: %p, with what is allowed in the error', (option, given, allowed) => {
     const start = () => resolveOptions({ [option]: given });

@@ -43,6 +43,64 @@ describe('StoreHealth of one server', () => {
   });
 });
 
+describe('an outage of one server', () => {
+  let health: StoreHealth;
+  let seen: number;
+  const down = (): void => health.onUnreachable(new Error('refused'));
+  const refuse = (refusal: string, permanent = false): void =>
+    health.onFailed('acquire', 'goods:300', new LockUnavailableError('no', { refusal, permanent }));
+  beforeEach(() => {
+    seen = 0;
+    health = new StoreHealth(log, now, undefined, undefined, () => (seen += 1));
+  });
+
+  it('counts from when it was seen first to when it was seen last', async () => {
+    expect([health.isAnySilent, health.outage('goods:300')]).toEqual([false, undefined]);
+    down();
+    await clock.advance(400);
+    expect(health.outage('goods:300')).toMatchObject({ seenForMs: 0, lastsMs: 400, why: 'refused' });
+    down();
+    await clock.advance(100);
+    expect(health.outage('goods:300')).toMatchObject({ seenForMs: 400, lastsMs: 500 });
+    expect([health.isAnySilent, seen]).toEqual([true, 2]);
+    health.answered('goods:300');
+    expect([health.isAnySilent, health.outage('goods:300')]).toEqual([false, undefined]);
+  });
+
+  it('is assumed to go on for a second after it was seen, or after a request was sent', async () => {
+    down();
+    await clock.advance(1_000);
+    expect(health.outage('goods:300')).toBeUndefined();
+    health.onRetry('goods:300');
+    expect(health.outage('goods:300')).toBeDefined();
+    await clock.advance(1_000);
+    expect(health.outage('goods:300')).toBeUndefined();
+  });
+
+  it('is none if the server has refused the connection by an error reply', () => {
+    health.onUnreachable(Object.assign(new Error('WRONGPASS invalid password'), { name: 'ReplyError' }));
+    expect([health.isAnySilent, health.outage('goods:300')]).toEqual([true, undefined]);
+  });
+
+  it('begins anew if it was not seen for 10 s, and the error still names its whole time', async () => {
+    down();
+    await clock.advance(10_000);
+    down();
+    expect(health.outage('goods:300')).toMatchObject({ seenForMs: 0, lastsMs: 10_000 });
+  });
+
+  it('by refusals counts those that concern all keys, until the next reply', async () => {
+    for (const refusal of ['READONLY', 'TRYAGAIN', 'NOPERM']) {
+      refuse(refusal, refusal === 'NOPERM');
+      await clock.advance(300);
+      refuse(refusal, refusal === 'NOPERM');
+      expect([refusal, health.refusesForMs('goods:1')]).toEqual([refusal, refusal === 'READONLY' ? 300 : 0]);
+      health.answered('goods:2');
+      expect(health.refusesForMs('goods:1')).toBe(0);
+    }
+  });
+});
+
 describe('StoreHealth of several servers', () => {
   let health: StoreHealth;
   // The first letter of a key is its server. `?` stands for an unknown server.

@@ -1,0 +1,34 @@
+const RECONNECTING = 'the connection was closed, and the client reconnects';
+
+/** What each state of a client of ioredis means. */
+const STATES: Readonly<Record<string, string>> = {
+  wait: 'not connected yet',
+  connecting: 'not connected yet, the client is connecting',
+  connect: 'connected, but Redis is not ready: it may be loading its data',
+  ready: 'connected, but Redis does not reply',
+  close: RECONNECTING,
+  reconnecting: RECONNECTING,
+  disconnecting: 'the client is closing its connection',
+  end: 'the connection was closed, and the client does not reconnect',
+};
+
+/** The same for a Cluster, whose state `connect` has another meaning. */
+const CLUSTER_STATES: Readonly<Record<string, string>> = {
+  ...STATES,
+  connect: 'connected, but no node has sent the slots of the cluster yet',
+};
+
+/**
+ * Returns what the state of a client means for its requests.
+ *
+ * @param wasReady whether it has had a connection before.
+ */
+export function describeState(status: string, wasReady: boolean): string {
+  if (status === 'connecting' && wasReady) return RECONNECTING;
+  return STATES[status] ?? `no connection (${status})`;
+}
+
+/** Returns what the state of a Cluster means for its requests. */
+export function describeClusterState(status: string): string {
+  return CLUSTER_STATES[status] ?? `no connection (${status})`;
+}

@@ -1,0 +1,121 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { Lock, LockUnavailableError } from 'nestjs-redis-lock';
+import { ClusterContention } from '../../support/cluster-contention.js';
+import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+/** Long enough for a machine that does much else. */
+const LONG_MS = 20_000;
+
+describe('an outage of Redis, in full length', () => {
+  let server: RedisServer;
+  let running: RedisLocks;
+
+  beforeEach(async () => {
+    server = await startRedis({ local: true });
+    running = new RedisLocks();
+  });
+
+  afterEach(async () => {
+    if (server.pid !== undefined) server.resume();
+    await running.close();
+    await server.stop();
+  });
+
+  const start = (options = {}) => running.start({ redis: server.url, unavailableAfterMs: 500, ...options });
+  const failureOf = (call: Promise<unknown>): Promise<LockUnavailableError> =>
+    call.then(
+      () => Promise.reject(new Error('the lock was granted')),
+      (error: unknown) => error as LockUnavailableError,
+    );
+
+  it('that is shorter than unavailableAfterMs costs nobody an error', async () => {
+    // Long enough for a restart on a busy machine.
+    const locks = start({ waitMs: 0, unavailableAfterMs: LONG_MS });
+    const held = await locks.acquire('held:1');
+    await server.kill();
+    const calls = Array.from({ length: 200 }, (_, id) => locks.using(`goods:${id}`, () => id));
+    await server.restart();
+    expect(await Promise.all(calls)).toEqual(Array.from({ length: 200 }, (_, id) => id));
+    await held.release();
+  });
+
+  it('without a refusal is known after requestTimeoutMs, and over with the first reply', async () => {
+    const locks = start({ waitMs: LONG_MS });
+    await locks.using('goods:300', () => undefined);
+    server.pause();
+    const calls = Array.from({ length: 50 }, (_, id) => failureOf(locks.acquire(`goods:${id}`)));
+    for (const { message } of await Promise.all(calls)) expect(message).toMatch(/no reply within 1000 ms/);
+    server.resume();
+    await eventually('locks are granted again', () => locks.using('goods:300', () => true).catch(() => false), LONG_MS);
+  });
+
+  it('ends the waiting in the queue, and leaves no entry there', async () => {
+    const [locks, others] = [start({ waitMs: Infinity }), start()];
+    const holder: Lock = await others.acquire('goods:300', { ttlMs: 60_000 });
+    const waiting = failureOf(locks.acquire('goods:300'));
+    await eventually('it waits', async () => (await others.inspect('goods:300'))?.waiting.length === 1);
+    server.pause();
+    expect(await waiting).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    server.resume();
+    await eventually(
+      'its entry is gone',
+      async () => (await others.inspect('goods:300'))?.waiting.length === 0,
+      LONG_MS,
+    );
+    expect(await holder.release()).toBe(true);
+  });
+
+  it('of a Redis that loads its data is reported as such', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'loading-'));
+    // Redis serves commands every 2 MB while it loads.
+    const slowly = ['--key-load-delay', '4000', '--rdbcompression', 'no'];
+    const slow = await startRedis({ local: true, args: ['--dir', folder, ...slowly] });
+    const filler = new Redis(slow.url, { maxRetriesPerRequest: null }).on('error', () => undefined);
+    try {
+      await filler.call('DEBUG', 'POPULATE', '2000', 'filler', '10000');
+      await filler.save();
+      filler.disconnect();
+      const locks = start({ redis: slow.url, requestTimeoutMs: 200 });
+      await locks.using('goods:300', () => undefined);
+      await slow.kill();
+      const restarting = slow.restart();
+      const refusal = (): Promise<string> => locks.tryAcquire('goods:300').then(String, ({ message }) => message);
+      const said = 'connected, but Redis is not ready: it may be loading its data';
+      await eventually('an error says so', async () => (await refusal()).includes(said), LONG_MS);
+      await locks.using('goods:300', { unavailableAfterMs: 60_000 }, () => undefined);
+      await restarting;
+    } finally {
+      filler.disconnect();
+      await running.close();
+      await slow.stop();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+describe('an outage of one node of a cluster', () => {
+  it('concerns only the locks of that node, and is over when the node replies', async () => {
+    const here = await ClusterContention.start({ replicas: false, args: ['--cluster-require-full-coverage', 'no'] });
+    try {
+      const [down, up] = here.cluster.masters;
+      const [away, there] = [await here.familyAt(down), await here.familyAt(up)];
+      const locks = here.instance({ waitMs: LONG_MS, unavailableAfterMs: 500 });
+      for (const family of [away, there]) await locks.using(`${family}:1`, () => undefined);
+      await down.server.kill();
+      await expect(locks.acquire(`${away}:1`)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+      const calls = Array.from({ length: 200 }, (_, id) => locks.acquire(`${away}:${id}`).catch(({ code }) => code));
+      for (let id = 0; id < 50; id++) await locks.using(`${there}:${id}`, { waitMs: 0 }, () => undefined);
+      expect(new Set(await Promise.all(calls))).toEqual(new Set(['LOCK_UNAVAILABLE']));
+      const { message } = await locks.acquire(`${away}:2`).catch((error: Error) => error);
+      process.stdout.write(`\nMEASURED cluster: ${message}\n`);
+      await down.server.restart();
+    } finally {
+      await here.close();
+    }
+  });
+});

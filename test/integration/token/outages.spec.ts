@@ -1,0 +1,86 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { LockUnavailableError } from 'nestjs-redis-lock';
+import { RedisProxy } from '../../support/proxy.js';
+import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+/** Long enough for a machine that does much else. */
+const LONG_MS = 20_000;
+
+const CALLERS = 2_000;
+
+describe('an outage of Redis', () => {
+  let server: RedisServer;
+  let running: RedisLocks;
+
+  beforeEach(async () => {
+    server = await startRedis({ local: true });
+    running = new RedisLocks();
+  });
+
+  afterEach(async () => {
+    if (server.pid !== undefined) server.resume();
+    await running.close();
+    await server.stop();
+  });
+
+  const start = (options = {}) => running.start({ redis: server.url, unavailableAfterMs: 500, ...options });
+  const failureOf = (call: Promise<unknown>): Promise<LockUnavailableError> =>
+    call.then(
+      () => Promise.reject(new Error('the lock was granted')),
+      (error: unknown) => error as LockUnavailableError,
+    );
+
+  it('costs 2,000 callers no time once it is known, and ends with the first reply', async () => {
+    const locks = start({ waitMs: LONG_MS });
+    await locks.using('goods:300', () => undefined);
+    await server.kill();
+    const first = await failureOf(locks.acquire('goods:0'));
+    expect(first).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    expect(first.message).toContain('ECONNREFUSED');
+    const calls = Array.from({ length: CALLERS }, (_, id) =>
+      failureOf(id % 2 ? locks.acquire(`goods:${id}`) : locks.tryAcquire('goods:1')),
+    );
+    const failures = await Promise.all(calls);
+    expect(new Set(failures.map(({ code }) => code))).toEqual(new Set(['LOCK_UNAVAILABLE']));
+    // They have sent no request, but for those that look for Redis once a second.
+    const refused = failures.filter(({ message }) => message.includes('Redis has been unreachable for'));
+    expect(refused.length).toBeGreaterThan(CALLERS - 50);
+    for (const { elapsedMs } of refused) expect(elapsedMs).toBeLessThan(LONG_MS / 2);
+    expect(running.warnings).toHaveLength(1);
+    await server.restart();
+    await eventually(
+      'locks are granted again',
+      async () => {
+        const lock = await locks.tryAcquire('goods:1').catch(() => null);
+        return lock === null ? false : lock.release();
+      },
+      LONG_MS,
+    );
+    await locks.using('goods:2', () => undefined);
+  });
+
+  it('at the start is like any other', async () => {
+    await server.kill();
+    const locks = start({ waitMs: LONG_MS });
+    expect(await failureOf(locks.acquire('goods:1'))).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    const { message, elapsedMs } = await failureOf(locks.acquire('goods:2'));
+    expect(message).toMatch(/Redis has been unreachable for [\d.]+ m?s \(connect ECONNREFUSED/);
+    expect(elapsedMs).toBeLessThan(LONG_MS / 2);
+    await server.restart();
+    await locks.using('goods:1', { unavailableAfterMs: LONG_MS }, () => undefined);
+  });
+
+  it('of a moment costs nobody an error, not even callers that do not wait for others', async () => {
+    const proxy = await RedisProxy.start(server.url);
+    const locks = start({ redis: proxy.url, waitMs: 0 });
+    await locks.using('goods:300', () => undefined);
+    proxy.hold('replies');
+    const calls = Array.from({ length: 100 }, (_, id) => locks.using(`goods:${id}`, () => id));
+    proxy.resume('replies');
+    proxy.reset();
+    expect(await Promise.all(calls)).toEqual(Array.from({ length: 100 }, (_, id) => id));
+    await running.close();
+    await proxy.close();
+  });
+});

@@ -1,0 +1,256 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import { type LockOptions, type LockService, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { deferred, outcome } from '../../../support/async.js';
+import { faultyLocks, KEY } from '../../../support/locks.js';
+
+const refused = new Error('connect ECONNREFUSED 127.0.0.1:6379');
+const readOnly = new LockUnavailableError('this server is a read-only replica', { refusal: 'READONLY' });
+
+const start = (options = {}) => faultyLocks({ unavailableAfterMs: 500, ...options });
+type Started = ReturnType<typeof start>;
+
+/** No request gets a reply. */
+function startWithout(options = {}): Started {
+  const all = start(options);
+  all.store.delay('acquire');
+  return all;
+}
+
+/** No request gets a reply, and the store reports every 50 ms that it cannot be reached. */
+async function outage({ clock, store }: Started, forMs: number, server?: string): Promise<void> {
+  store.delay('acquire');
+  for (let passedMs = 0; passedMs < forMs; passedMs += 50) {
+    store.reportUnreachable(refused, server);
+    await clock.advance(50);
+  }
+}
+
+function end({ store }: Started): void {
+  store.arrive('acquire');
+  store.reportReachable();
+}
+
+/** How a call waits, and how it is made. */
+const CALLS: [how: string, (locks: LockService, options?: LockOptions) => Promise<unknown>][] = [
+  ['waits for others', (locks, options) => locks.acquire('goods:300', { waitMs: 5_000, ...options })],
+  ['does not wait for others', (locks, options) => locks.acquire('goods:300', { waitMs: 0, ...options })],
+  ['shares the lock', (locks, options) => locks.acquire('goods:300', { mode: 'shared', ...options })],
+  ['has a permit', (locks, options) => locks.acquire('goods:300', { permits: 3, waitMs: 0, ...options })],
+  ['wants several locks', (locks, options) => locks.acquire(['goods:1', 'goods:2'], { waitMs: 0, ...options })],
+];
+
+describe.each(CALLS)('in an outage, a call that %s', (_how, call) => {
+  it('fails after unavailableAfterMs, and says for how long Redis was away', async () => {
+    const all = startWithout();
+    const waiting = outcome(call(all.locks));
+    await outage(all, 500);
+    expect(waiting).toEqual({});
+    await outage(all, 50);
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+    expect((waiting.error as Error).message).toMatch(
+      /^goods:\w+ could not be locked: Redis has been unreachable for 500 ms \(connect ECONNREFUSED 127\.0\.0\.1:6379\)\.$/,
+    );
+  });
+
+  it('fails at once while the outage is known, without a request', async () => {
+    const all = start();
+    await outage(all, 600);
+    const requests = all.store.acquires.length;
+    const waiting = outcome(call(all.locks));
+    await all.clock.advance(0);
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+    expect(all.store.acquires).toHaveLength(requests);
+    expect(all.locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('is served after an outage that is shorter than unavailableAfterMs', async () => {
+    const { locks, store, clock } = start();
+    store.lose('acquire', new LockUnavailableError('Connection is closed.'));
+    const waiting = outcome(call(locks));
+    for (let passedMs = 0; passedMs < 450; passedMs += 50) {
+      store.reportUnreachable(refused);
+      await clock.advance(50);
+    }
+    expect(waiting).toEqual({});
+    store.lose('acquire');
+    store.reportReachable();
+    await clock.advance(250);
+    expect(waiting.value).toBeDefined();
+  });
+
+  it('is served by the first request after the end', async () => {
+    const all = start();
+    await outage(all, 2_000);
+    end(all);
+    const waiting = outcome(call(all.locks));
+    await all.clock.advance(0);
+    expect(waiting.value).toBeDefined();
+  });
+
+  it('waits for as long as before with unavailableAfterMs: Infinity', async () => {
+    const all = startWithout();
+    const waiting = outcome(call(all.locks, { unavailableAfterMs: Infinity, waitMs: 5_000 }));
+    await outage(all, 4_900);
+    expect(waiting).toEqual({});
+    await outage(all, 1_500);
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+  });
+});
+
+describe('an outage', () => {
+  it('ends the waiting of the callers in the queue, and leaves none of them behind', async () => {
+    const all = start();
+    await all.stranger.take(KEY);
+    const waiting = [1, 2].map(() => outcome(all.locks.acquire('goods:300', { waitMs: Infinity })));
+    await all.clock.advance(100);
+    await outage(all, 550);
+    for (const one of waiting) expect(one.error).toBeInstanceOf(LockUnavailableError);
+    end(all);
+    await all.clock.advance(100);
+    expect((await all.memory.inspect(KEY))?.waiting).toEqual([]);
+    expect(all.locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('ends the waiting behind a holder of the same instance', async () => {
+    const all = start();
+    const lock = await all.locks.acquire('goods:300');
+    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 60_000 }));
+    await outage(all, 550);
+    const late = outcome(all.locks.acquire('goods:300', { waitMs: 60_000 }));
+    await all.clock.advance(0);
+    expect([waiting.error, late.error]).toEqual([expect.any(LockUnavailableError), expect.any(LockUnavailableError)]);
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+  });
+
+  it('leaves nested holds, renewals and releases alone', async () => {
+    const all = start({ ttlMs: 3_000 });
+    const over = deferred();
+    const nested = jest.fn();
+    const done = all.locks.using('goods:300', async (lock) => {
+      await over.promise;
+      await all.locks.using('goods:300', nested);
+      return lock.expiresInMs;
+    });
+    await outage(all, 3_500);
+    over.resolve();
+    expect(await done).toBeGreaterThan(1_500);
+    expect(nested).toHaveBeenCalledTimes(1);
+    expect(await all.memory.inspect(KEY)).toBeNull();
+  });
+
+  it('of one server leaves the keys of others alone', async () => {
+    const all = start();
+    all.store.serverOf = (key) => (key.includes('goods') ? 'a' : 'b');
+    await outage(all, 600, 'a');
+    const waiting = outcome(all.locks.acquire('orders:1', { waitMs: 0 }));
+    const failed = outcome(all.locks.acquire('goods:1', { waitMs: 0 }));
+    all.store.arrive('acquire');
+    await all.clock.advance(0);
+    expect(waiting.value).toBeDefined();
+    expect(failed.error).toBeInstanceOf(LockUnavailableError);
+  });
+
+  it('that nobody has seen for a second is looked for by one request', async () => {
+    const all = start();
+    await outage(all, 600);
+    await all.clock.advance(1_000);
+    // The store does not report that it works again.
+    all.store.arrive('acquire');
+    const first = outcome(all.locks.acquire('goods:1', { waitMs: 0 }));
+    const second = outcome(all.locks.acquire('goods:2', { waitMs: 0 }));
+    await all.clock.advance(0);
+    expect(first.value).toBeDefined();
+    expect(second.error).toBeInstanceOf(LockUnavailableError);
+    expect((await all.locks.acquire('goods:2', { waitMs: 0 })).resource).toBe('goods:2');
+  });
+
+  it('is not one long outage if the server may have worked in between', async () => {
+    const all = startWithout();
+    all.store.reportUnreachable(refused);
+    await all.clock.advance(60_000);
+    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 0 }));
+    await outage(all, 300);
+    expect(waiting).toEqual({});
+    end(all);
+    await all.clock.advance(0);
+    expect(waiting.value).toBeDefined();
+  });
+
+  it('in which requests get no reply is known after requestTimeoutMs', async () => {
+    const all = start();
+    all.store.delay('acquire');
+    const first = outcome(all.locks.acquire('goods:1', { waitMs: 0 }));
+    await all.clock.advance(600);
+    const second = outcome(all.locks.acquire('goods:2'));
+    await all.clock.advance(400);
+    expect([first.error, second]).toEqual([expect.any(LockUnavailableError), {}]);
+    await all.clock.advance(600);
+    expect(second.error).toBeInstanceOf(LockUnavailableError);
+    const third = outcome(all.locks.acquire('goods:3'));
+    await all.clock.advance(0);
+    expect(third.error).toBeInstanceOf(LockUnavailableError);
+    // The late replies show that the store works.
+    all.store.arrive('acquire');
+    await all.clock.advance(0);
+    expect((await all.locks.acquire('goods:3', { waitMs: 0 })).resource).toBe('goods:3');
+  });
+
+  it('in which the server refuses everything is over with the first grant', async () => {
+    const all = start();
+    all.store.lose('acquire', readOnly);
+    const waiting = outcome(all.locks.acquire('goods:1', { waitMs: 0 }));
+    await all.clock.advance(400);
+    expect(waiting).toEqual({});
+    await all.clock.advance(400);
+    expect(waiting.error).toMatchObject({ refusal: 'READONLY' });
+    const next = outcome(all.locks.acquire('goods:2', { waitMs: 5_000 }));
+    await all.clock.advance(0);
+    expect(next.error).toMatchObject({ refusal: 'READONLY' });
+    all.store.lose('acquire');
+    await all.locks.using('goods:2', () => undefined);
+    all.store.lose('acquire', readOnly);
+    const patient = outcome(all.locks.acquire('goods:3', { waitMs: 0 }));
+    await all.clock.advance(300);
+    all.store.lose('acquire');
+    await all.clock.advance(300);
+    expect(patient.value).toBeDefined();
+  });
+
+  it('that is shorter than unavailableAfterMs leaves the time for others as it is', async () => {
+    const all = start();
+    await all.stranger.take(KEY);
+    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 2_000 }));
+    await all.clock.advance(1_000);
+    await outage(all, 300);
+    end(all);
+    await all.clock.advance(650);
+    expect(waiting).toEqual({});
+    await all.clock.advance(100);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+    expect(waiting.error).toMatchObject({ elapsedMs: 2_000 });
+  });
+
+  it('does not end a leadership campaign', async () => {
+    const all = start();
+    let elected = false;
+    const leadership = all.locks.lead('leader', { onElected: () => void (elected = true) });
+    await outage(all, 20_000);
+    end(all);
+    await all.clock.advance(1_500);
+    expect(elected).toBe(true);
+    const closed = leadership.close();
+    await all.clock.advance(100);
+    await closed;
+  });
+
+  it('leaves no timer behind', async () => {
+    const all = startWithout();
+    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 60_000 }));
+    await outage(all, 600);
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+    end(all);
+    await all.clock.advance(5_000);
+    expect(all.clock.pending).toBe(0);
+  });
+});
