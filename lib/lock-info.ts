@@ -1,4 +1,5 @@
 import type { Target } from './core/acquire/acquire-options.js';
+import { CallFinder, type CallNames, type KeyCalls } from './core/own-calls.js';
 import { identityOf } from './core/store/instance-id.js';
 import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';
 
@@ -23,6 +24,14 @@ export interface LockHolder {
    * Undefined if the store does not know it, as for a shared lock.
    */
   readonly heldForMs?: number | undefined;
+  /**
+   * The `@Locked` or `@WhileLeader` method that holds the lock, `GoodsController.buy`. Undefined for another instance,
+   * because that is never sent to Redis. Also undefined for a call of the service, and for a lock that the instance
+   * keeps for its next caller. Readers of one instance may have one entry, which has the oldest call.
+   */
+  readonly method?: string | undefined;
+  /** The `label` of that call. Undefined for a holder of another instance. */
+  readonly label?: string | undefined;
 }
 
 /**
@@ -49,6 +58,13 @@ export interface LockWaiter extends LockSharing {
   readonly identity: string | undefined;
   /** True if the waiter is this module instance. */
   readonly isOwn: boolean;
+  /**
+   * The method of the call that waits for the longest. All callers of an instance have one entry for an exclusive lock.
+   * Undefined for another instance, because that is never sent to Redis, and for a call of the service.
+   */
+  readonly method?: string | undefined;
+  /** The `label` of that call. Undefined for another instance. */
+  readonly label?: string | undefined;
 }
 
 /** What every description of a lock has. */
@@ -86,6 +102,8 @@ export interface AwaitedLockInfo extends DescribedLock {
   readonly expiresInMs: 0;
   readonly fencingToken: undefined;
   readonly heldForMs?: undefined;
+  readonly method?: undefined;
+  readonly label?: undefined;
   readonly mode: undefined;
   readonly permits: undefined;
 }
@@ -109,31 +127,38 @@ const NO_HOLDER = {
   permits: undefined,
 } as const;
 
-/**
- * Returns the public description of a lock's state.
- *
- * @param now the moment of the state on the clock of `since`. Default: for how long the lock is held is not known.
- */
-export function toLockInfo(
-  { resource, key }: Target,
-  state: LockState,
-  isOwn: (instanceId: string) => boolean,
-  now?: number,
-): LockInfo {
-  const waiting = (state.waiting ?? []).map(({ waiter, mode }) => {
-    return { waiter, identity: identityOf(waiter), isOwn: isOwn(waiter), ...toSharing(mode) };
+/** What the module instance that reads a lock knows besides the store's state. */
+export interface Reader {
+  /** Returns true if that is the id of this module instance. */
+  readonly isOwn: (instanceId: string) => boolean;
+  /** The moment of the state on the clock of `since`. Default: for how long the lock is held is not known. */
+  readonly now?: number;
+  /** The calls of this instance for the key. Default: it has none. */
+  readonly calls?: KeyCalls | undefined;
+}
+
+/** Returns the public description of a lock's state. */
+export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn, now, calls }: Reader): LockInfo {
+  // Nearly all locks of a list belong to other instances.
+  const found = calls && new CallFinder(calls);
+  const waiting = (state.waiting ?? []).map(({ waiter, mode }): LockWaiter => {
+    const own = isOwn(waiter);
+    const names = own ? found?.waiter(mode) : undefined;
+    return { waiter, identity: identityOf(waiter), isOwn: own, ...namesOf(names), ...toSharing(mode) };
   });
   if (state.holder === undefined) return { resource, key, ...NO_HOLDER, others: [], waiting };
   const { mode = 'exclusive', others = [] } = state;
   const toHolder = ({ holder, remainingMs, token, since }: HolderInfo): LockHolder => {
+    const own = isOwn(holder);
     return {
       holder,
       identity: identityOf(holder),
-      isOwn: isOwn(holder),
+      isOwn: own,
       expiresInMs: remainingMs,
       fencingToken: token,
       // A moment in the future means that the server's clock was set back.
       heldForMs: since === undefined || now === undefined || since > now ? undefined : now - since,
+      ...namesOf(own ? found?.holder(mode, token) : undefined),
     };
   };
   return {
@@ -145,6 +170,10 @@ export function toLockInfo(
     others: others.map(toHolder),
     waiting,
   };
+}
+
+function namesOf({ method, label }: Partial<CallNames> = {}): CallNames {
+  return { method, label };
 }
 
 function toSharing(mode: LockMode): LockSharing {

@@ -10,6 +10,7 @@ import type { LockEngine } from './core/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 import { runUnder } from './core/hold/run-under.js';
 import type { LocalLockState } from './core/local-state.js';
+import type { KeyCalls } from './core/own-calls.js';
 import { isList, readList } from './core/keys/read-list.js';
 import type { KeySelectorFactory } from './core/keys/key-selector.js';
 import type { KeyFactory } from './core/keys/resource-key.js';
@@ -44,6 +45,9 @@ export interface ListOptions {
 }
 
 const DEFAULT_COUNT = 1_000;
+
+/** A list reads what this instance holds and waits for again after this time, in milliseconds. */
+const OWN_CALLS_MS = 250;
 
 const LIST_RULES: OptionRules<ListOptions> = {
   match: {
@@ -229,7 +233,7 @@ export class LockService {
   async inspect(resource: string): Promise<LockInfo | null> {
     const { key } = this.targetOf(resource);
     const state = await this.engine.inspect(key);
-    return state === null ? null : this.describe({ resource, key }, state);
+    return state === null ? null : this.describe({ resource, key }, state, this.engine.callsByKey(key).get(key));
   }
 
   /**
@@ -253,9 +257,15 @@ export class LockService {
     const { match, count = DEFAULT_COUNT } = checkOptions('list()', options, LIST_RULES);
     const { pattern, resourceOf } = this.selectKeys(match);
     const selects = (key: string): boolean => resourceOf(key) !== undefined;
-    for await (const { key, state } of this.engine.list({ pattern, selects, count })) {
+    const { engine } = this;
+    let own = engine.callsByKey();
+    let ownAt = engine.now();
+    for await (const { key, state } of engine.list({ pattern, selects, count })) {
+      const now = engine.now();
+      // The caller may take long between two steps.
+      if (now - ownAt > OWN_CALLS_MS) [own, ownAt] = [engine.callsByKey(), now];
       const resource = resourceOf(key) as string;
-      yield this.describe({ resource, key }, state);
+      yield this.describe({ resource, key }, state, own.get(key));
     }
   }
 
@@ -322,9 +332,9 @@ export class LockService {
     );
   }
 
-  private describe(target: Target, state: LockState): LockInfo {
+  private describe(target: Target, state: LockState, calls: KeyCalls | undefined): LockInfo {
     const { engine } = this;
-    return toLockInfo(target, state, (id) => engine.isSelf(id), engine.now());
+    return toLockInfo(target, state, { isOwn: (id) => engine.isSelf(id), now: engine.now(), calls });
   }
 
   private targetOf(resource: unknown): Target {

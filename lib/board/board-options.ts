@@ -38,7 +38,8 @@ export interface RedisLockBoardModuleExtras {
   readonly guards?: readonly (Type<CanActivate> | CanActivate)[] | undefined;
   /**
    * `true`: the board has no guard of its own. Only where something else keeps strangers out, such as a global guard or
-   * a proxy, and on a developer's machine. Not together with `guards`.
+   * a proxy, and on a developer's machine. Not together with `guards`. Requests to a host name other than localhost are
+   * refused, unless `hosts` has it.
    *
    * @default false
    */
@@ -65,6 +66,13 @@ export interface RedisLockBoardOptions<R = LockBoardRequest> {
    * @default false
    */
   readonly allowRelease?: boolean | undefined;
+  /**
+   * The host names by which browsers reach the page: `admin.example.com`, or `.example.com` with all its subdomains.
+   * Requests with another `Host` get the status 403, apart from localhost and IP addresses. So the page of another site
+   * cannot pass for the board by making its own name lead to this machine (DNS rebinding). Default: all names if there
+   * are `guards`, none if `unprotected` is true.
+   */
+  readonly hosts?: readonly string[] | undefined;
   /**
    * Returns who sends a request, for the log line of a release by force. Default: the name or id of `request.user`, or
    * else the remote address.
@@ -97,7 +105,17 @@ const EXTRAS_RULES: OptionRules<RedisLockBoardModuleExtras> = {
   imports: list,
 };
 
-const RULES: OptionRules<RedisLockBoardOptions<never>> = { allowRelease: oneOf(true, false), who: aFunction };
+const HOST = /^\.?[a-z\d_-]+(?:\.[a-z\d_-]+)*$/i;
+const isHost = (value: unknown): boolean => typeof value === 'string' && HOST.test(value);
+
+const RULES: OptionRules<RedisLockBoardOptions<never>> = {
+  allowRelease: oneOf(true, false),
+  hosts: {
+    allowed: 'a list of host names without a port, such as admin.example.com or .example.com',
+    fits: (value) => Array.isArray(value) && value.every(isHost),
+  },
+  who: aFunction,
+};
 
 /** Checks the options that a factory returned. @throws LockConfigError if one is not allowed. */
 export function checkBoardOptions(place: string, given: RedisLockBoardOptions<never>): RedisLockBoardOptions<never> {

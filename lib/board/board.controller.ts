@@ -3,7 +3,7 @@ import { LockConfigError, LockKeyError, messageOf } from '../core/errors.js';
 import { API_HEADERS, PAGE_HEADERS, pageOf } from './board-page.js';
 import type { LockBoardRequest, RedisLockBoardModuleExtras, RedisLockBoardOptions } from './board-options.js';
 import { isSort } from './board-rows.js';
-import { crossSiteProblem, isForeignRead, sessionOf } from './cross-site.js';
+import { crossSiteProblem, hostProblem, isForeignRead, sessionOf } from './cross-site.js';
 import { type BoardQuery, type ForcedRelease, LockBoard } from './lock-board.js';
 import { callerOf } from './request-caller.js';
 
@@ -33,6 +33,9 @@ const MOST_PAGES = 1_000_000;
 
 // Each route sends its response itself, so that an interceptor or a pipe of the application cannot change it.
 class LockBoardRoutes {
+  /** Whether the board has no guard of its own. */
+  protected readonly isUnprotected: boolean = false;
+
   constructor(
     @Inject(LockBoard) private readonly board: LockBoard,
     @Inject(BOARD_OPTIONS) private readonly options: RedisLockBoardOptions<never>,
@@ -40,7 +43,8 @@ class LockBoardRoutes {
 
   @Get()
   page(@Req() request: BoardRequest, @Res() response: BoardResponse): void {
-    if (isForeignRead(request)) return refuse(response, 403, 'Another site cannot read the board.');
+    const problem = this.readProblem(request);
+    if (problem !== undefined) return refuse(response, 403, problem);
     const { allowRelease = false } = this.options;
     const session = allowRelease ? sessionOf(request) : undefined;
     if (session !== undefined) addCookie(response, session.cookie);
@@ -49,7 +53,8 @@ class LockBoardRoutes {
 
   @Get('state')
   async state(@Req() request: BoardRequest, @Res() response: BoardResponse): Promise<void> {
-    if (isForeignRead(request)) return refuse(response, 403, 'Another site cannot read the board.');
+    const problem = this.readProblem(request);
+    if (problem !== undefined) return refuse(response, 403, problem);
     const state = await this.board.state(queryOf(request.query));
     // The page would keep the connection in use, and an HTTP server ends when all connections have ended.
     if (this.board.isClosed && request.httpVersionMajor === 1) response.header('Connection', 'close');
@@ -61,7 +66,7 @@ class LockBoardRoutes {
     if (this.options.allowRelease !== true) {
       return refuse(response, 403, 'This board does not release locks. The option allowRelease is not true.');
     }
-    const problem = crossSiteProblem(request);
+    const problem = this.hostProblem(request) ?? crossSiteProblem(request);
     if (problem !== undefined) return refuse(response, 403, problem);
     const release = releaseOf(request.body);
     if (release === undefined) {
@@ -77,14 +82,29 @@ class LockBoardRoutes {
       refuse(response, status, messageOf(error));
     }
   }
+
+  private readProblem(request: BoardRequest): string | undefined {
+    return this.hostProblem(request) ?? (isForeignRead(request) ? 'Another site cannot read the board.' : undefined);
+  }
+
+  private hostProblem(request: BoardRequest): string | undefined {
+    const { hosts = this.isUnprotected ? [] : undefined } = this.options;
+    return hosts && hostProblem(request, hosts);
+  }
 }
 
 /** Returns a controller with the routes of the board at this path, behind these guards. */
-export function createBoardController({ route = 'locks', guards = [] }: RedisLockBoardModuleExtras): Type {
+export function createBoardController({
+  route = 'locks',
+  guards = [],
+  unprotected = false,
+}: RedisLockBoardModuleExtras): Type {
   // Browsers cannot send a version in a header, so the page is the same in all versions of the application.
   @Controller({ path: route, version: VERSION_NEUTRAL })
   @UseGuards(...guards)
-  class LockBoardController extends LockBoardRoutes {}
+  class LockBoardController extends LockBoardRoutes {
+    protected override readonly isUnprotected = unprotected;
+  }
   // The page is no part of the application's API: @nestjs/swagger leaves it out.
   Reflect.defineMetadata('swagger/apiExcludeController', [true], LockBoardController);
   return LockBoardController;

@@ -50,15 +50,15 @@ export class RedisLockBoardModule implements OnModuleInit, OnModuleDestroy {
    */
   static forRoot<R = LockBoardRequest>(options: RedisLockBoardModuleExtras & RedisLockBoardOptions<R>): DynamicModule {
     const place = 'RedisLockBoardModule.forRoot()';
-    const { allowRelease, who, ...extras } = checkRootOptions(
+    const { allowRelease, hosts, who, ...extras } = checkRootOptions(
       place,
       options as RedisLockBoardModuleExtras & RedisLockBoardOptions<never>,
     );
-    return moduleOf(extras, { provide: BOARD_OPTIONS, useValue: { allowRelease, who } });
+    return moduleOf(extras, { provide: BOARD_OPTIONS, useValue: { allowRelease, hosts, who } });
   }
 
   /**
-   * Configures the page with `allowRelease` and `who` from a factory.
+   * Configures the page with `allowRelease`, `hosts` and `who` from a factory.
    *
    * @throws {LockConfigError} at once, as `forRoot()` does. When the application starts, if the factory returns an
    * option that is not allowed.

@@ -1,4 +1,5 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { isIP } from 'node:net';
 import type { LockBoardRequest } from './board-options.js';
 
 /** The cookie with the token of a browser's session, and the header in which the page sends it back. */
@@ -38,6 +39,24 @@ export function crossSiteProblem(request: LockBoardRequest): string | undefined 
 }
 
 /**
+ * Returns why a request to this host name is refused. Returns undefined if it may be served: the host is localhost, an
+ * IP address, or one of `allowed`. A site whose own name leads to this machine is the same origin for a browser. Only
+ * the name differs.
+ */
+export function hostProblem(request: LockBoardRequest, allowed: readonly string[]): string | undefined {
+  const given = hostOf(request) ?? '';
+  const address = `http://${given}`;
+  const name = URL.canParse(address) ? new URL(address).hostname.replace(/\.$/, '') : '';
+  const isAllowed = (each: string): boolean => {
+    const host = each.toLowerCase();
+    return host.startsWith('.') ? name === host.slice(1) || name.endsWith(host) : name === host;
+  };
+  const isLocal = name === 'localhost' || name.endsWith('.localhost') || isIP(name.replace(/^\[(.*)\]$/, '$1')) !== 0;
+  if (name !== '' && (isLocal || allowed.some(isAllowed))) return undefined;
+  return 'The board is not served under this host name. The option hosts lists the names besides localhost.';
+}
+
+/**
  * Returns whether another site tries to read a route with the viewer's cookies. Matters if the application's CORS
  * options allow every origin. A navigation to the page is allowed, because a link may stand anywhere.
  */
@@ -57,8 +76,12 @@ function isSameOrigin(request: LockBoardRequest): boolean {
 
 function isOwnOrigin(request: LockBoardRequest): boolean {
   const origin = headerOf(request, 'origin');
-  const host = headerOf(request, 'host') ?? headerOf(request, ':authority');
+  const host = hostOf(request);
   return origin !== undefined && host !== undefined && URL.canParse(origin) && new URL(origin).host === host;
+}
+
+function hostOf(request: LockBoardRequest): string | undefined {
+  return headerOf(request, 'host') ?? headerOf(request, ':authority');
 }
 
 function isEqual(a: string, b: string): boolean {

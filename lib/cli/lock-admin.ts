@@ -154,7 +154,7 @@ function silentListener(): StoreListener {
 
 /** The token of `token()` is the server's time of the grant, in µs. */
 function toView(resource: string, key: string, state: LockState, serverMs: number | undefined): LockView {
-  const lock = toLockInfo({ resource, key }, state, () => false);
+  const lock = toLockInfo({ resource, key }, state, { isOwn: () => false });
   const { fencingToken } = lock;
   const isKnown = serverMs !== undefined && fencingToken !== undefined;
   return { lock, heldForMs: isKnown ? Math.max(0, serverMs - fencingToken / 1_000) : undefined };

@@ -17,6 +17,7 @@ import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
 import { type LocalLockState, toLocalState } from './local-state.js';
+import { callsByKey, type KeyCalls } from './own-calls.js';
 import { DelayedStore } from './store/delayed-store.js';
 import { pingStore } from './store/ping-store.js';
 import { newInstanceId } from './store/instance-id.js';
@@ -239,6 +240,11 @@ export class LockEngine {
   /** Returns what callers hold and wait for. */
   local(): LocalLockState {
     return toLocalState(this.watchdog.grants(), this.localLocks.waiting(), this.clock.now());
+  }
+
+  /** Returns the calls that hold or wait for locks, by key. @param only the only key of interest. */
+  callsByKey(only?: string): ReadonlyMap<string, KeyCalls> {
+    return callsByKey(this.watchdog.grants(), this.localLocks.waiting(), only);
   }
 
   /** Returns the whole store, and the servers that have fallen silent. */

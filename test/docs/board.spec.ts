@@ -28,7 +28,7 @@ describe('the page on the board', () => {
 
   it('explains every option', () => {
     const rows = page('docs/board.md').text.matchAll(/^\| `(\w+)` +\| [^|]+ \| [^|]+ \|$/gm);
-    const options = ['route', 'guards', 'unprotected', 'allowRelease', 'who', 'name', 'imports'];
+    const options = ['route', 'guards', 'unprotected', 'allowRelease', 'hosts', 'who', 'name', 'imports'];
     expect([...rows].map(([, option]) => option)).toEqual(options);
   });
 });

@@ -3,6 +3,9 @@ import { nameOf, showLocks, tick } from './table.js';
 import { announce, byId, count, duration, setNotice, setText, visible } from './text.js';
 
 const LONGEST_NEXT_MS = 1_000;
+const SHORTEST_NEXT_MS = 100;
+/** Behind a load balancer each instance has a state of its own rhythm. The page requests two a second at most. */
+const BALANCED_NEXT_MS = 500;
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_WAIT_MS = 15_000;
 const LONGEST_RETRY_MS = 5_000;
@@ -51,8 +54,9 @@ async function poll(once = false) {
     const state = await read(response);
     if (request !== mine) return;
     failures = 0;
+    const isOther = last !== undefined && last.instance.id !== state.instance.id;
     show(state, asked);
-    delayMs = Math.min(LONGEST_NEXT_MS, state.nextMs);
+    delayMs = Math.max(isOther ? BALANCED_NEXT_MS : SHORTEST_NEXT_MS, Math.min(LONGEST_NEXT_MS, state.nextMs));
   } catch (error) {
     if (request !== mine) return;
     failures += 1;
@@ -61,7 +65,7 @@ async function poll(once = false) {
   } finally {
     clearTimeout(limit);
   }
-  if (!paused) timer = setTimeout(() => void poll(), Math.max(100, delayMs));
+  if (!paused) timer = setTimeout(() => void poll(), delayMs);
 }
 
 class Refused extends Error {}

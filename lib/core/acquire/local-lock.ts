@@ -134,7 +134,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   onForceReleased(): void {
     this.endKeeping();
     if (this.state.kind !== 'resting') return;
-    this.state.timer.cancel();
+    // Its timer still sends the release: the message may be forged, and the release by force may have failed.
     this.forgetLastReply();
     this.serveNext();
   }
@@ -280,10 +280,11 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   private rest(grant: Grant, localHandoff: LocalHandoff, restMs: number): void {
     const onRested = (): void => {
       this.release(grant, 0).catch(() => undefined);
-      this.serveNext();
+      if (this.state === resting) this.serveNext();
     };
     const timer = this.deps.clock.schedule(restMs, onRested, true);
-    this.state = { kind: 'resting', localHandoff, until: grant.minHoldUntil, timer };
+    const resting: LocalLockState = { kind: 'resting', localHandoff, until: grant.minHoldUntil, timer };
+    this.state = resting;
   }
 
   private serveNext(): void {

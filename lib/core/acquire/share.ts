@@ -143,9 +143,8 @@ export class Share implements AcquireLoopListener, GrantEnder {
 
   /** See {@link SharedLocalLock.onForceReleased}. */
   onForceReleased(): void {
-    if (this.state.kind !== 'resting') return;
-    this.state.timer.cancel();
-    this.becomeIdle();
+    // Its timer still sends the release: the message may be forged, and the release by force may have failed.
+    if (this.state.kind === 'resting') this.becomeIdle();
   }
 
   /** Cancels its timer. */
@@ -191,11 +190,12 @@ export class Share implements AcquireLoopListener, GrantEnder {
 
   private rest(resource: string, handoff: LocalHandoff, restMs: number): void {
     const onRested = (): void => {
-      void this.release(resource, handoff, 0);
-      this.becomeIdle();
+      this.release(resource, handoff, 0).catch(() => undefined);
+      if (this.state === resting) this.becomeIdle();
     };
     const timer = this.deps.clock.schedule(restMs, onRested, true);
-    this.state = { kind: 'resting', handoff, until: this.keepUntil, timer };
+    const resting: ShareState = { kind: 'resting', handoff, until: this.keepUntil, timer };
+    this.state = resting;
   }
 
   private release(resource: string, handoff: LocalHandoff, keepUntil: number, now?: number): Promise<boolean> {

@@ -139,7 +139,7 @@ export class Leadership {
   private async serve(own: Lock): Promise<void> {
     const { acquire, clock } = this.options;
     // The callbacks get a hold of their own: the term goes on if they release it.
-    const lock = await runInHold(own, () => acquire()).catch(async (error: unknown) => {
+    const lock = await runInHold(own, () => acquire(this.closing.signal)).catch(async (error: unknown) => {
       await own.release().catch(() => undefined);
       throw error;
     });

@@ -1,5 +1,6 @@
 import { runOutside } from '../../core/async-context.js';
 import { type Clock, withTimeout, type Timer } from '../../core/time/clock.js';
+import { messageOf } from '../../core/errors.js';
 import type { RedisSubscriber } from '../redis-client.js';
 import type { RedisConnection } from '../redis-connection.js';
 import { redirectionIn } from '../redirection.js';
@@ -21,7 +22,7 @@ export interface SubscriberListener {
 const SILENCE_MS = 3_000;
 
 /** How long to wait before a connection is opened again whose client does not reconnect by itself. */
-const REOPEN_AFTER_MS = 10_000;
+export const REOPEN_AFTER_MS = 10_000;
 
 /** The message that a probe publishes. */
 export const PROBE = '';
@@ -76,8 +77,14 @@ export class VerifiedSubscriber {
     return this.state === 'ready';
   }
 
+  /** False if there is no connection, and none is being opened: `open` may open one. */
+  get isOpen(): boolean {
+    return this.state !== 'unopened';
+  }
+
   /**
-   * Opens the connection in the background. Does nothing if it was opened already.
+   * Opens the connection in the background. Does nothing if it was opened already, or if it has ended less than 10 s
+   * ago. Never throws.
    *
    * @param sendProbe publishes an empty message to the probe channel over the connection for commands.
    */
@@ -85,9 +92,13 @@ export class VerifiedSubscriber {
     if (this.state !== 'unopened' || this.clock.now() < this.mayOpenAt) return;
     this.state = 'connecting';
     runOutside(() => {
-      const subscriber = connect();
-      if (subscriber === undefined) this.listener.onRefused('the client that was given cannot be duplicated');
-      else this.use(subscriber, sendProbe);
+      try {
+        const subscriber = connect();
+        if (subscriber === undefined) this.listener.onRefused('the client that was given cannot be duplicated');
+        else this.use(subscriber, sendProbe);
+      } catch (error) {
+        this.end(`a connection could not be made: ${messageOf(error)}`);
+      }
     });
   }
 
@@ -203,9 +214,14 @@ export class VerifiedSubscriber {
   }
 
   private onEnd(): void {
+    this.end('its connection has ended, and its retryStrategy makes no other one');
+  }
+
+  /** Closes, and reports why. Another connection may be opened later. */
+  private end(why: string): void {
     this.close();
     this.mayOpenAt = this.clock.now() + REOPEN_AFTER_MS;
-    this.listener.onRefused('its connection has ended, and its retryStrategy makes no other one');
+    this.listener.onRefused(why);
   }
 
   private onMessage(channel: string, message: string): void {

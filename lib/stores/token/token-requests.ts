@@ -65,6 +65,8 @@ export class TokenRequests {
   private readonly refused = new RecentNames();
   /** What all owners of this instance begin with. */
   private instancePart = '';
+  /** The keys that owners of several still have. Each is released alone. */
+  private readonly several = new Map<string, Set<string>>();
   /** The key of an exclusive lock that was released for others, until this instance requests it again. */
   private handedOffKey: string | undefined;
 
@@ -111,7 +113,7 @@ export class TokenRequests {
   /** Rejects with `LockUnavailableError`. */
   release(request: ReleaseRequest): Promise<boolean> {
     const { keys, owner, mode, keepMs } = request;
-    this.subscription.onReleased(owner);
+    if (this.isLastOf(owner, keys)) this.subscription.onReleased(owner);
     const wasUnsent = this.batches.cancel(owner, EXPIRED) || this.topology.cancelPending(owner);
     // Also an owner that a reply has granted its lock, because its lease may have been over by then.
     if (wasUnsent && !this.queued.has(owner)) return Promise.resolve(false);
@@ -341,7 +343,16 @@ export class TokenRequests {
   private onGranted({ owner, keys }: AcquireRequest): void {
     // Its release leaves with those of the tick, like that of a lock that nobody waits for.
     this.queued.onGranted(owner);
+    if (keys.length > 1) this.several.set(owner, new Set(keys));
     this.subscription.onGranted(owner, keys[0]);
+  }
+
+  /** Returns true if the owner has nothing but these keys. */
+  private isLastOf(owner: string, keys: readonly string[]): boolean {
+    const rest = this.several.size === 0 ? undefined : this.several.get(owner);
+    if (rest === undefined) return true;
+    for (const key of keys) rest.delete(key);
+    return rest.size === 0 && this.several.delete(owner);
   }
 
   /**

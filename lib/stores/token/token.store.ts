@@ -86,8 +86,12 @@ export class TokenStore implements LockStore {
   private readonly requests: TokenRequests;
   private readonly forced: ForcedReleases;
   private listener: StoreListener | undefined;
-  /** Why handoffs cannot be received. Undefined if they can, or if nobody has waited yet. */
-  private pollingBecause: string | undefined;
+  /** Why handoffs cannot be received. Undefined if they can, or if that was not tried yet. */
+  private refusal: string | undefined;
+  /** Whether a caller has needed handoffs. Before that, only long holds have tried to receive messages. */
+  private isAwaited = false;
+  /** Reports once that waiting costs more requests. */
+  private warn: (message: string) => void = noListener;
 
   constructor(context: StoreContext) {
     this.clock = context.clock;
@@ -96,7 +100,7 @@ export class TokenStore implements LockStore {
     this.serverOf = this.topology.serverOf?.bind(this.topology);
     this.requests = new TokenRequests(this.topology, this.clock, this.queued, {
       isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
-      open: (key) => this.handoffs?.open(key),
+      open: (key) => this.openHandoffs(key),
       onGranted: (owner, key) => this.handoffs?.onGranted(owner, key),
       onReleased: (owner) => this.handoffs?.onReleased(owner),
     });
@@ -105,7 +109,7 @@ export class TokenStore implements LockStore {
 
   listen(listener: StoreListener): () => void {
     this.listener = listener;
-    const warn = warnOnce((message) => listener.onDegraded(message));
+    this.warn = warnOnce((message) => listener.onDegraded(message));
     const onDisconnected = (concerns?: KeyFilter): void => {
       this.requests.onDisconnected(concerns);
       listener.onDisconnected(concerns);
@@ -113,12 +117,12 @@ export class TokenStore implements LockStore {
     const { handoffs, stop } = this.topology.listen(forwardTo(listener, { onDisconnected }), {
       onMessage: (message, from) => this.onMessage(message, from, listener),
       onSubscribed: (concerns?: KeyFilter) => {
-        this.pollingBecause = undefined;
+        this.refusal = undefined;
         listener.onSubscribed(concerns);
       },
       onRefused: (why) => {
-        this.pollingBecause = why;
-        warn(`${DEGRADED}: ${why}`);
+        this.refusal = why;
+        this.reportRefusal();
       },
     });
     this.handoffs = handoffs;
@@ -142,7 +146,7 @@ export class TokenStore implements LockStore {
   canKeep(key: string): boolean {
     const node = this.topology.nodeOf(key);
     if (this.handoffs === undefined || node === undefined) return false;
-    this.handoffs.open(key);
+    this.openHandoffs(key);
     return this.handoffs.isSubscribed(key, node);
   }
 
@@ -173,7 +177,7 @@ export class TokenStore implements LockStore {
   }
 
   async ping(): Promise<StorePing> {
-    return toStorePing(await this.topology.ping(), DEGRADED, this.pollingBecause);
+    return toStorePing(await this.topology.ping(), DEGRADED, this.isAwaited ? this.refusal : undefined);
   }
 
   close(): Promise<void> {
@@ -182,6 +186,20 @@ export class TokenStore implements LockStore {
     // A late reply must not open it again.
     this.handoffs = undefined;
     return withTimeout(this.clock, this.requestTimeoutMs, this.requests.settled(), () => undefined);
+  }
+
+  /** Receives handoffs of the key from now on, for a caller that waits or whose lock is kept. */
+  private openHandoffs(key: string): void {
+    if (!this.isAwaited) {
+      this.isAwaited = true;
+      this.reportRefusal();
+    }
+    this.handoffs?.open(key);
+  }
+
+  /** An application in which nobody waits is not limited by a refusal. */
+  private reportRefusal(): void {
+    if (this.isAwaited && this.refusal !== undefined) this.warn(`${DEGRADED}: ${this.refusal}`);
   }
 
   private async inspectAll(keys: readonly string[]): Promise<readonly (LockState | null | Error)[]> {
@@ -237,6 +255,8 @@ export class TokenStore implements LockStore {
     return { owner, mode, keys: [key.slice(prefix.length)] };
   }
 }
+
+const noListener = (): void => undefined;
 
 const DEGRADED = 'Waiting for locks costs more requests, because handoffs cannot be received';
 

@@ -38,6 +38,15 @@ const release = (app: TestApp, headers: Record<string, string>, body: unknown, p
 
 const ROUTES = ['/locks', '/locks/state'];
 
+/** Sends a request with a header `Host`, which `fetch` sets itself. Returns the status. */
+async function statusOf(app: TestApp, path: string, headers: Record<string, string>, body?: string): Promise<number> {
+  const method = body === undefined ? 'GET' : 'POST';
+  const sent = request(app.url + path, { agent: false, method, headers: { ...ADMIN, ...headers } }).end(body);
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  response.resume();
+  return response.statusCode ?? 0;
+}
+
 describe.each(PLATFORMS)('the board on %s', (platform) => {
   it('is behind its guard', async () => {
     const app = await startBoard({ allowRelease: true }, { platform });
@@ -194,6 +203,28 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     const [response] = (await once(opened, 'response')) as [IncomingMessage];
     expect(response.statusCode).toBe(200);
     response.resume();
+  });
+
+  it('is not served to a site whose name leads to this machine, unless it has a guard', async () => {
+    const module = { guards: undefined, unprotected: true, allowRelease: true } as const;
+    const app = await startBoard(module, { platform });
+    const rebound = { host: 'evil.example:3000' };
+    for (const path of ROUTES) {
+      expect([path, await statusOf(app, path, rebound)]).toEqual([path, 403]);
+      expect([path, await statusOf(app, path, { host: 'localhost:3000' })]).toEqual([path, 200]);
+    }
+    const lock = await app.locks.acquire('goods:300');
+    const page = { ...(await openPage(app)), ...rebound, origin: 'http://evil.example:3000' };
+    const body = JSON.stringify({ resource: 'goods:300' });
+    expect(await statusOf(app, '/locks/release', page, body)).toBe(403);
+    expect(await app.isLocked('goods:300')).toBe(true);
+    await lock.release();
+    const listed = await startBoard({ ...module, hosts: ['.example'] }, { platform });
+    expect(await statusOf(listed, '/locks', rebound)).toBe(200);
+    const guarded = await startBoard({}, { platform });
+    expect(await statusOf(guarded, '/locks', rebound)).toBe(200);
+    const both = await startBoard({ hosts: ['admin.example'] }, { platform });
+    expect(await statusOf(both, '/locks', rebound)).toBe(403);
   });
 
   it('keeps the session of a browser, and the cookies of others', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { crossSiteProblem, isForeignRead, sessionOf } from '../../../lib/board/cross-site.js';
+import { crossSiteProblem, hostProblem, isForeignRead, sessionOf } from '../../../lib/board/cross-site.js';
 import { callerOf } from '../../../lib/board/request-caller.js';
 
 const { token, cookie } = sessionOf({ headers: {} });
@@ -52,6 +52,44 @@ describe('a release', () => {
     undefined,
   ])('is refused with the content type %s', (type) => {
     expect(problemOf({ 'content-type': type })).toContain('application/json');
+  });
+});
+
+describe('the host name of a request', () => {
+  const problemWith = (host: string | undefined, allowed: readonly string[] = []): string | undefined =>
+    hostProblem({ headers: { host } }, allowed);
+
+  it.each([
+    'localhost',
+    'LOCALHOST:3000',
+    'localhost.',
+    'app.localhost:3000',
+    '127.0.0.1:3000',
+    '[::1]:3000',
+    '10.0.0.7',
+  ])('may be %s', (host) => expect(problemWith(host)).toBeUndefined());
+
+  it.each([
+    'evil.example',
+    'evil.example:3000',
+    'localhost.evil.example',
+    '127.0.0.1.evil.example',
+    'notlocalhost',
+    'evil.example/localhost',
+    'evil.example#.localhost',
+    'localhost@evil.example',
+    '',
+    ' ',
+    undefined,
+  ])('may not be %s', (host) => expect(problemWith(host)).toContain('The option hosts'));
+
+  it('may be one of those that are listed, in any case and on any port', () => {
+    const allowed = ['Admin.example.com', '.example.org'];
+    for (const host of ['admin.example.com', 'ADMIN.example.com:8443', 'example.org', 'a.b.example.org.'])
+      expect(problemWith(host, allowed)).toBeUndefined();
+    for (const host of ['example.com', 'x.admin.example.com', 'notexample.org', 'example.org.evil.example'])
+      expect(problemWith(host, allowed)).toBeDefined();
+    expect(hostProblem({ headers: { ':authority': 'example.org' } }, allowed)).toBeUndefined();
   });
 });
 

@@ -194,6 +194,26 @@ describe('forceRelease()', () => {
     waiting.value?.assertHeld();
   });
 
+  it.each([
+    ['the lock', {}],
+    ['a permit', { permits: 1 }],
+  ])('releases %s at the end of minHoldMs if the message was forged', async (_what, options) => {
+    const { clock, locks, store } = faultyLocks();
+    await locks.using('goods:300', { ...options, minHoldMs: 60_000 }, () => undefined);
+    const [{ owner }] = store.releases;
+    store.reportForceReleased(KEY);
+    const waiting = outcome(locks.acquire('goods:300', { ...options, waitMs: Infinity }));
+    await clock.advance(59_900);
+    expect(waiting).toEqual({});
+    const before = store.releases.length;
+    await clock.advance(101);
+    expect(store.releases.slice(before)).toEqual([expect.objectContaining({ owner, keepMs: 0 })]);
+    waiting.value?.assertHeld();
+    await clock.advance(60_000);
+    waiting.value?.assertHeld();
+    expect(waiting.value).toBeDefined();
+  });
+
   it('ends a lock that was handed off and not received yet', async () => {
     const { clock, lock, locks, neighbour } = await held();
     const waiter = neighbour();

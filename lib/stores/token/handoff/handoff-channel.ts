@@ -1,8 +1,12 @@
-import type { Clock } from '../../../core/time/clock.js';
+import type { Clock, Timer } from '../../../core/time/clock.js';
 import type { KeyFilter } from '../../../core/store/lock-store.js';
 import { helperKey } from '../../../core/keys/resource-key.js';
 import { scripts } from '../scripts.js';
-import { VerifiedSubscriber, type SubscriberListener } from '../../../redis/pubsub/verified-subscriber.js';
+import {
+  REOPEN_AFTER_MS,
+  type SubscriberListener,
+  VerifiedSubscriber,
+} from '../../../redis/pubsub/verified-subscriber.js';
 import { LongHolds } from './long-holds.js';
 import type { RedisSubscriber } from '../../../redis/redis-client.js';
 import type { RedisConnection } from '../../../redis/redis-connection.js';
@@ -55,11 +59,15 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
   /** @internal Public for tests. */
   readonly subscriber: VerifiedSubscriber;
   private readonly longHolds: LongHolds;
+  /** The key of the first hold that lasted. From then on the channel is opened again after its connection has ended. */
+  private heldKey: string | undefined;
+  /** Opens the channel again. */
+  private reopenTimer: Timer | undefined;
 
   constructor(
     private readonly channel: string,
     private readonly connection: RedisConnection,
-    clock: Clock,
+    private readonly clock: Clock,
     requestTimeoutMs: number,
     private readonly connect: () => RedisSubscriber | undefined,
     private readonly listener: HandoffListener,
@@ -80,7 +88,8 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
   }
 
   onGranted(owner: string, key: string): void {
-    this.longHolds.onGranted(owner, key);
+    // One channel is for all locks, so no further hold is looked for.
+    if (this.heldKey === undefined) this.longHolds.onGranted(owner, key);
   }
 
   onReleased(owner: string): void {
@@ -93,7 +102,9 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
   }
 
   close(): void {
-    this.longHolds.close();
+    this.reopenTimer?.cancel();
+    this.heldKey = undefined;
+    this.longHolds.clear();
     this.subscriber.close();
   }
 
@@ -111,11 +122,24 @@ export class HandoffChannel implements HandoffChannels, SubscriberListener {
 
   onRefused(why: string): void {
     this.listener.onRefused(why);
+    if (this.heldKey !== undefined) this.reopenLater(this.heldKey);
   }
 
-  /** One channel is for all locks, so no further hold is looked for. */
   private onLongHold(key: string): void {
-    this.longHolds.close();
+    this.heldKey = key;
+    this.longHolds.clear();
     this.open(key);
+    this.reopenLater(key);
+  }
+
+  /** Holds that last do not open the channel again, as waiters do. */
+  private reopenLater(key: string): void {
+    if (this.subscriber.isOpen) return;
+    this.reopenTimer?.cancel();
+    const reopen = (): void => {
+      this.open(key);
+      this.reopenLater(key);
+    };
+    this.reopenTimer = this.clock.schedule(REOPEN_AFTER_MS, reopen, true);
   }
 }

@@ -10,7 +10,8 @@ export class LongHolds {
   private recent = new Map<string, string>();
   private older = new Map<string, string>();
   private timer: Timer | undefined;
-  private isClosed = false;
+  /** The holds that are being reported. */
+  private found: ReadonlyMap<string, string> | undefined;
 
   /**
    * @param longMs a hold is found after this time, and before twice of it.
@@ -23,7 +24,6 @@ export class LongHolds {
   ) {}
 
   onGranted(owner: string, key: string): void {
-    if (this.isClosed) return;
     this.recent.set(owner, key);
     this.timer ??= runOutside(() => this.arm());
   }
@@ -32,11 +32,13 @@ export class LongHolds {
     if (!this.recent.delete(owner)) this.older.delete(owner);
   }
 
-  close(): void {
-    this.isClosed = true;
+  /** Forgets the holds so far. Finds none of them. */
+  clear(): void {
     this.timer?.cancel();
-    this.recent.clear();
-    this.older.clear();
+    this.timer = undefined;
+    this.recent = new Map();
+    this.older = new Map();
+    this.found = undefined;
   }
 
   private arm(): Timer {
@@ -46,11 +48,12 @@ export class LongHolds {
   private look(): void {
     this.timer = undefined;
     const found = this.older;
+    this.found = found;
     this.older = this.recent;
     this.recent = new Map();
     if (this.older.size > 0) this.timer = this.arm();
     for (const [owner, key] of found) {
-      if (this.isClosed) return;
+      if (this.found !== found) return;
       try {
         this.onFound(owner, key);
       } catch {

@@ -81,6 +81,7 @@ export class ShardedHandoffChannels implements HandoffChannels {
   }
 
   onGranted(owner: string, key: string): void {
+    if (this.closed) return;
     this.longHolds.onGranted(owner, key);
   }
 
@@ -94,7 +95,7 @@ export class ShardedHandoffChannels implements HandoffChannels {
 
   close(): void {
     this.closed = true;
-    this.longHolds.close();
+    this.longHolds.clear();
     this.held.clear();
     this.holdCounts.clear();
     this.subscriptions.close();

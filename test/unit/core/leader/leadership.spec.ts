@@ -11,6 +11,7 @@ import {
   type LockService,
   LockUnavailableError,
 } from 'nestjs-redis-lock';
+import { Leadership } from '../../../../lib/core/leader/leadership.js';
 import { deferred, outcome } from '../../../support/async.js';
 import { faultyLocks } from '../../../support/locks.js';
 
@@ -449,5 +450,29 @@ describe('lead()', () => {
     await two.leadership.close();
     await clock.advance(5_000);
     expect(clock.pending).toBe(0);
+  });
+});
+
+describe('a candidate whose lock ends before its term begins', () => {
+  it('is closed also while it waits for its second hold', async () => {
+    const { clock, locks } = faultyLocks();
+    const signals: (AbortSignal | undefined)[] = [];
+    const leadership = new Leadership({
+      resource: 'report',
+      signal: undefined,
+      clock,
+      warn: () => undefined,
+      onCallbackError: () => undefined,
+      acquire: (signal) => {
+        signals.push(signal);
+        if (signals.length === 1) return locks.acquire('report');
+        // Its first hold was lost, so it waits like any other caller.
+        return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+      },
+    });
+    await clock.advance(10);
+    expect(signals).toHaveLength(2);
+    await leadership.close();
+    expect(await locks.inspect('report')).toBeNull();
   });
 });

@@ -1,12 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
 import { SystemClock } from '../../../../lib/core/time/clock.js';
+import type { DeadlineReply } from '../../../../lib/redis/deadline-requests.js';
 import { QueuedOwners } from '../../../../lib/stores/token/queued-owners.js';
 import { TokenRequests } from '../../../../lib/stores/token/token-requests.js';
 import type { ReleaseReply } from '../../../../lib/stores/token/token-scripts.js';
 import type { TokenTopology } from '../../../../lib/stores/token/token-topology.js';
 
-/** Requests to a server that gives these replies to releases, and none to further ones. */
-function requestsTo(...replies: readonly ReleaseReply[]) {
+interface Events {
+  onGranted(owner: string, key: string): void;
+  onReleased(owner: string): void;
+}
+
+/** Requests to a server that gives these replies, and none to further requests. */
+function requestsTo(replies: readonly (ReleaseReply | DeadlineReply)[], events: Partial<Events> = {}) {
   const left = [...replies];
   const sendToNode = (): Promise<unknown> => {
     const reply = left.shift();
@@ -18,9 +24,31 @@ function requestsTo(...replies: readonly ReleaseReply[]) {
     open: () => undefined,
     onGranted: () => undefined,
     onReleased: () => undefined,
+    ...events,
   };
   return new TokenRequests(topology, new SystemClock(), new QueuedOwners(), subscription);
 }
+
+describe('the locks of one request', () => {
+  it('are reported as released with the last of them', async () => {
+    const events: string[] = [];
+    const request = { ...release, keys: ['goods:1', 'goods:2', 'goods:3'], mode: 'exclusive' } as const;
+    const requests = requestsTo([{ status: 1, value: 7, now: 0 }], {
+      onGranted: (owner, key) => events.push(`granted ${owner} ${key}`),
+      onReleased: (owner) => events.push(`released ${owner}`),
+    });
+    await requests.acquire({ ...request, leaseMs: 30_000, queue: false, expiresAt: Infinity });
+    const end = (key: string): void => void requests.release({ ...request, keys: [key] });
+    end('goods:1');
+    // A release is repeated.
+    end('goods:1');
+    end('goods:3');
+    expect(events).toEqual(['granted one:1 goods:1']);
+    end('goods:2');
+    end('goods:2');
+    expect(events.slice(1)).toEqual(['released one:1', 'released one:1']);
+  });
+});
 
 /** Returns whether all that was sent again is settled by the end of the tick. */
 const isSettled = (requests: TokenRequests): Promise<boolean> =>
@@ -41,14 +69,14 @@ const release = {
 describe('a release that has to run again', () => {
   it('is sent again, and waited for', async () => {
     const again = { wasHeld: true, repeat: true };
-    const requests = requestsTo(again, again, { wasHeld: false, repeat: false });
+    const requests = requestsTo([again, again, { wasHeld: false, repeat: false }]);
     expect(await requests.release(release)).toBe(true);
     await requests.settled();
     expect(await isSettled(requests)).toBe(true);
   });
 
   it('is not waited for once its connection has ended', async () => {
-    const requests = requestsTo({ wasHeld: true, repeat: true });
+    const requests = requestsTo([{ wasHeld: true, repeat: true }]);
     expect(await requests.release(release)).toBe(true);
     expect(await isSettled(requests)).toBe(false);
     requests.onDisconnected((key) => key !== 'goods:300');

@@ -59,21 +59,23 @@ describe('a long hold', () => {
     expect(found).toEqual(['one:0 goods']);
   });
 
-  it('is not looked for after the close, also if that comes from its report', async () => {
+  it('is forgotten by clear(), also in its report, and the next one is found', async () => {
     const { clock, found, holds } = start();
     holds.onGranted('one:1', 'goods');
-    holds.close();
-    holds.onGranted('one:2', 'goods');
+    holds.clear();
     holds.onReleased('one:1');
     await clock.advance(1_000);
     expect(found).toEqual([]);
     const first: LongHolds = new LongHolds(clock, 25, (owner) => {
       found.push(owner);
-      first.close();
+      first.clear();
     });
     for (const owner of ['two:1', 'two:2']) first.onGranted(owner, 'goods');
     await clock.advance(1_000);
     expect(found).toEqual(['two:1']);
     expect(clock.pending).toBe(0);
+    first.onGranted('two:3', 'goods');
+    await clock.advance(50);
+    expect(found).toEqual(['two:1', 'two:3']);
   });
 });
