@@ -1,7 +1,7 @@
 import { isNativeError } from 'node:util/types';
 import { Logger } from '@nestjs/common';
 import { checkValue } from './core/check-options.js';
-import { type Clock, SystemClock } from './core/time/clock.js';
+import { type Clock, SystemClock, type Timer } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
 import { dropPromise } from './core/format-value.js';
 import { offerState } from './core/instance-states.js';
@@ -14,6 +14,7 @@ import { lockStoreRule } from './core/store/lock-store-shape.js';
 import { createKeySelectorFactory } from './core/keys/key-selector.js';
 import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
+import { type HooksCheck, warnWithoutHooks } from './shutdown-hooks.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
 import { Preflight } from './redis/preflight.js';
 import {
@@ -35,6 +36,7 @@ import { token } from './stores/token/token.store.js';
 /** A running module instance: its service, its engine, and the store and connections that it opened. */
 export class LockRuntime {
   private stopOffering: (() => void) | undefined;
+  private hooksTimer: Timer | undefined;
 
   private constructor(
     /** The name of the module instance. */
@@ -44,6 +46,7 @@ export class LockRuntime {
     private readonly opened: OpenedStore,
     private readonly checks: Preflight | undefined,
     private readonly graceMs: number,
+    private readonly warn: (message: string) => void,
     /** How to report what is found in the `@Locked` methods at start. */
     readonly startChecks: StartChecks,
     /** The options of the responses to lock errors, without defaults. */
@@ -78,9 +81,20 @@ export class LockRuntime {
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options), selectKeys);
     const checks = preflightOf(opened, options, clock, logger);
     const { decoratorOrder, unlockedOverride, filter, httpStatus, retryAfterMs, shutdownGraceMs } = options;
-    const startChecks = { decoratorOrder, unlockedOverride, warn: (message: string) => logger.warn(message) };
+    const warn = (message: string): void => logger.warn(message);
+    const startChecks = { decoratorOrder, unlockedOverride, warn };
     const errorResponses = { filter, httpStatus, retryAfterMs };
-    return new LockRuntime(instance, service, engine, opened, checks, shutdownGraceMs, startChecks, errorResponses);
+    return new LockRuntime(
+      instance,
+      service,
+      engine,
+      opened,
+      checks,
+      shutdownGraceMs,
+      warn,
+      startChecks,
+      errorResponses,
+    );
   }
 
   /** Starts to connect and does not wait for it: an application starts without Redis. */
@@ -107,14 +121,33 @@ export class LockRuntime {
     }
   }
 
-  /** Closes all leaderships, so that other processes lead. Does not wait for the end of their work. */
-  stepDown(): void {
-    this.engine.stepDown();
+  /** Warns later if a signal would end the process with locks in Redis. See {@link warnWithoutHooks}. */
+  watchShutdownHooks(application: Pick<HooksCheck, 'modules' | 'adapterHost'>): void {
+    // Locks without a server, such as those in memory, end with the process.
+    if (this.opened.endpoints.length === 0) return;
+    const { clock } = this.engine;
+    const { ttlMs } = this.service.defaults;
+    this.hooksTimer ??= warnWithoutHooks({ ...application, clock, ttlMs, warn: safely(this.warn) });
   }
 
-  /** Waits for running holds, at most `shutdownGraceMs`, releases the rest, and closes what `start` opened. */
+  /** Closes all leaderships and refuses background work. Waits for nothing. */
+  beginShutdown(): void {
+    this.hooksTimer?.cancel();
+    this.engine.beginShutdown();
+  }
+
+  /** Waits for the calls and holds that there are, at most `shutdownGraceMs`. Later calls are served meanwhile. */
+  settle(): Promise<void> {
+    return this.engine.settle(this.graceMs);
+  }
+
+  /**
+   * Refuses new calls, waits for running holds until `shutdownGraceMs` is over, releases the rest, and closes what
+   * `start` opened.
+   */
   async close(): Promise<void> {
     this.checks?.stop();
+    this.hooksTimer?.cancel();
     try {
       await this.engine.close(this.graceMs);
     } finally {

@@ -127,7 +127,8 @@ export class LockService {
    * @throws {LockReplicationError} if fewer than `replicas.min` replicas confirmed the grant in time.
    * @throws {LockReentryError} if the caller's own context holds the lock and `reentrant` is false, or if that hold is
    * shared and the request is exclusive.
-   * @throws {LockClosedError} while the application is shutting down.
+   * @throws {LockClosedError} if the application is shutting down and has closed its servers, or `shutdownGraceMs` is
+   * over, or the call is for `background` work.
    * @throws the reason of `signal`, if it has aborted.
    */
   acquire(resource: string, options?: LockOptions): Promise<Lock>;
@@ -308,6 +309,14 @@ export class LockService {
    */
   local(): LocalLockState {
     return this.engine.local();
+  }
+
+  /**
+   * Whether the application has begun to shut down. For a readiness check: requests are still served, and a balancer
+   * should send no further ones. True from Nest's `onModuleDestroy` phase on, and never false again.
+   */
+  get isShuttingDown(): boolean {
+    return this.engine.isShuttingDown;
   }
 
   /**

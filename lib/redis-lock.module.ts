@@ -5,6 +5,7 @@ import {
   Inject,
   Module,
   type OnApplicationBootstrap,
+  type OnApplicationShutdown,
   type OnModuleDestroy,
   type OnModuleInit,
 } from '@nestjs/common';
@@ -58,13 +59,13 @@ export type RedisLockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
 @Module({})
 export class RedisLockModule
   extends ConfigurableModuleClass
-  implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown
+  implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
 {
   constructor(
     @Inject(LockRuntime) private readonly runtime: LockRuntime,
     @Inject(ApplicationConfig) config: ApplicationConfig,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
-    @Inject(HttpAdapterHost) adapterHost: HttpAdapterHost,
+    @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(PROVIDED_SERVICE) private readonly provided: unknown,
   ) {
     super();
@@ -110,17 +111,26 @@ export class RedisLockModule
 
   /** @internal */
   onApplicationBootstrap(): void {
-    if (this.provided === this.runtime.service) startLeaders(this.runtime.service, this.modules);
+    if (this.provided !== this.runtime.service) return;
+    startLeaders(this.runtime.service, this.modules);
+    this.runtime.watchShutdownHooks({ modules: this.modules, adapterHost: this.adapterHost });
   }
 
   /** @internal */
   // The first hook of a shutdown, so that others lead before this application has ended its work.
   onModuleDestroy(): void {
-    this.runtime.stepDown();
+    this.runtime.beginShutdown();
   }
 
   /** @internal */
+  // Before Nest closes its servers, so that messages and jobs that have their locks can still reply.
   beforeApplicationShutdown(): Promise<void> {
+    return this.runtime.settle();
+  }
+
+  /** @internal */
+  // After Nest has closed its servers: until then a request may arrive, and needs its lock.
+  onApplicationShutdown(): Promise<void> {
     return this.runtime.close();
   }
 }

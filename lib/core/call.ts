@@ -60,6 +60,11 @@ export function nextCall(): number {
   return ++calls;
 }
 
+/** Returns the number of the latest call. Later calls have higher ones. */
+export function latestCall(): number {
+  return calls;
+}
+
 /** Returns what others see of a call. */
 export function describeCall({ resource, key, call = 0 }: CallTarget, details: CallDetails): LockCall {
   const { mode, method, family = firstSegmentOf(resource) } = details;

@@ -18,6 +18,7 @@ import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
 import { type LocalLockState, toLocalState } from './local-state.js';
 import { callsByKey, type KeyCalls } from './own-calls.js';
+import { Shutdown } from './shutdown.js';
 import { DelayedStore } from './store/delayed-store.js';
 import { pingStore } from './store/ping-store.js';
 import { newInstanceId } from './store/instance-id.js';
@@ -76,6 +77,10 @@ export class LockEngine {
   private readonly leaderships = new Set<Leadership>();
   /** Whether callers are about to be rejected because of an outage. */
   private isRejecting = false;
+  private readonly shutdown: Shutdown;
+  /** The methods that were not called during a shutdown. */
+  private readonly notStarted = new Set<string>();
+  private closed: Promise<void> | undefined;
 
   constructor(private readonly options: EngineOptions) {
     const { requestTimeoutMs, lockDelayMs, passing } = options;
@@ -121,6 +126,7 @@ export class LockEngine {
     this.health = health;
     this.leases = leases;
     this.acquirer = new Acquirer(store, localLocks, leases, events, clock);
+    this.shutdown = new Shutdown(this.acquirer, localLocks, leases, clock);
     this.stopListening = this.listen({ warn, info, turns });
   }
 
@@ -151,7 +157,10 @@ export class LockEngine {
       warn,
       // Each term is a call of its own.
       acquire: (waiting) =>
-        this.acquire({ ...target, call: nextCall() }, { ...options, method: candidacy.name, signal: waiting }),
+        this.acquire(
+          { ...target, call: nextCall() },
+          { ...options, method: candidacy.name, signal: waiting, background: true },
+        ),
       onCallbackError: (message, error) => {
         if (this.options.onCallbackError === undefined) warn(message);
         else safely((line) => this.options.onCallbackError?.(line, error))(message);
@@ -252,17 +261,46 @@ export class LockEngine {
     return this.health.servers();
   }
 
+  /** Whether a shutdown has begun. */
+  get isShuttingDown(): boolean {
+    return this.acquirer.phase !== 'open';
+  }
+
+  /** Logs once that a method was not called, because the application is shutting down. */
+  onNotStarted(method: string): void {
+    if (this.notStarted.has(method)) return;
+    this.notStarted.add(method);
+    safely((line) => this.options.info?.(line))(`${method} is not called: the application is shutting down.`);
+  }
+
+  /** Closes all leaderships and refuses background work. Everything else goes on. */
+  beginShutdown(): void {
+    if (this.isShuttingDown) return;
+    this.shutdown.begin();
+    this.stepDown();
+  }
+
+  /**
+   * Waits for all calls that have been made so far, and for the end of their holds. Later calls are served meanwhile.
+   * After `graceMs` milliseconds it does what {@link close} does, also if the wait was over before.
+   */
+  settle(graceMs: number): Promise<void> {
+    this.beginShutdown();
+    return this.shutdown.settle(graceMs, () => void this.close(0));
+  }
+
   /**
    * Rejects all waiters, lets holds finish for at most `graceMs` milliseconds, and ends those that are left as lost.
+   * The time counts from {@link settle} if that was called.
    */
-  async close(graceMs: number): Promise<void> {
-    const { acquirer, localLocks, leases, watchdog } = this;
-    if (acquirer.phase !== 'open') return;
-    acquirer.phase = 'draining';
-    this.stepDown();
-    localLocks.refuseOutsiders();
-    if (watchdog.size > 0) await leases.drain(graceMs);
-    acquirer.phase = 'closed';
+  close(graceMs: number): Promise<void> {
+    return (this.closed ??= this.end(graceMs));
+  }
+
+  private async end(graceMs: number): Promise<void> {
+    const { localLocks, leases, watchdog } = this;
+    this.beginShutdown();
+    await this.shutdown.drain(graceMs);
     // Waiters come first: the end of a grant must not let the next one in.
     localLocks.close();
     for (const grant of watchdog.grants())

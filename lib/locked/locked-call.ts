@@ -1,7 +1,7 @@
 import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
 import { eitherOf } from '../core/abort-signals.js';
 import { checkValue } from '../core/check-options.js';
-import { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
+import { LockClosedError, LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import { dropPromise } from '../core/format-value.js';
 import { runInside, type Surrounding } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
@@ -9,6 +9,7 @@ import { runUnder, settle } from '../core/hold/run-under.js';
 import { runWork, workChannel } from '../core/tracing.js';
 import type { LockService } from '../lock.service.js';
 import { labelRule, type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
+import { isBackgroundWork } from './background-work.js';
 import { withClientInput } from './client-input.js';
 import { ErrorResponses } from './error-responses.js';
 import { isFieldResolver, toFieldError } from './graphql-error.js';
@@ -20,17 +21,31 @@ import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } fr
 /** Returns a function that runs the method under its lock. See {@link replaceMethod}. */
 export function wrapMethod(method: LockedMethod, prototype: object, propertyKey: string | symbol): Method {
   // Decorators above `@Locked` are known at the first call only, and may have replaced the function.
-  let isField: boolean | undefined;
+  let traits: Traits | undefined;
   return replaceMethod(method.original, (instance, args) =>
-    callLocked(method, instance, args, (isField ??= isFieldResolver(prototype, propertyKey))),
+    callLocked(method, instance, args, (traits ??= traitsOf(method, prototype, propertyKey))),
   );
 }
 
-function callLocked(method: LockedMethod, instance: unknown, args: unknown[], isField: boolean): unknown {
-  if (method.returnsObservable) return new LockedCall(method, instance, args).run();
+/** What other decorators say of a method. */
+interface Traits {
+  readonly isField: boolean;
+  /** Whether nobody waits for it, unless the call is in a handler. */
+  readonly isBackground: boolean;
+}
+
+function traitsOf({ options }: LockedMethod, prototype: object, propertyKey: string | symbol): Traits {
+  return {
+    isField: isFieldResolver(prototype, propertyKey),
+    isBackground: options.background ?? isBackgroundWork(prototype, propertyKey),
+  };
+}
+
+function callLocked(method: LockedMethod, instance: unknown, args: unknown[], traits: Traits): unknown {
+  if (method.returnsObservable) return new LockedCall(method, instance, args, traits).run();
   try {
-    const call = new LockedCall(method, instance, args);
-    return isField ? call.runField() : call.run();
+    const call = new LockedCall(method, instance, args, traits);
+    return traits.isField ? call.runField() : call.run();
   } catch (error) {
     // The caller of a method that returns a promise expects a rejection.
     return Promise.reject(error);
@@ -47,6 +62,7 @@ class LockedCall {
     private readonly method: LockedMethod,
     private readonly instance: unknown,
     private readonly args: readonly unknown[],
+    private readonly traits: Traits,
   ) {
     this.service = serviceOf(method, instance);
     this.options = resolveLockOptions(method.options, this.service.defaults);
@@ -148,7 +164,8 @@ class LockedCall {
     let lock: Hold;
     try {
       const { signal } = either;
-      const options = { ...this.options, method, family, label, signal, reentrant, runsWork: true };
+      const background = this.traits.isBackground;
+      const options = { ...this.options, method, family, label, signal, reentrant, background, runsWork: true };
       lock = await this.service.acquireResolved(resource, options);
     } finally {
       either.stop();
@@ -177,6 +194,9 @@ class LockedCall {
   }
 
   private onAcquireError(error: unknown): unknown {
+    const { isBackground } = this.traits;
+    if (error instanceof LockClosedError && isBackground && this.scope === undefined)
+      return this.service.engine.onNotStarted(this.method.name);
     const instead = this.insteadOf(error);
     if (instead === 'throw') throw error;
     return instead === 'skip' ? undefined : (Reflect.apply(instead, this.instance, [error, ...this.args]) as unknown);

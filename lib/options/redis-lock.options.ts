@@ -157,6 +157,18 @@ export interface LockOptions {
    * for unprintable ones, so it may be a header that a client has sent. Never sent to Redis.
    */
   readonly label?: string | undefined;
+
+  /**
+   * Marks work under the lock that nobody waits for and that can run at another time, like a scheduled job. It is
+   * refused with `LockClosedError` as soon as the application begins to shut down, also if it waits for the lock
+   * already. Other calls are served until Nest has closed its servers. Inside a hold, background work is served, too.
+   *
+   * A `@Locked` method that is no handler is then not called, returns `undefined`, and one line is logged for it. It is
+   * background work by default if it has `@Cron`, `@Interval`, `@Timeout` or `@OnEvent`.
+   *
+   * @default false
+   */
+  readonly background?: boolean | undefined;
 }
 
 /**
@@ -221,7 +233,7 @@ export interface ErrorResponseOptions {
  * @publicApi
  */
 export interface RedisLockModuleOptions
-  extends Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label'>, ErrorResponseOptions {
+  extends Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label' | 'background'>, ErrorResponseOptions {
   /**
    * The name of this process in Redis, which errors and `inspect` of other processes show: "held by api-7f9c-31 for 4.2
    * s". It is a part of the locks' values and of the channels. Clients with access to Redis can read it. Up to 80
@@ -341,8 +353,9 @@ export interface RedisLockModuleOptions
   readonly unlockedOverride?: 'warn' | 'error' | 'ignore' | undefined;
 
   /**
-   * How long running holds may go on when the application shuts down, in milliseconds. After that, their signals abort
-   * and their locks are released.
+   * How long calls and holds may go on when the application shuts down, in milliseconds. It counts from the module's
+   * `beforeApplicationShutdown` hook. After that, callers that wait get `LockClosedError`, the signals of holds abort,
+   * and their locks are released. Until then, requests that still arrive can lock as long as Nest's servers are open.
    *
    * @default 5000
    */

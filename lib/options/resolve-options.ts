@@ -24,7 +24,7 @@ import type {
 } from './redis-lock.options.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 
-type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label'>>;
+type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label' | 'background'>>;
 
 /** Options without a default. Those of error responses get theirs when all module instances are known. */
 type Undefaulted = 'key' | 'store' | keyof ErrorResponseOptions;
@@ -44,6 +44,7 @@ export interface ResolvedLockOptions extends LockDefaults {
   readonly mode: LockMode;
   readonly signal: AbortSignal | undefined;
   readonly label?: string | undefined;
+  readonly background?: boolean | undefined;
 }
 
 const LOCK_DEFAULTS: LockDefaults = {
@@ -119,10 +120,18 @@ export const LOCK_RULES: OptionRules<LockOptions> = {
   mode: oneOf('exclusive', 'shared'),
   permits: wholeNumber(1, MAX_PERMITS),
   label: labelRule,
+  background: oneOf(true, false),
 };
 
-// A signal and a label belong to one call, `mode` and `permits` to one resource: a module has no defaults for them.
-const { signal: _signal, mode: _mode, permits: _permits, label: _label, ...LOCK_DEFAULT_RULES } = LOCK_RULES;
+// These belong to one call or to one resource: a module has no defaults for them.
+const {
+  signal: _signal,
+  mode: _mode,
+  permits: _permits,
+  label: _label,
+  background: _background,
+  ...LOCK_DEFAULT_RULES
+} = LOCK_RULES;
 
 const STATUS_OF_CODE = wholeNumber(400, 599);
 

@@ -55,6 +55,7 @@ export class RedisLockHealthIndicator {
    * Pings the servers of a module instance, see `LockService.ping()`.
    *
    * - `down`: locks cannot be acquired. The server, a majority of a quorum, or a master of a cluster does not reply.
+   *   Also if the application is shutting down: requests are still served, and no further ones should come.
    * - `degraded`: locks can be acquired, and a minority of a quorum is down, or waiting costs more requests. Terminus
    *   11 has no such status, so it is `up` there.
    * - `up`: all servers reply.
@@ -72,6 +73,7 @@ export class RedisLockHealthIndicator {
     const { name = DEFAULT_INSTANCE, timeout } = checkOptions('isHealthy()', options, RULES);
     const locks = this.serviceOf(name);
     const session = this.health.check(key) as unknown as HealthSession<Key>;
+    if (locks.isShuttingDown) return session.down({ message: 'the application is shutting down' });
     const ping = await pingWithin(locks, timeout);
     if (typeof ping === 'string') return session.down({ message: ping });
     const { isUp, degraded, handoff, servers } = ping;

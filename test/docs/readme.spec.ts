@@ -64,7 +64,7 @@ describe('the page on configuration', () => {
   it('explains every option', () => {
     const { text } = page('docs/configuration.md');
     const explained = [...text.matchAll(/^### `(\w+)`/gm)].map(([, option]) => option);
-    expect(new Set(explained)).toEqual(new Set([...allOptions, 'signal', 'label']));
+    expect(new Set(explained)).toEqual(new Set([...allOptions, 'signal', 'label', 'background']));
   });
 
   it('has an example that works', async () => {

@@ -1,9 +1,10 @@
+import type { Server } from 'node:http';
 import { Controller, Get, Injectable, Param } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, Locked, LockClosedError, LockLostError, LockService } from 'nestjs-redis-lock';
 import { deferred, eventually } from '../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
-import { closeApps, rawRedis, startApp, type TestApp } from './support/app.js';
+import { type AppSetUp, closeApps, PLATFORMS, rawRedis, startApp, type TestApp } from './support/app.js';
 import { Room } from './support/room.js';
 
 @Injectable()
@@ -39,25 +40,26 @@ class GoodsController {
   }
 
   @Get('hang/:id')
-  @Locked('goods:<id>')
+  @Locked('goods:<id>', { waitMs: 60_000 })
   hang(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
     this.lock = lock;
     return this.room.stay(id);
   }
 
   @Get('grab/:id')
-  @Locked('goods:<id>', { waitMs: 0 })
+  @Locked('goods:<id>', { waitMs: 60_000 })
   grab(@Param('id') id: string): string {
     return id;
   }
 }
 
-const start = (shutdownGraceMs: number, prefix = uniquePrefix()) =>
+const start = (shutdownGraceMs: number, { prefix = uniquePrefix(), ...others }: AppSetUp = {}) =>
   startApp({
     prefix,
     controllers: [GoodsController],
     providers: [Ledger],
     locks: { shutdownGraceMs, redis: namedConnection(prefix) },
+    ...others,
   });
 
 function namedConnection(connectionName: string) {
@@ -70,9 +72,11 @@ async function keysOf(prefix: string): Promise<string[]> {
   return keys.filter((key) => !key.endsWith('|fence'));
 }
 
-/** Resolves when the application refuses new locks. */
-async function draining(app: TestApp): Promise<void> {
-  while ((await app.call('/grab/other')).status !== 503);
+/** Closes the application. Resolves when the shutdown has begun. */
+async function beginClosing(app: TestApp): Promise<{ readonly closing: Promise<void> }> {
+  const closing = app.close();
+  await eventually('the shutdown begins', () => app.locks.isShuttingDown);
+  return { closing };
 }
 
 afterEach(closeApps);
@@ -83,8 +87,7 @@ describe('an application that shuts down', () => {
     const controller = app.nest.get(GoodsController);
     const call = app.call('/buy/1');
     const visit = await app.room.next();
-    const closing = app.close();
-    await draining(app);
+    const { closing } = await beginClosing(app);
     expect(await app.isLocked('goods:1')).toBe(true);
     expect(controller.lock?.signal.aborted).toBe(false);
     visit.leave();
@@ -96,25 +99,74 @@ describe('an application that shuts down', () => {
     expect(await keysOf(app.prefix)).toEqual([]);
   });
 
-  it('refuses new and waiting requests with LockClosedError: 503 with Retry-After', async () => {
-    const app = await start(10_000);
+  it.each(PLATFORMS)(
+    'serves what waits and what still arrives, until Nest closes its servers (%s)',
+    async (platform) => {
+      const app = await start(60_000, { platform });
+      expect(app.locks.isShuttingDown).toBe(false);
+      const call = app.call('/hang/1');
+      const visit = await app.room.next();
+      const waiting = app.call('/hang/1');
+      const { locks } = app;
+      const direct = locks.using('goods:1', { waitMs: 60_000 }, () => 'direct');
+      await app.log.until('requested goods:1', 3);
+      const { closing } = await beginClosing(app);
+      expect((await app.call('/grab/3')).status).toBe(200);
+      expect(await locks.using('goods:2', () => 'new')).toBe('new');
+      visit.leave();
+      (await app.room.next()).leave();
+      expect([(await call).status, (await waiting).status, await direct]).toEqual([200, 200, 'direct']);
+      await closing;
+      await expect(locks.acquire('goods:1')).rejects.toBeInstanceOf(LockClosedError);
+      expect([await keysOf(app.prefix), app.room.visits, app.logged]).toEqual([[], 2, []]);
+    },
+  );
+
+  it('serves requests while the hooks of others take their time', async () => {
+    const hook = deferred();
+    @Injectable()
+    class Others {
+      beforeApplicationShutdown(): Promise<void> {
+        return hook.promise;
+      }
+    }
+    const app = await start(60_000, { providers: [Ledger, Others] });
+    const { closing } = await beginClosing(app);
+    const calls = await Promise.all(['1', '1', '2'].map((id) => app.call(`/grab/${id}`)));
+    expect(calls.map(({ status }) => status)).toEqual([200, 200, 200]);
+    hook.resolve();
+    await closing;
+  });
+
+  it('does not wait for requests that arrive meanwhile before it closes the servers', async () => {
+    const app = await start(60_000);
     const call = app.call('/hang/1');
     const visit = await app.room.next();
+    const { closing } = await beginClosing(app);
+    const late = app.call('/hang/2');
+    const lateVisit = await app.room.next();
+    visit.leave();
+    expect((await call).status).toBe(200);
+    await eventually('the server is closed', () => !(app.nest.getHttpServer() as Server).listening);
+    lateVisit.leave();
+    expect((await late).status).toBe(200);
+    await closing;
+  });
+
+  it('refuses a request that waits with 503 and Retry-After after shutdownGraceMs', async () => {
+    const prefix = uniquePrefix();
+    const holder = await start(1_000, { prefix });
+    const held = holder.call('/hang/1');
+    const visit = await holder.room.next();
+    const app = await start(100, { prefix });
     const waiting = app.call('/hang/1');
-    const { locks } = app;
-    const direct = locks.acquire('goods:1').catch((error: unknown) => error);
-    await app.log.until('requested goods:1', 3);
+    await app.log.until('requested goods:1');
     const closing = app.close();
     const { status, headers, body } = await waiting;
     expect([status, headers.get('retry-after'), body.code]).toEqual([503, '1', 'LOCK_CLOSED']);
-    expect(await direct).toBeInstanceOf(LockClosedError);
-    await expect(locks.using('goods:2', () => undefined)).rejects.toBeInstanceOf(LockClosedError);
-    expect((await app.call('/grab/3')).status).toBe(503);
-    visit.leave();
-    expect((await call).status).toBe(200);
     await closing;
-    await expect(locks.acquire('goods:1')).rejects.toBeInstanceOf(LockClosedError);
-    expect(app.room.visits).toBe(1);
+    visit.leave();
+    expect((await held).status).toBe(200);
   });
 
   it('ends the hold of a handler that hangs after shutdownGraceMs', async () => {

@@ -62,6 +62,27 @@ async function start(...locks: (RedisLockModuleOptions & { name?: string })[]): 
   };
 }
 
+describe('the health indicator in a shutdown', () => {
+  it('is down, while requests can still lock', async () => {
+    checked = [['locks']];
+    const ready = await start({ store: memory(), shutdownGraceMs: 60_000 });
+    const [app] = apps;
+    const locks = app.get(LockService);
+    const lock = await locks.acquire('goods:300');
+    expect((await ready()).status).toBe(200);
+    const closing = app.close();
+    await eventually('the shutdown begins', () => locks.isShuttingDown);
+    const { status, body } = await ready();
+    expect([status, body.details['locks']]).toEqual([
+      503,
+      { status: 'down', message: 'the application is shutting down' },
+    ]);
+    expect(await locks.using('goods:301', () => 'served')).toBe('served');
+    await lock.release();
+    await closing;
+  });
+});
+
 describe('the health indicator', () => {
   let here: Contention;
   beforeAll(async () => {

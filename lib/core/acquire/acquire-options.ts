@@ -28,6 +28,8 @@ export interface WaitOptions extends HoldOptions {
   readonly unavailableAfterMs?: number | undefined;
   /** Ends the waiting with its reason. */
   readonly signal: AbortSignal | undefined;
+  /** Whether nobody waits for the work under the lock. A shutdown refuses it at once. Default: false. */
+  readonly background?: boolean | undefined;
   /** Called with the grant before any other code can run. */
   readonly onGranted?: (grant: Grant) => void;
 }

@@ -25,8 +25,11 @@ import type { LocalLocks } from './local-locks.js';
 import { inLockOrder } from './lock-order.js';
 import { UseWaiter } from './use-waiter.js';
 
-/** `draining` admits only callers that run in a hold, so that the hold can finish. `closed` admits none. */
-export type AcquirerPhase = 'open' | 'draining' | 'closed';
+/**
+ * `stopping` admits no background work. `draining` admits only callers that run in a hold, so that the hold can finish,
+ * as `stopping` admits them. `closed` admits none.
+ */
+export type AcquirerPhase = 'open' | 'stopping' | 'draining' | 'closed';
 
 /** One call of `acquire` or `acquireAll` that needs a request. */
 interface AcquireCall {
@@ -47,6 +50,8 @@ const NONE: ReadonlySet<string> = new Set();
 /** Gives callers their locks: a nested hold of a lock that the caller holds, or a new one from the local locks. */
 export class Acquirer {
   phase: AcquirerPhase = 'open';
+  /** Called when a call has ended without a lock. Set while a shutdown waits for calls. */
+  onRefused: (() => void) | undefined;
   /** Counts the requests that are made in lock scopes. */
   private arrivals = 0;
 
@@ -74,7 +79,7 @@ export class Acquirer {
     const outer = this.outerHold(target.key);
     if (outer !== undefined && !this.mustWait(outer)) return Promise.resolve(this.nest(outer, options));
     const nested = this.isNested();
-    this.checkPhase(target, nested);
+    this.checkPhase(target, options, nested);
     const startedAt = this.leases.now();
     const scope = scopeAround();
     if (scope !== undefined) return this.acquireInScope(scope, target, { options, startedAt, nested });
@@ -86,6 +91,7 @@ export class Acquirer {
     };
     const onRefused = (reason: unknown): never => {
       this.events.refused(target, options, this.leases.now() - startedAt, reason);
+      this.onRefused?.();
       throw reason;
     };
     return this.localLocks.acquire(target, options, startedAt, nested).then(onGranted, onRefused);
@@ -134,7 +140,7 @@ export class Acquirer {
     add: (lock: Lock) => void,
   ): Promise<void> {
     const nested = this.isNested();
-    this.checkPhase(targets[0], nested);
+    this.checkPhase(targets[0], options, nested);
     const call = { options, nested, startedAt: this.leases.now() };
     const { maxKeys = 1 } = this.store.capabilities;
     const groups = inLockOrder(targets, maxKeys);
@@ -222,6 +228,7 @@ export class Acquirer {
     const { options, startedAt } = call;
     if (isUnpublished) this.events.requested(target, options);
     this.events.refused(target, options, this.leases.now() - startedAt, reason);
+    this.onRefused?.();
   }
 
   /** Waits for a lock, or for a hold of it that another request of the caller's lock scopes gets meanwhile. */
@@ -276,11 +283,14 @@ export class Acquirer {
   /** Throws if the caller's signal has aborted or the shutdown has begun since the last step of its call. */
   private checkCall(target: Target, { options, nested }: AcquireCall): void {
     throwIfAborted(options.signal);
-    this.checkPhase(target, nested);
+    this.checkPhase(target, options, nested);
   }
 
-  private checkPhase({ resource }: Target, nested: boolean): void {
-    if (this.phase === 'closed' || (this.phase === 'draining' && !nested)) throw closed(resource);
+  private checkPhase({ resource }: Target, { background }: AcquireOptions, nested: boolean): void {
+    if (this.phase === 'open') return;
+    if (this.phase === 'closed' || (!nested && (this.phase === 'draining' || background === true))) {
+      throw closed(resource);
+    }
   }
 
   /** Returns true if the caller runs in a hold of this engine. */

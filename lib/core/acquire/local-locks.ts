@@ -163,6 +163,12 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     for (const request of this.multiAcquires) request.refuseIfUnavailable();
   }
 
+  /** Rejects the callers for whose work nobody waits, unless they run in a hold of this engine. */
+  refuseBackground(): void {
+    for (const callers of this.callers()) callers.refuseBackground();
+    for (const request of this.multiAcquires) if (request.isBackground) request.refuse(closed(request.resource));
+  }
+
   /** Rejects all callers that do not run in a hold of this engine. */
   refuseOutsiders(): void {
     this.isClosing = true;

@@ -48,6 +48,11 @@ export class MultiAcquire implements AttemptListener {
     return this.targets[0].key;
   }
 
+  /** Whether nobody waits for the work of its caller, which runs in no hold of this engine. */
+  get isBackground(): boolean {
+    return this.options.background === true && !this.caller.nested;
+  }
+
   /** The resource that errors name. */
   get resource(): string {
     return this.targets[0].resource;

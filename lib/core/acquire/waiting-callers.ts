@@ -43,6 +43,12 @@ export abstract class WaitingCallers {
     for (const waiter of this.queue) if (!waiter.nested) this.refuse(waiter, closed(waiter.resource));
   }
 
+  /** Rejects the waiters for whose work nobody waits, unless they run in a hold of this engine. */
+  refuseBackground(): void {
+    for (const waiter of this.queue)
+      if (!waiter.nested && waiter.options.background === true) this.refuse(waiter, closed(waiter.resource));
+  }
+
   /** Rejects all waiters and cancels all timers. */
   close(): void {
     for (const waiter of this.queue) this.refuse(waiter, closed(waiter.resource));

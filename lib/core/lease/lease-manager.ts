@@ -25,7 +25,8 @@ export interface LeaseOptions {
 export class LeaseManager {
   readonly watchdog: Watchdog;
   private readonly forceChecks: ForceChecks;
-  private onDrained: (() => void) | undefined;
+  /** Called when a hold has ended. Set while a shutdown waits for holds. */
+  onEnded: (() => void) | undefined;
 
   constructor(
     store: LockStore,
@@ -110,7 +111,8 @@ export class LeaseManager {
   drain(graceMs: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = this.clock.schedule(graceMs, resolve);
-      this.onDrained = () => {
+      this.onEnded = () => {
+        if (this.watchdog.size > 0) return;
         timer.cancel();
         resolve();
       };
@@ -136,7 +138,7 @@ export class LeaseManager {
 
   private forget(grant: Grant): void {
     this.watchdog.forget(grant);
-    if (this.watchdog.size === 0) this.onDrained?.();
+    this.onEnded?.();
   }
 }
 

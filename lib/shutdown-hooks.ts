@@ -1,0 +1,54 @@
+import { isMainThread } from 'node:worker_threads';
+import type { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
+import type { Clock, Timer } from './core/time/clock.js';
+
+/** `enableShutdownHooks()` may be called after `listen()`, or after an application context was created. */
+export const CHECK_AFTER_MS = 5_000;
+
+/** The signals that usually stop a process. */
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
+
+let isReported = false;
+
+/** What the check looks at. */
+export interface HooksCheck {
+  readonly modules: ModulesContainer;
+  readonly adapterHost: HttpAdapterHost;
+  readonly clock: Clock;
+  /** How long a lock stays closed after the process was killed, in milliseconds. */
+  readonly ttlMs: number;
+  warn(this: void, message: string): void;
+}
+
+/**
+ * Warns once per process, some seconds after the start, if nothing in it handles the signals that stop it: its locks
+ * would stay closed until their leases end. Does not keep the process alive.
+ *
+ * A module cannot know whether `enableShutdownHooks()` was called. A listener of the application's own will do as well.
+ */
+export function warnWithoutHooks({ modules, adapterHost, clock, ttlMs, warn }: HooksCheck): Timer {
+  const check = (): void => {
+    if (isReported || !isMainThread || isTest(modules) || isNotServing(adapterHost) || handlesSignals()) return;
+    isReported = true;
+    const signals = SIGNALS.join(' or ');
+    const effect = `When it is stopped, its locks stay closed for up to ${ttlMs} ms.`;
+    warn(`Nothing in this process listens to ${signals}. ${effect} Call app.enableShutdownHooks() in main.ts.`);
+  };
+  return clock.schedule(CHECK_AFTER_MS, check, true);
+}
+
+function handlesSignals(): boolean {
+  return SIGNALS.some((signal) => process.listenerCount(signal) > 0);
+}
+
+/** Returns whether the application was made by `Test.createTestingModule()`. */
+function isTest(modules: ModulesContainer): boolean {
+  return [...modules.values()].some(({ metatype }) => metatype?.name === 'RootTestModule');
+}
+
+/** Returns whether the application has an HTTP server that does not listen: a serverless function, or a test. */
+function isNotServing({ httpAdapter }: HttpAdapterHost): boolean {
+  const server = (httpAdapter as HttpAdapterHost['httpAdapter'] | undefined)?.getHttpServer?.() as
+    { readonly listening?: unknown } | undefined;
+  return server?.listening === false;
+}
