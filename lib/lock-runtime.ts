@@ -15,7 +15,9 @@ import { createKeySelectorFactory } from './core/keys/key-selector.js';
 import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
+import { ApplicationNotice } from './redis/application-notice.js';
 import { Preflight } from './redis/preflight.js';
+import { applicationName, isApplicationName } from './options/application-name.js';
 import {
   DEFAULT_INSTANCE,
   type ErrorResponseOptions,
@@ -43,6 +45,7 @@ export class LockRuntime {
     private readonly engine: LockEngine,
     private readonly opened: OpenedStore,
     private readonly checks: Preflight | undefined,
+    private readonly notice: ApplicationNotice | undefined,
     private readonly graceMs: number,
     /** How to report what is found in the `@Locked` methods at start. */
     readonly startChecks: StartChecks,
@@ -77,10 +80,21 @@ export class LockRuntime {
     const selectKeys = createKeySelectorFactory(options);
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options), selectKeys);
     const checks = preflightOf(opened, options, clock, logger);
+    const notice = noticeOf(opened, options, given, logger);
     const { decoratorOrder, unlockedOverride, filter, httpStatus, retryAfterMs, shutdownGraceMs } = options;
     const startChecks = { decoratorOrder, unlockedOverride, warn: (message: string) => logger.warn(message) };
     const errorResponses = { filter, httpStatus, retryAfterMs };
-    return new LockRuntime(instance, service, engine, opened, checks, shutdownGraceMs, startChecks, errorResponses);
+    return new LockRuntime(
+      instance,
+      service,
+      engine,
+      opened,
+      checks,
+      notice,
+      shutdownGraceMs,
+      startChecks,
+      errorResponses,
+    );
   }
 
   /** Starts to connect and does not wait for it: an application starts without Redis. */
@@ -91,6 +105,7 @@ export class LockRuntime {
     });
     this.opened.connect();
     this.checks?.start();
+    this.notice?.start();
   }
 
   /**
@@ -115,6 +130,7 @@ export class LockRuntime {
   /** Waits for running holds, at most `shutdownGraceMs`, releases the rest, and closes what `start` opened. */
   async close(): Promise<void> {
     this.checks?.stop();
+    this.notice?.stop();
     try {
       await this.engine.close(this.graceMs);
     } finally {
@@ -180,6 +196,28 @@ function preflightOf(
   const fails = preflight === 'fail';
   const report = safely((line) => (fails ? logger.error(line) : logger.warn(line)));
   return new Preflight({ clients: endpoints.map(({ client }) => client), clock, requestTimeoutMs, fails, report });
+}
+
+/** Returns the notice of other applications with the same keys, if the module has the keys of the defaults. */
+function noticeOf(
+  { endpoints }: OpenedStore,
+  { preflight, prefix }: ResolvedOptions,
+  given: RedisLockModuleOptions,
+  logger: Logger,
+): ApplicationNotice | undefined {
+  const [endpoint] = endpoints;
+  const isChosen = [given.namespace, given.prefix, given.key].some((option) => option !== undefined);
+  if (endpoint === undefined || isChosen || preflight === 'off') return undefined;
+  const warn = safely((line: string) => logger.warn(line));
+  const onOther = (other: string, own: string): void => {
+    if (!isApplicationName(other)) return;
+    warn(
+      `The application ${other} uses the same Redis as this one, ${own}, with the same prefix and no namespace: ` +
+        `a lock of one keeps out the other. Set the option namespace, such as namespace: 'shop': ` +
+        'to two values to keep them apart, or to one value if they are to share their locks.',
+    );
+  };
+  return new ApplicationNotice({ client: endpoint.client, prefix, name: applicationName, onOther });
 }
 
 /** @throws LockConfigError if the factory returns no store. */
