@@ -16,7 +16,9 @@ import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type HooksCheck, warnWithoutHooks } from './shutdown-hooks.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
+import { ApplicationNotice } from './redis/application-notice.js';
 import { Preflight } from './redis/preflight.js';
+import { applicationName, isApplicationName } from './options/application-name.js';
 import {
   DEFAULT_INSTANCE,
   type ErrorResponseOptions,
@@ -45,6 +47,7 @@ export class LockRuntime {
     private readonly engine: LockEngine,
     private readonly opened: OpenedStore,
     private readonly checks: Preflight | undefined,
+    private readonly notice: ApplicationNotice | undefined,
     private readonly graceMs: number,
     private readonly warn: (message: string) => void,
     /** How to report what is found in the `@Locked` methods at start. */
@@ -80,6 +83,7 @@ export class LockRuntime {
     const selectKeys = createKeySelectorFactory(options);
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options), selectKeys);
     const checks = preflightOf(opened, options, clock, logger);
+    const notice = noticeOf(opened, options, given, logger);
     const { decoratorOrder, unlockedOverride, filter, httpStatus, retryAfterMs, shutdownGraceMs } = options;
     const warn = (message: string): void => logger.warn(message);
     const startChecks = { decoratorOrder, unlockedOverride, warn };
@@ -90,6 +94,7 @@ export class LockRuntime {
       engine,
       opened,
       checks,
+      notice,
       shutdownGraceMs,
       warn,
       startChecks,
@@ -105,6 +110,7 @@ export class LockRuntime {
     });
     this.opened.connect();
     this.checks?.start();
+    this.notice?.start();
   }
 
   /**
@@ -148,6 +154,7 @@ export class LockRuntime {
   async close(): Promise<void> {
     this.checks?.stop();
     this.hooksTimer?.cancel();
+    this.notice?.stop();
     try {
       await this.engine.close(this.graceMs);
     } finally {
@@ -213,6 +220,28 @@ function preflightOf(
   const fails = preflight === 'fail';
   const report = safely((line) => (fails ? logger.error(line) : logger.warn(line)));
   return new Preflight({ clients: endpoints.map(({ client }) => client), clock, requestTimeoutMs, fails, report });
+}
+
+/** Returns the notice of other applications with the same keys, if the module has the keys of the defaults. */
+function noticeOf(
+  { endpoints }: OpenedStore,
+  { preflight, prefix }: ResolvedOptions,
+  given: RedisLockModuleOptions,
+  logger: Logger,
+): ApplicationNotice | undefined {
+  const [endpoint] = endpoints;
+  const isChosen = [given.namespace, given.prefix, given.key].some((option) => option !== undefined);
+  if (endpoint === undefined || isChosen || preflight === 'off') return undefined;
+  const warn = safely((line: string) => logger.warn(line));
+  const onOther = (other: string, own: string): void => {
+    if (!isApplicationName(other)) return;
+    warn(
+      `The application ${other} uses the same Redis as this one, ${own}, with the same prefix and no namespace: ` +
+        `a lock of one keeps out the other. Set the option namespace, such as namespace: 'shop': ` +
+        'to two values to keep them apart, or to one value if they are to share their locks.',
+    );
+  };
+  return new ApplicationNotice({ client: endpoint.client, prefix, name: applicationName, onOther });
 }
 
 /** @throws LockConfigError if the factory returns no store. */

@@ -1,4 +1,10 @@
-import { ConfigurableModuleBuilder, type DynamicModule, type Provider } from '@nestjs/common';
+import {
+  ConfigurableModuleBuilder,
+  type DynamicModule,
+  type InjectionToken,
+  type Provider,
+  Scope,
+} from '@nestjs/common';
 import { getLockServiceToken } from './decorators/inject-lock-service.decorator.js';
 import { LockRuntime } from './lock-runtime.js';
 import {
@@ -9,7 +15,9 @@ import {
   type OptionRule,
   type OptionRules,
 } from './core/check-options.js';
+import { otherServices, otherVersion } from './core/copies.js';
 import { LockConfigError } from './core/errors.js';
+import { VERSION } from './core/version.js';
 import { instanceName } from './options/instance-name.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 
@@ -101,10 +109,13 @@ export const {
   .setExtras(EXTRAS, withInstance)
   .build();
 
+// By `Symbol.for`: an application may load this package twice.
 /** The token of the module instance's name. */
-export const INSTANCE_NAME = Symbol('nestjs-redis-lock:instance-name');
+export const INSTANCE_NAME = Symbol.for('nestjs-redis-lock:instance-name');
 /** The token of the lock service that the module instance provides. A test may have replaced it. */
-export const PROVIDED_SERVICE = Symbol('nestjs-redis-lock:provided-service');
+export const PROVIDED_SERVICE = Symbol.for('nestjs-redis-lock:provided-service');
+/** The token of the {@link LockRuntime}. */
+export const LOCK_RUNTIME = Symbol.for('nestjs-redis-lock:runtime');
 
 /** Adds the providers of one module instance, under its name. */
 function withInstance(definition: DynamicModule, { name = DEFAULT_INSTANCE, isGlobal = true }: RedisLockModuleExtras) {
@@ -112,17 +123,34 @@ function withInstance(definition: DynamicModule, { name = DEFAULT_INSTANCE, isGl
   const providers: Provider[] = [
     { provide: INSTANCE_NAME, useValue: name },
     {
-      provide: LockRuntime,
+      provide: LOCK_RUNTIME,
       inject: [REDIS_LOCK_MODULE_OPTIONS],
       useFactory: (options: RedisLockModuleOptions) => LockRuntime.start(options, name),
     },
-    { provide: service, inject: [LockRuntime], useFactory: (runtime: LockRuntime) => runtime.service },
+    { provide: service, inject: [LOCK_RUNTIME], useFactory: (runtime: LockRuntime) => runtime.service },
     { provide: PROVIDED_SERVICE, inject: [service], useFactory: (provided: unknown) => provided },
   ];
+  const copies = name === DEFAULT_INSTANCE ? providersOfCopies(service) : [];
   return {
     ...definition,
     global: isGlobal,
-    providers: [...(definition.providers ?? []), ...providers],
-    exports: [...(definition.exports ?? []), service],
+    providers: [...(definition.providers ?? []), ...providers, ...copies],
+    exports: [...(definition.exports ?? []), service, ...copies.map(({ provide }) => provide)],
   };
+}
+
+/**
+ * Returns the providers by which classes of other copies of this package find the service: those copies inject it by
+ * their own class.
+ */
+function providersOfCopies(service: InjectionToken): (Provider & { readonly provide: InjectionToken })[] {
+  return otherServices().map(([token, copy]) => {
+    const provide = token as InjectionToken;
+    if (copy.version === VERSION) return { provide, useExisting: service };
+    const useFactory = (): never => {
+      throw otherVersion(copy);
+    };
+    // Nest calls the factory of a transient provider only if a class injects it.
+    return { provide, useFactory, scope: Scope.TRANSIENT };
+  });
 }

@@ -15,13 +15,15 @@ import { checkLockedMethods } from './locked/check-locked-methods.js';
 import { ErrorResponses } from './locked/error-responses.js';
 import { LockExceptionFilter } from './locked/lock-exception.filter.js';
 import { checkLeaderMethods, startLeaders } from './locked/leader-methods.js';
-import { LockRuntime } from './lock-runtime.js';
+import { joinApplication } from './core/copies.js';
+import type { LockRuntime } from './lock-runtime.js';
 import { LockedInterceptor } from './locked/locked.interceptor.js';
 import { takeOverSseHandlers } from './locked/sse-response.js';
 import {
   checkAsyncOptions,
   ConfigurableModuleClass,
   copyModuleOptions,
+  LOCK_RUNTIME,
   PROVIDED_SERVICE,
   type RedisLockModuleExtras,
 } from './redis-lock.module-definition.js';
@@ -62,13 +64,14 @@ export class RedisLockModule
   implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
 {
   constructor(
-    @Inject(LockRuntime) private readonly runtime: LockRuntime,
+    @Inject(LOCK_RUNTIME) private readonly runtime: LockRuntime,
     @Inject(ApplicationConfig) config: ApplicationConfig,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(PROVIDED_SERVICE) private readonly provided: unknown,
   ) {
     super();
+    joinApplication(modules, runtime.instance);
     ErrorResponses.of(config).add(runtime.errorResponses, runtime.service);
     prependInterceptor(config);
     prependFilter(config, adapterHost);

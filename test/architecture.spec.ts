@@ -174,7 +174,16 @@ describe('the floors', () => {
     ['opentelemetry', '@opentelemetry/api'],
     ['prometheus', 'prom-client'],
   ])('%s knows events, states and its package', (name, peer) => {
-    const known = ['call', 'check-options', 'diagnostics', 'errors', 'family-limit', 'instance-states', 'tracing'];
+    const known = [
+      'call',
+      'check-options',
+      'diagnostics',
+      'errors',
+      'family-limit',
+      'instance-states',
+      'tracing',
+      'version',
+    ];
     const allowed = [peer, 'node:diagnostics_channel', ...known.map((file) => `lib/core/${file}.ts`)];
     const isAllowed = ({ from }: Import) => from.startsWith(`lib/${name}/`) || allowed.includes(from);
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);

@@ -8,7 +8,7 @@ import { type BoardQuery, type ForcedRelease, LockBoard } from './lock-board.js'
 import { callerOf } from './request-caller.js';
 
 /** The token of the options that a factory may return. */
-export const BOARD_OPTIONS = Symbol('nestjs-redis-lock:board-options');
+export const BOARD_OPTIONS = Symbol.for('nestjs-redis-lock:board-options');
 
 /** The request of Express or Fastify, after its body was parsed. */
 interface BoardRequest extends LockBoardRequest {

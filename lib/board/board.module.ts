@@ -23,7 +23,7 @@ import {
 import { LockServiceSource } from './board-source.js';
 import { LockBoard } from './lock-board.js';
 
-const BOARD_PLACE = Symbol('nestjs-redis-lock:board-place');
+const BOARD_PLACE = Symbol.for('nestjs-redis-lock:board-place');
 
 /**
  * A page of all locks of a `RedisLockModule`: who holds them, who waits, which were lost. Import it beside

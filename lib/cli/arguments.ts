@@ -1,9 +1,11 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { isNamespace, NAMESPACE_SHAPE } from '../core/keys/resource-key.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import type { RedisArguments } from './redis-target.js';
 
 /** The options of all commands. */
 export interface GlobalOptions extends RedisArguments {
+  readonly namespace?: string;
   readonly prefix: string;
   readonly hashTag: 'family' | 'resource';
   readonly timeout: number;
@@ -167,6 +169,7 @@ function addListing(program: Command, command: 'list' | 'watch', onCall: (call: 
 function addGlobalOptions(program: Command): void {
   program
     .option('--redis <url>', 'where Redis is (default: redis://127.0.0.1:6379)')
+    .option('--namespace <text>', "the module's namespace", toNamespace)
     .option('--prefix <text>', "the module's prefix", 'lock_')
     .addOption(
       new Option('--hash-tag <source>', "the module's hashTag").choices(['family', 'resource']).default('family'),
@@ -174,6 +177,11 @@ function addGlobalOptions(program: Command): void {
     .option('--key-prefix <text>', 'the keyPrefix of the client of the application')
     .option('--timeout <ms>', 'how long the connection, and each request, may take', toTimeout, 5_000)
     .option('--json', 'prints JSON');
+}
+
+function toNamespace(text: string): string {
+  if (isNamespace(text)) return text;
+  throw new InvalidArgumentError(`Allowed is ${NAMESPACE_SHAPE}.`);
 }
 
 function toGlob(text: string): string {

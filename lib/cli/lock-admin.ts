@@ -1,6 +1,6 @@
 // All that the command line requests of a store. Loads ioredis, so only `open-admin.ts` imports it, by `import()`.
 import { createKeySelectorFactory } from '../core/keys/key-selector.js';
-import { createKeyFactory, type KeyFactory, type KeyOptions } from '../core/keys/resource-key.js';
+import { createKeyFactory, isNamespace, type KeyFactory, type KeyOptions } from '../core/keys/resource-key.js';
 import { handoffLease } from '../core/lease/grant.js';
 import { newInstanceId } from '../core/store/instance-id.js';
 import type { LockState, StoreListener } from '../core/store/lock-store.js';
@@ -74,10 +74,10 @@ export class LockAdmin {
     const selectorOf = createKeySelectorFactory(this.settings);
     const { pattern, resourceOf } = selectorOf(match);
     const all = selectorOf(undefined);
-    const { prefix } = this.settings;
+    const isLike = likenessOf(this.settings.prefix);
     const selects = (key: string): boolean => {
       if (resourceOf(key) !== undefined) return true;
-      if (prefix !== '' && key.includes(`{${prefix}`) && all.resourceOf(key) === undefined) onOtherKey?.(key);
+      if (isLike(key) && all.resourceOf(key) === undefined) onOtherKey?.(key);
       return false;
     };
     const timeOf = await this.serverTime();
@@ -134,6 +134,16 @@ export class LockAdmin {
     if (seconds === undefined || micros === undefined) return () => undefined;
     return () => seconds * 1_000 + micros / 1_000 + clock.now() - readAt;
   }
+}
+
+/** Returns the test for keys that may be those of a module with this prefix, in any namespace. */
+function likenessOf(prefix: string): (key: string) => boolean {
+  if (prefix === '') return () => false;
+  return (key) => {
+    const [, before] = key.split('{', 2);
+    const at = before?.indexOf(prefix) ?? -1;
+    return at === 0 || (at > 1 && before[at - 1] === ':' && isNamespace(before.slice(0, at - 1)));
+  };
 }
 
 /** A store keeps track of its connections only while somebody listens. */

@@ -1,5 +1,6 @@
 import { type Clock, SystemClock } from '../core/time/clock.js';
 import { messageOf } from '../core/errors.js';
+import { prefixIn } from '../core/keys/resource-key.js';
 import { type CommandCall, type GlobalOptions, readArguments } from './arguments.js';
 import type { CommandContext } from './commands/context.js';
 import { inspect } from './commands/inspect.js';
@@ -42,8 +43,8 @@ export async function run(args: readonly string[], surroundings: Surroundings): 
     ({ secrets } = target);
     const admin = await openAdmin(settingsOf(options, call, target), clock);
     try {
-      const { prefix, hashTag, json = false } = options;
-      const keys = { prefix, hashTag };
+      const { namespace, hashTag, json = false } = options;
+      const keys = { prefix: prefixIn(namespace, options.prefix), hashTag };
       return await runCommand({ admin, terminal, clock, keys, shown: target.shown, json, messageOf: shown }, call);
     } finally {
       await admin.close();
@@ -55,8 +56,9 @@ export async function run(args: readonly string[], surroundings: Surroundings): 
 }
 
 function settingsOf(options: GlobalOptions, call: CommandCall, target: RedisTarget): AdminSettings {
-  const { prefix, hashTag, timeout: timeoutMs } = options;
+  const { namespace, hashTag, timeout: timeoutMs } = options;
   const isKey = 'isKey' in call && call.isKey;
+  const prefix = prefixIn(namespace, options.prefix);
   return { target, prefix, hashTag, timeoutMs, key: isKey ? (key) => key : undefined };
 }
 

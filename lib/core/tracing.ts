@@ -1,5 +1,6 @@
 import { channel, type Channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel';
 import { type CallDetails, type CallTarget, describeCall, type LockCall } from './call.js';
+import { shared } from './copies.js';
 
 /**
  * How a call or a hold has ended. A request ends as `granted`, as `nested` (another request of its lock scope got the
@@ -99,7 +100,7 @@ const CHANNELS = [acquire, hold].flatMap((of): readonly Pick<Channel, 'hasSubscr
 });
 
 /** Where the context of a traced call is: by its target until the grant, then by the caller's hold. */
-const contexts = new WeakMap<object, LockCallContext>();
+const contexts = shared('traced-calls', () => new WeakMap<object, LockCallContext>());
 
 /** Returns whether anyone subscribes to calls, holds or work. */
 export function isTraced(): boolean {

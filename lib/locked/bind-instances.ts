@@ -1,5 +1,6 @@
 import { types } from 'node:util';
 import type { ModulesContainer } from '@nestjs/core';
+import { shared } from '../core/copies.js';
 import {
   instancesOf,
   lockedMethodsOf,
@@ -13,10 +14,10 @@ import {
 type Factory = (...args: unknown[]) => unknown;
 
 /** Factories whose results are bound when they are made. */
-const bindingFactories = new WeakSet<object>();
+const bindingFactories = shared('binding-factories', () => new WeakSet<object>());
 
 /** The properties that this file has put on an instance. The application that starts last owns them. */
-const bound = new WeakMap<object, Set<symbol>>();
+const bound = shared('bound-instances', () => new WeakMap<object, Set<symbol>>());
 
 /**
  * Gives the lock service to all instances in the container that Nest has not given it: those of `useFactory` and

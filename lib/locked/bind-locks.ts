@@ -1,5 +1,5 @@
 import { checkValue, type OptionRule } from '../core/check-options.js';
-import { isLockService, type LockService } from '../lock.service.js';
+import { isLockService, type LockService, refuseOtherVersion } from '../lock.service.js';
 import { checkInstanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { serviceProperty } from './bound-service.js';
@@ -24,7 +24,7 @@ const locksRule: OptionRule = {
  * @param instance an instance created with `new`.
  * @param locks the lock service.
  * @param name the module instance that the methods name in `@Locked(…, { name })`. Default: `default`.
- * @throws LockConfigError if an argument is of another kind.
+ * @throws LockConfigError if an argument is of another kind, or if another version of this package made `locks`.
  *
  * @publicApi
  */
@@ -35,6 +35,7 @@ export function bindLocks<T extends object>(instance: T, locks: LockService, nam
 /** Does what {@link bindLocks} does. `place` is the function that its errors name. */
 export function bindLocksAt<T extends object>(place: string, instance: T, locks: LockService, name: string): T {
   checkValue(place, 'the instance', instance, instanceRule);
+  refuseOtherVersion(locks);
   checkValue(place, 'the lock service', locks, locksRule);
   checkInstanceName(place, name);
   Object.defineProperty(instance, serviceProperty(name), { value: locks, configurable: true });

@@ -1,6 +1,6 @@
 import { LockConfigError } from '../core/errors.js';
 import { kindOf } from '../core/format-value.js';
-import { isLockService, type LockService } from '../lock.service.js';
+import { isLockService, type LockService, refuseOtherVersion } from '../lock.service.js';
 import type { LockedMethod } from './locked-method.js';
 
 /** Returns the property that holds the lock service of a module instance. All `@Locked` methods of a class share it. */
@@ -11,7 +11,8 @@ export function serviceProperty(name: string): symbol {
 /**
  * Returns the lock service of the instance that a `@Locked` method was called on.
  *
- * @throws LockConfigError if the instance has none, or if a test has replaced it by something else.
+ * @throws LockConfigError if the instance has none, if a test has replaced it by something else, or if another version
+ * of this package has made it.
  */
 export function serviceOf({ name, service }: LockedMethod, instance: unknown): LockService {
   const found = (instance as Record<symbol, unknown> | undefined)?.[service];
@@ -23,6 +24,7 @@ export function serviceOf({ name, service }: LockedMethod, instance: unknown): L
         `bindLocks(instance, locks). In a unit test, use withLocks() of nestjs-redis-lock/testing.`,
     );
   }
+  refuseOtherVersion(found);
   throw new LockConfigError(
     `${name} is @Locked, but LockService was replaced by something that is no lock service: ${kindOf(found)}. ` +
       `Replace it by createTestLocks(), or use withMemoryLocks(Test.createTestingModule(…)), ` +

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { LoggerService } from '@nestjs/common';
 import type { ApplicationConfig } from '@nestjs/core';
+import { shared } from '../core/copies.js';
 import {
   LockConfigError,
   type LockError,
@@ -53,7 +54,7 @@ const KINDS: Readonly<Record<LockErrorCode, Kind>> = {
 
 const DEFAULT_RETRY_AFTER_MS = 1000;
 
-const known = new WeakMap<object, ErrorResponses>();
+const known = shared('error-responses', () => new WeakMap<object, ErrorResponses>());
 
 /** Logs an error that the program is to blame for. The engine has logged a lost lock, but not the error of its work. */
 export function logUnexpected(logger: LoggerService, error: LockError, { logged }: LockErrorResponse): void {

@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { shared } from '../core/copies.js';
 import { LockError } from '../core/errors.js';
 import { functionOf } from './locked-method.js';
 import { ErrorResponses, type LockErrorResponse, logUnexpected } from './error-responses.js';
@@ -10,7 +11,7 @@ class HeaderMap extends Map<string, string> {
   }
 }
 
-const converted = new WeakSet<LockError>();
+const converted = shared('graphql-errors', () => new WeakSet<LockError>());
 
 /** Returns whether {@link toGraphqlError} has made the error, which a filter then leaves as it is. */
 export function isGraphqlError(error: LockError): boolean {

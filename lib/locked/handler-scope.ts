@@ -1,6 +1,7 @@
 import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
 import { isObservable } from 'rxjs';
+import { sharedClass } from '../core/copies.js';
 import { runInside, type Surrounding, surroundings } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
 import { ScopeHold } from '../core/hold/lock-scope.js';
@@ -28,6 +29,7 @@ export function handlerMethodOf(handler: object): HandlerMethod | undefined {
  * The lock therefore covers what other interceptors do after the method. With `@LockScope`, this scope also opens and
  * ends a lock scope.
  */
+@sharedClass('HandlerScope')
 export class HandlerScope implements Surrounding {
   lock: Hold | undefined;
   /** True while the Observable of the call has no subscriber: an interceptor may subscribe again. */
@@ -184,6 +186,7 @@ export class HandlerScope implements Surrounding {
 }
 
 /** One call of a scope's handler. */
+@sharedClass('HandlerCall')
 export class HandlerCall implements Surrounding {
   lock: Hold | undefined;
 
@@ -196,6 +199,7 @@ interface AfterCall<T> {
 }
 
 /** One call of a function that calls the handler: of a wrapper above `@Locked`. */
+@sharedClass('WrapperCall')
 class WrapperCall implements Surrounding {
   readonly lock = undefined;
   /** The calls that it makes. They cannot wait in the scope's queue, which waits for this. */

@@ -1,6 +1,7 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, Inject, Logger, Optional } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
+import { shared, sharedClass } from '../core/copies.js';
 import { LockError } from '../core/errors.js';
 import { ErrorResponses, type LockErrorResponse, logUnexpected } from './error-responses.js';
 import { isGraphqlError, toGraphqlError } from './graphql-error.js';
@@ -17,6 +18,7 @@ import { isGraphqlError, toGraphqlError } from './graphql-error.js';
  * @publicApi
  */
 @Catch(LockError)
+@sharedClass('LockExceptionFilter')
 export class LockExceptionFilter implements ExceptionFilter<LockError> {
   private readonly logger = new Logger('RedisLockModule');
 
@@ -50,7 +52,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   }
 }
 
-const unseen = new WeakSet<LockError>();
+const unseen = shared('unseen-errors', () => new WeakSet<LockError>());
 
 /** Marks an error of a call that none of the application's global filters sees. */
 export function markUnseen(error: LockError): void {

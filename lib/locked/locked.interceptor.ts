@@ -9,6 +9,7 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
 import { Observable, tap } from 'rxjs';
+import { sharedClass } from '../core/copies.js';
 import { LockError } from '../core/errors.js';
 import { surroundings } from '../core/hold/held-locks.js';
 import { ErrorResponses, logUnexpected } from './error-responses.js';
@@ -24,6 +25,7 @@ import { respondWithEvents, sendEventsOf } from './sse-response.js';
  * @publicApi
  */
 @Injectable()
+@sharedClass('LockedInterceptor')
 export class LockedInterceptor implements NestInterceptor {
   private readonly logger = new Logger('RedisLockModule');
 

@@ -2,13 +2,12 @@ import type { Channel } from 'node:diagnostics_channel';
 import { diag, metrics, type MeterProvider, trace, type Tracer, type TracerProvider } from '@opentelemetry/api';
 import { checkOptions, oneOf } from '../core/check-options.js';
 import { type LockCallContext, lockTracing, workChannel, type WorkMessage } from '../core/tracing.js';
+import { VERSION } from '../core/version.js';
 import { LockMetrics } from './lock-metrics.js';
 import { LockSpans } from './lock-spans.js';
 
 /** The name of the tracer and the meter. */
 const NAME = 'nestjs-redis-lock';
-/** The version of this package. */
-export const VERSION = '0.1.0';
 
 /**
  * The options of {@link RedisLockInstrumentation}.

@@ -254,8 +254,18 @@ export interface RedisLockModuleOptions
   readonly redis?: string | RedisOptions | RedisClusterOptions | RedisClient | undefined;
 
   /**
+   * The name of the application, or of several that share their locks. It stands before `prefix` in every key, helper
+   * key and channel: `shop` makes `{shop:lock_goods}:300`. Applications with different namespaces, or one without,
+   * never exclude each other. 1 to 64 letters, digits and the characters `. _ -`. Not allowed beside `key`.
+   *
+   * Default: none, which is `{lock_goods}:300`. The module warns once if another application uses the same Redis with
+   * neither `namespace` nor `prefix`.
+   */
+  readonly namespace?: string | undefined;
+
+  /**
    * The start of every key, to keep locks apart from other data and other applications. May be empty. Two applications
-   * lock each other out only if their prefixes are equal.
+   * lock each other out only if their prefixes are equal, and their namespaces.
    *
    * @default 'lock_'
    */

@@ -13,6 +13,7 @@ import {
   withoutUndefined,
 } from '../core/check-options.js';
 import { LockConfigError, type LockErrorCode } from '../core/errors.js';
+import { isNamespace, NAMESPACE_SHAPE, prefixIn } from '../core/keys/resource-key.js';
 import { type LockMode, modeOf } from '../core/store/lock-mode.js';
 import { isLockStore } from '../core/store/lock-store-shape.js';
 import { defaultIdentity, identityRule } from './identity.js';
@@ -27,9 +28,9 @@ import type { ReplicaOptions } from '../stores/store-context.js';
 type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label' | 'background'>>;
 
 /** Options without a default. Those of error responses get theirs when all module instances are known. */
-type Undefaulted = 'key' | 'store' | keyof ErrorResponseOptions;
+type Undefaulted = 'key' | 'store' | 'namespace' | keyof ErrorResponseOptions;
 
-/** The options of a module, with all defaults. */
+/** The options of a module, with all defaults. `prefix` begins with the namespace, if there is one. */
 export interface ResolvedOptions
   extends
     LockDefaults,
@@ -161,6 +162,7 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
     allowed: 'a string without braces, |, white space and control characters; it may be empty',
     fits: (value) => typeof value === 'string' && !/[{}|\s\p{Cc}\p{Cs}]/u.test(value),
   },
+  namespace: { allowed: NAMESPACE_SHAPE, fits: (value) => typeof value === 'string' && isNamespace(value) },
   identity: identityRule,
   hashTag: oneOf('family', 'resource'),
   key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
@@ -200,11 +202,14 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
   const { identity = defaultIdentity() } = known;
   const httpStatus =
     known.httpStatus && checkOptions('httpStatus of RedisLockModule', known.httpStatus, HTTP_STATUS_RULES);
+  checkNamespace(known);
+  const prefix = prefixIn(known.namespace, known.prefix ?? MODULE_DEFAULTS.prefix);
   const { requestTimeoutMs } = { ...MODULE_DEFAULTS, ...known };
   const unavailableAfterMs = known.unavailableAfterMs ?? Math.min(LOCK_DEFAULTS.unavailableAfterMs, requestTimeoutMs);
   const resolved: ResolvedOptions = {
     ...MODULE_DEFAULTS,
     ...known,
+    prefix,
     identity,
     httpStatus,
     replicas,
@@ -260,6 +265,15 @@ export function checkLockOptions(given: LockOptions, place: string): GivenOption
   const known = checkOptions(place, given, LOCK_RULES);
   if (known.mode === undefined || known.permits === undefined) return known;
   throw new LockConfigError(`${place}: there are mode and permits; allowed is one of both.`);
+}
+
+// The keys of a `key` function have no prefix, so the namespace would keep nothing apart.
+function checkNamespace({ namespace, key }: Pick<RedisLockModuleOptions, 'namespace' | 'key'>): void {
+  if (namespace === undefined || key === undefined) return;
+  throw new LockConfigError(
+    'namespace: there is a `key` function, too, which makes whole keys; allowed is one of both. ' +
+      'Put the namespace into the keys of the function.',
+  );
 }
 
 function checkHoldTimes({ minHoldMs, maxHoldMs }: LockDefaults): void {

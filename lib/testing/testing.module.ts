@@ -8,6 +8,7 @@ import { RedisLockModule } from '../redis-lock.module.js';
 import {
   copyModuleOptions,
   INSTANCE_NAME,
+  LOCK_RUNTIME,
   REDIS_LOCK_MODULE_OPTIONS,
   type RedisLockModuleExtras,
 } from '../redis-lock.module-definition.js';
@@ -49,7 +50,7 @@ export class RedisLockTestingModule {
     checkValue('RedisLockTestingModule.forRoot()', 'clock', clock, clockRule);
     const definition = RedisLockModule.forRoot({ store: memory(), ...options });
     const { name, isGlobal: _isGlobal, ...moduleOptions } = { store: memory(), ...options };
-    const runtime = { provide: LockRuntime, useFactory: () => LockRuntime.start(moduleOptions, name, clock) };
+    const runtime = { provide: LOCK_RUNTIME, useFactory: () => LockRuntime.start(moduleOptions, name, clock) };
     return { ...definition, providers: [...(definition.providers ?? []), runtime] };
   }
 }
@@ -86,7 +87,7 @@ export function withMemoryLocks<B extends ProviderOverrides>(
     const { redis: _redis, replicas: _replicas, preflight: _preflight, ...others } = given;
     return LockRuntime.start({ ...others, store: memory() }, name, clock);
   };
-  builder.overrideProvider(LockRuntime).useFactory({ factory, inject: [REDIS_LOCK_MODULE_OPTIONS, INSTANCE_NAME] });
+  builder.overrideProvider(LOCK_RUNTIME).useFactory({ factory, inject: [REDIS_LOCK_MODULE_OPTIONS, INSTANCE_NAME] });
   return builder;
 }
 

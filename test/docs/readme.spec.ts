@@ -43,6 +43,7 @@ describe('the README', () => {
       name: 'default',
       isGlobal: true,
       key: 'none',
+      namespace: 'none',
       store: 'token()',
       ...resolveOptions({}),
       fairness: 'throughput',

@@ -40,7 +40,7 @@ export function nothingFound({ prefix, hashTag }: KeySettings, match: string | u
 function otherKeysFound(key: string): string {
   return (
     `Keys such as ${printable(key)} look like locks and are not listed. ` +
-    'Compare --prefix, --hash-tag and --key-prefix with the application.'
+    'Compare --namespace, --prefix, --hash-tag and --key-prefix with the application.'
   );
 }
 

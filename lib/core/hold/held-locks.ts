@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { shared } from '../copies.js';
 import type { Hold, HoldLeases, Lock } from './lock.js';
 
 /** What code runs inside: a hold, or a handler's scope, whose hold is set once the lock is granted. */
@@ -21,8 +22,8 @@ interface Frame {
   readonly outer: Frame | undefined;
 }
 
-// One storage for the process, because holds of several module instances and scopes nest in any order.
-const frames = new AsyncLocalStorage<Frame>();
+// One storage for the process, because holds of several module instances, scopes and copies nest in any order.
+const frames = shared('frames', () => new AsyncLocalStorage<Frame>());
 
 /** Runs `fn`, and everything that it starts, inside a hold or a scope. Returns what `fn` returns. */
 export function runInside<T>(inner: Surrounding, fn: () => T): T {

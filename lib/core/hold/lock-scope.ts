@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { aFunction, checkOptions, checkValue, oneOf } from '../check-options.js';
+import { shared, sharedClass } from '../copies.js';
 import { LockLostError } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
 import { runInHold } from './held-locks.js';
@@ -50,7 +51,7 @@ const NONE: ReadonlySet<never> = new Set();
 const OPTION_RULES = { onLost: oneOf('throw', 'ignore') };
 
 // One storage for the process, because a scope keeps the locks of all module instances.
-const innermost = new AsyncLocalStorage<ScopeHold>();
+const innermost = shared('innermost-scope', () => new AsyncLocalStorage<ScopeHold>());
 
 /**
  * Runs `fn` in a lock scope: every lock that is acquired inside is kept until `fn` has settled, also if its own use
@@ -152,6 +153,7 @@ class KeptLock extends Lock {
 }
 
 /** The locks that a scope keeps, and the requests that are made in it. */
+@sharedClass('ScopeHold')
 export class ScopeHold implements Hold, LockScope {
   /** The scope around this one. It may end before. */
   readonly parent = scopeAround();

@@ -51,7 +51,7 @@ interface Subscription {
   /** Begins to receive handoffs of the key. */
   open(key: string): void;
   /** Called with each owner that has a lock by a reply. */
-  onGranted(owner: string, key: string): void;
+  onGranted(owner: string, key: string, token?: number): void;
   /** Called with each owner that is released. */
   onReleased(owner: string): void;
 }
@@ -334,17 +334,17 @@ export class TokenRequests {
   private decode(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
     if (reply.more === true) this.repeat(furtherHandoffs(request));
     const decoded = decodeAcquireReply(request, reply, from);
-    if (decoded.status === 'granted') this.onGranted(request);
+    if (decoded.status === 'granted') this.onGranted(request, decoded.token);
     // From now on a subscription is worth its cost.
     if (decoded.status === 'held' && request.queue) this.subscription.open(request.keys[0]);
     return decoded;
   }
 
-  private onGranted({ owner, keys }: AcquireRequest): void {
+  private onGranted({ owner, keys }: AcquireRequest, token: number | undefined): void {
     // Its release leaves with those of the tick, like that of a lock that nobody waits for.
     this.queued.onGranted(owner);
     if (keys.length > 1) this.several.set(owner, new Set(keys));
-    this.subscription.onGranted(owner, keys[0]);
+    this.subscription.onGranted(owner, keys[0], token);
   }
 
   /** Returns true if the owner has nothing but these keys. */

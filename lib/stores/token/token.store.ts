@@ -34,6 +34,7 @@ import { ClusterAcks } from './replication/cluster-acks.js';
 import type { HandoffChannels } from './handoff/handoff-channel.js';
 import { decodeForced, decodeHandoff, decodeWanted, type HandoffGrant } from './handoff/handoff-message.js';
 import { ForcedReleases } from './forced-releases.js';
+import { HotTags } from './hot-tags.js';
 import { QueuedOwners, RecentNames } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
@@ -86,6 +87,8 @@ export class TokenStore implements LockStore {
   private readonly requests: TokenRequests;
   private readonly forced: ForcedReleases;
   private listener: StoreListener | undefined;
+  /** In a cluster only: elsewhere one server has all locks in any case. */
+  private readonly hotTags: HotTags | undefined;
   /** Why handoffs cannot be received. Undefined if they can, or if that was not tried yet. */
   private refusal: string | undefined;
   /** Whether a caller has needed handoffs. Before that, only long holds have tried to receive messages. */
@@ -101,9 +104,10 @@ export class TokenStore implements LockStore {
     this.requests = new TokenRequests(this.topology, this.clock, this.queued, {
       isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
       open: (key) => this.openHandoffs(key),
-      onGranted: (owner, key) => this.handoffs?.onGranted(owner, key),
+      onGranted: (owner, key, token) => this.onGranted(owner, key, token),
       onReleased: (owner) => this.handoffs?.onReleased(owner),
     });
+    if (this.serverOf !== undefined) this.hotTags = new HotTags((line) => this.listener?.onDegraded(line));
     this.forced = new ForcedReleases(this.topology, this.clock, this.requestTimeoutMs, this.requests);
   }
 
@@ -219,6 +223,11 @@ export class TokenStore implements LockStore {
     return this.topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
   }
 
+  private onGranted(owner: string, key: string, token = 0): void {
+    this.handoffs?.onGranted(owner, key);
+    this.hotTags?.onGranted(this.topology.scriptGroupOf(key), key, token);
+  }
+
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {
     const wanted = decodeWanted(message);
     if (wanted !== undefined) return listener.onWanted?.(wanted.slice(this.topology.prefix.length));
@@ -234,7 +243,7 @@ export class TokenStore implements LockStore {
     // A message that proves nothing grants and releases nothing: waiters repeat their request.
     if (grant === undefined) return queued && listener.onReleased(queued.keys[0]);
     const grantedAt = from.localLowerBound(grant.grantedAt);
-    if (queued !== undefined) this.handoffs?.onGranted(owner, queued.keys[0]);
+    if (queued !== undefined) this.onGranted(owner, queued.keys[0], grant.token);
     const ownership = queued ?? this.formerOwnership(owner, grant, grantedAt);
     if (ownership !== undefined) listener.onHandoff({ ...grant, ...ownership, grantedAt });
   }

@@ -125,6 +125,21 @@ describe('list', () => {
     expect(err).toBe(`No lock that matches none:* is held or waited for ${options}.\n`);
   });
 
+  it('lists the locks of a namespace, and names them without it', async () => {
+    const locks = running.start({ redis: server.url, namespace: 'shop' });
+    const lock = await locks.acquire('goods:300');
+    expect(lock.key).toBe(`{shop:${running.prefix}goods}:300`);
+    await instance('api-1').acquire('goods:300');
+    const { out, err } = await cli('list --json');
+    expect(objectsIn(out).map(({ key }) => key)).toEqual([`{${running.prefix}goods}:300`]);
+    expect(err).toContain(`Keys such as {shop:${running.prefix}goods}:300 look like locks and are not listed.`);
+    const named = await cli('list --namespace shop --json');
+    expect(objectsIn(named.out).map(({ key }) => key)).toEqual([lock.key]);
+    expect(named.err).toBe('');
+    expect((await cli('release goods:300 --namespace shop --yes')).code).toBe(0);
+    expect(await locks.inspect('goods:300')).toBeNull();
+  });
+
   it('names a key that another hash tag makes', async () => {
     const locks = running.start({ redis: server.url, hashTag: 'resource' });
     await locks.acquire('goods:300');

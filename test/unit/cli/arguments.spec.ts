@@ -27,6 +27,7 @@ describe('the arguments', () => {
     ['list --redis redis://a', { options: { ...DEFAULTS, redis: 'redis://a' } }],
     ['--redis redis://a list', { options: { ...DEFAULTS, redis: 'redis://a' } }],
     ['list --key-prefix app:', { options: { ...DEFAULTS, keyPrefix: 'app:' } }],
+    ['list --namespace shop', { options: { ...DEFAULTS, namespace: 'shop' } }],
     ['list --prefix= --hash-tag resource --json', { options: { prefix: '', hashTag: 'resource', json: true } }],
     [
       'release a --yes --if-token 5 --json --timeout 250',
@@ -43,6 +44,7 @@ describe('the arguments', () => {
     ['inspect', "missing required argument 'resource'"],
     ['list more', 'too many arguments'],
     ['list --nonsense', "unknown option '--nonsense'"],
+    ['list --namespace a:b', 'Allowed is a string of 1 to 64 letters, digits and the characters . _ -.'],
     ['list --match=', 'Allowed is a glob of 1 to 1024 characters.'],
     ['list --hash-tag none', 'Allowed choices are family, resource.'],
     ['list --timeout 5', 'Allowed is a whole number from 10 to 600000.'],

@@ -99,7 +99,7 @@ describe('list', () => {
     expect(await list(scene.context, undefined)).toBe(0);
     expect(scene.terminal.stderr.text).toBe(
       String.raw`Keys such as app:{lock_goods}:\u{1b} look like locks and are not listed. ` +
-        'Compare --prefix, --hash-tag and --key-prefix with the application.\n',
+        'Compare --namespace, --prefix, --hash-tag and --key-prefix with the application.\n',
     );
   });
 

@@ -1,0 +1,124 @@
+import { LockConfigError } from './errors.js';
+import { VERSION } from './version.js';
+
+/** One copy of this package in the process: the ES module, the CommonJS module, or another install. */
+export interface Copy {
+  readonly version: string;
+  /** The folder that it was loaded from. */
+  readonly path: string;
+  /** Its class `LockService`, which is an injection token. Held weakly: a reload in development replaces the copy. */
+  service?: WeakRef<object>;
+}
+
+/** What the copies of all versions in one realm know of each other. Later versions may only add to it. */
+interface Registry {
+  readonly copies: Set<Copy>;
+  /** What the copies of one version share, by version. Its shape may change with each version. */
+  readonly state: Map<string, Map<string, unknown>>;
+  /** The copies whose module an application has imported, by the name of the module instance. */
+  readonly applications: WeakMap<object, Map<string, Copy>>;
+}
+
+const REGISTRY = Symbol.for('nestjs-redis-lock:registry');
+
+const registry = findRegistry();
+
+/** This copy. */
+export const THIS_COPY: Copy = { version: VERSION, path: ownPath() };
+registry.copies.add(THIS_COPY);
+
+function findRegistry(): Registry {
+  const found = Reflect.get(globalThis, REGISTRY) as Registry | undefined;
+  if (found !== undefined) return found;
+  const created: Registry = { copies: new Set(), state: new Map(), applications: new WeakMap() };
+  // Does nothing to a frozen global object. This copy is alone then.
+  Reflect.defineProperty(globalThis, REGISTRY, { value: created });
+  return created;
+}
+
+/**
+ * Returns a value that all copies of this version share: the one that the first of them has created. Copies of other
+ * versions have a value of their own, because nothing is known of what they expect.
+ */
+export function shared<T>(name: string, create: () => T): T {
+  let state = registry.state.get(VERSION);
+  if (state === undefined) registry.state.set(VERSION, (state = new Map<string, unknown>()));
+  if (!state.has(name)) state.set(name, create());
+  return state.get(name) as T;
+}
+
+type AnyClass = abstract new (...args: never[]) => object;
+
+/** Lets `instanceof` recognize the instances of a class of all copies of this version. */
+export function sharedClass(name: string) {
+  const brand = Symbol.for(`nestjs-redis-lock:${VERSION}:${name}`);
+  return (target: AnyClass): void => {
+    Object.defineProperty(target.prototype, brand, { value: true });
+    Object.defineProperty(target, Symbol.hasInstance, {
+      value(this: unknown, candidate: unknown): boolean {
+        // A subclass inherits this method. Only the decorated class itself is recognized by its brand.
+        if (this !== target) return Function.prototype[Symbol.hasInstance].call(this, candidate);
+        return typeof candidate === 'object' && candidate !== null && brand in candidate;
+      },
+    });
+  };
+}
+
+/** Lets other copies find the class `LockService` of this one. */
+export function offerService(service: object): void {
+  THIS_COPY.service = new WeakRef(service);
+}
+
+/** Returns the classes `LockService` of all other copies, each with its copy. */
+export function otherServices(): readonly (readonly [service: object, copy: Copy])[] {
+  return [...registry.copies].flatMap((copy) => {
+    const service = copy === THIS_COPY ? undefined : copy.service?.deref();
+    // A reload in development has replaced it.
+    if (copy.service !== undefined && service === undefined && copy !== THIS_COPY) registry.copies.delete(copy);
+    return service === undefined ? [] : [[service, copy] as const];
+  });
+}
+
+/**
+ * Registers that an application has imported the module of this copy.
+ *
+ * @param application the container of its modules.
+ * @param name the name of the module instance.
+ * @throws LockConfigError if it has imported the module of another version, or that of another copy by the same name.
+ */
+export function joinApplication(application: object, name: string): void {
+  const joined = registry.applications.get(application) ?? new Map<string, Copy>();
+  for (const other of joined.values()) if (other.version !== VERSION) throw otherVersion(other);
+  const other = joined.get(name);
+  if (other !== undefined && other !== THIS_COPY) {
+    throw new LockConfigError(
+      `The application imports the RedisLockModule '${name}' of two copies of nestjs-redis-lock ${VERSION}: ` +
+        `${other.path} and ${THIS_COPY.path}. To each of them, a lock that the other holds is held by others, ` +
+        `also inside the work that holds it. Allowed is the module of one copy. ` +
+        `Decorators and LockService of the other copy then use it. ${ONE_COPY}`,
+    );
+  }
+  registry.applications.set(application, joined.set(name, THIS_COPY));
+}
+
+const ONE_COPY = '`npm ls nestjs-redis-lock` shows what installs a second copy, and `npm dedupe` often removes it.';
+
+/** Returns the error for a copy of another version, which this one cannot use. */
+export function otherVersion(other: Pick<Copy, 'version' | 'path'>): LockConfigError {
+  return new LockConfigError(
+    `Two versions of nestjs-redis-lock cannot work together in one application: ${describe(other)}, ` +
+      `and ${describe(THIS_COPY)}. Allowed is one version for the module, the decorators and LockService. ${ONE_COPY}`,
+  );
+}
+
+function describe({ version, path }: Pick<Copy, 'version' | 'path'>): string {
+  return `${version} in ${path}`;
+}
+
+/** Returns the folder of the file that calls it, from the stack: the two module systems have no common name for it. */
+function ownPath(): string {
+  const stack: unknown = new Error('for its stack').stack;
+  const lines = typeof stack === 'string' ? stack.split('\n') : [];
+  const [, file] = /((?:file:\/\/\/|\/|[A-Za-z]:[\\/])[^()]*):\d+:\d+\)?$/m.exec(lines[1] ?? '') ?? [];
+  return file?.replace(/^file:\/\//, '').replace(/([\\/]chunks)?[\\/][^\\/]+$/, '') ?? 'an unknown folder';
+}

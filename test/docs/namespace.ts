@@ -1,0 +1,7 @@
+import { Module } from '@nestjs/common';
+import { RedisLockModule } from 'nestjs-redis-lock';
+
+@Module({
+  imports: [RedisLockModule.forRoot({ redis: process.env['REDIS_URL'], namespace: 'shop' })],
+})
+export class AppModule {}

@@ -1,0 +1,97 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Test } from '@nestjs/testing';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { LockService } from 'nestjs-redis-lock';
+import { HOT_GRANTS } from '../../lib/stores/token/hot-tags.js';
+import { page, root } from '../support/pages.js';
+import { type RedisServer, startRedis } from '../support/redis/index.js';
+import { eventually, RedisLocks } from '../support/redis-locks.js';
+
+const FILE = 'docs/production.md';
+const IDENTITY = 'api-7f9c-31';
+
+let server: RedisServer;
+let admin: Redis;
+const running = new RedisLocks();
+
+beforeAll(async () => {
+  server = await startRedis({ local: true });
+  admin = new Redis(server.url);
+});
+afterAll(async () => {
+  await running.close();
+  admin.disconnect();
+  await server.stop();
+});
+
+const bytesOf = async (key: string): Promise<number> => Number(await admin.call('MEMORY', 'USAGE', key));
+
+function start(): LockService {
+  const options = { redis: server.url, prefix: 'lock_', identity: IDENTITY, preflight: 'off', waitMs: 60_000 } as const;
+  return running.start(options);
+}
+
+/** Measures the rows of the table, in its order. */
+async function measure(): Promise<readonly (readonly [string, number])[]> {
+  const instances = Array.from({ length: 11 }, start);
+  const [first, ...others] = instances;
+  const held = await first.acquire('goods:300');
+  const lock = await bytesOf('{lock_goods}:300');
+  const fence = await bytesOf('{lock_}|fence');
+  const stop = new AbortController();
+  const queue: number[] = [];
+  for (const [i, other] of others.entries()) {
+    other.acquire('goods:300', { signal: stop.signal }).catch(() => undefined);
+    await eventually('it waits', async () => (await first.inspect('goods:300'))?.waiting.length === i + 1, 20_000);
+    queue.push(await bytesOf('{lock_goods}:300|queue'));
+  }
+  stop.abort();
+  await held.release();
+  await eventually('nobody waits', async () => (await first.inspect('goods:300')) === null, 20_000);
+  await Promise.all(others.map((other) => other.acquire('goods:300', { mode: 'shared' })));
+  const shared = await bytesOf('{lock_goods}:300|queue');
+  return [
+    ['a lock that is held', lock],
+    ['the queue of a lock, with one waiting instance', queue[0]],
+    ['each further instance that waits', Math.round((queue[9] - queue[0]) / 9)],
+    ['each instance that shares a lock, among ten', Math.round(shared / 10)],
+    ['the fence: one for all locks, one a slot otherwise', fence],
+  ];
+}
+
+describe('the page on production', () => {
+  it('has the memory that Redis needs, as measured', async () => {
+    const measured = await measure();
+    if (process.env['WRITE_FIGURES'] === '1') {
+      let text = readFileSync(join(root, FILE), 'utf8');
+      for (const [row, bytes] of measured) {
+        const start = text.indexOf(`| ${row} `);
+        const end = text.indexOf('\n', start);
+        const [before] = text.slice(start, end).split(/\d+ *\|$/);
+        text = `${text.slice(0, start)}${before}${String(bytes).padEnd(5)} |${text.slice(end)}`;
+      }
+      writeFileSync(join(root, FILE), text);
+    }
+    const rows = [...page(FILE).text.matchAll(/^\| ([^|]*?) +\| (\d+) +\|$/gm)];
+    const written = new Map(rows.map(([, row, bytes]) => [row, Number(bytes)]));
+    expect([...written.keys()]).toEqual(measured.map(([row]) => row));
+    // Versions of Redis and its allocator differ.
+    const off = measured.filter(([row, bytes]) => Math.abs(bytes / (written.get(row) ?? 0) - 1) > 0.5);
+    expect(off).toEqual([]);
+  });
+
+  it('has an example of a namespace that works', async () => {
+    process.env['REDIS_URL'] = server.url;
+    const { AppModule } = await import('./namespace.js');
+    const app = await Test.createTestingModule({ imports: [AppModule] }).compile();
+    await app.init();
+    expect(await app.get(LockService).using('goods:300', ({ key }) => key)).toBe('{shop:lock_goods}:300');
+    await app.close();
+  });
+
+  it('has the figures of a hot family', () => {
+    expect(page(FILE).text).toContain(`was granted ${HOT_GRANTS.toLocaleString('en')} locks within 10 s`);
+  });
+});
