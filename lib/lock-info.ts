@@ -23,6 +23,8 @@ export interface LockHolder {
    * Undefined if the store does not know it, as for a shared lock.
    */
   readonly heldForMs?: number | undefined;
+  /** The wire version of a holder of another version of this library. Undefined if it is that of this instance. */
+  readonly wireVersion?: number | undefined;
 }
 
 /**
@@ -49,6 +51,8 @@ export interface LockWaiter extends LockSharing {
   readonly identity: string | undefined;
   /** True if the waiter is this module instance. */
   readonly isOwn: boolean;
+  /** The wire version of a waiter of another version of this library. Undefined if it is that of this instance. */
+  readonly wireVersion?: number | undefined;
 }
 
 /** What every description of a lock has. */
@@ -86,6 +90,7 @@ export interface AwaitedLockInfo extends DescribedLock {
   readonly expiresInMs: 0;
   readonly fencingToken: undefined;
   readonly heldForMs?: undefined;
+  readonly wireVersion?: undefined;
   readonly mode: undefined;
   readonly permits: undefined;
 }
@@ -120,13 +125,14 @@ export function toLockInfo(
   isOwn: (instanceId: string) => boolean,
   now?: number,
 ): LockInfo {
-  const waiting = (state.waiting ?? []).map(({ waiter, mode }) => {
-    return { waiter, identity: identityOf(waiter), isOwn: isOwn(waiter), ...toSharing(mode) };
+  const waiting = (state.waiting ?? []).map(({ waiter, mode, wireVersion }) => {
+    const described = { waiter, identity: identityOf(waiter), isOwn: isOwn(waiter), ...toSharing(mode) };
+    return wireVersion === undefined ? described : { ...described, wireVersion };
   });
   if (state.holder === undefined) return { resource, key, ...NO_HOLDER, others: [], waiting };
   const { mode = 'exclusive', others = [] } = state;
-  const toHolder = ({ holder, remainingMs, token, since }: HolderInfo): LockHolder => {
-    return {
+  const toHolder = ({ holder, remainingMs, token, since, wireVersion }: HolderInfo): LockHolder => {
+    const described = {
       holder,
       identity: identityOf(holder),
       isOwn: isOwn(holder),
@@ -135,6 +141,7 @@ export function toLockInfo(
       // A moment in the future means that the server's clock was set back.
       heldForMs: since === undefined || now === undefined || since > now ? undefined : now - since,
     };
+    return wireVersion === undefined ? described : { ...described, wireVersion };
   };
   return {
     resource,

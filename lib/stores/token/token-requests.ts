@@ -73,6 +73,8 @@ export class TokenRequests {
     private readonly clock: Clock,
     private readonly queued: QueuedOwners,
     private readonly subscription: Subscription,
+    /** Called with each reply that names an instance of another wire version. */
+    private readonly onOtherWire: (version: number) => void = noop,
   ) {
     const groupOf = ({ keys }: LockOwnership): string => this.topology.scriptGroupOf(keys[0]);
     this.batches = new TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>(
@@ -333,8 +335,11 @@ export class TokenRequests {
     if (reply.more === true) this.repeat(furtherHandoffs(request));
     const decoded = decodeAcquireReply(request, reply, from);
     if (decoded.status === 'granted') this.onGranted(request);
+    if (decoded.status !== 'held') return decoded;
     // From now on a subscription is worth its cost.
-    if (decoded.status === 'held' && request.queue) this.subscription.open(request.keys[0]);
+    if (request.queue) this.subscription.open(request.keys[0]);
+    const wires = decoded.holder?.wireVersions;
+    if (wires !== undefined) this.onOtherWire(wires.holder);
     return decoded;
   }
 

@@ -25,7 +25,7 @@ import { unavailableBecause } from '../../redis/redis-errors.js';
 import type { RedisScript } from '../../redis/redis-script.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import type { ReplicaDemand, StoreContext, StoreFactory } from '../store-context.js';
-import type { Call } from '../../redis/topology.js';
+import type { Call, RedisNode } from '../../redis/topology.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
@@ -40,6 +40,7 @@ import { ReplicatedStore } from './replication/replicated.store.js';
 import { TokenRequests } from './token-requests.js';
 import { inspectScript, isFoundElsewhere, lockOf, queueScript, stateOf } from './token-scripts.js';
 import { tokenTopology, type TokenTopology } from './token-topology.js';
+import { otherWireWarning } from '../../redis/wire.js';
 
 /**
  * Makes the default store. Each lock is one key with its owner and its fencing token. It needs one Redis (or Valkey)
@@ -94,12 +95,16 @@ export class TokenStore implements LockStore {
     this.requestTimeoutMs = context.requestTimeoutMs;
     this.topology = tokenTopology(context);
     this.serverOf = this.topology.serverOf?.bind(this.topology);
-    this.requests = new TokenRequests(this.topology, this.clock, this.queued, {
-      isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
-      open: (key) => this.handoffs?.open(key),
-      onGranted: (owner, key) => this.handoffs?.onGranted(owner, key),
-      onReleased: (owner) => this.handoffs?.onReleased(owner),
-    });
+    const subscription = {
+      isSubscribed: (key: string, node: RedisNode) => this.handoffs?.isSubscribed(key, node) === true,
+      open: (key: string) => this.handoffs?.open(key),
+      onGranted: (owner: string, key: string) => this.handoffs?.onGranted(owner, key),
+      onReleased: (owner: string) => this.handoffs?.onReleased(owner),
+    };
+    const warn = warnOnce((message) => this.listener?.onDegraded(message));
+    this.requests = new TokenRequests(this.topology, this.clock, this.queued, subscription, (version) =>
+      warn(otherWireWarning(version)),
+    );
     this.forced = new ForcedReleases(this.topology, this.clock, this.requestTimeoutMs, this.requests);
   }
 
