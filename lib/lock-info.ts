@@ -32,6 +32,8 @@ export interface LockHolder {
   readonly method?: string | undefined;
   /** The `label` of that call. Undefined for a holder of another instance. */
   readonly label?: string | undefined;
+  /** The wire version of a holder of another version of this library. Undefined if it is that of this instance. */
+  readonly wireVersion?: number | undefined;
 }
 
 /**
@@ -65,6 +67,8 @@ export interface LockWaiter extends LockSharing {
   readonly method?: string | undefined;
   /** The `label` of that call. Undefined for another instance. */
   readonly label?: string | undefined;
+  /** The wire version of a waiter of another version of this library. Undefined if it is that of this instance. */
+  readonly wireVersion?: number | undefined;
 }
 
 /** What every description of a lock has. */
@@ -104,6 +108,7 @@ export interface AwaitedLockInfo extends DescribedLock {
   readonly heldForMs?: undefined;
   readonly method?: undefined;
   readonly label?: undefined;
+  readonly wireVersion?: undefined;
   readonly mode: undefined;
   readonly permits: undefined;
 }
@@ -141,16 +146,17 @@ export interface Reader {
 export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn, now, calls }: Reader): LockInfo {
   // Nearly all locks of a list belong to other instances.
   const found = calls && new CallFinder(calls);
-  const waiting = (state.waiting ?? []).map(({ waiter, mode }): LockWaiter => {
+  const waiting = (state.waiting ?? []).map(({ waiter, mode, wireVersion }): LockWaiter => {
     const own = isOwn(waiter);
     const names = own ? found?.waiter(mode) : undefined;
-    return { waiter, identity: identityOf(waiter), isOwn: own, ...namesOf(names), ...toSharing(mode) };
+    const described = { waiter, identity: identityOf(waiter), isOwn: own, ...namesOf(names), ...toSharing(mode) };
+    return wireVersion === undefined ? described : { ...described, wireVersion };
   });
   if (state.holder === undefined) return { resource, key, ...NO_HOLDER, others: [], waiting };
   const { mode = 'exclusive', others = [] } = state;
-  const toHolder = ({ holder, remainingMs, token, since }: HolderInfo): LockHolder => {
+  const toHolder = ({ holder, remainingMs, token, since, wireVersion }: HolderInfo): LockHolder => {
     const own = isOwn(holder);
-    return {
+    const described = {
       holder,
       identity: identityOf(holder),
       isOwn: own,
@@ -160,6 +166,7 @@ export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn,
       heldForMs: since === undefined || now === undefined || since > now ? undefined : now - since,
       ...namesOf(own ? found?.holder(mode, token) : undefined),
     };
+    return wireVersion === undefined ? described : { ...described, wireVersion };
   };
   return {
     resource,

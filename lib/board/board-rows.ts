@@ -40,10 +40,12 @@ interface RowHolder {
   /** Different for each module instance. */
   readonly id: string;
   readonly identity: string | undefined;
+  readonly wireVersion: number | undefined;
 }
 
 interface RowWaiter {
   readonly identity: string | undefined;
+  readonly wireVersion: number | undefined;
   readonly id: string;
   readonly mode: 'exclusive' | 'shared';
   readonly permits: number | undefined;
@@ -162,16 +164,16 @@ function toRow(lock: BoardLock, before: Row | undefined, now: number): Row {
     method,
     label,
     ...timesOf(lock, isSame ? before : undefined, now),
-    waiting: waiting.slice(0, MOST_WAITERS).map(({ waiter, identity, mode: wanted, permits: of }) => {
-      return { id: waiter.slice(0, LONGEST_ID), identity, mode: wanted, permits: of };
+    waiting: waiting.slice(0, MOST_WAITERS).map(({ waiter, identity, mode: wanted, permits: of, wireVersion }) => {
+      return { id: waiter.slice(0, LONGEST_ID), identity, mode: wanted, permits: of, wireVersion };
     }),
     waiterCount: waiting.length,
     callers: callersOf(lock, before?.callers, now),
   };
 }
 
-function toHolder({ holder = '', identity }: BoardHolder): RowHolder {
-  return { id: holder.slice(0, LONGEST_ID), identity };
+function toHolder({ holder = '', identity, wireVersion }: BoardHolder): RowHolder {
+  return { id: holder.slice(0, LONGEST_ID), identity, wireVersion };
 }
 
 /** Returns the times of a row. `before` is the row of the same hold in the read before. */

@@ -9,10 +9,12 @@ import { type ForceReleaseOptions, isLockService, type LockService } from '../lo
 export interface BoardHolder {
   readonly holder: string | undefined;
   readonly identity: string | undefined;
+  /** Of an instance of another wire version. */
+  readonly wireVersion?: number | undefined;
 }
 
 /** An instance in a queue. */
-export type BoardWaiter = Pick<LockWaiter, 'waiter' | 'identity' | 'mode' | 'permits'>;
+export type BoardWaiter = Pick<LockWaiter, 'waiter' | 'identity' | 'mode' | 'permits' | 'wireVersion'>;
 
 /** The callers of this instance that wait for one lock. In Redis the instance is in the queue once, or not at all. */
 export interface BoardCallers {

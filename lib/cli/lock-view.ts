@@ -40,14 +40,15 @@ export function lockCount(count: number): string {
 }
 
 /** Returns a name of an instance: its identity, or its id. The value of another system may be long. */
-function nameOf(identity: string | undefined, id: string): string {
-  return printable(shortened(identity ?? id));
+function nameOf(identity: string | undefined, id: string, wireVersion?: number): string {
+  const name = printable(shortened(identity ?? id));
+  return wireVersion === undefined ? name : `${name} (another version: wire ${wireVersion})`;
 }
 
 /** Returns the holders in a few words: `api-1`, `api-1 and 2 others`, `nobody`. */
 export function holdersOf(lock: LockInfo): string {
   if (!lock.isHeld) return 'nobody';
-  const first = nameOf(lock.identity, lock.holder);
+  const first = nameOf(lock.identity, lock.holder, lock.wireVersion);
   const { length } = lock.others;
   if (length === 0) return first;
   return `${first} and ${length} ${length === 1 ? 'other' : 'others'}`;
@@ -74,7 +75,7 @@ export function describeLock({ lock, heldForMs }: LockView): string[] {
   }
   lines.push(field('waiting', lock.waiting.length === 0 ? 'nobody' : String(lock.waiting.length)));
   for (const [i, waiter] of lock.waiting.entries()) {
-    lines.push(`${' '.repeat(12)}${i + 1}. ${nameOf(waiter.identity, waiter.waiter)}, ${wantedMode(waiter)}`);
+    lines.push(`${' '.repeat(12)}${i + 1}. ${nameOf(waiter.identity, waiter.waiter, waiter.wireVersion)}, ${wantedMode(waiter)}`);
   }
   return lines;
 }
@@ -90,6 +91,7 @@ export function lockToJson({ lock, heldForMs }: LockView): object {
     identity: each.identity ?? null,
     expiresInMs: finite(each.expiresInMs),
     fencingToken: each.fencingToken ?? null,
+    ...wireOf(each),
   });
   return {
     resource: lock.resource,
@@ -100,17 +102,22 @@ export function lockToJson({ lock, heldForMs }: LockView): object {
     heldForMs: finite(heldForMs),
     others: lock.others.map(holder),
     waiting: lock.waiting.map((waiter) => {
-      return { waiter: waiter.waiter, identity: waiter.identity ?? null, ...sharing(waiter) };
+      return { waiter: waiter.waiter, identity: waiter.identity ?? null, ...sharing(waiter), ...wireOf(waiter) };
     }),
   };
+}
+
+/** The version of an instance of another version. Nothing for those of this one. */
+function wireOf({ wireVersion }: { readonly wireVersion?: number | undefined }): object {
+  return wireVersion === undefined ? {} : { wireVersion };
 }
 
 function finite(ms: number | undefined): number | null {
   return ms === undefined || ms === Infinity ? null : Math.round(ms);
 }
 
-function describeHolder(label: string, { holder, identity, expiresInMs }: LockHolder): string[] {
-  const lines = [field(label, nameOf(identity, holder))];
+function describeHolder(label: string, { holder, identity, expiresInMs, wireVersion }: LockHolder): string[] {
+  const lines = [field(label, nameOf(identity, holder, wireVersion))];
   if (identity !== undefined) lines.push(field('', printable(holder)));
   const lease =
     expiresInMs === Infinity ? 'without end: another system has written the key' : formatDuration(expiresInMs);

@@ -2,6 +2,7 @@ import { Redis } from 'ioredis';
 import { helperKey } from '../../lib/core/keys/resource-key.js';
 import { instanceOf } from '../../lib/core/store/lock-store.js';
 import type { QueueEntry } from '../../lib/stores/memory/lock-table.js';
+import { channelOf } from '../../lib/stores/token/handoff/handoff-channel.js';
 import { encodeEntry } from '../../lib/stores/token/queue-entry.js';
 import { decodeHandoff, decodeWanted, type HandoffMessage } from '../../lib/stores/token/handoff/handoff-message.js';
 import { scripts } from '../../lib/stores/token/scripts.js';
@@ -13,6 +14,8 @@ import type { Sample } from './exchange.js';
 const LAST_TOKEN = 1.2e15;
 const SECRET = 'of-the-replay';
 const CHANNELS = 'nestjs-redis-lock:';
+/** What the channels of instances begin with, with the wire version. */
+const RECEIVED = channelOf(CHANNELS, '');
 /** A millisecond of the model lasts ten seconds here, so that the replay's own duration does not matter. */
 const SCALE = 10_000;
 /** How long a key with sharers lives, and any key at most. See `share-time.lua`. */
@@ -64,13 +67,13 @@ export class LuaReplay {
     }
     this.subscriber.on('message', (channel: string, text: string) => {
       const wanted = decodeWanted(text);
-      if (wanted !== undefined) this.wanted.push(`${channel.slice(CHANNELS.length)} ${wanted}`);
+      if (wanted !== undefined) this.wanted.push(`${channel.slice(RECEIVED.length)} ${wanted}`);
       const message = decodeHandoff(text, SECRET);
       if (message === undefined) return;
-      const owner = `${channel.slice(CHANNELS.length)}:${message.attempt}`;
+      const owner = `${channel.slice(RECEIVED.length)}:${message.attempt}`;
       this.messages.set(owner, [...(this.messages.get(owner) ?? []), message]);
     });
-    const channels = Array.from('ABCDEFGH', (letter) => `${CHANNELS}${this.prefix}${letter}L`);
+    const channels = Array.from('ABCDEFGH', (letter) => `${RECEIVED}${this.prefix}${letter}L`);
     await this.subscriber.subscribe(...channels);
   }
 
@@ -101,7 +104,7 @@ export class LuaReplay {
       };
       this.subscriber.on('message', listener);
     });
-    await this.client.publish(`${CHANNELS}${this.prefix}AL`, last);
+    await this.client.publish(`${RECEIVED}${this.prefix}AL`, last);
     await received;
   }
 }

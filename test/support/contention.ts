@@ -113,7 +113,7 @@ export class Contention {
 
   /** Returns the instance that holds the lock on the server. */
   async holderId(): Promise<string | undefined> {
-    return (await this.admin.get(this.key))?.split(':')[0];
+    return (await this.admin.get(this.key))?.split(':')[0].replace(/^v1-/, '');
   }
 
   /** Returns the number of subscriber connections. */

@@ -162,8 +162,9 @@ function placeOf(waiter) {
 }
 
 /** Returns what others know an instance by, or the start of its id. */
-export function nameOf({ identity, id }) {
-  return identity ?? (id.length > 40 ? `${id.slice(0, 40)}…` : id);
+export function nameOf({ identity, id, wireVersion }) {
+  const name = identity ?? (id.length > 40 ? `${id.slice(0, 40)}…` : id);
+  return wireVersion === undefined ? name : `${name} (another version: wire ${wireVersion})`;
 }
 
 function showTimes({ held, leaseText, rail, bar, lock, receivedAt, callers, callerTimes }) {

@@ -97,11 +97,16 @@ function timeout({ until, holder }: HeldReply, call: RejectedCall, elapsedMs: nu
   const hint = remainingMs === Infinity ? ` Its key ${key} has no expiry: no lock of this library wrote it.` : '';
   const publicMessage = `${resource} is locked by others: ${waited}.${hint}`;
   if (holder === undefined) return new LockTimeoutError(publicMessage, { resource, elapsedMs, remainingMs });
-  const { instanceId, since, count, isOwn } = holder;
+  const { instanceId, since, count, isOwn, wireVersions } = holder;
   // A moment in the future means that the server's clock was set back.
   const heldForMs = since === undefined || since > now ? undefined : now - since;
   const identity = identityOf(instanceId);
   const who = isOwn ? 'this instance' : identity;
+  if (wireVersions !== undefined) {
+    const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${wireVersions.holder}`;
+    const message = `${used}, and this instance has wire version ${wireVersions.own}: ${waited}. See docs/upgrading.md.`;
+    return new LockTimeoutError(message, { resource, elapsedMs, remainingMs, publicMessage, isOwn, heldBy: identity });
+  }
   const message =
     who === undefined
       ? publicMessage

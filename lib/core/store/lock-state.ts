@@ -10,6 +10,8 @@ export interface HolderInfo {
   readonly token: number | undefined;
   /** When it got the lock from the store, on the engine's clock. Default: it is not known. */
   readonly since?: number | undefined;
+  /** The wire version of the holder, if it is another one than that of the store. Default: the same. */
+  readonly wireVersion?: number | undefined;
 }
 
 /** One entry of a store's queue. */
@@ -18,6 +20,8 @@ export interface WaiterInfo {
   readonly waiter: string;
   /** The mode that it requests. */
   readonly mode: LockMode;
+  /** The wire version of the waiter, if it is another one than that of the store. Default: the same. */
+  readonly wireVersion?: number | undefined;
 }
 
 /** The state of a key that is held: its first holder, and the other holders and waiters. */
@@ -35,6 +39,7 @@ export interface AwaitedState {
   readonly holder?: undefined;
   readonly remainingMs?: undefined;
   readonly token?: undefined;
+  readonly wireVersion?: undefined;
   readonly mode?: undefined;
   readonly others?: undefined;
   /** The queue, first entry first. At least one. */

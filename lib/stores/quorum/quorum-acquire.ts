@@ -1,5 +1,6 @@
 import { driftOf, type Timer } from '../../core/time/clock.js';
 import { type AcquireReply, type AcquireRequest, type HolderHint, instanceOf } from '../../core/store/lock-store.js';
+import { otherWireOf, WIRE_VERSION } from '../../redis/wire.js';
 import { isHeld, noMajority, type Outcome } from './quorum-errors.js';
 import { REPLY_GRACE_MS } from './quorum-in-flight.js';
 import type { NodeAcquire } from './quorum-node.js';
@@ -234,10 +235,14 @@ function remainingUntilFree(missing: number, majority: number, outcomes: readonl
   return held.map(({ remainingMs }) => remainingMs).toSorted((one, other) => one - other)[missing - 1];
 }
 
-/** Returns the exclusive holder that has a majority. Tokens are of no use for its age: the nodes' clocks differ. */
+/** Returns the exclusive holder that has a majority, or one of another wire version. Tokens are of no use for its age: the nodes' clocks differ. */
 function holderIn(majority: number, outcomes: readonly Outcome[]): HolderHint | undefined {
   for (const [holder, count] of nodesByHolder(outcomes)) {
     if (count >= majority && /^[\w-]+:\d+$/.test(holder)) return { instanceId: instanceOf(holder) };
+    const other = otherWireOf(holder);
+    if (other !== undefined) {
+      return { instanceId: other.instanceId, wireVersions: { holder: other.version, own: WIRE_VERSION } };
+    }
   }
   return undefined;
 }

@@ -69,6 +69,7 @@ export interface QuorumHolder {
   readonly mode: LockMode;
   readonly remainingMs: number;
   readonly token: number | undefined;
+  readonly wireVersion?: number | undefined;
 }
 
 /**
@@ -105,9 +106,11 @@ function stateOf([first, ...rest]: readonly (readonly NodeLock[])[], majority: n
 function holderOf(locks: readonly NodeLock[], majority: number): HolderInfo {
   const leases = locks.map(({ remainingMs }) => remainingMs).toSorted((one, other) => other - one);
   const tokens = locks.flatMap(({ token }) => token ?? []);
+  const [{ holder, wireVersion }] = locks;
   return {
-    holder: locks[0].holder,
+    holder,
     remainingMs: leases[Math.min(majority, leases.length) - 1],
     token: tokens.length === 0 ? undefined : Math.max(...tokens),
+    ...(wireVersion !== undefined && { wireVersion }),
   };
 }

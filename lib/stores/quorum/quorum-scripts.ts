@@ -2,6 +2,7 @@ import type { LockMode } from '../../core/store/lock-store.js';
 import { isOne, toRemainingMs } from '../../redis/decode.js';
 import { RedisScript } from '../../redis/redis-script.js';
 import { scripts as redisScripts } from '../../redis/scripts.js';
+import { otherWireOf } from '../../redis/wire.js';
 import { scripts } from './scripts.js';
 
 /** One node has given the lock to the owner. */
@@ -44,6 +45,8 @@ export interface NodeLock {
   readonly holder: string;
   readonly remainingMs: number;
   readonly token: number | undefined;
+  /** The wire version that wrote it, if it is another one. */
+  readonly wireVersion?: number | undefined;
 }
 
 /** The scripts of one mode. Both modes take the same arguments and return the same replies. */
@@ -131,6 +134,13 @@ function sharersIn(value: string, ttl: number): readonly NodeLock[] {
  * agreed on.
  */
 function lockOf(value: string, mode: LockMode, remainingMs: number): NodeLock {
+  const other = otherWireOf(value);
+  if (other !== undefined) {
+    const { instanceId, version } = other;
+    // The rest of the value may differ between the nodes.
+    const owner = `v${version}-${instanceId}`;
+    return { owner, mode, holder: instanceId, remainingMs, token: undefined, wireVersion: version };
+  }
   const ours = OURS.exec(value);
   const token = ours === null || mode === 'shared' ? undefined : Number(ours[2]);
   return { owner: ownerOf(value), mode, holder: ours?.[1] ?? value, remainingMs, token };

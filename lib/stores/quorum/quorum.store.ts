@@ -15,6 +15,7 @@ import type {
 } from '../../core/store/lock-store.js';
 import { Pinger } from '../../redis/pinger.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
+import { otherWireForced } from '../../redis/wire.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { QuorumAcquire } from './quorum-acquire.js';
 import { listQuorum } from './quorum-list.js';
@@ -149,6 +150,8 @@ export class QuorumStore implements LockStore {
     });
     // The caller has got an error by then.
     if (this.isPast(until)) throw unavailableBecause(new Error('the replies came too late'), 'a release by force');
+    const other = holders.find(({ wireVersion }) => wireVersion !== undefined)?.wireVersion;
+    if (other !== undefined) throw otherWireForced(other);
     if (ifToken !== undefined && (holders[0]?.mode !== 'exclusive' || holders[0].token !== ifToken)) return false;
     const now = this.deps.clock.now();
     const released = holders.map(({ owner, mode, remainingMs }) => {

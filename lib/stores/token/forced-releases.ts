@@ -1,3 +1,4 @@
+import { LockConfigError } from '../../core/errors.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { ForceReleaseRequest } from '../../core/store/lock-store.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
@@ -7,6 +8,7 @@ import type { RedisNode } from '../../redis/topology.js';
 import type { TokenRequests } from './token-requests.js';
 import { forceReleaseScript, holdersScript, lockValueScript, notifyForcedScript } from './token-scripts.js';
 import type { TokenTopology } from './token-topology.js';
+import { otherWireForced, otherWireOf } from '../../redis/wire.js';
 
 /** What holds a lock, as the script compares it. */
 interface Holders {
@@ -41,7 +43,10 @@ export class ForcedReleases {
     private readonly requests: Pick<TokenRequests, 'flush' | 'handOffMore'>,
   ) {}
 
-  /** Rejects with `LockUnavailableError`, also if the lock may have been released. */
+  /**
+   * Rejects with `LockUnavailableError`, also if the lock may have been released. Rejects with `LockConfigError` if an
+   * instance of another wire version holds it.
+   */
   async release(request: ForceReleaseRequest): Promise<boolean> {
     const { key, ifToken } = request;
     const until = this.clock.now() + this.requestTimeoutMs;
@@ -54,6 +59,7 @@ export class ForcedReleases {
       if (holders === undefined || (ifToken !== undefined && holders.token !== ifToken)) return false;
       return await this.end(holders, request);
     } catch (error) {
+      if (error instanceof LockConfigError) throw error;
       throw unavailableBecause(error, 'a release by force');
     }
   }
@@ -76,6 +82,8 @@ export class ForcedReleases {
       this.topology.sendToNode(key, ({ connection }) => lockValueScript.run(connection, [lock], [])),
       this.topology.sendToNode(key, ({ connection }) => holdersScript.run(connection, [queue], [])),
     ]);
+    const other = [...(value === undefined ? [] : [value.held]), ...sharers].map(otherWireOf).find(Boolean);
+    if (other !== undefined) throw otherWireForced(other.version);
     if (value !== undefined) return { ...value, isShared: false };
     if (sharers.length === 0) return undefined;
     return { held: sharers.map((entry) => `${entry},`).join(''), isShared: true, token: undefined };

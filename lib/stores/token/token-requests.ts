@@ -45,7 +45,7 @@ const ALONE_MS = 5_000;
 const EXPIRED: AcquireReply = { status: 'expired' };
 
 /** How this instance receives handoffs. */
-interface Subscription {
+export interface Subscription {
   /** Returns whether handoffs of the key can be received from the node. */
   isSubscribed(key: string, node: RedisNode): boolean;
   /** Begins to receive handoffs of the key. */
@@ -75,6 +75,8 @@ export class TokenRequests {
     private readonly clock: Clock,
     private readonly queued: QueuedOwners,
     private readonly subscription: Subscription,
+    /** Called with each reply that names an instance of another wire version. */
+    private readonly onOtherWire: (version: number) => void = noop,
   ) {
     const groupOf = ({ keys }: LockOwnership): string => this.topology.scriptGroupOf(keys[0]);
     this.batches = new TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>(
@@ -335,8 +337,11 @@ export class TokenRequests {
     if (reply.more === true) this.repeat(furtherHandoffs(request));
     const decoded = decodeAcquireReply(request, reply, from);
     if (decoded.status === 'granted') this.onGranted(request, decoded.token);
+    if (decoded.status !== 'held') return decoded;
     // From now on a subscription is worth its cost.
-    if (decoded.status === 'held' && request.queue) this.subscription.open(request.keys[0]);
+    if (request.queue) this.subscription.open(request.keys[0]);
+    const wires = decoded.holder?.wireVersions;
+    if (wires !== undefined) this.onOtherWire(wires.holder);
     return decoded;
   }
 

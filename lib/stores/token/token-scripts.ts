@@ -21,9 +21,10 @@ import { scripts as redisScripts } from '../../redis/scripts.js';
 import type { Call } from '../../redis/topology.js';
 import { decodeEntry, encodeEntry } from './queue-entry.js';
 import { scripts } from './scripts.js';
+import { otherWireOf, WIRE_PREFIX, WIRE_VERSION } from '../../redis/wire.js';
 
-/** `<instanceId>:<attempt>/<secret>`, with a space and the token, or the mode of a sharer. */
-const HELD = /^([\w-]+):\d+\/[\w-]+(?: (\d+|\*))?$/;
+/** `v1-<instanceId>:<attempt>/<secret>`, with a space and the token, or the mode of a sharer. */
+const HELD = /^(?:v1-)?([\w-]+):\d+\/[\w-]+(?: (\d+|\*))?$/;
 
 const GRANTED = 1;
 /** The same owner was granted the lock by an earlier request. */
@@ -68,10 +69,12 @@ export const lockValueScript = new RedisScript(redisScripts.inspect, (reply) => 
   const [held] = reply as [string, unknown];
   return { held, token: decodeHolder(held, 0).token };
 });
-/** The entries of the sharers whose leases are not over. */
+/** The entries of the sharers whose leases are not over. Another wire version may measure leases in another way. */
 export const holdersScript = new RedisScript(scripts.inspectQueue, (reply) => {
   const list = reply as (string | number)[];
-  return list.filter((_entry, i) => i % 2 === 0 && Number(list[i + 1]) > 0).map(String);
+  const holds = (entry: string | number, remainingMs: number): boolean =>
+    remainingMs > 0 || (remainingMs < 0 && otherWireOf(String(entry)) !== undefined);
+  return list.filter((entry, i) => i % 2 === 0 && holds(entry, Number(list[i + 1]))).map(String);
 });
 export const forceReleaseScript = new RedisScript(scripts.forceRelease, (reply) => {
   const [ended, more, ...unnotified] = reply as [unknown, unknown, ...string[]];
@@ -142,6 +145,10 @@ export function decodeAcquireReply(
 
 /** Decodes the holder in a reply. Undefined for a value that another system wrote. */
 function hintOf(value: string, count: number | undefined, from: ServerClock | undefined): HolderHint | undefined {
+  const other = otherWireOf(value);
+  if (other !== undefined) {
+    return { instanceId: other.instanceId, wireVersions: { holder: other.version, own: WIRE_VERSION } };
+  }
   const [, instanceId, token] = HELD.exec(value) ?? [];
   if (instanceId === undefined) return undefined;
   if (count !== undefined) return { instanceId, count };
@@ -197,7 +204,9 @@ export function entriesOfAll(requests: readonly LockOwnership[], { secret }: Scr
   const [{ owner, mode }] = requests;
   const { length } = instancePartOf(owner);
   const attempts = requests.map((request) => request.owner.slice(length)).join(' ');
-  return [owner.slice(0, length), attempts, encodeEntry({ owner: '', mode }, secret)];
+  // The prefix stands at the beginning, so not in the end of each entry.
+  const rest = encodeEntry({ owner: '', mode }, secret).slice(WIRE_PREFIX.length);
+  return [WIRE_PREFIX + owner.slice(0, length), attempts, rest];
 }
 
 /** Returns a release of an owner that no attempt has: it does nothing but hand the lock to further sharers. */
@@ -261,18 +270,26 @@ function decodeQueue(list: readonly (string | number)[]): QueueState {
   const sharers: Sharer[] = [];
   const waiting: WaiterInfo[] = [];
   for (let i = 0; i < list.length; i += 2) {
-    const { owner, mode } = decodeEntry(String(list[i]));
+    const { owner, mode, wireVersion } = decodeEntry(String(list[i]));
     const remainingMs = Number(list[i + 1]);
     const id = instanceOf(owner);
-    if (remainingMs > 0) sharers.push({ holder: id, mode, remainingMs, token: undefined });
-    else if (remainingMs === 0) waiting.push({ waiter: id, mode });
+    const wire = wireVersion === undefined ? undefined : { wireVersion };
+    if (remainingMs > 0) sharers.push({ holder: id, mode, remainingMs, token: undefined, ...wire });
+    else if (remainingMs === 0) waiting.push({ waiter: id, mode, ...wire });
+    // Only another wire version knows whether its lease is over.
+    else if (wire !== undefined) sharers.push({ holder: id, mode, remainingMs: 0, token: undefined, ...wire });
   }
   return { sharers, waiting };
 }
 
-/** Decodes `<instanceId>:<attempt>/<secret> <token>`. A value that another system wrote is returned as the holder. */
+/** Decodes `v1-<instanceId>:<attempt>/<secret> <token>`. A value that another system wrote is returned as the holder. */
 function decodeHolder(value: string, ttl: number | string): HolderInfo {
-  const ours = /^([\w-]+):\d+\/[\w-]+ (\d+)$/.exec(value);
+  const other = otherWireOf(value);
+  if (other !== undefined) {
+    const { instanceId, version } = other;
+    return { holder: instanceId, remainingMs: toRemainingMs(ttl), token: undefined, wireVersion: version };
+  }
+  const ours = /^(?:v1-)?([\w-]+):\d+\/[\w-]+ (\d+)$/.exec(value);
   return {
     holder: ours?.[1] ?? value,
     remainingMs: toRemainingMs(ttl),

@@ -7,6 +7,7 @@ import type { RedisNode, Topology } from '../../redis/topology.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { StoreContext } from '../store-context.js';
 import {
+  channelOf,
   channelPrefix,
   HandoffChannel,
   type HandoffListener,
@@ -85,7 +86,7 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
   listen(listener: StoreListener, events: HandoffListener): Listening {
     const { clock, requestTimeoutMs } = this.context;
     const connect = (): RedisSubscriber | undefined => this.context.subscriber();
-    const channel = this.handoff[0] + listener.instanceId;
+    const channel = channelOf(this.handoff[0], listener.instanceId);
     const handoffs = new HandoffChannel(channel, this.connection, clock, requestTimeoutMs, connect, events);
     return { handoffs, stop: this.connection.listen(listener, handoffs) };
   }

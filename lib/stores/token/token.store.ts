@@ -25,7 +25,7 @@ import { unavailableBecause } from '../../redis/redis-errors.js';
 import type { RedisScript } from '../../redis/redis-script.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import type { ReplicaDemand, StoreContext, StoreFactory } from '../store-context.js';
-import type { Call } from '../../redis/topology.js';
+import type { Call, RedisNode } from '../../redis/topology.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
@@ -38,9 +38,10 @@ import { HotTags } from './hot-tags.js';
 import { QueuedOwners, RecentNames } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
-import { TokenRequests } from './token-requests.js';
+import { type Subscription, TokenRequests } from './token-requests.js';
 import { inspectScript, isFoundElsewhere, lockOf, queueScript, stateOf } from './token-scripts.js';
 import { tokenTopology, type TokenTopology } from './token-topology.js';
+import { otherWireWarning } from '../../redis/wire.js';
 
 /**
  * Makes the default store. Each lock is one key with its owner and its fencing token. It needs one Redis (or Valkey)
@@ -101,12 +102,16 @@ export class TokenStore implements LockStore {
     this.requestTimeoutMs = context.requestTimeoutMs;
     this.topology = tokenTopology(context);
     this.serverOf = this.topology.serverOf?.bind(this.topology);
-    this.requests = new TokenRequests(this.topology, this.clock, this.queued, {
+    const subscription: Subscription = {
       isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
       open: (key) => this.openHandoffs(key),
       onGranted: (owner, key, token) => this.onGranted(owner, key, token),
       onReleased: (owner) => this.handoffs?.onReleased(owner),
-    });
+    };
+    const warn = warnOnce((message) => this.listener?.onDegraded(message));
+    this.requests = new TokenRequests(this.topology, this.clock, this.queued, subscription, (version) =>
+      warn(otherWireWarning(version)),
+    );
     if (this.serverOf !== undefined) this.hotTags = new HotTags((line) => this.listener?.onDegraded(line));
     this.forced = new ForcedReleases(this.topology, this.clock, this.requestTimeoutMs, this.requests);
   }

@@ -35,7 +35,7 @@ async function scriptsOf(locks: LockService, work: () => Promise<unknown>): Prom
     (monitor, i) =>
       new Promise<void>((resolve) => {
         monitor.on('monitor', (_at: string, words: string[]) => {
-          if (/^eval(sha)?$/i.test(words[0]) && words.some((word) => word.startsWith(locks.engine.instanceId)))
+          if (/^eval(sha)?$/i.test(words[0]) && words.some((word) => word.startsWith(`v1-${locks.engine.instanceId}`)))
             scripts += 1;
           if (words[0].toLowerCase() === 'echo' && words[1] === `end ${i}`) resolve();
         });

@@ -75,7 +75,7 @@ describe('locks in a cluster', () => {
       const monitor = await admin.monitor();
       const asks: { at: number; deadline: number }[] = [];
       monitor.on('monitor', (at: string, [command, , , , , , owner, , deadline]: string[]) => {
-        if (command === 'evalsha' && owner?.startsWith(locks.engine.instanceId) && deadline?.length === 16)
+        if (command === 'evalsha' && owner?.startsWith(`v1-${locks.engine.instanceId}`) && deadline?.length === 16)
           asks.push({ at: Number(at), deadline: Number(deadline) / 1e6 });
       });
       for (const family of FAMILIES) await locks.using(`${family}:1`, () => undefined);

@@ -368,7 +368,7 @@ describe('the first waiter without a subscription', () => {
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
     const { granted: next } = await here.enqueue(() => here.instance().acquire('goods:300'));
     const isSubscribed = async (): Promise<boolean> =>
-      (await here.channels()).some((name) => name.endsWith(`:${locks.engine.instanceId}`));
+      (await here.channels()).some((name) => name.endsWith(`:v1-${locks.engine.instanceId}`));
     expect(await isSubscribed()).toBe(true);
     await listening.proxy.refuseConnections();
     listening.proxy.reset();

@@ -170,7 +170,7 @@ describe('the subscription', () => {
     expect(log.queueing[0]).toBeGreaterThan(names.indexOf('tokenProbeSubscription'));
     await Promise.all(holders.map((holder) => holder.release()));
     await Promise.all(waiting);
-    const channel = new RegExp(`:${locks.engine.instanceId}$`);
+    const channel = new RegExp(`:v1-${locks.engine.instanceId}$`);
     expect((await here.channels()).filter((name) => channel.test(name))).toHaveLength(1);
     await locks.engine.close(0);
     await here.clear();

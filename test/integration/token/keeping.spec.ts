@@ -173,7 +173,7 @@ describe('the message that a lock is wanted', () => {
 
   it('ends a keeping if a stranger forges it, and no hold', async () => {
     const locks = await keeper();
-    const channel = `${here.prefix}nestjs-redis-lock:${locks.engine.instanceId}`;
+    const channel = `${here.prefix}nestjs-redis-lock:v1-${locks.engine.instanceId}`;
     for (const text of ['wanted ', 'wanted', `wanted ${here.key} `, 'wanted {x', `wanted ${here.keyOf('goods:301')}`])
       await here.admin.publish(channel, text);
     await locks.inspect('goods:301');

@@ -105,7 +105,7 @@ describe('readers and writers', () => {
     ];
     const queue = helperKey(here.key, 'queue');
     const entries = await here.admin.zrange(queue, 0, '-1');
-    await here.admin.zrem(queue, ...entries.filter((entry) => entry.startsWith(`${one.shared.owner}/`)));
+    await here.admin.zrem(queue, ...entries.filter((entry) => entry.startsWith(`v1-${one.shared.owner}/`)));
     await eventually('its signal aborts', () => one.signal.aborted);
     expect(one.signal.reason).toBeInstanceOf(LockLostError);
     await eventually('the other one is renewed', () => other.expiresInMs > 1_250);

@@ -42,7 +42,7 @@ const callsOf = async (admin: Redis, command: string): Promise<number> => {
 /** Returns how many of these instances a server counts as subscribed. Holders are subscribed as well. */
 async function subscribedAt(admin: Redis, ...instances: readonly LockService[]): Promise<number> {
   const channels = (await admin.pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[];
-  return instances.filter(({ engine }) => channels.some((name) => name.endsWith(`:${engine.instanceId}`))).length;
+  return instances.filter(({ engine }) => channels.some((name) => name.endsWith(`:v1-${engine.instanceId}`))).length;
 }
 
 /** Ends the request connections only. */

@@ -67,6 +67,14 @@ describe('the rows of the board', () => {
     expect(rowOf(rows, 'a').holders[0]?.id).toHaveLength(300);
   });
 
+  it('keep the wire versions of instances of another one', async () => {
+    const waiting = boardWaiters(1).map((waiter) => ({ ...waiter, wireVersion: 2 }));
+    const others = [{ ...boardLock(''), wireVersion: 3 }];
+    const rows = await read([boardLock('a', { wireVersion: 2, others, waiting })]);
+    const { holders, waiting: shownWaiters } = rowOf(rows, 'a');
+    expect([...holders, ...shownWaiters].map(({ wireVersion }) => wireVersion)).toEqual([2, 3, 2]);
+  });
+
   it('show the callers that wait inside this instance', async () => {
     const callers = { count: 3, waitedMs: 400, method: 'GoodsController.buy', label: undefined };
     const locks = [boardLock('a', { callers }), boardLock('b', { waiting: boardWaiters(2) })];

@@ -63,6 +63,26 @@ describe('one lock', () => {
   });
 });
 
+describe('an instance of another wire version', () => {
+  const waiting = [{ ...waiterOf('api-2'), wireVersion: 2 }];
+  const view = heldView('goods:300', { wireVersion: 2, waiting });
+
+  it('is shown as such in the table and in the description', () => {
+    expect(formatTable([view], LOCK_COLUMNS)[1]).toContain('api-1 (another version: wire 2)');
+    expect(describeLock(view)).toEqual(
+      expect.arrayContaining([
+        '  holder    api-1 (another version: wire 2)',
+        '            1. api-2 (another version: wire 2), exclusive',
+      ]),
+    );
+  });
+
+  it('has its version in JSON, which others have not', () => {
+    expect(lockToJson(view)).toMatchObject({ wireVersion: 2, waiting: [{ wireVersion: 2 }] });
+    expect(lockToJson(heldView('goods:300'))).not.toHaveProperty('wireVersion');
+  });
+});
+
 describe('JSON', () => {
   it('has null for what is not known', () => {
     expect(lockToJson(heldView('goods:300', { ...holderOf(undefined), expiresInMs: Infinity }))).toEqual({

@@ -7,6 +7,7 @@ import {
   type SubscriberListener,
   VerifiedSubscriber,
 } from '../../../redis/pubsub/verified-subscriber.js';
+import { WIRE_PREFIX } from '../../../redis/wire.js';
 import { LongHolds } from './long-holds.js';
 import type { RedisSubscriber } from '../../../redis/redis-client.js';
 import type { RedisConnection } from '../../../redis/redis-connection.js';
@@ -44,6 +45,15 @@ export interface HandoffChannels {
 /** Returns what the channels of a module begin with: its `prefix`, so that an ACL can keep tenants apart. */
 export function channelPrefix(prefix: string): string {
   return `${prefix}nestjs-redis-lock:`;
+}
+
+/**
+ * Returns the channel of an instance. It has the wire version, so nothing that another version writes arrives here.
+ *
+ * @param prefix what the channels of its keys begin with.
+ */
+export function channelOf(prefix: string, instanceId: string): string {
+  return prefix + WIRE_PREFIX + instanceId;
 }
 
 /**

@@ -4,7 +4,7 @@ import type { ChannelSource } from '../../../redis/pubsub/channel-source.js';
 import { ChannelSubscription } from '../../../redis/pubsub/channel-subscription.js';
 import { ChannelSubscriptions } from '../../../redis/pubsub/channel-subscriptions.js';
 import type { RedisNode } from '../../../redis/topology.js';
-import { type HandoffListener, type HandoffChannels, probeScript } from './handoff-channel.js';
+import { channelOf, type HandoffListener, type HandoffChannels, probeScript } from './handoff-channel.js';
 import { LongHolds } from './long-holds.js';
 
 /** The part of the cluster's topology that the channels need. */
@@ -128,7 +128,7 @@ export class ShardedHandoffChannels implements HandoffChannels {
   }
 
   private channelOf(key: string): string {
-    return this.topology.handoffArgs(key)[0] + this.instanceId;
+    return channelOf(this.topology.handoffArgs(key)[0], this.instanceId);
   }
 
   private subscriptionOf(key: string): ChannelSubscription {

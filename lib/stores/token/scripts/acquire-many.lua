@@ -49,6 +49,9 @@ local function obstacle()
   if sharers.count > 0 and tonumber(redis.call('ZSCORE', keys.queue, args.entry) or 0) < 0 then
     return
   end
+  if sharers.other then
+    return 0, -2, string.sub(sharers.other, 1, 400), 0
+  end
   if permitsDiffer(sharers, mode) then
     return -2, sharers.mode
   end

@@ -10,6 +10,7 @@
 --- @include ./ms-until-free.lua
 --- @include ./waiters-before.lua
 --- @include ./notify-keeper.lua
+--- @include ./other-wire.lua
 --- Acquires a lock that may be held or waited for. Returns the reply of the acquire script for the entry.
 local function acquireOrWait(entry, mode, now)
   local held = redis.call('GET', keys.lock)
@@ -31,15 +32,17 @@ local function acquireOrWait(entry, mode, now)
       return { -2, sharers.mode, now }
     end
     -- Without waiters, the entry does not join the queue first.
-    if not hasWaiters() and mayShare(sharers, entry) then
+    if not sharers.other and not hasWaiters() and mayShare(sharers, entry) then
       return { 1, (grant(entry, args.leaseMs, '1', now)), now, 1 }
     end
   end
 
   -- Tickets, not times: times repeat, and clocks are set back.
-  if args.willWait == '1' then
-    local last = redis.call('ZRANGE', keys.queue, -1, -1, 'WITHSCORES')[2] or 0
-    redis.call('ZADD', keys.queue, 'NX', math.max(last, 0) + 1, entry)
+  local last = args.willWait == '1' and redis.call('ZRANGE', keys.queue, -1, -1, 'WITHSCORES')
+  -- A queue with entries of another wire version is not prolonged, so that those of dead instances end.
+  local joins = last and not sharers.other and not (last[1] and otherWire(last[1]))
+  if joins then
+    redis.call('ZADD', keys.queue, 'NX', math.max(last[2] or 0, 0) + 1, entry)
     if (sharers.count or 0) > 0 then
       keepQueue(60000)
     else
@@ -61,8 +64,11 @@ local function acquireOrWait(entry, mode, now)
   end
 
   local status, ahead = 0, nil
-  if args.willWait == '1' then
+  if joins then
     status, ahead = 3, waitersBefore(entry)
+  end
+  if sharers.other then
+    return { status, -2, now, string.sub(sharers.other, 1, 400), 0, 0, ahead }
   end
   if sharers.excluded then
     local holder = held or redis.call('GET', keys.lock) or ''

@@ -3,6 +3,7 @@
 --- @include ./may-share.lua
 --- @include ./add-holder.lua
 --- @include ./permits-differ.lua
+--- @include ./other-wire.lua
 --- @include ./notify.lua
 --- @include ./handoffs.lua
 --[[ Returns whether the caller may go on, because no entry stands before its own, after it has handed the lock off:
@@ -12,22 +13,26 @@
   An entry whose instance has no subscriber is removed without a grant, because the instance may be dead. An entry with
   a different `permits` value is removed, because it would block the queue. Its instance gets a handoff that has already
   expired (`grantedAt` 0), repeats its request, and receives the mismatch error.
+  Stops before an entry of another wire version. It stays in the queue and gets the lock by its own request.
   Also stops behind a sharer if the script has come to the end of its `handoffs`. The release script then has to run
   again.
-  @param sharers is updated with each grant. `excluded` means that an exclusive holder has the lock.
+  @param sharers is updated with each grant. `excluded` means that an exclusive holder has the lock. `other` becomes an
+  entry of another wire version that stands first.
   @param channels their `prefix`, and whether they are `sharded`: then only subscribers of this node are counted.
   @param caller the entry to stop before, if any ]]
 local function handOff(sharers, channels, leaseMs, tokens, now, caller)
   handoffs.more = false
   while not sharers.excluded do
-    local entry
-    if sharers.count == 0 then
-      entry = redis.pcall('ZPOPMIN', keys.queue)[1]
-    else
-      -- The first waiter stands after the sharers. A grant moves it among them.
-      entry = redis.pcall('ZRANGE', keys.queue, sharers.count, sharers.count)[1]
-    end
+    -- The first waiter stands after the sharers. A grant moves it among them.
+    local entry = redis.pcall('ZRANGE', keys.queue, sharers.count, sharers.count)[1]
     if not entry then
+      return true
+    end
+    if otherWire(entry) then
+      sharers.other = entry
+      return false
+    end
+    if sharers.count == 0 and redis.pcall('ZPOPMIN', keys.queue)[1] ~= entry then
       return true
     end
     local fits = mayShare(sharers, entry)

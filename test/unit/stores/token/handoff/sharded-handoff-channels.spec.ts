@@ -29,7 +29,7 @@ function channelsOf(reports: KeyFilter[] = []) {
     onSubscribed: (concerns) => void (concerns && reports.push(concerns)),
     onRefused: () => undefined,
   });
-  const probe = (key: string): void => channels.subscriptions.onMessage(node, `channel:${key}:one`, PROBE);
+  const probe = (key: string): void => channels.subscriptions.onMessage(node, `channel:${key}:v1-one`, PROBE);
   const opened = (): string[] => channels.subscriptions.all.map(({ channel }) => channel);
   return { channels, clock, opened, probe };
 }
@@ -69,11 +69,11 @@ describe('the channels of an instance in a cluster', () => {
     channels.onReleased('one:2');
     expect(opened()).toEqual([]);
     await clock.advance(1_200);
-    expect(opened()).toEqual(['channel:goods:1:one']);
+    expect(opened()).toEqual(['channel:goods:1:v1-one']);
     probe('goods:1');
     // Unused channels are closed after a minute.
     await clock.advance(600_000);
-    expect(opened()).toEqual(['channel:goods:1:one']);
+    expect(opened()).toEqual(['channel:goods:1:v1-one']);
     channels.onReleased('one:1');
     await clock.advance(130_000);
     expect(opened()).toEqual([]);

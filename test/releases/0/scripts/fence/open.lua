@@ -1,0 +1,19 @@
+local function lastToken()
+local last = redis.pcall('GET', KEYS[1])
+if type(last) == 'table' and string.find(last.err, 'WRONGTYPE') then
+return redis.error_reply('NOTAFENCE a value of another type')
+end
+if type(last) == 'string' and not string.find(last, '^%d+$') then
+return redis.error_reply('NOTAFENCE a text that is no token')
+end
+return last
+end
+local last = lastToken()
+if type(last) == 'table' then
+return last
+end
+if last and tonumber(last) > tonumber(ARGV[1]) then
+return 0
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1

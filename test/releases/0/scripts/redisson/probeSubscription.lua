@@ -1,0 +1,1 @@
+return redis.call('PUBLISH', ARGV[1], '')

@@ -1,0 +1,210 @@
+local now = redis.call('TIME')
+now = now[1] .. string.sub('00000' .. now[2], -6)
+local function releaseUnqueued(entry, keepMs)
+local held = redis.call('GET', KEYS[2])
+local ours = entry .. ' '
+local mine = held and string.sub(held, 1, #ours) == ours
+if mine and keepMs ~= '0' then
+redis.call('PEXPIRE', KEYS[2], keepMs)
+return 1
+end
+if mine and redis.call('EXISTS', KEYS[3]) == 0 then
+redis.call('DEL', KEYS[2])
+return 1
+end
+if held and not mine then
+redis.pcall('ZREM', KEYS[3], entry)
+return 0
+end
+return nil, mine
+end
+local function modeOf(entry)
+return string.match(entry, ' (.*)')
+end
+local function shareTime()
+return 1e13 - redis.call('PTTL', KEYS[3])
+end
+local function hasSharers()
+if redis.call('EXISTS', KEYS[3]) == 0 then
+return false
+end
+local first = redis.pcall('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')
+if first.err then
+return redis.call('ZCOUNT', KEYS[3], '-inf', '(0') > 0
+end
+return tonumber(first[2]) <= 0
+end
+local function readSharers(mode)
+if not mode and not hasSharers() then
+return { count = 0 }
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[3], -shareTime(), '(0')
+local count = redis.call('ZCOUNT', KEYS[3], '-inf', '(0')
+return { count = count, mode = count > 0 and modeOf(redis.call('ZRANGE', KEYS[3], 0, 0)[1]) or nil }
+end
+local function keepQueue(ms)
+local left = redis.call('PTTL', KEYS[3])
+if left >= tonumber(ms) then
+return left
+end
+local longer = 2 * math.max(ms, 60000)
+local shares = redis.call('ZRANGE', KEYS[3], '-inf', '(0', 'BYSCORE', 'WITHSCORES')
+for i = 1, #shares, 2 do
+redis.call('ZADD', KEYS[3], shares[i + 1] + longer - left, shares[i])
+end
+redis.call('PEXPIRE', KEYS[3], longer)
+return longer
+end
+local function share(entry, leaseMs)
+redis.call('ZADD', KEYS[3], 'NX', 0, entry)
+local left = keepQueue(leaseMs)
+if redis.call('ZADD', KEYS[3], 'LT', 'CH', -(1e13 - left + leaseMs), entry) == 0 then
+redis.call('PEXPIRE', KEYS[3], left)
+end
+end
+local function nextToken(tokens, now)
+local last = tonumber(redis.call('SET', KEYS[1], now, 'EX', '86400', 'GET'))
+if not last or not (last < 9e15) then
+return now, 1
+end
+if last >= tonumber(now) then
+local token = string.format('%.0f', last + 1)
+redis.call('SET', KEYS[1], token, 'EX', '86400')
+return token, 1
+end
+if tokens == '1' then
+return now, 1
+end
+local first = math.max(last + 1, now - tokens + 1)
+return string.format('%.0f', first), now - first + 1
+end
+local function lock(entry, leaseMs, token)
+if modeOf(entry) then
+share(entry, leaseMs)
+else
+redis.call('SET', KEYS[2], entry .. ' ' .. token, 'PX', leaseMs)
+end
+end
+local function grant(entry, leaseMs, tokens, now)
+local token, reserved = nextToken(modeOf(entry) and '1' or tokens, now)
+lock(entry, leaseMs, token)
+return token, reserved
+end
+local function mayShare(sharers, entry)
+if sharers.count == 0 then
+return true
+end
+local mode = modeOf(entry)
+return mode == sharers.mode and (mode == '*' or sharers.count < tonumber(mode))
+end
+local function addHolder(sharers, entry)
+sharers.mode = modeOf(entry)
+sharers.count = sharers.count + 1
+sharers.excluded = not sharers.mode
+end
+local function permitsDiffer(sharers, mode)
+return tonumber(mode) and tonumber(sharers.mode) and mode ~= sharers.mode
+end
+local function notify(entry, channel, sharded, token, tokens, grantedAt, leaseMs)
+local attempt, secret, mode = string.match(entry, ':(%d*)/?(%S*) ?(.*)')
+local text = table.concat({ attempt, token, tokens, grantedAt, leaseMs, mode, '' }, ' ')
+local message = redis.sha1hex(text .. KEYS[2] .. ' ' .. secret) .. ' ' .. text
+if sharded then
+redis.pcall('SPUBLISH', channel, message .. KEYS[2])
+else
+redis.pcall('PUBLISH', channel, message .. KEYS[2])
+end
+end
+local handoffs = { left = 64, more = false }
+local function handOff(sharers, channels, leaseMs, tokens, now, caller)
+handoffs.more = false
+while not sharers.excluded do
+local entry
+if sharers.count == 0 then
+entry = redis.pcall('ZPOPMIN', KEYS[3])[1]
+else
+entry = redis.pcall('ZRANGE', KEYS[3], sharers.count, sharers.count)[1]
+end
+if not entry then
+return true
+end
+local fits = mayShare(sharers, entry)
+if not fits and not permitsDiffer(sharers, modeOf(entry)) then
+return false
+end
+if fits and entry == caller then
+return true
+end
+if fits and sharers.count > 0 and handoffs.left <= 0 then
+handoffs.more = true
+return false
+end
+local channel = channels.prefix .. string.match(entry, '^[^:]*')
+local counted = redis.pcall('PUBSUB', channels.sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
+if counted.err then
+return true
+end
+local alive, token, reserved, grantedAt = counted[2] > 0, '0', '1', '0'
+if fits and alive then
+local granted
+granted, token, reserved = pcall(grant, entry, leaseMs, tokens, now)
+if not granted then
+return true
+end
+grantedAt = now
+handoffs.left = handoffs.left - 1
+addHolder(sharers, entry)
+elseif sharers.count > 0 and redis.pcall('ZREM', KEYS[3], entry) ~= 1 then
+return true
+end
+if alive then
+notify(entry, channel, channels.sharded, token, reserved, grantedAt, leaseMs)
+end
+end
+return false
+end
+local function releaseToQueue(entry, mine, keepMs, now)
+local sharers, released = { count = 0 }, 1
+if not mine then
+local mode = modeOf(entry)
+sharers = readSharers(mode)
+local shares = mode and tonumber(redis.call('ZSCORE', KEYS[3], entry) or 0) < 0
+redis.pcall('ZREM', KEYS[3], entry)
+if shares and keepMs ~= '0' then
+share(entry, keepMs)
+return 1
+end
+sharers.count = sharers.count - (shares and 1 or 0)
+released = shares and 1 or 0
+end
+handOff(sharers, { prefix = ARGV[6], sharded = ARGV[7] }, ARGV[5], ARGV[4], now)
+if mine and not sharers.excluded then
+redis.call('DEL', KEYS[2])
+end
+return handoffs.more and released + 2 or released
+end
+table.insert(KEYS, 2, '')
+table.insert(KEYS, 3, '')
+local function eachLock(_, last)
+local nth = (last or 0) + 1
+KEYS[2], KEYS[3] = KEYS[nth * 2 + 2], KEYS[nth * 2 + 3]
+return KEYS[2] and nth
+end
+local function repliesOfEach(each, attempts, replies, run)
+local nextAttempt = string.gmatch(attempts, '%S+')
+for _ in each do
+local succeeded, reply = pcall(run, ARGV[1] .. nextAttempt() .. ARGV[3])
+if not succeeded then
+reply = type(reply) == 'table' and reply or redis.error_reply(reply)
+if string.find(reply.err, 'READONLY', 1, true) then
+error(reply, 0)
+end
+end
+table.insert(replies, reply)
+end
+return replies
+end
+return repliesOfEach(eachLock, ARGV[2], {}, function(entry)
+local released, mine = releaseUnqueued(entry, '0')
+return released or releaseToQueue(entry, mine, '0', now)
+end)
