@@ -56,6 +56,7 @@ const LOCK_DEFAULTS: LockDefaults = {
   onLost: 'throw',
   awaitRelease: true,
   keepMs: 0,
+  lockOrder: 'warn',
 };
 
 const MODULE_DEFAULTS: Omit<ResolvedOptions, Undefaulted | 'replicas' | 'identity'> = {
@@ -113,6 +114,7 @@ export const LOCK_RULES: OptionRules<LockOptions> = {
     allowed: `0, or a number of milliseconds from ${MIN_TTL_MS} to ${MAX_KEEP_MS}`,
     fits: (value) => value === 0 || milliseconds(MIN_TTL_MS, MAX_KEEP_MS).fits(value),
   },
+  lockOrder: oneOf('warn', 'error', 'ignore'),
   signal: { allowed: ABORT_SIGNAL_SHAPE, fits: isAbortSignal },
   mode: oneOf('exclusive', 'shared'),
   permits: wholeNumber(1, MAX_PERMITS),
@@ -133,6 +135,7 @@ const HTTP_STATUS_RULES: OptionRules<Record<LockErrorCode, number | undefined>> 
   LOCK_LOST: STATUS_OF_CODE,
   LOCK_KEY: STATUS_OF_CODE,
   LOCK_REENTRY: STATUS_OF_CODE,
+  LOCK_ORDER: STATUS_OF_CODE,
   LOCK_CONFIG: STATUS_OF_CODE,
 };
 
@@ -224,7 +227,7 @@ export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
   const { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs } = options;
-  const ownDefaults = { signal: undefined, mode: 'exclusive' } as const;
+  const ownDefaults = { lockOrder: options.lockOrder, signal: undefined, mode: 'exclusive' } as const;
   return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs, ...ownDefaults };
 }
 
