@@ -17,11 +17,13 @@ async function failureOf(check: Promise<unknown>): Promise<string> {
 }
 
 describe('the section on lost locks', () => {
+  const section = sectionOf('docs/testing.md', 'When the lock is lost');
+
   beforeEach(() => Logger.overrideLogger(false));
   afterEach(() => Logger.overrideLogger(undefined as never));
 
   it('shows how a method without a check fails, and where', async () => {
-    expect(sectionOf('docs/testing.md', 'When the lock is lost')).toContain(await failureOf(neverOversells(Shop)));
+    expect(section).toContain(await failureOf(neverOversells(Shop)));
   });
 
   it('shows a method that passes', async () => {
@@ -29,8 +31,7 @@ describe('the section on lost locks', () => {
     expect(report.awaits).toEqual([expect.stringMatching(/shop\.ts:35:\d+$/)]);
   });
 
-  it('shows a handler that fails over HTTP, and where', async () => {
-    const message = await failureOf(neverOversellsOverHttp());
-    expect(message).toMatch(/after the await at src\/shop-over-http\.ts:14:\d+ \(GoodsController\.buy\)/);
+  it('shows how a handler fails over HTTP, and where', async () => {
+    expect(section).toContain(await failureOf(neverOversellsOverHttp()));
   });
 });

@@ -176,6 +176,15 @@ describe('locks that are taken in two orders', () => {
     await expect(scope).rejects.toThrow(LockOrderError);
   });
 
+  it('leave nothing held if the request of a list is an error', async () => {
+    const locks = createTestLocks();
+    await take(locks, 'a', 'b');
+    const list = locks.using(['b', 'c'], () => locks.using(['a', 'b', 'd'], none));
+    await expect(list).rejects.toThrow(LockOrderError);
+    expect(locks.local()).toEqual({ holds: [], waiting: [] });
+    expect(await locks.tryAcquire('d')).not.toBeNull();
+  });
+
   it('are no finding with lockOrder: ignore of one request', async () => {
     const locks = createTestLocks();
     await take(locks, 'a', 'b');
