@@ -39,6 +39,7 @@ export {
   type LockKeyInput,
   type LockKeyPlaceholder,
   LockLostError,
+  LockOrderError,
   LockReentryError,
   LockReplicationError,
   LockTimeoutError,
@@ -54,6 +55,8 @@ export {
   storeChannel,
   type StoreEvent,
 } from './core/diagnostics.js';
+export { lockOrder, type LockOrder, lockOrderChannel, type LockOrderEvent } from './core/order/order-watch.js';
+export type { LockOrderCycle, LockOrderEdge, LockOrderFamily } from './core/order/order-graph.js';
 export type { ServerPing, StorePing } from './core/store/store-ping.js';
 export type { LockCall } from './core/call.js';
 export type { LocalHold, LocalLockState, LocalWaiter } from './core/local-state.js';

@@ -67,17 +67,22 @@ export function latestCall(): number {
 
 /** Returns what others see of a call. */
 export function describeCall({ resource, key, call = 0 }: CallTarget, details: CallDetails): LockCall {
-  const { mode, method, family = firstSegmentOf(resource) } = details;
+  const { mode, method } = details;
   return {
     id: `${COPY}-${call}`,
     resource,
-    family,
+    family: familyOf(resource, details),
     key,
     mode: mode === 'exclusive' ? mode : 'shared',
     permits: typeof mode === 'number' ? mode : undefined,
     method,
     label: shownLabel(details.label),
   };
+}
+
+/** Returns the family of a resource: that of the call's template, or its first segment. */
+export function familyOf(resource: string, { family }: Pick<CallDetails, 'family'>): string {
+  return family ?? firstSegmentOf(resource);
 }
 
 /**

@@ -115,7 +115,7 @@ interface GrantedLock {
 
 /** Publishes the events of one module instance. Builds no event without a subscriber. */
 export class LockEvents {
-  constructor(private readonly instance: string) {}
+  constructor(readonly instance: string) {}
 
   requested(target: CallTarget, options: CallDetails): void {
     if (isTraced()) traceRequest(target, options, this.instance);

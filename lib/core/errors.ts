@@ -8,6 +8,7 @@ export type LockErrorCode =
   | 'LOCK_REPLICATION'
   | 'LOCK_KEY'
   | 'LOCK_REENTRY'
+  | 'LOCK_ORDER'
   | 'LOCK_CLOSED'
   | 'LOCK_CONFIG'
   | 'LOCK_STALE';
@@ -272,6 +273,17 @@ export class LockKeyError extends LockError {
 @branded('LockReentryError')
 export class LockReentryError extends LockError {
   readonly code = 'LOCK_REENTRY';
+}
+
+/**
+ * Thrown with `lockOrder: 'error'` if a lock is requested inside another one, and the program has taken them in the
+ * other order before. The message names both places. Nothing was requested.
+ *
+ * @publicApi
+ */
+@branded('LockOrderError')
+export class LockOrderError extends LockError {
+  readonly code = 'LOCK_ORDER';
 }
 
 /**

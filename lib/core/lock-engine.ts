@@ -12,11 +12,12 @@ import { heldAround } from './hold/held-locks.js';
 import type { Lock } from './hold/lock.js';
 import type { MultiLock } from './hold/multi-lock.js';
 import { type LeaderCallbacks, Leadership } from './leader/leadership.js';
-import { handoffLease } from './lease/grant.js';
+import { type Grant, handoffLease } from './lease/grant.js';
 import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
 import { type LocalLockState, toLocalState } from './local-state.js';
+import { OrderWatch } from './order/order-watch.js';
 import { callsByKey, type KeyCalls } from './own-calls.js';
 import { Shutdown } from './shutdown.js';
 import { DelayedStore } from './store/delayed-store.js';
@@ -125,7 +126,7 @@ export class LockEngine {
     this.requestTimeoutMs = requestTimeoutMs;
     this.health = health;
     this.leases = leases;
-    this.acquirer = new Acquirer(store, localLocks, leases, events, clock);
+    this.acquirer = new Acquirer(store, localLocks, leases, events, clock, new OrderWatch(options.instance, warn));
     this.shutdown = new Shutdown(this.acquirer, localLocks, leases, clock);
     this.stopListening = this.listen({ warn, info, turns });
   }
@@ -205,6 +206,11 @@ export class LockEngine {
       // A request without a reply may have run.
       if (mayBeReleased) this.onForceReleased(key);
     }
+  }
+
+  /** Declares a grant lost, as if its lease were over. For tests. */
+  lose(grant: Grant, why: string): void {
+    this.leases.lose(grant, why);
   }
 
   /** Returns who holds the key. Throws `LockUnavailableError` after `requestTimeoutMs` without a reply. */

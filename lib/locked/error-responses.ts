@@ -48,6 +48,7 @@ const KINDS: Readonly<Record<LockErrorCode, Kind>> = {
   LOCK_LOST: PROGRAM,
   LOCK_KEY: PROGRAM,
   LOCK_REENTRY: PROGRAM,
+  LOCK_ORDER: PROGRAM,
   LOCK_CONFIG: PROGRAM,
   LOCK_STALE: { status: 409, transient: true },
 };

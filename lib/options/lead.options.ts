@@ -59,6 +59,7 @@ const LEADER = {
   reentrant: true,
   onLost: 'ignore',
   awaitRelease: true,
+  lockOrder: 'ignore',
 } as const;
 
 /**

@@ -117,6 +117,20 @@ export interface LockOptions {
    */
   readonly keepMs?: number | undefined;
 
+  /**
+   * What to do if this lock is requested inside another one, and the program has taken them in the other order before.
+   * Calls that meet would wait for each other until `waitMs` is over. Both places are known as soon as the second one
+   * has run once, without a deadlock. It compares families (`goods` of `goods:300`), and for two locks of one family
+   * their ids. A request with `waitMs: 0` cannot wait, and is no finding.
+   *
+   * `warn`: logs one line for each circle of locks. `error`: throws `LockOrderError`, each time. `ignore`: does not
+   * look at this request. Use it for locks that are always taken along a tree, from parent to child. The modules of
+   * `nestjs-redis-lock/testing` have `error` by default.
+   *
+   * @default 'warn'
+   */
+  readonly lockOrder?: 'warn' | 'error' | 'ignore' | undefined;
+
   /** Stops the wait: the request is rejected with the signal's reason. It has no effect after the grant. */
   readonly signal?: AbortSignal | undefined;
 

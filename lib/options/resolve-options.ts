@@ -59,6 +59,7 @@ const LOCK_DEFAULTS: LockDefaults = {
   onLost: 'throw',
   awaitRelease: true,
   keepMs: 0,
+  lockOrder: 'warn',
 };
 
 const MODULE_DEFAULTS: Omit<ResolvedOptions, Undefaulted | 'replicas' | 'identity'> = {
@@ -117,6 +118,7 @@ export const LOCK_RULES: OptionRules<LockOptions> = {
     allowed: `0, or a number of milliseconds from ${MIN_TTL_MS} to ${MAX_KEEP_MS}`,
     fits: (value) => value === 0 || milliseconds(MIN_TTL_MS, MAX_KEEP_MS).fits(value),
   },
+  lockOrder: oneOf('warn', 'error', 'ignore'),
   signal: { allowed: ABORT_SIGNAL_SHAPE, fits: isAbortSignal },
   mode: oneOf('exclusive', 'shared'),
   permits: wholeNumber(1, MAX_PERMITS),
@@ -145,6 +147,7 @@ const HTTP_STATUS_RULES: OptionRules<Record<LockErrorCode, number | undefined>> 
   LOCK_LOST: STATUS_OF_CODE,
   LOCK_KEY: STATUS_OF_CODE,
   LOCK_REENTRY: STATUS_OF_CODE,
+  LOCK_ORDER: STATUS_OF_CODE,
   LOCK_CONFIG: STATUS_OF_CODE,
 };
 
@@ -249,10 +252,10 @@ export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
   const { ttlMs, waitMs, unavailableAfterMs, renew, maxHoldMs, minHoldMs, reentrant, keepMs } = options;
-  const { onLost, awaitRelease } = options;
+  const { onLost, awaitRelease, lockOrder } = options;
   const ownDefaults = { signal: undefined, mode: 'exclusive' } as const;
   const waits = { ttlMs, waitMs, unavailableAfterMs, renew, maxHoldMs, minHoldMs };
-  return { ...waits, reentrant, onLost, awaitRelease, keepMs, ...ownDefaults };
+  return { ...waits, reentrant, onLost, awaitRelease, keepMs, lockOrder, ...ownDefaults };
 }
 
 /**

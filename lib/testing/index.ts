@@ -1,6 +1,9 @@
 import 'reflect-metadata';
 
+export { resetLockOrder } from '../core/order/order-watch.js';
 export { ManualClock } from './manual-clock.js';
+export { LostLockFailure, type UnsafeAwait } from './lost-lock-failure.js';
+export { type LostLockOptions, type LostLockReport, survivesLostLock } from './survives-lost-lock.js';
 export type { OtherClient, StoreUnderTest } from './contract/store-fixture.js';
 export { registerStoreContract, type StoreContractOptions } from './contract/store-contract.js';
 export {

@@ -13,10 +13,13 @@ import {
   type RedisLockModuleExtras,
 } from '../redis-lock.module-definition.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
+import { LOCK_RULES } from '../options/resolve-options.js';
 import { memory } from '../stores/memory/memory.store.js';
+import { addTestService } from './test-services.js';
 
 /**
- * The options of {@link RedisLockTestingModule}: the options of `RedisLockModule`, and a clock.
+ * The options of {@link RedisLockTestingModule}: the options of `RedisLockModule`, and a clock. `lockOrder` is `error`
+ * by default.
  *
  * @publicApi
  */
@@ -49,10 +52,21 @@ export class RedisLockTestingModule {
     const { clock = new SystemClock(), ...options } = copyModuleOptions('RedisLockTestingModule.forRoot()', given);
     checkValue('RedisLockTestingModule.forRoot()', 'clock', clock, clockRule);
     const definition = RedisLockModule.forRoot({ store: memory(), ...options });
-    const { name, isGlobal: _isGlobal, ...moduleOptions } = { store: memory(), ...options };
-    const runtime = { provide: LOCK_RUNTIME, useFactory: () => LockRuntime.start(moduleOptions, name, clock) };
+    const { name, isGlobal: _isGlobal, ...moduleOptions } = forTests({ store: memory(), ...options });
+    const runtime = { provide: LOCK_RUNTIME, useFactory: () => startForTest(moduleOptions, name, clock) };
     return { ...definition, providers: [...(definition.providers ?? []), runtime] };
   }
+}
+
+/** Returns the options with the defaults of tests. */
+function forTests<T extends RedisLockModuleOptions>(options: T): T {
+  return { ...options, lockOrder: options.lockOrder ?? 'error' };
+}
+
+function startForTest(options: RedisLockModuleOptions, name: string | undefined, clock: Clock): LockRuntime {
+  const runtime = LockRuntime.start(options, name, clock);
+  addTestService(runtime.service, clock);
+  return runtime;
 }
 
 /** The part of Nest's `TestingModuleBuilder` that {@link withMemoryLocks} uses. */
@@ -73,19 +87,21 @@ interface ProviderOverrides {
  *
  * @param builder the result of `Test.createTestingModule()`.
  * @param options `clock`: the clock of all instances, for example a `ManualClock`. Default: the system's clock.
+ * `lockOrder`: what to do if locks are taken in two orders. Default: the option of the application, or `error`.
  * @throws LockConfigError if an argument is of another kind.
  *
  * @publicApi
  */
 export function withMemoryLocks<B extends ProviderOverrides>(
   builder: B,
-  options: Pick<TestingOptions, 'clock'> = {},
+  options: Pick<TestingOptions, 'clock' | 'lockOrder'> = {},
 ): B {
   checkValue('withMemoryLocks()', 'the builder', builder, builderRule);
-  const { clock = new SystemClock() } = checkOptions('withMemoryLocks()', options, { clock: clockRule });
+  const rules = { clock: clockRule, lockOrder: LOCK_RULES.lockOrder };
+  const { clock = new SystemClock(), ...own } = checkOptions('withMemoryLocks()', options, rules);
   const factory = (given: RedisLockModuleOptions, name: string): LockRuntime => {
     const { redis: _redis, replicas: _replicas, preflight: _preflight, ...others } = given;
-    return LockRuntime.start({ ...others, store: memory() }, name, clock);
+    return startForTest(forTests({ ...others, ...own, store: memory() }), name, clock);
   };
   builder.overrideProvider(LOCK_RUNTIME).useFactory({ factory, inject: [REDIS_LOCK_MODULE_OPTIONS, INSTANCE_NAME] });
   return builder;
@@ -101,7 +117,7 @@ export function withMemoryLocks<B extends ProviderOverrides>(
 export function createTestLocks(given: TestingOptions = {}): LockService {
   const { clock = new SystemClock(), ...options } = copyOptions('createTestLocks()', given);
   checkValue('createTestLocks()', 'clock', clock, clockRule);
-  return LockRuntime.start({ store: memory(), ...options }, DEFAULT_INSTANCE, clock).service;
+  return startForTest(forTests({ store: memory(), ...options }), DEFAULT_INSTANCE, clock).service;
 }
 
 /**

@@ -36,7 +36,7 @@ import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 const SEED = 14;
 const LONGEST_MESSAGE = 2_500;
 const LOCK_OPTIONS =
-  'ttlMs waitMs unavailableAfterMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease signal mode permits constructor'.split(
+  'ttlMs waitMs unavailableAfterMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease lockOrder signal mode permits constructor'.split(
     ' ',
   );
 const MODULE_OPTIONS = [
@@ -46,6 +46,7 @@ const MODULE_OPTIONS = [
   ...'requestTimeoutMs replicas shutdownGraceMs store name isGlobal clock __proto__ toString'.split(' '),
   'decoratorOrder',
   'unlockedOverride',
+  'lockOrder',
 ];
 const ASYNC_OPTIONS = ['name', 'isGlobal', 'imports', 'inject', 'useFactory', 'useClass', 'useExisting', 'toString'];
 

@@ -19,8 +19,12 @@ Logger.overrideLogger(false);
 /** Callers wait for a store that fails until `waitMs` is over. What ends this sooner is tested in `outage.spec.ts`. */
 const PATIENT = { unavailableAfterMs: Infinity };
 
-/** Returns a lock service with a manual clock and a store whose faults the test controls. */
-export function faultyLocks(options: RedisLockModuleOptions = {}) {
+/**
+ * Returns a lock service with a manual clock and a store whose faults the test controls. Tests of the engine take locks
+ * in any order, so none is an error by default.
+ */
+export function faultyLocks(given: RedisLockModuleOptions = {}) {
+  const options: RedisLockModuleOptions = { lockOrder: 'ignore', ...given };
   const clock = new ManualClock();
   const memory = new MemoryStore(clock);
   const store = new FaultyStore(memory);

@@ -2,6 +2,7 @@ import type { HoldUse } from '../hold/lock.js';
 import type { OnLost } from '../hold/run-under.js';
 import { type Grant, type HoldOptions, renewedLeaseOf } from '../lease/grant.js';
 import type { Releaser } from '../lease/releaser.js';
+import type { LockOrderPolicy } from '../order/order-watch.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { Outage, StoreHealth } from '../store/store-health.js';
 import { driftOf } from '../time/clock.js';
@@ -47,6 +48,8 @@ export interface AcquireOptions extends WaitOptions, HoldUse {
   readonly reentrant: boolean;
   /** What a loss means to the lock scopes that keep the lock. Default: `throw`. */
   readonly onLost?: OnLost;
+  /** What to do if the lock is taken in two orders with others. Default: `ignore`. */
+  readonly lockOrder?: LockOrderPolicy;
 }
 
 /** How far a lock may be passed on among the callers of one module instance before other instances can get it. */

@@ -1,12 +1,13 @@
 import { eitherOf, onAbort, throwIfAborted } from '../abort-signals.js';
 import type { LockEvents } from '../diagnostics.js';
 import { LockReentryError } from '../errors.js';
-import { heldAround, isUsedAround } from '../hold/held-locks.js';
+import { heldAround, isInHold, isUsedAround, locksAround } from '../hold/held-locks.js';
 import { scopeAround, ScopedRequest, type ScopeHold } from '../hold/lock-scope.js';
 import { Lock } from '../hold/lock.js';
 import { MultiLock } from '../hold/multi-lock.js';
 import type { Grant } from '../lease/grant.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
+import type { OrderWatch } from '../order/order-watch.js';
 import { kindOf, modesOf } from '../store/lock-mode.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { Clock } from '../time/clock.js';
@@ -61,6 +62,7 @@ export class Acquirer {
     private readonly leases: LeaseManager,
     private readonly events: LockEvents,
     private readonly clock: Clock,
+    private readonly order: OrderWatch,
   ) {}
 
   /** Waits for the lock, or joins the hold that the caller runs in. */
@@ -80,6 +82,8 @@ export class Acquirer {
     if (outer !== undefined && !this.mustWait(outer)) return Promise.resolve(this.nest(outer, options));
     const nested = this.isNested();
     this.checkPhase(target, options, nested);
+    // A caller with an outer hold waits for another use of that lock in its lock scope.
+    if (outer === undefined && isInHold()) this.checkOrder([target], options);
     const startedAt = this.leases.now();
     const scope = scopeAround();
     if (scope !== undefined) return this.acquireInScope(scope, target, { options, startedAt, nested });
@@ -147,7 +151,9 @@ export class Acquirer {
     const missing = new Map(groups.flat().map((target) => [target.key, target]));
     // They become nested holds, which are no requests, unless they fail.
     const kept = scopeAround() === undefined ? NONE : new Set([...missing.keys()].filter((key) => this.outerHold(key)));
-    for (const target of missing.values()) if (!kept.has(target.key)) this.events.requested(target, options);
+    const others = kept.size === 0 ? [...missing.values()] : [...missing.values()].filter(({ key }) => !kept.has(key));
+    this.checkOrder(others, options);
+    for (const target of others) this.events.requested(target, options);
     try {
       for (const group of groups) {
         await this.acquireGroup(group, call, (given, target) => {
@@ -291,6 +297,22 @@ export class Acquirer {
     if (this.phase === 'closed' || (!nested && (this.phase === 'draining' || background === true))) {
       throw closed(resource);
     }
+  }
+
+  /**
+   * Records which locks the caller holds while it requests others, which are in lock order.
+   *
+   * @throws LockOrderError if the program has taken them in the other order before, and `lockOrder` is `error`.
+   */
+  private checkOrder(targets: readonly Target[], options: AcquireOptions): void {
+    const { lockOrder = 'ignore', waitMs } = options;
+    // A request that does not wait cannot deadlock.
+    if (lockOrder === 'ignore' || waitMs === 0) return;
+    if (isInHold()) {
+      const around = locksAround();
+      for (const target of targets) this.order.nested(around, target, options);
+    }
+    if (targets.length > 1) this.order.several(targets, options);
   }
 
   /** Returns true if the caller runs in a hold of this engine. */

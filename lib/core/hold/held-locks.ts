@@ -63,3 +63,22 @@ export function heldAround(leases: HoldLeases, key?: string): Lock | undefined {
   }
   return undefined;
 }
+
+/** Returns whether the caller runs inside a hold or an open lock scope, of any module instance. */
+export function isInHold(): boolean {
+  // Every acquire runs this, so it makes no iterator and no closure.
+  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
+    if (frame.inner.lock?.isOver === false) return true;
+  }
+  return false;
+}
+
+/** Returns the locks that the caller runs inside, of all module instances. A nested hold is one of them, too. */
+export function locksAround(): readonly Lock[] {
+  const locks: Lock[] = [];
+  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
+    const { lock } = frame.inner;
+    if (lock !== undefined) for (const each of lock.locks) if (each.held) locks.push(each);
+  }
+  return locks;
+}

@@ -3,6 +3,8 @@ import { LockConfigError, LockLostError } from '../errors.js';
 
 /** What a hold uses of the lease manager. */
 export interface HoldLeases {
+  /** The name of the module instance. */
+  readonly instance: string;
   /** Returns the clock's time. */
   now(): number;
   /** Releases a grant whose last hold has ended. Returns false if the grant was lost. */
@@ -146,6 +148,11 @@ export class Lock implements Hold {
   /** See {@link Hold.isOver}. @internal */
   get isOver(): boolean {
     return !this.held;
+  }
+
+  /** The name of the module instance whose lock it is. @internal */
+  get instance(): string {
+    return this.leases.instance;
   }
 
   /** The grant that nested holds share. @internal */

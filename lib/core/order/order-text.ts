@@ -1,0 +1,67 @@
+import type { LockOrderCycle, LockOrderEdge, LockOrderFamily } from './order-graph.js';
+
+/** The name of the module instance that is not shown. */
+const UNNAMED = 'default';
+
+const LONGEST_NAME = 64;
+
+/** Control characters and others that could forge a line of a log, and halves of characters. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/** Returns a family as texts show it: `goods`, or `stock/goods` for the module instance `stock`. */
+function nameOf({ instance, family }: LockOrderFamily): string {
+  const name = instance === UNNAMED ? family : `${instance}/${family}`;
+  const shown = name.length <= LONGEST_NAME ? name : `${name.slice(0, LONGEST_NAME)}…`;
+  return shown.replace(UNPRINTABLE, '?');
+}
+
+/** Returns `goods → order in Shop.buy, order → goods in Refunds.run`. */
+export function describeCycle(cycle: LockOrderCycle): string {
+  return cycle
+    .map(({ held, taken, ids, places }) => {
+      const order = ids === undefined ? '' : ` with ${ids} ids`;
+      return `${nameOf(held)} → ${nameOf(taken)}${order} in ${places.join(' and ')}`;
+    })
+    .join(', ');
+}
+
+/** Returns the edges as the text of a Mermaid flowchart. Those of circles are red. */
+export function toMermaid(edges: readonly LockOrderEdge[], cycles: readonly LockOrderCycle[]): string {
+  const { nodes, idOf } = nodesOf(edges);
+  const inCycle = new Set(cycles.flat());
+  const lines = ['flowchart LR', ...nodes.map((family) => `  ${idOf(family)}["${forMermaid(nameOf(family))}"]`)];
+  for (const { held, taken, places } of edges) {
+    lines.push(`  ${idOf(held)} -->|"${places.map(forMermaid).join('<br>')}"| ${idOf(taken)}`);
+  }
+  const red = edges.flatMap((edge, at) => (inCycle.has(edge) ? [at] : []));
+  if (red.length > 0) lines.push(`  linkStyle ${red.join(',')} stroke:#d00,color:#d00`);
+  return `${lines.join('\n')}\n`;
+}
+
+/** Returns the edges in the language DOT of Graphviz. Those of circles are red. */
+export function toDot(edges: readonly LockOrderEdge[], cycles: readonly LockOrderCycle[]): string {
+  const { nodes, idOf } = nodesOf(edges);
+  const inCycle = new Set(cycles.flat());
+  const lines = ['digraph locks {', '  rankdir=LR'];
+  for (const family of nodes) lines.push(`  ${idOf(family)} [label=${forDot([nameOf(family)])}]`);
+  for (const edge of edges) {
+    const color = inCycle.has(edge) ? ', color=red' : '';
+    lines.push(`  ${idOf(edge.held)} -> ${idOf(edge.taken)} [label=${forDot(edge.places)}${color}]`);
+  }
+  return `${lines.join('\n')}\n}\n`;
+}
+
+function nodesOf(edges: readonly LockOrderEdge[]) {
+  const nodes = [...new Set(edges.flatMap(({ held, taken }) => [held, taken]))];
+  const ids = new Map(nodes.map((family, at) => [family, `f${at}`]));
+  return { nodes, idOf: (family: LockOrderFamily): string => ids.get(family) as string };
+}
+
+// A family may come from a client, and a page may draw the picture.
+function forMermaid(text: string): string {
+  return text.replace(/[#"<>&`]/g, (character) => `#${character.charCodeAt(0)};`);
+}
+
+function forDot(lines: readonly string[]): string {
+  return `"${lines.map((line) => line.replace(/[\\"]/g, '\\$&')).join('\\n')}"`;
+}

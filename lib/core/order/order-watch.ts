@@ -1,0 +1,174 @@
+import { channel, type Channel } from 'node:diagnostics_channel';
+import { type CallDetails, familyOf } from '../call.js';
+import { LockOrderError } from '../errors.js';
+import type { Warn } from '../warnings.js';
+import { callerInProgram, shortSite } from './call-site.js';
+import { type LockOrderCycle, type LockOrderEdge, OrderGraph } from './order-graph.js';
+import { describeCycle, toDot, toMermaid } from './order-text.js';
+
+/** What happens if locks are taken in two orders: a warning, a `LockOrderError`, or nothing. */
+export type LockOrderPolicy = 'warn' | 'error' | 'ignore';
+
+/**
+ * Which lock was requested while which other one was held, in this process.
+ *
+ * @publicApi
+ */
+export interface LockOrder {
+  readonly edges: readonly LockOrderEdge[];
+  /** The circles that edges make. Calls that take the locks of one at the same time can wait for each other. */
+  readonly cycles: readonly LockOrderCycle[];
+  /** False if the process has more than 256 families of locks or 2,048 edges, and some are missing. */
+  readonly isComplete: boolean;
+  /** Returns the text of a Mermaid flowchart. The edges of circles are red. */
+  toMermaid(): string;
+  /** Returns the text of a graph for Graphviz. The edges of circles are red. */
+  toDot(): string;
+}
+
+/**
+ * The event of {@link lockOrderChannel}.
+ *
+ * @publicApi
+ */
+export interface LockOrderEvent {
+  /** The name of the module instance whose request has closed the circle, `default` if it has none. */
+  readonly instance: string;
+  /** The edges of the circle. The last one was seen last. */
+  readonly cycle: LockOrderCycle;
+  /** The circle in one line: `goods → order in Shop.buy, order → goods in Refunds.run`. */
+  readonly description: string;
+}
+
+/**
+ * Publishes a {@link LockOrderEvent} once for each circle of locks that the program takes inside each other.
+ *
+ * @publicApi
+ */
+export const lockOrderChannel: Channel<unknown, unknown> = channel('nestjs-redis-lock:order');
+
+/** A lock that a caller holds. */
+export interface HeldLock {
+  readonly resource: string;
+  /** The name of its module instance. */
+  readonly instance: string;
+  /** Its grant. */
+  readonly shared: { readonly options: CallDetails };
+}
+
+/** A lock that a caller requests, and that it does not hold. */
+export interface RequestedLock {
+  readonly resource: string;
+}
+
+/** How a lock is requested. */
+export interface RequestDetails extends CallDetails {
+  readonly waitMs: number;
+  readonly lockOrder?: LockOrderPolicy | undefined;
+}
+
+// One for the process, because the locks of several module instances nest in each other.
+const graph = new OrderGraph((holder, taker) => {
+  if (holder !== undefined) return taker === undefined || taker === holder ? holder : `${holder}, by ${taker}`;
+  if (taker !== undefined) return taker;
+  const site = callerInProgram();
+  return site === undefined ? 'a call of LockService' : shortSite(site);
+});
+
+/**
+ * Returns which lock was requested while which other one was held, since the start of the process. Only a lock that the
+ * caller runs in counts as held: of `using`, a `@Locked` method or a lock scope. A request with `waitMs: 0` is not
+ * recorded, because it cannot wait.
+ *
+ * @publicApi
+ */
+export function lockOrder(): LockOrder {
+  const edges = [...graph.edges];
+  const cycles = [...graph.cycles];
+  const { isComplete } = graph;
+  return {
+    edges,
+    cycles,
+    isComplete,
+    toMermaid: () => toMermaid(edges, cycles),
+    toDot: () => toDot(edges, cycles),
+  };
+}
+
+/**
+ * Forgets all that {@link lockOrder} returns, so that a test does not depend on those before it.
+ *
+ * @publicApi
+ */
+export function resetLockOrder(): void {
+  graph.clear();
+}
+
+/** Records the requests of one module instance, and reports circles. */
+export class OrderWatch {
+  constructor(
+    private readonly instance: string,
+    private readonly warn: Warn,
+  ) {}
+
+  /**
+   * Records that a lock is requested while others are held.
+   *
+   * @throws LockOrderError if that closes a circle and the policy of the request is `error`.
+   */
+  nested(held: readonly HeldLock[], taken: RequestedLock, details: RequestDetails): void {
+    const { method: taker } = details;
+    const to = { instance: this.instance, family: familyOf(taken.resource, details), resource: taken.resource };
+    for (const lock of held) {
+      const from = {
+        instance: lock.instance,
+        family: familyOf(lock.resource, lock.shared.options),
+        resource: lock.resource,
+      };
+      const found = graph.add({ held: from, taken: to, holder: lock.shared.options.method, taker });
+      if (found !== undefined) this.report(found.cycle, found.isNew, taken.resource, details);
+    }
+  }
+
+  /**
+   * Records several locks that are acquired one after the other. Steps against the order of the families' names, which
+   * hash tags or keys of the program's own can make, are no mistake of the program, and are not recorded.
+   *
+   * @throws LockOrderError if that closes a circle and the policy of the request is `error`.
+   */
+  several(inOrder: readonly RequestedLock[], details: RequestDetails): void {
+    const { instance } = this;
+    const { method } = details;
+    let sameFamily = 0;
+    for (let at = 1; at < inOrder.length; at += 1) {
+      const held = { instance, ...withFamily(inOrder[at - 1], details) };
+      const taken = { instance, ...withFamily(inOrder[at], details) };
+      if (held.family === taken.family) {
+        sameFamily += 1;
+        if (sameFamily > MOST_OF_A_FAMILY || held.resource >= taken.resource) continue;
+      } else if (held.family > taken.family) continue;
+      const found = graph.add({ held, taken, holder: method, taker: method });
+      if (found !== undefined) this.report(found.cycle, found.isNew, taken.resource, details);
+    }
+  }
+
+  private report(cycle: LockOrderCycle, isNew: boolean, resource: string, { lockOrder: policy }: RequestDetails): void {
+    const description = describeCycle(cycle);
+    const message =
+      `Locks are taken in two orders: ${description}. Calls that meet wait for each other until waitMs is over. ` +
+      `Take them in one order everywhere, or together: using(['…', '…']).`;
+    if (isNew) {
+      const event: LockOrderEvent = { instance: this.instance, cycle, description };
+      if (lockOrderChannel.hasSubscribers) lockOrderChannel.publish(event);
+      if (policy !== 'error') this.warn(message);
+    }
+    if (policy === 'error') throw new LockOrderError(message, { resource });
+  }
+}
+
+/** How many pairs of one family are recorded of a list. More say nothing new. */
+const MOST_OF_A_FAMILY = 8;
+
+function withFamily({ resource }: RequestedLock, details: RequestDetails) {
+  return { resource, family: familyOf(resource, details) };
+}
