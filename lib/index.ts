@@ -43,6 +43,7 @@ export {
   LockReplicationError,
   LockTimeoutError,
   LockUnavailableError,
+  type WaitEstimate,
 } from './core/errors.js';
 export {
   type EndedEvent,

@@ -324,7 +324,8 @@ export class LockService {
 
   private describe(target: Target, state: LockState): LockInfo {
     const { engine } = this;
-    return toLockInfo(target, state, (id) => engine.isSelf(id), engine.now());
+    const info = toLockInfo(target, state, (id) => engine.isSelf(id), engine.now());
+    return { ...info, ...engine.lineAt(target.key) };
   }
 
   private targetOf(resource: unknown): Target {

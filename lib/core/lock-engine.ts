@@ -3,6 +3,7 @@ import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-op
 import { Acquirer } from './acquire/acquirer.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import { QueueSpeeds } from './acquire/queue-place.js';
+import { RecentWaits } from './acquire/recent-waits.js';
 import { Turns } from './acquire/turns.js';
 import { runOutside } from './async-context.js';
 import { nextCall } from './call.js';
@@ -105,6 +106,7 @@ export class LockEngine {
       passing,
       turns,
       queueSpeeds: new QueueSpeeds(),
+      recentWaits: new RecentWaits(clock),
       nextOwner: (kept = false) => `${this.instanceId}:${kept ? '0' : ''}${++attempts}`,
       watch: (grant) => watchdog.watch(grant),
     });
@@ -236,6 +238,11 @@ export class LockEngine {
   /** Returns what callers hold and wait for. */
   local(): LocalLockState {
     return toLocalState(this.watchdog.grants(), this.localLocks.waiting(), this.clock.now());
+  }
+
+  /** See {@link LocalLocks.lineAt}. */
+  lineAt(key: string): ReturnType<LocalLocks['lineAt']> {
+    return this.localLocks.lineAt(key);
   }
 
   /** Returns the whole store, and the servers that have fallen silent. */

@@ -50,6 +50,7 @@ const LEAD_RULES: OptionRules<LeadOptions> = {
 const LEADER = {
   mode: 'exclusive',
   waitMs: Infinity,
+  maxWaiting: Infinity,
   renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,

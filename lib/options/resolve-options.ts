@@ -10,6 +10,7 @@ import {
   type OptionRule,
   type OptionRules,
   wholeNumber,
+  wholeNumberFrom,
   withoutUndefined,
 } from '../core/check-options.js';
 import { LockConfigError, type LockErrorCode } from '../core/errors.js';
@@ -49,6 +50,7 @@ export interface ResolvedLockOptions extends LockDefaults {
 const LOCK_DEFAULTS: LockDefaults = {
   ttlMs: 30_000,
   waitMs: 5_000,
+  maxWaiting: 1_000,
   renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,
@@ -103,6 +105,7 @@ export const labelRule: OptionRule = { allowed: 'a string', fits: (value) => typ
 export const LOCK_RULES: OptionRules<LockOptions> = {
   ttlMs: milliseconds(MIN_TTL_MS, MAX_TTL_MS),
   waitMs: millisecondsFrom(0),
+  maxWaiting: wholeNumberFrom(1),
   renew: oneOf(true, false),
   maxHoldMs: millisecondsFrom(1),
   minHoldMs: milliseconds(0, MAX_TTL_MS),
@@ -223,9 +226,10 @@ export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required
 
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
-  const { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs } = options;
+  const { ttlMs, waitMs, maxWaiting, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs } = options;
   const ownDefaults = { signal: undefined, mode: 'exclusive' } as const;
-  return { ttlMs, waitMs, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs, ...ownDefaults };
+  const waiting = { waitMs, maxWaiting };
+  return { ttlMs, ...waiting, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs, ...ownDefaults };
 }
 
 /**
