@@ -44,6 +44,7 @@ export {
   LockReplicationError,
   LockTimeoutError,
   LockUnavailableError,
+  type WaitEstimate,
 } from './core/errors.js';
 export {
   type EndedEvent,

@@ -1,4 +1,5 @@
 import type { Target } from './core/acquire/acquire-options.js';
+import type { WaitEstimate } from './core/errors.js';
 import { CallFinder, type CallNames, type KeyCalls } from './core/own-calls.js';
 import { identityOf } from './core/store/instance-id.js';
 import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';
@@ -81,6 +82,10 @@ interface DescribedLock {
   readonly others: readonly LockHolder[];
   /** The queue in arrival order. Instances that poll because they cannot subscribe are not in it. */
   readonly waiting: readonly LockWaiter[];
+  /** How many callers of this module instance wait for the lock. */
+  readonly waitingHere?: number | undefined;
+  /** How long a call of this module instance would wait now. Undefined if too little is known. */
+  readonly expectedWait?: WaitEstimate | undefined;
 }
 
 /**

@@ -345,7 +345,8 @@ export class LockService {
 
   private describe(target: Target, state: LockState, calls: KeyCalls | undefined): LockInfo {
     const { engine } = this;
-    return toLockInfo(target, state, { isOwn: (id) => engine.isSelf(id), now: engine.now(), calls });
+    const info = toLockInfo(target, state, { isOwn: (id) => engine.isSelf(id), now: engine.now(), calls });
+    return { ...info, ...engine.lineAt(target.key) };
   }
 
   private targetOf(resource: unknown): Target {

@@ -3,6 +3,7 @@ import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-op
 import { Acquirer } from './acquire/acquirer.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import { QueueSpeeds } from './acquire/queue-place.js';
+import { RecentWaits } from './acquire/recent-waits.js';
 import { Turns } from './acquire/turns.js';
 import { runOutside } from './async-context.js';
 import { nextCall } from './call.js';
@@ -115,6 +116,7 @@ export class LockEngine {
       passing,
       turns,
       queueSpeeds: new QueueSpeeds(),
+      recentWaits: new RecentWaits(clock),
       nextOwner: (kept = false) => `${this.instanceId}:${kept ? '0' : ''}${++attempts}`,
       watch: (grant) => watchdog.watch(grant),
     });
@@ -260,6 +262,11 @@ export class LockEngine {
   /** Returns the calls that hold or wait for locks, by key. @param only the only key of interest. */
   callsByKey(only?: string): ReadonlyMap<string, KeyCalls> {
     return callsByKey(this.watchdog.grants(), this.localLocks.waiting(), only);
+  }
+
+  /** See {@link LocalLocks.lineAt}. */
+  lineAt(key: string): ReturnType<LocalLocks['lineAt']> {
+    return this.localLocks.lineAt(key);
   }
 
   /** Returns the whole store, and the servers that have fallen silent. */

@@ -52,6 +52,7 @@ const LEADER = {
   waitMs: Infinity,
   // A candidate campaigns through an outage.
   unavailableAfterMs: Infinity,
+  maxWaiting: Infinity,
   renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,

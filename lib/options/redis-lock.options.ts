@@ -44,6 +44,16 @@ export interface LockOptions {
    * @default 500, or `requestTimeoutMs` if that is less
    */
   readonly unavailableAfterMs?: number | undefined;
+   * How many callers of this instance may wait for one lock. One more is refused at once with a `LockTimeoutError`
+   * whose `isQueueFull` is true. Callers whose request has no reply yet wait, too. `Infinity`: no limit.
+   *
+   * Readers (`mode: 'shared'`) are served together, so 50 of them count as one. With `fairness: 'strict'` each of them
+   * counts.
+   *
+   * @default 1000
+   * @minimum 1
+   */
+  readonly maxWaiting?: number | undefined;
 
   /**
    * Renews the lease until the lock is released. `false`: the lock expires after `ttlMs`. A shorter lease received by

@@ -10,6 +10,7 @@ import {
   type OptionRule,
   type OptionRules,
   wholeNumber,
+  wholeNumberFrom,
   withoutUndefined,
 } from '../core/check-options.js';
 import { LockConfigError, type LockErrorCode } from '../core/errors.js';
@@ -52,6 +53,7 @@ const LOCK_DEFAULTS: LockDefaults = {
   ttlMs: 30_000,
   waitMs: 5_000,
   unavailableAfterMs: 500,
+  maxWaiting: 1_000,
   renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,
@@ -108,6 +110,7 @@ export const LOCK_RULES: OptionRules<LockOptions> = {
   ttlMs: milliseconds(MIN_TTL_MS, MAX_TTL_MS),
   waitMs: millisecondsFrom(0),
   unavailableAfterMs: millisecondsFrom(0),
+  maxWaiting: wholeNumberFrom(1),
   renew: oneOf(true, false),
   maxHoldMs: millisecondsFrom(1),
   minHoldMs: milliseconds(0, MAX_TTL_MS),
@@ -251,10 +254,10 @@ export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required
 
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
-  const { ttlMs, waitMs, unavailableAfterMs, renew, maxHoldMs, minHoldMs, reentrant, keepMs } = options;
+  const { ttlMs, waitMs, unavailableAfterMs, maxWaiting, renew, maxHoldMs, minHoldMs, reentrant, keepMs } = options;
   const { onLost, awaitRelease, lockOrder } = options;
   const ownDefaults = { signal: undefined, mode: 'exclusive' } as const;
-  const waits = { ttlMs, waitMs, unavailableAfterMs, renew, maxHoldMs, minHoldMs };
+  const waits = { ttlMs, waitMs, unavailableAfterMs, maxWaiting, renew, maxHoldMs, minHoldMs };
   return { ...waits, reentrant, onLost, awaitRelease, keepMs, lockOrder, ...ownDefaults };
 }
 

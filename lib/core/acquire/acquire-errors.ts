@@ -7,6 +7,7 @@ import {
   LockTimeoutError,
   LockUnavailableError,
   messageOf,
+  type WaitEstimate,
 } from '../errors.js';
 import { modesOf } from '../store/lock-mode.js';
 import { secondsOf } from '../store/incident-log.js';
@@ -27,7 +28,13 @@ export type LastReply =
    * Others hold the lock, until `until` at the latest unless they renew it. `until` and `holder` are undefined if they
    * are not known.
    */
-  | { readonly kind: 'held'; readonly until: number | undefined; readonly holder?: CurrentHolder | undefined }
+  | {
+      readonly kind: 'held';
+      readonly until: number | undefined;
+      readonly holder?: CurrentHolder | undefined;
+      /** How many places of the store's queue are before that of this instance. Undefined if it is not known. */
+      readonly ahead?: number | undefined;
+    }
   /** Others hold the lock with this other number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
   /** The request has failed, and so has every one before it that was sent since `since`, on the local clock. */
@@ -41,7 +48,8 @@ type HeldReply = Extract<LastReply, { readonly kind: 'held' }>;
 
 export const NO_REPLY: LastReply = { kind: 'none' };
 
-export function heldUntil(until: number | undefined, holder?: CurrentHolder): LastReply {
+export function heldUntil(until: number | undefined, holder?: CurrentHolder, ahead?: number): LastReply {
+  if (ahead !== undefined) return { kind: 'held', until, holder, ahead };
   return holder === undefined ? { kind: 'held', until } : { kind: 'held', until, holder };
 }
 
@@ -62,6 +70,14 @@ export function otherPermits({ permits }: PermitsMismatch): LastReply {
   return { kind: 'permits-mismatch', permits };
 }
 
+/** What an error says of the callers of this module instance that wait for the lock. */
+export interface WaitingLine {
+  readonly waitingHere: number;
+  readonly expectedWait: WaitEstimate | undefined;
+  /** The limit that the call has exceeded. Undefined if it has not. */
+  readonly maxWaiting?: number | undefined;
+}
+
 /** A caller that gets no lock. */
 export interface RejectedCall {
   readonly resource: string;
@@ -70,6 +86,8 @@ export interface RejectedCall {
   readonly waitMs: number;
   readonly enteredAt: number;
   readonly now: number;
+  /** Default: it is not known. */
+  readonly line?: WaitingLine;
 }
 
 /** Returns the error for a caller that gets no lock. The store's last reply decides between busy and unavailable. */
@@ -89,14 +107,21 @@ function permitsMismatch(permits: number, { resource, mode }: RejectedCall): Loc
   return new LockConfigError(`${message}; allowed is the same number for all callers.`, { resource });
 }
 
-function timeout({ until, holder }: HeldReply, call: RejectedCall, elapsedMs: number): LockTimeoutError {
-  const { resource, key, waitMs, now } = call;
+function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapsedMs: number): LockTimeoutError {
+  const { resource, key, waitMs, now, line } = call;
+  const isQueueFull = line?.maxWaiting !== undefined;
   // A caller with a `waitMs` of 0 does not wait, but its request takes time.
-  const waited = `refused after ${Math.round(elapsedMs)} ms (waitMs: ${waitMs})`;
+  const waited = isQueueFull
+    ? 'refused at once, because too many callers wait for it'
+    : `refused after ${Math.round(elapsedMs)} ms (waitMs: ${waitMs})`;
   const remainingMs = until === undefined ? undefined : Math.max(0, until - now);
   const hint = remainingMs === Infinity ? ` Its key ${key} has no expiry: no lock of this library wrote it.` : '';
   const publicMessage = `${resource} is locked by others: ${waited}.${hint}`;
-  if (holder === undefined) return new LockTimeoutError(publicMessage, { resource, elapsedMs, remainingMs });
+  const lineHint = line === undefined ? '' : describeLine(line, ahead);
+  const { waitingHere, expectedWait } = line ?? {};
+  const known = { resource, elapsedMs, remainingMs, publicMessage };
+  const details = { ...known, waitingHere, queuedAhead: ahead, expectedWait, isQueueFull };
+  if (holder === undefined) return new LockTimeoutError(`${publicMessage}${lineHint}`, details);
   const { instanceId, since, count, isOwn, wireVersions } = holder;
   // A moment in the future means that the server's clock was set back.
   const heldForMs = since === undefined || since > now ? undefined : now - since;
@@ -105,14 +130,30 @@ function timeout({ until, holder }: HeldReply, call: RejectedCall, elapsedMs: nu
   if (wireVersions !== undefined) {
     const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${wireVersions.holder}`;
     const message = `${used}, and this instance has wire version ${wireVersions.own}: ${waited}. See docs/upgrading.md.`;
-    return new LockTimeoutError(message, { resource, elapsedMs, remainingMs, publicMessage, isOwn, heldBy: identity });
+    return new LockTimeoutError(message, { ...details, isOwn, heldBy: identity });
   }
   const message =
     who === undefined
       ? publicMessage
       : `${resource} is locked, ${describeHolder(who, count, heldForMs)}: ${waited}.${hint}`;
-  const details = { resource, elapsedMs, remainingMs, publicMessage, isOwn, heldForMs, holderCount: count };
-  return new LockTimeoutError(message, { ...details, heldBy: identity });
+  const ofHolder = { isOwn, heldForMs, holderCount: count, heldBy: identity };
+  return new LockTimeoutError(`${message}${lineHint}`, { ...details, ...ofHolder });
+}
+
+/** Returns sentences about those that wait, each with a space before it. None if nobody waits. */
+function describeLine({ waitingHere, expectedWait, maxWaiting }: WaitingLine, ahead = 0): string {
+  if (waitingHere === 0 && ahead === 0) return '';
+  const limit = maxWaiting === undefined ? '' : ` (maxWaiting: ${maxWaiting})`;
+  const here = `${waitingHere} ${waitingHere === 1 ? 'caller' : 'callers'} of this instance`;
+  const others = ahead === 0 ? '' : `, and ${ahead} before them in the queue`;
+  const verb = waitingHere === 1 && ahead === 0 ? 'waits' : 'wait';
+  const waiting = waitingHere === 0 ? ` ${ahead} wait in the queue.` : ` ${here}${limit}${others} ${verb}.`;
+  return expectedWait === undefined ? waiting : `${waiting}${describeEstimate(expectedWait)}`;
+}
+
+function describeEstimate({ waitMs, deviation, samples }: WaitEstimate): string {
+  const grants = samples === 1 ? 'the last grant' : `the last ${samples} grants`;
+  return ` A call made now would wait about ${secondsOf(waitMs)} (by ${grants}, ± ${Math.round(deviation * 100)} %).`;
 }
 
 /** Returns the error for a caller in a lock scope that another use of the lock in that scope kept out. */

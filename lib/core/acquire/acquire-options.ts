@@ -8,6 +8,7 @@ import type { Outage, StoreHealth } from '../store/store-health.js';
 import { driftOf } from '../time/clock.js';
 import type { PooledClock } from '../time/timeout-pool.js';
 import type { QueueSpeeds } from './queue-place.js';
+import type { RecentWaits } from './recent-waits.js';
 import type { Turns } from './turns.js';
 
 /** The resource, and the key that it is locked under. */
@@ -27,6 +28,10 @@ export interface WaitOptions extends HoldOptions {
    * Infinity, the default: until `waitMs` is over.
    */
   readonly unavailableAfterMs?: number | undefined;
+   * How many callers of the module instance may wait for the key. One more is refused at once. Default: Infinity.
+   * See {@link READERS_PER_PLACE}.
+   */
+  readonly maxWaiting?: number;
   /** Ends the waiting with its reason. */
   readonly signal: AbortSignal | undefined;
   /** Whether nobody waits for the work under the lock. A shutdown refuses it at once. Default: false. */
@@ -52,6 +57,12 @@ export interface AcquireOptions extends WaitOptions, HoldUse {
   readonly lockOrder?: LockOrderPolicy;
 }
 
+/**
+ * How many waiting readers of a module instance count as one caller for `maxWaiting`: they have one place, and are
+ * served together. With a `maxLocalPasses` of 0 each has a place of its own, and counts as any other caller.
+ */
+export const READERS_PER_PLACE = 50;
+
 /** How far a lock may be passed on among the callers of one module instance before other instances can get it. */
 export interface PassingLimits {
   /** How many times one grant may be passed on. */
@@ -72,6 +83,8 @@ export interface AcquireDeps {
   readonly turns?: Turns;
   /** Remembers how fast queues move. Default: only an attempt itself does. */
   readonly queueSpeeds?: QueueSpeeds;
+  /** Remembers how long callers of contended keys wait. Default: nothing does. */
+  readonly recentWaits?: RecentWaits;
   /** Returns an owner that no other attempt has. @param kept whether the lock may be kept. Default: no. */
   nextOwner(kept?: boolean): string;
   /** Starts to renew a grant and to check its deadline. */

@@ -147,10 +147,10 @@ export class Attempt {
     if (reply.status === 'expired')
       return failedBecause(this.unavailable('the request could not be delivered in time'), this.sentAt);
     if (reply.status === 'permits-mismatch') return otherPermits(reply);
-    const { remainingMs, holder } = reply;
+    const { remainingMs, holder, ahead } = reply;
     const until = remainingMs === undefined ? undefined : this.deps.clock.now() + remainingMs;
-    if (holder === undefined) return heldUntil(until);
-    return heldUntil(until, { ...holder, isOwn: holder.instanceId === instanceOf(this.owner) });
+    if (holder === undefined) return heldUntil(until, undefined, ahead);
+    return heldUntil(until, { ...holder, isOwn: holder.instanceId === instanceOf(this.owner) }, ahead);
   }
 
   /**

@@ -77,6 +77,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     const now = this.deps.clock.now();
     const restMs = grant.state === 'lost' ? 0 : grant.minHoldUntil - now;
     localHandoff.onEnded(grant);
+    this.beginTurn(grant.grantedAt);
     if (restMs <= 0 && grant.state !== 'lost') {
       const isPassed = this.passOn(grant, localHandoff, now) || this.keep(grant, localHandoff, now);
       if (isPassed) return Promise.resolve(true);
@@ -168,6 +169,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   }
 
   onGranted(given: StoreGrant, now: number): void {
+    this.endTurn(now);
     this.admitFirst(new LocalHandoff(given, now, { isUnwanted: this.isUnwanted }), given, now);
     this.startTimers();
   }
@@ -247,6 +249,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     localHandoff.isUnwanted &&= this.registry.canKeep(this.key);
     const { lease } = grant;
     if (!localHandoff.tryPass(now, lease, this.deps.passing)) return false;
+    this.endTurn(now);
     this.admitFirst(localHandoff, lease, now);
     return true;
   }
@@ -309,6 +312,10 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
 
   protected get replyDueMs(): number {
     return this.loop.replyDueMs;
+  }
+
+  protected placesBehind(waiting: number): number {
+    return waiting + 1;
   }
 
   protected get whyNot(): LastReply {

@@ -1,10 +1,12 @@
 import type { Grant } from '../lease/grant.js';
 import type { Handoff, KeyFilter, LockMode, StoreListener } from '../store/lock-store.js';
+import type { WaitEstimate } from '../errors.js';
 import { closed, outageError } from './acquire-errors.js';
 import {
   type AcquireDeps,
   leaseOf,
   outageFor,
+  READERS_PER_PLACE,
   type Target,
   type WaitingCaller,
   type WaitOptions,
@@ -13,6 +15,7 @@ import { LocalLock, type LocalLockRegistry } from './local-lock.js';
 import { MultiAcquire, type Obstacle } from './multi-acquire.js';
 import type { Share } from './share.js';
 import { SharedLocalLock, type SharedLocalLockRegistry } from './shared-local-lock.js';
+import type { WaiterCount } from './waiters.js';
 import type { WaitingCallers } from './waiting-callers.js';
 import { WantedKeys } from './wanted-keys.js';
 
@@ -23,6 +26,11 @@ type LocalLocksListener = Pick<
 
 const NO_LOCKS: ReadonlySet<SharedLocalLock> = new Set();
 
+/** The local locks of those that share one key, and how many callers with a place of their own wait there. */
+class SharedLocks extends Set<SharedLocalLock> implements WaiterCount {
+  waiting = 0;
+}
+
 /**
  * The local locks of the keys that are in use in one module instance. All callers that want a key exclusively share
  * one. So do all that share it in one mode, with the same lease. Each lock that was acquired together with others has
@@ -32,7 +40,7 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
   /** By key. */
   private readonly exclusive = new Map<string, LocalLock>();
   /** By key. */
-  private readonly shared = new Map<string, Set<SharedLocalLock>>();
+  private readonly shared = new Map<string, SharedLocks>();
   /** By the owner of their last attempt. */
   private readonly shares = new Map<string, Share>();
   /** The local locks of locks that were acquired together. No caller waits there. */
@@ -53,9 +61,10 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     return size + this.exclusive.size + this.adopted.size + this.multiAcquires.size;
   }
 
-  /** Waits for the lock. See {@link LocalLock.acquire}. */
+  /** Waits for the lock. See {@link LocalLock.acquire} and {@link LocalLock.refuseAtOnce}. */
   acquire(target: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
     const local = options.mode === 'exclusive' ? this.open(target.key) : this.openShared(target, options);
+    if (this.isFull(local, options.maxWaiting)) return local.refuseAtOnce(target, options, now);
     // Another mode would wait for a lock that is kept.
     if (options.mode !== 'exclusive') this.exclusive.get(target.key)?.endKeeping();
     return local.acquire(target.resource, options, now, nested, target.call);
@@ -204,6 +213,33 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     health.onRetry(key);
   }
 
+  /** Returns how many callers wait for a key, and how long another one would wait. */
+  lineAt(key: string): { readonly waitingHere: number; readonly expectedWait: WaitEstimate | undefined } {
+    const exclusive = this.exclusive.get(key);
+    let waitingHere = exclusive?.length ?? 0;
+    for (const { length } of this.shared.get(key) ?? NO_LOCKS) waitingHere += length;
+    const [shared] = this.shared.get(key) ?? NO_LOCKS;
+    const expectedWait = (exclusive ?? shared)?.estimateWait() ?? this.deps.recentWaits?.estimate(key, 1);
+    return { waitingHere, expectedWait };
+  }
+
+  /** Returns whether as many callers wait as may. */
+  private isFull(local: LocalLock | SharedLocalLock, maxWaiting = Infinity): boolean {
+    if (this.haveOnePlace(local.mode)) return local.length >= maxWaiting * READERS_PER_PLACE;
+    let { length } = local;
+    // Nearly always nobody shares anything: a lookup for each lock costs more than the size.
+    if (this.shared.size > 0) {
+      const exclusive = local.mode === 'exclusive' ? length : (this.exclusive.get(local.key)?.length ?? 0);
+      length = exclusive + (this.shared.get(local.key)?.waiting ?? 0);
+    }
+    return length >= maxWaiting;
+  }
+
+  /** Returns whether all callers of a mode wait at one place, and are served together. */
+  private haveOnePlace(mode: LockMode): boolean {
+    return mode === 'shared' && this.deps.passing.maxLocalPasses > 0;
+  }
+
   /** Ends all keeping, because a report that another instance wants a lock may have been missed. */
   private endAllKeeping(concerns: KeyFilter = () => true): void {
     for (const lock of this.exclusive.values()) if (concerns(lock.key)) lock.onWanted();
@@ -228,10 +264,11 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
   private openShared(target: Target, options: WaitOptions): SharedLocalLock {
     const { mode } = options;
     const leaseMs = leaseOf(options);
-    const locks = this.shared.get(target.key) ?? new Set();
+    const locks = this.shared.get(target.key) ?? new SharedLocks();
     if (this.deps.passing.maxLocalPasses > 0)
       for (const lock of locks) if (lock.isFor(target.resource, mode, leaseMs)) return lock;
-    const lock = new SharedLocalLock(target, mode, leaseMs, this.deps, this);
+    const total = this.haveOnePlace(mode) ? undefined : locks;
+    const lock = new SharedLocalLock(target, mode, leaseMs, this.deps, this, total);
     this.shared.set(target.key, locks.add(lock));
     return lock;
   }

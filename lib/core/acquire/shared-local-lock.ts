@@ -4,7 +4,7 @@ import type { AcquireParams } from './acquire-loop.js';
 import type { AcquireDeps, Target } from './acquire-options.js';
 import { Share, type ShareUser } from './share.js';
 import { WaitingCallers } from './waiting-callers.js';
-import type { Waiter, WaiterQueue } from './waiters.js';
+import type { Waiter, WaiterCount, WaiterQueue } from './waiters.js';
 
 /** Where shared local locks and their shares are found. */
 export interface SharedLocalLockRegistry {
@@ -45,8 +45,9 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     private readonly leaseMs: number,
     deps: AcquireDeps,
     private readonly registry: SharedLocalLockRegistry,
+    total?: WaiterCount,
   ) {
-    super(target.key, mode, deps);
+    super(target.key, mode, deps, total);
     this.params = new ShareParams(target.resource, leaseMs, this.queue);
   }
 
@@ -80,6 +81,7 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     remove(this.requested, share);
     this.taken.add(share);
     this.lastReply = heldUntil(undefined);
+    this.endTurn(now);
     this.admitFirst(share, now);
     if (this.mode === 'shared') {
       this.joinable = share;
@@ -98,7 +100,10 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
   onUnused(share: Share, now: number): boolean {
     // Each of the requested shares is for a waiter.
     const isAwaited = this.queue.length > this.requested.length;
-    if (!isAwaited || this.mode === 'shared' || !share.tryPass(now)) return false;
+    if (!isAwaited || this.mode === 'shared') return false;
+    // All permits of this instance serve one line.
+    this.deps.recentWaits?.learn(this.key, (now - share.servedAt) / this.taken.size);
+    if (!share.tryPass(now)) return false;
     this.admitFirst(share, now);
     return true;
   }
@@ -149,6 +154,11 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     for (let i = this.requested.length - 1; i >= 0 && dueMs !== Infinity; i -= 1)
       dueMs = Math.max(dueMs, this.requested[i].loop.replyDueMs);
     return dueMs;
+  }
+
+  /** Readers are served together. */
+  protected placesBehind(waiting: number): number {
+    return this.mode === 'shared' ? 1 : waiting + 1;
   }
 
   /** The store's last reply, or the holders of this instance if they have all permits. */

@@ -1,14 +1,27 @@
-import type { LockError } from '../errors.js';
+import type { LockError, WaitEstimate } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
 import type { LockMode } from '../store/lock-store.js';
-import { acquireError, closed, type LastReply, NO_REPLY, outageError, storeLimitOf } from './acquire-errors.js';
-import type { AcquireDeps, WaitOptions } from './acquire-options.js';
-import { Waiter, WaiterQueue } from './waiters.js';
+import {
+  acquireError,
+  closed,
+  failedBecause,
+  heldUntil,
+  type LastReply,
+  NO_REPLY,
+  outageError,
+  storeLimitOf,
+  unavailable,
+  type WaitingLine,
+} from './acquire-errors.js';
+import type { AcquireDeps, Target, WaitOptions } from './acquire-options.js';
+import { Waiter, type WaiterCount, WaiterQueue } from './waiters.js';
 
 /** The callers of one key that wait in this module instance: their order, the end of their waiting, and its reasons. */
 export abstract class WaitingCallers {
-  protected readonly queue = new WaiterQueue();
+  protected readonly queue: WaiterQueue;
   protected lastReply: LastReply = NO_REPLY;
+  /** Since when the first in line waits for others. Undefined while nobody is known to keep it out. */
+  private turnSince: number | undefined = undefined;
   /** True if every waiter with `waitMs > 0` has a timer. */
   private timed = false;
 
@@ -16,7 +29,11 @@ export abstract class WaitingCallers {
     readonly key: string,
     readonly mode: LockMode,
     protected readonly deps: AcquireDeps,
-  ) {}
+    /** See {@link WaiterQueue}. */
+    total?: WaiterCount,
+  ) {
+    this.queue = new WaiterQueue(total);
+  }
 
   /** Waits for the lock. Rejects with `LockTimeoutError`, `LockUnavailableError`, or the signal's reason. */
   acquire(resource: string, options: WaitOptions, now: number, nested: boolean, call?: number): Promise<Grant> {
@@ -31,6 +48,29 @@ export abstract class WaitingCallers {
       this.forgetIfIdle();
     }
     return waiter.granted;
+  }
+
+  /**
+   * Refuses a caller at once, because `maxWaiting` others wait.
+   *
+   * @returns a promise that rejects with `LockTimeoutError`, or with `LockUnavailableError` in an outage.
+   */
+  refuseAtOnce({ resource }: Target, { waitMs, maxWaiting }: WaitOptions, now: number): Promise<never> {
+    const { key, mode } = this;
+    const call = { resource, key, mode, waitMs, enteredAt: now, now };
+    const error = acquireError(this.whyFull, { ...call, line: { ...this.lineOf(this.queue.length), maxWaiting } });
+    this.forgetIfIdle();
+    return Promise.reject(error);
+  }
+
+  /** How many callers wait. */
+  get length(): number {
+    return this.queue.length;
+  }
+
+  /** Returns how long a call that is made now would wait. Undefined if too little is known. */
+  estimateWait(waiting = this.queue.length): WaitEstimate | undefined {
+    return this.deps.recentWaits?.estimate(this.key, this.placesBehind(waiting));
   }
 
   /** The callers that wait, in order of arrival. */
@@ -65,8 +105,23 @@ export abstract class WaitingCallers {
   /** How long the next reply may take, in milliseconds. Infinity if a request is on its way, 0 if none is expected. */
   protected abstract get replyDueMs(): number;
 
+  /** Returns how many times a caller behind `waiting` others waits until the next one is served. */
+  protected abstract placesBehind(waiting: number): number;
+
   /** Why a waiter does not have the lock now. */
   protected abstract get whyNot(): LastReply;
+
+  /** Records since when others keep the first in line out. Does nothing if that is known, or if nobody waits. */
+  protected beginTurn(since = this.queue.head?.enteredAt): void {
+    if (this.queue.head !== undefined && this.deps.recentWaits !== undefined) this.turnSince ??= since;
+  }
+
+  /** Records that the first in line is served, if others have kept it out until now. */
+  protected endTurn(now: number): void {
+    if (this.turnSince === undefined) return;
+    this.deps.recentWaits?.learn(this.key, now - this.turnSince);
+    this.turnSince = undefined;
+  }
 
   /** Records that whether others hold the lock is not known before the next reply. */
   protected forgetLastReply(): void {
@@ -106,6 +161,7 @@ export abstract class WaitingCallers {
     const before = this.lastReply;
     const failed = reply.kind === 'failed';
     this.lastReply = failed && before.kind === 'failed' ? { ...reply, since: before.since } : reply;
+    if (reply.kind === 'held') this.beginTurn();
     for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
     if (failed) this.refuseAfterFailure();
     this.startTimers();
@@ -162,11 +218,30 @@ export abstract class WaitingCallers {
   private refuse(waiter: Waiter, reason: unknown): void {
     if (!this.queue.remove(waiter)) return;
     waiter.refuse(reason);
+    if (this.queue.head === undefined) this.turnSince = undefined;
     this.onLeft();
   }
 
   private errorFor({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {
     const { key, mode } = this;
-    return acquireError(this.whyNot, { resource, key, mode, waitMs, enteredAt, now: this.deps.clock.now() });
+    // The waiter itself leaves.
+    const line = this.lineOf(this.queue.length - 1);
+    return acquireError(this.whyNot, { resource, key, mode, waitMs, enteredAt, now: this.deps.clock.now(), line });
+  }
+
+  /** Describes the line for an error. */
+  private lineOf(waiting: number): WaitingLine {
+    return { waitingHere: waiting, expectedWait: this.estimateWait(waiting) };
+  }
+
+  /** Why a caller is refused that would be one too many. */
+  private get whyFull(): LastReply {
+    const { whyNot, key, deps } = this;
+    if (whyNot.kind !== 'none') return whyNot;
+    const cause = deps.health.outageOf(key);
+    // Those that wait keep it out, whatever the first reply says.
+    return cause === undefined
+      ? heldUntil(undefined)
+      : failedBecause(unavailable(key, 'the store has sent no reply yet', { cause }), deps.clock.now());
   }
 }

@@ -69,6 +69,7 @@ describe.each([
       permits: undefined,
       others: [],
       waiting: [{ waiter: expect.any(String), identity: 'api-2', isOwn: false, mode: 'exclusive', permits: undefined }],
+      waitingHere: 0,
     });
     // The waiter's next request finds the lock free.
     await granted;

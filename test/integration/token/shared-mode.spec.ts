@@ -40,7 +40,7 @@ describe('readers and writers', () => {
   it('get a lock that a writer releases by the thousand, by scripts that are short', async () => {
     const { proxy, log } = await here.way();
     // In strict order, each reader has a place of its own.
-    const readers = here.instance({ fairness: 'strict' });
+    const readers = here.instance({ fairness: 'strict', maxWaiting: Infinity });
     const [holder, next] = [here.instance({ redis: proxy.url }), here.instance()];
     await here.subscribe(holder, readers, next);
     const writer = await holder.acquire('goods:300');
