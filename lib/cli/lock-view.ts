@@ -75,7 +75,9 @@ export function describeLock({ lock, heldForMs }: LockView): string[] {
   }
   lines.push(field('waiting', lock.waiting.length === 0 ? 'nobody' : String(lock.waiting.length)));
   for (const [i, waiter] of lock.waiting.entries()) {
-    lines.push(`${' '.repeat(12)}${i + 1}. ${nameOf(waiter.identity, waiter.waiter, waiter.wireVersion)}, ${wantedMode(waiter)}`);
+    lines.push(
+      `${' '.repeat(12)}${i + 1}. ${nameOf(waiter.identity, waiter.waiter, waiter.wireVersion)}, ${wantedMode(waiter)}`,
+    );
   }
   return lines;
 }

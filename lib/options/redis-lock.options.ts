@@ -44,6 +44,8 @@ export interface LockOptions {
    * @default 500, or `requestTimeoutMs` if that is less
    */
   readonly unavailableAfterMs?: number | undefined;
+
+  /**
    * How many callers of this instance may wait for one lock. One more is refused at once with a `LockTimeoutError`
    * whose `isQueueFull` is true. Callers whose request has no reply yet wait, too. `Infinity`: no limit.
    *

@@ -28,6 +28,7 @@ export interface WaitOptions extends HoldOptions {
    * Infinity, the default: until `waitMs` is over.
    */
   readonly unavailableAfterMs?: number | undefined;
+  /**
    * How many callers of the module instance may wait for the key. One more is refused at once. Default: Infinity.
    * See {@link READERS_PER_PLACE}.
    */

@@ -25,7 +25,7 @@ import { unavailableBecause } from '../../redis/redis-errors.js';
 import type { RedisScript } from '../../redis/redis-script.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import type { ReplicaDemand, StoreContext, StoreFactory } from '../store-context.js';
-import type { Call, RedisNode } from '../../redis/topology.js';
+import type { Call } from '../../redis/topology.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
