@@ -1,3 +1,4 @@
+import { nextTick } from 'node:process';
 import { type Clock, withTimeout, type Timer } from '../core/time/clock.js';
 import type { StoreListener } from '../core/store/lock-store.js';
 import { sendingAtOnce } from './at-once-client.js';
@@ -6,6 +7,9 @@ import { toError, withoutArguments } from './redis-errors.js';
 import { ServerTime } from './server-time.js';
 
 type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable'>;
+
+/** When a packet leaves: with the promise jobs that are queued by then, or with all of those of the tick. */
+export type CorkEnd = 'microtask' | 'tick';
 
 /** A second connection, which has to lead to the same server as the first one. */
 export interface Follower {
@@ -36,7 +40,8 @@ export class RedisConnection {
   private outageTimer: Timer | undefined;
   private wasReady = false;
   private wasLost = false;
-  private corked = false;
+  /** Keeps its bytes back. */
+  private corked: RedisClient['stream'];
 
   constructor(
     client: RedisClient,
@@ -83,16 +88,21 @@ export class RedisConnection {
     };
   }
 
-  /** Sends all commands of the current tick in one packet, so that the server reads them together. */
-  corkUntilTickEnds(): void {
+  /** Sends the commands from now on in one packet, so that the server reads them together. */
+  corkUntil(end: CorkEnd): void {
     const { stream } = this.client;
-    if (stream === undefined || this.corked) return;
-    this.corked = true;
+    if (stream === undefined || this.corked !== undefined) return;
+    this.corked = stream;
     stream.cork();
-    queueMicrotask(() => {
-      this.corked = false;
-      stream.uncork();
-    });
+    if (end === 'tick') nextTick(() => this.uncork());
+    else queueMicrotask(() => this.uncork());
+  }
+
+  /** Sends what waits for others. Call it for a request that must leave before any other code runs. */
+  uncork(): void {
+    const { corked } = this;
+    this.corked = undefined;
+    corked?.uncork();
   }
 
   /**

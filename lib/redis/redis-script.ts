@@ -46,6 +46,8 @@ export class RedisScript<Reply> {
     calls: readonly { readonly keys: readonly string[]; readonly args: readonly string[] }[],
   ): Promise<(Reply | Error)[]> {
     const { client } = connection;
+    // A renewal leaves before the work under its lock, which may block the event loop.
+    connection.uncork();
     if (calls.length === 1) {
       return Promise.all(calls.map(({ keys, args }) => this.run(connection, keys, args).catch(toError)));
     }
