@@ -1,4 +1,3 @@
-import { nextTick } from 'node:process';
 import { type Clock, withTimeout, type Timer } from '../core/time/clock.js';
 import type { StoreListener } from '../core/store/lock-store.js';
 import { sendingAtOnce } from './at-once-client.js';
@@ -7,6 +6,9 @@ import { toError, withoutArguments } from './redis-errors.js';
 import { ServerTime } from './server-time.js';
 
 type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable'>;
+
+// Later it may be the fake of a test, which never calls.
+const { nextTick } = process;
 
 /** When a packet leaves: with the promise jobs that are queued by then, or with all of those of the tick. */
 export type CorkEnd = 'microtask' | 'tick';

@@ -48,6 +48,8 @@ export class Acquirer {
   phase: AcquirerPhase = 'open';
   /** Counts the requests that are made in lock scopes. */
   private arrivals = 0;
+  /** The options that the store can do, as checked last. Most calls have the defaults of their module. */
+  private checked: AcquireOptions | undefined;
 
   constructor(
     private readonly store: Pick<LockStore, 'capabilities' | 'canKeep'>,
@@ -70,9 +72,9 @@ export class Acquirer {
   private acquireOrNest(target: Target, options: AcquireOptions): Promise<Lock> {
     throwIfAborted(options.signal);
     this.checkStore(target, options);
-    const outer = this.outerHold(target.key);
-    if (outer !== undefined && !this.mustWait(outer)) return Promise.resolve(this.nest(outer, options));
     const nested = this.isNested();
+    const outer = nested ? this.outerHold(target.key) : undefined;
+    if (outer !== undefined && !this.mustWait(outer)) return Promise.resolve(this.nest(outer, options));
     this.checkPhase(target, nested);
     const startedAt = this.leases.now();
     const scope = scopeAround();
@@ -262,6 +264,7 @@ export class Acquirer {
 
   /** @throws LockConfigError if the store has no such mode or no such lease, or cannot keep locks. */
   checkStore({ resource }: Target, options: AcquireOptions): void {
+    if (options === this.checked) return;
     const { capabilities } = this.store;
     const { mode } = options;
     if (mode !== 'exclusive' && !modesOf(capabilities).includes(kindOf(mode)))
@@ -270,6 +273,7 @@ export class Acquirer {
     if (tooShort !== undefined) throw tooShort;
     const notKept = unsupportedKeeping(this.store, options.keepMs, resource);
     if (notKept !== undefined) throw notKept;
+    this.checked = options;
   }
 
   /** Throws if the caller's signal has aborted or the shutdown has begun since the last step of its call. */

@@ -101,8 +101,8 @@ export class TokenRequests {
 
   /** Rejects with `LockUnavailableError`. */
   acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const [key, ...others] = request.keys;
-    if (others.length === 0 && key !== this.handedOffKey) return this.batches.acquire(request);
+    const { keys } = request;
+    if (keys.length === 1 && keys[0] !== this.handedOffKey) return this.batches.acquire(request);
     this.handedOffKey = undefined;
     this.batches.flush();
     return this.acquireAlone(request);
@@ -161,22 +161,32 @@ export class TokenRequests {
       from = node.connection;
       // Each of many hash tags has a call of its own. The calls to a node leave together.
       if (cork !== undefined) from.corkUntil(cork);
-      return node.deadlineRequests.sendWithDeadline(request, (deadline) => this.runAcquire(request, node, deadline));
+      return node.deadlineRequests.sendWithDeadline(request, (deadline, use) => {
+        if (request.keys.length > 1) return this.runAcquireMany(request, node, deadline).then(use);
+        return this.runAcquire(request, node, deadline, use);
+      });
     };
-    return this.topology.sendToNode(request.keys[0], send).then((reply) => {
+    const onReply = (reply: DeadlineReply): AcquireReply => {
       this.batches.onReply(request);
       return this.decode(request, reply, from);
+    };
+    return this.topology.request(request.keys[0], send, onReply, (error) => {
+      throw acquireFailed(error);
     });
   }
 
-  private runAcquire(request: AcquireRequest, node: RedisNode, deadline: string): Promise<DeadlineReply> {
+  private runAcquire<T>(
+    request: AcquireRequest,
+    node: RedisNode,
+    deadline: string,
+    use: (reply: DeadlineReply) => T | Promise<T>,
+  ): Promise<T> {
     const { leaseMs, tokens, handoffMs } = request;
-    const [key, ...others] = request.keys;
-    if (others.length > 0) return this.runAcquireMany(request, node, deadline);
+    const [key] = request.keys;
     const joins = this.joinQueue([request], node) ? '1' : '0';
     const args = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(key));
-    return acquireScript.run(node.connection, this.topology.keysOf(key), args);
+    return acquireScript.runThen(node.connection, this.topology.keysOf(key), args, use);
   }
 
   private runAcquireMany(request: AcquireRequest, { connection }: RedisNode, deadline: string) {
@@ -249,9 +259,7 @@ export class TokenRequests {
     const onFailed = (error: unknown): never => {
       throw releaseFailed(error);
     };
-    return this.topology
-      .sendToNode(request.keys[0], (node) => this.runRelease(request, node, cork))
-      .then(onReleased, onFailed);
+    return this.topology.request(request.keys[0], (node) => this.runRelease(request, node, cork), onReleased, onFailed);
   }
 
   private runRelease(
