@@ -8,7 +8,7 @@ import { ServerTime } from './server-time.js';
 type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable'>;
 
 // Later it may be the fake of a test, which never calls.
-const { nextTick } = process;
+const nextTick = process.nextTick.bind(process);
 
 /** When a packet leaves: with the promise jobs that are queued by then, or with all of those of the tick. */
 export type CorkEnd = 'microtask' | 'tick';

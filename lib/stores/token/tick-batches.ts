@@ -107,7 +107,7 @@ class Batch<Request extends OwnedRequest, Reply> {
 class Collector<Request extends OwnedRequest, Reply> {
   /** The request that was sent at once, while neither its reply nor the end of its tick is known. */
   alone: Request | undefined = undefined;
-  /** How many requests of the tick are not that one. */
+  /** How many other requests were made in the tick. */
   others = 0;
   /** When the oldest request was added. Infinity if there is none. */
   oldestAt = Infinity;

@@ -4,7 +4,7 @@ import type { RedisClient } from '../../../lib/redis/redis-client.js';
 import { RedisConnection } from '../../../lib/redis/redis-connection.js';
 import { RedisScript } from '../../../lib/redis/redis-script.js';
 
-/** A connection that records what its socket is told. */
+/** Returns a connection, and the calls of its socket in order. */
 function setUp() {
   const steps: string[] = [];
   const record = (step: string) => () => void steps.push(step);
