@@ -1,7 +1,6 @@
 import type { Clock } from '../core/time/clock.js';
 import type { AcquireRequest } from '../core/store/lock-store.js';
 import type { RedisConnection } from './redis-connection.js';
-import { acquireFailed } from './redis-errors.js';
 
 /** The reply of a script that checks its deadline in server time. */
 export interface DeadlineReply {
@@ -29,8 +28,11 @@ export const PAST_DEADLINE = -1;
 /** Stands for the reply to a request that was not sent. */
 export const NOT_SENT: DeadlineReply = { status: PAST_DEADLINE, value: 0, now: 0 };
 
-/** Runs the script of an acquire request with this deadline, in µs of server time. */
-type RunScript = (deadline: string) => Promise<DeadlineReply>;
+/** Runs the script of an acquire request with this deadline, in µs of server time. Returns what `use` returns. */
+type RunScript = (
+  deadline: string,
+  use: (reply: DeadlineReply) => DeadlineReply | Promise<DeadlineReply>,
+) => Promise<DeadlineReply>;
 
 /** Sends acquire requests with a deadline in server time, so that a delayed request does nothing. */
 export class DeadlineRequests {
@@ -42,51 +44,43 @@ export class DeadlineRequests {
   ) {}
 
   /**
-   * Runs the script, at once if server time is known and there is nothing to wait for. Returns `NOT_SENT` for a request
-   * that was cancelled or that is past its deadline. Rejects with `LockUnavailableError`.
-   *
-   * @param before the request is sent after this promise, which must not reject.
+   * Runs the script, at once if server time is known. Returns `NOT_SENT` for a request that was cancelled or that is
+   * past its deadline. Rejects with the error of the client.
    */
-  sendWithDeadline(request: AcquireRequest, runScript: RunScript, before?: Promise<void>): Promise<DeadlineReply> {
-    const timeIsKnown = this.connection.microsAt(request.expiresAt) !== undefined;
-    if (timeIsKnown && before === undefined) return this.sendNow(request, runScript);
-    return this.sendLater(request, runScript, before);
+  sendWithDeadline(request: AcquireRequest, runScript: RunScript): Promise<DeadlineReply> {
+    const deadline = this.connection.microsAt(request.expiresAt);
+    return deadline === undefined ? this.sendLater(request, runScript) : this.sendNow(request, deadline, runScript);
   }
 
-  private async sendLater(
-    request: AcquireRequest,
-    runScript: RunScript,
-    before: Promise<void> | undefined,
-  ): Promise<DeadlineReply> {
+  private async sendLater(request: AcquireRequest, runScript: RunScript): Promise<DeadlineReply> {
     const { owner, expiresAt } = request;
     this.pending.add(owner);
     let wanted = false;
     try {
-      await before;
-      if (this.connection.microsAt(expiresAt) === undefined) await this.connection.synchronise(expiresAt);
-    } catch (error) {
-      throw acquireFailed(error);
+      await this.connection.synchronise(expiresAt);
     } finally {
       wanted = this.pending.take(owner);
     }
-    return wanted ? this.sendNow(request, runScript) : NOT_SENT;
+    const deadline = this.connection.microsAt(expiresAt);
+    return wanted && deadline !== undefined ? this.sendNow(request, deadline, runScript) : NOT_SENT;
   }
 
   // Every lock goes through here, and `async` would cost it two promises.
-  private sendNow(request: AcquireRequest, runScript: RunScript, isRepeated = false): Promise<DeadlineReply> {
-    const deadline = this.connection.microsAt(request.expiresAt);
+  private sendNow(
+    request: AcquireRequest,
+    deadline: number,
+    runScript: RunScript,
+    isRepeated = false,
+  ): Promise<DeadlineReply> {
     const sentAt = this.clock.now();
-    if (deadline === undefined || sentAt >= request.expiresAt) return Promise.resolve(NOT_SENT);
-    return runScript(String(deadline)).then(
-      (reply) => {
-        this.connection.observeTime(reply.now, sentAt);
-        // The server's clock may have been set forward. The reply has corrected it, so the request is sent once more.
-        return reply.status === PAST_DEADLINE && !isRepeated ? this.sendNow(request, runScript, true) : reply;
-      },
-      (error: unknown) => {
-        throw acquireFailed(error);
-      },
-    );
+    if (sentAt >= request.expiresAt) return Promise.resolve(NOT_SENT);
+    return runScript(String(deadline), (reply) => {
+      this.connection.observeTime(reply.now, sentAt);
+      if (reply.status !== PAST_DEADLINE || isRepeated) return reply;
+      // The server's clock may have been set forward. The reply has corrected it, so the request is sent once more.
+      const corrected = this.connection.microsAt(request.expiresAt);
+      return corrected === undefined ? reply : this.sendNow(request, corrected, runScript, true);
+    });
   }
 }
 

@@ -8,6 +8,12 @@ import { ServerTime } from './server-time.js';
 
 type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable'>;
 
+// Later it may be the fake of a test, which never calls.
+const nextTick = process.nextTick.bind(process);
+
+/** When a packet leaves: with the promise jobs that are queued by then, or with all of those of the tick. */
+export type CorkEnd = 'microtask' | 'tick';
+
 /** A second connection, which has to lead to the same server as the first one. */
 export interface Follower {
   /** Called if the first connection was lost. It may lead to another server when it is back. */
@@ -42,7 +48,8 @@ export class RedisConnection {
   private lastError: Error | undefined;
   private wasReady = false;
   private wasLost = false;
-  private corked = false;
+  /** Keeps its bytes back. */
+  private corked: RedisClient['stream'];
 
   constructor(
     client: RedisClient,
@@ -89,16 +96,21 @@ export class RedisConnection {
     };
   }
 
-  /** Sends all commands of the current tick in one packet, so that the server reads them together. */
-  corkUntilTickEnds(): void {
+  /** Sends the commands from now on in one packet, so that the server reads them together. */
+  corkUntil(end: CorkEnd): void {
     const { stream } = this.client;
-    if (stream === undefined || this.corked) return;
-    this.corked = true;
+    if (stream === undefined || this.corked !== undefined) return;
+    this.corked = stream;
     stream.cork();
-    queueMicrotask(() => {
-      this.corked = false;
-      stream.uncork();
-    });
+    if (end === 'tick') nextTick(() => this.uncork());
+    else queueMicrotask(() => this.uncork());
+  }
+
+  /** Sends what waits for others. Call it for a request that must leave before any other code runs. */
+  uncork(): void {
+    const { corked } = this;
+    this.corked = undefined;
+    corked?.uncork();
   }
 
   /**

@@ -32,12 +32,23 @@ export class RedisScript<Reply> {
   }
 
   /** Runs the script and returns its decoded reply. */
-  // Every lock goes through here, and `async` would cost it further promises.
   run(connection: ScriptConnection, keys: readonly string[], args: readonly string[]): Promise<Reply> {
-    if (!this.isKnownTo(connection)) return this.runWhole(connection, keys, args);
+    return this.runThen(connection, keys, args, same);
+  }
+
+  /** Runs the script and returns what `use` returns for its decoded reply. */
+  // Every lock goes through here, and `async` or a further `then` would cost it more promises.
+  runThen<T>(
+    connection: ScriptConnection,
+    keys: readonly string[],
+    args: readonly string[],
+    use: (reply: Reply) => T | Promise<T>,
+  ): Promise<T> {
+    const onReply = (reply: unknown): T | Promise<T> => use(this.decode(reply));
+    if (!this.isKnownTo(connection)) return this.runWhole(connection, keys, args).then(onReply);
     return connection.client
       .evalsha(this.digest, keys.length, ...keys, ...args)
-      .then(this.decode, (error: unknown) => this.runAgain(error, connection, keys, args));
+      .then(onReply, (error: unknown) => this.runAgain(error, connection, keys, args).then(onReply));
   }
 
   /** Runs the script once for each call, in one pipeline. Returns a reply or an error for each. Does not reject. */
@@ -46,6 +57,8 @@ export class RedisScript<Reply> {
     calls: readonly { readonly keys: readonly string[]; readonly args: readonly string[] }[],
   ): Promise<(Reply | Error)[]> {
     const { client } = connection;
+    // A renewal leaves before the work under its lock, which may block the event loop.
+    connection.uncork();
     if (calls.length === 1) {
       return Promise.all(calls.map(({ keys, args }) => this.run(connection, keys, args).catch(toError)));
     }
@@ -61,7 +74,7 @@ export class RedisScript<Reply> {
       calls.map(async ({ keys, args }, i) => {
         const [error, reply] = replies[i] ?? [new Error('the pipeline gave no reply'), undefined];
         if (error === null) return this.decode(reply);
-        return this.runAgain(error, connection, keys, args).catch(toError);
+        return this.runAgain(error, connection, keys, args).then(this.decode).catch(toError);
       }),
     );
   }
@@ -75,7 +88,7 @@ export class RedisScript<Reply> {
     connection: ScriptConnection,
     keys: readonly string[],
     args: readonly string[],
-  ): Promise<Reply> {
+  ): Promise<unknown> {
     if (isEvalShaRefused(error)) connection.evalOnly = true;
     else if (!isScriptMissing(error)) throw error;
     return this.runWhole(connection, keys, args);
@@ -85,11 +98,15 @@ export class RedisScript<Reply> {
     connection: ScriptConnection,
     keys: readonly string[],
     args: readonly string[],
-  ): Promise<Reply> {
+  ): Promise<unknown> {
     const { lua } = this.script;
     connection.sentScripts.add(this.digest);
-    return this.decode(await connection.client.eval(lua, keys.length, ...keys, ...args));
+    return connection.client.eval(lua, keys.length, ...keys, ...args);
   }
+}
+
+function same<T>(value: T): T {
+  return value;
 }
 
 /** Returns whole milliseconds for Redis, rounded up so that a lease does not end there before it ends here. */

@@ -55,6 +55,8 @@ export class Acquirer {
   onRefused: (() => void) | undefined;
   /** Counts the requests that are made in lock scopes. */
   private arrivals = 0;
+  /** The options that the store can do, as checked last. Most calls have the defaults of their module. */
+  private checked: AcquireOptions | undefined;
 
   constructor(
     private readonly store: Pick<LockStore, 'capabilities' | 'canKeep'>,
@@ -78,9 +80,9 @@ export class Acquirer {
   private acquireOrNest(target: Target, options: AcquireOptions): Promise<Lock> {
     throwIfAborted(options.signal);
     this.checkStore(target, options);
-    const outer = this.outerHold(target.key);
-    if (outer !== undefined && !this.mustWait(outer)) return Promise.resolve(this.nest(outer, options));
     const nested = this.isNested();
+    const outer = nested ? this.outerHold(target.key) : undefined;
+    if (outer !== undefined && !this.mustWait(outer)) return Promise.resolve(this.nest(outer, options));
     this.checkPhase(target, options, nested);
     // A caller with an outer hold waits for another use of that lock in its lock scope.
     if (outer === undefined && isInHold()) this.checkOrder([target], options);
@@ -276,6 +278,7 @@ export class Acquirer {
 
   /** @throws LockConfigError if the store has no such mode or no such lease, or cannot keep locks. */
   checkStore({ resource }: Target, options: AcquireOptions): void {
+    if (options === this.checked) return;
     const { capabilities } = this.store;
     const { mode } = options;
     if (mode !== 'exclusive' && !modesOf(capabilities).includes(kindOf(mode)))
@@ -284,6 +287,7 @@ export class Acquirer {
     if (tooShort !== undefined) throw tooShort;
     const notKept = unsupportedKeeping(this.store, options.keepMs, resource);
     if (notKept !== undefined) throw notKept;
+    this.checked = options;
   }
 
   /** Throws if the caller's signal has aborted or the shutdown has begun since the last step of its call. */

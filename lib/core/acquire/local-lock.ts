@@ -8,6 +8,9 @@ import { KEPT_TOKENS, LocalHandoff } from './local-handoff.js';
 import { WaitingCallers } from './waiting-callers.js';
 import type { Waiter } from './waiters.js';
 
+/** What a caller wants to hold. */
+type Wanted = Pick<Waiter, 'resource' | 'options' | 'leaseMs'>;
+
 /** Where local locks are found. */
 export interface LocalLockRegistry {
   /** Called when a local lock has nothing to remember any more. */
@@ -91,7 +94,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
 
   /** Returns the grant of a lock that was acquired together with others. No other caller waits here. */
   adopt(resource: string, options: WaitOptions, given: StoreGrant, now: number): Grant {
-    return this.hold(resource, options, new LocalHandoff(given, now), given, now);
+    return this.hold({ resource, options, leaseMs: leaseOf(options) }, new LocalHandoff(given, now), given, now);
   }
 
   /** Takes a handoff of the store. Returns false if it is of no use here: `LocalLocks` then releases it. */
@@ -186,10 +189,10 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   /** The parameters of a request that is sent now. Call it only if there is a waiter. */
   private get params(): AcquireParams {
     const { head, length, willWait } = this.queue;
-    const { resource, options, waitUntil } = head as Waiter;
+    const { resource, options, leaseMs, waitUntil } = head as Waiter;
     // One token for the first waiter, and one for each waiter that the lock may be passed on to.
     const passes = keepMsOf(options) > 0 ? KEPT_TOKENS - 1 : Math.min(length - 1, this.deps.passing.maxLocalPasses);
-    return { resource, leaseMs: leaseOf(options), tokens: passes + 1, willWait, waitUntil };
+    return { resource, leaseMs, tokens: passes + 1, willWait, waitUntil };
   }
 
   protected enter(waiter: Waiter): void {
@@ -258,12 +261,12 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   private admitFirst(localHandoff: LocalHandoff, lease: Lease, now: number): void {
     const waiter = this.queue.head as Waiter;
     this.queue.remove(waiter);
-    waiter.admit(this.hold(waiter.resource, waiter.options, localHandoff, lease, now));
+    waiter.admit(this.hold(waiter, localHandoff, lease, now));
   }
 
-  private hold(resource: string, options: WaitOptions, localHandoff: LocalHandoff, lease: Lease, now: number): Grant {
+  private hold({ resource, options, leaseMs }: Wanted, localHandoff: LocalHandoff, lease: Lease, now: number): Grant {
     // The lease may have been requested for another caller, and be longer than this one wants.
-    const cut = cutTo(lease, leaseOf(options), now);
+    const cut = cutTo(lease, leaseMs, now);
     const { owner, token, mayBeRepeatedUntil } = localHandoff;
     const grant = new Grant(resource, this.key, owner, token, options, now, cut, this, mayBeRepeatedUntil);
     this.state = { kind: 'holding', grant, localHandoff };

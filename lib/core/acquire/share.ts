@@ -3,7 +3,7 @@ import type { Handoff, LockMode } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
 import type { LastReply } from './acquire-errors.js';
 import { AcquireLoop, type AcquireLoopListener, type AcquireParams } from './acquire-loop.js';
-import { type AcquireDeps, leaseOf } from './acquire-options.js';
+import type { AcquireDeps } from './acquire-options.js';
 import { LocalHandoff } from './local-handoff.js';
 import type { Waiter } from './waiters.js';
 
@@ -111,9 +111,9 @@ export class Share implements AcquireLoopListener, GrantEnder {
   admit(waiter: Waiter, now: number): void {
     const { state } = this;
     if (state.kind !== 'held') throw new Error('a share that is not held has no grant to give');
-    const { resource, options } = waiter;
+    const { resource, options, leaseMs } = waiter;
     const { owner, token, mayBeRepeatedUntil } = state.handoff;
-    const lease = cutTo(this.newest?.lease ?? state.lease, leaseOf(options), now);
+    const lease = cutTo(this.newest?.lease ?? state.lease, leaseMs, now);
     const grant = new Grant(resource, this.key, owner, token, options, now, lease, this, mayBeRepeatedUntil);
     this.newest = grant;
     this.grants.add(grant);

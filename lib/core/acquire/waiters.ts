@@ -1,7 +1,7 @@
 import { type AbortSubscription, onAbort, throwIfAborted } from '../abort-signals.js';
 import type { Grant } from '../lease/grant.js';
 import type { Clock, Timer } from '../time/clock.js';
-import type { WaitOptions } from './acquire-options.js';
+import { leaseOf, type WaitOptions } from './acquire-options.js';
 
 /** One local caller that waits for a lock. */
 export class Waiter {
@@ -12,6 +12,8 @@ export class Waiter {
   next: Waiter | undefined = undefined;
   /** How many requests have failed while it waited. */
   failedAttempts = 0;
+  /** The lease that it wants, in milliseconds. */
+  readonly leaseMs: number;
 
   private resolve!: (grant: Grant) => void;
   private reject!: (reason: unknown) => void;
@@ -31,6 +33,7 @@ export class Waiter {
     private readonly clock: Clock,
     readonly call = 0,
   ) {
+    this.leaseMs = leaseOf(options);
     this.granted = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;

@@ -219,8 +219,8 @@ export class Lock implements Hold {
   }
 
   /** Releases the lock at the end of an `await using` block. Ignores a store that sends no reply. */
-  [Symbol.asyncDispose](): Promise<void> {
-    return endOf(this);
+  async [Symbol.asyncDispose](): Promise<void> {
+    await endOf(this);
   }
 
   /** See {@link Hold.expire}. @internal */
@@ -240,13 +240,11 @@ export class Lock implements Hold {
   }
 }
 
-/** Releases a hold after its work. Ignores a store that sends no reply: the releaser repeats the release. */
-export async function endOf(hold: Hold): Promise<void> {
-  const released = hold.release();
-  if (!hold.awaitsRelease) return void released.catch(() => undefined);
-  try {
-    await released;
-  } catch {
-    // The caller need not know.
-  }
+/**
+ * Releases a hold after its work. Ignores a store that sends no reply: the releaser repeats the release. Returns
+ * undefined if the end of the work does not wait for the reply.
+ */
+export function endOf(hold: Hold): Promise<unknown> | undefined {
+  const released = hold.release().catch(() => undefined);
+  return hold.awaitsRelease ? released : undefined;
 }

@@ -99,8 +99,8 @@ export class MultiLock implements Hold {
   }
 
   /** Releases the locks at the end of an `await using` block. Ignores a store that sends no reply. */
-  [Symbol.asyncDispose](): Promise<void> {
-    return endOf(this);
+  async [Symbol.asyncDispose](): Promise<void> {
+    await endOf(this);
   }
 
   /** See {@link Hold.isOver}. @internal */

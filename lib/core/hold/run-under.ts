@@ -27,9 +27,11 @@ export async function runUnder<T, H extends Hold>(
     throw error;
   }
   const expiry = lock.expire();
-  // The usual end, without the promise of `settle`.
-  if (expiry === undefined && lock.loss === undefined) await endOf(lock);
-  else {
+  if (expiry === undefined && lock.loss === undefined) {
+    // The usual end, without the promise of `settle`.
+    const ending = endOf(lock);
+    if (ending !== undefined) await ending;
+  } else {
     await expiry;
     await settle(lock, onLost);
   }

@@ -17,7 +17,7 @@ import type {
 import { type DeadlineReply, PAST_DEADLINE } from '../../redis/deadline-requests.js';
 import { toRemainingMs } from '../../redis/decode.js';
 import { type ScanTimes, withinTime } from '../../redis/key-scan.js';
-import { releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
+import { acquireFailed, releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
@@ -122,13 +122,14 @@ class RedissonStore implements LockStore {
     const [key] = keys;
     let messageId: number | undefined;
     const send = (server: RedisNode): Promise<DeadlineReply> => {
-      const run = (deadline: string) => {
+      return server.deadlineRequests.sendWithDeadline(request, (deadline, use) => {
         messageId = this.pubsub?.messageIdOf(key);
-        return this.run(request, server, deadline);
-      };
-      return server.deadlineRequests.sendWithDeadline(request, run);
+        return this.run(request, server, deadline).then(use);
+      });
     };
-    const { status, value } = await this.topology.sendToNode(key, send);
+    const { status, value } = await this.topology.sendToNode(key, send).catch((error: unknown) => {
+      throw acquireFailed(error);
+    });
     if (status === PAST_DEADLINE) return { status: 'expired' };
     if (status === GRANTED) {
       this.pubsub?.stopWaiting(key, owner);

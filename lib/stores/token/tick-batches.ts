@@ -1,6 +1,7 @@
 import { atEndOfTick, type Clock } from '../../core/time/clock.js';
 import type { LockOwnership } from '../../core/store/lock-store.js';
 import { runOutside } from '../../core/async-context.js';
+import type { CorkEnd } from '../../redis/redis-connection.js';
 import { toError } from '../../redis/redis-errors.js';
 
 /** Keeps a script short, because Redis runs one at a time: 64 locks take 0.3 ms if they are free, 1 ms if not. */
@@ -24,8 +25,8 @@ export interface BatchSender<Request, Reply> {
   groupOf(request: Request): string;
   /** Returns true if one script call can do both. They are of one group. */
   fits(first: Request, next: Request): boolean;
-  /** @param isCollected whether it has waited for the end of the tick, at which other requests may be sent, too. */
-  sendAlone(request: Request, isCollected: boolean): Promise<Reply>;
+  /** @param cork until when other requests may follow in the same packet. Default: none is expected. */
+  sendAlone(request: Request, cork?: CorkEnd): Promise<Reply>;
   /**
    * Sends several requests by one script call. Returns a reply or an error for each, in the same order. Returns
    * undefined, or a promise of it, if they were not sent or were refused as a whole: each has to be sent alone.
@@ -88,7 +89,7 @@ class Batch<Request extends OwnedRequest, Reply> {
     requests.forEach((request, i) => {
       const reply = cancelled?.get(request.owner);
       if (reply !== undefined) this.resolves[i](reply);
-      else this.sender.sendAlone(request, true).then(this.resolves[i], this.rejects[i]);
+      else this.sender.sendAlone(request, 'microtask').then(this.resolves[i], this.rejects[i]);
     });
   }
 
@@ -102,8 +103,12 @@ class Batch<Request extends OwnedRequest, Reply> {
   }
 }
 
-/** The requests of one kind that wait for the end of the tick. */
+/** The requests of one kind: those that wait for the end of the tick, and the one that was sent at once. */
 class Collector<Request extends OwnedRequest, Reply> {
+  /** The request that was sent at once, while neither its reply nor the end of its tick is known. */
+  alone: Request | undefined = undefined;
+  /** How many other requests were made in the tick. */
+  others = 0;
   /** When the oldest request was added. Infinity if there is none. */
   oldestAt = Infinity;
   /** How many batches there are. */
@@ -131,6 +136,14 @@ class Collector<Request extends OwnedRequest, Reply> {
     return batch;
   }
 
+  /** Ends the tick. Returns whether several requests were made in it. */
+  endTick(): boolean {
+    const hasSeveral = this.others > (this.alone === undefined ? 1 : 0);
+    this.others = 0;
+    this.alone = undefined;
+    return hasSeveral;
+  }
+
   /** Yields all batches with their requests. */
   *batches(): Generator<Batch<Request, Reply>> {
     for (const batches of this.groups.values()) yield* batches;
@@ -148,8 +161,9 @@ class Collector<Request extends OwnedRequest, Reply> {
 
 /**
  * Sends the requests of one tick of the event loop together, when the tick ends or as many as fit have come, releases
- * before acquires. The first one is sent at once, so that a single lock waits for nothing, unless several requests were
- * made in the tick before.
+ * before acquires. The first release and the first acquire are sent at once, so that a single lock waits for nothing,
+ * unless several of one kind were made in the tick before. For them the end of the tick is not awaited, because that
+ * costs a turn of the event loop: their replies show it.
  */
 export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release extends OwnedRequest, ReleaseReply> {
   private readonly acquires: Collector<Acquire, AcquireReply>;
@@ -158,16 +172,16 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
   private readonly batchOfOwner = new Map<string, Batch<Acquire, AcquireReply>>();
   /** The batch with the last acquire request for each key. Empty while there is only one batch. */
   private readonly batchOfKey = new Map<string, Batch<Acquire, AcquireReply>>();
-  /** How many requests were made in this tick. */
-  private count = 0;
-  /** The key of a release of this tick that was sent at once, until its next acquire request. */
-  private releasedKey: string | undefined;
-  /** Whether several requests were made in the tick before, if it had any. */
+  /** Whether requests wait for the end of this tick. */
+  private isCollecting = false;
+  /** Whether several requests of one kind were made in the tick before, if it had any. */
   private isBusy = false;
+  /** Whether the last acquire request came behind a release that was sent at once. The next one may do so, too. */
+  private followsReleases = false;
   private readonly onTickEnd = (): void => {
-    this.isBusy = this.count > 1;
-    this.count = 0;
-    this.releasedKey = undefined;
+    this.isCollecting = false;
+    const [acquires, releases] = [this.acquires.endTick(), this.releases.endTick()];
+    this.isBusy = acquires || releases;
     this.flush();
   };
 
@@ -183,18 +197,31 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
   }
 
   acquire(request: Acquire): Promise<AcquireReply> {
-    if (this.goesAlone() || this.followsRelease(request)) return this.acquires.sender.sendAlone(request, false);
+    const { acquires, releases } = this;
+    if (this.goesAlone(acquires)) {
+      acquires.alone = request;
+      this.followsReleases = releases.alone !== undefined;
+      return acquires.sender.sendAlone(request);
+    }
+    if (this.followsRelease(request)) return acquires.sender.sendAlone(request);
     const batch = this.batchFor(request);
     this.batchOfOwner.set(request.owner, batch);
     return this.add(batch, request);
   }
 
   release(request: Release): Promise<ReleaseReply> {
-    if (this.goesAlone()) {
-      this.releasedKey = request.keys[0];
-      return this.releases.sender.sendAlone(request, false);
-    }
-    return this.add(this.releases.batchFor(request, this.flushIfOld()), request);
+    const { releases } = this;
+    if (!this.goesAlone(releases)) return this.add(releases.batchFor(request, this.flushIfOld()), request);
+    releases.alone = request;
+    const cork = this.followsReleases ? 'tick' : undefined;
+    this.followsReleases = false;
+    return releases.sender.sendAlone(request, cork);
+  }
+
+  /** Is called with a request that has got its reply. So its tick has ended. */
+  onReply(request: Acquire | Release): void {
+    if (this.acquires.alone === request) this.acquires.alone = undefined;
+    else if (this.releases.alone === request) this.releases.alone = undefined;
   }
 
   /**
@@ -251,13 +278,16 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
     return Math.min(this.releases.oldestAt, this.acquires.oldestAt);
   }
 
-  /** Counts a request. Returns whether it is to be sent at once. */
-  private goesAlone(): boolean {
-    this.count += 1;
-    if (this.count > 1) return false;
-    atEndOfTick(this.onTickEnd);
-    // Replies that arrive together are answered together, so callers that wait for them stay in step.
-    return !this.isBusy;
+  /** Returns whether a request is to be sent at once. Counts it otherwise. */
+  private goesAlone(kind: { readonly alone: unknown; others: number }): boolean {
+    if (!this.isCollecting) {
+      // Replies that arrive together are answered together, so callers that wait for them stay in step.
+      if (!this.isBusy && kind.alone === undefined) return true;
+      this.isCollecting = true;
+      atEndOfTick(this.onTickEnd);
+    }
+    kind.others += 1;
+    return false;
   }
 
   /**
@@ -265,8 +295,9 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
    * That must arrive before the next holders in the queue have had the lock.
    */
   private followsRelease({ keys }: Acquire): boolean {
-    if (this.releasedKey === undefined || this.releasedKey !== keys[0]) return false;
-    this.releasedKey = undefined;
+    const { alone } = this.releases;
+    if (alone === undefined || alone.keys[0] !== keys[0]) return false;
+    this.releases.alone = undefined;
     this.flush();
     return true;
   }

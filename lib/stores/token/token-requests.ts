@@ -10,7 +10,7 @@ import type {
 } from '../../core/store/lock-store.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { DeadlineReply } from '../../redis/deadline-requests.js';
-import type { RedisConnection } from '../../redis/redis-connection.js';
+import type { CorkEnd, RedisConnection } from '../../redis/redis-connection.js';
 import type { LockUnavailableError } from '../../core/errors.js';
 import { redirectionIn } from '../../redis/redirection.js';
 import { acquireFailed, isErrorReply, refusesEverything, releaseFailed } from '../../redis/redis-errors.js';
@@ -88,7 +88,7 @@ export class TokenRequests {
           one.queue === other.queue &&
           one.handoffMs === other.handoffMs &&
           this.haveOneEntry(one, other),
-        sendAlone: (request, isCollected) => this.acquireAlone(request, isCollected),
+        sendAlone: (request, cork) => this.acquireAlone(request, cork),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runAcquireBatch(requests, node), acquireFailed),
       },
@@ -96,7 +96,7 @@ export class TokenRequests {
         groupOf,
         fits: (one, other) =>
           one.tokens === other.tokens && one.handoffMs === other.handoffMs && this.haveOneEntry(one, other),
-        sendAlone: (request, isCollected) => this.releaseAlone(request, isCollected),
+        sendAlone: (request, cork) => this.releaseAlone(request, cork),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runReleaseBatch(requests, node), releaseFailed),
       },
@@ -105,8 +105,8 @@ export class TokenRequests {
 
   /** Rejects with `LockUnavailableError`. */
   acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const [key, ...others] = request.keys;
-    if (others.length === 0 && key !== this.handedOffKey) return this.batches.acquire(request);
+    const { keys } = request;
+    if (keys.length === 1 && keys[0] !== this.handedOffKey) return this.batches.acquire(request);
     this.handedOffKey = undefined;
     this.batches.flush();
     return this.acquireAlone(request);
@@ -159,25 +159,38 @@ export class TokenRequests {
     for (const [repeated, key] of this.repeats) if (concerns(key)) this.repeats.delete(repeated);
   }
 
-  private acquireAlone(request: AcquireRequest, isCollected = false): Promise<AcquireReply> {
+  private acquireAlone(request: AcquireRequest, cork?: CorkEnd): Promise<AcquireReply> {
     let from: RedisConnection | undefined;
     const send = (node: RedisNode): Promise<DeadlineReply> => {
       from = node.connection;
       // Each of many hash tags has a call of its own. The calls to a node leave together.
-      if (isCollected) from.corkUntilTickEnds();
-      return node.deadlineRequests.sendWithDeadline(request, (deadline) => this.runAcquire(request, node, deadline));
+      if (cork !== undefined) from.corkUntil(cork);
+      return node.deadlineRequests.sendWithDeadline(request, (deadline, use) => {
+        if (request.keys.length > 1) return this.runAcquireMany(request, node, deadline).then(use);
+        return this.runAcquire(request, node, deadline, use);
+      });
     };
-    return this.topology.sendToNode(request.keys[0], send).then((reply) => this.decode(request, reply, from));
+    const onReply = (reply: DeadlineReply): AcquireReply => {
+      this.batches.onReply(request);
+      return this.decode(request, reply, from);
+    };
+    return this.topology.request(request.keys[0], send, onReply, (error) => {
+      throw acquireFailed(error);
+    });
   }
 
-  private runAcquire(request: AcquireRequest, node: RedisNode, deadline: string): Promise<DeadlineReply> {
+  private runAcquire<T>(
+    request: AcquireRequest,
+    node: RedisNode,
+    deadline: string,
+    use: (reply: DeadlineReply) => T | Promise<T>,
+  ): Promise<T> {
     const { leaseMs, tokens, handoffMs } = request;
-    const [key, ...others] = request.keys;
-    if (others.length > 0) return this.runAcquireMany(request, node, deadline);
+    const [key] = request.keys;
     const joins = this.joinQueue([request], node) ? '1' : '0';
     const args = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(key));
-    return acquireScript.run(node.connection, this.topology.keysOf(key), args);
+    return acquireScript.runThen(node.connection, this.topology.keysOf(key), args, use);
   }
 
   private runAcquireMany(request: AcquireRequest, { connection }: RedisNode, deadline: string) {
@@ -234,7 +247,7 @@ export class TokenRequests {
     const joins = this.joinQueue(requests, node) ? '1' : '0';
     const args = [...entriesOfAll(requests, this.topology), wholeMs(first.leaseMs), String(deadline), String(tokens)];
     args.push(joins, wholeMs(first.handoffMs), ...this.topology.handoffArgs(first.keys[0]));
-    connection.corkUntilTickEnds();
+    connection.corkUntil('microtask');
     const { now, replies } = await acquireBatchScript.run(connection, this.keysOfBatch(requests), args);
     connection.observeTime(now, sentAt);
     return replies?.map((reply, i) =>
@@ -242,27 +255,28 @@ export class TokenRequests {
     );
   }
 
-  private releaseAlone(request: ReleaseRequest, isCollected = false): Promise<boolean> {
-    const onReleased = (reply: ReleaseReply): boolean => this.onReleased(request, reply);
+  private releaseAlone(request: ReleaseRequest, cork?: CorkEnd): Promise<boolean> {
+    const onReleased = (reply: ReleaseReply): boolean => {
+      this.batches.onReply(request);
+      return this.onReleased(request, reply);
+    };
     const onFailed = (error: unknown): never => {
       throw releaseFailed(error);
     };
-    return this.topology
-      .sendToNode(request.keys[0], (node) => this.runRelease(request, node, isCollected))
-      .then(onReleased, onFailed);
+    return this.topology.request(request.keys[0], (node) => this.runRelease(request, node, cork), onReleased, onFailed);
   }
 
   private runRelease(
     request: ReleaseRequest,
     { connection, failsFast }: RedisNode,
-    isCollected: boolean,
+    cork: CorkEnd | undefined,
   ): Promise<ReleaseReply> {
     const { keys, owner, keepMs, tokens, handoffMs } = request;
     // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
     if (!failsFast) return Promise.reject(noConnection());
     // Another waiter of this instance acquires in the same tick. Its request must arrive before the handoff passes it
     // over.
-    if (isCollected || this.queued.mayWait(owner)) connection.corkUntilTickEnds();
+    if (cork !== undefined || this.queued.mayWait(owner)) connection.corkUntil(cork ?? 'microtask');
     const args = [this.entryOf(request), String(keepMs), String(tokens), wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(keys[0]));
     return releaseScript.run(connection, this.topology.keysOf(keys[0]), args);
@@ -273,7 +287,7 @@ export class TokenRequests {
     const [{ keys, tokens, handoffMs }] = requests;
     const args = [...entriesOfAll(requests, this.topology), String(tokens), wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(keys[0]));
-    connection.corkUntilTickEnds();
+    connection.corkUntil('microtask');
     const replies = await releaseBatchScript.run(connection, this.keysOfBatch(requests), args);
     return replies.map((reply, i) => {
       return reply instanceof Error ? releaseFailed(reply) : this.onReleased(requests[i], reply);

@@ -27,6 +27,13 @@ export interface TokenTopology extends Topology, ScriptNames {
   handoffArgs(key: string): readonly string[];
   /** Returns the node that has the key. Undefined while there is no connection to it. */
   nodeOf(key: string): RedisNode | undefined;
+  /** Calls `send` like `sendToNode`, and then `onReply` or `onFailed`. Returns what that returns. */
+  request<T, R>(
+    key: string,
+    send: (node: RedisNode) => Promise<T>,
+    onReply: (reply: T) => R,
+    onFailed: (error: unknown) => R,
+  ): Promise<R>;
   /** Returns a string that is the same for all keys whose locks one script can acquire, with one fence. */
   scriptGroupOf(key: string): string;
   /** Begins to report the state of the connections. Returns the handoff channels and how to stop. */
@@ -75,12 +82,29 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
   }
 
   override sendToNode<T>(_key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {
-    if (this.slotted) return send(this);
     return send(this).catch((error: unknown) => {
-      if (!isCrossSlot(error)) throw error;
-      this.slotted = true;
-      return send(this);
+      if (this.isSlottedBy(error)) return send(this);
+      throw error;
     });
+  }
+
+  // Every lock goes through here, and `sendToNode` would cost it one more promise.
+  request<T, R>(
+    _key: string,
+    send: (node: RedisNode) => Promise<T>,
+    onReply: (reply: T) => R,
+    onFailed: (error: unknown) => R,
+  ): Promise<R> {
+    return send(this).then(onReply, (error: unknown) =>
+      this.isSlottedBy(error) ? send(this).then(onReply, onFailed) : onFailed(error),
+    );
+  }
+
+  /** Returns whether an error shows for the first time that the server refuses keys of several slots. */
+  private isSlottedBy(error: unknown): boolean {
+    if (this.slotted || !isCrossSlot(error)) return false;
+    this.slotted = true;
+    return true;
   }
 
   listen(listener: StoreListener, events: HandoffListener): Listening {
@@ -112,6 +136,15 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
   // Locks of one hash tag also have their channels in common.
   scriptGroupOf(key: string): string {
     return this.tagOf(key);
+  }
+
+  request<T, R>(
+    key: string,
+    send: (node: RedisNode) => Promise<T>,
+    onReply: (reply: T) => R,
+    onFailed: (error: unknown) => R,
+  ): Promise<R> {
+    return this.sendToNode(key, send).then(onReply, onFailed);
   }
 
   handoffArgs(key: string): readonly string[] {

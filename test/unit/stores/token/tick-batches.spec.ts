@@ -1,5 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import type { CorkEnd } from '../../../../lib/redis/redis-connection.js';
 import { type BatchSender, type RepliesTogether, TickBatches } from '../../../../lib/stores/token/tick-batches.js';
+
+const tickEnds = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 interface Request {
   readonly owner: string;
@@ -15,6 +18,8 @@ type Made = Omit<Request, 'keys'> & { readonly key?: string };
 class Recorder implements BatchSender<Request, string> {
   /** The owners whose requests were sent alone, but with others of their tick. */
   readonly collected: string[] = [];
+  /** The owners whose requests wait for others in one packet until the tick ends. */
+  readonly corked: string[] = [];
   /** How many times two requests were compared. */
   compared = 0;
   answer = (requests: readonly Request[]): RepliesTogether<string> | undefined =>
@@ -23,6 +28,7 @@ class Recorder implements BatchSender<Request, string> {
   constructor(
     private readonly kind: string,
     private readonly sent: string[],
+    private readonly onReply: (request: Request) => void,
   ) {}
 
   groupOf({ slot }: Request): string {
@@ -34,10 +40,18 @@ class Recorder implements BatchSender<Request, string> {
     return first.mode === next.mode;
   }
 
-  sendAlone({ owner }: Request, isCollected: boolean): Promise<string> {
+  sendAlone(request: Request, cork?: CorkEnd): Promise<string> {
+    const { owner } = request;
     this.sent.push(`${this.kind} ${owner}`);
-    if (isCollected) this.collected.push(owner);
-    return Promise.resolve(`${owner} alone`);
+    if (cork === 'microtask') this.collected.push(owner);
+    if (cork === 'tick') this.corked.push(owner);
+    // A reply is read after the tick.
+    return tickEnds()
+      .then(tickEnds)
+      .then(() => {
+        this.onReply(request);
+        return `${owner} alone`;
+      });
   }
 
   sendTogether(requests: readonly Request[]): RepliesTogether<string> | undefined {
@@ -48,9 +62,10 @@ class Recorder implements BatchSender<Request, string> {
 
 function setUp() {
   const sent: string[] = [];
-  const [acquires, releases] = [new Recorder('acquire', sent), new Recorder('release', sent)];
+  const recorderOf = (kind: string) => new Recorder(kind, sent, (request) => tick.onReply(request));
+  const [acquires, releases] = [recorderOf('acquire'), recorderOf('release')];
   const clock = { time: 0, now: () => clock.time };
-  const tick = new TickBatches(clock, acquires, releases);
+  const tick: TickBatches<Request, string, Request, string> = new TickBatches(clock, acquires, releases);
   const toRequest = ({ key, ...request }: Made): Request => ({ ...request, keys: [key ?? request.owner] });
   const batches = {
     acquire: (made: Made) => tick.acquire(toRequest(made)),
@@ -64,8 +79,6 @@ function setUp() {
 /** Returns what each promise resolves with, or its error as text. */
 const settledOf = (promises: readonly Promise<string>[]): Promise<string[]> =>
   Promise.all(promises.map((promise) => promise.catch(String)));
-
-const tickEnds = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('TickBatches', () => {
   it('sends the first request of a tick at once, and the others together when the tick ends', async () => {
@@ -86,10 +99,36 @@ describe('TickBatches', () => {
     expect(sent).toEqual(['acquire a', 'acquire b+c', 'acquire d+e', 'acquire f', 'acquire g']);
     const { batches: idle, sent: sentAtOnce } = setUp();
     for (const owner of ['a', 'b']) {
-      void idle.release({ owner });
+      const reply = idle.release({ owner });
       expect(sentAtOnce.at(-1)).toBe(`release ${owner}`);
-      await tickEnds();
+      await reply;
     }
+  });
+
+  it('sends a request at once in a tick without others, although one before has no reply yet', async () => {
+    const { batches, sent } = setUp();
+    for (const owner of ['a', 'b']) void batches.acquire({ owner });
+    await tickEnds();
+    void batches.acquire({ owner: 'c' });
+    void batches.release({ owner: 'd' });
+    expect(sent).toEqual(['acquire a', 'acquire b']);
+    await tickEnds();
+    void batches.acquire({ owner: 'e' });
+    expect(sent).toEqual(['acquire a', 'acquire b', 'release d', 'acquire c', 'acquire e']);
+  });
+
+  it('sends the first release and the first acquire of a tick at once', async () => {
+    const { batches, releases, sent } = setUp();
+    for (const round of [1, 2, 3]) {
+      const replies = [batches.release({ owner: `r${round}` }), batches.acquire({ owner: `a${round}` })];
+      expect(sent.slice(-2)).toEqual([`release r${round}`, `acquire a${round}`]);
+      await Promise.all(replies);
+    }
+    // From the second time on, both leave in one packet.
+    expect(releases.corked).toEqual(['r2', 'r3']);
+    await batches.release({ owner: 'r4' });
+    await batches.release({ owner: 'r5' });
+    expect(releases.corked).toEqual(['r2', 'r3', 'r4']);
   });
 
   it('sends a request alone if no other one of its tick fits it', async () => {
@@ -162,7 +201,7 @@ describe('TickBatches', () => {
       void batches.release({ owner: owner.toUpperCase() });
     }
     await tickEnds();
-    expect(sent).toEqual(['acquire a', 'release A+B+C', 'acquire b+c']);
+    expect(sent).toEqual(['acquire a', 'release A', 'release B+C', 'acquire b+c']);
   });
 
   it('sends the next acquire request for a lock at once behind its release', async () => {
@@ -170,17 +209,16 @@ describe('TickBatches', () => {
     void batches.release({ owner: 'old', key: 'k' });
     for (const owner of ['a', 'b']) void batches.acquire({ owner });
     void batches.acquire({ owner: 'next', key: 'k' });
-    expect(sent).toEqual(['release old', 'acquire a+b', 'acquire next']);
+    expect(sent).toEqual(['release old', 'acquire a', 'acquire b', 'acquire next']);
     void batches.acquire({ owner: 'later', key: 'k' });
     await tickEnds();
-    expect(sent.slice(3)).toEqual(['acquire later']);
-    expect(acquires.collected).toEqual(['later']);
+    expect(sent.slice(4)).toEqual(['acquire later']);
+    expect(acquires.collected).toEqual(['b', 'later']);
   });
 
-  it('sends an acquire request of the next tick like any other', async () => {
+  it('sends an acquire request after the reply to the release like any other', async () => {
     const { batches, sent } = setUp();
-    void batches.release({ owner: 'old', key: 'k' });
-    await tickEnds();
+    await batches.release({ owner: 'old', key: 'k' });
     for (const key of ['first', 'k', 'l']) void batches.acquire({ owner: key, key });
     await tickEnds();
     expect(sent).toEqual(['release old', 'acquire first', 'acquire k+l']);
@@ -238,12 +276,12 @@ describe('TickBatches', () => {
 
   it('sends nothing if all requests are cancelled', async () => {
     const { batches, sent } = setUp();
-    void batches.release({ owner: 'first' });
+    void batches.acquire({ owner: 'first' });
     const reply = batches.acquire({ owner: 'a' });
     batches.cancel('a', 'cancelled');
     expect(await reply).toBe('cancelled');
     await tickEnds();
-    expect(sent).toEqual(['release first']);
+    expect(sent).toEqual(['acquire first']);
   });
 
   it('rejects only the request whose reply is an error', async () => {
@@ -266,13 +304,14 @@ describe('TickBatches', () => {
     releases.answer = () => undefined;
     acquires.answer = () => undefined;
     void batches.release({ owner: 'first' });
+    void batches.acquire({ owner: 'next' });
     for (const owner of ['a', 'b']) {
       void batches.acquire({ owner });
       void batches.release({ owner: owner.toUpperCase() });
     }
     await tickEnds();
     const alone = ['release A', 'release B', 'acquire a', 'acquire b'];
-    expect(sent.filter((line) => !line.includes('+'))).toEqual(['release first', ...alone]);
+    expect(sent.filter((line) => !line.includes('+'))).toEqual(['release first', 'acquire next', ...alone]);
   });
 
   it('does not send a request again whose owner was released meanwhile', async () => {

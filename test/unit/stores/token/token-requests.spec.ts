@@ -14,11 +14,11 @@ interface Events {
 /** Requests to a server that gives these replies, and none to further requests. */
 function requestsTo(replies: readonly (ReleaseReply | DeadlineReply)[], events: Partial<Events> = {}) {
   const left = [...replies];
-  const sendToNode = (): Promise<unknown> => {
+  const request: TokenTopology['request'] = (_key, _send, onReply) => {
     const reply = left.shift();
-    return reply === undefined ? new Promise(() => undefined) : Promise.resolve(reply);
+    return reply === undefined ? new Promise(() => undefined) : Promise.resolve(onReply(reply as never));
   };
-  const topology = { scriptGroupOf: () => '', cancelPending: () => false, sendToNode } as unknown as TokenTopology;
+  const topology = { scriptGroupOf: () => '', cancelPending: () => false, request } as unknown as TokenTopology;
   const subscription = {
     isSubscribed: () => false,
     open: () => undefined,
