@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
-import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { RedisCluster } from '../../support/redis/cluster.js';
 import { RedisLocks } from '../../support/redis-locks.js';
 
