@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/time/clock.js';
+import { Pauses } from '../../core/time/pauses.js';
 import type { ForceReleaseRequest } from '../../core/store/lock-store.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
@@ -28,8 +29,8 @@ const REPEAT_AFTER_MS = [10, 10, 20, 20, 20, 20, 40, 80, 160, 320, 640, 1_280];
  * connection ended before the reply, and the next holder must not lose its lock by that.
  */
 export class ForcedReleases {
-  /** End the pauses before a notice is repeated. */
-  private readonly wakers = new Set<() => void>();
+  /** The pauses before a notice is repeated. */
+  private readonly pauses: Pauses;
   /** The notices that are repeated. */
   private readonly notices = new Set<Promise<void>>();
   private isClosed = false;
@@ -39,7 +40,9 @@ export class ForcedReleases {
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
     private readonly requests: Pick<TokenRequests, 'flush' | 'handOffMore'>,
-  ) {}
+  ) {
+    this.pauses = new Pauses(clock);
+  }
 
   /** Rejects with `LockUnavailableError`, also if the lock may have been released. */
   async release(request: ForceReleaseRequest): Promise<boolean> {
@@ -61,7 +64,7 @@ export class ForcedReleases {
   /** Stops to repeat notices. */
   close(): void {
     this.isClosed = true;
-    for (const wake of this.wakers) wake();
+    this.pauses.endAll();
   }
 
   /** Waits until the former holders are notified, or no notice is repeated any more: 3 s at most. */
@@ -107,7 +110,7 @@ export class ForcedReleases {
     const args = [entry, ...this.topology.handoffArgs(key)];
     const [lock] = this.topology.keysOf(key);
     for (const pauseMs of REPEAT_AFTER_MS) {
-      await this.pause(pauseMs);
+      await this.pauses.pause(pauseMs);
       if (this.isClosed) return;
       try {
         const receivers = await this.send(key, ({ connection }) => notifyForcedScript.run(connection, [lock], args));
@@ -117,18 +120,6 @@ export class ForcedReleases {
         return;
       }
     }
-  }
-
-  private pause(pauseMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        timer.cancel();
-        this.wakers.delete(wake);
-        resolve();
-      };
-      const timer = this.clock.schedule(pauseMs, wake, true);
-      this.wakers.add(wake);
-    });
   }
 
   private send<T>(key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {
