@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import {
   instanceIdForAskId,
   noAgeBound,
+  noCheckOfForce,
   noDeadlineOfKeeping,
   noEndOfKeeping,
   noLeaving,
@@ -35,6 +36,7 @@ const BROKEN: readonly [variant: Variant, invariant: string, scenario: Omit<Scen
   [noReleaseBehind, 'progress', { ...SMALL, moves: 0, crashes: 0, losses: ['reset'], settlesWithinMs: 5_000 }],
   // It needs two attempts of one process at once: a second caller, or a lost connection.
   [instanceIdForAskId, 'rising tokens', { ...SMALL, acquisitions: 2, crashes: 0 }],
+  [noCheckOfForce, 'by force', { ...SMALL, moves: 0, losses: [], crashes: 0, acquisitions: 2, forces: 1 }],
   [noEndOfKeeping, 'progress', { ...KEPT, moves: 0 }],
   [noDeadlineOfKeeping, 'one owner', { ...KEPT, acquisitions: 2, settlesWithinMs: 35_000 }],
 ];

@@ -55,6 +55,12 @@ export const noEndOfKeeping: Variant = {
   ignoresWanted: true,
 };
 
+/** A process that gets a message about a release by force loses the lock that it has by then. */
+export const noCheckOfForce: Variant = {
+  name: 'no question after a message about a release by force',
+  trustsForced: true,
+};
+
 /** A lock that is kept is given to the next caller, however old its lease is. */
 export const noDeadlineOfKeeping: Variant = {
   name: 'no deadline of a lock that is kept',

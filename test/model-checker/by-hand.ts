@@ -55,7 +55,7 @@ export function exchangesByHand(makeTable: MakeTable = (world) => new LockTable(
       queues.map((queue) => ({ held: entriesOf(held), queue: entriesOf(queue) })),
     );
     return states.flatMap(({ held, queue }) =>
-      requests(OWNERS[i])
+      [...requests(OWNERS[i]), ...held.slice(0, 1).map(force)]
         .filter(({ body }) => isPossible(held, queue, body))
         .map((request) => run(makeTable, held, queue, request)),
     );
@@ -105,6 +105,17 @@ function requests(owners: readonly string[]): Request[] {
     ]);
 }
 
+/** Somebody releases the lock of this holder, and of those that share it, by force. */
+function force({ owner, mode }: QueueEntry): Request {
+  const { tokens, handoffMs } = REQUEST;
+  return {
+    verb: 'forceRelease',
+    body: { owner, mode, tokens, handoffMs },
+    onReply: () => undefined,
+    sender: undefined,
+  };
+}
+
 function run(
   makeTable: MakeTable,
   held: readonly QueueEntry[],
@@ -115,12 +126,14 @@ function run(
   const isSubscribed = (instanceId: string): boolean => instanceId !== 'd';
   const onHandoff = (handoff: TableHandoff): void => void handoffs.push(handoff);
   const wanted: string[] = [];
+  const forced: string[] = [];
   const table = makeTable({
     now: () => 0,
     wallTime: () => (LAST_TOKEN + REQUEST.tokens) / 1000,
     isSubscribed,
     onHandoff,
     onWanted: (_key, owner) => wanted.push(owner),
+    onForced: (_key, owner) => forced.push(owner),
   });
   table.lastToken = LAST_TOKEN;
   const holders: readonly Holder[] = held.map((entry, i) => ({
@@ -132,9 +145,9 @@ function run(
   table.rows.set(KEY, row);
   const reply = replyOf(table, request);
   const after = { ...rowOf(table), lastToken: table.lastToken };
-  const kept = held.filter(({ owner }) => mayBeKept(owner));
-  const subscribers = [...kept, ...queue, request.body].map(({ owner }) => owner);
+  const notified = request.verb === 'forceRelease' ? held : held.filter(({ owner }) => mayBeKept(owner));
+  const subscribers = [...notified, ...queue, request.body].map(({ owner }) => owner);
   const listening = subscribers.filter((owner) => isSubscribed(instanceOf(owner)));
   const before = { holders, queue, lastToken: LAST_TOKEN };
-  return { now: 0, before, listening, request, reply, after, handoffs, wanted };
+  return { now: 0, before, listening, request, reply, after, handoffs, wanted, forced };
 }

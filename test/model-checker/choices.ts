@@ -45,8 +45,17 @@ export function choices(world: World): Choice[] {
     });
   }
   if (world.left.moves > 0) all.push(...moves(world));
+  if (world.left.forces > 0 && world.holders.length > 0) all.push({ label: FORCE, take: () => force(world) });
   for (const process of world.processes) if (process.alive) all.push(...faults(world, process));
   return all;
+}
+
+const FORCE = 'somebody releases the lock by force';
+
+function force(world: World): void {
+  world.left.forces -= 1;
+  for (const process of world.processes) process.touch();
+  world.force();
 }
 
 function nameOf({ connection, requests: [{ verb, body }] }: Leftover): string {

@@ -22,6 +22,8 @@ export interface Exchange {
   readonly handoffs: readonly TableHandoff[];
   /** The owners whose instances were notified that others want their locks. */
   readonly wanted: readonly string[];
+  /** The owners whose locks were released by force. */
+  readonly forced: readonly string[];
 }
 
 const NO_ROW: LockRow = { holders: [], queue: [] };
@@ -34,6 +36,7 @@ export function rowOf(table: LockTable): LockRow {
 /** Runs a request on the table. Returns the reply. */
 export function replyOf(table: LockTable, { verb, body }: Request): ReplyBody {
   if (verb === 'acquire') return table.acquire(body);
+  if (verb === 'forceRelease') return table.forceRelease({ key: KEY, ifToken: undefined, ...body });
   return verb === 'release' ? table.release(body) : table.extend(body);
 }
 
@@ -67,12 +70,14 @@ export interface Sample {
   /** How many tokens were granted or reserved. */
   readonly tokensSpent: number;
   readonly wanted: readonly string[];
+  readonly forced: readonly string[];
   readonly handoffs: readonly (QueueEntry &
     Pick<TableHandoff, 'tokens' | 'leaseMs' | 'granted'> & { readonly tokenAge: number })[];
 }
 
 /** Returns an exchange as a sample: owners in order of appearance, times from now, tokens from the last one. */
-export function sampleOf({ now, before, listening, request, reply, after, handoffs, wanted }: Exchange): Sample {
+export function sampleOf(exchange: Exchange): Sample {
+  const { now, before, listening, request, reply, after, handoffs, wanted, forced } = exchange;
   const rename = renamer();
   const state = ({ holders, queue, lastToken }: ServerState): SampleState => ({
     holders: holders.map(({ owner, mode, token, expiresAt }) => {
@@ -99,6 +104,7 @@ export function sampleOf({ now, before, listening, request, reply, after, handof
     after: state(after),
     tokensSpent: after.lastToken - before.lastToken,
     wanted: wanted.map(rename),
+    forced: forced.map(rename),
     handoffs: handoffs.map(({ owner, mode, token, tokens, leaseMs, granted }) => {
       return { owner: rename(owner), mode, tokenAge: after.lastToken - token, tokens, leaseMs, granted };
     }),

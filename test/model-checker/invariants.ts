@@ -18,6 +18,8 @@ function mayShare(holders: readonly { readonly mode: LockMode }[]): boolean {
 /** Checks what must be true of every state. `settle.ts` checks where a run ends that no caller can wait forever. */
 export function check(world: World): void {
   const { holders } = world;
+  for (const { wronglyLost } of world.processes)
+    if (wronglyLost !== undefined) world.violate(`by force: ${wronglyLost} has lost a lock that it had`);
   const grants = heldIn(world);
   if (!mayShare(grants)) world.violate(`one owner: ${grants.map(({ owner }) => owner).join(' and ')} hold the lock`);
   for (const { owner, mode, token = 0 } of grants) {
@@ -42,9 +44,13 @@ export function check(world: World): void {
   }
 }
 
-/** Returns the grants that callers count on. */
+/**
+ * Returns the grants that callers count on, without those that were released by force: their callers do not know it
+ * before the message or the next renewal.
+ */
 function heldIn({ processes }: World): readonly Grant[] {
   const grants: Grant[] = [];
-  for (const { holds } of processes) for (const hold of holds) if (hold.isBeforeDeadline) grants.push(hold.grant);
+  for (const { holds, forced } of processes)
+    for (const hold of holds) if (hold.isBeforeDeadline && !forced.includes(hold.grant.owner)) grants.push(hold.grant);
   return grants;
 }

@@ -4,9 +4,14 @@ import { instanceOf } from '../../lib/core/store/lock-store.js';
 import type { QueueEntry } from '../../lib/stores/memory/lock-table.js';
 import { channelOf } from '../../lib/stores/token/handoff/handoff-channel.js';
 import { encodeEntry } from '../../lib/stores/token/queue-entry.js';
-import { decodeHandoff, decodeWanted, type HandoffMessage } from '../../lib/stores/token/handoff/handoff-message.js';
+import {
+  decodeForced,
+  decodeHandoff,
+  decodeWanted,
+  type HandoffMessage,
+} from '../../lib/stores/token/handoff/handoff-message.js';
 import { scripts } from '../../lib/stores/token/scripts.js';
-import type { Sample } from './exchange.js';
+import type { Sample, SampleHolder } from './exchange.js';
 
 /**
  * Behind any server's clock in µs. So the last token that a grant reserves is the clock's time, as in the model.
@@ -23,7 +28,18 @@ const KEY_LIFE_MS = 1e9;
 const LONGEST_LIFE_MS = 1e13;
 const BATCH = 500;
 const AN_HOUR_OF_MICROS = 3.6e9;
-const SCRIPTS = { acquire: scripts.acquire, release: scripts.release, extend: scripts.extend };
+const SCRIPTS = {
+  acquire: scripts.acquire,
+  release: scripts.release,
+  extend: scripts.extend,
+  forceRelease: scripts.forceRelease,
+};
+
+/** `<instance> <key>`: the messages that others want a lock, and that a lock was released by force. */
+interface Notices {
+  readonly wanted: string[];
+  readonly forced: string[];
+}
 
 /**
  * Runs the table's exchanges with the scripts on a real Redis. From the same state and with the same request, the
@@ -33,8 +49,7 @@ export class LuaReplay {
   private readonly client: Redis;
   private readonly subscriber: Redis;
   private readonly messages = new Map<string, HandoffMessage[]>();
-  /** `<instance> <key>`: the messages that others want a lock. */
-  private readonly wanted: string[] = [];
+  private readonly notices: Notices = { wanted: [], forced: [] };
   private readonly digests = new Map<string, string>();
 
   constructor(
@@ -66,11 +81,14 @@ export class LuaReplay {
       this.digests.set(verb, (await this.client.script('LOAD', lua)) as string);
     }
     this.subscriber.on('message', (channel: string, text: string) => {
-      const wanted = decodeWanted(text);
-      if (wanted !== undefined) this.wanted.push(`${channel.slice(RECEIVED.length)} ${wanted}`);
+      const { wanted, forced } = this.notices;
+      const instance = channel.slice(RECEIVED.length);
+      const [wantedKey, forcedKey] = [decodeWanted(text), decodeForced(text)];
+      if (wantedKey !== undefined) wanted.push(`${instance} ${wantedKey}`);
+      if (forcedKey !== undefined) forced.push(`${instance} ${forcedKey}`);
       const message = decodeHandoff(text, SECRET);
       if (message === undefined) return;
-      const owner = `${channel.slice(RECEIVED.length)}:${message.attempt}`;
+      const owner = `${instance}:${message.attempt}`;
       this.messages.set(owner, [...(this.messages.get(owner) ?? []), message]);
     });
     const channels = Array.from('ABCDEFGH', (letter) => `${RECEIVED}${this.prefix}${letter}L`);
@@ -89,7 +107,7 @@ export class LuaReplay {
     let at = 0;
     return cases.flatMap((one, i) => {
       const own = replies.slice(at, (at += counts[i])).map(([error, reply]) => error?.message ?? reply);
-      return one.differences(own, this.messages, this.wanted);
+      return one.differences(own, this.messages, this.notices);
     });
   }
 
@@ -129,10 +147,9 @@ class Case {
     const [lock, fence, queue] = this.keys;
     const commands: [string, ...string[]][] = [['SET', fence, String(LAST_TOKEN)]];
     for (const holder of before.holders) {
-      const { mode, tokenAge, ttlMs } = holder;
+      const { mode, ttlMs } = holder;
       const entry = this.entryOf(holder);
-      if (mode === 'exclusive')
-        commands.push(['SET', lock, `${entry} ${LAST_TOKEN - tokenAge}`, 'PX', String(ttlMs * SCALE)]);
+      if (mode === 'exclusive') commands.push(['SET', lock, this.valueOf(holder), 'PX', String(ttlMs * SCALE)]);
       else commands.push(['ZADD', queue, String(-(LONGEST_LIFE_MS - KEY_LIFE_MS + ttlMs * SCALE)), entry]);
     }
     if (before.queue.length > 0)
@@ -157,12 +174,12 @@ class Case {
    *
    * @param replies the replies to all commands.
    * @param messages the handoffs by owner.
-   * @param wanted the messages that others want a lock, of all exchanges.
+   * @param notices the other messages, of all exchanges.
    */
   differences(
     replies: readonly unknown[],
     messages: ReadonlyMap<string, readonly HandoffMessage[]>,
-    wanted: readonly string[],
+    notices: Notices,
   ): string[] {
     const [reply, value, ttl, sharers, left, queue, fence] = replies.slice(-8) as Found;
     const { after, handoffs } = this.sample;
@@ -185,10 +202,9 @@ class Case {
         const grant = { token, tokens, grantedAt: Number(granted), leaseMs: leaseMs * SCALE, mode, key: this.keys[0] };
         return describe(this.nameOf(owner), grant);
       }),
-      // Other instances have no subscriber here.
-      wanted: this.sample.wanted
-        .filter((owner) => this.listening.has(owner[0]))
-        .map((owner) => `${instanceOf(this.nameOf(owner))} ${this.keys[0]}`),
+      wanted: this.noticesTo(this.sample.wanted),
+      // An instance gets one message for all its shares.
+      forced: [...new Set(this.noticesTo(this.sample.forced))].toSorted(),
     };
     const found = {
       reply: this.decoded(reply),
@@ -200,10 +216,29 @@ class Case {
       queue,
       fence,
       messages: received,
-      wanted: wanted.filter((message) => message.endsWith(` ${this.keys[0]}`)),
+      wanted: notices.wanted.filter((message) => message.endsWith(` ${this.keys[0]}`)),
+      forced: notices.forced.filter((message) => message.endsWith(` ${this.keys[0]}`)).toSorted(),
     };
     if (JSON.stringify(expected) === JSON.stringify(found)) return [];
     return [`${JSON.stringify(this.sample)}\n  table: ${JSON.stringify(expected)}\n  Redis: ${JSON.stringify(found)}`];
+  }
+
+  /** Other instances have no subscriber here. */
+  private noticesTo(owners: readonly string[]): string[] {
+    const subscribed = owners.filter((owner) => this.listening.has(owner[0]));
+    return subscribed.map((owner) => `${instanceOf(this.nameOf(owner))} ${this.keys[0]}`);
+  }
+
+  /** What the caller of a release by force has read: the lock's value, or the entries of the sharers. */
+  private heldBefore(): readonly [held: string, isShared: string] {
+    const { holders } = this.sample.before;
+    const [first] = holders;
+    if (first.mode === 'exclusive') return [this.valueOf(first), '0'];
+    return [holders.map((holder) => `${this.entryOf(holder)},`).join(''), '1'];
+  }
+
+  private valueOf(holder: SampleHolder): string {
+    return `${this.entryOf(holder)} ${LAST_TOKEN - holder.tokenAge}`;
   }
 
   private args(): string[] {
@@ -211,6 +246,7 @@ class Case {
     const name = this.entryOf(this.sample);
     const [lease, keep, handoff] = [leaseMs, keepMs, handoffMs].map((ms) => String(ms * SCALE));
     if (verb === 'extend') return [name, lease];
+    if (verb === 'forceRelease') return [...this.heldBefore(), String(tokens), handoff, CHANNELS];
     if (verb === 'release') return [name, keep, String(tokens), handoff, CHANNELS];
     const deadline = pastDeadline ? '0' : String(Date.now() * 1_000 + AN_HOUR_OF_MICROS);
     return [name, lease, deadline, String(tokens), queue ? '1' : '0', handoff, CHANNELS];
@@ -220,6 +256,7 @@ class Case {
   private decoded(reply: unknown): unknown {
     const { verb } = this.sample;
     if (verb === 'release') return reply === 1;
+    if (verb === 'forceRelease') return Array.isArray(reply) && Number(reply[0]) === this.sample.before.holders.length;
     if (verb === 'extend') return reply === 1 ? 'renewed' : 'lost';
     // A reply with one token that is the server's time has that time once.
     if (typeof reply === 'string' && /^\d+$/.test(reply)) return { status: 'granted', token: Number(reply), tokens: 1 };

@@ -15,11 +15,21 @@ interface SentRequest<Verb, Body, ReplyBodyOf> {
   readonly sender: unknown;
 }
 
+/** A release by force. It comes from somebody who neither holds the lock nor waits for it. */
+interface ForceBody {
+  /** One of the owners that lose the lock, and its mode. */
+  readonly owner: string;
+  readonly mode: LockMode;
+  readonly tokens: number;
+  readonly handoffMs: number;
+}
+
 /** A request on its way. */
 export type Request =
   | SentRequest<'acquire', AcquireRequest, AcquireReply>
   | SentRequest<'release', ReleaseRequest, boolean>
-  | SentRequest<'extend', ExtendRequest, ExtendReply>;
+  | SentRequest<'extend', ExtendRequest, ExtendReply>
+  | SentRequest<'forceRelease', ForceBody, boolean>;
 
 export type ReplyBody = AcquireReply | ExtendReply | boolean;
 
@@ -29,11 +39,18 @@ export interface Reply {
   readonly body: ReplyBody;
 }
 
-/** A message on its way to its process: a handoff, or that another process wants the lock that it has. */
-export type Message = HandoffMessage | WantedMessage;
+/**
+ * A message on its way to its process: a handoff, that another process wants the lock that it has, or that its lock was
+ * released by force.
+ */
+export type Message = HandoffMessage | WantedMessage | ForcedMessage;
 
 export interface WantedMessage {
   readonly wanted: true;
+}
+
+export interface ForcedMessage {
+  readonly forced: true;
 }
 
 export interface HandoffMessage {

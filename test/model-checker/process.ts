@@ -4,7 +4,13 @@ import type { LocalLock } from '../../lib/core/acquire/local-lock.js';
 import { LocalLocks } from '../../lib/core/acquire/local-locks.js';
 import type { Share } from '../../lib/core/acquire/share.js';
 import type { Grant } from '../../lib/core/lease/grant.js';
-import type { AcquireReply, AcquireRequest, LockMode, LockStore } from '../../lib/core/store/lock-store.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  LockMode,
+  LockStore,
+} from '../../lib/core/store/lock-store.js';
 import { StoreHealth } from '../../lib/core/store/store-health.js';
 import { callerOf, type CallerSignal } from './caller.js';
 import { ModelClock, type Time } from './model-clock.js';
@@ -18,6 +24,9 @@ export interface ProcessNotes {
   readonly written?: object;
   readonly goBack?: () => void;
 }
+
+/** The lease of a request that only asks, as in `lib/core/lease/force-checks.ts`. */
+const CHECK_MS = 1;
 
 const NOTHING_NOTED: ProcessNotes = Object.freeze({});
 
@@ -55,6 +64,10 @@ export class Process implements AcquireDeps {
   callersLeft: number;
   callers: CallerSignal[] = [];
   attempts = 0;
+  /** The owners whose locks somebody has released by force. The process learns it by a message, or by a request. */
+  forced: readonly string[] = [];
+  /** An owner that has lost its lock by a message about a release by force, and not by that release. */
+  wronglyLost: string | undefined;
   /** Whether the age of a handoff is known. It is not between the end of a connection and the next reply. */
   knowsServerTime = true;
   /** What was noted of its present state, until it changes. */
@@ -119,6 +132,7 @@ export class Process implements AcquireDeps {
       if (!this.scenario.variant?.ignoresWanted) this.localLocks.onWanted(KEY);
       return;
     }
+    if ('forced' in message) return this.onForceReleased();
     const { since, granted, ...handoff } = message;
     const now = this.clock.now();
     const grantedAt = this.scenario.variant?.grantedAt?.(since, now) ?? since;
@@ -181,6 +195,29 @@ export class Process implements AcquireDeps {
   /** Runs what a broken variant does after each step. */
   afterStep(): void {
     this.scenario.variant?.afterStep?.(this);
+  }
+
+  /** Does what the engine does: the local locks know it first, then the server is asked for each owner. */
+  private onForceReleased(): void {
+    this.localLocks.onForceReleased(KEY);
+    const owners = new Set(this.holds.map(({ grant }) => grant.owner));
+    for (const owner of owners) {
+      const onReply = (reply: ExtendReply): void => {
+        if (reply === 'lost') this.loseByForce(owner);
+      };
+      if (this.scenario.variant?.trustsForced) this.loseByForce(owner);
+      else {
+        const body = { keys: [KEY], owner, mode: this.mode, leaseMs: CHECK_MS };
+        this.line.requests.push({ verb: 'extend', body, onReply, sender: 'a check' });
+      }
+    }
+  }
+
+  private loseByForce(owner: string): void {
+    for (const hold of this.holds.filter(({ grant }) => grant.owner === owner)) {
+      if (hold.isBeforeDeadline && !this.forced.includes(owner)) this.wronglyLost = owner;
+      this.onLost(hold);
+    }
   }
 
   private onLost(hold: ModelHold): void {

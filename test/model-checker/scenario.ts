@@ -26,6 +26,8 @@ export interface Variant {
   readonly nextOwner?: (process: Process) => string;
   /** A message that another process wants the lock has no effect. */
   readonly ignoresWanted?: boolean;
+  /** A message about a release by force ends all holds, without a request to the server. */
+  readonly trustsForced?: boolean;
   /** Runs after each step of a process. */
   readonly afterStep?: (process: Process) => void;
 }
@@ -49,6 +51,8 @@ export interface Scenario {
   readonly crashes: number;
   /** How many callers abort their waiting in one run, at most. */
   readonly leaves: number;
+  /** How many times somebody releases the lock by force in one run, at most. Default: 0. */
+  readonly forces?: number;
   /** Within how many milliseconds after the last fault every caller must be granted and nothing be left over. */
   readonly settlesWithinMs: number;
   readonly variant?: Variant;

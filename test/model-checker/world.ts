@@ -1,4 +1,4 @@
-import type { Grant } from '../../lib/core/lease/grant.js';
+import { type Grant, handoffLease } from '../../lib/core/lease/grant.js';
 import { instanceOf, mayBeKept } from '../../lib/core/store/lock-store.js';
 import {
   type Holder,
@@ -21,7 +21,7 @@ export class World implements LockTableDeps {
   readonly processes: Process[] = [];
   readonly table: LockTable;
   leftovers: readonly Leftover[] = [];
-  left: { moves: number; losses: number; crashes: number; leaves: number };
+  left: { moves: number; losses: number; crashes: number; leaves: number; forces: number };
   /** Owners whose acquire request ran after its connection had ended. Only the request's deadline can prevent that. */
   strays: readonly string[] = [];
   /** The highest token of all holds. */
@@ -33,6 +33,8 @@ export class World implements LockTableDeps {
   private handoffs: TableHandoff[] = [];
   /** The owners whose locks others want, as the present request has reported. */
   private wanted: string[] = [];
+  /** The owners whose locks the present request has released by force. */
+  private forced: string[] = [];
   /** The server's clock in µs, while it runs a request. */
   private micros = 0;
 
@@ -40,8 +42,8 @@ export class World implements LockTableDeps {
     readonly scenario: Scenario,
     readonly observe: (exchange: Exchange) => void = () => undefined,
   ) {
-    const { moves, losses, crashes, leaves, variant } = scenario;
-    this.left = { moves, losses: losses.length > 0 ? 1 : 0, crashes, leaves };
+    const { moves, losses, crashes, leaves, forces = 0, variant } = scenario;
+    this.left = { moves, losses: losses.length > 0 ? 1 : 0, crashes, leaves, forces };
     this.table = variant?.table?.(this) ?? new LockTable(this);
     // Without a last token a grant reserves one token, and nothing is passed on locally.
     this.table.lastToken = 1;
@@ -81,6 +83,16 @@ export class World implements LockTableDeps {
     process.line.messages.push({ wanted: true });
   }
 
+  onForced(_key: string, owner: string): void {
+    const process = this.processOf(instanceOf(owner));
+    const isNotified = this.forced.some((other) => instanceOf(other) === instanceOf(owner));
+    this.forced.push(owner);
+    process.touch();
+    process.forced = [...process.forced, owner];
+    if (!isNotified && process.alive && process.line.subscription === 'open')
+      process.line.messages.push({ forced: true });
+  }
+
   get row(): LockRow {
     return rowOf(this.table);
   }
@@ -99,6 +111,14 @@ export class World implements LockTableDeps {
   run({ line }: Process): void {
     const request = line.requests.shift() as Request;
     line.replies.push({ request, body: this.execute(request) });
+  }
+
+  /** Somebody releases the lock of its present holders by force. */
+  force(): void {
+    const [{ owner, mode }] = this.holders;
+    const { leaseMs, maxLocalPasses } = this.scenario;
+    const body = { owner, mode, tokens: maxLocalPasses + 1, handoffMs: handoffLease(leaseMs) };
+    this.execute({ verb: 'forceRelease', body, onReply: () => undefined, sender: undefined });
   }
 
   /** Runs the first request of a closed connection on the server. The reply is lost. */
@@ -182,11 +202,13 @@ export class World implements LockTableDeps {
   private execute(request: Request): ReplyBody {
     this.handoffs = [];
     this.wanted = [];
+    this.forced = [];
     const { lastToken } = this.table;
     this.micros = lastToken + this.scenario.maxLocalPasses + 1;
     const before = { holders: this.holders.map((holder) => ({ ...holder })), queue: [...this.queue], lastToken };
     const kept = before.holders.filter(({ owner }) => mayBeKept(owner));
-    const owners = [...kept, ...before.queue, request.body].map(({ owner }) => owner);
+    const notified = request.verb === 'forceRelease' ? before.holders : kept;
+    const owners = [...notified, ...before.queue, request.body].map(({ owner }) => owner);
     const listening = owners.filter((owner) => this.isSubscribed(instanceOf(owner)));
     const reply = replyOf(this.table, request);
     this.observe({
@@ -198,12 +220,15 @@ export class World implements LockTableDeps {
       after: { holders: this.holders, queue: this.queue, lastToken: this.table.lastToken },
       handoffs: this.handoffs,
       wanted: this.wanted,
+      forced: this.forced,
     });
     return reply;
   }
 
   /** Checks that tokens rise between holds that exclude each other. Shared holds may start in any order. */
-  private onGranted({ token = 0, options }: Grant): void {
+  private onGranted({ owner, token = 0, options }: Grant): void {
+    // Its grant is over, and its process does not know it yet.
+    if (this.processOf(instanceOf(owner)).forced.includes(owner)) return;
     const exclusive = options.mode === 'exclusive';
     const before = exclusive ? this.lastHeld : this.lastExclusive;
     if (token <= before) this.violate(`rising tokens: a hold started with token ${token} after one with ${before}`);

@@ -1,5 +1,6 @@
 import { handoffLease } from './grant.js';
 import { withTimeout } from '../time/clock.js';
+import { Pauses } from '../time/pauses.js';
 import type { PooledClock } from '../time/timeout-pool.js';
 import { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockStore } from '../store/lock-store.js';
@@ -30,8 +31,8 @@ const LONGEST_REPEAT_MS = 1000;
 export class Releaser {
   private unanswered = 0;
   private drained: (() => void) | undefined;
-  /** End the pauses before a repetition. */
-  private readonly wakers = new Set<() => void>();
+  /** The pauses before repetitions. */
+  private readonly pauses: Pauses;
   /** Begin to repeat the releases that got no reply in time. */
   private readonly late = new Set<() => void>();
   private disconnectedAt = -Infinity;
@@ -46,7 +47,9 @@ export class Releaser {
     /** How much longer than its lease a lock stays closed that is not given back (`lockDelayMs`). */
     private readonly lockDelayMs: number,
     private readonly health?: Pick<StoreHealth, 'onFailed' | 'onServed'>,
-  ) {}
+  ) {
+    this.pauses = new Pauses(clock);
+  }
 
   /**
    * Sends the release now, and repeats it in the background if it fails. A caller need not handle the rejection.
@@ -116,7 +119,7 @@ export class Releaser {
   /** Stops repeating releases. */
   close(): void {
     this.closed = true;
-    for (const wake of this.wakers) wake();
+    this.pauses.endAll();
   }
 
   private async repeat(release: Release, leaseOverAt: number, failure: unknown): Promise<void> {
@@ -124,7 +127,7 @@ export class Releaser {
     for (let pauseMs = FIRST_REPEAT_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS)) {
       const permanent = error instanceof LockUnavailableError && error.permanent;
       if (permanent || this.clock.now() + pauseMs >= leaseOverAt) break;
-      await this.pause(pauseMs);
+      await this.pauses.pause(pauseMs);
       if (this.closed) break;
       try {
         if (await this.sendInTime(release)) this.health?.onServed('release', release.key);
@@ -158,18 +161,6 @@ export class Releaser {
       // A store that throws instead of rejecting must not keep the caller from serving the next waiter.
       return Promise.reject(error);
     }
-  }
-
-  private pause(pauseMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        timer.cancel();
-        this.wakers.delete(wake);
-        resolve();
-      };
-      const timer = this.clock.schedule(pauseMs, wake, true);
-      this.wakers.add(wake);
-    });
   }
 
   private noReply({ resource }: Release): LockUnavailableError {

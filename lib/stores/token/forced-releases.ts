@@ -1,5 +1,6 @@
 import { LockConfigError } from '../../core/errors.js';
 import type { Clock } from '../../core/time/clock.js';
+import { Pauses } from '../../core/time/pauses.js';
 import type { ForceReleaseRequest } from '../../core/store/lock-store.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
@@ -30,8 +31,8 @@ const REPEAT_AFTER_MS = [10, 10, 20, 20, 20, 20, 40, 80, 160, 320, 640, 1_280];
  * connection ended before the reply, and the next holder must not lose its lock by that.
  */
 export class ForcedReleases {
-  /** End the pauses before a notice is repeated. */
-  private readonly wakers = new Set<() => void>();
+  /** The pauses before a notice is repeated. */
+  private readonly pauses: Pauses;
   /** The notices that are repeated. */
   private readonly notices = new Set<Promise<void>>();
   private isClosed = false;
@@ -41,7 +42,9 @@ export class ForcedReleases {
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
     private readonly requests: Pick<TokenRequests, 'flush' | 'handOffMore'>,
-  ) {}
+  ) {
+    this.pauses = new Pauses(clock);
+  }
 
   /**
    * Rejects with `LockUnavailableError`, also if the lock may have been released. Rejects with `LockConfigError` if an
@@ -67,7 +70,7 @@ export class ForcedReleases {
   /** Stops to repeat notices. */
   close(): void {
     this.isClosed = true;
-    for (const wake of this.wakers) wake();
+    this.pauses.endAll();
   }
 
   /** Waits until the former holders are notified, or no notice is repeated any more: 3 s at most. */
@@ -115,7 +118,7 @@ export class ForcedReleases {
     const args = [entry, ...this.topology.handoffArgs(key)];
     const [lock] = this.topology.keysOf(key);
     for (const pauseMs of REPEAT_AFTER_MS) {
-      await this.pause(pauseMs);
+      await this.pauses.pause(pauseMs);
       if (this.isClosed) return;
       try {
         const receivers = await this.send(key, ({ connection }) => notifyForcedScript.run(connection, [lock], args));
@@ -125,18 +128,6 @@ export class ForcedReleases {
         return;
       }
     }
-  }
-
-  private pause(pauseMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        timer.cancel();
-        this.wakers.delete(wake);
-        resolve();
-      };
-      const timer = this.clock.schedule(pauseMs, wake, true);
-      this.wakers.add(wake);
-    });
   }
 
   private send<T>(key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {
