@@ -41,8 +41,10 @@ function handlesSignals(): boolean {
   return SIGNALS.some((signal) => process.listenerCount(signal) > 0);
 }
 
-/** Returns whether the application was made by `Test.createTestingModule()`. */
+/** Returns whether a test runner has started the process, or `Test.createTestingModule()` has made the application. */
 function isTest(modules: ModulesContainer): boolean {
+  const { NODE_ENV, NODE_TEST_CONTEXT } = process.env;
+  if (NODE_ENV === 'test' || NODE_TEST_CONTEXT !== undefined) return true;
   return [...modules.values()].some(({ metatype }) => metatype?.name === 'RootTestModule');
 }
 

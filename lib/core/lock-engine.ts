@@ -299,7 +299,8 @@ export class LockEngine {
    */
   settle(graceMs: number): Promise<void> {
     this.beginShutdown();
-    return this.shutdown.settle(graceMs, () => void this.close(0));
+    // The caller of `close` gets its error.
+    return this.shutdown.settle(graceMs, () => void this.close(0).catch(() => undefined));
   }
 
   /**

@@ -1,5 +1,5 @@
-// Writes the sections of docs/performance.md that come from the simulation and from the timeline of a handoff, and the
-// simulation's picture: node test/bench/sections.mjs [--check]
+// Writes the sections of docs/performance.md that come from the simulation, from the timeline of a handoff and from the
+// start of many instances, and the simulation's picture: node test/bench/sections.mjs [--check]
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { format, resolveConfig } from 'prettier';
@@ -14,9 +14,10 @@ const isCheck = process.argv.includes('--check');
 const read = (path) => readFileSync(join(ROOT, path), 'utf8');
 const simulated = JSON.parse(read('test/simulation/results.json'));
 const timeline = JSON.parse(read('test/bench/results/timeline.json'));
+const started = JSON.parse(read('test/bench/results/start.json'));
 
 const text = read('docs/performance.md');
-const sections = { simulation: simulation(simulated), timeline: handoff(timeline) };
+const sections = { simulation: simulation(simulated), timeline: handoff(timeline), start: startOfMany(started) };
 const page = Object.entries(sections).reduce((all, [name, section]) => replaced(all, name, section), text);
 const made = await format(page, { ...(await resolveConfig(PAGE)), filepath: PAGE, proseWrap: 'always' });
 write(PAGE, text, made);
@@ -94,6 +95,39 @@ function handoff({ machine, handoffs, steps, floors }) {
       "read from one clock. The server's own time of the script comes with the fencing token. The physical floor is " +
       'measured in the same processes with ioredis alone. The next step begins when the event loop of the next holder ' +
       'reads the message.',
+    `Measured on ${machine.processor}, ${machine.cores} cores, Node ${machine.node}, Redis ${machine.redis}, ` +
+      `${machine.date}. ${machine.note}`,
+  ].join('\n\n');
+}
+
+function startOfMany({ machine, processes, spreadMs, workMs, outcomes }) {
+  const seconds = (ms) => number(ms / 1_000, 2);
+  const rows = outcomes.map((each) => [
+    `${number(each.instances, 0)} instances, ${each.apart ? 'a lock each' : 'one lock'}`,
+    number(each.connections, 0),
+    number(each.scripts / each.instances, 1),
+    number(each.others / each.instances, 1),
+    number(each.busiest, 0),
+    seconds(each.allMs),
+    `${number(each.medianMs, 0)} · ${number(each.longestMs, 0)}`,
+    number(each.failures, 0),
+  ]);
+  const head = [
+    '',
+    'connections',
+    'lock requests per instance',
+    'other requests per instance',
+    'most requests in a second',
+    's until all had a lock',
+    'ms from start to lock, median · longest',
+    'errors',
+  ];
+  return [
+    table(head, rows),
+    `The instances are in ${processes} processes, and each has connections of its own and the default options. They ` +
+      `start within ${spreadMs / 1_000} s, acquire at once, and hold their lock for ${workMs} ms. An instance has a ` +
+      'second connection, for handoffs, from its first wait on. Other requests are those of a connection that begins, ' +
+      'of the preflight and of subscriptions.',
     `Measured on ${machine.processor}, ${machine.cores} cores, Node ${machine.node}, Redis ${machine.redis}, ` +
       `${machine.date}. ${machine.note}`,
   ].join('\n\n');

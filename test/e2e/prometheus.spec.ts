@@ -94,15 +94,7 @@ describe('the metrics of Prometheus', () => {
     const app = await startApp({});
     const held = await app.locks.acquire('goods:1');
     const closing = app.close();
-    const hasBegun = async (): Promise<boolean> => {
-      try {
-        await (await app.locks.tryAcquire('page:1'))?.release();
-        return false;
-      } catch {
-        return true;
-      }
-    };
-    await eventually('the shutdown has begun', hasBegun);
+    await eventually('the shutdown has begun', () => app.locks.isShuttingDown);
     expect(await scrape()).toMatchObject({ [`redis_lock_holds{${GOODS}}`]: 1 });
     await held.release();
     await closing;

@@ -71,14 +71,14 @@ describe('three processes behind a balancer that follows their readiness', () =>
     const prefix = uniquePrefix();
     const running = await Promise.all([1, 2, 3].map(() => openBehindBalancer(prefix)));
     const responses: string[] = [];
-    let isOver = false;
+    const over = new AbortController();
     const client = async (nth: number): Promise<void> => {
-      while (!isOver) {
-        const response = await fetch(`${balancer.url}/${nth % 2 ? 'buy' : 'pay'}/${nth % 4}`);
+      while (!over.signal.aborted) {
+        const response = await fetch(`${balancer.url}/${['buy', 'pay', 'report'][nth % 3]}/${nth % 4}`);
         responses.push(`${response.status} ${await response.text()}`);
       }
     };
-    const clients = Array.from({ length: 12 }, (_, nth) => client(nth));
+    const clients = Array.from({ length: 18 }, (_, nth) => client(nth));
     const stopped: (string | null)[] = [];
     for (const shop of running) {
       const before = responses.length;
@@ -87,7 +87,7 @@ describe('three processes behind a balancer that follows their readiness', () =>
       balancer.remove(shop.port);
       await openBehindBalancer(prefix);
     }
-    isOver = true;
+    over.abort();
     await Promise.all(clients);
     expect(responses.filter((line) => !line.startsWith('200 '))).toEqual([]);
     expect(stopped).toEqual(['SIGTERM', 'SIGTERM', 'SIGTERM']);

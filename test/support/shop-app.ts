@@ -57,6 +57,14 @@ class ShopController {
     });
   }
 
+  /** Its callers wait for longer than the balancer needs to notice a shutdown. */
+  @Get('report/:id')
+  @Locked('report')
+  async report(@Param('id') id: string): Promise<string> {
+    await sleep(600);
+    return this.sold(id);
+  }
+
   @Get('ready')
   @Header('cache-control', 'no-store')
   ready(): string {

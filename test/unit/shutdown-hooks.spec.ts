@@ -5,16 +5,19 @@ import { ManualClock } from 'nestjs-redis-lock/testing';
 
 type Signal = 'SIGTERM' | 'SIGINT';
 
+const { NODE_ENV } = process.env;
 let kept: [Signal, ((...args: unknown[]) => void)[]][];
 
 // The test runner has listeners of its own.
 beforeEach(() => {
+  process.env['NODE_ENV'] = 'production';
   const signals: Signal[] = ['SIGTERM', 'SIGINT'];
   kept = signals.map((signal) => [signal, process.listeners(signal) as ((...args: unknown[]) => void)[]]);
   for (const signal of signals) process.removeAllListeners(signal);
 });
 
 afterEach(() => {
+  process.env['NODE_ENV'] = NODE_ENV;
   for (const [signal, listeners] of kept) {
     process.removeAllListeners(signal);
     for (const listener of listeners) process.on(signal, listener);
@@ -76,6 +79,14 @@ describe('an application without listeners for signals', () => {
 
   it('is not warned of if its HTTP server does not listen', async () => {
     const { clock, warnings, begin } = await check({ listening: false });
+    begin();
+    await clock.advance(60_000);
+    expect(warnings).toEqual([]);
+  });
+
+  it('is not warned of if a test runner has started it', async () => {
+    process.env['NODE_ENV'] = 'test';
+    const { clock, warnings, begin } = await check();
     begin();
     await clock.advance(60_000);
     expect(warnings).toEqual([]);

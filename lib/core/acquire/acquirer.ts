@@ -296,11 +296,10 @@ export class Acquirer {
     this.checkPhase(target, options, nested);
   }
 
-  private checkPhase({ resource }: Target, { background }: AcquireOptions, nested: boolean): void {
+  private checkPhase(target: Target, options: AcquireOptions, nested: boolean): void {
     if (this.phase === 'open') return;
-    if (this.phase === 'closed' || (!nested && (this.phase === 'draining' || background === true))) {
-      throw closed(resource);
-    }
+    const isLate = this.phase === 'draining' || options.background === true;
+    if (this.phase === 'closed' || (isLate && !nested)) throw closed(target.resource);
   }
 
   /**

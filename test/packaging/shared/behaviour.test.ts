@@ -625,10 +625,12 @@ describe('shutting down', () => {
     await locks.acquire('shutdown:2');
     const closing = testing.close();
     await sleep(20);
-    await expect(locks.acquire('shutdown:3')).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
+    expect(locks.isShuttingDown).toBe(true);
+    await expect(locks.acquire('shutdown:3', { background: true })).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
     await work;
     expect(working).toBe(false);
     await closing;
+    await expect(locks.acquire('shutdown:3')).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
     const resources = ['shutdown:1', 'shutdown:2', 'shutdown:3'];
     expect(await Promise.all(resources.map(isFree))).toEqual([true, true, true]);
     expect(client.status).toBe('ready');
