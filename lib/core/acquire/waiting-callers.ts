@@ -179,12 +179,11 @@ export abstract class WaitingCallers {
   /** Starts the timers of all waiters that have none. Later waiters start theirs when they arrive. */
   protected startTimers(): void {
     if (this.timed && (this.queue.allWillWait || this.replyDueMs === Infinity)) return;
+    this.timed = this.lastReply !== NO_REPLY;
     // Nearly always nobody waits behind the first caller: no iterator is made for it.
     if (this.queue.head !== undefined && !this.awaitsFirstReply) {
       for (const waiter of this.queue) this.startTimer(waiter);
     }
-    // A failure leaves some waiters without a timer, and the next reply starts it.
-    this.timed = this.lastReply !== NO_REPLY && this.lastReply.kind !== 'failed';
   }
 
   protected startTimer(waiter: Waiter): void {
@@ -203,9 +202,9 @@ export abstract class WaitingCallers {
     const isLast = waiter.options.waitMs === 0 || (hasNoReply && waiter.remainingWaitMs <= 0);
     const delayMs = isLast ? this.replyDueMs : waiter.remainingWaitMs;
     waiter.startTimer(delayMs, () => {
-      // How long it waits for the store does not depend on `waitMs`.
-      if (storeLimitOf(this.lastReply, waiter.options) !== Infinity) return;
-      if (isLast || this.lastReply !== NO_REPLY) this.refuse(waiter, this.errorFor(waiter));
+      // How long it waits for the store does not depend on `waitMs`. The next reply starts its timer again.
+      if (storeLimitOf(this.lastReply, waiter.options) !== Infinity) this.timed = false;
+      else if (isLast || this.lastReply !== NO_REPLY) this.refuse(waiter, this.errorFor(waiter));
       else this.startTimer(waiter);
     });
   }

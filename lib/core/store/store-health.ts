@@ -54,8 +54,9 @@ interface Silence {
 }
 
 /**
- * How long a silence is assumed to go on after it was seen last, in milliseconds. After that, one request is sent to see it
- * again. A store need not report that a server can be reached again, and nobody sees it if nobody requests a lock.
+ * How long a silence is assumed to go on after it was seen last, in milliseconds. After that, one request is sent to
+ * see it again. A store need not report that a server can be reached again, and nobody sees it if nobody requests a
+ * lock.
  */
 const TRUSTED_MS = 1_000;
 
