@@ -100,7 +100,7 @@ export class TokenStore implements LockStore {
     this.requests = new TokenRequests(this.topology, this.clock, this.queued, {
       isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
       open: (key) => this.handoffs?.open(key),
-      onGranted: (owner, key, token) => this.onGranted(owner, key, token),
+      onGranted: (owner, key, fencingToken) => this.onGranted(owner, key, fencingToken),
       onReleased: (owner) => this.handoffs?.onReleased(owner),
     });
     if (this.serverOf !== undefined) this.hotTags = new HotTags((line) => this.listener?.onDegraded(line));
@@ -205,9 +205,9 @@ export class TokenStore implements LockStore {
     return this.topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
   }
 
-  private onGranted(owner: string, key: string, token = 0): void {
+  private onGranted(owner: string, key: string, fencingToken = 0): void {
     this.handoffs?.onGranted(owner, key);
-    this.hotTags?.onGranted(this.topology.scriptGroupOf(key), key, token);
+    this.hotTags?.onGranted(this.topology.scriptGroupOf(key), key, fencingToken);
   }
 
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {

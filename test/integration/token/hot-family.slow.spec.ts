@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
-import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { RedisCluster } from '../../support/redis/cluster.js';
 import { RedisLocks } from '../../support/redis-locks.js';
 
@@ -19,8 +18,8 @@ afterAll(() => cluster.close());
 /** Starts an instance for which 300 grants within 10 s are many, so that a slow machine makes them. */
 function start(options: RedisLockModuleOptions = {}): LockService {
   const locks = running.start({ redis: { nodes: cluster.nodes }, preflight: 'off', ...options });
-  const { hotTags } = locks.engine.store as TokenStore;
-  Object.assign(hotTags as object, { hotGrants: 300 });
+  const { hotTags } = locks.engine.store as unknown as { readonly hotTags: object };
+  Object.assign(hotTags, { hotGrants: 300 });
   return locks;
 }
 
@@ -35,7 +34,7 @@ async function use(locks: LockService, resourceOf: (i: number) => string): Promi
 const hot = (): string[] => running.warnings.filter((line) => line.startsWith('One node of the cluster serves all'));
 
 describe('a hot family in a cluster', () => {
-  it('is told of once, with what to change', async () => {
+  it('is reported once, with what to change', async () => {
     const locks = start();
     await use(locks, (i) => `goods:${i}`);
     await use(locks, (i) => `goods:${i}`);
