@@ -6,7 +6,7 @@ const NAME = /^[\w@./~-]{1,214}$/;
 
 /**
  * Returns the name of the application: that of the package which has the main file of the process. Undefined if it
- * cannot be told surely, such as for a program of `node_modules` that starts the application.
+ * is not sure, such as for a program of `node_modules` that starts the application.
  *
  * @param main the path of the main file.
  */

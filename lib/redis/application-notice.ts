@@ -13,9 +13,9 @@ export interface ApplicationNoticeOptions {
   /** The prefix of the module. */
   readonly prefix: string;
   /** Returns the name of this application. Undefined if it is not known: then nothing is looked at. */
-  name(): string | undefined;
+  name(this: void): string | undefined;
   /** Called once with the name of another application that uses the same keys. */
-  onOther(other: string, own: string): void;
+  onOther(this: void, other: string, own: string): void;
 }
 
 /**

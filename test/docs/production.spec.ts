@@ -28,14 +28,14 @@ afterAll(async () => {
 
 const bytesOf = async (key: string): Promise<number> => Number(await admin.call('MEMORY', 'USAGE', key));
 
-function start(): LockService {
+function startInstance(): LockService {
   const options = { redis: server.url, prefix: 'lock_', identity: IDENTITY, preflight: 'off', waitMs: 60_000 } as const;
   return running.start(options);
 }
 
 /** Measures the rows of the table, in its order. */
 async function measure(): Promise<readonly (readonly [string, number])[]> {
-  const instances = Array.from({ length: 11 }, start);
+  const instances = Array.from({ length: 11 }, startInstance);
   const [first, ...others] = instances;
   const held = await first.acquire('goods:300');
   const lock = await bytesOf('{lock_goods}:300');

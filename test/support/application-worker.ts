@@ -11,7 +11,11 @@ const warnings: string[] = [];
 class AppModule {}
 
 process.on('disconnect', () => process.exit());
-const logger = { log: () => undefined, warn: (line: string) => warnings.push(line), error: console.error };
+const logger = {
+  log: () => undefined,
+  warn: (line: string) => warnings.push(line),
+  error: (line: string) => warnings.push(line),
+};
 const app = await NestFactory.createApplicationContext(AppModule, { logger });
 // The reply to the second request comes after those to the requests that the connection began with.
 const keys = [1, 2].map((id) => app.get(LockService).using(`goods:${id}`, ({ key }) => key));

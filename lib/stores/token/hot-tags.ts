@@ -62,8 +62,8 @@ export class HotTags {
     this.reported.add(tag);
     this.report(
       `One node of the cluster serves all locks with the hash tag {${tag}}, and their fencing tokens: this instance ` +
-        `alone was granted ${this.hotGrants} of them within ${WINDOW_MICROS / 1_000_000} s. The option ` +
-        `hashTag: 'resource' spreads them over all nodes. It changes the keys, so all instances have to change at once.`,
+        `alone was granted ${this.hotGrants} of them within ${WINDOW_MICROS / 1_000_000} s. The option hashTag: ` +
+        `'resource' spreads them over all nodes. It changes the keys, so all instances have to change at once.`,
     );
   }
 }

@@ -105,7 +105,7 @@ export class TokenStore implements LockStore {
     const subscription: Subscription = {
       isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
       open: (key) => this.openHandoffs(key),
-      onGranted: (owner, key, token) => this.onGranted(owner, key, token),
+      onGranted: (owner, key, fencingToken) => this.onGranted(owner, key, fencingToken),
       onReleased: (owner) => this.handoffs?.onReleased(owner),
     };
     const warn = warnOnce((message) => this.listener?.onDegraded(message));
@@ -228,9 +228,9 @@ export class TokenStore implements LockStore {
     return this.topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
   }
 
-  private onGranted(owner: string, key: string, token = 0): void {
+  private onGranted(owner: string, key: string, fencingToken = 0): void {
     this.handoffs?.onGranted(owner, key);
-    this.hotTags?.onGranted(this.topology.scriptGroupOf(key), key, token);
+    this.hotTags?.onGranted(this.topology.scriptGroupOf(key), key, fencingToken);
   }
 
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {

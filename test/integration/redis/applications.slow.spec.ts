@@ -51,7 +51,7 @@ async function run(name: string | undefined, options: RedisLockModuleOptions = {
 }
 
 describe('two applications on one Redis', () => {
-  it('that have the defaults are told of each other', async () => {
+  it('that have the defaults are warned of each other', async () => {
     expect(await run('shop')).toEqual({ warnings: [], key: '{lock_goods}:1' });
     expect((await run('billing')).warnings).toEqual([
       'The application shop uses the same Redis as this one, billing, with the same prefix and no namespace: a lock ' +
@@ -67,7 +67,7 @@ describe('two applications on one Redis', () => {
     expect((await run('shop')).warnings).toEqual([]);
   });
 
-  it('are not told if one of them has chosen its keys, or is not to look', async () => {
+  it('are not warned if one of them has chosen its keys, or is not to look', async () => {
     await run('shop');
     expect(await run('billing', { namespace: 'billing' })).toEqual({ warnings: [], key: '{billing:lock_goods}:1' });
     expect((await run('billing', { prefix: 'lock_' })).warnings).toEqual([]);
@@ -75,7 +75,7 @@ describe('two applications on one Redis', () => {
     expect(await admin.get('{lock_}|application')).toBe('shop');
   });
 
-  it('are not told if a name is not known, or is none', async () => {
+  it('are not warned if a name is not known, or is none', async () => {
     await run('shop');
     expect((await run(undefined)).warnings).toEqual([]);
     await admin.set('{lock_}|application', 'evil\n[Nest] all is well');

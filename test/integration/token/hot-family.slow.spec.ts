@@ -33,7 +33,7 @@ async function use(locks: LockService, resourceOf: (i: number) => string): Promi
 const hot = (): string[] => running.warnings.filter((line) => line.startsWith('One node of the cluster serves all'));
 
 describe('a hot family in a cluster', () => {
-  it('is told of once, with what to change', async () => {
+  it('is reported once, with what to change', async () => {
     const locks = start();
     await use(locks, (i) => `goods:${i}`);
     await use(locks, (i) => `goods:${i}`);

@@ -33,8 +33,7 @@ function goodsOf({ Locked, LockService }) {
 }
 
 function start(imports, providers = []) {
-  class AppModule {}
-  const module = { module: AppModule, imports, providers };
+  const module = { module: function AppModule() {}, imports, providers };
   return NestFactory.createApplicationContext(module, { logger: ['error', 'warn'], abortOnError: false });
 }
 
