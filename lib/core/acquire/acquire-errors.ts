@@ -88,8 +88,9 @@ function timeout({ until, holder }: HeldReply, call: RejectedCall, elapsedMs: nu
   const identity = identityOf(instanceId);
   const who = isOwn ? 'this instance' : identity;
   if (wireVersions !== undefined) {
-    const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${wireVersions.holder}`;
-    const message = `${used}, and this instance has wire version ${wireVersions.own}: ${waited}. See docs/upgrading.md.`;
+    const { holder: theirs, own } = wireVersions;
+    const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${theirs}`;
+    const message = `${used}, and this instance has wire version ${own}: ${waited}. See docs/upgrading.md.`;
     return new LockTimeoutError(message, { resource, elapsedMs, remainingMs, publicMessage, isOwn, heldBy: identity });
   }
   const message =
