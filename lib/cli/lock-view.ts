@@ -75,9 +75,8 @@ export function describeLock({ lock, heldForMs }: LockView): string[] {
   }
   lines.push(field('waiting', lock.waiting.length === 0 ? 'nobody' : String(lock.waiting.length)));
   for (const [i, waiter] of lock.waiting.entries()) {
-    lines.push(
-      `${' '.repeat(12)}${i + 1}. ${nameOf(waiter.identity, waiter.waiter, waiter.wireVersion)}, ${wantedMode(waiter)}`,
-    );
+    const name = nameOf(waiter.identity, waiter.waiter, waiter.wireVersion);
+    lines.push(`${' '.repeat(12)}${i + 1}. ${name}, ${wantedMode(waiter)}`);
   }
   return lines;
 }

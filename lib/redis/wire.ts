@@ -3,7 +3,7 @@ import { LockConfigError } from '../core/errors.js';
 /**
  * The wire: what instances of different releases read of each other in Redis. These are keys and their types, values,
  * queue entries, channels and messages. A change that an instance of the version before misunderstands needs the next
- * number, here and in `includes/other-wire.lua` of the token store. `docs/upgrading.md` tells what may never change.
+ * number, here and in `includes/other-wire.lua` of the token store. `docs/upgrading.md` lists what may never change.
  */
 export const WIRE_VERSION = 1;
 
@@ -31,7 +31,7 @@ export function otherWireOf(text: string): OtherWire | undefined {
 
 /** Returns the warning for an instance that meets another wire version. */
 export function otherWireWarning(version: number): string {
-  const both = `An instance with wire version ${version} uses these locks, and this one has wire version ${WIRE_VERSION}`;
+  const both = `An instance with wire version ${version} uses these locks, and this one has version ${WIRE_VERSION}`;
   return `${both}: they exclude each other, and wait without a common queue. See docs/upgrading.md`;
 }
 

@@ -24,12 +24,12 @@ export class RedisLocks {
   }
 
   /**
-   * Starts one more module instance with the prefix of this test. Its callers wait for 20 s, because machines differ, and
-   * for Redis as long, so that a busy machine is no outage. `outages.spec.ts` tests the default.
+   * Starts one more module instance with the prefix of this test. Its callers wait for 20 s, because machines differ,
+   * and as long for Redis, so that a busy machine is no outage. They may take locks in any order.
    */
   start(options: RedisLockModuleOptions): LockService {
-    const ours = { prefix: this.prefix, shutdownGraceMs: 0, waitMs: 20_000, unavailableAfterMs: Infinity };
-    const runtime = LockRuntime.start({ ...ours, ...options });
+    const patience = { waitMs: 20_000, unavailableAfterMs: Infinity, lockOrder: 'ignore' } as const;
+    const runtime = LockRuntime.start({ prefix: this.prefix, shutdownGraceMs: 0, ...patience, ...options });
     runtime.connect();
     this.running.push(runtime);
     return runtime.service;

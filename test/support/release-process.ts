@@ -24,7 +24,7 @@ export function frozenReleases(): readonly FrozenRelease[] {
     .map((name) => join(RELEASES, name))
     .filter((folder) => existsSync(join(folder, 'release.json')))
     .map((folder) => ({ ...(JSON.parse(readFileSync(join(folder, 'release.json'), 'utf8')) as FrozenRelease), folder }))
-    .sort((one, other) => other.wire - one.wire);
+    .toSorted((one, other) => other.wire - one.wire);
 }
 
 /** What a process runs: the sources, the sources with the next wire version, or a frozen release. */

@@ -1,7 +1,7 @@
 // The main of a forked process: one application with one release of the library. It runs the calls of its parent, and
 // uses only what every release exports. It is JavaScript, so that it needs no hooks for a frozen release.
 import 'reflect-metadata';
-import { Logger, Module } from '@nestjs/common';
+import { Logger } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
 
@@ -16,9 +16,8 @@ Logger.overrideLogger({
 });
 
 const store = quorumNodes === undefined ? {} : { store: quorum(quorumNodes) };
-class App {}
-Module({ imports: [RedisLockModule.forRoot({ shutdownGraceMs: 0, ...options, ...store })] })(App);
-const app = await NestFactory.createApplicationContext(App);
+const module = RedisLockModule.forRoot({ shutdownGraceMs: 0, ...options, ...store });
+const app = await NestFactory.createApplicationContext(module);
 const locks = app.get(LockService);
 const redis = new Redis(data);
 const held = new Map();

@@ -128,8 +128,9 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   const identity = identityOf(instanceId);
   const who = isOwn ? 'this instance' : identity;
   if (wireVersions !== undefined) {
-    const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${wireVersions.holder}`;
-    const message = `${used}, and this instance has wire version ${wireVersions.own}: ${waited}. See docs/upgrading.md.`;
+    const { holder: theirs, own } = wireVersions;
+    const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${theirs}`;
+    const message = `${used}, and this instance has wire version ${own}: ${waited}. See docs/upgrading.md.`;
     return new LockTimeoutError(message, { ...details, isOwn, heldBy: identity });
   }
   const message =

@@ -235,7 +235,10 @@ function remainingUntilFree(missing: number, majority: number, outcomes: readonl
   return held.map(({ remainingMs }) => remainingMs).toSorted((one, other) => one - other)[missing - 1];
 }
 
-/** Returns the exclusive holder that has a majority, or one of another wire version. Tokens are of no use for its age: the nodes' clocks differ. */
+/**
+ * Returns the exclusive holder that has a majority, or one of another wire version. Tokens are of no use for its age,
+ * because the nodes' clocks differ.
+ */
 function holderIn(majority: number, outcomes: readonly Outcome[]): HolderHint | undefined {
   for (const [holder, count] of nodesByHolder(outcomes)) {
     if (count >= majority && /^[\w-]+:\d+$/.test(holder)) return { instanceId: instanceOf(holder) };

@@ -282,7 +282,7 @@ function decodeQueue(list: readonly (string | number)[]): QueueState {
   return { sharers, waiting };
 }
 
-/** Decodes `v1-<instanceId>:<attempt>/<secret> <token>`. A value that another system wrote is returned as the holder. */
+/** Decodes `v1-<instanceId>:<attempt>/<secret> <token>`. The value of another system is returned as the holder. */
 function decodeHolder(value: string, ttl: number | string): HolderInfo {
   const other = otherWireOf(value);
   if (other !== undefined) {

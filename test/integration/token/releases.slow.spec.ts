@@ -98,12 +98,13 @@ describe.each(frozenReleases().map((release) => [nameOf(release), release] as co
       const order: number[] = [];
       await all[0].acquire('goods:300');
       const waits: Promise<unknown>[] = [];
+      const takeTurn = async (each: ReleaseProcess, i: number): Promise<void> => {
+        await each.acquire('goods:300');
+        order.push(i);
+        await each.release('goods:300');
+      };
       for (const [i, each] of [...all.slice(1), await start(release)].entries()) {
-        const granted = each.acquire('goods:300').then(async () => {
-          order.push(i);
-          await each.release('goods:300');
-        });
-        waits.push(granted);
+        waits.push(takeTurn(each, i));
         await queueOf(i + 1);
       }
       await all[0].release('goods:300');
