@@ -48,6 +48,7 @@ export {
 export {
   type EndedEvent,
   type GrantedEvent,
+  type LeakedEvent,
   type LockEvent,
   lockChannels,
   type LostEvent,

@@ -54,6 +54,7 @@ const LOCK_DEFAULTS: LockDefaults = {
   renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,
+  warnHeldMs: 30_000,
   reentrant: true,
   onLost: 'throw',
   awaitRelease: true,
@@ -109,6 +110,10 @@ export const LOCK_RULES: OptionRules<LockOptions> = {
   renew: oneOf(true, false),
   maxHoldMs: millisecondsFrom(1),
   minHoldMs: milliseconds(0, MAX_TTL_MS),
+  warnHeldMs: {
+    allowed: 'false, or a number of milliseconds from 1 up, or Infinity',
+    fits: (value) => value === false || millisecondsFrom(1).fits(value),
+  },
   reentrant: oneOf(true, false),
   onLost: oneOf('throw', 'ignore'),
   awaitRelease: oneOf(true, false),
@@ -226,10 +231,10 @@ export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required
 
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
-  const { ttlMs, waitMs, maxWaiting, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs } = options;
-  const ownDefaults = { signal: undefined, mode: 'exclusive' } as const;
-  const waiting = { waitMs, maxWaiting };
-  return { ttlMs, ...waiting, renew, maxHoldMs, minHoldMs, reentrant, onLost, awaitRelease, keepMs, ...ownDefaults };
+  const { ttlMs, waitMs, maxWaiting, renew, maxHoldMs, minHoldMs, warnHeldMs, keepMs } = options;
+  const { reentrant, onLost, awaitRelease } = options;
+  const holding = { ttlMs, waitMs, maxWaiting, renew, maxHoldMs, minHoldMs, warnHeldMs, keepMs };
+  return { ...holding, reentrant, onLost, awaitRelease, signal: undefined, mode: 'exclusive' };
 }
 
 /**

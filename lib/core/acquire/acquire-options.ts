@@ -29,8 +29,11 @@ export interface WaitOptions extends HoldOptions {
   readonly maxWaiting?: number;
   /** Ends the waiting with its reason. */
   readonly signal: AbortSignal | undefined;
-  /** Called with the grant before any other code can run. */
-  readonly onGranted?: (grant: Grant) => void;
+  /**
+   * Called with the grant before any other code can run. It is then removed: the grant keeps its options, and so
+   * would keep the caller's handle.
+   */
+  onGranted?: ((grant: Grant) => void) | undefined;
 }
 
 /** A caller that waits for a lock. */
