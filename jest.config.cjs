@@ -30,6 +30,7 @@ module.exports = {
     ...Object.fromEntries(Object.entries(modules).map(([name, path]) => [`^${name}$`, `<rootDir>/${path}`])),
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
+  setupFiles: ['<rootDir>/test/support/keep-handles.ts'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   reporters: ['default', '<rootDir>/test/support/no-skips.reporter.cjs'],

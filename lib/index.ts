@@ -49,6 +49,7 @@ export {
 export {
   type EndedEvent,
   type GrantedEvent,
+  type LeakedEvent,
   type LockEvent,
   lockChannels,
   type LostEvent,

@@ -91,6 +91,8 @@ const FORCE_RULES: OptionRules<ForceReleaseOptions> = {
 export class LockService {
   /** The defaults of work that runs under a lock. */
   private readonly workDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork'>;
+  /** The defaults of locks that their callers release. */
+  private readonly handleDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'leaks'>;
 
   /** @internal */
   constructor(
@@ -100,6 +102,7 @@ export class LockService {
     private readonly selectKeys: KeySelectorFactory,
   ) {
     this.workDefaults = { ...defaults, runsWork: true };
+    this.handleDefaults = { ...defaults, leaks: engine.leaks };
   }
 
   /**
@@ -124,6 +127,9 @@ export class LockService {
    * instead. Only work inside `using`, a `@Locked` method or a lock scope can acquire the same lock again without
    * waiting: the hold of `acquire` is not in the caller's async context.
    *
+   * A lock whose handle is garbage-collected without a release is released then, and a warning is logged. So keep the
+   * handle, or its `signal`, for as long as the lock is needed. With `renew: false` the lock ends with its lease.
+   *
    * @throws {LockTimeoutError} if others held the lock until `waitMs` was over.
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.
    * @throws {LockReplicationError} if fewer than `replicas.min` replicas confirmed the grant in time.
@@ -136,7 +142,7 @@ export class LockService {
   acquire(resource: string, options?: LockOptions): Promise<Lock>;
   acquire(resources: Resources, options?: LockOptions): Promise<Hold> {
     try {
-      return this.acquireResolved(resources, resolveLockOptions(options, this.defaults));
+      return this.acquireHandle(resources, resolveLockOptions(options, this.handleDefaults), 'acquire');
     } catch (error) {
       return Promise.reject(error);
     }
@@ -152,8 +158,8 @@ export class LockService {
   tryAcquire(resource: string, options?: Omit<LockOptions, 'waitMs'>): Promise<Lock | null>;
   async tryAcquire(resources: Resources, options?: Omit<LockOptions, 'waitMs'>): Promise<Hold | null> {
     try {
-      const resolved = resolveLockOptions(options, this.defaults);
-      return await this.acquireResolved(resources, { ...resolved, waitMs: 0 });
+      const resolved = resolveLockOptions(options, this.handleDefaults);
+      return await this.acquireHandle(resources, { ...resolved, waitMs: 0 }, 'tryAcquire');
     } catch (error) {
       if (error instanceof LockTimeoutError) return null;
       throw error;
@@ -329,10 +335,20 @@ export class LockService {
     return this.engine.current(resource === undefined ? undefined : this.targetOf(resource).key);
   }
 
+  /** Acquires a lock that the caller of `method` releases. */
+  private acquireHandle(
+    resources: Resources,
+    options: ResolvedLockOptions,
+    method: 'acquire' | 'tryAcquire',
+  ): Promise<Hold> {
+    const place = this.engine.leaks.placeOf(LockService.prototype[method]);
+    return this.acquireResolved(resources, place === undefined ? options : { ...options, place });
+  }
+
   /** @internal */
   acquireResolved(
     resources: Resources,
-    options: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork' | 'method' | 'family'>,
+    options: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork' | 'method' | 'family' | 'place'>,
   ): Promise<Hold> {
     if (typeof resources === 'string') return this.engine.acquire(this.targetOf(resources), options);
     if (!isList(resources)) throw noResource(resources);

@@ -38,7 +38,7 @@ export interface RefusedEvent extends LockEvent {
 
 /** The event of `nestjs-redis-lock:released`, and what that of `nestjs-redis-lock:lost` has in common with it. */
 export interface EndedEvent extends LockEvent {
-  /** The time from the grant to the end, in milliseconds. */
+  /** The time from the grant to the end, or to the event of a lock that is still held, in milliseconds. */
   readonly heldMs: number;
 }
 
@@ -46,6 +46,12 @@ export interface EndedEvent extends LockEvent {
 export interface LostEvent extends EndedEvent {
   /** Why the lock was lost, as the caller gets it: the lease ran out, or the lock was released by force. */
   readonly reason: LockLostError | undefined;
+}
+
+/** The event of `nestjs-redis-lock:leaked`. */
+export interface LeakedEvent extends EndedEvent {
+  /** The first frames of the stack of the call that has acquired the lock. Undefined in production. */
+  readonly place: string | undefined;
 }
 
 /**
@@ -67,6 +73,10 @@ export const lockChannels = {
   lost: channel('nestjs-redis-lock:lost'),
   /** {@link EndedEvent}: a lock was released. */
   released: channel('nestjs-redis-lock:released'),
+  /** {@link EndedEvent}: a lock is renewed for longer than its `warnHeldMs`. It is still held. Once for each lock. */
+  overdue: channel('nestjs-redis-lock:overdue'),
+  /** {@link LeakedEvent}: a handle was collected without a release. Its hold ends now. */
+  leaked: channel('nestjs-redis-lock:leaked'),
 } as const;
 
 /**
@@ -161,6 +171,18 @@ export class LockEvents {
   released(grant: EventGrant, clock: Clock): void {
     const event = this.ended('released', grant, clock, lockChannels.released.hasSubscribers);
     if (event !== undefined) lockChannels.released.publish(event);
+  }
+
+  overdue(grant: EventGrant, now: number): void {
+    if (!lockChannels.overdue.hasSubscribers) return;
+    const event: EndedEvent = { ...this.of(grant, grant.options), heldMs: now - grant.grantedAt };
+    lockChannels.overdue.publish(event);
+  }
+
+  leaked(grant: EventGrant, place: string | undefined, now: number): void {
+    if (!lockChannels.leaked.hasSubscribers) return;
+    const event: LeakedEvent = { ...this.of(grant, grant.options), heldMs: now - grant.grantedAt, place };
+    lockChannels.leaked.publish(event);
   }
 
   store(server: string | undefined, isUp: boolean, error?: Error): void {

@@ -10,6 +10,8 @@ import { nextCall } from './call.js';
 import { LockEvents } from './diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
 import { heldAround } from './hold/held-locks.js';
+import { LeakReport } from './hold/leak-report.js';
+import { LeakedHandles } from './hold/leaked-handles.js';
 import type { Lock } from './hold/lock.js';
 import type { MultiLock } from './hold/multi-lock.js';
 import { type LeaderCallbacks, Leadership } from './leader/leadership.js';
@@ -71,6 +73,8 @@ export class LockEngine {
   readonly releaser: Releaser;
   readonly watchdog: Watchdog;
   readonly localLocks: LocalLocks;
+  /** Finds the handles that callers forget to release. */
+  readonly leaks: LeakedHandles;
   private readonly requestTimeoutMs: number;
   private readonly health: StoreHealth;
   private readonly leases: LeaseManager;
@@ -103,8 +107,10 @@ export class LockEngine {
     // options.
     const releaser = new Releaser(store, clock, requestTimeoutMs, passing.maxLocalPasses + 1, lockDelayMs, health);
     const onExtended = (key: string): void => health.onServed('extend', key);
-    const leases = new LeaseManager(store, clock, events, { ...options, warn, onExtended });
+    const leases = new LeaseManager(store, clock, events, { ...options, warn, info, onExtended });
     const { watchdog } = leases;
+    const leakReport = new LeakReport({ clock, events, leases, warn });
+    this.leaks = new LeakedHandles((hold) => leakReport.onLeaked(hold));
     const turns = new Turns(store, clock, passing);
     let attempts = 0;
     const localLocks = new LocalLocks({

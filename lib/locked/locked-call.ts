@@ -164,8 +164,10 @@ class LockedCall {
     let lock: Hold;
     try {
       const { signal } = either;
-      const background = this.traits.isBackground;
-      const options = { ...this.options, method, family, label, signal, reentrant, background, runsWork: true };
+      const { warnHeldMs } = this;
+      const { isBackground: background } = this.traits;
+      const call = { method, family, label, signal, reentrant, warnHeldMs, background };
+      const options = { ...this.options, ...call, runsWork: true };
       lock = await this.service.acquireResolved(resource, options);
     } finally {
       either.stop();
@@ -174,6 +176,12 @@ class LockedCall {
     // The caller left at the moment of the grant: the method does not start, so `minHoldMs` does not apply.
     await Promise.allSettled(lock.locks.map((each) => each.discard()));
     throw callerSignal.reason;
+  }
+
+  /** A stream holds its lock for as long as its client likes. */
+  private get warnHeldMs(): number | false {
+    const { returnsObservable, options } = this.method;
+    return returnsObservable ? (options.warnHeldMs ?? false) : this.options.warnHeldMs;
   }
 
   private resource(): string | readonly string[] {

@@ -56,6 +56,7 @@ const LEADER = {
   renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,
+  warnHeldMs: false,
   keepMs: 0,
   reentrant: true,
   onLost: 'ignore',

@@ -84,6 +84,16 @@ export interface LockOptions {
   readonly minHoldMs?: number | undefined;
 
   /**
+   * Warns of a lock that is renewed for longer than this after the grant, in milliseconds, because its work may hang.
+   * One line is logged for it, and one when it is released. `false` or `Infinity`: never. Not for leaders, nor for
+   * `@Locked` methods that return an Observable, unless the method sets it.
+   *
+   * @default 30000
+   * @minimum 1
+   */
+  readonly warnHeldMs?: number | false | undefined;
+
+  /**
    * Lets work that holds the lock acquire it again, as a nested hold of the same grant. `false`: acquiring it again
    * throws `LockReentryError`.
    *

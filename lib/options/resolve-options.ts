@@ -57,6 +57,7 @@ const LOCK_DEFAULTS: LockDefaults = {
   renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,
+  warnHeldMs: 30_000,
   reentrant: true,
   onLost: 'throw',
   awaitRelease: true,
@@ -114,6 +115,10 @@ export const LOCK_RULES: OptionRules<LockOptions> = {
   renew: oneOf(true, false),
   maxHoldMs: millisecondsFrom(1),
   minHoldMs: milliseconds(0, MAX_TTL_MS),
+  warnHeldMs: {
+    allowed: 'false, or a number of milliseconds from 1 up, or Infinity',
+    fits: (value) => value === false || millisecondsFrom(1).fits(value),
+  },
   reentrant: oneOf(true, false),
   onLost: oneOf('throw', 'ignore'),
   awaitRelease: oneOf(true, false),
@@ -254,11 +259,10 @@ export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required
 
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
-  const { ttlMs, waitMs, unavailableAfterMs, maxWaiting, renew, maxHoldMs, minHoldMs, reentrant, keepMs } = options;
-  const { onLost, awaitRelease, lockOrder } = options;
-  const ownDefaults = { signal: undefined, mode: 'exclusive' } as const;
-  const waits = { ttlMs, waitMs, unavailableAfterMs, maxWaiting, renew, maxHoldMs, minHoldMs };
-  return { ...waits, reentrant, onLost, awaitRelease, keepMs, lockOrder, ...ownDefaults };
+  const { ttlMs, waitMs, unavailableAfterMs, maxWaiting, renew, maxHoldMs, minHoldMs, warnHeldMs, keepMs } = options;
+  const { reentrant, onLost, awaitRelease, lockOrder } = options;
+  const waits = { ttlMs, waitMs, unavailableAfterMs, maxWaiting, renew, maxHoldMs, minHoldMs, warnHeldMs };
+  return { ...waits, reentrant, onLost, awaitRelease, keepMs, lockOrder, signal: undefined, mode: 'exclusive' };
 }
 
 /**

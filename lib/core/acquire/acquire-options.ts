@@ -37,8 +37,11 @@ export interface WaitOptions extends HoldOptions {
   readonly signal: AbortSignal | undefined;
   /** Whether nobody waits for the work under the lock. A shutdown refuses it at once. Default: false. */
   readonly background?: boolean | undefined;
-  /** Called with the grant before any other code can run. */
-  readonly onGranted?: (grant: Grant) => void;
+  /**
+   * Called with the grant before any other code can run. It is then removed: the grant keeps its options, and so
+   * would keep the caller's handle.
+   */
+  onGranted?: ((grant: Grant) => void) | undefined;
 }
 
 /** A caller that waits for a lock. */

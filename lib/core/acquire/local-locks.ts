@@ -89,6 +89,7 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
       const grants = targets.map(adopt);
       grants.forEach((grant, i) => (grant.call = targets[i].call ?? 0));
       for (const grant of grants) options.onGranted?.(grant);
+      options.onGranted = undefined;
       return grants;
     });
     this.multiAcquires.add(request);

@@ -81,7 +81,11 @@ export class Waiter {
     grant.call = this.call;
     this.resolve(grant);
     this.end();
-    this.options.onGranted?.(grant);
+    const { options } = this;
+    if (options.onGranted === undefined) return;
+    const { onGranted } = options;
+    options.onGranted = undefined;
+    onGranted(grant);
   }
 
   /** Ends the waiting with an error. */

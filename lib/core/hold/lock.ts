@@ -1,5 +1,6 @@
 import type { Grant } from '../lease/grant.js';
 import { LockConfigError, LockLostError } from '../errors.js';
+import type { HandleHold, LeakedHandles } from './leaked-handles.js';
 
 /** What a hold uses of the lease manager. */
 export interface HoldLeases {
@@ -23,6 +24,10 @@ export interface HoldUse {
   readonly runsWork?: boolean;
   /** Whether the end of the work waits for the reply to the release. Default: true. */
   readonly awaitRelease?: boolean;
+  /** Finds the handle if it is collected without a release. Default: nothing does. */
+  readonly leaks?: Pick<LeakedHandles, 'track'> | undefined;
+  /** The place that has acquired the lock. Default: it is not known. */
+  readonly place?: string | undefined;
 }
 
 /** What work runs under: one lock, or several that were acquired together. */
@@ -64,16 +69,19 @@ export class Lock implements Hold {
   private controller: AbortController | undefined;
   private abortReason: unknown;
   private ending: Promise<boolean> | undefined;
+  /** What the grant has in place of this handle, so that the handle can be collected. */
+  private readonly hold: HandleHold | undefined;
 
   /** @internal */
   constructor(
     private readonly grant: Grant,
     private readonly leases: HoldLeases,
-    { runsWork = false, awaitRelease = true }: HoldUse = {},
+    { runsWork = false, awaitRelease = true, leaks, place }: HoldUse = {},
   ) {
     this.runsWork = runsWork;
     this.awaitsRelease = awaitRelease;
-    grant.join(this);
+    this.hold = leaks?.track(this, grant, place);
+    grant.join(this.hold ?? this);
     this.abortReason = grant.loss;
   }
 
@@ -108,6 +116,7 @@ export class Lock implements Hold {
   get signal(): AbortSignal {
     if (this.controller === undefined) {
       this.controller = new AbortController();
+      if (this.hold !== undefined) this.followLoss(this.hold, this.controller.signal);
       if (this.abortReason !== undefined) this.controller.abort(this.abortReason);
     }
     return this.controller.signal;
@@ -179,6 +188,12 @@ export class Lock implements Hold {
     this.throwUnlessHeld();
   }
 
+  /** From now on a loss is reported here. One that has come before is known by the grant. */
+  private followLoss(hold: HandleHold, signal: AbortSignal): void {
+    hold.onSignal(this, signal);
+    if (this.ending === undefined) this.abortReason ??= this.grant.loss;
+  }
+
   private throwUnlessHeld(): void {
     if (this.held) return;
     throw (
@@ -212,7 +227,8 @@ export class Lock implements Hold {
    */
   release(): Promise<boolean> {
     if (this.ending === undefined) {
-      const last = this.grant.part(this);
+      this.hold?.end();
+      const last = this.grant.part(this.hold ?? this);
       this.ending = last ? this.leases.release(this.grant) : Promise.resolve(this.grant.state === 'held');
     }
     return this.ending;

@@ -12,6 +12,8 @@ export interface HoldOptions extends CallDetails {
   /** The longest hold. Infinity for no limit. */
   readonly maxHoldMs: number;
   readonly minHoldMs: number;
+  /** A hold that is renewed for longer than this is reported. False and Infinity: none is. Default: false. */
+  readonly warnHeldMs?: number | false | undefined;
   /** How long the instance may keep an exclusive lock after a release that nobody waits for. Default: 0. */
   readonly keepMs?: number;
 }
@@ -104,6 +106,8 @@ export class Grant {
   call = 0;
   /** What subscribers of traces know the call by. Undefined if there were none at the grant. */
   trace: LockCallContext | undefined = undefined;
+  /** Whether it was reported, because it is held for longer than `warnHeldMs`. */
+  isOverdue = false;
   /** Why the deadline has passed without a renewal, as found when that was first noticed. */
   whyOver: string | undefined = undefined;
   /** The holds. Nearly always one. */

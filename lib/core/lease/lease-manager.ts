@@ -6,6 +6,7 @@ import { type Clock, withTimeout } from '../time/clock.js';
 import { repliesRead } from '../time/replies-read.js';
 import { ForceChecks } from './force-checks.js';
 import type { Grant } from './grant.js';
+import { OverdueReport } from './overdue-report.js';
 import { Watchdog } from './watchdog.js';
 
 /** What the leases of one module instance are kept with. */
@@ -17,6 +18,8 @@ export interface LeaseOptions {
   checkTtl(ttlMs: number): void;
   /** Called with one line for each lost lock. */
   warn(message: string): void;
+  /** Called with one line when the release of a lock ends what `warn` was called with. */
+  info?(message: string): void;
   /** Called with the key of each renewed lock. */
   onExtended?(key: string): void;
 }
@@ -27,6 +30,7 @@ export class LeaseManager {
   private readonly forceChecks: ForceChecks;
   /** Called when a hold has ended. Set while a shutdown waits for holds. */
   onEnded: (() => void) | undefined;
+  private readonly overdue: OverdueReport;
 
   constructor(
     store: LockStore,
@@ -40,7 +44,9 @@ export class LeaseManager {
         events.extended(grant);
       },
       lost: (grant, why) => this.lose(grant, why),
+      overdue: (grants, now) => this.overdue.begin(grants, now),
     });
+    this.overdue = new OverdueReport(options, events);
     this.forceChecks = new ForceChecks(store, clock, options.requestTimeoutMs, {
       grantsOf: (key) => this.watchdog.grants().filter((grant) => grant.key === key),
       lose: (grant, why) => this.lose(grant, why),
@@ -60,6 +66,7 @@ export class LeaseManager {
   release(grant: Grant): Promise<boolean> {
     grant.end();
     this.forget(grant);
+    if (grant.isOverdue) this.overdue.end(grant, this.clock.now());
     this.events.released(grant, this.clock);
     return grant.ender.end(grant);
   }
@@ -129,6 +136,7 @@ export class LeaseManager {
     const error = grant.lose(why, now, cause);
     if (error === undefined) return;
     this.forget(grant);
+    if (grant.isOverdue) this.overdue.forget(grant);
     // The key may still be locked, although no caller holds it. The releaser repeats a release that fails.
     grant.ender.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
     this.options.warn(error.message);

@@ -4,11 +4,15 @@ import type { Clock, Timer } from '../time/clock.js';
 import { cutTo, type Grant, type GrantEnder, type Lease } from './grant.js';
 import { type GrantGroup, groupsBy } from './grant-groups.js';
 import { LoopDelay } from './loop-delay.js';
+import { OverdueHolds } from './overdue-holds.js';
+import { retryMoment } from './retry-moment.js';
 
 /** What the watchdog reports. */
 export interface WatchdogEvents {
   extended(grant: Grant): void;
   lost(grant: Grant, why: string): void;
+  /** Called with grants that are renewed for longer than their `warnHeldMs`. Once for each. */
+  overdue?(grants: readonly Grant[], now: number): void;
 }
 
 /** A lease that was requested for a grant, and whose reply is expected. */
@@ -27,14 +31,6 @@ const TAKEN = 'its key is gone or belongs to somebody else';
 
 /** A lease is divided into this many buckets, so that many locks are renewed by one request. */
 const BUCKETS_PER_LEASE = 30;
-
-/**
- * The pause before an unanswered renewal is repeated, and its lower limit near the deadline, as fractions of the lease.
- * Both are 1 s at most, because a restarted node of a cluster refuses requests for some seconds.
- */
-const RETRY_AFTER = 1 / 10;
-const RETRY_AFTER_AT_LEAST = 1 / 50;
-const RETRY_AFTER_AT_MOST_MS = 1_000;
 
 /** The longest pause between two ticks while a lock is held, and so the error of how long the loop was blocked. */
 const HEARTBEAT_MS = 100;
@@ -65,6 +61,7 @@ export class Watchdog {
   private timer: Timer | undefined;
   private armedFor = Infinity;
   private readonly loopDelay = new LoopDelay();
+  private readonly overdue: OverdueHolds;
   private clockJumps: number;
 
   constructor(
@@ -73,6 +70,7 @@ export class Watchdog {
     private readonly events: WatchdogEvents,
   ) {
     this.clockJumps = this.countClockJumps();
+    this.overdue = new OverdueHolds((grants, now) => events.overdue?.(grants, now));
   }
 
   /** How many grants are watched. */
@@ -96,6 +94,7 @@ export class Watchdog {
    */
   watch(grant: Grant): void {
     const { grantedAt, renewAt } = grant;
+    this.overdue.add(grant);
     const isDue = renewAt <= grantedAt && !this.inheritRenewal(grant);
     this.schedule(grant, renewAt <= grantedAt ? Infinity : renewAt);
     if (isDue) this.renewInThisTick(grant);
@@ -200,12 +199,7 @@ export class Watchdog {
 
   /** Makes a grant due after a pause, which is shorter near the deadline. */
   private retry(grant: Grant): void {
-    const now = this.clock.now();
-    const longestMs = Math.min(grant.ttlMs * RETRY_AFTER, RETRY_AFTER_AT_MOST_MS);
-    const shortestMs = Math.min(grant.ttlMs * RETRY_AFTER_AT_LEAST, RETRY_AFTER_AT_MOST_MS);
-    const delayMs = Math.max(shortestMs, Math.min(longestMs, (grant.deadline - now) / 2));
-    // Rounded up, so that the pause is never zero.
-    this.moveTo(grant, Math.ceil((now + delayMs) / shortestMs) * shortestMs);
+    this.moveTo(grant, retryMoment(grant, this.clock.now()));
   }
 
   private moveTo(grant: Grant, wantedAt: number): void {
@@ -249,6 +243,7 @@ export class Watchdog {
       this.schedule(grant, Infinity);
     }
     this.sendByServer(renewable);
+    if (this.overdue.isDue(now)) this.overdue.look(this.grants(), now);
     this.checkClock();
     this.armNext();
   }

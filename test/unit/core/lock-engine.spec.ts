@@ -56,7 +56,7 @@ describe('a queue of thousands of local waiters', () => {
   async function readings(length: number, withRival: boolean): Promise<number> {
     const clock = new RecordingClock();
     const store = new MemoryStore(clock);
-    const options = { clock, store, fairness: 'strict' as const, waitMs: 600_000 };
+    const options = { clock, store, fairness: 'strict' as const, waitMs: 600_000, maxWaiting: Infinity };
     const [locks, rival] = [createTestLocks(options), createTestLocks(options)];
     const first = await rival.acquire('goods:300');
     const all = Array.from({ length }, () => locks.using('goods:300', () => undefined));

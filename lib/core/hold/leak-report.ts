@@ -1,0 +1,54 @@
+import { runOutside } from '../async-context.js';
+import { describeCall } from '../call.js';
+import type { LockEvents } from '../diagnostics.js';
+import type { Grant } from '../lease/grant.js';
+import { secondsOf } from '../store/incident-log.js';
+import type { Clock } from '../time/clock.js';
+import type { HandleHold } from './leaked-handles.js';
+
+/** How many leaked handles are logged in a minute. */
+const MOST_LINES = 10;
+const MINUTE_MS = 60_000;
+
+interface LeakDeps {
+  readonly clock: Pick<Clock, 'now'>;
+  readonly events: Pick<LockEvents, 'leaked'>;
+  /** Releases a grant whose last hold has ended. */
+  readonly leases: { release(grant: Grant): Promise<boolean> };
+  warn(message: string): void;
+}
+
+/** Logs and publishes handles that were collected without a release, and releases their locks. */
+export class LeakReport {
+  private lines = 0;
+  private since = -Infinity;
+
+  constructor(private readonly deps: LeakDeps) {}
+
+  onLeaked(hold: HandleHold): void {
+    const { clock, events, leases } = this.deps;
+    const { grant, place } = hold;
+    const now = clock.now();
+    runOutside(() => {
+      this.log(grant, place, now);
+      events.leaked(grant, place, now);
+      if (grant.part(hold)) leases.release(grant).catch(() => undefined);
+    });
+  }
+
+  private log(grant: Grant, place: string | undefined, now: number): void {
+    if (now - this.since >= MINUTE_MS) {
+      this.since = now;
+      this.lines = 0;
+    }
+    this.lines += 1;
+    if (this.lines > MOST_LINES) return;
+    const { resource, label } = describeCall(grant, grant.options);
+    const what = `The handle of the lock on ${resource}${label === undefined ? '' : ` (${label})`}`;
+    const how = 'was collected by the garbage collector without release()';
+    const where = place === undefined ? 'NODE_ENV is production, so the place is not known' : `acquired at ${place}`;
+    const held = `${what} ${how}, and is released now, after ${secondsOf(now - grant.grantedAt)}: ${where}.`;
+    const last = this.lines === MOST_LINES ? ' Further ones of this minute are not logged.' : '';
+    this.deps.warn(`${held} Release it in a finally block or by await using, or call using() instead.${last}`);
+  }
+}

@@ -1,0 +1,100 @@
+import type { LockLostError } from '../errors.js';
+import type { Grant, GrantHold } from '../lease/grant.js';
+
+/** A caller's handle, as its hold reports a loss to it. */
+interface Handle {
+  lost(error: LockLostError): void;
+}
+
+/** How many frames of the stack are kept of the place that has acquired a lock. */
+const FRAMES = 3;
+
+/** A caller that has the signal of a handle relies on the lock, so the signal keeps the handle. */
+const handleOf = new WeakMap<AbortSignal, Handle>();
+
+/**
+ * The hold of a caller that releases its lock by itself. The grant has it in place of the caller's handle, so that the
+ * handle can be collected.
+ */
+export class HandleHold implements GrantHold {
+  readonly isKept = false;
+  readonly runsWork = false;
+  private handle: WeakRef<Handle> | undefined = undefined;
+
+  constructor(
+    readonly grant: Grant,
+    /** The place that has acquired the lock: the first frames of the stack. Undefined if it is not known. */
+    readonly place: string | undefined,
+    private readonly tracker: Pick<LeakedHandles, 'untrack'>,
+  ) {}
+
+  /** Reports a loss to the handle from now on. Until its signal is used, the handle finds out by the grant. */
+  onSignal(handle: Handle, signal: AbortSignal): void {
+    this.handle = new WeakRef(handle);
+    handleOf.set(signal, handle);
+  }
+
+  lost(error: LockLostError): void {
+    this.handle?.deref()?.lost(error);
+  }
+
+  /** Called when the handle is released. */
+  end(): void {
+    this.tracker.untrack(this);
+  }
+}
+
+/** Finds handles that were collected by the garbage collector before they were released. */
+export class LeakedHandles {
+  private readonly registry: FinalizationRegistry<HandleHold>;
+  private readonly findsPlaces: boolean;
+
+  /** @param onLeaked called with a hold that nobody can release any more, if its lock is still held. */
+  constructor(onLeaked: (hold: HandleHold) => void) {
+    this.registry = new FinalizationRegistry((hold) => {
+      if (hold.grant.state === 'held') onLeaked(hold);
+    });
+    this.findsPlaces = process.env['NODE_ENV'] !== 'production';
+  }
+
+  /**
+   * Returns the hold that the grant gets in place of a handle. Undefined if the lock ends by itself, because nobody
+   * renews it.
+   */
+  track(handle: Handle, grant: Grant, place: string | undefined): HandleHold | undefined {
+    if (!grant.options.renew) return undefined;
+    const hold = new HandleHold(grant, place, this);
+    this.registry.register(handle, hold, hold);
+    return hold;
+  }
+
+  /** Forgets a handle that was released. */
+  untrack(hold: HandleHold): void {
+    this.registry.unregister(hold);
+  }
+
+  /** Returns the place that has called `method`. Undefined in production. Never throws. */
+  placeOf(method: (...args: never[]) => unknown): string | undefined {
+    return this.findsPlaces ? callersOf(method) : undefined;
+  }
+}
+
+/** Returns the first frames of the stack below a method. */
+function callersOf(method: (...args: never[]) => unknown): string | undefined {
+  const { stackTraceLimit } = Error;
+  const prepareStackTrace: unknown = Reflect.get(Error, 'prepareStackTrace');
+  try {
+    Error.stackTraceLimit = FRAMES;
+    // Not the default text: maps of sources make it slow. And an error without text keeps the objects of its frames.
+    Error.prepareStackTrace = (_error, sites) => sites.map(String).join(', from ');
+    const captured: { stack?: unknown } = {};
+    Error.captureStackTrace(captured, method);
+    return typeof captured.stack === 'string' && captured.stack !== '' ? captured.stack : undefined;
+  } catch {
+    // A frozen Error, or the source of a frame that throws.
+    return undefined;
+  } finally {
+    Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
+    Reflect.set(Error, 'prepareStackTrace', prepareStackTrace);
+  }
+}
