@@ -6,10 +6,10 @@ export {
   type RedisLockOptionsFactory,
 } from './redis-lock.module.js';
 export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
+export type { LockOptions } from './options/lock.options.js';
 export type {
   ErrorResponseOptions,
   FairnessOptions,
-  LockOptions,
   RedisClusterOptions,
   RedisLockModuleOptions,
 } from './options/redis-lock.options.js';

@@ -20,7 +20,7 @@ import type { StorePing } from './core/store/store-ping.js';
 import { VERSION } from './core/version.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
 import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
-import type { LockOptions } from './options/redis-lock.options.js';
+import type { LockOptions } from './options/lock.options.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
 
 type Resources = string | readonly string[];

@@ -24,7 +24,8 @@ import { isList, readList } from '../core/keys/read-list.js';
 import { refuseStandardDecorator } from './standard-decorators.js';
 import { bindTemplate } from './parameters/bind-template.js';
 import { checkInstanceName } from '../options/instance-name.js';
-import { DEFAULT_INSTANCE, type LockOptions } from '../options/redis-lock.options.js';
+import type { LockOptions } from '../options/lock.options.js';
+import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { checkLockOptions } from '../options/resolve-options.js';
 
 /**

@@ -1,7 +1,7 @@
 import type { InjectionToken } from '@nestjs/common';
 import type { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import type { OnLost } from '../core/hold/run-under.js';
-import type { LockOptions } from '../options/redis-lock.options.js';
+import type { LockOptions } from '../options/lock.options.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 

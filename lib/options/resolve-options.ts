@@ -18,12 +18,8 @@ import { isNamespace, NAMESPACE_SHAPE, prefixIn } from '../core/keys/resource-ke
 import { type LockMode, modeOf } from '../core/store/lock-mode.js';
 import { isLockStore } from '../core/store/lock-store-shape.js';
 import { defaultIdentity, identityRule } from './identity.js';
-import type {
-  ErrorResponseOptions,
-  FairnessOptions,
-  LockOptions,
-  RedisLockModuleOptions,
-} from './redis-lock.options.js';
+import type { LockOptions } from './lock.options.js';
+import type { ErrorResponseOptions, FairnessOptions, RedisLockModuleOptions } from './redis-lock.options.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 
 type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label' | 'background'>>;

@@ -10,6 +10,12 @@ const asText = (value: unknown): string => (typeof value === 'string' ? value : 
 const moduleOptions = Object.keys(MODULE_RULES);
 const allOptions = new Set([...moduleOptions, 'name', 'isGlobal', 'mode', 'permits']);
 
+/** Returns the options in the tables of a page, with their defaults. */
+function optionsOf(file: string): ReadonlyMap<string, string> {
+  const row = /^\| `(\w+)`(?: [•◦])? *\| `?([^|`]*?)`? *\|/gm;
+  return new Map([...page(file).text.matchAll(row)].map(([, option, value]) => [option, value]));
+}
+
 describe('the README', () => {
   it('has a first example that works', async () => {
     const { OrderService } = await import('./first-look.js');
@@ -34,11 +40,16 @@ describe('the README', () => {
     }
   });
 
+  it('lists the main options with their defaults', () => {
+    const all = optionsOf('docs/configuration.md');
+    for (const [option, value] of optionsOf('README.md')) expect([option, all.get(option)]).toEqual([option, value]);
+  });
+});
+
+describe('the page on configuration', () => {
   it('lists every option of the module with its default', () => {
-    const row = /^\| `(\w+)`(?: [•◦])? *\| `?([^|`]*?)`? *\|/gm;
-    const rows = [...page('README.md').text.matchAll(row)].map(([, option, value]) => [option, value]);
-    const shown = Object.fromEntries(rows) as Record<string, string>;
-    expect(new Set(Object.keys(shown))).toEqual(allOptions);
+    const shown = optionsOf('docs/configuration.md');
+    expect(new Set(shown.keys())).toEqual(allOptions);
     const defaults = {
       name: 'default',
       isGlobal: true,
@@ -57,11 +68,9 @@ describe('the README', () => {
       permits: 'none',
     };
     const expected = Object.entries(defaults);
-    for (const [option, value] of expected) expect([option, shown[option]]).toEqual([option, asText(value)]);
+    for (const [option, value] of expected) expect([option, shown.get(option)]).toEqual([option, asText(value)]);
   });
-});
 
-describe('the page on configuration', () => {
   it('explains every option', () => {
     const { text } = page('docs/configuration.md');
     const explained = [...text.matchAll(/^### `(\w+)`/gm)].map(([, option]) => option);

@@ -4,7 +4,8 @@ import { Redis } from 'ioredis';
 import type { Lock } from '../../lib/core/hold/lock.js';
 import { RedisFence } from '../../lib/fence/index.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import type { LockOptions, RedisLockModuleOptions } from '../../lib/options/redis-lock.options.js';
+import type { LockOptions } from '../../lib/options/lock.options.js';
+import type { RedisLockModuleOptions } from '../../lib/options/redis-lock.options.js';
 import { quorum } from '../../lib/stores/quorum/quorum.store.js';
 
 /** The options of the instance. With `nodes`, it locks on a quorum of them, and `redis` keeps the data. */

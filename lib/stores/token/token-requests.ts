@@ -16,6 +16,7 @@ import { redirectionIn } from '../../redis/redirection.js';
 import { acquireFailed, isErrorReply, refusesEverything, releaseFailed } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
+import { OwnersOfSeveral } from './owners-of-several.js';
 import { encodeEntry } from './queue-entry.js';
 import { type QueuedOwners, RecentNames } from './queued-owners.js';
 import { findRecent, MAX_BATCH, type RepliesTogether, TickBatches } from './tick-batches.js';
@@ -65,8 +66,7 @@ export class TokenRequests {
   private readonly refused = new RecentNames();
   /** What all owners of this instance begin with. */
   private instancePart = '';
-  /** The keys that owners of several still have. Each is released alone. */
-  private readonly several = new Map<string, Set<string>>();
+  private readonly several = new OwnersOfSeveral();
   /** The key of an exclusive lock that was released for others, until this instance requests it again. */
   private handedOffKey: string | undefined;
 
@@ -115,7 +115,7 @@ export class TokenRequests {
   /** Rejects with `LockUnavailableError`. */
   release(request: ReleaseRequest): Promise<boolean> {
     const { keys, owner, mode, keepMs } = request;
-    if (this.isLastOf(owner, keys)) this.subscription.onReleased(owner);
+    if (this.several.hasOnly(owner, keys)) this.subscription.onReleased(owner);
     const wasUnsent = this.batches.cancel(owner, EXPIRED) || this.topology.cancelPending(owner);
     // Also an owner that a reply has granted its lock, because its lease may have been over by then.
     if (wasUnsent && !this.queued.has(owner)) return Promise.resolve(false);
@@ -362,16 +362,8 @@ export class TokenRequests {
   private onGranted({ owner, keys }: AcquireRequest, token: number | undefined): void {
     // Its release leaves with those of the tick, like that of a lock that nobody waits for.
     this.queued.onGranted(owner);
-    if (keys.length > 1) this.several.set(owner, new Set(keys));
+    this.several.onGranted(owner, keys);
     this.subscription.onGranted(owner, keys[0], token);
-  }
-
-  /** Returns true if the owner has nothing but these keys. */
-  private isLastOf(owner: string, keys: readonly string[]): boolean {
-    const rest = this.several.size === 0 ? undefined : this.several.get(owner);
-    if (rest === undefined) return true;
-    for (const key of keys) rest.delete(key);
-    return rest.size === 0 && this.several.delete(owner);
   }
 
   /**
@@ -401,9 +393,7 @@ export class TokenRequests {
   }
 }
 
-function noop(): void {
-  // The outcome does not matter.
-}
+const noop = (): void => undefined;
 
 function noConnection(): Error {
   return new Error('there is no connection');

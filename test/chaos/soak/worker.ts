@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
 import { LockError } from '../../../lib/core/errors.js';
 import { LockService } from '../../../lib/lock.service.js';
-import type { LockOptions } from '../../../lib/options/redis-lock.options.js';
+import type { LockOptions } from '../../../lib/options/lock.options.js';
 import { RedisLockModule } from '../../../lib/redis-lock.module.js';
 import { randomFrom } from '../../support/random.js';
 import type { Sample } from './growth.js';

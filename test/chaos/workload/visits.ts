@@ -4,7 +4,7 @@ import { LockLostError, LockTimeoutError, LockUnavailableError } from '../../../
 import type { LockMode } from '../../../lib/core/store/lock-mode.js';
 import type { Lock } from '../../../lib/core/hold/lock.js';
 import type { MultiLock } from '../../../lib/core/hold/multi-lock.js';
-import type { LockOptions } from '../../../lib/options/redis-lock.options.js';
+import type { LockOptions } from '../../../lib/options/lock.options.js';
 import type { LockService } from '../../../lib/lock.service.js';
 import type { FailReason, OpEvent } from '../history/events.js';
 import type { Caller } from './kinds.js';

@@ -54,7 +54,7 @@ describe('a multi-lock of free locks of one family', () => {
       const { shared, fencingToken } = all.of(resource);
       expect(fencingToken).toBe(all.locks[0].fencingToken);
       expect(await here.admin.get(here.keyOf(resource))).toMatch(
-        new RegExp(`^${shared.owner}/[\\w-]+ ${fencingToken}$`),
+        new RegExp(`^v1-${shared.owner}/[\\w-]+ ${fencingToken}$`),
       );
       expect(await here.admin.pttl(here.keyOf(resource))).toBeGreaterThan(25_000);
       expect(await here.instance().tryAcquire(resource)).toBeNull();

@@ -18,7 +18,8 @@ function requestsTo(replies: readonly (ReleaseReply | DeadlineReply)[], events: 
     const reply = left.shift();
     return reply === undefined ? new Promise(() => undefined) : Promise.resolve(onReply(reply as never));
   };
-  const topology = { scriptGroupOf: () => '', cancelPending: () => false, request } as unknown as TokenTopology;
+  const sendToNode = () => new Promise(() => undefined);
+  const topology = { scriptGroupOf: () => '', cancelPending: () => false, request, sendToNode };
   const subscription = {
     isSubscribed: () => false,
     open: () => undefined,
@@ -26,7 +27,7 @@ function requestsTo(replies: readonly (ReleaseReply | DeadlineReply)[], events: 
     onReleased: () => undefined,
     ...events,
   };
-  return new TokenRequests(topology, new SystemClock(), new QueuedOwners(), subscription);
+  return new TokenRequests(topology as unknown as TokenTopology, new SystemClock(), new QueuedOwners(), subscription);
 }
 
 describe('the locks of one request', () => {

@@ -1,0 +1,199 @@
+/**
+ * The options of one lock. The module's options are the defaults.
+ *
+ * @publicApi
+ */
+export interface LockOptions {
+  /**
+   * The lease in milliseconds: Redis deletes the lock after this time if the holder does not renew it. A long lease
+   * blocks others for longer after a crash. A short lease is lost sooner if the process or Redis pauses, and is renewed
+   * more often: every third of it. Work that blocks the event loop for less than two thirds of it keeps its lock. A
+   * lock received by handoff starts with at most 3000 ms. The request that extends it to `ttlMs` leaves before the
+   * work.
+   *
+   * @default 30000
+   * @minimum 50
+   */
+  readonly ttlMs?: number | undefined;
+
+  /**
+   * How long to wait for a lock that others hold, in milliseconds. After that, the request is rejected with
+   * `LockTimeoutError`. `0` does not wait. `Infinity` waits without a limit.
+   *
+   * @default 5000
+   */
+  readonly waitMs?: number | undefined;
+
+  /**
+   * How long to wait for a Redis that cannot be reached or refuses every request, in milliseconds. `waitMs` limits only
+   * the wait for other holders. Once an outage has lasted this long, all callers get `LockUnavailableError` at once,
+   * also those in the queue, until Redis replies again. An outage that is shorter costs no caller an error.
+   *
+   * `0` does not wait. `Infinity` waits for Redis until `waitMs` is over. A request without a reply within
+   * `requestTimeoutMs` counts as an outage of that length.
+   *
+   * @default 500, or `requestTimeoutMs` if that is less
+   */
+  readonly unavailableAfterMs?: number | undefined;
+
+  /**
+   * How many callers of this instance may wait for one lock. One more is refused at once with a `LockTimeoutError`
+   * whose `isQueueFull` is true. Callers whose request has no reply yet wait, too. `Infinity`: no limit.
+   *
+   * Readers (`mode: 'shared'`) are served together, so 50 of them count as one. With `fairness: 'strict'` each of them
+   * counts.
+   *
+   * @default 1000
+   * @minimum 1
+   */
+  readonly maxWaiting?: number | undefined;
+
+  /**
+   * Renews the lease until the lock is released. `false`: the lock expires after `ttlMs`. A shorter lease received by
+   * handoff is still extended to `ttlMs` once.
+   *
+   * @default true
+   */
+  readonly renew?: boolean | undefined;
+
+  /**
+   * Stops the renewal this long after the grant, in milliseconds, so that work that hangs cannot keep the lock. The
+   * lock is lost then.
+   *
+   * @default Infinity
+   * @minimum 1
+   */
+  readonly maxHoldMs?: number | undefined;
+
+  /**
+   * Keeps the lock held in Redis until this long after the grant, in milliseconds, even if it is released sooner. The
+   * release does not wait for it. A cron job that takes 1 ms runs once if the machines' clocks differ by less than
+   * this. At most `maxHoldMs`.
+   *
+   * @default 0
+   */
+  readonly minHoldMs?: number | undefined;
+
+  /**
+   * Warns of a lock that is renewed for longer than this after the grant, in milliseconds, because its work may hang.
+   * One line is logged for it, and one when it is released. `false` or `Infinity`: never. Not for leaders, nor for
+   * `@Locked` methods that return an Observable, unless the method sets it.
+   *
+   * @default 30000
+   * @minimum 1
+   */
+  readonly warnHeldMs?: number | false | undefined;
+
+  /**
+   * Lets work that holds the lock acquire it again, as a nested hold of the same grant. `false`: acquiring it again
+   * throws `LockReentryError`.
+   *
+   * @default true
+   */
+  readonly reentrant?: boolean | undefined;
+
+  /**
+   * What the caller of `using` or of a `@Locked` method gets if the lock was lost while the work ran. `throw`: a
+   * `LockLostError` whose `cause` is the work's own error. `ignore`: the work's own result or error. Another holder may
+   * have worked at the same time.
+   *
+   * @default 'throw'
+   */
+  readonly onLost?: 'throw' | 'ignore' | undefined;
+
+  /**
+   * Whether `using`, a `@Locked` method and an `await using` block wait for the reply to the release. `false`: the
+   * result is passed on as soon as the release is requested, which saves a round trip to Redis. It is sent by the end
+   * of the event loop's tick. The lock may still be held then, for as long as the release takes. A failed release is
+   * repeated as ever, and the shutdown waits for it.
+   *
+   * A lock scope waits for its releases in any case. So does a caller that awaits `lock.release()`.
+   *
+   * @default true
+   */
+  readonly awaitRelease?: boolean | undefined;
+
+  /**
+   * How long this instance keeps an exclusive lock after its release, in milliseconds, while nobody else wants it. The
+   * next caller of the instance then gets it without a request to Redis. Any request of another instance ends the
+   * keeping by a message. 0: never.
+   *
+   * The lease is `keepMs` at most, also while the lock is held. So a crash costs others no more than `keepMs`. Work
+   * that blocks the event loop for two thirds of `keepMs` can lose its lock.
+   *
+   * It has no effect on shared locks, permits, several locks at once, and with `renew: false`. A store that cannot keep
+   * locks refuses it with `LockConfigError`.
+   *
+   * @default 0
+   * @minimum 50, or 0
+   * @maximum 10000
+   */
+  readonly keepMs?: number | undefined;
+
+  /**
+   * What to do if this lock is requested inside another one, and the program has taken them in the other order before.
+   * Calls that meet would wait for each other until `waitMs` is over. Both places are known as soon as the second one
+   * has run once, without a deadlock. It compares families (`goods` of `goods:300`), and for two locks of one family
+   * their ids. A request with `waitMs: 0` cannot wait, and is no finding.
+   *
+   * `warn`: logs one line for each circle of locks. `error`: throws `LockOrderError`, each time. `ignore`: does not
+   * look at this request. Use it for locks that are always taken along a tree, from parent to child. The modules of
+   * `nestjs-redis-lock/testing` have `error` by default.
+   *
+   * @default 'warn'
+   */
+  readonly lockOrder?: 'warn' | 'error' | 'ignore' | undefined;
+
+  /** Stops the wait: the request is rejected with the signal's reason. It has no effect after the grant. */
+  readonly signal?: AbortSignal | undefined;
+
+  /**
+   * `exclusive`: one holder at a time, for writers. `shared`: any number of holders, for readers, and no exclusive one.
+   *
+   * Requests are served in arrival order. A reader that arrives after a waiting writer is served after that writer, so
+   * neither can starve. Without a queue in Redis, readers can starve a writer: with `quorum()`, or if pub/sub is
+   * refused.
+   *
+   * A holder of the exclusive lock may acquire it shared inside. A shared lock cannot be upgraded. Two readers
+   * upgrading at once would deadlock, so the attempt throws `LockReentryError`.
+   *
+   * A mode that the store does not have is refused with `LockConfigError`: `@Locked` when the application starts, a
+   * `LockService` at the call.
+   *
+   * @default 'exclusive'
+   */
+  readonly mode?: 'exclusive' | 'shared' | undefined;
+
+  /**
+   * Makes the lock a semaphore: this many holders at a time, each with its own lease. Cannot be combined with `mode`. A
+   * request with neither waits until there is no holder, and then has the lock alone.
+   *
+   * All callers must pass the same `permits` for a resource. A different value throws `LockConfigError` while the
+   * resource is held. So does a store without permits, as described for `mode`.
+   *
+   * Tokens of concurrent holders are not ordered, and may be the same in one module instance. Use a fence with
+   * exclusive locks only.
+   *
+   * @minimum 1
+   * @maximum 1000000
+   */
+  readonly permits?: number | undefined;
+
+  /**
+   * Names the call in events, traces and `local()`, such as the id of a request. Shown up to 128 characters, with `?`
+   * for unprintable ones, so it may be a header that a client has sent. Never sent to Redis.
+   */
+  readonly label?: string | undefined;
+
+  /**
+   * Marks work under the lock that nobody waits for and that can run at another time, like a scheduled job. It is
+   * refused with `LockClosedError` as soon as the application begins to shut down, also if it waits for the lock
+   * already. Other calls are served until Nest has closed its servers. Inside a hold, background work is served, too.
+   *
+   * A `@Locked` method that is no handler is then not called, returns `undefined`, and one line is logged for it. It is
+   * background work by default if it has `@Cron`, `@Interval`, `@Timeout` or `@OnEvent`.
+   *
+   * @default false
+   */
+  readonly background?: boolean | undefined;
+}
