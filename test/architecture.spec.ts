@@ -23,6 +23,7 @@ const CORE_CONTRACT = [
   'store/incident-log',
   'store/store-health',
   'time/clock',
+  'time/pauses',
   'errors',
   'check-options',
   'async-context',
