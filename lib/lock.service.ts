@@ -1,7 +1,7 @@
 import type { AcquireOptions, Target } from './core/acquire/acquire-options.js';
 import { nextCall } from './core/call.js';
 import { aFunction, checkOptions, checkValue, type OptionRules, wholeNumber } from './core/check-options.js';
-import { type Copy, offerService, otherVersion, THIS_COPY } from './core/copies.js';
+import { offerService } from './core/copies.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
 import type { Hold, Lock } from './core/hold/lock.js';
@@ -19,6 +19,7 @@ import type { LockState } from './core/store/lock-state.js';
 import type { StorePing } from './core/store/store-ping.js';
 import { VERSION } from './core/version.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
+import { copyOfService, markService } from './lock-service-mark.js';
 import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
 import type { LockOptions } from './options/lock.options.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
@@ -377,33 +378,10 @@ function noResource(given: unknown): LockKeyError {
   return new LockKeyError(`A resource is a string such as goods:300; this is ${kindOf(given)}.`);
 }
 
-// By `Symbol.for` and not `instanceof`: an application may load this package twice.
-const LOCK_SERVICE = Symbol.for('nestjs-redis-lock:lock-service');
-Object.defineProperty(LockService.prototype, LOCK_SERVICE, { value: THIS_COPY });
+markService(LockService.prototype);
 offerService(LockService);
 
 /** Returns whether a value is a lock service of this version. Mocks of the class are none. Never throws. */
 export function isLockService(value: unknown): value is LockService {
-  return copyOf(value)?.version === VERSION;
-}
-
-/**
- * Throws an error that names both copies for a lock service of another version of this package. Returns for everything
- * else.
- */
-export function refuseOtherVersion(value: unknown): void {
-  const copy = copyOf(value);
-  if (copy !== undefined && copy.version !== VERSION) throw otherVersion(copy);
-}
-
-/** Returns the copy of this package that has made a lock service. Undefined for everything else. */
-function copyOf(value: unknown): Copy | undefined {
-  try {
-    const copy = (value as Record<symbol, Partial<Copy> | null | undefined> | null | undefined)?.[LOCK_SERVICE];
-    // Some mocks have every property.
-    return typeof copy?.version === 'string' && typeof copy.path === 'string' ? (copy as Copy) : undefined;
-  } catch {
-    // A revoked Proxy, or a mock that throws.
-    return undefined;
-  }
+  return copyOfService(value)?.version === VERSION;
 }

@@ -1,5 +1,6 @@
 import { checkValue, type OptionRule } from '../core/check-options.js';
-import { isLockService, type LockService, refuseOtherVersion } from '../lock.service.js';
+import { refuseOtherVersion } from '../lock-service-mark.js';
+import { isLockService, type LockService } from '../lock.service.js';
 import { checkInstanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { serviceProperty } from './bound-service.js';

@@ -1,6 +1,7 @@
 import { LockConfigError } from '../core/errors.js';
 import { kindOf } from '../core/format-value.js';
-import { isLockService, type LockService, refuseOtherVersion } from '../lock.service.js';
+import { refuseOtherVersion } from '../lock-service-mark.js';
+import { isLockService, type LockService } from '../lock.service.js';
 import type { LockedMethod } from './locked-method.js';
 
 /** Returns the property that holds the lock service of a module instance. All `@Locked` methods of a class share it. */
