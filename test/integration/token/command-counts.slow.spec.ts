@@ -211,7 +211,8 @@ describe('one busy lock', () => {
   it('costs three commands in strict order (scenario 4b)', async () => {
     const all = await Promise.all([1, 2, 3, 4].map(() => instance(new SystemClock(), { fairness: 'strict' })));
     const cost = await costOf(() => Promise.all(all.map((locks) => tasks(10, 17, locks))));
-    expectCost(cost, 680, { commands: 3.1, calls: 23 }, all.length);
+    // A handoff looks at the next entry before it removes it: another wire version may have written it.
+    expectCost(cost, 680, { commands: 3.1, calls: 24 }, all.length);
   });
 
   it('costs its waiters in one instance one request (scenario 5)', async () => {
