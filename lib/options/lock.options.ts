@@ -8,7 +8,7 @@ export interface LockOptions {
    * The lease in milliseconds: Redis deletes the lock after this time if the holder does not renew it. A long lease
    * blocks others for longer after a crash. A short lease is lost sooner if the process or Redis pauses, and is renewed
    * more often: every third of it. Work that blocks the event loop for less than two thirds of it keeps its lock. A
-   * lock received by handoff starts with at most 3000 ms. The request that extends it to `ttlMs` leaves before the
+   * lock received by handoff starts with at most 1200 ms. The request that extends it to `ttlMs` leaves before the
    * work.
    *
    * @default 30000
