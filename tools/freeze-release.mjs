@@ -1,5 +1,6 @@
 // Freezes the present code as a release, so that later code is tested beside it. Run it when a release is published:
 //   node tools/freeze-release.mjs [wire version]     the version of the code by default
+//   node tools/freeze-release.mjs --check            fails if this version of the package was not frozen
 //
 // It writes test/releases/<wire version>/:
 // - library.mjs: the package's main entry and quorum(), as one minified file that imports its dependencies
@@ -66,6 +67,22 @@ async function bundle() {
 
 const sha1 = (text) => createHash('sha1').update(text).digest('hex');
 
+function checkFrozen() {
+  const releases = join(root, 'test/releases');
+  const frozen = readdirSync(releases)
+    .map((name) => join(releases, name, 'release.json'))
+    .filter(existsSync)
+    .map((file) => JSON.parse(readFileSync(file, 'utf8')));
+  if (frozen.some((release) => release.version === version && release.wire > 0)) return;
+  console.error(`${version} is not frozen: run node tools/freeze-release.mjs, and commit the result before you publish.`);
+  process.exit(1);
+}
+
+if (process.argv[2] === '--check') {
+  checkFrozen();
+  process.exit();
+}
+
 compile();
 const wire = process.argv[2] === undefined ? await wireOf() : Number(process.argv[2]);
 const folder = join(root, 'test/releases', String(wire));
@@ -73,13 +90,14 @@ const texts = await scriptsOf();
 const commit = execFileSync('git', ['rev-parse', '--short=10', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
 const scripts = Object.fromEntries(Object.entries(texts).map(([name, lua]) => [name, sha1(lua)]));
 
+const library = await bundle();
 rmSync(folder, { recursive: true, force: true });
 for (const [name, lua] of Object.entries(texts)) {
   const file = join(folder, 'scripts', `${name}.lua`);
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, lua);
 }
-writeFileSync(join(folder, 'library.mjs'), `${await bundle()}\n`);
+writeFileSync(join(folder, 'library.mjs'), `${library}\n`);
 writeFileSync(join(folder, 'release.json'), `${JSON.stringify({ version, commit, wire, scripts }, null, 2)}\n`);
 writeFileSync(join(root, 'test/releases/compatible-changes.json'), '{}\n');
 const kilobytes = Math.round(readFileSync(join(folder, 'library.mjs')).length / 1000);

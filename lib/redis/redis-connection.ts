@@ -1,4 +1,4 @@
-import { type Clock, withTimeout, type Timer } from '../core/time/clock.js';
+import { afterPromiseJobs, type Clock, withTimeout, type Timer } from '../core/time/clock.js';
 import type { StoreListener } from '../core/store/lock-store.js';
 import { sendingAtOnce } from './at-once-client.js';
 import { describeState } from './connection-state.js';
@@ -103,7 +103,7 @@ export class RedisConnection {
     this.corked = stream;
     stream.cork();
     if (end === 'tick') nextTick(() => this.uncork());
-    else queueMicrotask(() => this.uncork());
+    else afterPromiseJobs(() => this.uncork());
   }
 
   /** Sends what waits for others. Call it for a request that must leave before any other code runs. */

@@ -1,6 +1,6 @@
 import { runOutside } from '../async-context.js';
 import type { ExtendReply, ExtendRequest, KeyFilter, LockStore } from '../store/lock-store.js';
-import type { Clock, Timer } from '../time/clock.js';
+import { afterPromiseJobs, type Clock, type Timer } from '../time/clock.js';
 import { cutTo, type Grant, type GrantEnder, type Lease } from './grant.js';
 import { type GrantGroup, groupsBy } from './grant-groups.js';
 import { LoopDelay } from './loop-delay.js';
@@ -194,7 +194,7 @@ export class Watchdog {
       const grants = this.urgent.splice(0).filter((each) => isWatched(each) && !this.inFlight.has(each));
       this.sendByServer(grants);
     };
-    runOutside(() => queueMicrotask(send));
+    runOutside(() => afterPromiseJobs(send));
   }
 
   /** Makes a grant due after a pause, which is shorter near the deadline. */

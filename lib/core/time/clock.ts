@@ -3,6 +3,9 @@ import { performance } from 'node:perf_hooks';
 // The global one may be the fake of a test, which never calls.
 import { setImmediate } from 'node:timers';
 
+/** Calls a function when the promise jobs that are queued by now have run. A test cannot fake it later. */
+export const afterPromiseJobs = queueMicrotask;
+
 /** A timer that was started by {@link Clock.schedule}. */
 export interface Timer {
   /** Stops the timer. Does nothing once it has fired. */

@@ -82,8 +82,9 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
   }
 
   override sendToNode<T>(_key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {
+    const { slotted } = this;
     return send(this).catch((error: unknown) => {
-      if (this.isSlottedBy(error)) return send(this);
+      if (!slotted && this.learnsSlots(error)) return send(this);
       throw error;
     });
   }
@@ -95,14 +96,18 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
     onReply: (reply: T) => R,
     onFailed: (error: unknown) => R,
   ): Promise<R> {
+    const { slotted } = this;
     return send(this).then(onReply, (error: unknown) =>
-      this.isSlottedBy(error) ? send(this).then(onReply, onFailed) : onFailed(error),
+      !slotted && this.learnsSlots(error) ? send(this).then(onReply, onFailed) : onFailed(error),
     );
   }
 
-  /** Returns whether an error shows for the first time that the server refuses keys of several slots. */
-  private isSlottedBy(error: unknown): boolean {
-    if (this.slotted || !isCrossSlot(error)) return false;
+  /**
+   * Returns whether an error shows that the server refuses keys of several slots. Every request that was sent before
+   * that was known is then sent again, with keys of one slot.
+   */
+  private learnsSlots(error: unknown): boolean {
+    if (!isCrossSlot(error)) return false;
     this.slotted = true;
     return true;
   }
