@@ -34,6 +34,8 @@ export interface AcquireLoopListener {
    * rejects all, because retrying cannot help. The loop goes on until it is stopped.
    */
   onReply(reply: LastReply, limit: number): void;
+  /** Called if the next attempt has to wait for a reply that is overdue. */
+  onBlocked(): void;
   /** Called if the loop has stopped and no reply is outstanding any more. */
   onIdle(): void;
   /** Returns true if the lock is held with this owner's grant. */
@@ -242,7 +244,7 @@ export class AcquireLoop implements AttemptListener {
   private startAttempt(afterYield = false): void {
     if (this.outstanding?.grantedBeforeReply === false) {
       this.state = BLOCKED;
-      return;
+      return this.listener.onBlocked();
     }
     const isKept = this.listener.mayKeep();
     const owner = this.deps.nextOwner(isKept);

@@ -89,7 +89,8 @@ export class Attempt {
   /** Sends a request. The listener is called with its outcome. */
   send({ leaseMs, tokens }: { readonly leaseMs: number; readonly tokens: number }, queue: boolean): void {
     const { keys, owner, mode } = this;
-    const { store, clock, requestTimeoutMs } = this.deps;
+    const { store, clock, requestTimeoutMs, health } = this.deps;
+    if (health.isAnySilent) health.onRetry(keys[0]);
     this.sentAt = clock.now();
     this.leaseMs = leaseMs;
     this.queueRequested = queue;

@@ -211,7 +211,6 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     const { health, clock } = this.deps;
     const outage = outageFor(health, key, options);
     if (outage !== undefined) throw outageError(resource, outage, clock.now() - enteredAt);
-    health.onRetry(key);
   }
 
   /** Returns how many callers wait for a key, and how long another one would wait. */

@@ -15,6 +15,7 @@ export interface ShareUser {
   onGranted(share: Share, now: number): void;
   /** See {@link AcquireLoopListener.onReply}. */
   onReply(reply: LastReply, limit: number): void;
+  onBlocked(): void;
   /** Called when the last caller has ended its hold. Returns true if it has admitted another one. */
   onUnused(share: Share, now: number): boolean;
   /** Called when the share is idle. */
@@ -177,6 +178,10 @@ export class Share implements AcquireLoopListener, GrantEnder {
     this.isOpen = true;
     this.keepUntil = 0;
     this.user.onGranted(this, now);
+  }
+
+  onBlocked(): void {
+    this.user.onBlocked();
   }
 
   onReply(reply: LastReply, limit: number): void {

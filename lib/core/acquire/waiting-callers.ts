@@ -148,9 +148,7 @@ export abstract class WaitingCallers {
   /** Rejects the waiters that do not wait for a silent server. Returns whether a request is to be sent for others. */
   protected mayRequest(): boolean {
     this.refuseIfUnavailable();
-    if (this.queue.head === undefined) return false;
-    this.deps.health.onRetry(this.key);
-    return true;
+    return this.queue.head !== undefined;
   }
 
   /**
@@ -167,19 +165,21 @@ export abstract class WaitingCallers {
     this.startTimers();
   }
 
+  /** See {@link AcquireLoopListener.onBlocked}. */
+  onBlocked(): void {
+    this.startTimers();
+  }
+
   private refuseAfterFailure(): void {
-    const { lastReply } = this;
-    if (lastReply.kind !== 'failed') return;
-    const { clock, health } = this.deps;
-    const failsForMs = Math.max(clock.now() - lastReply.since, health.refusesForMs(this.key));
     for (const waiter of this.queue)
-      if (failsForMs >= storeLimitOf(lastReply, waiter.options)) this.refuse(waiter, this.errorFor(waiter));
+      if (this.storeRestMs(waiter) <= 0) this.refuse(waiter, this.errorFor(waiter));
   }
 
   /** Starts the timers of all waiters that have none. Later waiters start theirs when they arrive. */
   protected startTimers(): void {
     if (this.timed && (this.queue.allWillWait || this.replyDueMs === Infinity)) return;
-    this.timed = this.lastReply !== NO_REPLY;
+    // A failure leaves some waiters without a timer, and the next reply starts it.
+    this.timed = this.lastReply !== NO_REPLY && this.lastReply.kind !== 'failed';
     // Nearly always nobody waits behind the first caller: no iterator is made for it.
     if (this.queue.head !== undefined && !this.awaitsFirstReply) {
       for (const waiter of this.queue) this.startTimer(waiter);
@@ -198,15 +198,38 @@ export abstract class WaitingCallers {
   private armTimer(waiter: Waiter): void {
     if (!this.queue.has(waiter)) return;
     const hasNoReply = this.lastReply === NO_REPLY;
+    const storeRestMs = this.storeRestMs(waiter);
     // A caller without time left still waits for the reply, to learn which of the two it is.
     const isLast = waiter.options.waitMs === 0 || (hasNoReply && waiter.remainingWaitMs <= 0);
-    const delayMs = isLast ? this.replyDueMs : waiter.remainingWaitMs;
-    waiter.startTimer(delayMs, () => {
-      // How long it waits for the store does not depend on `waitMs`. The next reply starts its timer again.
-      if (storeLimitOf(this.lastReply, waiter.options) !== Infinity) this.timed = false;
-      else if (isLast || this.lastReply !== NO_REPLY) this.refuse(waiter, this.errorFor(waiter));
-      else this.startTimer(waiter);
-    });
+    let delayMs = isLast ? this.replyDueMs : waiter.remainingWaitMs;
+    // How long it waits for the store does not depend on `waitMs`. The next reply starts its timer, if one will come.
+    if (storeRestMs !== Infinity) delayMs = this.isBlocked ? Math.max(storeRestMs, this.replyDueMs) : Infinity;
+    waiter.startTimer(delayMs, () => this.onTimer(waiter, isLast));
+  }
+
+  private onTimer(waiter: Waiter, isLast: boolean): void {
+    const storeRestMs = this.storeRestMs(waiter);
+    const isOver = isLast || (this.lastReply !== NO_REPLY && waiter.remainingWaitMs <= 0);
+    if (storeRestMs === Infinity ? isOver : this.isBlocked && storeRestMs <= 0) {
+      this.refuse(waiter, this.errorFor(waiter));
+    } else this.startTimer(waiter);
+  }
+
+  /** Whether no reply will come before one that is overdue. */
+  private get isBlocked(): boolean {
+    const { replyDueMs } = this;
+    return replyDueMs !== 0 && replyDueMs !== Infinity;
+  }
+
+  /** Returns how long a caller still waits for a store that fails. Infinity if it does not fail, or without a limit. */
+  private storeRestMs({ options, enteredAt }: Waiter): number {
+    const { lastReply, deps } = this;
+    const { unavailableAfterMs = Infinity } = options;
+    if (unavailableAfterMs === Infinity) return Infinity;
+    const now = deps.clock.now();
+    if (lastReply === NO_REPLY) return this.isBlocked ? unavailableAfterMs - (now - enteredAt) : Infinity;
+    if (lastReply.kind !== 'failed') return Infinity;
+    return storeLimitOf(lastReply, options) - Math.max(now - lastReply.since, deps.health.refusesForMs(this.key));
   }
 
   // Not in `acquire`, so that a call without a signal makes no closure.

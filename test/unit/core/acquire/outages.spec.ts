@@ -244,6 +244,30 @@ describe('an outage', () => {
     await closed;
   });
 
+  describe.each([{}, { mode: 'shared' as const }, { permits: 3 }])('of which one key knows: %j', (mode) => {
+    // A further request for the key waits for the reply to the first one.
+    it.each([0, 5_000, Infinity])('ends the waiting of a later caller with waitMs: %d', async (waitMs) => {
+      const all = start();
+      all.store.delay('acquire');
+      const first = outcome(all.locks.acquire('goods:300', { ...mode, waitMs: 0 }));
+      await all.clock.advance(3_000);
+      expect(first.error).toBeInstanceOf(LockUnavailableError);
+      const later = outcome(all.locks.acquire('goods:300', { ...mode, waitMs }));
+      await all.clock.advance(1_500);
+      expect(later.error).toBeInstanceOf(LockUnavailableError);
+    });
+
+    it('ends the waiting of its only caller after unavailableAfterMs', async () => {
+      const all = start({ unavailableAfterMs: 3_000 });
+      all.store.delay('acquire');
+      const only = outcome(all.locks.acquire('goods:300', { ...mode, waitMs: 60_000 }));
+      await all.clock.advance(2_900);
+      expect(only).toEqual({});
+      await all.clock.advance(1_200);
+      expect(only.error).toBeInstanceOf(LockUnavailableError);
+    });
+  });
+
   it('leaves no timer behind', async () => {
     const all = startWithout();
     const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 60_000 }));
