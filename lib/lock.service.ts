@@ -128,8 +128,8 @@ export class LockService {
    * instead. Only work inside `using`, a `@Locked` method or a lock scope can acquire the same lock again without
    * waiting: the hold of `acquire` is not in the caller's async context.
    *
-   * A lock whose handle is garbage-collected without a release is released then, and a warning is logged. So keep the
-   * handle, or its `signal`, for as long as the lock is needed. With `renew: false` the lock ends with its lease.
+   * If the handle is garbage-collected without a release after the first renewal, the lock is released and a warning is
+   * logged. So keep the handle, or its `signal`, while the lock is needed. `renew: false`: it ends with its lease.
    *
    * @throws {LockTimeoutError} if others held the lock until `waitMs` was over.
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.

@@ -13,29 +13,31 @@ const FRAMES = 3;
 const handleOf = new WeakMap<AbortSignal, Handle>();
 
 /**
- * The hold of a caller that releases its lock by itself. The grant has it in place of the caller's handle, so that the
- * handle can be collected.
+ * The hold of a caller that releases its lock by itself. From the first renewal on, the grant has it in place of the
+ * caller's handle, so that the handle can be collected.
  */
 export class HandleHold implements GrantHold {
   readonly isKept = false;
   readonly runsWork = false;
-  private handle: WeakRef<Handle> | undefined = undefined;
+  private readonly handle: WeakRef<Handle>;
 
   constructor(
+    handle: Handle,
     readonly grant: Grant,
     /** The place that has acquired the lock: the first frames of the stack. Undefined if it is not known. */
     readonly place: string | undefined,
     private readonly tracker: Pick<LeakedHandles, 'untrack'>,
-  ) {}
-
-  /** Reports a loss to the handle from now on. Until its signal is used, the handle finds out by the grant. */
-  onSignal(handle: Handle, signal: AbortSignal): void {
+  ) {
     this.handle = new WeakRef(handle);
+  }
+
+  /** Called with the signal of the handle if a caller has it. */
+  onSignal(handle: Handle, signal: AbortSignal): void {
     handleOf.set(signal, handle);
   }
 
   lost(error: LockLostError): void {
-    this.handle?.deref()?.lost(error);
+    this.handle.deref()?.lost(error);
   }
 
   /** Called when the handle is released. */
@@ -58,12 +60,12 @@ export class LeakedHandles {
   }
 
   /**
-   * Returns the hold that the grant gets in place of a handle. Undefined if the lock ends by itself, because nobody
-   * renews it.
+   * Returns the hold that the grant gets in place of a handle whose lock was renewed. To track every handle from its
+   * grant on would double what a short hold costs. Undefined if the lock ends by itself, because nobody renews it.
    */
   track(handle: Handle, grant: Grant, place: string | undefined): HandleHold | undefined {
     if (!grant.options.renew) return undefined;
-    const hold = new HandleHold(grant, place, this);
+    const hold = new HandleHold(handle, grant, place, this);
     this.registry.register(handle, hold, hold);
     return hold;
   }

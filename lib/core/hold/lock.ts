@@ -24,7 +24,7 @@ export interface HoldUse {
   readonly runsWork?: boolean;
   /** Whether the end of the work waits for the reply to the release. Default: true. */
   readonly awaitRelease?: boolean;
-  /** Finds the handle if it is collected without a release. Default: nothing does. */
+  /** Finds the handle if it is collected after its first renewal and without a release. Default: nothing does. */
   readonly leaks?: Pick<LeakedHandles, 'track'> | undefined;
   /** The place that has acquired the lock. Default: it is not known. */
   readonly place?: string | undefined;
@@ -69,8 +69,10 @@ export class Lock implements Hold {
   private controller: AbortController | undefined;
   private abortReason: unknown;
   private ending: Promise<boolean> | undefined;
-  /** What the grant has in place of this handle, so that the handle can be collected. */
-  private readonly hold: HandleHold | undefined;
+  private readonly leaks: HoldUse['leaks'];
+  private readonly place: string | undefined;
+  /** What the grant has in place of this handle since its first renewal, so that the handle can be collected. */
+  private hold: HandleHold | undefined = undefined;
 
   /** @internal */
   constructor(
@@ -80,8 +82,9 @@ export class Lock implements Hold {
   ) {
     this.runsWork = runsWork;
     this.awaitsRelease = awaitRelease;
-    this.hold = leaks?.track(this, grant, place);
-    grant.join(this.hold ?? this);
+    this.leaks = leaks;
+    this.place = place;
+    grant.join(this);
     this.abortReason = grant.loss;
   }
 
@@ -116,7 +119,7 @@ export class Lock implements Hold {
   get signal(): AbortSignal {
     if (this.controller === undefined) {
       this.controller = new AbortController();
-      if (this.hold !== undefined) this.followLoss(this.hold, this.controller.signal);
+      this.hold?.onSignal(this, this.controller.signal);
       if (this.abortReason !== undefined) this.controller.abort(this.abortReason);
     }
     return this.controller.signal;
@@ -188,12 +191,6 @@ export class Lock implements Hold {
     this.throwUnlessHeld();
   }
 
-  /** From now on a loss is reported here. One that has come before is known by the grant. */
-  private followLoss(hold: HandleHold, signal: AbortSignal): void {
-    hold.onSignal(this, signal);
-    if (this.ending === undefined) this.abortReason ??= this.grant.loss;
-  }
-
   private throwUnlessHeld(): void {
     if (this.held) return;
     throw (
@@ -242,6 +239,13 @@ export class Lock implements Hold {
   /** See {@link Hold.expire}. @internal */
   expire(): Promise<void> | undefined {
     return this.held ? this.leases.expireUnlessRenewed(this.grant) : undefined;
+  }
+
+  /** Called by {@link Grant.renewed}. Returns what takes the place of this handle. @internal */
+  onRenewed(): HandleHold | undefined {
+    this.hold = this.leaks?.track(this, this.grant, this.place);
+    if (this.controller !== undefined) this.hold?.onSignal(this, this.controller.signal);
+    return this.hold;
   }
 
   /** @internal */

@@ -41,6 +41,11 @@ export interface GrantHold {
   lost(error: LockLostError): void;
   /** Is called if the only caller that was given the grant does not use it. */
   unused?(): void;
+  /**
+   * Called at each renewal of a full lease. Returns the hold that takes its place. Undefined, and without this method:
+   * it stays.
+   */
+  onRenewed?(): GrantHold | undefined;
 }
 
 /** A caller that waits until no work runs under a grant. */
@@ -212,6 +217,8 @@ export class Grant {
   renewed({ sentAt, leaseMs }: Lease): void {
     const deadline = Math.min(deadlineOf(sentAt, leaseMs), this.maxHoldUntil);
     if (deadline < this.deadline) return;
+    // The holder of a handoff renews its short lease at once, so that says nothing about how long it holds the lock.
+    if (!this.isShort) this.holds = this.holds.map((hold) => hold.onRenewed?.() ?? hold);
     this.deadline = deadline;
     this.leasedAt = sentAt;
     this.leaseMs = leaseMs;

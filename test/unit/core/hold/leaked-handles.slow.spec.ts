@@ -17,7 +17,7 @@ async function run(environment: string): Promise<Found> {
   return JSON.parse(stdout) as Found;
 }
 
-describe('a handle that is collected without a release', () => {
+describe('a handle that is collected after a renewal and without a release', () => {
   it.each([
     ['development', /acquired at Cart\.open \(.*leak-worker\.ts:\d+:\d+\)/],
     ['production', /NODE_ENV is production, so the place is not known\./],
@@ -34,6 +34,7 @@ describe('a handle that is collected without a release', () => {
       scope: [true, true],
       'after its scope': true,
       'not renewed': true,
+      'not renewed yet': true,
       // Kept by its signal, lost, kept again, collected with its signal.
       signal: [true, true, true, true],
       timer: [true, true],
