@@ -23,21 +23,21 @@ export function wrapMethod(method: LockedMethod, prototype: object, propertyKey:
   // Decorators above `@Locked` are known at the first call only, and may have replaced the function.
   let traits: Traits | undefined;
   return replaceMethod(method.original, (instance, args) =>
-    callLocked(method, instance, args, (traits ??= traitsOf(method, prototype, propertyKey))),
+    callLocked(method, instance, args, (traits ??= traitsOf(prototype, propertyKey))),
   );
 }
 
 /** What other decorators say of a method. */
 interface Traits {
   readonly isField: boolean;
-  /** Whether nobody waits for it, unless the call is in a handler. */
+  /** Whether a timer or an event calls it. */
   readonly isBackground: boolean;
 }
 
-function traitsOf({ options }: LockedMethod, prototype: object, propertyKey: string | symbol): Traits {
+function traitsOf(prototype: object, propertyKey: string | symbol): Traits {
   return {
     isField: isFieldResolver(prototype, propertyKey),
-    isBackground: options.background ?? isBackgroundWork(prototype, propertyKey),
+    isBackground: isBackgroundWork(prototype, propertyKey),
   };
 }
 
@@ -165,8 +165,7 @@ class LockedCall {
     try {
       const { signal } = either;
       const { warnHeldMs } = this;
-      const { isBackground: background } = this.traits;
-      const call = { method, family, label, signal, reentrant, warnHeldMs, background };
+      const call = { method, family, label, signal, reentrant, warnHeldMs, background: this.isBackground };
       const options = { ...this.options, ...call, runsWork: true };
       lock = await this.service.acquireResolved(resource, options);
     } finally {
@@ -176,6 +175,11 @@ class LockedCall {
     // The caller left at the moment of the grant: the method does not start, so `minHoldMs` does not apply.
     await Promise.allSettled(lock.locks.map((each) => each.discard()));
     throw callerSignal.reason;
+  }
+
+  /** Whether nobody waits for this call. The client of a handler waits, whatever else calls the method. */
+  private get isBackground(): boolean {
+    return this.method.options.background ?? (this.traits.isBackground && this.scope === undefined);
   }
 
   /** A stream holds its lock for as long as its client likes. */
@@ -202,8 +206,7 @@ class LockedCall {
   }
 
   private onAcquireError(error: unknown): unknown {
-    const { isBackground } = this.traits;
-    if (error instanceof LockClosedError && isBackground && this.scope === undefined)
+    if (error instanceof LockClosedError && this.isBackground && this.scope === undefined)
       return this.service.engine.onNotStarted(this.method.name);
     const instead = this.insteadOf(error);
     if (instead === 'throw') throw error;

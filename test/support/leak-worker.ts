@@ -75,8 +75,9 @@ async function bySignal(): Promise<readonly boolean[]> {
   ({ signal } = lock);
   lock = undefined;
   const again = (await isKept('signal:1')) && !signal.aborted;
+  // A caller may have left a listener there.
   signal = undefined;
-  return [before, aborted, again, await isFreed('signal:1')];
+  return [before, aborted, again, await isKept('signal:1')];
 }
 
 async function byTimer(): Promise<readonly boolean[]> {

@@ -117,7 +117,7 @@ export class Acquirer {
     const add = (lock: Lock): void => {
       locks.set(lock.key, lock);
       // Without it, waiting for the others is useless.
-      lock.signal.addEventListener('abort', () => waiting.abort(lock.signal.reason), { once: true });
+      lock.onAbort((reason) => waiting.abort(reason));
     };
     const subscription = onAbort(options.signal, (reason) => waiting.abort(reason));
     try {

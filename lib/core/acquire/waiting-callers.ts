@@ -171,8 +171,7 @@ export abstract class WaitingCallers {
   }
 
   private refuseAfterFailure(): void {
-    for (const waiter of this.queue)
-      if (this.storeRestMs(waiter) <= 0) this.refuse(waiter, this.errorFor(waiter));
+    for (const waiter of this.queue) if (this.storeRestMs(waiter) <= 0) this.refuse(waiter, this.errorFor(waiter));
   }
 
   /** Starts the timers of all waiters that have none. Later waiters start theirs when they arrive. */

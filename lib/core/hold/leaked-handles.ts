@@ -9,9 +9,6 @@ interface Handle {
 /** How many frames of the stack are kept of the place that has acquired a lock. */
 const FRAMES = 3;
 
-/** A caller that has the signal of a handle relies on the lock, so the signal keeps the handle. */
-const handleOf = new WeakMap<AbortSignal, Handle>();
-
 /**
  * The hold of a caller that releases its lock by itself. From the first renewal on, the grant has it in place of the
  * caller's handle, so that the handle can be collected.
@@ -20,6 +17,7 @@ export class HandleHold implements GrantHold {
   readonly isKept = false;
   readonly runsWork = false;
   private readonly handle: WeakRef<Handle>;
+  private kept: Handle | undefined = undefined;
 
   constructor(
     handle: Handle,
@@ -31,13 +29,13 @@ export class HandleHold implements GrantHold {
     this.handle = new WeakRef(handle);
   }
 
-  /** Called with the signal of the handle if a caller has it. */
-  onSignal(handle: Handle, signal: AbortSignal): void {
-    handleOf.set(signal, handle);
+  /** Called with the handle if a caller has its signal: work may rely on the signal alone, and must learn of a loss. */
+  keep(handle: Handle): void {
+    this.kept = handle;
   }
 
   lost(error: LockLostError): void {
-    this.handle.deref()?.lost(error);
+    (this.kept ?? this.handle.deref())?.lost(error);
   }
 
   /** Called when the handle is released. */

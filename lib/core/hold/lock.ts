@@ -73,6 +73,8 @@ export class Lock implements Hold {
   private readonly place: string | undefined;
   /** What the grant has in place of this handle since its first renewal, so that the handle can be collected. */
   private hold: HandleHold | undefined = undefined;
+  /** Whether a caller has the signal. */
+  private isFollowed = false;
 
   /** @internal */
   constructor(
@@ -117,12 +119,9 @@ export class Lock implements Hold {
    * the handler is gone: after a timeout or a disconnect.
    */
   get signal(): AbortSignal {
-    if (this.controller === undefined) {
-      this.controller = new AbortController();
-      this.hold?.onSignal(this, this.controller.signal);
-      if (this.abortReason !== undefined) this.controller.abort(this.abortReason);
-    }
-    return this.controller.signal;
+    this.isFollowed = true;
+    this.hold?.keep(this);
+    return this.ownSignal;
   }
 
   /** The time until the local deadline without a renewal, in milliseconds. 0 once the hold has ended. */
@@ -244,8 +243,23 @@ export class Lock implements Hold {
   /** Called by {@link Grant.renewed}. Returns what takes the place of this handle. @internal */
   onRenewed(): HandleHold | undefined {
     this.hold = this.leaks?.track(this, this.grant, this.place);
-    if (this.controller !== undefined) this.hold?.onSignal(this, this.controller.signal);
+    if (this.isFollowed) this.hold?.keep(this);
     return this.hold;
+  }
+
+  /** Calls a listener when the signal aborts, or at once if it has. This is no use of the signal. @internal */
+  onAbort(listener: (reason: unknown) => void): void {
+    const { ownSignal } = this;
+    if (ownSignal.aborted) return listener(ownSignal.reason);
+    ownSignal.addEventListener('abort', () => listener(ownSignal.reason), { once: true });
+  }
+
+  private get ownSignal(): AbortSignal {
+    if (this.controller === undefined) {
+      this.controller = new AbortController();
+      if (this.abortReason !== undefined) this.controller.abort(this.abortReason);
+    }
+    return this.controller.signal;
   }
 
   /** @internal */

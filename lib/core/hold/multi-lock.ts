@@ -17,10 +17,7 @@ export class MultiLock implements Hold {
   /** @internal */
   constructor(private readonly byResource: ReadonlyMap<string, Lock>) {
     this.locks = [...new Set(byResource.values())];
-    for (const { signal } of this.locks) {
-      if (signal.aborted) this.abort(signal.reason);
-      else signal.addEventListener('abort', () => this.abort(signal.reason), { once: true });
-    }
+    for (const lock of this.locks) lock.onAbort((reason) => this.abort(reason));
   }
 
   /** The resources that the caller named, `['account:1', 'account:2']`, without duplicates. */
@@ -44,7 +41,9 @@ export class MultiLock implements Hold {
 
   /** Aborts with a `LockLostError` as soon as one of the locks is known to be lost. See `Lock.signal`. */
   get signal(): AbortSignal {
-    return this.locks[0].signal;
+    // A caller that follows it relies on all of them.
+    const [signal] = this.locks.map((lock) => lock.signal);
+    return signal;
   }
 
   /** The time until the earliest local deadline, in milliseconds. 0 once one of the locks has ended. */

@@ -15,7 +15,7 @@ const FRAME = /^\s*at (?:async )?(?:(.*?) \()?(?:file:\/\/)?([^()]+?):(\d+):(\d+
 const DEPTH = 30;
 
 // The folder of this library, as stacks show it: the sources, or the built package.
-const OWN_FOLDER = /^.*[\\/](?:lib|dist)[\\/]/.exec(framesOf(new Error().stack ?? '')[0]?.file ?? '')?.[0];
+const OWN_FOLDER = /^.*[\\/](?:lib|dist)[\\/]/.exec(framesOf(stackHere())[0]?.file ?? '')?.[0];
 
 /** Returns the frames of a stack that are in files, the innermost first. */
 function framesOf(stack: string): readonly CallSite[] {
@@ -44,7 +44,10 @@ function withoutScheme(file: string): string {
   return file.startsWith('file://') ? file.slice('file://'.length) : file;
 }
 
-/** Returns the innermost place of the program that has called the present function. Undefined if it is unknown. */
+/**
+ * Returns the innermost place of the program that has called the present function. Undefined if it is unknown. Never
+ * throws.
+ */
 export function callerInProgram(): CallSite | undefined {
   return framesOf(stackHere()).find(isOfProgram);
 }
@@ -94,14 +97,17 @@ function nameOf(frame: NodeJS.CallSite): string | undefined {
   return `${type}.${name}`;
 }
 
-/** Returns the present stack, deep enough to leave this library. */
+/** Returns the present stack, deep enough to leave this library. Empty if the program formats or freezes stacks. */
 function stackHere(): string {
   const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = DEPTH;
+  Reflect.set(Error, 'stackTraceLimit', DEPTH);
   try {
-    return new Error().stack ?? '';
+    const { stack } = new Error() as { readonly stack?: unknown };
+    return typeof stack === 'string' ? stack : '';
+  } catch {
+    return '';
   } finally {
-    Error.stackTraceLimit = stackTraceLimit;
+    Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
   }
 }
 

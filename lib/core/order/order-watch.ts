@@ -1,5 +1,6 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
 import { type CallDetails, familyOf } from '../call.js';
+import { shared } from '../copies.js';
 import { LockOrderError } from '../errors.js';
 import type { Warn } from '../warnings.js';
 import { callerInProgram, shortSite } from './call-site.js';
@@ -67,13 +68,16 @@ export interface RequestDetails extends CallDetails {
   readonly lockOrder?: LockOrderPolicy | undefined;
 }
 
-// One for the process, because the locks of several module instances nest in each other.
-const graph = new OrderGraph((holder, taker) => {
+// One for the process, because the locks of several module instances and copies nest in each other.
+const graph = shared('order', () => new OrderGraph(placeOf));
+
+/** Returns where one lock is requested while another one is held. */
+function placeOf(holder: string | undefined, taker: string | undefined): string {
   if (holder !== undefined) return taker === undefined || taker === holder ? holder : `${holder}, by ${taker}`;
   if (taker !== undefined) return taker;
   const site = callerInProgram();
   return site === undefined ? 'a call of LockService' : shortSite(site);
-});
+}
 
 /**
  * Returns which lock was requested while which other one was held, since the start of the process. Only a lock that the

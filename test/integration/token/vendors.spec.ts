@@ -2,6 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { lockChannels, type RedisLockModuleOptions, token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
+import { hashTag } from '../../../lib/core/keys/resource-key.js';
+import { slotOfTag } from '../../../lib/redis/cluster/hash-slot.js';
 import { embeddedScripts } from '../../support/embedded-scripts.js';
 import { refuseOtherKeys } from '../../support/literal-keys.js';
 import { RedisProxy } from '../../support/proxy.js';
@@ -100,6 +102,37 @@ describe('a proxy without EVALSHA and SCRIPT', () => {
     await useAll(options);
     expect(refusals).toBeGreaterThan(0);
     expect(running.warnings).toEqual([]);
+  });
+});
+
+describe('a server that refuses the keys of several slots in one script', () => {
+  /** Refuses scripts whose keys are in different slots. Returns how many it has refused. */
+  function refuseSeveralSlots(): () => number {
+    let refusals = 0;
+    proxy.filter = ([command, , count, ...words]) => {
+      if (!/^eval(?:sha)?$/i.test(command)) return undefined;
+      const slots = new Set(words.slice(0, Number(count)).map((key) => slotOfTag(hashTag(key))));
+      if (slots.size < 2) return undefined;
+      refusals += 1;
+      return "CROSSSLOT Keys in request don't hash to the same slot";
+    };
+    return () => refusals;
+  }
+
+  it('is sent all requests again that were on their way when it refused the first', async () => {
+    const refused = refuseSeveralSlots();
+    const locks = running.start({ redis: proxy.url });
+    const first = locks.acquire('goods:1');
+    const inAnotherTick = new Promise((resolve) => void setImmediate(resolve)).then(() => locks.acquire('goods:2'));
+    const all = await Promise.all([first, inAnotherTick, locks.acquire('goods:3')]);
+    expect(refused()).toBeGreaterThan(0);
+    for (const lock of all) expect(await lock.release()).toBe(true);
+    expect(running.warnings).toEqual([]);
+  });
+
+  it('serves every operation', async () => {
+    refuseSeveralSlots();
+    await useAll({ store: token() });
   });
 });
 
