@@ -74,7 +74,9 @@ function checkFrozen() {
     .filter(existsSync)
     .map((file) => JSON.parse(readFileSync(file, 'utf8')));
   if (frozen.some((release) => release.version === version && release.wire > 0)) return;
-  console.error(`${version} is not frozen: run node tools/freeze-release.mjs, and commit the result before you publish.`);
+  console.error(
+    `${version} is not frozen: run node tools/freeze-release.mjs, and commit the result before you publish.`,
+  );
   process.exit(1);
 }
 

@@ -64,7 +64,8 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
   /** Waits for the lock. See {@link LocalLock.acquire} and {@link LocalLock.refuseAtOnce}. */
   acquire(target: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
     const local = options.mode === 'exclusive' ? this.open(target.key) : this.openShared(target, options);
-    if (this.isFull(local, options.maxWaiting)) return local.refuseAtOnce(target, options, now);
+    const waiting = this.waitingBeside(local);
+    if (waiting >= this.longestLine(local.mode, options)) return local.refuseAtOnce(target, options, now, waiting);
     // Another mode would wait for a lock that is kept.
     if (options.mode !== 'exclusive') this.exclusive.get(target.key)?.endKeeping();
     return local.acquire(target.resource, options, now, nested, target.call);
@@ -223,16 +224,16 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     return { waitingHere, expectedWait };
   }
 
-  /** Returns whether as many callers wait as may. */
-  private isFull(local: LocalLock | SharedLocalLock, maxWaiting = Infinity): boolean {
-    if (this.haveOnePlace(local.mode)) return local.length >= maxWaiting * READERS_PER_PLACE;
-    let { length } = local;
+  /** Returns how many callers of the key count for `maxWaiting`, as seen by a caller that comes to this local lock. */
+  private waitingBeside({ key, mode, length }: LocalLock | SharedLocalLock): number {
     // Nearly always nobody shares anything: a lookup for each lock costs more than the size.
-    if (this.shared.size > 0) {
-      const exclusive = local.mode === 'exclusive' ? length : (this.exclusive.get(local.key)?.length ?? 0);
-      length = exclusive + (this.shared.get(local.key)?.waiting ?? 0);
-    }
-    return length >= maxWaiting;
+    if (this.shared.size === 0 || this.haveOnePlace(mode)) return length;
+    const exclusive = mode === 'exclusive' ? length : (this.exclusive.get(key)?.length ?? 0);
+    return exclusive + (this.shared.get(key)?.waiting ?? 0);
+  }
+
+  private longestLine(mode: LockMode, { maxWaiting = Infinity }: WaitOptions): number {
+    return this.haveOnePlace(mode) ? maxWaiting * READERS_PER_PLACE : maxWaiting;
   }
 
   /** Returns whether all callers of a mode wait at one place, and are served together. */

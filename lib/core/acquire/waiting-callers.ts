@@ -53,12 +53,18 @@ export abstract class WaitingCallers {
   /**
    * Refuses a caller at once, because `maxWaiting` others wait.
    *
+   * @param waiting how many wait for the key, in all modes that count.
    * @returns a promise that rejects with `LockTimeoutError`, or with `LockUnavailableError` in an outage.
    */
-  refuseAtOnce({ resource }: Target, { waitMs, maxWaiting }: WaitOptions, now: number): Promise<never> {
+  refuseAtOnce(
+    { resource }: Target,
+    { waitMs, maxWaiting }: WaitOptions,
+    now: number,
+    waiting: number,
+  ): Promise<never> {
     const { key, mode } = this;
     const call = { resource, key, mode, waitMs, enteredAt: now, now };
-    const error = acquireError(this.whyFull, { ...call, line: { ...this.lineOf(this.queue.length), maxWaiting } });
+    const error = acquireError(this.whyFull, { ...call, line: { ...this.lineOf(waiting), maxWaiting } });
     this.forgetIfIdle();
     return Promise.reject(error);
   }

@@ -30,13 +30,14 @@ export class LeakReport {
     const { grant, place } = hold;
     const now = clock.now();
     runOutside(() => {
-      this.log(grant, place, now);
+      const isLast = grant.part(hold);
+      this.log(hold, now, isLast);
       events.leaked(grant, place, now);
-      if (grant.part(hold)) leases.release(grant).catch(() => undefined);
+      if (isLast) leases.release(grant).catch(() => undefined);
     });
   }
 
-  private log(grant: Grant, place: string | undefined, now: number): void {
+  private log({ grant, place }: HandleHold, now: number, isReleased: boolean): void {
     if (now - this.since >= MINUTE_MS) {
       this.since = now;
       this.lines = 0;
@@ -47,7 +48,8 @@ export class LeakReport {
     const what = `The handle of the lock on ${resource}${label === undefined ? '' : ` (${label})`}`;
     const how = 'was collected by the garbage collector without release()';
     const where = place === undefined ? 'NODE_ENV is production, so the place is not known' : `acquired at ${place}`;
-    const held = `${what} ${how}, and is released now, after ${secondsOf(now - grant.grantedAt)}: ${where}.`;
+    const end = isReleased ? 'the lock is released now' : 'another hold keeps the lock';
+    const held = `${what} ${how}, and ${end}, after ${secondsOf(now - grant.grantedAt)}: ${where}.`;
     const last = this.lines === MOST_LINES ? ' Further ones of this minute are not logged.' : '';
     this.deps.warn(`${held} Release it in a finally block or by await using, or call using() instead.${last}`);
   }

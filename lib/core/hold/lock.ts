@@ -223,6 +223,7 @@ export class Lock implements Hold {
    */
   release(): Promise<boolean> {
     if (this.ending === undefined) {
+      this.abortReason ??= this.grant.loss;
       this.hold?.end();
       const last = this.grant.part(this.hold ?? this);
       this.ending = last ? this.leases.release(this.grant) : Promise.resolve(this.grant.state === 'held');

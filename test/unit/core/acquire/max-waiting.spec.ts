@@ -70,6 +70,13 @@ describe('maxWaiting', () => {
     expect(waiting.map(({ error }) => error)).toEqual([undefined, undefined]);
   });
 
+  it('names all callers that count, also those of another mode', async () => {
+    const { locks } = faultyLocks({ maxWaiting: 2 });
+    await locks.acquire('goods:300');
+    for (const permits of [3, 4]) outcome(locks.acquire('goods:300', { permits }));
+    expect(await timeoutOf(locks.acquire('goods:300'))).toMatchObject({ isQueueFull: true, waitingHere: 2 });
+  });
+
   it('counts 50 readers as one caller, because they are served together', async () => {
     const { clock, locks } = faultyLocks({ maxWaiting: 2 });
     const writer = await locks.acquire('goods:300');

@@ -119,6 +119,15 @@ describe('a lost hold', () => {
     expect(await stranger.leave(KEY)).toBe(true);
   });
 
+  it('is known by a signal that is read after the release', async () => {
+    const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
+    const lock = await locks.acquire('goods:300');
+    await stranger.steal(KEY);
+    await clock.advance(1_000);
+    expect(await lock.release()).toBe(false);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+  });
+
   it('is not declared before the deadline if renewals get no reply', async () => {
     const { clock, locks, store } = faultyLocks({ ttlMs: 3_000 });
     const lock = await locks.acquire('goods:300');
