@@ -60,7 +60,7 @@ const REPLACED = 2;
 
 const otherRelease: Fault = {
   name: 'deployment of another release',
-  what: `${REPLACED} of the processes are replaced by processes with the last frozen release, and these by the present code`,
+  what: `${REPLACED} processes are replaced by processes with the last frozen release, and these by the present code`,
   ablation: 'respect of another release',
   breaks: 'overlap',
   terms: PATIENT,
