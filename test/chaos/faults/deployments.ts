@@ -87,7 +87,7 @@ export const deploymentFaults = [
   among('readers', deployed({ reader: true })),
 ] as const;
 
-/** Who shuts down while who holds the lock. */
+/** The member that shuts down, and the one that holds the lock. */
 interface Leave {
   readonly member: Member;
   readonly holder: Member;

@@ -62,7 +62,7 @@ export type HarnessEvent =
     }
   /** A server's clock was read. */
   | { readonly kind: 'clock'; readonly at: number; readonly server: number }
-  /** Another process was told to release the lock of this operation by force. */
+  /** Another process received the order to release the lock of this operation by force. */
   | { readonly kind: 'forced'; readonly former: string; readonly at: number }
   /** A server lost its data between `at` and `to`. */
   | { readonly kind: 'dataLost'; readonly at: number; readonly to: number }

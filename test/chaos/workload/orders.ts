@@ -65,7 +65,7 @@ export type Order =
   | { readonly kind: 'rest' }
   /** All callers continue, or only the readers. */
   | { readonly kind: 'go'; readonly readers?: boolean }
-  /** It releases the lock by force, whoever holds it. */
+  /** It releases the lock by force, of any holder. */
   | { readonly kind: 'force' }
   /** It finishes, and exits. */
   | { readonly kind: 'leave' };
