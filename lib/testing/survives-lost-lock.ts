@@ -3,7 +3,7 @@ import { relative } from 'node:path';
 import { aFunction, checkOptions, checkValue, type OptionRules, wholeNumber } from '../core/check-options.js';
 import { type GrantedEvent, lockChannels } from '../core/diagnostics.js';
 import type { Grant } from '../core/lease/grant.js';
-import type { CallSite } from '../core/order/call-site.js';
+import type { CallSite } from '../core/call-site.js';
 import { atEndOfTick, SystemClock } from '../core/time/clock.js';
 import { isLockService, type LockService } from '../lock.service.js';
 import { LostLockFailure, type UnsafeAwait } from './lost-lock-failure.js';

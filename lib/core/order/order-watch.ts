@@ -1,9 +1,9 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
 import { type CallDetails, familyOf } from '../call.js';
+import { callerInProgram, shortSite } from '../call-site.js';
 import { shared } from '../copies.js';
 import { LockOrderError } from '../errors.js';
 import type { Warn } from '../warnings.js';
-import { callerInProgram, shortSite } from './call-site.js';
 import { type LockOrderCycle, type LockOrderEdge, OrderGraph } from './order-graph.js';
 import { describeCycle, toDot, toMermaid } from './order-text.js';
 
