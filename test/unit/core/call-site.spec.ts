@@ -17,11 +17,12 @@ class Stock {
 }
 
 describe('the place of a call', () => {
-  const { prepareStackTrace, stackTraceLimit } = Error;
+  const format: unknown = Reflect.get(Error, 'prepareStackTrace');
+  const { stackTraceLimit } = Error;
 
   afterEach(() => {
     Object.defineProperty(Error, 'stackTraceLimit', { value: stackTraceLimit, writable: true, configurable: true });
-    Error.prepareStackTrace = prepareStackTrace;
+    Reflect.set(Error, 'prepareStackTrace', format);
   });
 
   it('is the innermost one that is not in this library', () => {
@@ -42,11 +43,11 @@ describe('the place of a call', () => {
 
   it('leaves the stacks of the program as they are', () => {
     Error.stackTraceLimit = 7;
-    const format = (): string => 'formatted';
-    Error.prepareStackTrace = format;
+    const own = (): string => 'formatted';
+    Error.prepareStackTrace = own;
     const callee = (): unknown => [callerOf(callee), callersOf(callee, 2), callerInProgram()];
     callee();
-    expect([Error.stackTraceLimit, Error.prepareStackTrace]).toEqual([7, format]);
+    expect([Error.stackTraceLimit, Reflect.get(Error, 'prepareStackTrace') as unknown]).toEqual([7, own]);
     expect(new Error('for its stack').stack).toBe('formatted');
   });
 
@@ -58,8 +59,8 @@ describe('the place of a call', () => {
         throw new Error('no format');
       },
     ],
-  ])('is unknown if the program has a format of stacks that %s', (_what, format) => {
-    Error.prepareStackTrace = format;
+  ])('is unknown if the program has a format of stacks that %s', (_what, own) => {
+    Error.prepareStackTrace = own;
     const callee = (): unknown => [callerOf(callee), callerInProgram()];
     expect(callee()).toEqual([undefined, undefined]);
   });
