@@ -164,8 +164,8 @@ export class LockRuntime {
     } finally {
       // Later, so that metrics show which locks a shutdown waits for.
       this.stopOffering?.();
+      await opened.close();
     }
-    await opened.close();
   }
 }
 
@@ -208,8 +208,11 @@ function openStore({ store, redis, prefix, requestTimeoutMs, replicas }: Resolve
     for (const endpoint of opened) endpoint.connect();
   };
   const close = async (): Promise<void> => {
-    await created.close();
-    await Promise.all(opened.map((endpoint) => endpoint.close()));
+    try {
+      await created.close();
+    } finally {
+      await Promise.all(opened.map((endpoint) => endpoint.close()));
+    }
   };
   return { store: created, endpoints: opened, connect, close };
 }
