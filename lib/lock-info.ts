@@ -138,7 +138,7 @@ const NO_HOLDER = {
 } as const;
 
 /** What the module instance that reads a lock knows besides the store's state. */
-export interface Reader {
+export interface InstanceView {
   /** Returns true if that is the id of this module instance. */
   readonly isOwn: (instanceId: string) => boolean;
   /** The moment of the state on the clock of `since`. Default: for how long the lock is held is not known. */
@@ -148,7 +148,7 @@ export interface Reader {
 }
 
 /** Returns the public description of a lock's state. */
-export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn, now, calls }: Reader): LockInfo {
+export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn, now, calls }: InstanceView): LockInfo {
   // Nearly all locks of a list belong to other instances.
   const found = calls && new CallFinder(calls);
   const waiting = (state.waiting ?? []).map(({ waiter, mode, wireVersion }): LockWaiter => {

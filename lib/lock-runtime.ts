@@ -5,7 +5,7 @@ import { type Clock, SystemClock, type Timer } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
 import { dropPromise } from './core/format-value.js';
 import { offerState } from './core/instance-states.js';
-import { safely } from './core/warnings.js';
+import { safely, type Warn } from './core/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
 import { tooShortLease, unsupportedKeeping } from './core/acquire/acquire-errors.js';
 import { modesOf } from './core/store/lock-mode.js';
@@ -35,26 +35,24 @@ import type { StartChecks } from './locked/check-locked-methods.js';
 import type { StoreContext, StoreFactory } from './stores/store-context.js';
 import { token } from './stores/token/token.store.js';
 
+/** What a module instance consists of. */
+interface RuntimeParts {
+  readonly instance: string;
+  readonly options: ResolvedOptions;
+  readonly service: LockService;
+  readonly engine: LockEngine;
+  readonly opened: OpenedStore;
+  readonly checks: Preflight | undefined;
+  readonly notice: ApplicationNotice | undefined;
+  readonly warn: Warn;
+}
+
 /** A running module instance: its service, its engine, and the store and connections that it opened. */
 export class LockRuntime {
   private stopOffering: (() => void) | undefined;
   private hooksTimer: Timer | undefined;
 
-  private constructor(
-    /** The name of the module instance. */
-    readonly instance: string,
-    readonly service: LockService,
-    private readonly engine: LockEngine,
-    private readonly opened: OpenedStore,
-    private readonly checks: Preflight | undefined,
-    private readonly notice: ApplicationNotice | undefined,
-    private readonly graceMs: number,
-    private readonly warn: (message: string) => void,
-    /** How to report what is found in the `@Locked` methods at start. */
-    readonly startChecks: StartChecks,
-    /** The options of the responses to lock errors, without defaults. */
-    readonly errorResponses: ErrorResponseOptions,
-  ) {}
+  private constructor(private readonly parts: RuntimeParts) {}
 
   /**
    * Creates the store and the engine, without connecting.
@@ -67,6 +65,7 @@ export class LockRuntime {
     const { store } = opened;
     checkStore(store, options);
     const logger = new Logger(instance === DEFAULT_INSTANCE ? 'RedisLockModule' : `RedisLockModule:${instance}`);
+    const warn = safely((line) => logger.warn(line));
     const engine = new LockEngine({
       store,
       clock,
@@ -76,41 +75,44 @@ export class LockRuntime {
       passing: passingLimitsOf(options.fairness),
       lockDelayMs: options.lockDelayMs,
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
-      warn: (message) => logger.warn(message),
+      warn,
       info: (message) => logger.log(message),
       onCallbackError: (message, error) => logger.error(message, stackOf(error)),
     });
     const selectKeys = createKeySelectorFactory(options);
     const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options), selectKeys);
     const checks = preflightOf(opened, options, clock, logger);
-    const notice = noticeOf(opened, options, given, logger);
-    const { decoratorOrder, unlockedOverride, filter, httpStatus, retryAfterMs, shutdownGraceMs } = options;
-    const warn = (message: string): void => logger.warn(message);
-    const startChecks = { decoratorOrder, unlockedOverride, warn };
-    const errorResponses = { filter, httpStatus, retryAfterMs };
-    return new LockRuntime(
-      instance,
-      service,
-      engine,
-      opened,
-      checks,
-      notice,
-      shutdownGraceMs,
-      warn,
-      startChecks,
-      errorResponses,
-    );
+    const notice = noticeOf(opened, options, given, warn);
+    return new LockRuntime({ instance, options, service, engine, opened, checks, notice, warn });
+  }
+
+  /** The name of the module instance. */
+  get instance(): string {
+    return this.parts.instance;
+  }
+
+  get service(): LockService {
+    return this.parts.service;
+  }
+
+  /** How to report what is found in the `@Locked` methods at start. */
+  get startChecks(): StartChecks {
+    const { options, warn } = this.parts;
+    return { decoratorOrder: options.decoratorOrder, unlockedOverride: options.unlockedOverride, warn };
+  }
+
+  /** The options of the responses to lock errors, without defaults. */
+  get errorResponses(): ErrorResponseOptions {
+    return this.parts.options;
   }
 
   /** Starts to connect and does not wait for it: an application starts without Redis. */
   connect(): void {
-    this.stopOffering ??= offerState(() => {
-      const { instance, engine } = this;
-      return { instance, ...engine.local(), servers: engine.servers() };
-    });
-    this.opened.connect();
-    this.checks?.start();
-    this.notice?.start();
+    const { instance, engine, opened, checks, notice } = this.parts;
+    this.stopOffering ??= offerState(() => ({ instance, ...engine.local(), servers: engine.servers() }));
+    opened.connect();
+    checks?.start();
+    notice?.start();
   }
 
   /**
@@ -120,7 +122,7 @@ export class LockRuntime {
    */
   async preflight(): Promise<void> {
     try {
-      await this.checks?.atStart();
+      await this.parts.checks?.atStart();
     } catch (error) {
       await this.close();
       throw error;
@@ -130,21 +132,22 @@ export class LockRuntime {
   /** Warns later if a signal would end the process with locks in Redis. See {@link warnWithoutHooks}. */
   watchShutdownHooks(application: Pick<HooksCheck, 'modules' | 'adapterHost'>): void {
     // Locks without a server, such as those in memory, end with the process.
-    if (this.opened.endpoints.length === 0) return;
-    const { clock } = this.engine;
-    const { ttlMs } = this.service.defaults;
-    this.hooksTimer ??= warnWithoutHooks({ ...application, clock, ttlMs, warn: safely(this.warn) });
+    const { opened, engine, options, warn } = this.parts;
+    if (opened.endpoints.length === 0) return;
+    const { ttlMs } = options;
+    this.hooksTimer ??= warnWithoutHooks({ ...application, clock: engine.clock, ttlMs, warn });
   }
 
   /** Closes all leaderships and refuses background work. Waits for nothing. */
   beginShutdown(): void {
     this.hooksTimer?.cancel();
-    this.engine.beginShutdown();
+    this.parts.engine.beginShutdown();
   }
 
   /** Waits for the calls and holds that there are, at most `shutdownGraceMs`. Later calls are served meanwhile. */
   settle(): Promise<void> {
-    return this.engine.settle(this.graceMs);
+    const { engine, options } = this.parts;
+    return engine.settle(options.shutdownGraceMs);
   }
 
   /**
@@ -152,16 +155,17 @@ export class LockRuntime {
    * `start` opened.
    */
   async close(): Promise<void> {
-    this.checks?.stop();
+    const { engine, options, opened, checks, notice } = this.parts;
+    checks?.stop();
     this.hooksTimer?.cancel();
-    this.notice?.stop();
+    notice?.stop();
     try {
-      await this.engine.close(this.graceMs);
+      await engine.close(options.shutdownGraceMs);
     } finally {
       // Later, so that metrics show which locks a shutdown waits for.
       this.stopOffering?.();
+      await opened.close();
     }
-    await this.opened.close();
   }
 }
 
@@ -204,8 +208,11 @@ function openStore({ store, redis, prefix, requestTimeoutMs, replicas }: Resolve
     for (const endpoint of opened) endpoint.connect();
   };
   const close = async (): Promise<void> => {
-    await created.close();
-    await Promise.all(opened.map((endpoint) => endpoint.close()));
+    try {
+      await created.close();
+    } finally {
+      await Promise.all(opened.map((endpoint) => endpoint.close()));
+    }
   };
   return { store: created, endpoints: opened, connect, close };
 }
@@ -227,12 +234,11 @@ function noticeOf(
   { endpoints }: OpenedStore,
   { preflight, prefix }: ResolvedOptions,
   given: RedisLockModuleOptions,
-  logger: Logger,
+  warn: Warn,
 ): ApplicationNotice | undefined {
   const [endpoint] = endpoints;
   const isChosen = [given.namespace, given.prefix, given.key].some((option) => option !== undefined);
   if (endpoint === undefined || isChosen || preflight === 'off') return undefined;
-  const warn = safely((line: string) => logger.warn(line));
   const onOther = (other: string, own: string): void => {
     if (!isApplicationName(other)) return;
     warn(

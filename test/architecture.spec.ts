@@ -26,6 +26,7 @@ const CORE_CONTRACT = [
   'time/pauses',
   'errors',
   'check-options',
+  'drop-oldest',
   'async-context',
   'keys/glob',
   'keys/resource-key',

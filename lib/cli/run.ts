@@ -41,11 +41,12 @@ export async function run(args: readonly string[], surroundings: Surroundings): 
     const { options, ...call } = invocation;
     const target = redisTarget(options, env);
     ({ secrets } = target);
-    const admin = await openAdmin(settingsOf(options, call, target), clock);
+    const settings = settingsOf(options, call, target);
+    const admin = await openAdmin(settings, clock);
     try {
-      const { namespace, hashTag, json = false } = options;
-      const keys = { prefix: prefixIn(namespace, options.prefix), hashTag };
-      return await runCommand({ admin, terminal, clock, keys, shown: target.shown, json, messageOf: shown }, call);
+      const { json = false } = options;
+      const context = { admin, terminal, clock, keys: settings, shown: target.shown, json, messageOf: shown };
+      return await runCommand(context, call);
     } finally {
       await admin.close();
     }

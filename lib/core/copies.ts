@@ -1,3 +1,4 @@
+import { OWN_FILE } from './call-site.js';
 import { LockConfigError } from './errors.js';
 import { VERSION } from './version.js';
 
@@ -23,8 +24,11 @@ const REGISTRY = Symbol.for('nestjs-redis-lock:registry');
 
 const registry = findRegistry();
 
+// From a stack, because the two module systems have no common name for it.
+const ownFolder = OWN_FILE?.replace(/([\\/]chunks)?[\\/][^\\/]+$/, '') ?? 'an unknown folder';
+
 /** This copy. */
-export const THIS_COPY: Copy = { version: VERSION, path: ownPath() };
+export const THIS_COPY: Copy = { version: VERSION, path: ownFolder };
 registry.copies.add(THIS_COPY);
 
 function findRegistry(): Registry {
@@ -71,12 +75,15 @@ export function offerService(service: object): void {
 
 /** Returns the classes `LockService` of all other copies, each with its copy. */
 export function otherServices(): readonly (readonly [service: object, copy: Copy])[] {
-  return [...registry.copies].flatMap((copy) => {
-    const service = copy === THIS_COPY ? undefined : copy.service?.deref();
+  const found: (readonly [object, Copy])[] = [];
+  for (const copy of registry.copies) {
+    if (copy === THIS_COPY || copy.service === undefined) continue;
+    const service = copy.service.deref();
     // A reload in development has replaced it.
-    if (copy.service !== undefined && service === undefined && copy !== THIS_COPY) registry.copies.delete(copy);
-    return service === undefined ? [] : [[service, copy] as const];
-  });
+    if (service === undefined) registry.copies.delete(copy);
+    else found.push([service, copy]);
+  }
+  return found;
 }
 
 /**
@@ -113,12 +120,4 @@ export function otherVersion(other: Pick<Copy, 'version' | 'path'>): LockConfigE
 
 function describe({ version, path }: Pick<Copy, 'version' | 'path'>): string {
   return `${version} in ${path}`;
-}
-
-/** Returns the folder of the file that calls it, from the stack: the two module systems have no common name for it. */
-function ownPath(): string {
-  const stack: unknown = new Error('for its stack').stack;
-  const lines = typeof stack === 'string' ? stack.split('\n') : [];
-  const [, file] = /((?:file:\/\/\/|\/|[A-Za-z]:[\\/])[^()]*):\d+:\d+\)?$/m.exec(lines[1] ?? '') ?? [];
-  return file?.replace(/^file:\/\//, '').replace(/([\\/]chunks)?[\\/][^\\/]+$/, '') ?? 'an unknown folder';
 }

@@ -1,3 +1,9 @@
+/**
+ * How often a client without a connection is reported, in milliseconds. The engine takes an outage for over if it was
+ * not seen for a second.
+ */
+export const REPORT_EVERY_MS = 250;
+
 const RECONNECTING = 'the connection was closed, and the client reconnects';
 
 /** What each state of a client of ioredis means. */

@@ -1,7 +1,7 @@
 import { afterPromiseJobs, type Clock, withTimeout, type Timer } from '../core/time/clock.js';
 import type { StoreListener } from '../core/store/lock-store.js';
 import { sendingAtOnce } from './at-once-client.js';
-import { describeState } from './connection-state.js';
+import { describeState, REPORT_EVERY_MS } from './connection-state.js';
 import type { RedisClient } from './redis-client.js';
 import { toError, withoutArguments } from './redis-errors.js';
 import { ServerTime } from './server-time.js';
@@ -21,9 +21,6 @@ export interface Follower {
   /** Called if the first connection has ended and does not come back by itself. */
   close(): void;
 }
-
-/** How often a connection that is not ready is reported, in milliseconds. */
-const REPORT_EVERY_MS = 250;
 
 /**
  * A store's connection: the server's clock, and which scripts the server has. Both are forgotten when the connection

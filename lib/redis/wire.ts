@@ -8,7 +8,7 @@ import { LockConfigError } from '../core/errors.js';
 export const WIRE_VERSION = 1;
 
 /** What each value and each entry begins with, and the last part of each channel. */
-export const WIRE_PREFIX = 'v1-';
+export const WIRE_PREFIX = `v${WIRE_VERSION}-`;
 
 /** Every version writes this beginning, so that each recognizes all others. */
 const MARKED = /^v(\d+)-([\w-]+):\d+\//;

@@ -1,3 +1,4 @@
+import { dropOldest } from '../core/drop-oldest.js';
 import type { ListedLock, ListRequest } from '../core/store/lock-listing.js';
 import type { LockState } from '../core/store/lock-state.js';
 import { listingFailed } from '../redis/key-scan.js';
@@ -88,9 +89,6 @@ class RecentKeys {
 
   add(key: string): void {
     this.keys.add(key);
-    if (this.keys.size <= this.limit) return;
-    this.hasForgotten = true;
-    const [oldest] = this.keys;
-    this.keys.delete(oldest);
+    if (dropOldest(this.keys, this.limit)) this.hasForgotten = true;
   }
 }

@@ -3,7 +3,7 @@ import { relative } from 'node:path';
 import { aFunction, checkOptions, checkValue, type OptionRules, wholeNumber } from '../core/check-options.js';
 import { type GrantedEvent, lockChannels } from '../core/diagnostics.js';
 import type { Grant } from '../core/lease/grant.js';
-import type { CallSite } from '../core/order/call-site.js';
+import type { CallSite } from '../core/call-site.js';
 import { atEndOfTick, SystemClock } from '../core/time/clock.js';
 import { isLockService, type LockService } from '../lock.service.js';
 import { LostLockFailure, type UnsafeAwait } from './lost-lock-failure.js';
@@ -26,7 +26,7 @@ export interface LostLockOptions {
   /** Looks only at awaits in files whose path matches. Default: all files outside of `node_modules`. */
   readonly files?: RegExp | undefined;
   /**
-   * How many times the call may run.
+   * How many times the call may run: two more than it has awaits under its locks, or it cannot be checked.
    *
    * @default 1000
    */
@@ -91,7 +91,7 @@ let isRunning = false;
  * @param invariant throws, rejects or returns false if it does not hold.
  * @throws LostLockFailure that names the awaits after which `assertHeld()` or a fence is missing.
  * @throws Error if nothing could be checked: no await was under a lock, the invariant does not hold without a loss, or
- * the second holder was not granted the lock.
+ * the second holder was not granted the lock. Also if `maxRuns` is too low, unless the first runs have found something.
  *
  * @publicApi
  */
@@ -155,7 +155,7 @@ class LostLockCheck {
     const awaits = new Set<string>();
     const unsafe = new Map<string, UnsafeAwait>();
     for (let at = 0; ; at += 1) {
-      if (at + 1 >= maxRuns) throw new Error(`The call has more than ${maxRuns - 1} awaits under a lock: see maxRuns.`);
+      if (at + 1 >= maxRuns) throw tooManyRuns(maxRuns, [...unsafe.values()]);
       const { lostAt, resources, problem } = await this.runOnce(at);
       if (problem !== undefined) throw problem;
       const broken = await this.brokenInvariant();
@@ -289,6 +289,14 @@ class LostLockCheck {
 }
 
 class LateError extends Error {}
+
+/** Returns the error for a call with more awaits than it may run. What was found until then counts. */
+function tooManyRuns(maxRuns: number, unsafe: readonly UnsafeAwait[]): Error {
+  if (unsafe.length > 0) return new LostLockFailure(unsafe);
+  return new Error(
+    `The call has ${maxRuns - 1} or more awaits under a lock, and may run ${maxRuns} times: see maxRuns.`,
+  );
+}
 
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => atEndOfTick(resolve));

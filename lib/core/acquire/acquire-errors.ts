@@ -119,8 +119,8 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   const publicMessage = `${resource} is locked by others: ${waited}.${hint}`;
   const lineHint = line === undefined ? '' : describeLine(line, ahead);
   const { waitingHere, expectedWait } = line ?? {};
-  const known = { resource, elapsedMs, remainingMs, publicMessage };
-  const details = { ...known, waitingHere, queuedAhead: ahead, expectedWait, isQueueFull };
+  const waiting = { waitingHere, queuedAhead: ahead, expectedWait, isQueueFull };
+  const details = { resource, elapsedMs, remainingMs, publicMessage, ...waiting };
   if (holder === undefined) return new LockTimeoutError(`${publicMessage}${lineHint}`, details);
   const { instanceId, since, count, isOwn, wireVersions } = holder;
   // A moment in the future means that the server's clock was set back.

@@ -207,21 +207,19 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     for (const request of this.multiAcquires) yield* request.waiting();
   }
 
+  /** Returns how many callers wait for a key, and how long another one would wait. */
+  lineAt(key: string): { readonly waitingHere: number; readonly expectedWait: WaitEstimate | undefined } {
+    const lines = [this.exclusive.get(key), ...(this.shared.get(key) ?? NO_LOCKS)].filter((each) => each !== undefined);
+    const waitingHere = lines.reduce((sum, { length }) => sum + length, 0);
+    const expectedWait = lines[0]?.estimateWait() ?? this.deps.recentWaits?.estimate(key, 1);
+    return { waitingHere, expectedWait };
+  }
+
   /** @throws LockUnavailableError if a caller with these options does not wait for the silent server of the target. */
   private checkOutage({ resource, key }: Target, options: WaitOptions, enteredAt: number): void {
     const { health, clock } = this.deps;
     const outage = outageFor(health, key, options);
     if (outage !== undefined) throw outageError(resource, outage, clock.now() - enteredAt);
-  }
-
-  /** Returns how many callers wait for a key, and how long another one would wait. */
-  lineAt(key: string): { readonly waitingHere: number; readonly expectedWait: WaitEstimate | undefined } {
-    const exclusive = this.exclusive.get(key);
-    let waitingHere = exclusive?.length ?? 0;
-    for (const { length } of this.shared.get(key) ?? NO_LOCKS) waitingHere += length;
-    const [shared] = this.shared.get(key) ?? NO_LOCKS;
-    const expectedWait = (exclusive ?? shared)?.estimateWait() ?? this.deps.recentWaits?.estimate(key, 1);
-    return { waitingHere, expectedWait };
   }
 
   /** Returns how many callers of the key count for `maxWaiting`, as seen by a caller that comes to this local lock. */

@@ -1,3 +1,4 @@
+import { dropOldest } from '../drop-oldest.js';
 import type { Clock } from '../time/clock.js';
 
 /** How many of a queue repeat their requests as often as if they were alone in it. */
@@ -29,10 +30,7 @@ export class QueueSpeeds {
   learn(key: string, msPerPlace: number): void {
     this.msPerPlace.delete(key);
     this.msPerPlace.set(key, msPerPlace);
-    for (const oldest of this.msPerPlace.keys()) {
-      if (this.msPerPlace.size <= REMEMBERED_KEYS) break;
-      this.msPerPlace.delete(oldest);
-    }
+    dropOldest(this.msPerPlace, REMEMBERED_KEYS);
   }
 }
 

@@ -1,3 +1,4 @@
+import { dropOldest } from '../drop-oldest.js';
 import type { WaitEstimate } from '../errors.js';
 import type { Clock } from '../time/clock.js';
 
@@ -43,7 +44,7 @@ export class RecentWaits {
     this.byKey.delete(key);
     if (known === undefined) {
       this.byKey.set(key, { msPerPlace: ms, deviationMs: ms / 2, samples: 1, learnedAt: now });
-      this.dropOldest();
+      dropOldest(this.byKey, REMEMBERED_KEYS);
       return;
     }
     known.deviationMs += (Math.abs(ms - known.msPerPlace) - known.deviationMs) * DEVIATION_GAIN;
@@ -64,12 +65,5 @@ export class RecentWaits {
   private recent(key: string, now: number): Average | undefined {
     const known = this.byKey.get(key);
     return known !== undefined && now - known.learnedAt < RECENT_MS ? known : undefined;
-  }
-
-  private dropOldest(): void {
-    for (const oldest of this.byKey.keys()) {
-      if (this.byKey.size <= REMEMBERED_KEYS) return;
-      this.byKey.delete(oldest);
-    }
   }
 }

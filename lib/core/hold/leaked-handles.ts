@@ -1,3 +1,4 @@
+import { callersOf } from '../call-site.js';
 import type { LockLostError } from '../errors.js';
 import type { Grant, GrantHold } from '../lease/grant.js';
 
@@ -75,26 +76,6 @@ export class LeakedHandles {
 
   /** Returns the place that has called `method`. Undefined in production. Never throws. */
   placeOf(method: (...args: never[]) => unknown): string | undefined {
-    return this.findsPlaces ? callersOf(method) : undefined;
-  }
-}
-
-/** Returns the first frames of the stack below a method. */
-function callersOf(method: (...args: never[]) => unknown): string | undefined {
-  const { stackTraceLimit } = Error;
-  const prepareStackTrace: unknown = Reflect.get(Error, 'prepareStackTrace');
-  try {
-    Error.stackTraceLimit = FRAMES;
-    // Not the default text: maps of sources make it slow. And an error without text keeps the objects of its frames.
-    Error.prepareStackTrace = (_error, sites) => sites.map(String).join(', from ');
-    const captured: { stack?: unknown } = {};
-    Error.captureStackTrace(captured, method);
-    return typeof captured.stack === 'string' && captured.stack !== '' ? captured.stack : undefined;
-  } catch {
-    // A frozen Error, or the source of a frame that throws.
-    return undefined;
-  } finally {
-    Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
-    Reflect.set(Error, 'prepareStackTrace', prepareStackTrace);
+    return this.findsPlaces ? callersOf(method, FRAMES) : undefined;
   }
 }

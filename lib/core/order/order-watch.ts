@@ -1,10 +1,16 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
 import { type CallDetails, familyOf } from '../call.js';
+import { callerInProgram, shortSite } from '../call-site.js';
 import { shared } from '../copies.js';
 import { LockOrderError } from '../errors.js';
 import type { Warn } from '../warnings.js';
-import { callerInProgram, shortSite } from './call-site.js';
-import { type LockOrderCycle, type LockOrderEdge, OrderGraph } from './order-graph.js';
+import {
+  type LockOrderCycle,
+  type LockOrderEdge,
+  type OrderedLock,
+  OrderGraph,
+  type OrderStep,
+} from './order-graph.js';
 import { describeCycle, toDot, toMermaid } from './order-text.js';
 
 /** What happens if locks are taken in two orders: a warning, a `LockOrderError`, or nothing. */
@@ -121,16 +127,11 @@ export class OrderWatch {
    * @throws LockOrderError if that closes a circle and the policy of the request is `error`.
    */
   nested(held: readonly HeldLock[], taken: RequestedLock, details: RequestDetails): void {
-    const { method: taker } = details;
-    const to = { instance: this.instance, family: familyOf(taken.resource, details), resource: taken.resource };
+    const to = orderedLock(this.instance, taken, details);
     for (const lock of held) {
-      const from = {
-        instance: lock.instance,
-        family: familyOf(lock.resource, lock.shared.options),
-        resource: lock.resource,
-      };
-      const found = graph.add({ held: from, taken: to, holder: lock.shared.options.method, taker });
-      if (found !== undefined) this.report(found.cycle, found.isNew, taken.resource, details);
+      const { options } = lock.shared;
+      const from = orderedLock(lock.instance, lock, options);
+      this.record({ held: from, taken: to, holder: options.method, taker: details.method }, details);
     }
   }
 
@@ -145,18 +146,21 @@ export class OrderWatch {
     const { method } = details;
     let sameFamily = 0;
     for (let at = 1; at < inOrder.length; at += 1) {
-      const held = { instance, ...withFamily(inOrder[at - 1], details) };
-      const taken = { instance, ...withFamily(inOrder[at], details) };
+      const held = orderedLock(instance, inOrder[at - 1], details);
+      const taken = orderedLock(instance, inOrder[at], details);
       if (held.family === taken.family) {
         sameFamily += 1;
         if (sameFamily > MOST_OF_A_FAMILY || held.resource >= taken.resource) continue;
       } else if (held.family > taken.family) continue;
-      const found = graph.add({ held, taken, holder: method, taker: method });
-      if (found !== undefined) this.report(found.cycle, found.isNew, taken.resource, details);
+      this.record({ held, taken, holder: method, taker: method }, details);
     }
   }
 
-  private report(cycle: LockOrderCycle, isNew: boolean, resource: string, { lockOrder: policy }: RequestDetails): void {
+  private record(step: OrderStep, { lockOrder: policy }: RequestDetails): void {
+    const found = graph.add(step);
+    // Every request that repeats a step of a known circle comes here.
+    if (found === undefined || !(found.isNew || policy === 'error')) return;
+    const { cycle, isNew } = found;
     const description = describeCycle(cycle);
     const message =
       `Locks are taken in two orders: ${description}. Calls that meet wait for each other until waitMs is over. ` +
@@ -166,13 +170,13 @@ export class OrderWatch {
       if (lockOrderChannel.hasSubscribers) lockOrderChannel.publish(event);
       if (policy !== 'error') this.warn(message);
     }
-    if (policy === 'error') throw new LockOrderError(message, { resource });
+    if (policy === 'error') throw new LockOrderError(message, { resource: step.taken.resource });
   }
 }
 
 /** How many pairs of one family are recorded of a list. More say nothing new. */
 const MOST_OF_A_FAMILY = 8;
 
-function withFamily({ resource }: RequestedLock, details: RequestDetails) {
-  return { resource, family: familyOf(resource, details) };
+function orderedLock(instance: string, { resource }: RequestedLock, details: CallDetails): OrderedLock {
+  return { instance, family: familyOf(resource, details), resource };
 }

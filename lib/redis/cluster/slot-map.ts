@@ -4,7 +4,7 @@ import type { KeyFilter, StoreListener } from '../../core/store/lock-store.js';
 import { PendingRequests } from '../deadline-requests.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';
 import type { SubscriberListener } from '../pubsub/verified-subscriber.js';
-import { describeClusterState } from '../connection-state.js';
+import { describeClusterState, REPORT_EVERY_MS } from '../connection-state.js';
 import { toError } from '../redis-errors.js';
 import type { RedisNode } from '../topology.js';
 import type { ClusterNodeClient, RedisCluster } from './cluster-client.js';
@@ -16,9 +16,6 @@ type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onReconnected'
 
 /** The shortest time between two refreshes of the slot table. One refresh serves all requests that were redirected. */
 const REFRESH_AFTER_MS = 100;
-
-/** How often a Cluster without a connection is reported, in milliseconds. */
-const REPORT_EVERY_MS = 250;
 
 /** The first and the longest pause before a lost node is connected to again. */
 const RECONNECT_AFTER_MS = 100;

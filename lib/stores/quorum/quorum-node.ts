@@ -1,4 +1,5 @@
 import { type Clock, withTimeout } from '../../core/time/clock.js';
+import { dropOldest } from '../../core/drop-oldest.js';
 import { LockUnavailableError } from '../../core/errors.js';
 import type { ExtendRequest, LockMode, LockOwnership } from '../../core/store/lock-store.js';
 import type { StoreOperation } from '../../core/store/store-health.js';
@@ -325,9 +326,7 @@ class PendingReleases {
 
   add(release: NodeRelease): void {
     this.releases.set(`${release.key} ${release.owner}`, release);
-    if (this.releases.size <= MAX_PENDING) return;
-    const [oldest] = this.releases.keys();
-    this.releases.delete(oldest);
+    dropOldest(this.releases, MAX_PENDING);
   }
 
   /** Removes all releases and returns those whose leases are not over. */

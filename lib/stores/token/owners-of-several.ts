@@ -6,8 +6,8 @@ export class OwnersOfSeveral {
     if (keys.length > 1) this.keysOf.set(owner, new Set(keys));
   }
 
-  /** Forgets that the owner has these keys. Returns true if it has no others. */
-  hasOnly(owner: string, keys: readonly string[]): boolean {
+  /** Forgets that the owner has these keys. Returns whether it has no others. */
+  onReleased(owner: string, keys: readonly string[]): boolean {
     const rest = this.keysOf.size === 0 ? undefined : this.keysOf.get(owner);
     if (rest === undefined) return true;
     for (const key of keys) rest.delete(key);

@@ -23,8 +23,12 @@ import { decodeEntry, encodeEntry } from './queue-entry.js';
 import { scripts } from './scripts.js';
 import { otherWireOf, WIRE_PREFIX, WIRE_VERSION } from '../../redis/wire.js';
 
-/** `v1-<instanceId>:<attempt>/<secret>`, with a space and the token, or the mode of a sharer. */
-const HELD = /^(?:v1-)?([\w-]+):\d+\/[\w-]+(?: (\d+|\*))?$/;
+/** `v1-<instanceId>:<attempt>/<secret>`. Without the version if it was written before there were versions. */
+const OWNER = `(?:${WIRE_PREFIX})?([\\w-]+):\\d+/[\\w-]+`;
+/** The value of an exclusive lock: an owner, a space and the token. */
+const VALUE = new RegExp(`^${OWNER} (\\d+)$`);
+/** What a reply names as the holder: the same, or the entry of a sharer, with its mode in place of the token. */
+const HOLDER = new RegExp(`^${OWNER}(?: (\\d+|\\*))?$`);
 
 const GRANTED = 1;
 /** The same owner was granted the lock by an earlier request. */
@@ -149,7 +153,7 @@ function hintOf(value: string, count: number | undefined, from: ServerClock | un
   if (other !== undefined) {
     return { instanceId: other.instanceId, wireVersions: { holder: other.version, own: WIRE_VERSION } };
   }
-  const [, instanceId, token] = HELD.exec(value) ?? [];
+  const [, instanceId, token] = HOLDER.exec(value) ?? [];
   if (instanceId === undefined) return undefined;
   if (count !== undefined) return { instanceId, count };
   // Tokens are the server's time, unless its clock was set back.
@@ -289,10 +293,6 @@ function decodeHolder(value: string, ttl: number | string): HolderInfo {
     const { instanceId, version } = other;
     return { holder: instanceId, remainingMs: toRemainingMs(ttl), token: undefined, wireVersion: version };
   }
-  const ours = /^(?:v1-)?([\w-]+):\d+\/[\w-]+ (\d+)$/.exec(value);
-  return {
-    holder: ours?.[1] ?? value,
-    remainingMs: toRemainingMs(ttl),
-    token: ours === null ? undefined : Number(ours[2]),
-  };
+  const [, holder = value, token] = VALUE.exec(value) ?? [];
+  return { holder, remainingMs: toRemainingMs(ttl), token: token === undefined ? undefined : Number(token) };
 }

@@ -228,9 +228,9 @@ export class TokenStore implements LockStore {
     return this.topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
   }
 
-  private onGranted(owner: string, key: string, fencingToken = 0): void {
+  private onGranted(owner: string, key: string, fencingToken: number | undefined): void {
     this.handoffs?.onGranted(owner, key);
-    this.hotTags?.onGranted(this.topology.scriptGroupOf(key), key, fencingToken);
+    if (fencingToken !== undefined) this.hotTags?.onGranted(this.topology.scriptGroupOf(key), key, fencingToken);
   }
 
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {

@@ -48,6 +48,12 @@ describe('survivesLostLock()', () => {
     );
   });
 
+  it('names what was found until maxRuns was reached', async () => {
+    const work = (): Promise<void> => locks.using('sum', () => addOne());
+    const check = survivesLostLock(work, isRight, { setup, locks, maxRuns: 2 });
+    expect(await unsafeOf(check)).toEqual(['addOne']);
+  });
+
   it('passes with a check right before the write', async () => {
     const report = await survivesLostLock(() => locks.using('sum', (lock) => addOne(lock)), isRight, { setup, locks });
     expect(report).toEqual({ runs: 3, awaits: [expect.stringContaining('survives-lost-lock.spec.ts')] });

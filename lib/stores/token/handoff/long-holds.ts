@@ -11,11 +11,11 @@ export class LongHolds {
   private older = new Map<string, string>();
   private timer: Timer | undefined;
   /** The holds that are being reported. */
-  private found: ReadonlyMap<string, string> | undefined;
+  private found = new Map<string, string>();
 
   /**
    * @param longMs a hold is found after this time, and before twice of it.
-   * @param onFound is called once for each hold, with its owner and its key.
+   * @param onFound called once for each hold, with its owner and its key.
    */
   constructor(
     private readonly clock: Clock,
@@ -36,9 +36,7 @@ export class LongHolds {
   clear(): void {
     this.timer?.cancel();
     this.timer = undefined;
-    this.recent = new Map();
-    this.older = new Map();
-    this.found = undefined;
+    for (const holds of [this.recent, this.older, this.found]) holds.clear();
   }
 
   private arm(): Timer {
@@ -47,18 +45,16 @@ export class LongHolds {
 
   private look(): void {
     this.timer = undefined;
-    const found = this.older;
-    this.found = found;
-    this.older = this.recent;
-    this.recent = new Map();
+    [this.found, this.older, this.recent] = [this.older, this.recent, this.found];
     if (this.older.size > 0) this.timer = this.arm();
-    for (const [owner, key] of found) {
-      if (this.found !== found) return;
+    // Ends at a call of `clear`.
+    for (const [owner, key] of this.found) {
       try {
         this.onFound(owner, key);
       } catch {
         // A client that cannot subscribe is reported when a caller waits.
       }
     }
+    this.found.clear();
   }
 }

@@ -1,0 +1,29 @@
+import { describe, expect, it } from '@jest/globals';
+import { memory } from 'nestjs-redis-lock';
+import type { LockStore, StoreFactory } from 'nestjs-redis-lock/store';
+import { LockRuntime } from '../../lib/lock-runtime.js';
+import type { RedisClient } from '../../lib/redis/redis-client.js';
+
+/** Returns a store in memory that opens a client, and some of whose methods are replaced. */
+function withClient(clients: RedisClient[], replaced: Partial<LockStore>): StoreFactory {
+  return (context) => {
+    clients.push(context.open('redis://127.0.0.1:1').client);
+    return Object.assign(memory()(context), replaced);
+  };
+}
+
+const failing = (): never => {
+  throw new Error('it fails');
+};
+
+describe('the end of a module instance', () => {
+  it.each<[string, Partial<LockStore>]>([
+    ['close', { close: () => Promise.reject(new Error('it fails')) }],
+    ['stop to report', { listen: () => failing }],
+  ])('closes its connections if the store fails to %s', async (_what, replaced) => {
+    const clients: RedisClient[] = [];
+    const runtime = LockRuntime.start({ store: withClient(clients, replaced), preflight: 'off' });
+    await expect(runtime.close()).rejects.toThrow('it fails');
+    expect(clients.map(({ status }) => status)).toEqual(['end']);
+  });
+});
