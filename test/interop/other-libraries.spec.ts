@@ -110,4 +110,14 @@ describe('token() with a key that another library has locked', () => {
     expect(await lock.release()).toBe(false);
     expect(await redis.get(key)).toBe('theirs');
   });
+
+  it.each([{ mode: 'shared' }, { permits: 2 }] as const)('holds %o beside a lock that it does not see', async (mode) => {
+    const locks = instance();
+    const lock = await locks.acquire(key, mode);
+    expect(await redis.set(key, 'theirs', 'PX', LEASE_MS, 'NX')).toBe('OK');
+    // The reverse does not happen.
+    expect(await instance().tryAcquire(key, mode)).toBeNull();
+    expect(await lock.release()).toBe(true);
+    expect(await redis.get(key)).toBe('theirs');
+  });
 });
