@@ -2,8 +2,10 @@ import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { Test } from '@nestjs/testing';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { LockService } from 'nestjs-redis-lock';
 import { LockProcess } from '../support/lock-process.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
@@ -36,6 +38,17 @@ async function expectNoneLost(): Promise<void> {
 }
 
 describe('the page on hosting', () => {
+  it('has a module for a function', async () => {
+    process.env['REDIS_URL'] = testRedisUrl();
+    const { inAFunction } = await import('./hosting/frozen.js');
+    const module = await Test.createTestingModule({ imports: [inAFunction] }).compile();
+    await module.init();
+    const lock = await module.get(LockService).acquire(`${running.prefix}:1`);
+    expect(lock.expiresInMs).toBeLessThanOrEqual(10_000);
+    await lock.release();
+    await module.close();
+  });
+
   it('has a frozen process whose lock another one gets, and which finds it lost when it thaws', async () => {
     const options = { redis: testRedisUrl(), prefix: running.prefix, ttlMs: 2_000 };
     const frozen = await LockProcess.start(options);
