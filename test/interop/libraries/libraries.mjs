@@ -6,6 +6,9 @@ import { createRequire } from 'node:module';
 import * as common from '@nestjs/common';
 import * as core from '@nestjs/core';
 
+// The modules of Nest are made for CommonJS.
+const require = createRequire(import.meta.url);
+
 /** Waits for no other holder. */
 const ONCE = { retryCount: 0 };
 
@@ -123,7 +126,7 @@ export const libraries = {
   },
 
   async murlock({ urls, leaseMs }) {
-    const { MurLock, MurLockModule } = await import('murlock');
+    const { MurLock, MurLockModule } = require('murlock');
     class AccountService {
       pay(id, work) {
         return work(id);
@@ -139,7 +142,7 @@ export const libraries = {
   },
 
   async '@anchan828/nest-redlock'({ clients, leaseMs }) {
-    const { Redlock, RedlockModule } = await import('@anchan828/nest-redlock');
+    const { Redlock, RedlockModule } = require('@anchan828/nest-redlock');
     class AccountService {
       pay(id, work) {
         return work(id);
@@ -155,7 +158,6 @@ export const libraries = {
   },
 
   async 'nestjs-simple-redis-lock'({ urls, leaseMs }) {
-    const require = createRequire(import.meta.url);
     const { RedisLock, RedisLockModule, RedisLockService } = require('nestjs-simple-redis-lock');
     // It is made for Nest 9, and brings its own.
     const requireThere = createRequire(require.resolve('nestjs-simple-redis-lock'));
