@@ -63,20 +63,20 @@ describe('the page on moving', () => {
       },
     };
     @Module({
-      imports: [RedisLockModule.forRoot({ redis: testRedisUrl() })],
+      imports: [RedisLockModule.forRoot({ redis: testRedisUrl(), waitMs: 20_000 })],
       providers: [OrderService, { provide: OldLocks, useValue: oldLocks }],
     })
     class OrderModule {}
     const application = await start(OrderModule);
     const done: string[] = [];
     // An instance of the second step holds the new lock only.
-    const lock = await application.get(LockService).acquire('order:1');
-    const paid = application.get(OrderService).pay('1', async () => void done.push('paid'));
-    await eventually('it waits inside the old lock', () => held.length === 1);
+    const lock = await application.get(LockService).acquire('order:moving');
+    const paid = application.get(OrderService).pay('moving', async () => void done.push('paid'));
+    await eventually('it is inside the old lock', () => held.length === 1);
     expect(done).toEqual([]);
     await lock.release();
     await paid;
     expect(done).toEqual(['paid']);
-    expect(await redis.exists('old:order:1')).toBe(0);
+    expect(await redis.exists('old:order:moving')).toBe(0);
   });
 });

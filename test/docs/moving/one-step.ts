@@ -20,6 +20,7 @@ export class AccountService {
     RedisLockModule.forRoot({
       redis: process.env['REDIS_URL'],
       key: (resource) => `mutex:${resource}`, // here of redis-semaphore
+      waitMs: 20_000, // as long as the old code has tried
     }),
   ],
   providers: [AccountService],
