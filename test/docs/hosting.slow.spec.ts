@@ -96,7 +96,7 @@ describe('the page on hosting', () => {
     await Promise.all(workers.map((worker) => once(worker, 'message')));
     await Promise.all(workers.map((worker) => worker.terminate()));
     await expectNoneLost();
-  });
+  }, 120_000);
 
   it("has workers of Node's cluster that exclude each other", async () => {
     cluster.setupPrimary({ exec: MEMBER, args: [JSON.stringify(memberOptions())] });
@@ -104,5 +104,5 @@ describe('the page on hosting', () => {
     await Promise.all(workers.map((worker) => once(worker, 'message')));
     await Promise.all(workers.map((worker) => (worker.isDead() ? undefined : once(worker, 'exit'))));
     await expectNoneLost();
-  });
+  }, 120_000);
 });

@@ -4,7 +4,7 @@ import { type LockService, LockUnavailableError, token } from 'nestjs-redis-lock
 import { Masters } from '../support/masters.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
-import { installLibraries } from './libraries.js';
+import { installLibraries } from './install-libraries.js';
 import { Peer } from './peer.js';
 
 /** The key that a library makes of the name that its caller gives. The table of docs/moving.md has them. */

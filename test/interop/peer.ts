@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { LIBRARY_PEER } from './libraries.js';
+import { LIBRARY_PEER } from './install-libraries.js';
 import { CLASSES } from './maven.js';
 
 /** A process that takes commands about locks, one a line. It ends with this process. */
