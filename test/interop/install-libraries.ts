@@ -17,7 +17,9 @@ export async function installLibraries(): Promise<void> {
   mkdirSync(FOLDER, { recursive: true });
   for (const file of FILES) cpSync(join(PROJECT, file), join(FOLDER, file));
   const stamp = join(FOLDER, 'stamp');
-  const wanted = createHash('sha256').update(readFileSync(join(PROJECT, 'package-lock.json'))).digest('hex');
+  const wanted = createHash('sha256')
+    .update(readFileSync(join(PROJECT, 'package-lock.json')))
+    .digest('hex');
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return;
   rmSync(stamp, { force: true });
   const quietly = ['--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'];

@@ -111,13 +111,16 @@ describe('token() with a key that another library has locked', () => {
     expect(await redis.get(key)).toBe('theirs');
   });
 
-  it.each([{ mode: 'shared' }, { permits: 2 }] as const)('%j is held beside a lock of another library', async (mode) => {
-    const locks = instance();
-    const lock = await locks.acquire(key, mode);
-    expect(await redis.set(key, 'theirs', 'PX', LEASE_MS, 'NX')).toBe('OK');
-    // This module sees theirs.
-    expect(await instance().tryAcquire(key, mode)).toBeNull();
-    await lock.release();
-    expect(await redis.get(key)).toBe('theirs');
-  });
+  it.each([{ mode: 'shared' }, { permits: 2 }] as const)(
+    '%j is held beside a lock of another library',
+    async (mode) => {
+      const locks = instance();
+      const lock = await locks.acquire(key, mode);
+      expect(await redis.set(key, 'theirs', 'PX', LEASE_MS, 'NX')).toBe('OK');
+      // This module sees theirs.
+      expect(await instance().tryAcquire(key, mode)).toBeNull();
+      await lock.release();
+      expect(await redis.get(key)).toBe('theirs');
+    },
+  );
 });

@@ -109,8 +109,7 @@ export const libraries = {
     const { Mutex, RedlockMutex } = await import('redis-semaphore');
     const options = { lockTimeout: leaseMs, acquireAttemptsLimit: 1 };
     return async (key) => {
-      const mutex =
-        clients.length > 1 ? new RedlockMutex(clients, key, options) : new Mutex(clients[0], key, options);
+      const mutex = clients.length > 1 ? new RedlockMutex(clients, key, options) : new Mutex(clients[0], key, options);
       return (await mutex.tryAcquire()) ? mutex : null;
     };
   },
