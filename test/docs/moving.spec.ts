@@ -7,22 +7,22 @@ import { eventually } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
 let redis: Redis;
-let module: TestingModule | undefined;
+let application: TestingModule | undefined;
 
 beforeEach(() => {
   process.env['REDIS_URL'] = testRedisUrl();
   redis = new Redis(testRedisUrl());
 });
 afterEach(async () => {
-  await module?.close();
-  module = undefined;
+  await application?.close();
+  application = undefined;
   await redis.quit();
 });
 
 async function start(imported: Type | DynamicModule): Promise<TestingModule> {
-  module = await Test.createTestingModule({ imports: [imported] }).compile();
-  await module.init();
-  return module;
+  application = await Test.createTestingModule({ imports: [imported] }).compile();
+  await application.init();
+  return application;
 }
 
 /** Locks a key as another library does, and returns what the call does meanwhile. */
@@ -59,7 +59,7 @@ describe('the page on moving', () => {
       async using<T>(name: string, work: () => Promise<T>): Promise<T> {
         await redis.set(`old:${name}`, 'step 1', 'PX', 60_000);
         held.push(name);
-        return work().finally(() => redis.del(`old:${name}`));
+        return work().finally(async () => void (await redis.del(`old:${name}`)));
       },
     };
     @Module({
@@ -67,11 +67,11 @@ describe('the page on moving', () => {
       providers: [OrderService, { provide: OldLocks, useValue: oldLocks }],
     })
     class OrderModule {}
-    const application = await start(OrderModule);
+    const orders = await start(OrderModule);
     const done: string[] = [];
     // An instance of the second step holds the new lock only.
-    const lock = await application.get(LockService).acquire('order:moving');
-    const paid = application.get(OrderService).pay('moving', async () => void done.push('paid'));
+    const lock = await orders.get(LockService).acquire('order:moving');
+    const paid = orders.get(OrderService).pay('moving', async () => void done.push('paid'));
     await eventually('it is inside the old lock', () => held.length === 1);
     expect(done).toEqual([]);
     await lock.release();

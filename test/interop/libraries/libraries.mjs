@@ -52,6 +52,7 @@ const nest10 = { ...common, ...core };
 
 /** Starts an application with this service. */
 async function start(service, imports, nest = nest10) {
+  // oxlint-disable-next-line typescript/no-extraneous-class -- its decorator is applied below
   class AppModule {}
   nest.Injectable()(service);
   nest.Module({ imports, providers: [service] })(AppModule);

@@ -61,14 +61,17 @@ const commands = {
   },
 };
 
-const input = createInterface({ input: process.stdin });
-input.on('line', async (line) => {
+/** Returns the line of the reply to this command. */
+async function reply(line) {
   const [command, ...words] = line.split(' ');
   try {
-    process.stdout.write(`ok ${await commands[command](...words)}\n`);
+    return `ok ${await commands[command](...words)}`;
   } catch (error) {
-    process.stdout.write(`error ${error.name}: ${error.message.replaceAll('\n', ' ')}\n`);
+    return `error ${error.name}: ${error.message.replaceAll('\n', ' ')}`;
   }
-});
+}
+
+const input = createInterface({ input: process.stdin });
+input.on('line', (line) => void reply(line).then((text) => process.stdout.write(`${text}\n`)));
 input.on('close', () => process.exit());
 process.stdout.write('ready\n');
