@@ -59,7 +59,11 @@ describe('the page on moving', () => {
       async using<T>(name: string, work: () => Promise<T>): Promise<T> {
         await redis.set(`old:${name}`, 'step 1', 'PX', 60_000);
         held.push(name);
-        return work().finally(async () => void (await redis.del(`old:${name}`)));
+        try {
+          return await work();
+        } finally {
+          await redis.del(`old:${name}`);
+        }
       },
     };
     @Module({
