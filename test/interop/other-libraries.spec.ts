@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { type LockService, token } from 'nestjs-redis-lock';
+import { type LockService, type RedisLockModuleOptions, token } from 'nestjs-redis-lock';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { pythonWithRedis, runClient } from './client-process.js';
@@ -40,9 +40,9 @@ afterEach(async () => {
 });
 
 /** Starts an instance whose keys are the resources, as the page on algorithms says. */
-function instance(): LockService {
+function instance(more: RedisLockModuleOptions = {}): LockService {
   const options = { redis: testRedisUrl(), store: token(), ttlMs: LEASE_MS, waitMs: 30_000 };
-  return running.start({ ...options, key: (resource) => resource });
+  return running.start({ ...options, key: (resource) => resource, ...more });
 }
 
 /** Increments the counter by reading and writing. Returns how often the lock was held by another library's client. */
@@ -109,5 +109,27 @@ describe('token() with a key that another library has locked', () => {
     await eventually('the lock is lost', () => lock.signal.aborted);
     expect(await lock.release()).toBe(false);
     expect(await redis.get(key)).toBe('theirs');
+  });
+
+  it.each([{ mode: 'shared' }, { permits: 2 }] as const)(
+    '%j is held beside a lock of another library',
+    async (mode) => {
+      const locks = instance();
+      const lock = await locks.acquire(key, mode);
+      expect(await redis.set(key, 'theirs', 'PX', LEASE_MS, 'NX')).toBe('OK');
+      // This module sees theirs.
+      expect(await instance().tryAcquire(key, mode)).toBeNull();
+      await lock.release();
+      expect(await redis.get(key)).toBe('theirs');
+    },
+  );
+
+  it('is not given back to it while it is kept', async () => {
+    const locks = instance({ keepMs: LEASE_MS });
+    await eventually('the lock is kept', async () => {
+      await locks.using(key, () => undefined);
+      return (await redis.exists(key)) === 1;
+    });
+    expect(await redis.set(key, 'theirs', 'PX', LEASE_MS, 'NX')).toBeNull();
   });
 });

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { LIBRARY_PEER } from './install-libraries.js';
 import { CLASSES } from './maven.js';
 
 /** A process that takes commands about locks, one a line. It ends with this process. */
@@ -33,6 +34,11 @@ export class Peer {
     const hooks = join(__dirname, '../support/typescript-hooks.mjs');
     const main = join(__dirname, 'redisson-peer.ts');
     return Peer.started(process.execPath, ['--import', hooks, main, url, String(leaseMs)]);
+  }
+
+  /** Starts a Node process with another library of npm, on one Redis or on several. */
+  static library(name: string, urls: readonly string[], leaseMs = 30_000): Promise<Peer> {
+    return Peer.started(process.execPath, [LIBRARY_PEER, name, urls.join(','), String(leaseMs)]);
   }
 
   private static async started(command: string, args: readonly string[]): Promise<Peer> {

@@ -19,6 +19,7 @@ export const SERVERS = [
   { name: 'Valkey 8.0', from: 'bookworm-backports', beside: ['bookworm'], package: 'valkey-tools' },
   { name: 'Valkey 8.1', from: 'trixie', package: 'valkey-tools' },
   { name: 'Valkey 9.1', from: 'sid', package: 'valkey-tools' },
+  { name: 'Redict 7.3', from: 'bookworm-backports', beside: ['bookworm'], package: 'redict-tools' },
 ];
 
 function run(command, args, cwd) {
@@ -81,8 +82,8 @@ const found = (folder, pattern) =>
 /** Writes a script that runs the server with the libraries and the loader that it was built for. */
 function wrap(root) {
   // In Debian's packages the server binary is also redis-check-rdb.
-  const [binary] = [/bin\/(?:redis|valkey)-server$/, /bin\/(?:redis|valkey)-check-rdb$/].flatMap((name) =>
-    found(root, name),
+  const [binary] = ['server', 'check-rdb'].flatMap((kind) =>
+    found(root, new RegExp(`bin/(?:redis|valkey|redict)-${kind}$`)),
   );
   chmodSync(binary, 0o755);
   const libraries = [...new Set(found(root, /\.so[.\d]*$/).map((path) => join(path, '..')))].join(':');

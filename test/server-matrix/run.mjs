@@ -1,11 +1,11 @@
 // Runs the tests that depend on the server against every version that this machine can get, and prints the results.
 // A version that cannot be downloaded is printed, and is an error if it was named. A run of all versions writes the
-// table of docs/topologies.md.
-//   npm run test:servers [-- 'Valkey 8.1' …]
+// table of docs/topologies.md. A path names a server that is on this machine already.
+//   npm run test:servers [-- 'Valkey 8.1' /opt/keydb/bin/keydb-server …]
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 import { binaryOf, SERVERS } from './binaries.mjs';
 
@@ -48,16 +48,20 @@ function runSuite(binary, args) {
 }
 
 const wanted = process.argv.slice(2);
-const unknown = wanted.filter((name) => !SERVERS.some((server) => server.name === name));
+const own = wanted.filter((name) => name.includes('/')).map((path) => ({ name: basename(path), path: resolve(path) }));
+const unknown = wanted.filter((name) => !name.includes('/') && !SERVERS.some((server) => server.name === name));
 if (unknown.length > 0)
-  throw new Error(`There is no server ${unknown.join()}. Allowed are: ${SERVERS.map(({ name }) => name).join(', ')}.`);
+  throw new Error(
+    `There is no server ${unknown.join()}. Allowed are paths, ${SERVERS.map(({ name }) => name).join(', ')}.`,
+  );
 
 const lines = [];
 let broken = 0;
-for (const server of SERVERS.filter(({ name }) => wanted.length === 0 || wanted.includes(name))) {
+const listed = SERVERS.filter(({ name }) => wanted.length === 0 || wanted.includes(name));
+for (const server of [...listed, ...own]) {
   let binary;
   try {
-    binary = binaryOf(server);
+    binary = server.path ?? binaryOf(server);
   } catch (error) {
     console.log(`${server.name} is not available here: ${error.message.slice(0, 300)}`);
     lines.push(`| ${server.name} | not available | |`);

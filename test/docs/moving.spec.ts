@@ -1,0 +1,86 @@
+import { type DynamicModule, Module, type Type } from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { LockService, RedisLockModule } from 'nestjs-redis-lock';
+import { eventually } from '../support/redis-locks.js';
+import { testRedisUrl } from '../support/shared-redis.js';
+
+let redis: Redis;
+let application: TestingModule | undefined;
+
+beforeEach(() => {
+  process.env['REDIS_URL'] = testRedisUrl();
+  redis = new Redis(testRedisUrl());
+});
+afterEach(async () => {
+  await application?.close();
+  application = undefined;
+  await redis.quit();
+});
+
+async function start(imported: Type | DynamicModule): Promise<TestingModule> {
+  application = await Test.createTestingModule({ imports: [imported] }).compile();
+  await application.init();
+  return application;
+}
+
+/** Locks a key as another library does, and returns what the call does meanwhile. */
+async function behind<T>(key: string, call: () => Promise<T>): Promise<T> {
+  await redis.set(key, 'theirs', 'PX', 60_000);
+  let settled = false;
+  const result = call().finally(() => (settled = true));
+  await eventually('the call waits', async () => (await redis.exists(`{${key}}|queue`)) === 1);
+  expect(settled).toBe(false);
+  expect(await redis.get(key)).toBe('theirs');
+  await redis.del(key);
+  return result;
+}
+
+describe('the page on moving', () => {
+  it('has a service with the keys of redis-semaphore, also of values that need encoding', async () => {
+    const { AccountModule, AccountService } = await import('./moving/one-step.js');
+    const accounts = (await start(AccountModule)).get(AccountService);
+    expect(await behind('mutex:account:1', () => accounts.pay('1'))).toBe('account 1 is paid');
+    expect(await behind('mutex:account:a b', () => accounts.close('a b'))).toBe('account a b is closed');
+  });
+
+  it('has a service with the keys of murlock', async () => {
+    const { UserModule, UserService } = await import('./moving/murlock.js');
+    const users = (await start(UserModule)).get(UserService);
+    const renamed = behind('UserService:rename:7', () => users.rename({ id: 7 }, 'Ada'));
+    expect(await renamed).toBe('user 7 is Ada');
+  });
+
+  it('has a first step in which old and new code exclude each other', async () => {
+    const { OldLocks, OrderService } = await import('./moving/two-steps.js');
+    const held: string[] = [];
+    const oldLocks = {
+      async using<T>(name: string, work: () => Promise<T>): Promise<T> {
+        await redis.set(`old:${name}`, 'step 1', 'PX', 60_000);
+        held.push(name);
+        try {
+          return await work();
+        } finally {
+          await redis.del(`old:${name}`);
+        }
+      },
+    };
+    @Module({
+      imports: [RedisLockModule.forRoot({ redis: testRedisUrl(), waitMs: 20_000 })],
+      providers: [OrderService, { provide: OldLocks, useValue: oldLocks }],
+    })
+    class OrderModule {}
+    const orders = await start(OrderModule);
+    const done: string[] = [];
+    // An instance of the second step holds the new lock only.
+    const lock = await orders.get(LockService).acquire('order:moving');
+    const paid = orders.get(OrderService).pay('moving', async () => void done.push('paid'));
+    await eventually('it is inside the old lock', () => held.length === 1);
+    expect(done).toEqual([]);
+    await lock.release();
+    await paid;
+    expect(done).toEqual(['paid']);
+    expect(await redis.exists('old:order:moving')).toBe(0);
+  });
+});

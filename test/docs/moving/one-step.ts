@@ -1,0 +1,28 @@
+import { Injectable, Module } from '@nestjs/common';
+import { Locked, RedisLockModule } from 'nestjs-redis-lock';
+
+@Injectable()
+export class AccountService {
+  @Locked('account:<id>', { ttlMs: 10_000 })
+  async pay(id: string): Promise<string> {
+    return `account ${id} is paid`;
+  }
+
+  // To the letter. A placeholder encodes values: `a b` becomes `a%20b`.
+  @Locked((id: string) => `account:${id}`)
+  async close(id: string): Promise<string> {
+    return `account ${id} is closed`;
+  }
+}
+
+@Module({
+  imports: [
+    RedisLockModule.forRoot({
+      redis: process.env['REDIS_URL'],
+      key: (resource) => `mutex:${resource}`, // here of redis-semaphore
+      waitMs: 20_000, // as long as the old code has tried
+    }),
+  ],
+  providers: [AccountService],
+})
+export class AccountModule {}
