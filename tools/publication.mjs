@@ -120,20 +120,25 @@ function missing() {
   return found;
 }
 
-/** The base of links in the README of this version. */
-function baseOf(repository) {
-  return `${repository}/blob/v${readJson('package.json').version}/`;
+/** The address of the files of this version, as pages and as they are. A picture needs the second. */
+function basesOf(repository) {
+  const { version } = readJson('package.json');
+  return { page: `${repository}/blob/v${version}/`, raw: `${repository}/raw/v${version}/` };
 }
 
 /** A link or a picture of Markdown to a file of the repository. */
-const RELATIVE = /(\]\()(?!https?:|mailto:|#|\/)([^)\s]+\))/g;
+const RELATIVE = /(!?\[[^\]]*\]\()(?!https?:|mailto:|#|\/)([^)\s]+\))/g;
 
 function rewriteReadme(rewrite) {
   const { repository } = publication();
   if (repository === null) return;
   const text = readFileSync('README.md', 'utf8');
-  writeFileSync('README.md', rewrite(text, baseOf(repository)));
+  writeFileSync('README.md', rewrite(text, basesOf(repository)));
 }
+
+const toAbsolute = (text, { page, raw }) =>
+  text.replaceAll(RELATIVE, (_, label, path) => `${label}${label.startsWith('!') ? raw : page}${path}`);
+const toRelative = (text, { page, raw }) => text.replaceAll(`](${page}`, '](').replaceAll(`](${raw}`, '](');
 
 function report(problems) {
   for (const problem of problems) console.error(problem);
@@ -144,8 +149,8 @@ const COMMANDS = {
   '--write': write,
   '--check': () => report(differences()),
   '--publish': () => report([...differences(), ...missing()]),
-  '--pack': () => rewriteReadme((text, base) => text.replaceAll(RELATIVE, `$1${base}$2`)),
-  '--unpack': () => rewriteReadme((text, base) => text.replaceAll(`](${base}`, '](')),
+  '--pack': () => rewriteReadme(toAbsolute),
+  '--unpack': () => rewriteReadme(toRelative),
 };
 
 const [option = '--write'] = process.argv.slice(2);

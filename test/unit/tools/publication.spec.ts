@@ -102,9 +102,10 @@ describe('the place of the name and the address', () => {
     expect(read('README.md')).toBe(README);
     decide('old-locks', REPOSITORY);
     expect(run(TOOL, '--pack')).toEqual([0, '']);
-    const base = `${REPOSITORY}/blob/v1.2.3/`;
+    const link = `${REPOSITORY}/blob/v1.2.3/docs/keys.md#top`;
+    const picture = `${REPOSITORY}/raw/v1.2.3/docs/a.png`;
     expect(read('README.md')).toBe(
-      `[Keys](${base}docs/keys.md#top), [top](#top), [npm](https://example.org), ![picture](${base}docs/a.png)\n`,
+      `[Keys](${link}), [top](#top), [npm](https://example.org), ![picture](${picture})\n`,
     );
     expect(run(TOOL, '--unpack')).toEqual([0, '']);
     expect(read('README.md')).toBe(README);
