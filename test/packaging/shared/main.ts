@@ -31,8 +31,13 @@ async function checkOneCopy(): Promise<void> {
   }
 }
 
+/** As of Node 20.19 and 22.12, `require` loads the ES module of the package, too. */
+function requiresModules(): boolean {
+  return (process.features as { require_module?: boolean }).require_module === true;
+}
+
 async function main(): Promise<void> {
-  await checkOneCopy();
+  if (requiresModules()) await checkOneCopy();
   checkNames();
   await checkTesting();
   await checkStores();
