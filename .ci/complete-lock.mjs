@@ -1,7 +1,7 @@
-// Completes package-lock.json with the optional packages of other platforms, which a registry mirror may not hold. npm then
-// leaves them out of the lock file without a word, and `npm ci` of npm 11 refuses that file on every machine.
-//   node .ci/complete-lock.mjs             after an `npm install` behind such a mirror: adds the packages, and their hashes
-//                                          if the registry has them
+// Completes package-lock.json with the optional packages of other platforms, which a registry mirror may not hold. npm
+// then leaves them out of the lock file without a word, and `npm ci` of npm 11 refuses that file on every machine.
+//   node .ci/complete-lock.mjs             after an `npm install` behind such a mirror: adds the packages, and their
+//                                          hashes if the registry has them
 //   node .ci/complete-lock.mjs --check     fails if an entry has no hash, or names where it was downloaded from
 //   node .ci/complete-lock.mjs --known     the same, but for the entries of .ci/without-hash.json
 import { execFileSync } from 'node:child_process';

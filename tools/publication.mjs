@@ -5,7 +5,7 @@
 //
 //   node tools/publication.mjs             writes both into package.json and wherever the name stands
 //   node tools/publication.mjs --check     fails if package.json says something else
-//   node tools/publication.mjs --publish   fails if one is missing, or if the version is not ready (npm publish runs it)
+//   node tools/publication.mjs --publish   fails if one is missing or the version is not ready. `npm publish` runs it
 //   node tools/publication.mjs --pack      makes the README's links absolute, for the tarball
 //   node tools/publication.mjs --unpack    makes them relative again
 // All work on the current folder, which is the root of the repository.
@@ -106,6 +106,17 @@ function differences() {
     .map((key) => `package.json has another ${key} than ${PLACE}: run node tools/publication.mjs.`);
 }
 
+/** Returns what differs in the workflow that publishes. Elsewhere both variables are missing. */
+function wrongRun(version, repository) {
+  const { GITHUB_REPOSITORY: running, GITHUB_REF_TYPE: type, GITHUB_REF_NAME: tag } = process.env;
+  const found = [];
+  if (running !== undefined && repository !== null && !repository.endsWith(`/${running}`)) {
+    found.push(`The workflow runs in ${running}, and ${PLACE} has ${repository}.`);
+  }
+  if (type === 'tag' && tag !== `v${version}`) found.push(`The tag is ${tag}, and package.json has ${version}.`);
+  return found;
+}
+
 /** Returns what is missing for a release. */
 function missing() {
   const { version } = readJson('package.json');
@@ -117,7 +128,7 @@ function missing() {
   if (!heading.test(readFileSync('CHANGELOG.md', 'utf8'))) {
     found.push(`CHANGELOG.md has no "## ${version} (date)": run npm version, or node tools/release.mjs version.`);
   }
-  return found;
+  return [...found, ...wrongRun(version, publication().repository)];
 }
 
 /** The address of the files of this version, as pages and as they are. A picture needs the second. */

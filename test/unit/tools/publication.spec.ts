@@ -40,13 +40,19 @@ const manifest = (): Record<string, unknown> => JSON.parse(read('package.json'))
 const decide = (name: string | null, repository: string | null): void =>
   put(PLACE, JSON.stringify({ name, repository }));
 
+/** Variables of the workflow that runs a tool. */
+let workflow: NodeJS.ProcessEnv;
+
 /** Runs a tool in the folder. Returns its exit code and all its output. */
 function run(tool: string, ...args: string[]): readonly [code: number | null, output: string] {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [tool, ...args], { cwd: folder, encoding: 'utf8' });
+  const none = { GITHUB_REPOSITORY: undefined, GITHUB_REF_TYPE: undefined, GITHUB_REF_NAME: undefined };
+  const options = { cwd: folder, encoding: 'utf8', env: { ...process.env, ...none, ...workflow } } as const;
+  const { status, stdout, stderr } = spawnSync(process.execPath, [tool, ...args], options);
   return [status, stdout + stderr];
 }
 
 beforeEach(() => {
+  workflow = {};
   folder = mkdtempSync(join(tmpdir(), 'publication-'));
   put('package.json', JSON.stringify(MANIFEST));
   put('package-lock.json', JSON.stringify({ name: 'old-locks', packages: { '': { name: 'old-locks' } } }));
@@ -95,6 +101,19 @@ describe('the place of the name and the address', () => {
     run(TOOL);
     expect(run(RELEASE, 'version', '2026-02-03')).toEqual([0, '']);
     expect(run(TOOL, '--publish')).toEqual([0, '']);
+  });
+
+  it('refuses to publish from another repository or tag', () => {
+    decide('old-locks', REPOSITORY);
+    run(TOOL);
+    run(RELEASE, 'version', '2026-02-03');
+    workflow = { GITHUB_REPOSITORY: 'acme/locks', GITHUB_REF_TYPE: 'tag', GITHUB_REF_NAME: 'v1.2.3' };
+    expect(run(TOOL, '--publish')).toEqual([0, '']);
+    workflow = { GITHUB_REPOSITORY: 'fork/locks', GITHUB_REF_TYPE: 'tag', GITHUB_REF_NAME: 'v1.2.4' };
+    const [code, output] = run(TOOL, '--publish');
+    expect(code).toBe(1);
+    expect(output).toContain('The workflow runs in fork/locks');
+    expect(output).toContain('The tag is v1.2.4');
   });
 
   it('makes the links of the published README absolute, and relative again', () => {
