@@ -40,6 +40,8 @@ function publication() {
   return { name, repository };
 }
 
+const FIELDS = ['homepage', 'bugs', 'repository'];
+
 /** Returns the fields of package.json that follow from the address. */
 function fieldsOf(repository) {
   if (repository === null) return {};
@@ -52,8 +54,7 @@ function fieldsOf(repository) {
 
 /** Returns package.json as it has to be. The fields stand after the license. */
 function expectedManifest(manifest, { name, repository }) {
-  const { homepage, bugs, repository: old, ...rest } = manifest;
-  const entries = Object.entries({ ...rest, name: name ?? rest.name });
+  const entries = Object.entries({ ...manifest, name: name ?? manifest.name }).filter(([key]) => !FIELDS.includes(key));
   const at = entries.findIndex(([key]) => key === 'license');
   const expected = Object.fromEntries(entries.toSpliced(at + 1, 0, ...Object.entries(fieldsOf(repository))));
   if (name !== null && expected.bin) {
@@ -100,7 +101,7 @@ function write() {
 function differences() {
   const manifest = readJson('package.json');
   const expected = expectedManifest(manifest, publication());
-  const keys = ['name', 'bin', 'homepage', 'bugs', 'repository'];
+  const keys = ['name', 'bin', ...FIELDS];
   return keys
     .filter((key) => JSON.stringify(manifest[key]) !== JSON.stringify(expected[key]))
     .map((key) => `package.json has another ${key} than ${PLACE}: run node tools/publication.mjs.`);

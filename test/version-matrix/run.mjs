@@ -2,7 +2,7 @@
 //   npm run test:versions [-- applications types bun]     runs some of the parts
 // It needs about half an hour on two cores, a Redis as `npm test` does, and the registry. A version that cannot be had
 // is shown as such. The exit code is 1 if something fails that should work.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import semver from 'semver';
@@ -20,12 +20,12 @@ const unknown = wanted.filter((part) => !PARTS.includes(part));
 if (unknown.length > 0) throw new Error(`There is no part ${unknown.join()}. Allowed are: ${PARTS.join(', ')}.`);
 const isWanted = (part) => wanted.length === 0 || wanted.includes(part);
 
+const redis = await startRedis();
 const folder = mkdtempSync(join(tmpdir(), 'versions-'));
 const failures = [];
 const applications = new Map();
 const compilers = new Map();
 let tarball;
-let redis;
 
 function fail(what, output) {
   failures.push(what);
@@ -88,8 +88,8 @@ function cellOf(outcomes) {
   const inAll = (outcome) => outcomes.every(([, one]) => one === outcome);
   if (inAll('ok')) return 'both';
   if (inAll('not supported')) return '–';
-  const shown = outcomes.map(([format, outcome]) => (outcome === 'ok' ? FORMAT_NAMES[format] : outcome === 'fails' && 'fails'));
-  return shown.filter(Boolean).join(', ');
+  const shown = outcomes.filter(([, outcome]) => outcome !== 'not supported');
+  return shown.map(([format, outcome]) => `${FORMAT_NAMES[format]}${outcome === 'fails' ? ' fails' : ''}`).join(', ');
 }
 
 async function testApplications() {
@@ -139,6 +139,7 @@ async function testBun() {
   // The package has the binary of each platform as an optional dependency. Its install script would only link it.
   const platform = `${process.platform}-${process.arch === 'arm64' ? 'aarch64' : process.arch}`;
   const binary = join(home, 'node_modules/@oven', `bun-${platform}`, 'bin/bun');
+  chmodSync(binary, 0o755);
   const version = must(binary, ['--version']).trim();
   const rows = BUN.applications.map((name) => {
     const cwd = application(name);
@@ -154,7 +155,6 @@ async function testBun() {
 
 const TESTS = { applications: testApplications, types: testTypes, bun: testBun };
 
-redis = await startRedis();
 try {
   for (const part of PARTS.filter(isWanted)) {
     const table = await TESTS[part]();
