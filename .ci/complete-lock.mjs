@@ -55,7 +55,12 @@ function addHashes(lock) {
     if (entry.integrity !== undefined || refused >= 2) continue;
     const hash = hashOf(nameOf(path), entry.version);
     if (hash === undefined) refused += 1;
-    else lock.packages[path] = Object.fromEntries([['version', entry.version], ['integrity', hash], ...Object.entries(entry)]);
+    else
+      lock.packages[path] = Object.fromEntries([
+        ['version', entry.version],
+        ['integrity', hash],
+        ...Object.entries(entry),
+      ]);
   }
 }
 

@@ -164,9 +164,7 @@ describe('the place of the name and the address', () => {
 describe('a release', () => {
   it('gives Unreleased the version and the date, and prints its notes', () => {
     expect(run(RELEASE, 'version', '2026-02-03')).toEqual([0, '']);
-    expect(read('CHANGELOG.md')).toBe(
-      CHANGELOG.replace('## Unreleased\n', '## Unreleased\n\n## 1.2.3 (2026-02-03)\n'),
-    );
+    expect(read('CHANGELOG.md')).toBe(CHANGELOG.replace('## Unreleased\n', '## Unreleased\n\n## 1.2.3 (2026-02-03)\n'));
     expect(read('lib/core/version.ts')).toBe("export const VERSION = '1.2.3';\n");
     expect(run(RELEASE, 'notes')).toEqual([0, '- A change.\n']);
     expect(run(RELEASE, 'notes', 'v1.2.2')).toEqual([0, '- Before.\n']);
