@@ -6,7 +6,7 @@ import { format, resolveConfig } from 'prettier';
 const PAGE = join(import.meta.dirname, '../../docs/versions.md');
 
 /** Stands before and after a table. */
-const markOf = (name) => `<!-- npm run test:versions: ${name} -->`;
+const markOf = (name) => `<!-- npm run test:versions (${name}) -->`;
 
 /** Returns a table of Markdown. */
 export function tableOf(head, rows) {
