@@ -1,26 +1,26 @@
 // Completes package-lock.json with the optional packages of other platforms, which a registry mirror may not hold. npm
 // then leaves them out of the lock file without a word, and `npm ci` of npm 11 refuses that file on every machine.
-//   node .ci/complete-lock.mjs             after an `npm install` behind such a mirror: adds the packages, and their
-//                                          hashes if the registry has them
-//   node .ci/complete-lock.mjs --check     fails if an entry has no hash, or names where it was downloaded from
-//   node .ci/complete-lock.mjs --known     the same, but for the entries of .ci/without-hash.json
+//   node .ci/complete-lock.mjs            after an `npm install` behind such a mirror: adds them to package-lock.json of
+//                                         this folder, with their hashes if the registry has them
+//   node .ci/complete-lock.mjs --check    counts the entries without a hash. Fails if one of them is installed here
+//   node .ci/complete-lock.mjs --strict   fails if any entry has no hash
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 
-const FILES = ['package-lock.json', 'test/bench/package-lock.json'];
-const KNOWN = '.ci/without-hash.json';
 const PLATFORM =
   /(?:^|[/-])(darwin|linux|win32|android|freebsd|netbsd|openbsd|openharmony|sunos|aix)-(arm64|x64|arm|ia32|loong64|ppc64|riscv64|s390x)(?:-(\w+))?$/;
 /** SHA-1 can be forged. */
-const HASH = /^sha(?:512|384|256)-[\w+/]+={0,2}$/;
+const HASH = /(?:^| )sha(?:512|384|256)-/;
 
 const read = (file) => JSON.parse(readFileSync(file, 'utf8'));
-const write = (file, value) => writeFileSync(file, `${JSON.stringify(value, null, 2)}\n`);
 const nameOf = (path) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
 
-/** Returns the entries that npm installs: neither the package itself, nor links, nor what is part of another tarball. */
-function installed(lock) {
-  return Object.entries(lock.packages).filter(([path, entry]) => path !== '' && !entry.link && !entry.inBundle);
+/** Returns the entries that npm downloads and that have no hash. */
+function withoutHash(lock) {
+  return Object.entries(lock.packages).filter(
+    ([path, { link, inBundle, integrity = '' }]) => path !== '' && !link && !inBundle && !HASH.test(integrity),
+  );
 }
 
 function addPackages(lock) {
@@ -37,68 +37,51 @@ function addPackages(lock) {
   lock.packages = Object.fromEntries(Object.entries(lock.packages).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Returns what the registry says of a version, or undefined. */
-function hashOf(name, version) {
-  try {
-    const options = { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] };
-    const hash = execFileSync('npm', ['view', `${name}@${version}`, 'dist.integrity'], options).trim();
-    return HASH.test(hash) ? hash : undefined;
-  } catch {
-    return undefined;
-  }
-}
+const hashOf = (name) => execFileSync('npm', ['view', name, 'dist.integrity'], { encoding: 'utf8' }).trim();
 
-/** Adds the hashes that are missing. Two packages without one end it, because the registry then is a mirror. */
+/** Adds the hashes. The first package that the registry does not have ends it, because the registry then is a mirror. */
 function addHashes(lock) {
-  let refused = 0;
-  for (const [path, entry] of installed(lock)) {
-    if (entry.integrity !== undefined || refused >= 2) continue;
-    const hash = hashOf(nameOf(path), entry.version);
-    if (hash === undefined) refused += 1;
-    else
-      lock.packages[path] = Object.fromEntries([
-        ['version', entry.version],
-        ['integrity', hash],
-        ...Object.entries(entry),
-      ]);
+  try {
+    for (const [path, { version, ...others }] of withoutHash(lock)) {
+      const integrity = hashOf(`${nameOf(path)}@${version}`);
+      lock.packages[path] = { version, ...others, integrity };
+    }
+  } catch (error) {
+    console.log(error.message);
   }
 }
 
 function complete() {
-  const [file] = FILES;
-  const lock = read(file);
+  const lock = read('package-lock.json');
   addPackages(lock);
   addHashes(lock);
-  write(file, lock);
-  const without = withoutHash(file, lock);
-  write(KNOWN, without);
-  console.log(`${without.length} entries have no hash`);
+  writeFileSync('package-lock.json', `${JSON.stringify(lock, null, 2)}\n`);
+  console.log(`${withoutHash(lock).length} entries have no hash`);
 }
 
-function withoutHash(file, lock) {
-  return installed(lock)
-    .filter(([, { integrity = '' }]) => !integrity.split(' ').some((hash) => HASH.test(hash)))
-    .map(([path, { version }]) => `${nameOf(path)}@${version}`);
+/** Returns the lock files of a folder and of those below it. */
+function lockFiles(folder) {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.name === 'package-lock.json') return [path];
+    return entry.isDirectory() && !/^(?:\.|node_modules$)/.test(entry.name) ? lockFiles(path) : [];
+  });
 }
 
-/** Returns what is wrong with a lock file. */
-function problemsIn(file, known) {
-  const lock = read(file);
-  const missing = withoutHash(file, lock).filter((one) => !known.has(one));
-  const downloaded = installed(lock).filter(([, { resolved }]) => resolved !== undefined);
-  return [
-    ...missing.map((one) => `${file}: ${one} has no hash. Run node .ci/complete-lock.mjs.`),
-    ...downloaded.map(([path]) => `${file}: ${nameOf(path)} names where it was downloaded from. Remove "resolved".`),
-  ];
+function check(strict) {
+  for (const file of lockFiles('.')) {
+    const lock = read(file);
+    const missing = withoutHash(lock);
+    const wrong = missing.filter(([path]) => strict || existsSync(join(dirname(file), path)));
+    for (const [path, { version }] of wrong) console.error(`${file}: ${nameOf(path)}@${version} has no hash`);
+    const address = Object.keys(lock.packages).filter((path) => /^http/.test(lock.packages[path].resolved));
+    for (const path of address) console.error(`${file}: ${nameOf(path)} names the registry that it came from`);
+    if (wrong.length + address.length > 0) process.exitCode = 1;
+    console.log(`${file}: ${missing.length} of ${Object.keys(lock.packages).length} entries have no hash`);
+  }
 }
 
-function check(known) {
-  const problems = FILES.flatMap((file) => problemsIn(file, known));
-  for (const problem of problems) console.error(problem);
-  process.exitCode = problems.length === 0 ? 0 : 1;
-}
-
-const COMMANDS = { '': complete, '--check': () => check(new Set()), '--known': () => check(new Set(read(KNOWN))) };
-const [option = ''] = process.argv.slice(2);
-if (!(option in COMMANDS)) throw new Error(`${option} is unknown. Allowed are: --check, --known, or nothing.`);
+const COMMANDS = { undefined: complete, '--check': () => check(false), '--strict': () => check(true) };
+const [, , option] = process.argv;
+if (!(option in COMMANDS)) throw new Error(`${option} is unknown. Allowed are: --check, --strict, or nothing.`);
 COMMANDS[option]();

@@ -3,7 +3,13 @@ import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { page, pages, root } from '../support/pages.js';
 
-const linked = [...pages, page('CONTRIBUTING.md'), page('CHANGELOG.md'), page('SECURITY.md'), page('CODE_OF_CONDUCT.md')];
+const linked = [
+  ...pages,
+  page('CONTRIBUTING.md'),
+  page('CHANGELOG.md'),
+  page('SECURITY.md'),
+  page('CODE_OF_CONDUCT.md'),
+];
 
 /** Returns the anchors of a page, spelled as GitHub does. */
 function anchorsOf(path: string): readonly string[] {
@@ -16,11 +22,7 @@ function anchorsOf(path: string): readonly string[] {
   );
 }
 
-/** A page of GitHub, which stands beside the files of the repository. */
-const ADVISORIES = '../../security/advisories/new';
-
 function isBroken(from: string, link: string): boolean {
-  if (link === ADVISORIES) return false;
   const [file, anchor] = link.split('#');
   const path = file === '' ? from : relative(root, join(root, dirname(from), file));
   if (!existsSync(join(root, path))) return true;

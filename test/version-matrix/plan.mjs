@@ -17,27 +17,29 @@ const nest = (version, terminus) => ({
   '@nestjs/platform-express': version,
   '@nestjs/terminus': terminus,
 });
-const project = (name, ioredis, packages) => ({ name, packages: { ...OTHERS, ...OPTIONAL, ...packages, ioredis } });
-
-const NESTS = [
-  ['10', nest('^10', '^11')],
-  ['11', nest('^11', '^11')],
-  ['12', nest('^12', '^12')],
-];
+const application = (name, ioredis, packages, lowestNode = '20.3') => ({
+  name,
+  packages: { ...OTHERS, ...OPTIONAL, ...packages, ioredis },
+  lowestNode,
+});
 
 /** The applications. The first has the lowest version of each peer dependency. */
 export const APPLICATIONS = [
-  project('lowest', '5.3.0', {
-    ...nest('10.0.0', '11.0.0'),
+  application('lowest', '5.3.0', {
+    ...nest('10.1.0', '11.0.0'),
     '@nestjs-cls/transactional': '3.0.0',
     '@opentelemetry/api': '1.9.0',
     'prom-client': '15.0.0',
     'reflect-metadata': '0.1.13',
-    rxjs: '7.1.0',
+    rxjs: '7.3.0',
   }),
-  ...NESTS.flatMap(([major, packages]) =>
-    ['5', '6'].map((ioredis) => project(`nest${major}-ioredis${ioredis}`, `^${ioredis}`, packages)),
-  ),
+  application('nest10-ioredis5', '^5', nest('^10', '^11')),
+  application('nest10-ioredis6', '^6', nest('^10', '^11')),
+  application('nest11-ioredis5', '^5', nest('^11', '^11')),
+  application('nest11-ioredis6', '^6', nest('^11', '^11')),
+  // Packages of Nest 12 are ES modules, and need a Node that loads these by `require`.
+  application('nest12-ioredis5', '^5', nest('^12', '^12'), '20.19'),
+  application('nest12-ioredis6', '^6', nest('^12', '^12'), '20.19'),
 ];
 
 /** What compiles the applications before they run. */

@@ -63,14 +63,6 @@ export function versionOf(folder, name) {
   return JSON.parse(readFileSync(join(folder, 'node_modules', name, 'package.json'), 'utf8')).version;
 }
 
-/** Returns the packages that do not support a version of Node, each with what it supports. */
-export function refusing(folder, names, supports) {
-  return names.flatMap((name) => {
-    const { engines } = JSON.parse(readFileSync(join(folder, 'node_modules', name, 'package.json'), 'utf8'));
-    return engines?.node === undefined || supports(engines.node) ? [] : [`${name} needs Node ${engines.node}`];
-  });
-}
-
 /** Makes an application in a folder. */
 export function makeApplication(folder, packages, tarball) {
   install(folder, packages, tarball);
@@ -90,7 +82,7 @@ export function makeApplication(folder, packages, tarball) {
 }
 
 /** Compiles an application. Returns the errors of its own files and of the package's declarations. */
-export function compile(tsc, folder, format, args) {
+export function compile(tsc, folder, format, args = []) {
   const all = [tsc, '-p', '.', '--pretty', 'false', ...args];
   const { code, output } = run(process.execPath, all, { cwd: join(folder, format) });
   const errors = output.split('\n').filter((line) => /error TS\d+/.test(line));

@@ -1,58 +1,70 @@
 // Installs the packed package in applications of other versions, runs them, and writes the tables of docs/versions.md.
 //   npm run test:versions [-- applications types bun]     runs some of the parts
-// It needs about half an hour on two cores, a Redis as `npm test` does, and the registry. A version that cannot be had
-// is shown as such. The exit code is 1 if something fails that should work.
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+// It needs about 10 minutes on two cores, a Redis as `npm test` does, and the registry. A Node that cannot be had is
+// left out, with a message. The exit code is 1 if something fails.
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import semver from 'semver';
+import { format as formatPage, resolveConfig } from 'prettier';
 import { nodeOf } from '../bench/nodes.mjs';
 import { startRedis } from '../support/redis/index.ts';
 import { APPLICATIONS, BUN, COMPILER, COMPILERS, NODES, RESOLUTIONS } from './plan.mjs';
-import { compile, FORMATS, install, makeApplication, must, pack, refusing, run, versionOf } from './project.mjs';
-import { tableOf, writeTable } from './table.mjs';
+import { compile, FORMATS, install, makeApplication, must, pack, run, versionOf } from './project.mjs';
 
-const PARTS = ['applications', 'types', 'bun'];
-const FORMAT_NAMES = { esm: 'ES module', cjs: 'CommonJS' };
+const PAGE = join(import.meta.dirname, '../../docs/versions.md');
+const PARTS = { applications: testApplications, types: testTypes, bun: testBun };
 
-const wanted = process.argv.slice(2);
-const unknown = wanted.filter((part) => !PARTS.includes(part));
-if (unknown.length > 0) throw new Error(`There is no part ${unknown.join()}. Allowed are: ${PARTS.join(', ')}.`);
-const isWanted = (part) => wanted.length === 0 || wanted.includes(part);
+const wanted = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(PARTS);
+const unknown = wanted.filter((part) => !(part in PARTS));
+if (unknown.length > 0)
+  throw new Error(`There is no part ${unknown.join()}. Allowed: ${Object.keys(PARTS).join(', ')}.`);
 
 const redis = await startRedis();
 const folder = mkdtempSync(join(tmpdir(), 'versions-'));
 const failures = [];
-const applications = new Map();
-const compilers = new Map();
-let tarball;
 
-function fail(what, output) {
-  failures.push(what);
-  console.log(`${what} FAILED\n${output.slice(-3_000)}`);
-  return 'fails';
+/** Returns a function that makes something once for each name. */
+function once(make) {
+  const made = new Map();
+  return (name) => {
+    if (!made.has(name)) made.set(name, make(name));
+    return made.get(name);
+  };
 }
 
-/** Returns the folder of an application, which is made once. */
-function application(name) {
-  if (!applications.has(name)) {
-    const { packages } = APPLICATIONS.find((one) => one.name === name);
-    tarball ??= pack(folder);
-    applications.set(name, makeApplication(join(folder, name), packages, tarball));
-    console.log(`${name} is installed`);
-  }
-  return applications.get(name);
+const tarball = once(() => pack(folder));
+
+/** Returns the folder of an application, whose code is compiled. */
+const application = once((name) => {
+  const { packages } = APPLICATIONS.find((one) => one.name === name);
+  const made = makeApplication(join(folder, name), packages, tarball());
+  for (const format of Object.keys(FORMATS))
+    report(`${name}, ${format}: tsc`, compile(compiler(COMPILER), made, format));
+  return made;
+});
+
+const compilerFolder = once((version) =>
+  install(join(folder, `typescript-${version}`), { typescript: `~${version}.0` }),
+);
+const compiler = (version) => join(compilerFolder(version), 'node_modules/typescript/bin/tsc');
+
+/** Prints an outcome. Returns whether there was no problem. */
+function report(what, problems) {
+  console.log(problems.length === 0 ? `${what}: ok` : `${what} FAILED\n${problems.join('\n').slice(-3_000)}`);
+  if (problems.length > 0) failures.push(what);
+  return problems.length === 0;
 }
 
-/** Returns the path of a compiler. */
-function compiler(version) {
-  if (!compilers.has(version)) {
-    compilers.set(version, install(join(folder, `typescript-${version}`), { typescript: `~${version}.0` }));
-  }
-  return join(compilers.get(version), 'node_modules/typescript/bin/tsc');
+/** Runs an application. Returns whether all its checks passed. */
+function passes(what, binary, name, format) {
+  const options = { cwd: application(name), env: { TEST_REDIS_URL: redis.url }, timeoutMs: 300_000 };
+  const { code, output } = run(binary, [`${format}/out/main.js`], options);
+  return report(what, code === 0 && /^all checks passed$/m.test(output) ? [] : [`it ended with ${code}`, output]);
 }
 
-/** Returns the binaries of Node that can be had, by what the plan calls them. */
+const versionsIn = (name) => ['@nestjs/core', 'ioredis'].map((one) => versionOf(application(name), one));
+
+/** Returns the binaries of Node that can be had. */
 function nodes() {
   return NODES.flatMap((wish) => {
     try {
@@ -65,76 +77,39 @@ function nodes() {
   });
 }
 
-/** Runs an application. Returns what the table shows. */
-function runOn({ binary, version }, name, format, packages) {
-  const cwd = application(name);
-  const env = { TEST_REDIS_URL: redis.url };
-  const { code, output } = run(binary, [`${format}/out/main.js`], { cwd, env, timeoutMs: 120_000 });
-  const what = `${name}, ${FORMAT_NAMES[format]}, Node ${version}`;
-  if (code === 0 && /^all checks passed$/m.test(output)) {
-    console.log(`${what}: ok`);
-    return 'ok';
-  }
-  const reasons = refusing(cwd, Object.keys(packages), (range) => semver.satisfies(version, range));
-  // Node loads ES modules by `require` as of 20.19 and 22.12.
-  if (/ERR_REQUIRE_ESM/.test(output)) reasons.push('Nest 12 is an ES module');
-  if (reasons.length === 0) return fail(what, output);
-  console.log(`${what}: ${reasons.join(', ')}`);
-  return 'not supported';
-}
+const isBefore = (one, other) => one.localeCompare(other, 'en', { numeric: true }) < 0;
 
-/** The cell of a Node and an application, from the outcome of each format. */
-function cellOf(outcomes) {
-  const inAll = (outcome) => outcomes.every(([, one]) => one === outcome);
-  if (inAll('ok')) return 'both';
-  if (inAll('not supported')) return '–';
-  const shown = outcomes.filter(([, outcome]) => outcome !== 'not supported');
-  return shown.map(([format, outcome]) => `${FORMAT_NAMES[format]}${outcome === 'fails' ? ' fails' : ''}`).join(', ');
-}
-
-async function testApplications() {
+function testApplications() {
   const binaries = nodes();
-  const rows = [];
-  for (const { name, packages } of APPLICATIONS) {
-    let cells;
-    let versions = ['not available', ''];
-    try {
-      const cwd = application(name);
-      versions = ['@nestjs/core', 'ioredis'].map((one) => versionOf(cwd, one));
-      for (const format of Object.keys(FORMATS)) {
-        const errors = compile(compiler(COMPILER), cwd, format, []);
-        if (errors.length > 0) fail(`${name}, ${FORMAT_NAMES[format]}: tsc`, errors.join('\n'));
-      }
-      cells = binaries.map((node) =>
-        cellOf(Object.keys(FORMATS).map((format) => [format, runOn(node, name, format, packages)])),
+  const rows = APPLICATIONS.map(({ name, lowestNode }) => {
+    const cells = binaries.map(({ binary, version }) => {
+      if (isBefore(version, lowestNode)) return '–';
+      const failed = Object.keys(FORMATS).filter(
+        (format) => !passes(`${name}, ${format}, Node ${version}`, binary, name, format),
       );
-    } catch (error) {
-      cells = binaries.map(() => fail(name, error.message));
-    }
-    rows.push([...versions, ...cells]);
-  }
-  return tableOf(['Nest', 'ioredis', ...binaries.map(({ version }) => `Node ${version}`)], rows);
+      return failed.length === 0 ? 'yes' : `no: ${failed.join(', ')}`;
+    });
+    return [...versionsIn(name), ...cells];
+  });
+  return [['Nest', 'ioredis', ...binaries.map(({ version }) => `Node ${version}`)], ...rows];
 }
 
-async function testTypes() {
+function testTypes() {
   const rows = COMPILERS.map((version) => {
     const tsc = compiler(version);
-    const exact = versionOf(compilers.get(version), 'typescript');
+    const exact = versionOf(compilerFolder(version), 'typescript');
     const cells = RESOLUTIONS.map(({ name, from, format, args, deprecated }) => {
-      const silence = deprecated && semver.gte(exact, '6.0.0') ? ['--ignoreDeprecations', '6.0'] : [];
+      const silence = deprecated && !isBefore(exact, '6.0') ? ['--ignoreDeprecations', '6.0'] : [];
       const all = ['--noEmit', '--skipLibCheck', 'false', ...args, ...silence];
-      const errors = compile(tsc, application(from), format, all);
-      const what = `TypeScript ${exact}, ${name}`;
-      if (errors.length > 0) return fail(what, errors.join('\n'));
-      console.log(`${what}: ok`);
-      return 'yes';
+      const problems = compile(tsc, application(from), format, all);
+      return report(`TypeScript ${exact}, ${name}`, problems) ? 'yes' : 'no';
     });
     return [exact, ...cells];
   });
-  return tableOf(['TypeScript', ...RESOLUTIONS.map(({ name }) => name)], rows);
+  return [['TypeScript', ...RESOLUTIONS.map(({ name }) => name)], ...rows];
 }
 
-async function testBun() {
+function testBun() {
   const home = install(join(folder, 'bun'), { bun: BUN.version });
   // The package has the binary of each platform as an optional dependency. Its install script would only link it.
   const platform = `${process.platform}-${process.arch === 'arm64' ? 'aarch64' : process.arch}`;
@@ -142,25 +117,24 @@ async function testBun() {
   chmodSync(binary, 0o755);
   const version = must(binary, ['--version']).trim();
   const rows = BUN.applications.map((name) => {
-    const cwd = application(name);
-    const errors = compile(compiler(COMPILER), cwd, 'esm', []);
-    const env = { TEST_REDIS_URL: redis.url };
-    const { code, output } = run(binary, ['esm/out/main.js'], { cwd, env, timeoutMs: 120_000 });
-    const passed = errors.length === 0 && code === 0 && /^all checks passed$/m.test(output);
-    const versions = ['@nestjs/core', 'ioredis'].map((one) => versionOf(cwd, one));
-    return [version, ...versions, passed ? 'yes' : fail(`${name}, Bun ${version}`, errors.join('\n') + output)];
+    const passed = passes(`${name}, Bun ${version}`, binary, name, 'esm');
+    return [version, ...versionsIn(name), passed ? 'yes' : 'no'];
   });
-  return tableOf(['Bun', 'Nest', 'ioredis', 'all checks pass'], rows);
+  return [['Bun', 'Nest', 'ioredis', 'all checks pass'], ...rows];
 }
 
-const TESTS = { applications: testApplications, types: testTypes, bun: testBun };
+/** Replaces the table that stands between two marks with the name of a part. */
+async function writeTable(part, [head, ...rows]) {
+  const mark = `<!-- npm run test:versions (${part}) -->`;
+  const [before, , after] = readFileSync(PAGE, 'utf8').split(mark);
+  if (after === undefined) throw new Error(`${PAGE} does not have ${mark} before and after the table.`);
+  const table = [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+  const page = [before, `\n\n${table}\n\n`, after].join(mark);
+  writeFileSync(PAGE, await formatPage(page, { ...(await resolveConfig(PAGE)), filepath: PAGE }));
+}
 
 try {
-  for (const part of PARTS.filter(isWanted)) {
-    const table = await TESTS[part]();
-    console.log(`\n${table}\n`);
-    await writeTable(part, table);
-  }
+  for (const part of wanted) await writeTable(part, PARTS[part]());
 } finally {
   await redis.stop();
   rmSync(folder, { recursive: true, force: true });
