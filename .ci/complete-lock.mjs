@@ -74,7 +74,7 @@ function check(strict) {
     const missing = withoutHash(lock);
     const wrong = missing.filter(([path]) => strict || existsSync(join(dirname(file), path)));
     for (const [path, { version }] of wrong) console.error(`${file}: ${nameOf(path)}@${version} has no hash`);
-    const address = Object.keys(lock.packages).filter((path) => /^http/.test(lock.packages[path].resolved));
+    const address = Object.keys(lock.packages).filter((path) => lock.packages[path].resolved?.startsWith('http'));
     for (const path of address) console.error(`${file}: ${nameOf(path)} names the registry that it came from`);
     if (wrong.length + address.length > 0) process.exitCode = 1;
     console.log(`${file}: ${missing.length} of ${Object.keys(lock.packages).length} entries have no hash`);

@@ -26,7 +26,7 @@ const application = (name, ioredis, packages, lowestNode = '20.3') => ({
 /** The applications. The first has the lowest version of each peer dependency. */
 export const APPLICATIONS = [
   application('lowest', '5.3.0', {
-    ...nest('10.1.0', '11.0.0'),
+    ...nest('10.1.3', '11.0.0'),
     '@nestjs-cls/transactional': '3.0.0',
     '@opentelemetry/api': '1.9.0',
     'prom-client': '15.0.0',

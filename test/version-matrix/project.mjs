@@ -87,6 +87,6 @@ export function compile(tsc, folder, format, args = []) {
   const { code, output } = run(process.execPath, all, { cwd: join(folder, format) });
   const errors = output.split('\n').filter((line) => /error TS\d+/.test(line));
   if (code !== 0 && errors.length === 0) return [output];
-  const own = (line) => /^src\//.test(line) || !line.includes('node_modules/') || line.includes(`/${NAME}/`);
+  const own = (line) => line.startsWith('src/') || !line.includes('node_modules/') || line.includes(`/${NAME}/`);
   return errors.filter(own);
 }

@@ -31,9 +31,10 @@ async function checkOneCopy(): Promise<void> {
   }
 }
 
-/** As of Node 20.19 and 22.12, `require` loads the ES module of the package, too. */
+/** As of Node 20.19 and 22.12, `require` loads the ES module of the package, too. Bun loads CommonJS. */
 function requiresModules(): boolean {
-  return (process.features as { require_module?: boolean }).require_module === true;
+  const { require_module: supported } = process.features as { require_module?: boolean };
+  return supported === true && process.versions.bun === undefined;
 }
 
 async function main(): Promise<void> {

@@ -14,9 +14,8 @@ const put = (file: string, text: string): void => writeFileSync(join(folder, fil
 /** Returns what is missing, from a folder or from this repository. */
 function missing(cwd = folder, tag?: string): string {
   const env = { ...process.env, GITHUB_REF_TYPE: tag && 'tag', GITHUB_REF_NAME: tag };
-  const { status, stderr } = spawnSync(process.execPath, [join(ROOT, 'tools/check-publish.mjs')], {
-    ...{ cwd, env, encoding: 'utf8' },
-  });
+  const tool = join(ROOT, 'tools/check-publish.mjs');
+  const { status, stderr } = spawnSync(process.execPath, [tool], { cwd, env, encoding: 'utf8' });
   expect(status).toBe(stderr === '' ? 0 : 1);
   return stderr;
 }
