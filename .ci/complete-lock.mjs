@@ -34,10 +34,13 @@ function addPackages(lock) {
       console.log(`added ${name}@${version}`);
     }
   }
-  lock.packages = Object.fromEntries(Object.entries(lock.packages).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  lock.packages = Object.fromEntries(Object.entries(lock.packages).toSorted(([a], [b]) => a.localeCompare(b, 'en')));
 }
 
-const hashOf = (name) => execFileSync('npm', ['view', name, 'dist.integrity'], { encoding: 'utf8' }).trim();
+function hashOf(name) {
+  const options = { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] };
+  return execFileSync('npm', ['view', name, 'dist.integrity'], options).trim();
+}
 
 /** Adds the hashes. The first package that the registry does not have ends it, because the registry then is a mirror. */
 function addHashes(lock) {
@@ -47,7 +50,7 @@ function addHashes(lock) {
       lock.packages[path] = { version, ...others, integrity };
     }
   } catch (error) {
-    console.log(error.message);
+    console.log(`The registry does not serve all packages. ${error.message}`);
   }
 }
 
