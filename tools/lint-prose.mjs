@@ -7,7 +7,8 @@ import ts from 'typescript';
 import { SEMICOLON, WORDS } from './prose-words.mjs';
 
 const root = join(import.meta.dirname, '..');
-const ROOTS = ['lib', 'test', 'sample', 'docs', 'tools', 'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md'];
+const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md'];
+const ROOTS = ['lib', 'test', 'sample', 'docs', 'tools', '.github', ...PAGES];
 const MOST_COLUMNS = 120;
 const SKIPPED_FOLDERS = new Set(['node_modules', 'dist', '.cache', 'target']);
 /** Written by programs whose own texts are checked. */

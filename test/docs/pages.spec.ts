@@ -3,7 +3,13 @@ import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { page, pages, root } from '../support/pages.js';
 
-const linked = [...pages, page('CONTRIBUTING.md'), page('CHANGELOG.md')];
+const linked = [
+  ...pages,
+  page('CONTRIBUTING.md'),
+  page('CHANGELOG.md'),
+  page('SECURITY.md'),
+  page('CODE_OF_CONDUCT.md'),
+];
 
 /** Returns the anchors of a page, spelled as GitHub does. */
 function anchorsOf(path: string): readonly string[] {

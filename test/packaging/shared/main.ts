@@ -31,8 +31,14 @@ async function checkOneCopy(): Promise<void> {
   }
 }
 
+/** As of Node 20.19 and 22.12, `require` loads the ES module of the package, too. Bun loads CommonJS. */
+function requiresModules(): boolean {
+  const { require_module: supported } = process.features as { require_module?: boolean };
+  return supported === true && process.versions.bun === undefined;
+}
+
 async function main(): Promise<void> {
-  await checkOneCopy();
+  if (requiresModules()) await checkOneCopy();
   checkNames();
   await checkTesting();
   await checkStores();

@@ -1,0 +1,60 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+
+const ROOT = resolve(__dirname, '../../..');
+const MANIFEST = { version: '1.2.3', repository: { type: 'git', url: 'git+https://github.com/acme/locks.git' } };
+
+let folder: string;
+
+const put = (file: string, text: string): void => writeFileSync(join(folder, file), text);
+
+/** Returns what is missing, from a folder or from this repository. */
+function missing(cwd = folder, tag?: string): string {
+  const env = { ...process.env, GITHUB_REF_TYPE: tag && 'tag', GITHUB_REF_NAME: tag };
+  const tool = join(ROOT, 'tools/check-publish.mjs');
+  const { status, stderr } = spawnSync(process.execPath, [tool], { cwd, env, encoding: 'utf8' });
+  expect(status).toBe(stderr === '' ? 0 : 1);
+  return stderr;
+}
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'check-publish-'));
+  mkdirSync(join(folder, 'lib/core'), { recursive: true });
+  put('package.json', JSON.stringify(MANIFEST));
+  put('lib/core/version.ts', "export const VERSION = '1.2.3';\n");
+  put('CHANGELOG.md', '# Changelog\n\n## Unreleased\n\n## 1.2.3 (2026-02-03)\n');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+describe('the check before publishing', () => {
+  it('passes if nothing is missing', () => {
+    expect(missing()).toBe('');
+    expect(missing(folder, 'v1.2.3')).toBe('');
+  });
+
+  it('refuses a package whose name or address is not decided', () => {
+    put('package.json', JSON.stringify({ version: '1.2.3', private: true }));
+    expect(missing()).toMatch(/^package\.json is "private".*\npackage\.json has no "repository".*\n$/);
+    put('package.json', JSON.stringify({ ...MANIFEST, repository: { url: 'https://github.com/acme/locks' } }));
+    expect(missing()).toMatch(/^package\.json has no "repository".*\n$/);
+  });
+
+  it('refuses a version that the code, the changelog or the tag does not have', () => {
+    put('lib/core/version.ts', "export const VERSION = '1.2.2';\n");
+    put('CHANGELOG.md', '## Unreleased\n');
+    const problems = missing(folder, 'v1.2.4').trimEnd().split('\n');
+    expect(problems).toEqual([
+      'lib/core/version.ts has another version than package.json, which has 1.2.3.',
+      'CHANGELOG.md has no section "## 1.2.3 (<date>)".',
+      'The tag is v1.2.4. It has to be v1.2.3.',
+    ]);
+  });
+
+  it('finds one version in this repository', () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
+    expect(readFileSync(join(ROOT, 'lib/core/version.ts'), 'utf8')).toContain(`VERSION = '${version}'`);
+  });
+});
