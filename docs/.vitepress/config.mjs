@@ -1,0 +1,43 @@
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import { defineConfig } from 'vitepress';
+import { sidebar } from './navigation.mjs';
+import { docs, repositoryLinks, repositoryUrl, root } from './repository.mjs';
+import { slugOf } from './slug.mjs';
+
+export default defineConfig({
+  title: 'nestjs-redis-lock',
+  description: 'Distributed locks on Redis for NestJS',
+  lang: 'en',
+  // Where the site is served below another path, as by GitHub Pages: DOCS_BASE=/nestjs-redis-lock/
+  base: process.env['DOCS_BASE'] ?? '/',
+  head: [['link', { rel: 'icon', type: 'image/svg+xml', href: `${process.env['DOCS_BASE'] ?? '/'}logo.svg` }]],
+  metaChunk: true,
+  markdown: {
+    anchor: { slugify: slugOf },
+    toc: { slugify: slugOf },
+    config: (md) => md.use(repositoryLinks),
+  },
+  vite: {
+    // The charts of the benchmark and of the simulation are outside of docs/.
+    server: { fs: { allow: [root] } },
+  },
+  // Pages link to these files for download.
+  buildEnd: ({ outDir }) => cpSync(join(docs, 'monitoring'), join(outDir, 'monitoring'), { recursive: true }),
+  themeConfig: {
+    logo: '/logo.svg',
+    outline: [2, 3],
+    search: { provider: 'local' },
+    nav: [
+      { text: 'Guide', link: '/quick-start', activeMatch: '^/(?!api/|repository/)' },
+      { text: 'API', link: '/api/', activeMatch: '^/api/' },
+      { text: 'Changelog', link: '/repository/changelog' },
+    ],
+    sidebar,
+    socialLinks: repositoryUrl === undefined ? [] : [{ icon: 'github', link: repositoryUrl }],
+    ...(repositoryUrl !== undefined && {
+      editLink: { pattern: `${repositoryUrl}/edit/main/docs/:path`, text: 'Edit this page' },
+    }),
+    footer: { message: 'Released under the MIT licence.' },
+  },
+});
