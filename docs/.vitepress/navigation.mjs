@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
-const { modules, fileNameOf } = createRequire(import.meta.url)('../../tools/entry-points.cjs');
+const { modules } = createRequire(import.meta.url)('../../tools/entry-points.cjs');
 const docs = join(import.meta.dirname, '..');
 
 /** The pages by group, each by its file, and by a text that is not its first heading. */
@@ -53,7 +53,7 @@ function itemsOf(entry) {
 const api = {
   text: 'API reference',
   collapsed: true,
-  items: Object.keys(modules).map((specifier) => ({ text: specifier, link: `/api/${fileNameOf(specifier)}` })),
+  items: Object.keys(modules).map((specifier) => ({ text: specifier, link: `/api/${specifier}` })),
 };
 
 /** Groups without a page are left out. */

@@ -1,9 +1,9 @@
-// A plugin of TypeDoc: names each module as users import it, and its page by the last part of that name.
+// A plugin of TypeDoc: names each module as users import it, `nestjs-redis-lock/quorum`.
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { Converter } from 'typedoc';
 
-const { modules, fileNameOf } = createRequire(import.meta.url)('../../tools/entry-points.cjs');
+const { modules } = createRequire(import.meta.url)('../../tools/entry-points.cjs');
 const root = join(import.meta.dirname, '../..');
 
 /** By absolute path of the module: its specifier, `nestjs-redis-lock/quorum`. */
@@ -21,5 +21,3 @@ export function load(app) {
     }
   });
 }
-
-export { fileNameOf };
