@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { docs } from './repository.mjs';
 
 const { modules } = createRequire(import.meta.url)('../../tools/entry-points.cjs');
-const docs = join(import.meta.dirname, '..');
 
 /** The pages by group, each by its file, and by a text that is not its first heading. */
 const GROUPS = [

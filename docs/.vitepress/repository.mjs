@@ -2,8 +2,10 @@
 // are pages, and the others are links to the repository, whose address is `repository` in package.json.
 import { readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
-export const root = join(import.meta.dirname, '../..');
+// Vite bundles this file, and keeps `import.meta.url` what it is.
+export const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/[\\/]$/, '');
 export const docs = join(root, 'docs');
 
 /** Files outside docs/ that are pages of the site: the path of the file by the name of the page. */
@@ -11,6 +13,7 @@ export const REPOSITORY_PAGES = {
   readme: 'README.md',
   changelog: 'CHANGELOG.md',
   contributing: 'CONTRIBUTING.md',
+  chaos: 'test/chaos/README.md',
   'chaos-results': 'test/chaos/RESULTS.md',
   'benchmark-results': 'test/bench/results/results.md',
   'fenced-orders': 'sample/fenced-orders/README.md',
