@@ -1,4 +1,5 @@
 // The API reference of the site: one Markdown page for each entry point, in docs/api/.
+const { OptionDefaults } = require('typedoc');
 const { modules } = require('../tools/entry-points.cjs');
 
 /** @type {import('typedoc').TypeDocOptions & Record<string, unknown>} */
@@ -12,6 +13,8 @@ module.exports = {
   name: 'API reference',
   // `npm run typecheck` finds errors of types.
   skipErrorChecking: true,
+  // Tags of the sources that TypeDoc does not know.
+  blockTags: [...OptionDefaults.blockTags, '@publicApi', '@minimum', '@maximum'],
   excludeInternal: true,
   excludePrivate: true,
   excludeExternals: true,
