@@ -13,6 +13,8 @@ export default defineConfig({
   base: process.env['DOCS_BASE'] ?? '/',
   head: [['link', { rel: 'icon', type: 'image/svg+xml', href: `${process.env['DOCS_BASE'] ?? '/'}logo.svg` }]],
   metaChunk: true,
+  // The README of the sample shop.
+  ignoreDeadLinks: 'localhostLinks',
   markdown: {
     anchor: { slugify: slugOf },
     toc: { slugify: slugOf },
