@@ -25,7 +25,9 @@ export default defineConfig({
     server: { fs: { allow: [root] } },
   },
   // Pages link to these files for download.
-  buildEnd: ({ outDir }) => cpSync(join(docs, 'monitoring'), join(outDir, 'monitoring'), { recursive: true }),
+  buildEnd: ({ outDir }) => {
+    for (const folder of ['monitoring', 'images']) cpSync(join(docs, folder), join(outDir, folder), { recursive: true });
+  },
   themeConfig: {
     logo: '/logo.svg',
     outline: [2, 3],
