@@ -13,18 +13,24 @@ module.exports = {
   name: 'API reference',
   // `npm run typecheck` finds errors of types.
   skipErrorChecking: true,
-  // Tags of the sources that TypeDoc does not know.
-  blockTags: [...OptionDefaults.blockTags, '@publicApi', '@minimum', '@maximum'],
+  // Tags of the sources that TypeDoc does not know. `@publicApi` is on nearly all names, so that readers need not see it.
+  blockTags: [...OptionDefaults.blockTags, '@minimum', '@maximum'],
+  modifierTags: [...OptionDefaults.modifierTags, '@publicApi'],
+  excludeTags: [...OptionDefaults.excludeTags, '@publicApi'],
   excludeInternal: true,
   excludePrivate: true,
   excludeExternals: true,
   disableSources: true,
   validation: { notExported: false, invalidLink: true, notDocumented: false },
+  treatWarningsAsErrors: true,
   // Of typedoc-plugin-markdown.
   entryFileName: 'index',
   hideBreadcrumbs: true,
   hidePageHeader: true,
   useCodeBlocks: true,
+  // VitePress takes `{#anchor}` from a heading. Left to itself, it counts headings of one name in another way.
+  useCustomAnchors: true,
+  tableColumnSettings: { hideModifiers: true, hideInherited: true, hideOverrides: true },
   sanitizeComments: true,
   parametersFormat: 'table',
   interfacePropertiesFormat: 'table',

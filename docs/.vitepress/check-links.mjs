@@ -36,7 +36,9 @@ function problemOf(link, from) {
 let links = 0;
 const problems = [];
 for (const [path, html] of read) {
-  const found = new Set([...html.matchAll(/<(?:a|img|link|script|source)\b[^>]*?\s(?:href|src)="([^"]*)"/g)].map(([, link]) => link));
+  const found = new Set(
+    [...html.matchAll(/<(?:a|img|link|script|source)\b[^>]*?\s(?:href|src)="([^"]*)"/g)].map(([, link]) => link),
+  );
   links += found.size;
   for (const link of found) {
     const problem = problemOf(unescape(link), path);

@@ -26,7 +26,8 @@ export default defineConfig({
   },
   // Pages link to these files for download.
   buildEnd: ({ outDir }) => {
-    for (const folder of ['monitoring', 'images']) cpSync(join(docs, folder), join(outDir, folder), { recursive: true });
+    for (const folder of ['monitoring', 'images'])
+      cpSync(join(docs, folder), join(outDir, folder), { recursive: true });
   },
   themeConfig: {
     logo: '/logo.svg',

@@ -1,5 +1,5 @@
 // What the sidebar shows. A test checks that every page is here once.
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { docs } from './repository.mjs';
@@ -16,11 +16,15 @@ const GROUPS = [
   ],
   ['Watching', ['observability', 'live-state', 'board', 'cli']],
   ['Testing and cost', ['testing', 'performance']],
-  ['In production', [['production', 'Checklist'], 'deployments', 'permissions', 'upgrading']],
-  ['Recipes', ['recipes/']],
-  ['Moving from …', ['moving/']],
-  ['Help', ['troubleshooting']],
+  [
+    'In production',
+    [['production', 'Checklist'], 'hosting', 'clients', 'deployments', 'permissions', 'upgrading', 'versions'],
+  ],
+  ['Help', [['moving', 'Moving from other libraries'], 'troubleshooting']],
 ];
+
+/** Folders of pages, each with the text of its group. Such a group is above the last one. */
+const FOLDERS = [['Recipes', 'recipes']];
 
 /** Returns the first heading of a page, without its marks of code. */
 function headingOf(page) {
@@ -29,35 +33,48 @@ function headingOf(page) {
   return heading.replaceAll('`', '');
 }
 
-const pagesBelow = (folder) => {
-  const names = readdirSync(join(docs, folder)).filter((name) => name.endsWith('.md'));
-  const isIndex = (name) => name === 'index.md';
-  return names
-    .toSorted((a, b) => Number(isIndex(b)) - Number(isIndex(a)) || a.localeCompare(b))
-    .map((name) => `${folder}${name.replace(/\.md$/, '')}`);
-};
+const pagesIn = (folder) =>
+  readdirSync(join(docs, folder))
+    .filter((name) => name.endsWith('.md') && name !== 'index.md')
+    .map((name) => name.replace(/\.md$/, ''));
 
-/** A name that ends in a slash is a folder, which may be missing. A page of that name, without the slash, comes first. */
-function itemsOf(entry) {
-  const [page, text] = Array.isArray(entry) ? entry : [entry];
-  if (!page.endsWith('/')) return [{ text: text ?? headingOf(page), link: `/${page}` }];
-  const inDocs = readdirSync(docs);
-  const name = page.slice(0, -1);
-  const pages = [
-    ...(inDocs.includes(`${name}.md`) ? [name] : []),
-    ...(inDocs.includes(name) ? pagesBelow(page) : []),
-  ];
-  return pages.map((one) => ({ text: headingOf(one), link: `/${one.replace(/\/index$/, '/')}` }));
+const itemOf = (page, text = headingOf(page)) => ({ text, link: `/${page}` });
+
+/** Returns the group of a folder. Its index is the link of the group. Undefined if the folder does not exist. */
+function folderGroup(text, folder) {
+  if (!existsSync(join(docs, folder))) return undefined;
+  const items = pagesIn(folder).map((name) => itemOf(`${folder}/${name}`));
+  return {
+    text,
+    ...(existsSync(join(docs, folder, 'index.md')) && { link: `/${folder}/` }),
+    collapsed: true,
+    items: items.toSorted((a, b) => a.text.localeCompare(b.text)),
+  };
+}
+
+/** Returns the groups, without pages that do not exist. A page that no group names is in the last one. */
+function groupsOfPages() {
+  const rest = new Set(pagesIn('.'));
+  rest.delete('index');
+  const groups = GROUPS.map(([text, entries]) => {
+    const items = entries
+      .map((entry) => [entry].flat())
+      .filter(([page]) => rest.delete(page))
+      .map(([page, title]) => itemOf(page, title));
+    return { text, items };
+  });
+  groups.at(-1).items.push(...[...rest].toSorted().map((page) => itemOf(page)));
+  return groups;
 }
 
 const api = {
   text: 'API reference',
+  link: '/api/',
   collapsed: true,
   items: Object.keys(modules).map((specifier) => ({ text: specifier, link: `/api/${specifier}` })),
 };
 
-/** Groups without a page are left out. */
-export const sidebar = [
-  ...GROUPS.map(([text, entries]) => ({ text, items: entries.flatMap(itemsOf) })).filter(({ items }) => items.length > 0),
-  api,
-];
+const pages = groupsOfPages();
+const folders = FOLDERS.map(([text, folder]) => folderGroup(text, folder)).filter((group) => group !== undefined);
+
+export const sidebar = [...pages.slice(0, -1), ...folders, ...pages.slice(-1), api];
