@@ -9,7 +9,7 @@ module.exports = {
   plugin: ['typedoc-plugin-markdown', './.vitepress/typedoc-entry-points.mjs'],
   out: 'api',
   router: 'module',
-  readme: 'none',
+  readme: './.vitepress/api-reference.md',
   name: 'API reference',
   // `npm run typecheck` finds errors of types.
   skipErrorChecking: true,
@@ -25,6 +25,7 @@ module.exports = {
   treatWarningsAsErrors: true,
   // Of typedoc-plugin-markdown.
   entryFileName: 'index',
+  mergeReadme: true,
   hideBreadcrumbs: true,
   hidePageHeader: true,
   useCodeBlocks: true,

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { defineConfig } from 'vitepress';
 import { sidebar } from './navigation.mjs';
 import { docs, repositoryLinks, repositoryUrl, root } from './repository.mjs';
+import { renderForSearch } from './search.mjs';
 import { slugOf } from './slug.mjs';
 
 export default defineConfig({
@@ -23,6 +24,8 @@ export default defineConfig({
   vite: {
     // The charts of the benchmark and of the simulation are outside of docs/.
     server: { fs: { allow: [root] } },
+    // The index of the search is one file, which the browser loads at the first search.
+    build: { chunkSizeWarningLimit: 2_000 },
   },
   // Pages link to these files for download.
   buildEnd: ({ outDir }) => {
@@ -32,7 +35,14 @@ export default defineConfig({
   themeConfig: {
     logo: '/logo.svg',
     outline: [2, 3],
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      options: {
+        _render: renderForSearch,
+        // VitePress sends the text of this function to browsers, so it uses nothing from here.
+        miniSearch: { searchOptions: { boostDocument: (id) => (id.includes('/api/') ? 0.4 : 1) } },
+      },
+    },
     nav: [
       { text: 'Guide', link: '/quick-start', activeMatch: '^/(?!api/|repository/)' },
       { text: 'API', link: '/api/', activeMatch: '^/api/' },

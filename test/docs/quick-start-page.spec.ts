@@ -1,5 +1,5 @@
-import type { INestApplication } from '@nestjs/common';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { ConsoleLogger, type INestApplication, Logger } from '@nestjs/common';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { page } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { eventually } from '../support/async.js';
@@ -8,6 +8,9 @@ import { LockService } from 'nestjs-redis-lock';
 let app: INestApplication | undefined;
 const before = process.env['PORT'];
 
+// The page makes its application with Nest's own log.
+beforeAll(() => Logger.overrideLogger(false));
+afterAll(() => Logger.overrideLogger(new ConsoleLogger()));
 beforeEach(() => {
   process.env['REDIS_URL'] = testRedisUrl();
   process.env['PORT'] = '0';
@@ -24,8 +27,11 @@ const { text } = page('docs/quick-start.md');
 describe('the page Quick start', () => {
   it('has an application that replies as the page shows', async () => {
     const { bootstrap } = await import('./quick-start-page/main.js');
+    const { AppModule } = await import('./quick-start-page/app.module.js');
+    const { SeatController } = await import('./quick-start-page/seat.controller.js');
     const { SeatService } = await import('./quick-start-page/seat.service.js');
     const started = (app = await bootstrap());
+    expect(started.select(AppModule).get(SeatController)).toBeDefined();
     const url = await started.getUrl();
     const post = (path: string) => fetch(`${url}/seats/${path}`, { method: 'POST', headers: { connection: 'close' } });
 
