@@ -13,6 +13,7 @@ const MOST_COLUMNS = 120;
 const SKIPPED_FOLDERS = new Set(['node_modules', 'dist', '.cache', 'target']);
 /** Written by programs whose own texts are checked. */
 const GENERATED = [
+  /^docs\/api\//,
   /^test\/bench\/results\//,
   /^test\/chaos\/RESULTS\.md$/,
   /^test\/model-checker\/RESULTS\.md$/,

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 
 export const root = join(__dirname, '../..');
 
@@ -14,10 +14,20 @@ export function page(path: string): Page {
   return { path, text: readFileSync(join(root, path), 'utf8') };
 }
 
-const inDocs = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'));
+/** Folders of docs/ that have no page of their own: the site's tools, and what they generate. */
+const NO_PAGES = new Set(['.vitepress', 'node_modules', 'api', 'repository']);
+
+/** Returns the paths of all pages below a folder, from the root. */
+function pagesBelow(folder: string): readonly string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return NO_PAGES.has(entry.name) ? [] : pagesBelow(path);
+    return entry.name.endsWith('.md') ? [relative(root, path)] : [];
+  });
+}
 
 /** The pages that users read. */
-export const pages: readonly Page[] = ['README.md', ...inDocs.map((name) => `docs/${name}`)].map(page);
+export const pages: readonly Page[] = ['README.md', ...pagesBelow(join(root, 'docs'))].map(page);
 
 /** Returns the text below a second-level heading, up to the next heading of any level. */
 export function sectionOf(path: string, heading: string): string {

@@ -35,7 +35,7 @@ import { TimestampScripts } from './timestamp-scripts.js';
 /**
  * Keeps locks as keys whose value is the time of their expiry: the SETNX/GETSET pattern of Redis' documentation of
  * {@link https://redis.io/docs/latest/commands/setnx/ | SETNX}. For locks that are shared with services that use it
- * already. For other locks, {@link token} is safer and faster.
+ * already. For other locks, the store `token()` is safer and faster.
  *
  * Leases are measured by the clients' wall clocks, so these must agree to much less than a lease. All clients of a key
  * should use leases of about the same length, because a client that loses the race for an expired lock overwrites the

@@ -1,0 +1,11 @@
+import { Module } from '@nestjs/common';
+import { RedisLockModule } from 'nestjs-redis-lock';
+import { SeatController } from './seat.controller.js';
+import { SeatService } from './seat.service.js';
+
+@Module({
+  imports: [RedisLockModule.forRoot({ redis: process.env['REDIS_URL'], namespace: 'theatre' })],
+  controllers: [SeatController],
+  providers: [SeatService],
+})
+export class AppModule {}

@@ -1,0 +1,241 @@
+// What the page Troubleshooting says, one test for each line that other specs of the docs do not run.
+import { Injectable, type Type } from '@nestjs/common';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Test } from '@nestjs/testing';
+import { InjectLockService, Locked, LockService, RedisLockModule } from 'nestjs-redis-lock';
+import { createTestLocks, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
+import { redisson } from 'nestjs-redis-lock/redisson';
+import { unavailableBecause } from '../../lib/redis/redis-errors.js';
+import { page } from '../support/pages.js';
+import { testRedisUrl } from '../support/shared-redis.js';
+
+const { text } = page('docs/troubleshooting.md');
+
+/** The texts in code of the first column, which stand for what users see. `…` stands for any text. */
+const shown = [...text.matchAll(/^\| ([^|]+)\|/gm)].flatMap(([, cell = '']) =>
+  [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code),
+);
+
+/** Matches a text of the page. Fails if the page does not show it. */
+function shownAs(code: string): RegExp {
+  expect(shown).toContain(code);
+  const parts = code.split('…').map((part) => part.trim().replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(parts.join('[^]*'));
+}
+
+/** Runs a call and returns its error. */
+async function failureOf(call: () => unknown): Promise<Error> {
+  try {
+    await call();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('The call did not fail.');
+}
+
+const open: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const app of open.splice(0)) await app.close();
+});
+
+type TestingModuleOptions = NonNullable<Parameters<typeof RedisLockTestingModule.forRoot>[0]>;
+
+async function startWith(provider: Type, options: TestingModuleOptions = {}): Promise<void> {
+  const imports = [RedisLockTestingModule.forRoot(options)];
+  const module = await Test.createTestingModule({ imports, providers: [provider] }).compile();
+  open.push(module);
+  await module.init();
+}
+
+/** Replaces a method by one that calls it, as decorators for transactions do. */
+function Wrapped(_target: object, _key: string, descriptor: PropertyDescriptor): PropertyDescriptor {
+  const { value } = descriptor as { value: (...args: unknown[]) => unknown };
+  return { ...descriptor, value: (...args: unknown[]) => value(...args) };
+}
+
+class Goods {
+  @Locked('goods:<id>')
+  async buy(id: number): Promise<number> {
+    return id;
+  }
+}
+
+describe('an application that does not start', () => {
+  it('has a placeholder that names no parameter', async () => {
+    const error = await failureOf(() => {
+      class Misspelled {
+        @Locked('goods:<it>')
+        async buy(id: number): Promise<number> {
+          return id;
+        }
+      }
+      return Misspelled;
+    });
+    expect(error).toMatchObject({ code: 'LOCK_KEY' });
+    expect(error.message).toMatch(shownAs('… names no parameter'));
+  });
+
+  it('has an option that is not allowed', async () => {
+    const error = await failureOf(() => startWith(Goods, { ttlMs: 1 }));
+    expect(error).toMatchObject({ code: 'LOCK_CONFIG', message: expect.stringContaining('ttlMs') });
+  });
+
+  it('has a mode that its store does not have', async () => {
+    class Shared {
+      @Locked('goods:<id>', { mode: 'shared' })
+      async read(id: number): Promise<number> {
+        return id;
+      }
+    }
+    class Permits {
+      @Locked('goods:<id>', { permits: 2 })
+      async read(id: number): Promise<number> {
+        return id;
+      }
+    }
+    const options: TestingModuleOptions = { store: redisson(), redis: testRedisUrl() };
+    expect((await failureOf(() => startWith(Permits, options))).message).toMatch(
+      shownAs('… does not lock with permits'),
+    );
+    expect((await failureOf(() => startWith(Shared, options))).message).toMatch(shownAs('… shared'));
+  });
+
+  it('has a synchronous method, a decorator above @Locked, or an override without it', async () => {
+    class Synchronous {
+      @Locked('goods:<id>')
+      buy(id: number): boolean {
+        return id > 0;
+      }
+    }
+    class Decorated {
+      @Wrapped
+      @Locked('goods:<id>')
+      async buy(id: number): Promise<number> {
+        return id;
+      }
+    }
+    class Overriding extends Goods {
+      override async buy(id: number): Promise<number> {
+        return id + 1;
+      }
+    }
+    expect((await failureOf(() => startWith(Synchronous))).message).toMatch(shownAs('… declares that it returns …'));
+    expect((await failureOf(() => startWith(Decorated, { decoratorOrder: 'error' }))).message).toMatch(
+      shownAs('another decorator stands above @Locked'),
+    );
+    expect((await failureOf(() => startWith(Overriding, { unlockedOverride: 'error' }))).message).toMatch(
+      shownAs('… overrides …, which is @Locked'),
+    );
+    await startWith(Decorated);
+    await startWith(Overriding);
+  });
+
+  it('has no LockService: without the module, without isGlobal, or with a name', async () => {
+    @Injectable()
+    class Orders {
+      constructor(readonly locks: LockService) {}
+    }
+    @Injectable()
+    class Named {
+      constructor(@InjectLockService('orders') readonly locks: LockService) {}
+    }
+    const start = async (provider: Type, options?: TestingModuleOptions) => {
+      class Feature {}
+      const imports = options === undefined ? [] : [RedisLockTestingModule.forRoot(options)];
+      const feature = { module: Feature, providers: [provider] };
+      const module = await Test.createTestingModule({ imports: [...imports, feature] }).compile();
+      open.push(module);
+    };
+    for (const options of [undefined, { isGlobal: false }, { name: 'orders' }]) {
+      const error = await failureOf(() => start(Orders, options));
+      expect(error.message).toMatch(/can't resolve dependencies of the Orders/);
+    }
+    await start(Orders, {});
+    await start(Named, { name: 'orders' });
+  });
+});
+
+describe('two callers at once', () => {
+  it('run work that the method does not await', async () => {
+    const locks = createTestLocks();
+    const events: string[] = [];
+    class Careless {
+      @Locked('goods:<id>')
+      async buy(id: number): Promise<void> {
+        void new Promise<void>((resolve) => setImmediate(resolve)).then(() => events.push(`wrote ${id}`));
+      }
+    }
+    await withLocks(new Careless(), locks).buy(1);
+    events.push(String(await locks.inspect('goods:1')));
+    await new Promise<void>((resolve) => setTimeout(resolve, 20));
+    expect(events).toEqual(['null', 'wrote 1']);
+  });
+
+  it('run a cron job one after the other, if they wait for the lock', async () => {
+    const locks = createTestLocks();
+    let runs = 0;
+    class Report {
+      @Locked('report')
+      async hourly(): Promise<void> {
+        runs += 1;
+      }
+    }
+    await Promise.all([withLocks(new Report(), locks).hourly(), withLocks(new Report(), locks).hourly()]);
+    expect(runs).toBe(2);
+  });
+});
+
+describe('errors', () => {
+  it('tell a full queue, an upgrade and different permits', async () => {
+    const locks = createTestLocks();
+    const none = async () => undefined;
+    const permit = await locks.acquire('goods:1', { permits: 3 });
+    const mismatch = await failureOf(() => locks.acquire('goods:1', { permits: 2 }));
+    expect(mismatch).toMatchObject({ name: 'LockConfigError' });
+    expect(mismatch.message).toMatch(shownAs('… the same number …'));
+    await permit.release();
+    await locks.using('goods:1', { mode: 'shared' }, async () => {
+      const error = await failureOf(() => locks.using('goods:1', none));
+      expect(error).toMatchObject({ name: 'LockReentryError' });
+      expect(error.message).toMatch(shownAs('… which does not cover …'));
+    });
+    const held = await locks.acquire('goods:1');
+    const waiting = locks.using('goods:1', { maxWaiting: 1 }, none);
+    const error = await failureOf(() => locks.using('goods:1', { maxWaiting: 1 }, none));
+    expect(error).toMatchObject({ name: 'LockTimeoutError', isQueueFull: true });
+    expect(error.message).toMatch(shownAs('… too many callers wait …'));
+    await held.release();
+    await waiting;
+  });
+
+  it('are permanent for permissions and other types, and not for a replica', () => {
+    const of = (reply: string) => unavailableBecause(new Error(reply), 'a lock');
+    expect(of("NOPERM User app has no permissions to run the 'evalsha' command")).toMatchObject({ permanent: true });
+    expect(of('WRONGTYPE Operation against a key holding the wrong kind of value')).toMatchObject({ permanent: true });
+    const replica = of("READONLY You can't write against a read only replica.");
+    expect(replica).toMatchObject({ permanent: false });
+    expect(replica.message).toMatch(shownAs('… READONLY …'));
+  });
+
+  it('name an object that Nest did not make, and a mock in place of the service', async () => {
+    expect((await failureOf(() => new Goods().buy(1))).message).toMatch(shownAs('… has no lock service'));
+    const imports = [RedisLockModule.forRoot({ redis: testRedisUrl() })];
+    const builder = Test.createTestingModule({ imports, providers: [Goods] });
+    const module = await builder
+      .overrideProvider(LockService)
+      .useValue({ using: () => undefined })
+      .compile();
+    open.push(module);
+    const error = await failureOf(() => module.get(Goods).buy(1));
+    expect(error.message).toMatch(shownAs('LockService was replaced by …'));
+  });
+});
+
+describe('tests', () => {
+  it('do not exclude each other by default: each withLocks call has locks of its own', async () => {
+    const [one, other] = [createTestLocks(), createTestLocks()];
+    await using _held = await one.acquire('goods:1');
+    expect(await withLocks(new Goods(), other).buy(1)).toBe(1);
+    expect(await one.tryAcquire('goods:1')).toBeNull();
+  });
+});
