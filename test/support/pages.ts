@@ -14,10 +14,14 @@ export function page(path: string): Page {
   return { path, text: readFileSync(join(root, path), 'utf8') };
 }
 
-const inDocs = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'));
+const inDocs = ['docs', 'docs/recipes'].flatMap((folder) =>
+  readdirSync(join(root, folder))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `${folder}/${name}`),
+);
 
 /** The pages that users read. */
-export const pages: readonly Page[] = ['README.md', ...inDocs.map((name) => `docs/${name}`)].map(page);
+export const pages: readonly Page[] = ['README.md', ...inDocs].map(page);
 
 /** Returns the text below a second-level heading, up to the next heading of any level. */
 export function sectionOf(path: string, heading: string): string {
