@@ -1,5 +1,11 @@
 import { Inject, Injectable, Scope } from '@nestjs/common';
-import { type ContextId, ContextIdFactory, type ContextIdStrategy, type HostComponentInfo, REQUEST } from '@nestjs/core';
+import {
+  type ContextId,
+  ContextIdFactory,
+  type ContextIdStrategy,
+  type HostComponentInfo,
+  REQUEST,
+} from '@nestjs/core';
 import { LockService, resource } from 'nestjs-redis-lock';
 
 interface Tenant {

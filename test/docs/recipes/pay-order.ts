@@ -1,5 +1,13 @@
 import { Module } from '@nestjs/common';
-import { Command, CommandHandler, CqrsModule, EventBus, EventsHandler, type ICommandHandler, type IEventHandler } from '@nestjs/cqrs';
+import {
+  Command,
+  CommandHandler,
+  CqrsModule,
+  EventBus,
+  EventsHandler,
+  type ICommandHandler,
+  type IEventHandler,
+} from '@nestjs/cqrs';
 import { Locked, RedisLockModule } from 'nestjs-redis-lock';
 
 export class PayOrder extends Command<number> {
