@@ -85,6 +85,11 @@ describe('the recipe for pino', () => {
     await eventually('it is lost', () => lock.signal.aborted);
     const logged = () => lines.map(({ resource, msg }) => [resource, msg]);
     await eventually('it is logged', () => logged().some(([, msg]) => msg === 'lock lost'));
-    expect(logged()).toEqual(expect.arrayContaining([['goods:302', 'lock released'], ['goods:303', 'lock lost']]));
+    expect(logged()).toEqual(
+      expect.arrayContaining([
+        ['goods:302', 'lock released'],
+        ['goods:303', 'lock lost'],
+      ]),
+    );
   });
 });
