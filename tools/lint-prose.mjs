@@ -9,7 +9,7 @@ import { SEMICOLON, WORDS } from './prose-words.mjs';
 const root = join(import.meta.dirname, '..');
 const ROOTS = ['lib', 'test', 'sample', 'docs', 'tools', 'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md'];
 const MOST_COLUMNS = 120;
-const SKIPPED_FOLDERS = new Set(['node_modules', 'dist', '.cache', 'target']);
+const SKIPPED_FOLDERS = new Set(['node_modules', 'dist', '.cache', 'target', 'projects', 'generated']);
 /** Written by programs whose own texts are checked. */
 const GENERATED = [
   /^test\/bench\/results\//,

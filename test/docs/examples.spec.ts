@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { expect, it } from '@jest/globals';
-import { pages } from '../support/pages.js';
+import { pages, root } from '../support/pages.js';
 
 /** Languages that a page may show and no test compiles. */
 const NOT_COMPILED = ['sh', 'text', ''];
@@ -13,12 +13,23 @@ const ENDINGS: Readonly<Record<string, readonly string[]>> = {
   prisma: ['.prisma'],
 };
 
-const files = readdirSync(__dirname, { recursive: true }) as string[];
-const read = (path: string): string => readFileSync(join(__dirname, path), 'utf8');
+/** Returns the files below a folder, with their paths from the root. */
+function filesOf(folder: string): readonly string[] {
+  const inFolder = readdirSync(join(root, folder), { recursive: true }) as string[];
+  return inFolder.map((path) => join(folder, path));
+}
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 
-/** The code of all pages is in files below this folder, which are type-checked and run by the specs here. */
-const examples = files.filter(
-  (path) => Object.values(ENDINGS).flat().includes(extname(path)) && !path.endsWith('.spec.ts'),
+/** The specs of `test:recipes` are beside its examples. They need packages that are not installed here. */
+const specs = [...filesOf('test/docs'), ...filesOf('test/recipes/tests')].filter((path) =>
+  /\.(spec|test)\.ts$/.test(path),
+);
+const GENERATED = 'test/recipes/examples/prisma/generated/';
+
+/** The code of all pages is in these files, which are type-checked and run by the specs. */
+const examples = [...filesOf('test/docs'), ...filesOf('test/recipes/examples')].filter(
+  (path) =>
+    Object.values(ENDINGS).flat().includes(extname(path)) && !specs.includes(path) && !path.startsWith(GENERATED),
 );
 
 it('every code block of a page is in an example, and every example is on a page', () => {
@@ -41,8 +52,8 @@ it('every code block of a page is TypeScript that runs, or no program', () => {
 });
 
 it('every example is run by a spec', () => {
-  const specs = files.filter((path) => path.endsWith('.spec.ts')).map(read);
+  const texts = [...specs.map(read), read('test/recipes/run.mjs'), read('test/recipes/tests/pino-app.ts')];
   const isRun = (path: string): boolean =>
-    specs.some((spec) => spec.includes(`/${basename(path, '.ts')}.js'`) || spec.includes(`/${basename(path)}'`));
+    texts.some((text) => text.includes(`/${basename(path, '.ts')}.js'`) || text.includes(`/${basename(path)}'`));
   expect(examples.filter((path) => !isRun(path))).toEqual([]);
 });

@@ -1,7 +1,6 @@
 import { Injectable, Module, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { type EndedEvent, lockChannels, type LostEvent, RedisLockModule } from 'nestjs-redis-lock';
 import { LoggerModule, PinoLogger } from 'nestjs-pino';
-import type { DestinationStream } from 'pino';
 
 /** Logs events of locks with their fields, beside the lines that the module logs itself. */
 @Injectable()
@@ -31,14 +30,11 @@ export class LockLog implements OnModuleInit, OnModuleDestroy {
   }
 }
 
-export const loggingTo = (stream?: DestinationStream) => {
-  @Module({
-    imports: [
-      LoggerModule.forRoot({ pinoHttp: { level: 'debug', stream } }),
-      RedisLockModule.forRoot({ redis: process.env['REDIS_URL'] }),
-    ],
-    providers: [LockLog],
-  })
-  class AppModule {}
-  return AppModule;
-};
+@Module({
+  imports: [
+    LoggerModule.forRoot({ pinoHttp: { level: 'debug' } }),
+    RedisLockModule.forRoot({ redis: process.env['REDIS_URL'] }),
+  ],
+  providers: [LockLog],
+})
+export class AppModule {}

@@ -1,4 +1,4 @@
-import { Module } from '@nestjs/common';
+import { Injectable, Module } from '@nestjs/common';
 import {
   Command,
   CommandHandler,
@@ -23,16 +23,31 @@ export class OrderPaid {
   constructor(readonly order: number) {}
 }
 
-@CommandHandler(PayOrder)
-export class PayOrderHandler implements ICommandHandler<PayOrder> {
+/** In place of your database. */
+@Injectable()
+export class Orders {
   private readonly paid = new Map<number, number>();
 
-  constructor(private readonly events: EventBus) {}
+  async load(order: number): Promise<number> {
+    return this.paid.get(order) ?? 0;
+  }
+
+  async save(order: number, paid: number): Promise<void> {
+    this.paid.set(order, paid);
+  }
+}
+
+@CommandHandler(PayOrder)
+export class PayOrderHandler implements ICommandHandler<PayOrder> {
+  constructor(
+    private readonly orders: Orders,
+    private readonly events: EventBus,
+  ) {}
 
   @Locked('order:<command.order>')
   async execute(command: PayOrder): Promise<number> {
-    const paid = (this.paid.get(command.order) ?? 0) + command.cents;
-    this.paid.set(command.order, paid);
+    const paid = (await this.orders.load(command.order)) + command.cents;
+    await this.orders.save(command.order, paid);
     this.events.publish(new OrderPaid(command.order));
     return paid;
   }
@@ -50,6 +65,6 @@ export class ShipOrder implements IEventHandler<OrderPaid> {
 
 @Module({
   imports: [CqrsModule.forRoot(), RedisLockModule.forRoot({ redis: process.env['REDIS_URL'] })],
-  providers: [PayOrderHandler, ShipOrder],
+  providers: [Orders, PayOrderHandler, ShipOrder],
 })
 export class OrdersModule {}

@@ -6,7 +6,10 @@ import { PrismaClient } from './generated/client.js';
 @Injectable()
 export class PrismaService extends PrismaClient implements OnApplicationShutdown {
   constructor() {
-    super({ adapter: new PrismaPg({ connectionString: process.env['DATABASE_URL'] }) });
+    super({
+      adapter: new PrismaPg({ connectionString: process.env['DATABASE_URL'] }),
+      transactionOptions: { maxWait: 20_000, timeout: 20_000 }, // longer than `waitMs` of the locks
+    });
   }
 
   onApplicationShutdown(): Promise<void> {
@@ -34,16 +37,15 @@ export class StockService {
   /** A lock inside of the transaction is kept until the commit by the scope around it. */
   move(from: number, to: number): Promise<void> {
     return this.locks.scope((scope) =>
-      this.prisma.$transaction(
-        async (tx) => {
-          await this.locks.using([`goods:${from}`, `goods:${to}`], async () => {
-            await tx.goods.update({ where: { id: from }, data: { left: { decrement: 1 } } });
-            await tx.goods.update({ where: { id: to }, data: { left: { increment: 1 } } });
-          });
-          scope.assertHeld(); // rolls back if a lock was lost
-        },
-        { timeout: 20_000 }, // longer than the lock is waited for: the default is 5 s
-      ),
+      this.prisma.$transaction(async (tx) => {
+        await this.locks.using([`goods:${from}`, `goods:${to}`], async () => {
+          const source = await tx.goods.findUniqueOrThrow({ where: { id: from } });
+          const target = await tx.goods.findUniqueOrThrow({ where: { id: to } });
+          await tx.goods.update({ where: { id: from }, data: { left: source.left - 1 } });
+          await tx.goods.update({ where: { id: to }, data: { left: target.left + 1 } });
+        });
+        scope.assertHeld(); // rolls back if a lock was lost
+      }),
     );
   }
 }
