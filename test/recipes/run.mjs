@@ -2,7 +2,16 @@
 //   npm run test:recipes                    installs the packages, runs all pages, writes the table of docs/recipes
 //   npm run test:recipes -- bullmq prisma   runs these with the packages that are installed, and writes nothing
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -72,7 +81,9 @@ function run(command, args, { timeout = STEP_LIMIT_MS, ...options } = {}) {
   try {
     return execFileSync(command, args, { cwd: HOME, encoding: 'utf8', stdio: 'pipe', timeout, ...options });
   } catch (error) {
-    throw new Error(`${command} ${args.join(' ')}: ${error.message}\n${error.stdout}\n${error.stderr}`, { cause: error });
+    throw new Error(`${command} ${args.join(' ')}: ${error.message}\n${error.stdout}\n${error.stderr}`, {
+      cause: error,
+    });
   }
 }
 

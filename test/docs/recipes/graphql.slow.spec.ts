@@ -15,10 +15,19 @@ it('the recipe for GraphQL runs mutations under their locks', async () => {
       headers: { 'content-type': 'application/json', connection: 'close' },
       body: JSON.stringify({ query: `mutation { add(id: 1, item: "${item}") { items } }` }),
     });
-    return (await response.json()) as { data?: { add: { items: string[] } }; errors?: object[] };
+    return (await response.json()) as {
+      data?: { add: { items: string[] } };
+      errors?: { extensions: { code: string } }[];
+    };
+  };
+  /** Repeats a request that has waited too long, as it may on a busy machine. */
+  const added = async (item: string): Promise<void> => {
+    const { errors } = await add(item);
+    if (errors?.[0].extensions.code === 'LOCK_TIMEOUT') return added(item);
+    expect(errors).toBeUndefined();
   };
   try {
-    await Promise.all(['a book', 'a pen', 'a lamp'].map(add));
+    await Promise.all(['a book', 'a pen', 'a lamp'].map(added));
     expect((await add('a desk')).data?.add.items).toHaveLength(4);
     await app.get(LockService).using('cart:1', async () => {
       expect((await add('a chair')).errors).toMatchObject([{ extensions: { code: 'LOCK_TIMEOUT', status: 423 } }]);

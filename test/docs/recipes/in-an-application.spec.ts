@@ -6,7 +6,7 @@ import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockService, LockUnavailableError, RedisLockModule } from 'nestjs-redis-lock';
+import { LockService, LockUnavailableError, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { io } from 'socket.io-client';
 import { eventually } from '../../support/async.js';
 import { page } from '../../support/pages.js';
@@ -36,8 +36,11 @@ function ownRedis(): Redis {
   return redis;
 }
 
-async function start(metadata: ModuleMetadata, prefix = uniquePrefix()): Promise<INestApplication> {
-  const locks = RedisLockModule.forRoot({ redis: testRedisUrl(), prefix });
+async function start(
+  metadata: ModuleMetadata,
+  options: Pick<RedisLockModuleOptions, 'prefix' | 'waitMs'> = {},
+): Promise<INestApplication> {
+  const locks = RedisLockModule.forRoot({ redis: testRedisUrl(), prefix: uniquePrefix(), ...options });
   const imports = [locks, ...(metadata.imports ?? [])];
   const module = await Test.createTestingModule({ ...metadata, imports }).compile();
   const app = module.createNestApplication();
@@ -69,7 +72,7 @@ describe('the recipe for cron jobs', () => {
     const redis = ownRedis();
     const prefix = uniquePrefix();
     const providers = [NightlyReport, { provide: Redis, useValue: redis }];
-    const apps = [1, 2].map(() => start({ imports: [ScheduleModule.forRoot()], providers }, prefix));
+    const apps = [1, 2].map(() => start({ imports: [ScheduleModule.forRoot()], providers }, { prefix }));
     const jobs = (await Promise.all(apps)).map((app) => app.get(NightlyReport));
     await Promise.all(jobs.map((job) => job.run()));
     for (const job of jobs) await job.run();
@@ -122,9 +125,14 @@ describe('the recipe for scopes', () => {
         return `${await this.carts.add(1)}, ${await this.carts.checkOut(1)}`;
       }
     }
-    const app = await start({ controllers: [CartsController], providers: [CartService] });
+    const app = await start({ controllers: [CartsController], providers: [CartService] }, { waitMs: 0 });
     const headers = { 'x-tenant': 'acme' };
     expect(await call(app, '/carts', { headers })).toEqual([200, 'added to cart 1, cart 1 of acme is paid']);
+    for (const resource of ['cart:1', 'cart:acme:1']) {
+      const lock = await app.get(LockService).acquire(resource, { waitMs: 20_000 });
+      expect((await call(app, '/carts', { headers }))[0]).toBe(423);
+      await lock.release();
+    }
   });
 
   it('locks in durable providers', async () => {
@@ -137,11 +145,14 @@ describe('the recipe for scopes', () => {
       }
     }
     ContextIdFactory.apply(new ByTenant());
-    const app = await start({ controllers: [PricesController], providers: [PriceList] });
+    const app = await start({ controllers: [PricesController], providers: [PriceList] }, { waitMs: 0 });
     const update = (tenant: string) => call(app, '/prices', { headers: { 'x-tenant': tenant } });
     expect(await update('acme')).toEqual([200, 'version 1 of acme']);
     expect(await update('acme')).toEqual([200, 'version 2 of acme']);
+    const lock = await app.get(LockService).acquire('prices:acme', { waitMs: 20_000 });
+    expect((await update('acme'))[0]).toBe(423);
     expect(await update('globex')).toEqual([200, 'version 1 of globex']);
+    await lock.release();
   });
 });
 
@@ -186,14 +197,13 @@ describe('the recipe for tenants', () => {
   });
 
   it('keeps the tenants of one application apart', async () => {
-    const app = await start({ controllers: [InvoicesController] });
+    const app = await start({ controllers: [InvoicesController] }, { waitMs: 0 });
     const send = (tenant: string, id: string) =>
       call(app, `/invoices/${id}/send`, { method: 'POST', headers: { 'x-tenant': tenant } });
     expect(await send('acme:1', '2')).toEqual([201, 'sent 2 of acme:1']);
-    const lock = await app.get(LockService).acquire('invoice:acme%3A1:2');
-    const waiting = send('acme:1', '2');
-    expect(await send('acme', '1')).toEqual([201, 'sent 1 of acme']);
+    const lock = await app.get(LockService).acquire('invoice:acme%3A1:2', { waitMs: 20_000 });
+    expect((await send('acme:1', '2'))[0]).toBe(423);
+    expect(await send('acme', '1:2')).toEqual([201, 'sent 1:2 of acme']);
     await lock.release();
-    expect((await waiting)[0]).toBe(201);
   });
 });

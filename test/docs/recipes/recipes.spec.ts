@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { memory } from 'nestjs-redis-lock';
 import { RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { outcome } from '../../support/async.js';
@@ -16,6 +15,9 @@ beforeAll(() => {
   redis = new Redis(testRedisUrl(), { keyPrefix: uniquePrefix() });
 });
 afterAll(() => redis.disconnect());
+
+/** Locks whose callers never time out, however busy the machine is. */
+const patientLocks = () => createTestLocks({ clock: new ManualClock() });
 
 const times = <T>(count: number, call: () => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count }, call));
@@ -55,7 +57,7 @@ describe('the recipe for suppliers', () => {
         return 'ordered';
       }
     }
-    const supplier = withLocks(new Slow(), createTestLocks());
+    const supplier = withLocks(new Slow(), patientLocks());
     await times(20, () => supplier.order('acme', 'screws'));
     expect(most).toBe(5);
   });
@@ -73,7 +75,7 @@ describe('the recipe for request limits', () => {
 
   it('decides in several steps under the lock', async () => {
     const trusted = { has: async (address: string) => address === '192.0.2.2' };
-    const limit = withLocks(new SignInLimit(redis, trusted), createTestLocks());
+    const limit = withLocks(new SignInLimit(redis, trusted), patientLocks());
     const admitted = await times(10, () => limit.admit('192.0.2.1'));
     expect(admitted.filter(Boolean)).toHaveLength(3);
     expect(await times(5, () => limit.admit('192.0.2.2'))).toEqual([true, true, true, true, true]);
@@ -84,7 +86,7 @@ describe('the recipe for numbers and codes', () => {
   afterEach(() => redis.del('invoices:2026', '{invoices:2026}|opened'));
 
   it('gives out each number once, and none for a failed invoice', async () => {
-    const numbers = new InvoiceNumbers(createTestLocks(), redis);
+    const numbers = new InvoiceNumbers(patientLocks(), redis);
     const print = async (number: number) => `invoice ${number}`;
     expect((await times(5, () => numbers.next(2026, print))).toSorted()).toEqual([1, 2, 3, 4, 5]);
     await expect(numbers.next(2026, () => Promise.reject(new Error('no paper')))).rejects.toThrow('no paper');
@@ -92,7 +94,7 @@ describe('the recipe for numbers and codes', () => {
   });
 
   it('gives no number to a late holder', async () => {
-    const numbers = new InvoiceNumbers(createTestLocks(), redis);
+    const numbers = new InvoiceNumbers(patientLocks(), redis);
     const later = new RedisFence(redis, 'invoices:2026');
     const overtaken = async () => {
       await later.open(Number.MAX_SAFE_INTEGER);
@@ -112,21 +114,23 @@ describe('the recipe for numbers and codes', () => {
 
 describe('the page on conditions', () => {
   it('has a shelf whose takers wait for what is put', async () => {
-    const locks = createTestLocks({ store: memory() });
+    const locks = patientLocks();
     const shelf = withLocks(new Shelf(redis), locks);
     const takers = [shelf, withLocks(new Shelf(redis), locks)];
-    const { signal } = new AbortController();
+    const signal = AbortSignal.timeout(20_000);
     const taken = takers.map((taker) => taker.take(300, signal));
     await shelf.put(300);
     await shelf.put(300);
     await Promise.all(taken);
     expect(await redis.get('goods:300')).toBe('0');
+    await shelf.put(300);
+    expect((await times(3, () => shelf.tryTake(300))).filter(Boolean)).toHaveLength(1);
     for (const one of takers) one.onApplicationShutdown();
     await redis.del('goods:300', 'goods:300|filled');
   });
 
   it('has a wait that ends', async () => {
-    const shelf = withLocks(new Shelf(redis), createTestLocks());
+    const shelf = withLocks(new Shelf(redis), patientLocks());
     await expect(shelf.take(301, AbortSignal.abort(new Error('closing')))).rejects.toThrow('closing');
     shelf.onApplicationShutdown();
   });

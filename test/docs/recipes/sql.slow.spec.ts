@@ -1,13 +1,17 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ConflictException, UnprocessableEntityException } from '@nestjs/common';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
-import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { Pool } from 'pg';
 import { type Database, onServer, SERVERS } from '../../support/sql/databases.js';
 import { PriceService } from './optimistic-locking.js';
 import { PaymentProvider, PaymentService } from './payments.js';
 
 const { postgres } = SERVERS;
+
+/** Locks whose callers never time out, however busy the machine is. */
+const patientLocks = () => createTestLocks({ clock: new ManualClock() });
 
 let database: Database;
 let pool: Pool;
@@ -47,7 +51,7 @@ describe('the recipe for payments', () => {
 
   beforeEach(async () => {
     provider = new Provider();
-    service = new PaymentService(createTestLocks(), pool, provider);
+    service = new PaymentService(patientLocks(), pool, provider);
     await pool?.query('TRUNCATE payments, fences');
   });
 
@@ -77,11 +81,10 @@ describe('the recipe for payments', () => {
 
 describe('the recipe for versions', () => {
   const price = async () => (await pool.query('SELECT cents, version FROM prices WHERE id = 1')).rows[0] as object;
-  const double = async (cents: number) => cents * 2;
   let prices: PriceService;
 
   beforeEach(async () => {
-    prices = withLocks(new PriceService(pool), createTestLocks());
+    prices = withLocks(new PriceService(pool), patientLocks());
     await pool?.query('TRUNCATE prices');
     await pool?.query('INSERT INTO prices VALUES (1, 100, 1)');
   });
@@ -89,7 +92,9 @@ describe('the recipe for versions', () => {
   it(
     'needs no repetition under the lock',
     onServer(postgres, async () => {
-      await Promise.all([1, 2, 3].map(() => prices.raise(1, double)));
+      // Long enough that the others would read the same version, if they did not wait for the lock.
+      const slowly = async (cents: number) => sleep(50, cents * 2);
+      await Promise.all([1, 2, 3].map(() => prices.raise(1, slowly)));
       expect(await price()).toEqual({ cents: 800, version: 4 });
     }),
   );

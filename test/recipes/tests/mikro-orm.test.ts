@@ -30,3 +30,14 @@ it('loses no update, whether the lock or the transaction comes first', async () 
   );
   assert.equal(await locks.inspect('goods:1'), null);
 });
+
+it('reads old values of an entity that was loaded before the grant, unless it is refreshed', async () => {
+  const stock = new StockService(orm, createTestLocks({ waitMs: 60_000 }));
+  const em = orm.em.fork();
+  const { left } = await em.findOneOrFail(Goods, 2);
+  await stock.move(1, 2);
+  await em.transactional(async (inside) => {
+    assert.equal((await inside.findOneOrFail(Goods, 2)).left, left);
+    assert.equal((await inside.findOneOrFail(Goods, 2, { refresh: true })).left, left + 1);
+  });
+});

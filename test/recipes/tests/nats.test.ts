@@ -46,7 +46,11 @@ async function handle(from: number, queue?: string): Promise<void> {
   class OrdersModule {}
   const options: NatsOptions = { transport: Transport.NATS, options: { servers, queue } };
   const start = async () => {
-    const instance = await NestFactory.createMicroservice(OrdersModule, { ...options, logger: false });
+    const instance = await NestFactory.createMicroservice(OrdersModule, {
+      ...options,
+      logger: false,
+      abortOnError: false,
+    });
     await instance.listen();
     return instance;
   };

@@ -5,7 +5,7 @@ import { Logger } from 'nestjs-pino';
 import { AppModule } from '../examples/logging.js';
 import { eventually } from './support.js';
 
-const app = await NestFactory.createApplicationContext(AppModule, { bufferLogs: true });
+const app = await NestFactory.createApplicationContext(AppModule, { bufferLogs: true, abortOnError: false });
 app.useLogger(app.get(Logger));
 await app.init();
 const locks = app.get(LockService);

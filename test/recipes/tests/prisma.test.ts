@@ -50,7 +50,7 @@ let app: INestApplicationContext;
 let prisma: PrismaService;
 
 before(async () => {
-  app = await NestFactory.createApplicationContext(AppModule, { logger: false });
+  app = await NestFactory.createApplicationContext(AppModule, { logger: false, abortOnError: false });
   prisma = app.get(PrismaService);
   await prisma.$executeRawUnsafe('DROP TABLE IF EXISTS "Goods"');
   await prisma.$executeRawUnsafe('CREATE TABLE "Goods" (id INTEGER PRIMARY KEY, "left" INTEGER NOT NULL)');

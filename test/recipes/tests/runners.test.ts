@@ -42,10 +42,12 @@ before(async () => {
   await project.write('src/stock.test.ts', STOCK_TEST);
 });
 
-it('has a configuration of Vitest', async () => {
-  await project.use('runners/vitest.config.ts');
-  assert.match(await project.run('vitest/vitest.mjs', 'run'), /Tests +1 passed/);
-});
+for (const config of ['vitest.config.ts', 'vitest-swc.config.ts']) {
+  it(`has a configuration of Vitest: ${config}`, async () => {
+    await project.use(`runners/${config}`);
+    assert.match(await project.run('vitest/vitest.mjs', 'run', '-c', config), /Tests +1 passed/);
+  });
+}
 
 const jest = (config: string): string[] => ['--ci', '--rootDir', '.', '-c', config];
 

@@ -24,7 +24,9 @@ export const times = <T>(count: number, call: () => Promise<T>): Promise<T[]> =>
 export async function node(args: readonly string[], cwd = home): Promise<string> {
   // NODE_TEST_CONTEXT would make a child report its own tests as part of these.
   const env = { ...process.env, NODE_TEST_CONTEXT: undefined, NO_COLOR: '1', FORCE_COLOR: undefined, CI: 'true' };
-  const { stdout, stderr } = await execute(process.execPath, args, { cwd, env, timeout: 300_000 });
+  const running = execute(process.execPath, args, { cwd, env, timeout: 300_000 });
+  running.child.stdin?.end(); // a program that asks a question gets no answer
+  const { stdout, stderr } = await running;
   return stdout + stderr;
 }
 
@@ -38,7 +40,10 @@ export class Project {
     await mkdir(join(folder, 'src'), { recursive: true });
     const project = new Project(folder);
     const compilerOptions = { rootDir: 'src', outDir: 'dist' };
-    await project.write('tsconfig.json', JSON.stringify({ extends: '../../tsconfig.json', compilerOptions, include: ['src'] }));
+    await project.write(
+      'tsconfig.json',
+      JSON.stringify({ extends: '../../tsconfig.json', compilerOptions, include: ['src'] }),
+    );
     return project;
   }
 
