@@ -10,7 +10,7 @@ const root = join(import.meta.dirname, '..');
 const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md'];
 const ROOTS = ['lib', 'test', 'sample', 'docs', 'tools', '.github', ...PAGES];
 const MOST_COLUMNS = 120;
-const SKIPPED_FOLDERS = new Set(['node_modules', 'dist', '.cache', 'target']);
+const SKIPPED_FOLDERS = new Set(['node_modules', 'dist', '.cache', 'target', 'projects', 'generated']);
 /** Written by programs whose own texts are checked. */
 const GENERATED = [
   /^docs\/api\//,

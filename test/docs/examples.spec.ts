@@ -1,22 +1,42 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, extname, join } from 'node:path';
 import { expect, it } from '@jest/globals';
-import { pages } from '../support/pages.js';
+import { pages, root } from '../support/pages.js';
 
 /** Languages that a page may show and no test compiles. */
 const NOT_COMPILED = ['sh', 'text', ''];
 
-const files = readdirSync(__dirname, { recursive: true }) as string[];
-const read = (path: string): string => readFileSync(join(__dirname, path), 'utf8');
+/** The endings of the examples in each of the other languages. */
+const ENDINGS: Readonly<Record<string, readonly string[]>> = {
+  ts: ['.ts'],
+  js: ['.cjs', '.mjs'],
+  prisma: ['.prisma'],
+};
 
-/** The code of all pages is in files below this folder, which are type-checked and run by the specs here. */
-const examples = files.filter((path) => path.endsWith('.ts') && !path.endsWith('.spec.ts'));
+/** Returns the files below a folder, with their paths from the root. */
+function filesOf(folder: string): readonly string[] {
+  const inFolder = readdirSync(join(root, folder), { recursive: true }) as string[];
+  return inFolder.map((path) => join(folder, path));
+}
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+/** The specs of `test:recipes` are beside its examples. They need packages that are not installed here. */
+const specs = [...filesOf('test/docs'), ...filesOf('test/recipes/tests')].filter((path) =>
+  /\.(spec|test)\.ts$/.test(path),
+);
+const GENERATED = 'test/recipes/examples/prisma/generated/';
+
+/** The code of all pages is in these files, which are type-checked and run by the specs. */
+const examples = [...filesOf('test/docs'), ...filesOf('test/recipes/examples')].filter(
+  (path) =>
+    Object.values(ENDINGS).flat().includes(extname(path)) && !specs.includes(path) && !path.startsWith(GENERATED),
+);
 
 it('every code block of a page is in an example, and every example is on a page', () => {
   const sources = examples.map(read);
   const shown = new Set<number>();
   for (const { path, text } of pages) {
-    for (const [, code] of text.matchAll(/```ts\n([\s\S]*?)```/g)) {
+    for (const [, code] of text.matchAll(/```(?:ts|js|prisma)\n([\s\S]*?)```/g)) {
       const found = sources.findIndex((source) => source.includes(`\n${code}`) || source.startsWith(code));
       if (found < 0) throw new Error(`${path} shows code that no example has:\n${code}`);
       shown.add(found);
@@ -27,11 +47,13 @@ it('every code block of a page is in an example, and every example is on a page'
 
 it('every code block of a page is TypeScript that runs, or no program', () => {
   const languages = pages.flatMap(({ text }) => [...text.matchAll(/^ *```(.*)\n[\s\S]*?^ *```$/gm)]);
-  expect(languages.map(([, language]) => language).filter((one) => ![...NOT_COMPILED, 'ts'].includes(one))).toEqual([]);
+  const allowed = [...NOT_COMPILED, ...Object.keys(ENDINGS)];
+  expect(languages.map(([, language]) => language).filter((one) => !allowed.includes(one))).toEqual([]);
 });
 
 it('every example is run by a spec', () => {
-  const specs = files.filter((path) => path.endsWith('.spec.ts')).map(read);
-  const isRun = (path: string): boolean => specs.some((spec) => spec.includes(`/${basename(path, '.ts')}.js'`));
+  const texts = [...specs.map(read), read('test/recipes/run.mjs'), read('test/recipes/tests/pino-app.ts')];
+  const isRun = (path: string): boolean =>
+    texts.some((text) => text.includes(`/${basename(path, '.ts')}.js'`) || text.includes(`/${basename(path)}'`));
   expect(examples.filter((path) => !isRun(path))).toEqual([]);
 });

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { after, before, it } from 'node:test';
+import { MikroORM } from '@mikro-orm/postgresql';
+import { createTestLocks } from 'nestjs-redis-lock/testing';
+import { Goods, goodsSchema, StockService } from '../examples/mikro-orm.js';
+import { times } from './support.js';
+
+let orm: MikroORM;
+
+before(async () => {
+  orm = await MikroORM.init({ clientUrl: process.env['DATABASE_URL'], entities: [goodsSchema] });
+  const connection = orm.em.getConnection();
+  await connection.execute('DROP TABLE IF EXISTS goods');
+  await connection.execute('CREATE TABLE goods (id INTEGER PRIMARY KEY, "left" INTEGER NOT NULL)');
+  await connection.execute('INSERT INTO goods VALUES (1, 100), (2, 100)');
+});
+after(() => orm?.close());
+
+it('loses no update, whether the lock or the transaction comes first', async () => {
+  const locks = createTestLocks({ waitMs: 60_000 });
+  const stock = new StockService(orm, locks);
+  // Fewer at a time than the connections of the pool: callers of move() wait for their lock with a connection.
+  for (let round = 0; round < 5; round += 1) {
+    await Promise.all([times(3, () => stock.sell(1)), times(3, () => stock.move(1, 2))]);
+  }
+  const goods = await orm.em.fork().find(Goods, {}, { orderBy: { id: 'asc' } });
+  assert.deepEqual(
+    goods.map(({ left }) => left),
+    [100 - 15 - 15, 100 + 15],
+  );
+  assert.equal(await locks.inspect('goods:1'), null);
+});
+
+it('reads old values of an entity that was loaded before the grant, unless it is refreshed', async () => {
+  const stock = new StockService(orm, createTestLocks({ waitMs: 60_000 }));
+  const em = orm.em.fork();
+  const { left } = await em.findOneOrFail(Goods, 2);
+  await stock.move(1, 2);
+  await em.transactional(async (inside) => {
+    assert.equal((await inside.findOneOrFail(Goods, 2)).left, left);
+    assert.equal((await inside.findOneOrFail(Goods, 2, { refresh: true })).left, left + 1);
+  });
+});
