@@ -13,7 +13,7 @@ module.exports = {
   name: 'API reference',
   // `npm run typecheck` finds errors of types.
   skipErrorChecking: true,
-  // Tags of the sources that TypeDoc does not know. `@publicApi` is on nearly all names, so that readers need not see it.
+  // Tags of the sources that TypeDoc does not know. Nearly all names have `@publicApi`, so the pages do not show it.
   blockTags: [...OptionDefaults.blockTags, '@minimum', '@maximum'],
   modifierTags: [...OptionDefaults.modifierTags, '@publicApi'],
   excludeTags: [...OptionDefaults.excludeTags, '@publicApi'],

@@ -49,8 +49,8 @@ export default defineConfig({
       { text: 'Changelog', link: '/repository/changelog' },
     ],
     sidebar,
-    socialLinks: repositoryUrl === undefined ? [] : [{ icon: 'github', link: repositoryUrl }],
     ...(repositoryUrl !== undefined && {
+      socialLinks: [{ icon: 'github', link: repositoryUrl }],
       editLink: { pattern: `${repositoryUrl}/edit/main/docs/:path`, text: 'Edit this page' },
     }),
     footer: { message: 'Released under the MIT licence.' },

@@ -1,5 +1,5 @@
-// Links of the pages to other files of the repository. On GitHub they work as they are. On the site, some of these files
-// are pages, and the others are links to the repository, whose address is `repository` in package.json.
+// Links of the pages to other files of the repository. On GitHub they work as they are. On the site, some of these
+// files are pages, and the others are links to the repository, whose address is `repository` in package.json.
 import { readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -19,11 +19,18 @@ export const REPOSITORY_PAGES = {
   'fenced-orders': 'sample/fenced-orders/README.md',
   'flash-sale': 'sample/flash-sale/README.md',
 };
-const pageOf = new Map(Object.entries(REPOSITORY_PAGES).map(([name, path]) => [path, `/repository/${name}.md`]));
-// Links to a folder lead to its README.
-for (const [path, page] of [...pageOf]) {
-  if (path.endsWith('/README.md')) pageOf.set(dirname(path), page);
-}
+const pageOf = new Map(
+  Object.entries(REPOSITORY_PAGES).flatMap(([name, path]) => {
+    const page = `/repository/${name}.md`;
+    // Links to a folder lead to its README.
+    return path.endsWith('/README.md')
+      ? [
+          [path, page],
+          [dirname(path), page],
+        ]
+      : [[path, page]];
+  }),
+);
 
 const { repository } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 

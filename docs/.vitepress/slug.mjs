@@ -1,4 +1,4 @@
-/** Returns the anchor of a heading as GitHub spells it, so that one link works in both places. */
+/** Returns the anchor of a heading as GitHub spells it, so that a link works in both places. */
 export function slugOf(heading) {
   return heading
     .toLowerCase()

@@ -72,6 +72,8 @@ function bar({ figure, longest }, row) {
     name: row.name
       .replaceAll('`', '')
       .replace('nestjs-redis-lock, using', 'using')
+      // It stands below `using, awaitRelease: false`, and has no room for that.
+      .replace('using, awaitRelease: false, another', 'the same, another')
       .replace('nestjs-redis-lock before', 'before'),
     kind: row.kind,
     value: longest ? row.longest : row.figures[figure].median,

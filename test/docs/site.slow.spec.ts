@@ -2,7 +2,7 @@
 // .cache/site, to be looked at.
 import { execFile } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
@@ -10,7 +10,11 @@ import { onBrowser, startBrowser, Viewer } from '../support/browser.js';
 import { root } from '../support/pages.js';
 import { serveFolder, type StaticSite } from '../support/static-site.js';
 
-const IMAGES = join(root, 'docs/images');
+/** The pictures of the pages, by their path. */
+const PICTURES = [
+  ...readdirSync(join(root, 'docs/images')).map((name) => `docs/images/${name}`),
+  'test/bench/results/chart.svg',
+].filter((path) => path.endsWith('.svg'));
 const SEEN = join(root, '.cache/site');
 const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true };
 
@@ -21,7 +25,7 @@ const viewers: Viewer[] = [];
 
 beforeAll(async () => {
   const built = promisify(execFile)('npm', ['run', 'docs:build'], { cwd: root, maxBuffer: 64 << 20 });
-  // A failure is told on stdout.
+  // The link check prints what it finds to stdout.
   ({ stdout: output } = await built.catch((error: { stdout?: string }) => {
     throw new Error(`npm run docs:build failed:\n${error.stdout}`, { cause: error });
   }));
@@ -120,7 +124,10 @@ describe('the site in a browser', () => {
     }),
   );
 
-  it.each(['light', 'dark'])('has pictures that follow the system: %s', (scheme) =>
+  it.each([
+    ['light', 240, 256],
+    ['dark', 0, 60],
+  ])('has pictures that follow the system: %s', (scheme, least, most) =>
     onBrowser(async () => {
       const viewer = await view('/fencing.html');
       await viewer.page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
@@ -128,8 +135,8 @@ describe('the site in a browser', () => {
       await viewer.until(`document.documentElement.classList.contains('dark') === ${scheme === 'dark'}`);
       const brightness = await brightnessOf(viewer, '.vp-doc img[src*="pause-and-fence"]');
       await keep(viewer, `fencing-${scheme}`);
-      if (scheme === 'dark') expect(brightness).toBeLessThan(60);
-      else expect(brightness).toBeGreaterThan(240);
+      expect(brightness).toBeGreaterThan(least);
+      expect(brightness).toBeLessThan(most);
       expect(viewer.problems).toEqual([]);
     })(),
   );
@@ -152,9 +159,6 @@ describe('the site in a browser', () => {
     onBrowser(async () => {
       const viewer = await view('/');
       await viewer.page.setViewport(PHONE);
-      await viewer.page.reload();
-      await viewer.until(`document.querySelector('#app').__vue_app__`);
-      await keep(viewer, 'phone-front');
       const pages = ['/', '/quick-start', '/configuration', '/performance', '/fencing', '/troubleshooting', '/api/'];
       const widths: [string, number][] = [];
       for (const path of pages) {
@@ -173,13 +177,11 @@ describe('the site in a browser', () => {
 });
 
 describe('the pictures in a browser', () => {
-  const pictures = readdirSync(IMAGES).filter((name) => name.endsWith('.svg'));
-
-  it.each(pictures)('has no text that leaves it or its box, or lies on another: %s', (name) =>
+  it.each(PICTURES)('has no text that leaves it or its box, or lies on another: %s', (path) =>
     onBrowser(async () => {
       const viewer = await view('/');
-      await viewer.page.setContent(readFileSync(join(IMAGES, name), 'utf8'));
-      await keep(viewer, name);
+      await viewer.page.setContent(readFileSync(join(root, path), 'utf8'));
+      await keep(viewer, basename(path));
       const found = await viewer.read<string[]>(`(() => {
         const { width, height } = document.querySelector('svg').viewBox.baseVal;
         const texts = [...document.querySelectorAll('svg text')].map((text) => [text.textContent, text.getBBox()]);

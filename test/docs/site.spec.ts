@@ -17,21 +17,21 @@ interface SidebarItem {
 }
 
 /** Returns what a module of the site exports. Jest does not load ES modules. */
-function exportOf<T>(module: string, name: string): T {
+function exportOf(module: string, name: string): unknown {
   const url = pathToFileURL(join(root, 'docs/.vitepress', module)).href;
   const code = `import { ${name} } from ${JSON.stringify(url)}; console.log(JSON.stringify(${name}))`;
-  return JSON.parse(execFileSync(process.execPath, ['--input-type=module', '-e', code], { encoding: 'utf8' })) as T;
+  return JSON.parse(execFileSync(process.execPath, ['--input-type=module', '-e', code], { encoding: 'utf8' }));
 }
 
 /** Returns the first paragraph below the title of a page. Empty if something else stands there. */
 function openingOf(text: string): string {
-  const [, opening = ''] = /^# .+\n\n([A-Z`\[][^]*?)\n\n/m.exec(text) ?? [];
+  const [, opening = ''] = /^# .+\n\n([A-Z`[][^]*?)\n\n/m.exec(text) ?? [];
   return opening;
 }
 
 describe('the site', () => {
   it('has every page in its sidebar once', () => {
-    const groups = exportOf<readonly SidebarItem[]>('navigation.mjs', 'sidebar');
+    const groups = exportOf('navigation.mjs', 'sidebar') as readonly SidebarItem[];
     const links = groups.flatMap((group) => [group, ...(group.items ?? [])]).flatMap(({ link }) => link ?? []);
     const ofPages = links.filter((link) => !link.startsWith('/api/'));
     const paths = ofPages.map((link) => `docs${link.endsWith('/') ? `${link}index` : link}.md`);
@@ -39,7 +39,7 @@ describe('the site', () => {
   });
 
   it('has a page for each file of the repository that it shows', () => {
-    const shown = exportOf<Record<string, string>>('repository.mjs', 'REPOSITORY_PAGES');
+    const shown = exportOf('repository.mjs', 'REPOSITORY_PAGES') as Record<string, string>;
     for (const path of Object.values(shown)) expect(page(path).text).toMatch(/^# /m);
   });
 

@@ -6,6 +6,7 @@ import { InjectLockService, Locked, LockService, RedisLockModule } from 'nestjs-
 import { createTestLocks, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { unavailableBecause } from '../../lib/redis/redis-errors.js';
+import { deferred } from '../support/async.js';
 import { page } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
@@ -139,8 +140,10 @@ describe('an application that does not start', () => {
     class Named {
       constructor(@InjectLockService('orders') readonly locks: LockService) {}
     }
+    class Feature {
+      readonly name = 'feature';
+    }
     const start = async (provider: Type, options?: TestingModuleOptions) => {
-      class Feature {}
       const imports = options === undefined ? [] : [RedisLockTestingModule.forRoot(options)];
       const feature = { module: Feature, providers: [provider] };
       const module = await Test.createTestingModule({ imports: [...imports, feature] }).compile();
@@ -158,17 +161,39 @@ describe('an application that does not start', () => {
 describe('two callers at once', () => {
   it('run work that the method does not await', async () => {
     const locks = createTestLocks();
-    const events: string[] = [];
+    const payment = deferred();
+    const written: number[] = [];
+    let work: Promise<unknown> | undefined;
     class Careless {
       @Locked('goods:<id>')
       async buy(id: number): Promise<void> {
-        void new Promise<void>((resolve) => setImmediate(resolve)).then(() => events.push(`wrote ${id}`));
+        work = payment.promise.then(() => written.push(id));
       }
     }
     await withLocks(new Careless(), locks).buy(1);
-    events.push(String(await locks.inspect('goods:1')));
-    await new Promise<void>((resolve) => setTimeout(resolve, 20));
-    expect(events).toEqual(['null', 'wrote 1']);
+    expect(await locks.inspect('goods:1')).toBeNull();
+    expect(written).toEqual([]);
+    payment.resolve();
+    await work;
+    expect(written).toEqual([1]);
+  });
+
+  it('are branches of one holder, which acquire its lock again at once', async () => {
+    const locks = createTestLocks();
+    const [one, other] = [deferred(), deferred()];
+    await locks.using('goods:1', async () => {
+      const first = locks.using('goods:1', async () => {
+        one.resolve();
+        await other.promise;
+      });
+      const second = locks.using('goods:1', async () => {
+        other.resolve();
+        await one.promise;
+      });
+      await Promise.all([first, second]);
+    });
+    const third = locks.using('goods:1', () => locks.using('goods:1', { reentrant: false }, async () => undefined));
+    await expect(third).rejects.toMatchObject({ name: 'LockReentryError' });
   });
 
   it('run a cron job one after the other, if they wait for the lock', async () => {
@@ -186,7 +211,7 @@ describe('two callers at once', () => {
 });
 
 describe('errors', () => {
-  it('tell a full queue, an upgrade and different permits', async () => {
+  it('name a full queue, an upgrade and different permits', async () => {
     const locks = createTestLocks();
     const none = async () => undefined;
     const permit = await locks.acquire('goods:1', { permits: 3 });
@@ -234,8 +259,11 @@ describe('errors', () => {
 describe('tests', () => {
   it('do not exclude each other by default: each withLocks call has locks of its own', async () => {
     const [one, other] = [createTestLocks(), createTestLocks()];
-    await using _held = await one.acquire('goods:1');
-    expect(await withLocks(new Goods(), other).buy(1)).toBe(1);
+    await one.using('goods:1', async () => {
+      expect(await withLocks(new Goods(), other).buy(1)).toBe(1);
+    });
+    const held = await one.acquire('goods:1');
     expect(await one.tryAcquire('goods:1')).toBeNull();
+    await held.release();
   });
 });
