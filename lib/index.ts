@@ -10,12 +10,13 @@ export type { LockOptions } from './options/lock.options.js';
 export type {
   ErrorResponseOptions,
   FairnessOptions,
+  FamilyOptions,
   RedisClusterOptions,
   RedisLockModuleOptions,
 } from './options/redis-lock.options.js';
 export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
 export type { LeadOptions } from './options/lead.options.js';
-export { type ForceReleaseOptions, type ListOptions, LockService } from './lock.service.js';
+export { type AssertHeldOptions, type ForceReleaseOptions, type ListOptions, LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './decorators/inject-lock-service.decorator.js';
 export { Locked, type LockedDecorator, type LockedOptions } from './decorators/locked.decorator.js';
 export { LockScope } from './decorators/lock-scope.decorator.js';
@@ -39,6 +40,7 @@ export {
   type LockKeyInput,
   type LockKeyPlaceholder,
   LockLostError,
+  LockNotHeldError,
   LockOrderError,
   LockReentryError,
   LockReplicationError,
