@@ -1,7 +1,9 @@
 // Compiled with `exactOptionalPropertyTypes`, where an option that is `undefined` must be declared so.
 import {
+  type AssertHeldOptions,
   type ErrorResponseOptions,
   type FairnessOptions,
+  type FamilyOptions,
   type ForceReleaseOptions,
   type LeadOptions,
   type ListOptions,
@@ -37,7 +39,9 @@ type AllUndefined<T> = { [K in keyof T as object extends Pick<T, K> ? K : never]
 type Accepts<T> = (given: AllUndefined<T>) => Partial<T>;
 
 export const accepted: {
+  assertHeld: Accepts<AssertHeldOptions>;
   fairness: Accepts<FairnessOptions>;
+  family: Accepts<FamilyOptions>;
   lock: Accepts<LockOptions>;
   lockScope: Accepts<LockScopeOptions>;
   locked: Accepts<LockedOptions<[id: number]>>;

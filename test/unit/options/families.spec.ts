@@ -1,0 +1,189 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import {
+  type FamilyOptions,
+  Locked,
+  LockConfigError,
+  type LockService,
+  LockTimeoutError,
+  type RedisLockModuleOptions,
+} from 'nestjs-redis-lock';
+import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
+import { LockRuntime } from '../../../lib/lock-runtime.js';
+import { timestamp } from '../../../lib/stores/timestamp/index.js';
+import { outcome } from '../../support/async.js';
+
+const start = (families: unknown, options: RedisLockModuleOptions = {}): LockService =>
+  createTestLocks({ ...options, families: families as RedisLockModuleOptions['families'] });
+
+/** Returns the lease of a lock as the store has it. */
+async function leaseOf(locks: LockService, resource: string): Promise<number | undefined> {
+  const info = await locks.inspect(resource);
+  return info !== null && 'remainingMs' in info ? info.remainingMs : undefined;
+}
+
+describe('families', () => {
+  let clock: ManualClock;
+
+  beforeEach(() => {
+    Logger.overrideLogger(false);
+    clock = new ManualClock();
+  });
+
+  it('have defaults between those of a call and those of the module', async () => {
+    const locks = start({ goods: { ttlMs: 10_000 } }, { ttlMs: 20_000, clock } as RedisLockModuleOptions);
+    const leases = async (resource: string, ttlMs?: number) => {
+      await using _lock = await locks.acquire(resource, { ttlMs });
+      return leaseOf(locks, resource);
+    };
+    expect(await leases('goods:1')).toBe(10_000);
+    expect(await leases('goods')).toBe(10_000);
+    expect(await leases('goods:1', 5_000)).toBe(5_000);
+    expect(await leases('goodies:1')).toBe(20_000);
+    expect(await leases('order:1')).toBe(20_000);
+  });
+
+  it('apply to every way to lock', async () => {
+    const locks = start({ goods: { ttlMs: 10_000 } }, { clock } as RedisLockModuleOptions);
+    const seen: (number | undefined)[] = [];
+    const look = async (): Promise<unknown> => seen.push(await leaseOf(locks, 'goods:1'));
+    class Shop {
+      @Locked('goods:<id>')
+      async buy(_id: number): Promise<void> {
+        await look();
+      }
+
+      @Locked((id: number) => `goods:${id}`)
+      async sell(_id: number): Promise<void> {
+        await look();
+      }
+    }
+    const shop = withLocks(new Shop(), locks);
+    await shop.buy(1);
+    await shop.sell(1);
+    await locks.using('goods:1', look);
+    await using lock = await locks.tryAcquire('goods:1');
+    await look();
+    await lock?.release();
+    const leader = locks.lead('goods:1', { onElected: look as () => void });
+    await clock.advance(0);
+    await leader.close();
+    expect(seen).toEqual(Array.from({ length: 5 }, () => 10_000));
+  });
+
+  it('apply to several locks if all are of one family', async () => {
+    const locks = start({ goods: { ttlMs: 10_000 } }, { clock } as RedisLockModuleOptions);
+    await locks.using(['goods:1', 'goods:2'], async () => expect(await leaseOf(locks, 'goods:2')).toBe(10_000));
+    await locks.using(['goods:1', 'order:1'], async () => expect(await leaseOf(locks, 'goods:1')).toBe(30_000));
+  });
+
+  it('take the template that begins with a placeholder as the family', async () => {
+    const families = { '<tenant>:report': { ttlMs: 10_000 }, acme: { ttlMs: 5_000 } };
+    const locks = start(families, { clock } as RedisLockModuleOptions);
+    class Reports {
+      @Locked('<tenant>:report')
+      async run(tenant: string): Promise<number | undefined> {
+        return leaseOf(locks, `${tenant}:report`);
+      }
+    }
+    expect(await withLocks(new Reports(), locks).run('acme')).toBe(10_000);
+    await locks.using('acme:report', async () => expect(await leaseOf(locks, 'acme:report')).toBe(5_000));
+  });
+
+  it('are those of the resource with a `key` function', async () => {
+    const locks = start({ goods: { ttlMs: 10_000 } }, { clock, key: () => 'order:1' } as RedisLockModuleOptions);
+    await locks.using('goods:1', async () => expect(await leaseOf(locks, 'goods:1')).toBe(10_000));
+  });
+
+  it('have a waitMs', async () => {
+    const locks = start({ goods: { waitMs: 0 } }, { clock } as RedisLockModuleOptions);
+    await using _goods = await locks.acquire('goods:1');
+    await using _order = await locks.acquire('order:1');
+    await expect(locks.acquire('goods:1')).rejects.toThrow(LockTimeoutError);
+    const waiting = outcome(locks.acquire('order:1'));
+    await clock.advance(4_900);
+    expect(waiting).toEqual({});
+    await clock.advance(200);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+  });
+
+  it('say what happens to a call of a @Locked method that gets no lock', async () => {
+    const onBusy = function (this: unknown, error: LockTimeoutError, ...args: never[]) {
+      return [this, error.resource, args];
+    };
+    const locks = start({ goods: { waitMs: 0, onBusy }, order: { waitMs: 0, onBusy: 'skip' } });
+    class Shop {
+      @Locked('goods:<id>')
+      async buy(_id: number): Promise<unknown> {
+        return 'bought';
+      }
+
+      @Locked('goods:<id>', { onBusy: 'throw' })
+      async sell(_id: number): Promise<unknown> {
+        return 'sold';
+      }
+
+      @Locked('order:<id>')
+      async order(_id: number): Promise<unknown> {
+        return 'ordered';
+      }
+    }
+    const shop = withLocks(new Shop(), locks);
+    await using _goods = await locks.acquire('goods:1');
+    await using _order = await locks.acquire('order:1');
+    expect(await shop.buy(1)).toEqual([shop, 'goods:1', [1]]);
+    expect(await shop.order(1)).toBeUndefined();
+    await expect(shop.sell(1)).rejects.toThrow(LockTimeoutError);
+    await expect(locks.acquire('goods:1')).rejects.toThrow(LockTimeoutError);
+  });
+
+  it('make options of a method possible that the options of the module refuse', async () => {
+    const locks = start({ goods: { maxHoldMs: 60_000 } }, { maxHoldMs: 10_000 });
+    class Shop {
+      @Locked('goods:<id>', { minHoldMs: 20_000 })
+      async buy(_id: number): Promise<string> {
+        return 'bought';
+      }
+
+      @Locked('order:<id>', { minHoldMs: 20_000 })
+      async order(_id: number): Promise<string> {
+        return 'ordered';
+      }
+    }
+    const shop = withLocks(new Shop(), locks);
+    expect(await shop.buy(1)).toBe('bought');
+    await expect(shop.order(1)).rejects.toThrow('minHoldMs is 20000; allowed is up to maxHoldMs, which is 10000');
+  });
+
+  const wrong: [what: string, families: unknown, message: string][] = [
+    ['no object', ['goods'], 'families is'],
+    ['a resource', { 'goods:300': {} }, 'there is the family "goods:300"; allowed is the first segment of resources'],
+    ['an empty name', { '': {} }, 'allowed is the first segment of resources'],
+    ['no options', { goods: 10_000 }, 'families of RedisLockModule: goods is 10000; allowed is an object like'],
+    ['an unknown option', { goods: { ttl: 1 } }, 'families of RedisLockModule: goods: there is no option ttl'],
+    ['a wrong value', { goods: { ttlMs: 1 } }, 'families of RedisLockModule: goods: ttlMs is 1; allowed is'],
+    ['an option of one call', { goods: { permits: 2 } }, 'there is no option permits'],
+    ['a wrong onBusy', { goods: { onBusy: 'wait' } }, '"throw", "skip" or a function'],
+    ['times that do not fit', { goods: { minHoldMs: 5, maxHoldMs: 4 } }, 'goods: minHoldMs is 5; allowed is up to'],
+  ];
+
+  it.each(wrong)('are refused at start for %s', (_what, families, message) => {
+    expect(() => start(families)).toThrow(LockConfigError);
+    expect(() => start(families)).toThrow(message);
+  });
+
+  it('are refused at start for a lease that the store does not have', () => {
+    const families = { goods: { ttlMs: 1_500 } };
+    expect(() => LockRuntime.start({ store: timestamp({ unit: 's' }), families })).toThrow(LockConfigError);
+    expect(() => LockRuntime.start({ store: timestamp(), families: { goods: { keepMs: 100 } } })).toThrow('keepMs');
+  });
+
+  it('may be undefined, and may have any name', async () => {
+    const families: Record<string, FamilyOptions | undefined> = { goods: undefined, constructor: { ttlMs: 10_000 } };
+    const locks = start(families, { clock } as RedisLockModuleOptions);
+    await locks.using('constructor:1', async () => expect(await leaseOf(locks, 'constructor:1')).toBe(10_000));
+    await locks.using('toString:1', async () => expect(await leaseOf(locks, 'toString:1')).toBe(30_000));
+    expect(start({}).hasFamilies).toBe(false);
+    expect(start({ goods: undefined }).hasFamilies).toBe(false);
+  });
+});
