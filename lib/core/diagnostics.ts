@@ -205,7 +205,7 @@ export class LockEvents {
 }
 
 /** Returns the kind of a refusal. */
-function outcomeOf(reason: unknown, { signal, waitMs }: RefusedOptions): LockOutcome {
+export function outcomeOf(reason: unknown, { signal, waitMs }: RefusedOptions): LockOutcome {
   if (waitMs === 0 && reason instanceof LockTimeoutError) return 'busy';
   if (reason instanceof LockError) return reason.code.slice('LOCK_'.length).toLowerCase() as LockOutcome;
   return signal?.aborted ? 'aborted' : 'failed';

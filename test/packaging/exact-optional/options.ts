@@ -28,7 +28,13 @@ import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
 import type { HealthOptions } from 'nestjs-redis-lock/terminus';
-import type { StoreContractOptions, StoreUnderTest, TestingOptions } from 'nestjs-redis-lock/testing';
+import type {
+  OccupyOptions,
+  StoreContractOptions,
+  StoreUnderTest,
+  TestBenchOptions,
+  TestingOptions,
+} from 'nestjs-redis-lock/testing';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import type { LockScopeAdapterOptions } from 'nestjs-redis-lock/transactional';
 
@@ -66,11 +72,15 @@ export const accepted: {
   redisson: Accepts<RedissonStoreOptions>;
   storeContract: Accepts<StoreContractOptions>;
   storeUnderTest: Accepts<StoreUnderTest>;
+  occupy: Accepts<OccupyOptions>;
+  testBench: Accepts<TestBenchOptions>;
   testing: Accepts<TestingOptions>;
   timestamp: Accepts<TimestampOptions>;
   transactional: Accepts<LockScopeAdapterOptions>;
 } = {
+  assertHeld: (given) => given,
   fairness: (given) => given,
+  family: (given) => given,
   lock: (given) => given,
   lockScope: (given) => given,
   locked: (given) => given,
@@ -95,6 +105,8 @@ export const accepted: {
   redisson: (given) => given,
   storeContract: (given) => given,
   storeUnderTest: (given) => given,
+  occupy: (given) => given,
+  testBench: (given) => given,
   testing: (given) => given,
   timestamp: (given) => given,
   transactional: (given) => given,

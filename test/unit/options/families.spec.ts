@@ -8,12 +8,12 @@ import {
   LockTimeoutError,
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
-import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks, ManualClock, type TestingOptions, withLocks } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import { timestamp } from '../../../lib/stores/timestamp/index.js';
 import { outcome } from '../../support/async.js';
 
-const start = (families: unknown, options: RedisLockModuleOptions = {}): LockService =>
+const start = (families: unknown, options: TestingOptions = {}): LockService =>
   createTestLocks({ ...options, families: families as RedisLockModuleOptions['families'] });
 
 /** Returns the lease of a lock as the store has it. */
@@ -31,7 +31,7 @@ describe('families', () => {
   });
 
   it('have defaults between those of a call and those of the module', async () => {
-    const locks = start({ goods: { ttlMs: 10_000 } }, { ttlMs: 20_000, clock } as RedisLockModuleOptions);
+    const locks = start({ goods: { ttlMs: 10_000 } }, { ttlMs: 20_000, clock });
     const leases = async (resource: string, ttlMs?: number) => {
       await using _lock = await locks.acquire(resource, { ttlMs });
       return leaseOf(locks, resource);
@@ -44,7 +44,7 @@ describe('families', () => {
   });
 
   it('apply to every way to lock', async () => {
-    const locks = start({ goods: { ttlMs: 10_000 } }, { clock } as RedisLockModuleOptions);
+    const locks = start({ goods: { ttlMs: 10_000 } }, { clock });
     const seen: (number | undefined)[] = [];
     const look = async (): Promise<unknown> => seen.push(await leaseOf(locks, 'goods:1'));
     class Shop {
@@ -72,14 +72,14 @@ describe('families', () => {
   });
 
   it('apply to several locks if all are of one family', async () => {
-    const locks = start({ goods: { ttlMs: 10_000 } }, { clock } as RedisLockModuleOptions);
+    const locks = start({ goods: { ttlMs: 10_000 } }, { clock });
     await locks.using(['goods:1', 'goods:2'], async () => expect(await leaseOf(locks, 'goods:2')).toBe(10_000));
     await locks.using(['goods:1', 'order:1'], async () => expect(await leaseOf(locks, 'goods:1')).toBe(30_000));
   });
 
   it('take the template that begins with a placeholder as the family', async () => {
     const families = { '<tenant>:report': { ttlMs: 10_000 }, acme: { ttlMs: 5_000 } };
-    const locks = start(families, { clock } as RedisLockModuleOptions);
+    const locks = start(families, { clock });
     class Reports {
       @Locked('<tenant>:report')
       async run(tenant: string): Promise<number | undefined> {
@@ -91,12 +91,12 @@ describe('families', () => {
   });
 
   it('are those of the resource with a `key` function', async () => {
-    const locks = start({ goods: { ttlMs: 10_000 } }, { clock, key: () => 'order:1' } as RedisLockModuleOptions);
+    const locks = start({ goods: { ttlMs: 10_000 } }, { clock, key: () => 'order:1' });
     await locks.using('goods:1', async () => expect(await leaseOf(locks, 'goods:1')).toBe(10_000));
   });
 
   it('have a waitMs', async () => {
-    const locks = start({ goods: { waitMs: 0 } }, { clock } as RedisLockModuleOptions);
+    const locks = start({ goods: { waitMs: 0 } }, { clock });
     await using _goods = await locks.acquire('goods:1');
     await using _order = await locks.acquire('order:1');
     await expect(locks.acquire('goods:1')).rejects.toThrow(LockTimeoutError);
@@ -180,7 +180,7 @@ describe('families', () => {
 
   it('may be undefined, and may have any name', async () => {
     const families: Record<string, FamilyOptions | undefined> = { goods: undefined, constructor: { ttlMs: 10_000 } };
-    const locks = start(families, { clock } as RedisLockModuleOptions);
+    const locks = start(families, { clock });
     await locks.using('constructor:1', async () => expect(await leaseOf(locks, 'constructor:1')).toBe(10_000));
     await locks.using('toString:1', async () => expect(await leaseOf(locks, 'toString:1')).toBe(30_000));
     expect(start({}).hasFamilies).toBe(false);
