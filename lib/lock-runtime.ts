@@ -282,12 +282,10 @@ function checkStore(store: LockStore, options: ResolvedOptions): void {
  */
 function checkLeases(store: LockStore, { ttlMs, keepMs }: Pick<ResolvedOptions, 'ttlMs' | 'keepMs'>, family?: string) {
   const { resolutionMs } = store.capabilities;
-  const tooShort = tooShortLease(ttlMs, store.capabilities, family);
-  if (tooShort !== undefined) throw tooShort;
-  const notKept = unsupportedKeeping(store, keepMs, family);
-  if (notKept !== undefined) throw notKept;
-  if (ttlMs >= resolutionMs && ttlMs % resolutionMs === 0) return;
   const where = family === undefined ? '' : `families of RedisLockModule: ${family}: `;
+  const refusal = tooShortLease(ttlMs, store.capabilities) ?? unsupportedKeeping(store, keepMs);
+  if (refusal !== undefined) throw new LockConfigError(`${where}${refusal.message}`);
+  if (ttlMs >= resolutionMs && ttlMs % resolutionMs === 0) return;
   const allowed = `a multiple of ${resolutionMs}, the resolution of the store`;
   throw new LockConfigError(`${where}ttlMs is ${ttlMs}; allowed is ${allowed}.`);
 }

@@ -8,7 +8,7 @@ import type { FamilyOptions, RedisLockModuleOptions } from './redis-lock.options
 import { checkHoldTimes, FAMILY_RULES, type ResolvedLockOptions } from './resolve-options.js';
 
 /** A family's locks: their options with all defaults, and what happens to a `@Locked` call that gets none. */
-export interface FamilyDefaults extends Required<Pick<FamilyOptions, 'onBusy' | 'onUnavailable'>> {
+export interface FamilyDefaults {
   readonly onBusy: NonNullable<FamilyOptions['onBusy']>;
   readonly onUnavailable: NonNullable<FamilyOptions['onUnavailable']>;
   readonly lock: ResolvedLockOptions;

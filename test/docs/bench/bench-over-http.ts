@@ -19,8 +19,9 @@ export async function statuses(): Promise<number[]> {
   const bench = createTestBench();
   const builder = Test.createTestingModule({ imports: [AppModule] });
   const module = await withMemoryLocks(builder, { bench }).compile();
-  const app = await module.createNestApplication().listen(0, '127.0.0.1');
-  const url = `http://127.0.0.1:${app.address().port}/orders/7/pay`;
+  const app = module.createNestApplication();
+  await app.listen(0, '127.0.0.1');
+  const url = `${await app.getUrl()}/orders/7/pay`;
   const pay = async (): Promise<number> => (await fetch(url, { method: 'POST' })).status;
   try {
     const occupied = await bench.occupy('order:7');

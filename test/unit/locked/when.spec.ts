@@ -1,8 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Locked, LockConfigError, type Lock, type LockService, LockTimeoutError } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
-import { firstValueFrom, NEVER, Observable, of, tap } from 'rxjs';
-import { deferred } from '../../support/async.js';
+import { firstValueFrom, Observable, of, tap } from 'rxjs';
 
 interface Order {
   readonly id?: number;
@@ -10,16 +9,18 @@ interface Order {
 }
 
 /** What a `when` of the tests returns instead of a boolean. */
-let answer: unknown;
+let given: unknown;
+
+const soon = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 class Shop {
   readonly found: (Lock | undefined)[] = [];
   isOpen = true;
 
   @Locked('order:<order.id>', { when: (order: Order) => order.items > 1 })
-  async pack(_order: Order, @CurrentLock() lock?: Lock): Promise<string> {
+  async pack(order: Order, @CurrentLock() lock?: Lock): Promise<string> {
     this.found.push(lock);
-    return 'packed';
+    return `packed ${order.items}`;
   }
 
   @Locked('shop', {
@@ -31,8 +32,8 @@ class Shop {
     return lock;
   }
 
-  @Locked('shop', { when: () => answer as boolean, onBusy: 'skip', onUnavailable: 'skip' })
-  async ask(): Promise<string> {
+  @Locked('shop', { when: () => given as boolean, onBusy: 'skip', onUnavailable: 'skip' })
+  async sell(): Promise<string> {
     throw new LockTimeoutError('of the method');
   }
 
@@ -43,17 +44,11 @@ class Shop {
 
   @Locked('feed', { when: () => false })
   endless(onEnd: () => void): Observable<never> {
-    return new Observable(() => {
-      const inner = NEVER.subscribe();
-      return () => {
-        inner.unsubscribe();
-        onEnd();
-      };
-    });
+    return new Observable(() => onEnd);
   }
 
-  @Locked('feed', { when: () => answer as boolean, onBusy: () => of('busy') })
-  answered(): Observable<string> {
+  @Locked('feed', { when: () => given as boolean, onBusy: () => of('busy') })
+  stream(): Observable<string> {
     return of('streamed');
   }
 
@@ -63,7 +58,7 @@ class Shop {
   }
 
   @Locked('outer', { when: () => false })
-  async assertOuter(locks: LockService): Promise<Lock | undefined> {
+  async outer(locks: LockService): Promise<Lock | undefined> {
     return locks.current('outer');
   }
 }
@@ -73,31 +68,30 @@ describe('when', () => {
   let shop: Shop;
 
   beforeEach(() => {
-    answer = true;
+    given = true;
     locks = createTestLocks({ waitMs: 0 });
     shop = withLocks(new Shop(), locks);
   });
 
   it('runs the method under the lock if it returns true', async () => {
-    expect(await shop.pack({ id: 1, items: 2 })).toBe('packed');
+    expect(await shop.pack({ id: 1, items: 2 })).toBe('packed 2');
     expect(shop.found[0]?.resource).toBe('order:1');
-    await locks.using('order:1', async () => undefined);
-    await using _other = await createTestLocks().acquire('order:1');
+    expect(await locks.inspect('order:1')).toBeNull();
   });
 
   it('runs the method without the lock if it returns false, also while others hold it', async () => {
     await using _other = await locks.acquire('order:1');
-    expect(await shop.pack({ id: 1, items: 1 })).toBe('packed');
+    expect(await shop.pack({ id: 1, items: 1 })).toBe('packed 1');
     expect(shop.found).toEqual([undefined]);
     await expect(shop.pack({ id: 1, items: 2 })).rejects.toThrow(LockTimeoutError);
   });
 
   it('is called before the key is made', async () => {
-    expect(await shop.pack({ items: 1 })).toBe('packed');
+    expect(await shop.pack({ items: 1 })).toBe('packed 1');
     await expect(shop.pack({ items: 2 })).rejects.toMatchObject({ code: 'LOCK_KEY' });
   });
 
-  it('replaces a lock that the caller has passed by hand', async () => {
+  it('gives no lock to the method that its caller has passed by hand', async () => {
     await using lock = await locks.acquire('order:2');
     await shop.pack({ id: 1, items: 1 }, lock);
     expect(shop.found).toEqual([undefined]);
@@ -109,15 +103,21 @@ describe('when', () => {
     expect(await shop.close()).toBeUndefined();
   });
 
-  it.each([undefined, null, 0, 1, 'false', Promise.resolve(false), Promise.reject(new Error('late'))])(
-    'refuses a result of %p, and does not call the method',
-    async (given) => {
-      answer = given;
-      const refusal = shop.ask();
-      await expect(refusal).rejects.toThrow(LockConfigError);
-      await expect(refusal).rejects.toThrow(/Shop\.ask: the result of the when function is .*allowed is true or false/);
-    },
-  );
+  const wrong: [what: string, result: () => unknown][] = [
+    ['undefined', () => undefined],
+    ['null', () => null],
+    ['a number', () => 1],
+    ['a string', () => 'false'],
+    ['a promise', () => Promise.resolve(false)],
+    ['a promise that rejects', () => Promise.reject(new Error('late'))],
+  ];
+
+  it.each(wrong)('refuses %s as its result, and does not call the method', async (_what, result) => {
+    given = result();
+    const error = await shop.sell().catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect(String(error)).toMatch(/Shop\.sell: the result of the when function is .*; allowed is true or false/);
+  });
 
   it('throws what it throws, and neither onBusy nor onUnavailable applies', async () => {
     class Failing {
@@ -133,8 +133,8 @@ describe('when', () => {
   });
 
   it('leaves errors of a method without a lock to the caller', async () => {
-    answer = false;
-    await expect(shop.ask()).rejects.toThrow('of the method');
+    given = false;
+    await expect(shop.sell()).rejects.toThrow('of the method');
   });
 
   it('may be no asynchronous function and no generator', () => {
@@ -152,44 +152,43 @@ describe('when', () => {
     expect(decorate(undefined)).not.toThrow();
   });
 
-  it('refuses an Observable that is not declared in both cases', async () => {
+  it('refuses an Observable that is not declared, as with the lock', async () => {
     await expect(shop.undeclared()).rejects.toThrow('declare `Observable<…>` as its return type');
   });
 
   it('leaves the locks around the call as they are', async () => {
-    await locks.using('outer', async (lock) => expect(await shop.assertOuter(locks)).toBe(lock));
-    expect(await shop.assertOuter(locks)).toBeUndefined();
+    await locks.using('outer', async (lock) => expect(await shop.outer(locks)).toBe(lock));
+    expect(await shop.outer(locks)).toBeUndefined();
   });
 
   describe('of an Observable', () => {
     it('decides at each subscription', async () => {
       expect((await firstValueFrom(shop.feed(true)))?.resource).toBe('feed');
       await using _other = await locks.acquire('feed');
-      expect(await firstValueFrom(shop.feed(false), { defaultValue: 'empty' })).toBeUndefined();
+      expect(await firstValueFrom(shop.feed(false))).toBeUndefined();
       await expect(firstValueFrom(shop.feed(true))).rejects.toThrow(LockTimeoutError);
     });
 
     it('passes an unsubscription on', async () => {
-      const ended = deferred();
-      const begun = deferred();
-      const subscription = shop.endless(ended.resolve).subscribe();
-      setImmediate(begun.resolve);
-      await begun.promise;
+      let hasEnded = false;
+      const subscription = shop.endless(() => (hasEnded = true)).subscribe();
+      await soon();
+      expect(hasEnded).toBe(false);
       subscription.unsubscribe();
-      await ended.promise;
+      expect(hasEnded).toBe(true);
     });
 
     it('does not call the method of a subscriber that has left', async () => {
       shop.feed(false).subscribe().unsubscribe();
-      await new Promise((resolve) => setImmediate(resolve));
+      await soon();
       expect(shop.found).toEqual([]);
     });
 
     it('gives the subscriber the error of a wrong result', async () => {
-      answer = 'yes';
-      await expect(firstValueFrom(shop.answered())).rejects.toThrow(LockConfigError);
-      answer = false;
-      expect(await firstValueFrom(shop.answered())).toBe('streamed');
+      given = 'yes';
+      await expect(firstValueFrom(shop.stream())).rejects.toThrow(LockConfigError);
+      given = false;
+      expect(await firstValueFrom(shop.stream())).toBe('streamed');
     });
   });
 });

@@ -9,9 +9,9 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock, type TestingOptions, withLocks } from 'nestjs-redis-lock/testing';
+import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
-import { timestamp } from '../../../lib/stores/timestamp/index.js';
-import { outcome } from '../../support/async.js';
+import { eventually, outcome } from '../../support/async.js';
 
 const start = (families: unknown, options: TestingOptions = {}): LockService =>
   createTestLocks({ ...options, families: families as RedisLockModuleOptions['families'] });
@@ -49,13 +49,15 @@ describe('families', () => {
     const look = async (): Promise<unknown> => seen.push(await leaseOf(locks, 'goods:1'));
     class Shop {
       @Locked('goods:<id>')
-      async buy(_id: number): Promise<void> {
+      async buy(id: number): Promise<number> {
         await look();
+        return id;
       }
 
       @Locked((id: number) => `goods:${id}`)
-      async sell(_id: number): Promise<void> {
+      async sell(id: number): Promise<number> {
         await look();
+        return id;
       }
     }
     const shop = withLocks(new Shop(), locks);
@@ -65,8 +67,8 @@ describe('families', () => {
     await using lock = await locks.tryAcquire('goods:1');
     await look();
     await lock?.release();
-    const leader = locks.lead('goods:1', { onElected: look as () => void });
-    await clock.advance(0);
+    const leader = locks.lead('goods:1', { onElected: () => void look() });
+    await eventually('the leader has looked', () => seen.length === 5);
     await leader.close();
     expect(seen).toEqual(Array.from({ length: 5 }, () => 10_000));
   });
@@ -114,18 +116,18 @@ describe('families', () => {
     const locks = start({ goods: { waitMs: 0, onBusy }, order: { waitMs: 0, onBusy: 'skip' } });
     class Shop {
       @Locked('goods:<id>')
-      async buy(_id: number): Promise<unknown> {
-        return 'bought';
+      async buy(id: number): Promise<unknown> {
+        return id;
       }
 
       @Locked('goods:<id>', { onBusy: 'throw' })
-      async sell(_id: number): Promise<unknown> {
-        return 'sold';
+      async sell(id: number): Promise<unknown> {
+        return id;
       }
 
       @Locked('order:<id>')
-      async order(_id: number): Promise<unknown> {
-        return 'ordered';
+      async order(id: number): Promise<unknown> {
+        return id;
       }
     }
     const shop = withLocks(new Shop(), locks);
@@ -141,17 +143,17 @@ describe('families', () => {
     const locks = start({ goods: { maxHoldMs: 60_000 } }, { maxHoldMs: 10_000 });
     class Shop {
       @Locked('goods:<id>', { minHoldMs: 20_000 })
-      async buy(_id: number): Promise<string> {
-        return 'bought';
+      async buy(id: number): Promise<string> {
+        return `bought ${id}`;
       }
 
       @Locked('order:<id>', { minHoldMs: 20_000 })
-      async order(_id: number): Promise<string> {
-        return 'ordered';
+      async order(id: number): Promise<string> {
+        return `ordered ${id}`;
       }
     }
     const shop = withLocks(new Shop(), locks);
-    expect(await shop.buy(1)).toBe('bought');
+    expect(await shop.buy(1)).toBe('bought 1');
     await expect(shop.order(1)).rejects.toThrow('minHoldMs is 20000; allowed is up to maxHoldMs, which is 10000');
   });
 

@@ -27,15 +27,15 @@ class Stock {
   constructor(private readonly save: () => unknown = () => undefined) {}
 
   @Locked('goods:<id>')
-  async buy(_id: number, @CurrentLock() lock?: Lock): Promise<string> {
+  async buy(id: number, @CurrentLock() lock?: Lock): Promise<string> {
     await this.save();
     lock?.assertHeld();
-    return 'bought';
+    return `bought ${id}`;
   }
 
   @Locked('goods:<id>', { waitMs: Infinity, unavailableAfterMs: Infinity })
-  async buyLate(_id: number): Promise<string> {
-    return 'bought late';
+  async buyLate(id: number): Promise<string> {
+    return `bought ${id} late`;
   }
 }
 
@@ -59,7 +59,7 @@ describe('createTestBench()', () => {
       expect(error).toBeInstanceOf(LockTimeoutError);
       expect(error).toMatchObject({ resource: 'goods:300', heldBy: 'another-process', isOwn: false });
       expect((error as LockTimeoutError).elapsedMs).toBeGreaterThanOrEqual(5_000);
-      expect(await stock.buy(301)).toBe('bought');
+      expect(await stock.buy(301)).toBe('bought 301');
     });
 
     it('lets the next call in once it is released', async () => {
@@ -67,7 +67,7 @@ describe('createTestBench()', () => {
       const occupied = await bench.occupy('goods:300');
       await occupied.release();
       await occupied.release();
-      expect(await stock.buy(300)).toBe('bought');
+      expect(await stock.buy(300)).toBe('bought 300');
       expect(told(bench)).toEqual([
         'occupied goods:300',
         'freed goods:300',
@@ -81,7 +81,7 @@ describe('createTestBench()', () => {
       const stock = withLocks(new Stock(), bench.locks);
       await bench.occupy('goods:300', { forMs: 2_000 });
       await expect(bench.locks.acquire('goods:300', { waitMs: 1_000 })).rejects.toThrow(LockTimeoutError);
-      expect(await stock.buy(300)).toBe('bought');
+      expect(await stock.buy(300)).toBe('bought 300');
       expect(bench.clock.now()).toBeGreaterThanOrEqual(2_000);
     });
 
@@ -93,7 +93,7 @@ describe('createTestBench()', () => {
       expect(waiting).toEqual({});
       expect(bench.clock.now()).toBe(0);
       await occupied.release();
-      await eventually('the call has the lock', () => waiting.value === 'bought late');
+      await eventually('the call has the lock', () => waiting.value === 'bought 300 late');
     });
 
     it('does not pass time while calls only wait for each other', async () => {
@@ -103,7 +103,7 @@ describe('createTestBench()', () => {
       for (let turns = 0; turns < 200; turns += 1) await new Promise((resolve) => setImmediate(resolve));
       expect(bench.clock.now()).toBe(0);
       saved.resolve();
-      expect(await Promise.all([one, other])).toEqual(['bought', 'bought']);
+      expect(await Promise.all([one, other])).toEqual(['bought 300', 'bought 300']);
     });
 
     it('refuses a lock that a call holds, and says who holds what', async () => {
@@ -160,7 +160,7 @@ describe('createTestBench()', () => {
       await expect(bench.locks.inspect('goods:300')).rejects.toThrow(LockUnavailableError);
       expect((await bench.locks.ping()).isUp).toBe(false);
       bench.unavailable(false);
-      expect(await stock.buy(300)).toBe('bought');
+      expect(await stock.buy(300)).toBe('bought 300');
       expect((await bench.locks.ping()).isUp).toBe(true);
       expect(told(bench)).toEqual([
         'unavailable',
@@ -195,7 +195,7 @@ describe('createTestBench()', () => {
       for (let turns = 0; turns < 50; turns += 1) await new Promise((resolve) => setImmediate(resolve));
       bench.unavailable(false);
       await bench.clock.advance(1_000);
-      await eventually('the call has the lock', () => waiting.value === 'bought late');
+      await eventually('the call has the lock', () => waiting.value === 'bought 300 late');
     });
   });
 
@@ -212,7 +212,7 @@ describe('createTestBench()', () => {
     bench.unavailable();
     await bench.reset();
     expect(bench.history()).toEqual([]);
-    expect(await withLocks(new Stock(), bench.locks).buy(300)).toBe('bought');
+    expect(await withLocks(new Stock(), bench.locks).buy(300)).toBe('bought 300');
   });
 
   it('refuses options that cannot work', async () => {
@@ -255,7 +255,8 @@ describe('createTestBench()', () => {
       class AppModule {}
       const builder = Test.createTestingModule({ imports: [AppModule] });
       const module = await (by === 'withMemoryLocks' ? withMemoryLocks(builder, { bench }) : builder).compile();
-      const app = await module.createNestApplication().listen(0, '127.0.0.1');
+      const app = module.createNestApplication();
+      await app.listen(0, '127.0.0.1');
       const post = async (path: string): Promise<number> => {
         const init = { method: 'POST', headers: { connection: 'close' } };
         return (await fetch(`${await app.getUrl()}/goods/${path}`, init)).status;

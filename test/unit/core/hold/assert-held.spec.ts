@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { LockConfigError, LockKeyError, LockLostError, LockNotHeldError, type LockService } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
+import { deferred } from '../../../support/async.js';
 
 describe('assertHeld()', () => {
   let locks: LockService;
@@ -40,10 +41,12 @@ describe('assertHeld()', () => {
   });
 
   it('throws in work that outlives its lock', async () => {
+    const released = deferred();
     let late: Promise<unknown> | undefined;
     await locks.using('goods:300', () => {
-      late = new Promise((resolve) => setTimeout(resolve, 20)).then(() => locks.assertHeld('goods:300'));
+      late = released.promise.then(() => locks.assertHeld('goods:300'));
     });
+    released.resolve();
     await expect(late).rejects.toThrow(LockNotHeldError);
   });
 
