@@ -19,7 +19,7 @@ const start = (families: unknown, options: TestingOptions = {}): LockService =>
 /** Returns the lease of a lock as the store has it. */
 async function leaseOf(locks: LockService, resource: string): Promise<number | undefined> {
   const info = await locks.inspect(resource);
-  return info !== null && 'remainingMs' in info ? info.remainingMs : undefined;
+  return info?.expiresInMs;
 }
 
 describe('families', () => {
@@ -140,7 +140,7 @@ describe('families', () => {
   });
 
   it('make options of a method possible that the options of the module refuse', async () => {
-    const locks = start({ goods: { maxHoldMs: 60_000 } }, { maxHoldMs: 10_000 });
+    const locks = start({ goods: { maxHoldMs: 60_000 } }, { maxHoldMs: 10_000, clock });
     class Shop {
       @Locked('goods:<id>', { minHoldMs: 20_000 })
       async buy(id: number): Promise<string> {
