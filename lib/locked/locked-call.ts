@@ -132,7 +132,7 @@ class LockedCall {
 
   private stream(inside: Surrounding, subscriber: Subscriber<unknown>): void {
     const { lock } = inside;
-    // Whoever has unsubscribed meanwhile does not want the work to begin.
+    // A subscriber that has left meanwhile does not want the work to begin.
     if (lock === undefined && subscriber.closed) return;
     if (lock === undefined || (this.scope !== undefined && this.leaveTo(this.scope, lock))) {
       subscriber.add(runInside(inside, () => this.subscribe(lock, subscriber)));

@@ -73,7 +73,8 @@ export class ManualClock implements Clock {
       alarm.task();
       await settled();
     }
-    this.moveTo(end);
+    // Another call may have advanced it further meanwhile.
+    this.moveTo(Math.max(this.time, end));
   }
 
   /**

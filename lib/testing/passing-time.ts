@@ -27,7 +27,7 @@ export class PassingTime {
   private async pass(): Promise<void> {
     try {
       for (;;) {
-        // Callers that are to wait are not in line yet, and whoever ends their wait comes first.
+        // Callers that are to wait are not in line yet, and what ends their wait comes first.
         for (let turns = 0; turns < TURNS_PER_STEP; turns += 1) await new Promise<void>((go) => atEndOfTick(go));
         if (!this.isAwaited()) return;
         await this.clock.advance(STEP_MS);

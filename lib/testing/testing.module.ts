@@ -111,7 +111,8 @@ interface ProviderOverrides {
  *
  * @param builder the result of `Test.createTestingModule()`.
  * @param options `clock`: the clock of all instances, for example a `ManualClock`. Default: the system's clock.
- * `bench`: the bench of all instances, which then share its memory. `lockOrder`: what to do if locks are taken in two orders. Default: the option of the application, or `error`.
+ * `bench`: the bench of all instances, which then share its memory. `lockOrder`: what to do if locks are taken in two
+ * orders. Default: the option of the application, or `error`.
  * @throws LockConfigError if an argument is of another kind.
  *
  * @publicApi

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, LockScope, LockService } from 'nestjs-redis-lock';
 import { Observable, of } from 'rxjs';
 import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
-import { TimeoutInterceptor } from './support/interceptors.js';
+import { Control, TimeoutInterceptor } from './support/interceptors.js';
 
 /** Whether the client of the test wants the lock. */
 const when = (_id: string, locked: string): boolean => locked === 'yes';
@@ -79,7 +79,7 @@ class GoodsController {
 afterEach(closeApps);
 
 describe.each(PLATFORMS)('when of a handler on %s', (platform) => {
-  const start = (): Promise<TestApp> => startApp({ platform, controllers: [GoodsController] });
+  const start = (): Promise<TestApp> => startApp({ platform, controllers: [GoodsController], providers: [Control] });
 
   it.each(['plain', 'observable', 'events', 'file', 'slow', 'scope'])('decides for each request: %s', async (path) => {
     const app = await start();
