@@ -122,9 +122,10 @@ export class BenchStore implements LockStore {
 
   /** @throws LockUnavailableError during an outage. */
   private throwIfDown(): void {
-    if (this.outage === undefined) return;
-    throw new LockUnavailableError('The store cannot be reached: the test bench has ended the connection.', {
-      cause: this.outage,
-    });
+    const { outage } = this;
+    if (outage === undefined) return;
+    // As a client reports each attempt to connect: the engine counts how long an outage is seen without a break.
+    for (const listener of this.listeners) listener.onUnreachable(outage);
+    throw new LockUnavailableError(`The store cannot be reached: ${outage.message}`, { cause: outage });
   }
 }
