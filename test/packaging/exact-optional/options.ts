@@ -29,6 +29,7 @@ import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
 import type { HealthOptions } from 'nestjs-redis-lock/terminus';
 import type {
+  LostLockOptions,
   OccupyOptions,
   StoreContractOptions,
   StoreUnderTest,
@@ -70,6 +71,7 @@ export const accepted: {
   prometheus: Accepts<LockMetricsOptions>;
   quorum: Accepts<QuorumOptions>;
   redisson: Accepts<RedissonStoreOptions>;
+  lostLock: Accepts<LostLockOptions>;
   storeContract: Accepts<StoreContractOptions>;
   storeUnderTest: Accepts<StoreUnderTest>;
   occupy: Accepts<OccupyOptions>;
@@ -82,6 +84,7 @@ export const accepted: {
   fairness: (given) => given,
   family: (given) => given,
   lock: (given) => given,
+  lostLock: (given) => given,
   lockScope: (given) => given,
   locked: (given) => given,
   module: (given) => given,
