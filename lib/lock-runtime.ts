@@ -5,7 +5,7 @@ import { type Clock, SystemClock, type Timer } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
 import { dropPromise } from './core/format-value.js';
 import { offerState } from './core/instance-states.js';
-import type { LockEvents } from './core/diagnostics.js';
+import type { EventChannels } from './core/diagnostics.js';
 import { safely } from './core/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
 import { tooShortLease, unsupportedKeeping } from './core/acquire/acquire-errors.js';
@@ -61,14 +61,14 @@ export class LockRuntime {
   /**
    * Creates the store and the engine, without connecting.
    *
-   * @param events publishes what happens. Default: to the channels.
+   * @param channels where events are published. Default: `lockChannels`.
    * @throws LockConfigError if an option is not allowed, alone or with the store.
    */
   static start(
     given: RedisLockModuleOptions,
     instance: string = DEFAULT_INSTANCE,
     clock: Clock = new SystemClock(),
-    events?: LockEvents,
+    channels?: EventChannels,
   ) {
     const options = resolveOptions(given);
     const defaults = lockDefaultsOf(options);
@@ -82,7 +82,7 @@ export class LockRuntime {
       store,
       clock,
       instance,
-      events,
+      channels,
       identity: options.identity,
       requestTimeoutMs: options.requestTimeoutMs,
       passing: passingLimitsOf(options.fairness),

@@ -52,8 +52,8 @@ const OWN_CALLS_MS = 250;
  * @publicApi
  */
 export class LockService {
-  /** What calls start from whose family has no defaults of its own. @internal */
-  readonly ownDefaults: CallDefaults;
+  /** What calls start from whose family has no defaults of its own. */
+  private readonly ownDefaults: CallDefaults;
   private readonly families: ReadonlyMap<string, CallDefaults> | undefined;
 
   /** @internal */
@@ -65,13 +65,8 @@ export class LockService {
     families?: ReadonlyMap<string, FamilyDefaults>,
   ) {
     const of = (family: FamilyDefaults): CallDefaults => callDefaultsOf(family, engine.leaks);
-    this.ownDefaults = of({ lock: defaults, onBusy: 'throw', onUnavailable: 'throw' });
+    this.ownDefaults = of({ lock: defaults });
     this.families = families && new Map(Array.from(families, ([family, own]) => [family, of(own)]));
-  }
-
-  /** Whether a family has defaults of its own. @internal */
-  get hasFamilies(): boolean {
-    return this.families !== undefined;
   }
 
   /** Returns what calls for these locks start from. @internal */

@@ -7,7 +7,7 @@ import { RecentWaits } from './acquire/recent-waits.js';
 import { Turns } from './acquire/turns.js';
 import { runOutside } from './async-context.js';
 import { nextCall } from './call.js';
-import { LockEvents } from './diagnostics.js';
+import { type EventChannels, LockEvents } from './diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
 import { assertHeldAround } from './hold/assert-held.js';
 import { heldAround } from './hold/held-locks.js';
@@ -43,8 +43,8 @@ export interface EngineOptions extends LeaseOptions {
   readonly instance: string;
   /** What others know the instance by. Default: nothing. */
   readonly identity?: string | undefined;
-  /** Publishes what happens. Default: to the channels. */
-  readonly events?: LockEvents | undefined;
+  /** Where events are published. Default: `lockChannels`. */
+  readonly channels?: EventChannels | undefined;
   /** Called with one line when an outage or a refusal that `warn` was called with has ended. */
   info?(message: string): void;
   /** Called with one line and the error of a leader's callback. Default: `warn` is called with the line. */
@@ -98,7 +98,7 @@ export class LockEngine {
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
     const clock = new TimeoutPool(options.clock, requestTimeoutMs);
     const info = safely((message) => options.info?.(message));
-    const { events = new LockEvents(options.instance) } = options;
+    const events = new LockEvents(options.instance, options.channels);
     const health = new StoreHealth(
       { warn, info },
       () => clock.now(),

@@ -58,9 +58,9 @@ function callLocked(method: LockedMethod, instance: unknown, args: unknown[], tr
 /** One call of a `@Locked` method, with the arguments that the method gets. */
 class LockedCall {
   private readonly service: LockService;
-  /** The defaults of its locks. Those of their family are known when the resource is. */
-  private defaults: CallDefaults;
-  private options: ResolvedLockOptions;
+  /** The defaults of its locks. They are known when the resource is, because a family may have its own. */
+  private defaults: CallDefaults | undefined;
+  private options!: ResolvedLockOptions;
   private readonly scope: HandlerScope | undefined;
 
   constructor(
@@ -70,11 +70,6 @@ class LockedCall {
     private readonly traits: Traits,
   ) {
     this.service = serviceOf(method, instance);
-    this.defaults = this.service.ownDefaults;
-    // With families, options that do not fit together may not be those of this call.
-    this.options = this.service.hasFamilies
-      ? this.defaults.lock
-      : resolveLockOptions(method.options, this.defaults.lock);
     this.scope = scopeOf(method);
   }
 
@@ -183,10 +178,8 @@ class LockedCall {
 
   private async acquire(callerSignal: AbortSignal | undefined): Promise<Hold> {
     const resource = this.resource();
-    if (this.service.hasFamilies) {
-      this.defaults = this.service.defaultsOf(resource, this.method.family);
-      this.options = resolveLockOptions(this.method.options, this.defaults.lock);
-    }
+    this.defaults = this.service.defaultsOf(resource, this.method.family);
+    this.options = resolveLockOptions(this.method.options, this.defaults.lock);
     // An interceptor that retries the handler finds the lock held by the scope. That is no nesting by the user.
     const reentrant = this.options.reentrant || this.scope?.lock !== undefined;
     const { name: method, family } = this.method;
@@ -246,8 +239,10 @@ class LockedCall {
 
   private insteadOf(error: unknown): OnBusy | OnUnavailable {
     const { method, defaults } = this;
-    if (error instanceof LockTimeoutError) return method.onBusy ?? defaults.onBusy;
-    return error instanceof LockUnavailableError ? (method.onUnavailable ?? defaults.onUnavailable) : 'throw';
+    if (error instanceof LockTimeoutError) return method.onBusy ?? defaults?.onBusy ?? 'throw';
+    return error instanceof LockUnavailableError
+      ? (method.onUnavailable ?? defaults?.onUnavailable ?? 'throw')
+      : 'throw';
   }
 
   /** Calls the method as the subscribers of work have it. */

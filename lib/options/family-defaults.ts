@@ -8,9 +8,7 @@ import type { FamilyOptions, RedisLockModuleOptions } from './redis-lock.options
 import { checkHoldTimes, FAMILY_RULES, type ResolvedLockOptions } from './resolve-options.js';
 
 /** A family's locks: their options with all defaults, and what happens to a `@Locked` call that gets none. */
-export interface FamilyDefaults {
-  readonly onBusy: NonNullable<FamilyOptions['onBusy']>;
-  readonly onUnavailable: NonNullable<FamilyOptions['onUnavailable']>;
+export interface FamilyDefaults extends Pick<FamilyOptions, 'onBusy' | 'onUnavailable'> {
   readonly lock: ResolvedLockOptions;
 }
 
@@ -40,7 +38,7 @@ export function familyDefaultsOf(
     checkFamily(family);
     const place = `families of RedisLockModule: ${formatName(family)}`;
     checkValue('families of RedisLockModule', formatName(family), given, familyRule);
-    const { onBusy = 'throw', onUnavailable = 'throw', ...own } = checkOptions(place, given, FAMILY_RULES);
+    const { onBusy, onUnavailable, ...own } = checkOptions(place, given, FAMILY_RULES);
     const lock: ResolvedLockOptions = { ...module, ...own };
     checkHoldTimes(lock, place);
     byFamily.set(family, { lock, onBusy, onUnavailable });

@@ -17,13 +17,6 @@ import type {
 } from '../core/store/lock-store.js';
 import type { MemoryStore } from '../stores/memory/memory.store.js';
 
-/** What a {@link BenchStore} reports to its bench. */
-export interface BenchStoreOptions {
-  /** Called when a request was not granted. */
-  readonly onNotGranted: () => void;
-  readonly onClosed: () => void;
-}
-
 /** One module instance's connection to the memory of a test bench. Others go on while it is down. */
 export class BenchStore implements LockStore {
   private readonly listeners = new Set<StoreListener>();
@@ -31,7 +24,7 @@ export class BenchStore implements LockStore {
 
   constructor(
     private readonly memory: MemoryStore,
-    private readonly options: BenchStoreOptions,
+    private readonly onClosed: () => void,
   ) {}
 
   get capabilities(): StoreCapabilities {
@@ -73,11 +66,8 @@ export class BenchStore implements LockStore {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    if (this.outage !== undefined) this.options.onNotGranted();
     this.throwIfDown();
-    const reply = await this.memory.acquire(request);
-    if (reply.status !== 'granted') this.options.onNotGranted();
-    return reply;
+    return this.memory.acquire(request);
   }
 
   async release(request: ReleaseRequest): Promise<boolean> {
@@ -117,7 +107,7 @@ export class BenchStore implements LockStore {
 
   /** Leaves the memory as it is: other module instances use it. */
   async close(): Promise<void> {
-    this.options.onClosed();
+    this.onClosed();
   }
 
   /** @throws LockUnavailableError during an outage. */

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 
 export { resetLockOrder } from '../core/order/order-watch.js';
-export type { BenchEvent } from './recorded-events.js';
+export type { BenchEvent } from './bench-events.js';
 export {
   createTestBench,
   type OccupiedLock,

@@ -1,5 +1,7 @@
 import { checkOptions, checkValue, copyOptions, millisecondsFrom, type OptionRules } from '../core/check-options.js';
 import { createKeyFactory, type KeyFactory } from '../core/keys/resource-key.js';
+import type { WaitingCaller } from '../core/acquire/acquire-options.js';
+import type { Grant } from '../core/lease/grant.js';
 import { newInstanceId } from '../core/store/instance-id.js';
 import type { Timer } from '../core/time/clock.js';
 import type { LockService } from '../lock.service.js';
@@ -7,10 +9,10 @@ import { LockRuntime } from '../lock-runtime.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { resolveOptions } from '../options/resolve-options.js';
 import { MemoryStore } from '../stores/memory/memory.store.js';
+import { AutoAdvancingClock } from './auto-advancing-clock.js';
+import { type BenchEvent, recordedChannels } from './bench-events.js';
 import { BenchStore } from './bench-store.js';
 import { ManualClock } from './manual-clock.js';
-import { PassingTime } from './passing-time.js';
-import { type BenchEvent, RecordedEvents } from './recorded-events.js';
 import { addTestService, forTests } from './test-services.js';
 
 /**
@@ -77,7 +79,6 @@ export class TestBench {
   /** The clock of all locks on the bench. */
   readonly clock: ManualClock;
   private readonly memory: MemoryStore;
-  private readonly time: PassingTime | undefined;
   private readonly instances = new Set<BenchInstance>();
   private readonly occupations = new Set<Occupation>();
   private readonly identity = newInstanceId('another-process');
@@ -93,9 +94,8 @@ export class TestBench {
     if (clock !== undefined) checkValue('createTestBench()', 'clock', clock, clockRule);
     resolveOptions(options);
     this.options = options;
-    this.clock = clock ?? new ManualClock();
+    this.clock = clock ?? new AutoAdvancingClock(() => this.isTimeAwaited());
     this.memory = new MemoryStore(this.clock);
-    if (clock === undefined) this.time = new PassingTime(this.clock, () => this.isTimeAwaited());
   }
 
   /** A lock service on the bench, for unit tests: `withLocks(new GoodsService(), bench.locks)`. */
@@ -125,7 +125,7 @@ export class TestBench {
     this.occupations.add(occupation);
     this.record({ type: 'occupied', resource });
     if (forMs !== Infinity) occupation.releaseAfter(forMs);
-    this.time?.look();
+    this.look();
     return occupation;
   }
 
@@ -137,10 +137,7 @@ export class TestBench {
    * @throws Error if no call on the bench holds the lock.
    */
   lose(resource: string): void {
-    const found = [...this.instances].flatMap(({ service, keyOf }) => {
-      const key = keyOf(resource);
-      return service.engine.watchdog.grants().flatMap((grant) => (grant.key === key ? { service, grant } : []));
-    });
+    const found = this.held().filter(({ keyOf, grant }) => grant.key === keyOf(resource));
     if (found.length === 0) throw new Error(`lose(): no call holds ${resource}. ${this.described()}`);
     for (const { service, grant } of found) service.engine.lose(grant, 'the test bench has lost it');
   }
@@ -155,7 +152,7 @@ export class TestBench {
     this.isDown = isUnavailable;
     this.record({ type: isUnavailable ? 'unavailable' : 'available' });
     for (const { store } of this.instances) store.setDown(isUnavailable);
-    this.time?.look();
+    this.look();
   }
 
   /** Returns what has happened so far, in order. @param resource only what concerns this one. Default: everything. */
@@ -172,13 +169,10 @@ export class TestBench {
 
   /** Starts a module instance on the bench. @internal */
   start(options: RedisLockModuleOptions, name: string = DEFAULT_INSTANCE): LockRuntime {
-    const store = new BenchStore(this.memory, {
-      onNotGranted: () => this.time?.look(),
-      onClosed: () => void this.instances.delete(instance),
-    });
-    const events = new RecordedEvents(name, (event) => this.record(event));
+    const store = new BenchStore(this.memory, () => void this.instances.delete(instance));
+    const channels = recordedChannels((event) => this.record(event));
     // The module closes what a function has made.
-    const runtime = LockRuntime.start({ ...options, store: () => store }, name, this.clock, events);
+    const runtime = LockRuntime.start({ ...options, store: () => store }, name, this.clock, channels);
     const { service } = runtime;
     const keyOf = createKeyFactory(resolveOptions(options));
     const instance: BenchInstance = { service, store, keyOf };
@@ -197,19 +191,30 @@ export class TestBench {
     if (this.occupations.delete(occupation)) this.record({ type: 'freed', resource: occupation.resource });
   }
 
-  /** Whether a call waits for what the bench keeps from it, and not for ever. */
+  /** Returns the locks that calls hold, with their instances. */
+  private held(): readonly (BenchInstance & { readonly grant: Grant })[] {
+    return [...this.instances].flatMap((instance) =>
+      instance.service.engine.watchdog.grants().map((grant) => ({ ...instance, grant })),
+    );
+  }
+
+  private look(): void {
+    if (this.clock instanceof AutoAdvancingClock) this.clock.look();
+  }
+
+  /** Whether an application closes, or a call waits for something else than another call, and not for ever. */
   private isTimeAwaited(): boolean {
-    for (const { service } of this.instances) {
-      for (const { key, options } of service.engine.localLocks.waiting()) {
-        const { waitMs, unavailableAfterMs = Infinity } = options;
-        const limitMs = this.isDown ? Math.min(waitMs, unavailableAfterMs) : waitMs;
-        for (const occupation of this.occupations) {
-          if (occupation.holds(key) && (limitMs < Infinity || occupation.isTimed)) return true;
-        }
-        if (this.isDown && limitMs < Infinity) return true;
-      }
-    }
-    return false;
+    const engines = Array.from(this.instances, ({ service }) => service.engine);
+    const waiting = engines.flatMap((engine) => Array.from(engine.localLocks.waiting()));
+    return engines.some((engine) => engine.isShuttingDown) || waiting.some((caller) => this.awaitsTime(caller));
+  }
+
+  private awaitsTime({ key, options: { waitMs, unavailableAfterMs = Infinity } }: WaitingCaller): boolean {
+    if (this.isDown) return Math.min(waitMs, unavailableAfterMs) < Infinity;
+    const occupation = [...this.occupations].find((each) => each.holds(key));
+    if (occupation !== undefined) return waitMs < Infinity || occupation.isTimed;
+    // Without a holder, the lock waits for time itself: a release is repeated, a lease or `minHoldMs` runs out.
+    return !this.held().some(({ grant }) => grant.key === key);
   }
 
   private record(event: Pick<BenchEvent, 'type'> & Partial<BenchEvent>): void {
@@ -219,7 +224,7 @@ export class TestBench {
 
   /** Returns who holds what, for an error. */
   private described(): string {
-    const held = [...this.instances].flatMap(({ service }) => service.local().holds.map(({ resource }) => resource));
+    const held = this.held().map(({ grant }) => grant.resource);
     const occupied = Array.from(this.occupations, ({ resource }) => resource);
     const list = (resources: readonly string[]): string => (resources.length === 0 ? 'nothing' : resources.join(', '));
     return `Calls hold ${list(held)}, and the bench occupies ${list(occupied)}.`;

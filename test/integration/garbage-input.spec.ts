@@ -141,7 +141,10 @@ const services: Entries = {
     args: (make) => [make.options(MODULE_OPTIONS)],
     call: (given) => void makeLocks({ families: { goods: given } }),
   },
-  createTestBench: { args: (make) => [make.options(MODULE_OPTIONS)], call: (given) => void invoke(createTestBench, given) },
+  createTestBench: {
+    args: (make) => [make.options(MODULE_OPTIONS)],
+    call: (given) => void invoke(createTestBench, given),
+  },
   withLocks: {
     args: (make) => [make.either({}), make.either(locks), make.either('default')],
     call: (...args) => void invoke(withLocks, ...args),

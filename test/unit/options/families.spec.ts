@@ -32,10 +32,8 @@ describe('families', () => {
 
   it('have defaults between those of a call and those of the module', async () => {
     const locks = start({ goods: { ttlMs: 10_000 } }, { ttlMs: 20_000, clock });
-    const leases = async (resource: string, ttlMs?: number) => {
-      await using _lock = await locks.acquire(resource, { ttlMs });
-      return leaseOf(locks, resource);
-    };
+    const leases = (resource: string, ttlMs?: number) =>
+      locks.using(resource, { ttlMs }, () => leaseOf(locks, resource));
     expect(await leases('goods:1')).toBe(10_000);
     expect(await leases('goods')).toBe(10_000);
     expect(await leases('goods:1', 5_000)).toBe(5_000);
@@ -99,8 +97,8 @@ describe('families', () => {
 
   it('have a waitMs', async () => {
     const locks = start({ goods: { waitMs: 0 } }, { clock });
-    await using _goods = await locks.acquire('goods:1');
-    await using _order = await locks.acquire('order:1');
+    await locks.acquire('goods:1');
+    await locks.acquire('order:1');
     await expect(locks.acquire('goods:1')).rejects.toThrow(LockTimeoutError);
     const waiting = outcome(locks.acquire('order:1'));
     await clock.advance(4_900);
@@ -131,8 +129,8 @@ describe('families', () => {
       }
     }
     const shop = withLocks(new Shop(), locks);
-    await using _goods = await locks.acquire('goods:1');
-    await using _order = await locks.acquire('order:1');
+    await locks.acquire('goods:1');
+    await locks.acquire('order:1');
     expect(await shop.buy(1)).toEqual([shop, 'goods:1', [1]]);
     expect(await shop.order(1)).toBeUndefined();
     await expect(shop.sell(1)).rejects.toThrow(LockTimeoutError);
@@ -185,7 +183,13 @@ describe('families', () => {
     const locks = start(families, { clock });
     await locks.using('constructor:1', async () => expect(await leaseOf(locks, 'constructor:1')).toBe(10_000));
     await locks.using('toString:1', async () => expect(await leaseOf(locks, 'toString:1')).toBe(30_000));
-    expect(start({}).hasFamilies).toBe(false);
-    expect(start({ goods: undefined }).hasFamilies).toBe(false);
+  });
+
+  it.each([undefined, {}, { goods: undefined }])('cost a call one comparison if there are none: %j', (families) => {
+    const locks = start(families);
+    const get = (): never => {
+      throw new Error('the resource was read');
+    };
+    expect(locks.defaultsOf(new Proxy([], { get }))).toBe(locks.defaultsOf('goods:1'));
   });
 });

@@ -1,4 +1,4 @@
-import { Controller, Logger, Module, Param, Post } from '@nestjs/common';
+import { Controller, type INestApplication, Logger, Module, Param, Post } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import {
@@ -7,6 +7,7 @@ import {
   LockConfigError,
   Locked,
   LockLostError,
+  LockService,
   LockTimeoutError,
   LockUnavailableError,
   memory,
@@ -37,6 +38,11 @@ class Stock {
   async buyLate(id: number): Promise<string> {
     return `bought ${id} late`;
   }
+}
+
+/** Lets the event loop turn, as other work of a test does. */
+async function turns(count: number): Promise<void> {
+  for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Returns what has happened, each as `granted goods:300`. */
@@ -89,18 +95,42 @@ describe('createTestBench()', () => {
       const stock = withLocks(new Stock(), bench.locks);
       const occupied = await bench.occupy('goods:300');
       const waiting = outcome(stock.buyLate(300));
-      for (let turns = 0; turns < 200; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+      await turns(200);
       expect(waiting).toEqual({});
       expect(bench.clock.now()).toBe(0);
       await occupied.release();
       await eventually('the call has the lock', () => waiting.value === 'bought 300 late');
     });
 
+    it('lets a call with a limit time out behind one without', async () => {
+      const stock = withLocks(new Stock(), bench.locks);
+      const occupied = await bench.occupy('goods:300');
+      const late = stock.buyLate(300);
+      await turns(200);
+      await expect(stock.buy(300)).rejects.toThrow(LockTimeoutError);
+      await occupied.release();
+      expect(await late).toBe('bought 300 late');
+    });
+
+    it('keeps a call for several locks out', async () => {
+      await bench.occupy('goods:2');
+      const error = await bench.locks.acquire(['goods:1', 'goods:2', 'order:3']).catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(LockTimeoutError);
+      expect(error).toMatchObject({ resource: 'goods:2' });
+      expect(await bench.locks.inspect('goods:1')).toBeNull();
+    });
+
+    it('passes time while a lock without a holder stays closed', async () => {
+      await bench.locks.using('goods:300', { minHoldMs: 2_000 }, async () => undefined);
+      await bench.locks.using('goods:300', async () => undefined);
+      expect(bench.clock.now()).toBeGreaterThanOrEqual(2_000);
+    });
+
     it('does not pass time while calls only wait for each other', async () => {
       const saved = deferred();
       const stock = withLocks(new Stock(() => saved.promise), bench.locks);
       const [one, other] = [stock.buy(300), stock.buy(300)];
-      for (let turns = 0; turns < 200; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+      await turns(200);
       expect(bench.clock.now()).toBe(0);
       saved.resolve();
       expect(await Promise.all([one, other])).toEqual(['bought 300', 'bought 300']);
@@ -123,7 +153,7 @@ describe('createTestBench()', () => {
       bench = createTestBench({ clock, waitMs: 500 });
       await bench.occupy('goods:300');
       const waiting = outcome(bench.locks.acquire('goods:300'));
-      for (let turns = 0; turns < 200; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+      await turns(200);
       expect([waiting, clock.now()]).toEqual([{}, 0]);
       await clock.advance(600);
       expect(waiting.error).toBeInstanceOf(LockTimeoutError);
@@ -134,7 +164,7 @@ describe('createTestBench()', () => {
     it('loses the lock of a call, and another one can have it', async () => {
       const stock = withLocks(new Stock(() => bench.lose('goods:300')), bench.locks);
       await expect(stock.buy(300)).rejects.toThrow(LockLostError);
-      await using _next = await bench.locks.acquire('goods:300', { waitMs: 0 });
+      await bench.locks.acquire('goods:300', { waitMs: 0 });
       expect(told(bench).slice(0, 3)).toEqual(['requested goods:300', 'granted goods:300', 'lost goods:300']);
       expect(bench.history('goods:300')[2].error).toBeInstanceOf(LockLostError);
     });
@@ -188,11 +218,19 @@ describe('createTestBench()', () => {
       await expect(bench.locks.acquire('goods:301', { waitMs: 0 })).rejects.toThrow(LockTimeoutError);
     });
 
+    it('releases later what was to be released meanwhile', async () => {
+      const stock = withLocks(new Stock(() => bench.unavailable()), bench.locks);
+      expect(await stock.buy(300)).toBe('bought 300');
+      bench.unavailable(false);
+      expect(await withLocks(new Stock(), bench.locks).buy(300)).toBe('bought 300');
+      expect(bench.clock.now()).toBeLessThan(5_000);
+    });
+
     it('lets a call through that waits through a short outage', async () => {
       const stock = withLocks(new Stock(), bench.locks);
       bench.unavailable();
       const waiting = outcome(stock.buyLate(300));
-      for (let turns = 0; turns < 50; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+      await turns(50);
       bench.unavailable(false);
       await bench.clock.advance(1_000);
       await eventually('the call has the lock', () => waiting.value === 'bought 300 late');
@@ -242,9 +280,7 @@ describe('createTestBench()', () => {
       }
     }
 
-    it.each(['withMemoryLocks', 'RedisLockTestingModule'])('gives clients of %s a 423, a 503 and a 500', async (by) => {
-      // The application has a prefix of its own, and is there after the lock was occupied.
-      await bench.occupy('goods:300');
+    async function startShop(by: string): Promise<INestApplication> {
       @Module({
         imports:
           by === 'withMemoryLocks'
@@ -257,6 +293,13 @@ describe('createTestBench()', () => {
       const module = await (by === 'withMemoryLocks' ? withMemoryLocks(builder, { bench }) : builder).compile();
       const app = module.createNestApplication();
       await app.listen(0, '127.0.0.1');
+      return app;
+    }
+
+    it.each(['withMemoryLocks', 'RedisLockTestingModule'])('gives clients of %s a 423, a 503 and a 500', async (by) => {
+      // The application has a prefix of its own, and is there after the lock was occupied.
+      await bench.occupy('goods:300');
+      const app = await startShop(by);
       const post = async (path: string): Promise<number> => {
         const init = { method: 'POST', headers: { connection: 'close' } };
         return (await fetch(`${await app.getUrl()}/goods/${path}`, init)).status;
@@ -274,6 +317,23 @@ describe('createTestBench()', () => {
       }
       // The next application is on the same bench.
       expect(() => bench.lose('goods:300')).toThrow('no call holds');
+    });
+
+    it.each([
+      ['LOCK_CLOSED', false],
+      ['LOCK_UNAVAILABLE', true],
+    ])('lets it close with a handle and a waiter that never end: %s', async (code, isDown) => {
+      await bench.occupy('goods:300');
+      const app = await startShop('withMemoryLocks');
+      const locks = app.get(LockService);
+      const lock = await locks.acquire('goods:1');
+      const waiting = outcome(locks.acquire('goods:300', { waitMs: Infinity }));
+      bench.unavailable(isDown);
+      await app.close();
+      expect(lock.signal.aborted).toBe(true);
+      expect(waiting.error).toMatchObject({ code });
+      await turns(100);
+      expect(bench.clock.pending).toBe(0);
     });
   });
 });
