@@ -1,5 +1,11 @@
 import type { LockCall } from '../core/call.js';
-import { type EventChannels, type LockEvent, lockChannels, type LostEvent, type RefusedEvent } from '../core/diagnostics.js';
+import {
+  type EventChannels,
+  type LockEvent,
+  lockChannels,
+  type LostEvent,
+  type RefusedEvent,
+} from '../core/diagnostics.js';
 import type { LockOutcome } from '../core/tracing.js';
 
 type ChannelName = keyof typeof lockChannels;

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import {
   type FamilyOptions,
@@ -6,9 +6,16 @@ import {
   LockConfigError,
   type LockService,
   LockTimeoutError,
+  LockUnavailableError,
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
-import { createTestLocks, ManualClock, type TestingOptions, withLocks } from 'nestjs-redis-lock/testing';
+import {
+  createTestBench,
+  createTestLocks,
+  ManualClock,
+  type TestingOptions,
+  withLocks,
+} from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import { eventually, outcome } from '../../support/async.js';
@@ -135,6 +142,34 @@ describe('families', () => {
     expect(await shop.order(1)).toBeUndefined();
     await expect(shop.sell(1)).rejects.toThrow(LockTimeoutError);
     await expect(locks.acquire('goods:1')).rejects.toThrow(LockTimeoutError);
+  });
+
+  it('say what happens to a call of a @Locked method without Redis', async () => {
+    const bench = createTestBench({ families: { price: { onUnavailable: ({ code }) => code } } });
+    class Prices {
+      @Locked('price:<id>')
+      async price(id: number): Promise<unknown> {
+        return id;
+      }
+
+      @Locked('price:<id>', { onUnavailable: 'throw' })
+      async exact(id: number): Promise<unknown> {
+        return id;
+      }
+    }
+    const prices = withLocks(new Prices(), bench.locks);
+    bench.unavailable();
+    expect(await prices.price(1)).toBe('LOCK_UNAVAILABLE');
+    await expect(prices.exact(1)).rejects.toThrow(LockUnavailableError);
+    await expect(bench.locks.acquire('price:1')).rejects.toThrow(LockUnavailableError);
+  });
+
+  it('limit the lease after a release by force', async () => {
+    const locks = start({ goods: { ttlMs: 10_000 } }, { clock });
+    const forceRelease = jest.spyOn(locks.engine, 'forceRelease');
+    await locks.forceRelease('goods:1');
+    await locks.forceRelease('order:1');
+    expect(forceRelease.mock.calls.map(([, leaseMs]) => leaseMs)).toEqual([10_000, 30_000]);
   });
 
   it('make options of a method possible that the options of the module refuse', async () => {

@@ -5,6 +5,7 @@ import {
   CurrentLock,
   type Lock,
   LockConfigError,
+  lockChannels,
   Locked,
   LockLostError,
   LockService,
@@ -243,6 +244,18 @@ describe('createTestBench()', () => {
     await bench.locks.using('goods:301', async () => undefined);
     expect(told(bench, 'goods:300')).toEqual(['requested goods:300', 'granted goods:300', 'released goods:300']);
     expect(bench.history()[0]).toMatchObject({ at: 0, call: { family: 'goods', label: 'a', key: '{lock_goods}:300' } });
+  });
+
+  it('publishes what it records', async () => {
+    const published: unknown[] = [];
+    const onGranted = (event: unknown): number => published.push(event);
+    lockChannels.granted.subscribe(onGranted);
+    try {
+      await bench.locks.using('goods:300', async () => undefined);
+    } finally {
+      lockChannels.granted.unsubscribe(onGranted);
+    }
+    expect(published).toEqual([bench.history('goods:300')[1].call]);
   });
 
   it('begins anew after reset()', async () => {
