@@ -123,6 +123,7 @@ export class LockEngine {
       health,
       requestTimeoutMs,
       passing,
+      instance: options.instance,
       turns,
       queueSpeeds: new QueueSpeeds(),
       recentWaits: new RecentWaits(clock),

@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { Inject } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import { checkValue, copyOptions, type OptionRule } from '../core/check-options.js';
@@ -217,7 +218,7 @@ function methodOf(
 const whenRule: OptionRule = {
   allowed: 'a function that returns true or false, and no promise',
   // An `async` function would return a promise, which is true in every condition.
-  fits: (value) => typeof value === 'function' && !/Async|Generator/.test(value.constructor.name),
+  fits: (value) => typeof value === 'function' && !types.isAsyncFunction(value) && !types.isGeneratorFunction(value),
 };
 
 const labelOrFunction: OptionRule = {

@@ -83,6 +83,8 @@ export class TestBench {
   private readonly occupations = new Set<Occupation>();
   private readonly identity = newInstanceId('another-process');
   private readonly options: RedisLockModuleOptions;
+  /** Makes the keys of `locks`. */
+  private readonly keyOf: KeyFactory;
   private events: BenchEvent[] = [];
   private isDown = false;
   private own: LockService | undefined;
@@ -92,7 +94,7 @@ export class TestBench {
   constructor(given: TestBenchOptions) {
     const { clock, ...options } = copyOptions('createTestBench()', given);
     if (clock !== undefined) checkValue('createTestBench()', 'clock', clock, clockRule);
-    resolveOptions(options);
+    this.keyOf = createKeyFactory(resolveOptions(options));
     this.options = options;
     this.clock = clock ?? new AutoAdvancingClock(() => this.isTimeAwaited());
     this.memory = new MemoryStore(this.clock);
@@ -115,9 +117,8 @@ export class TestBench {
     const { forMs = Infinity } = checkOptions('occupy()', options, OCCUPY_RULES);
     const owner = `${this.identity}:${++this.attempts}`;
     const occupation = new Occupation(resource, owner, this.memory, this.clock, () => this.free(occupation));
-    // Without an instance, the key is known to be safe by the service of the bench.
-    const instances = this.instances.size > 0 ? [...this.instances] : [this.instanceOf(this.locks)];
-    for (const { keyOf } of instances) {
+    // Instances with other prefixes have other keys. One that starts later gets its key then.
+    for (const keyOf of [this.keyOf, ...Array.from(this.instances, (instance) => instance.keyOf)]) {
       if (await occupation.take(keyOf(resource))) continue;
       await occupation.release();
       throw new Error(`occupy(): somebody holds ${resource}; allowed is a lock that is free. ${this.described()}`);
@@ -181,10 +182,6 @@ export class TestBench {
     store.setDown(this.isDown);
     for (const occupation of this.occupations) void occupation.take(keyOf(occupation.resource));
     return runtime;
-  }
-
-  private instanceOf(service: LockService): BenchInstance {
-    return [...this.instances].find((instance) => instance.service === service) as BenchInstance;
   }
 
   private free(occupation: Occupation): void {

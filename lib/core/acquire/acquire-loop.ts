@@ -155,6 +155,7 @@ export class AcquireLoop implements AttemptListener {
       this.repeat();
       return true;
     }
+    attempt.onHandoff();
     const isUnanswered = state.kind === 'requesting';
     if (isUnanswered) {
       attempt.grantedBeforeReply = this.outstanding === undefined;

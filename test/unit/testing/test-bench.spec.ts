@@ -90,6 +90,8 @@ describe('createTestBench()', () => {
       await expect(bench.locks.acquire('goods:300', { waitMs: 1_000 })).rejects.toThrow(LockTimeoutError);
       expect(await stock.buy(300)).toBe('bought 300');
       expect(bench.clock.now()).toBeGreaterThanOrEqual(2_000);
+      await bench.occupy('goods:300', { forMs: 10_000 });
+      expect(await stock.buyLate(300)).toBe('bought 300 late');
     });
 
     it('lets calls without a limit wait until it is released', async () => {

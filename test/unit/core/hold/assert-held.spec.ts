@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { LockConfigError, LockKeyError, LockLostError, LockNotHeldError, type LockService } from 'nestjs-redis-lock';
-import { createTestLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { deferred } from '../../../support/async.js';
 
 describe('assertHeld()', () => {
@@ -83,12 +83,25 @@ describe('assertHeld()', () => {
       lose();
       expect(() => locks.assertHeld('goods:300')).toThrow(LockLostError);
     });
+    let asserted: Promise<unknown> | undefined;
     const scope = locks.scope(async () => {
       await locks.using('goods:1', async () => undefined);
       lose();
-      expect(() => locks.assertHeld('goods:1')).toThrow(LockLostError);
+      // The error of a lost scope would hide that of an expectation.
+      asserted = Promise.resolve().then(() => locks.assertHeld('goods:1'));
+      await asserted.catch(() => undefined);
     });
     await expect(scope).rejects.toThrow(LockLostError);
+    await expect(asserted).rejects.toThrow(LockLostError);
+  });
+
+  it('checks the lock against its deadline, before a timer has', async () => {
+    const clock = new ManualClock();
+    locks = createTestLocks({ clock, ttlMs: 10_000 });
+    await locks.using('goods:300', { onLost: 'ignore' }, () => {
+      clock.jump(10_000);
+      expect(() => locks.assertHeld('goods:300')).toThrow(LockLostError);
+    });
   });
 
   it('refuses what is no resource and no option', () => {
