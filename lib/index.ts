@@ -10,12 +10,13 @@ export type { LockOptions } from './options/lock.options.js';
 export type {
   ErrorResponseOptions,
   FairnessOptions,
+  FamilyOptions,
   RedisClusterOptions,
   RedisLockModuleOptions,
 } from './options/redis-lock.options.js';
 export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
 export type { LeadOptions } from './options/lead.options.js';
-export { type ForceReleaseOptions, type ListOptions, LockService } from './lock.service.js';
+export { type AssertHeldOptions, type ForceReleaseOptions, type ListOptions, LockService } from './lock.service.js';
 export { getLockServiceToken, InjectLockService } from './decorators/inject-lock-service.decorator.js';
 export { Locked, type LockedDecorator, type LockedOptions } from './decorators/locked.decorator.js';
 export { LockScope } from './decorators/lock-scope.decorator.js';
@@ -39,6 +40,7 @@ export {
   type LockKeyInput,
   type LockKeyPlaceholder,
   LockLostError,
+  LockNotHeldError,
   LockOrderError,
   LockReentryError,
   LockReplicationError,
@@ -57,6 +59,7 @@ export {
   storeChannel,
   type StoreEvent,
 } from './core/diagnostics.js';
+export { attemptChannel, type AttemptEvent, type AttemptOutcome } from './core/attempt-events.js';
 export { lockOrder, type LockOrder, lockOrderChannel, type LockOrderEvent } from './core/order/order-watch.js';
 export type { LockOrderCycle, LockOrderEdge, LockOrderFamily } from './core/order/order-graph.js';
 export type { ServerPing, StorePing } from './core/store/store-ping.js';

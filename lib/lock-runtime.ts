@@ -5,6 +5,7 @@ import { type Clock, SystemClock, type Timer } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
 import { dropPromise } from './core/format-value.js';
 import { offerState } from './core/instance-states.js';
+import type { EventChannels } from './core/diagnostics.js';
 import { safely, type Warn } from './core/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
 import { tooShortLease, unsupportedKeeping } from './core/acquire/acquire-errors.js';
@@ -24,6 +25,7 @@ import {
   type ErrorResponseOptions,
   type RedisLockModuleOptions,
 } from './options/redis-lock.options.js';
+import { familyDefaultsOf } from './options/family-defaults.js';
 import {
   checkLockOptions,
   lockDefaultsOf,
@@ -57,19 +59,29 @@ export class LockRuntime {
   /**
    * Creates the store and the engine, without connecting.
    *
+   * @param channels where events are published. Default: `lockChannels`.
    * @throws LockConfigError if an option is not allowed, alone or with the store.
    */
-  static start(given: RedisLockModuleOptions, instance: string = DEFAULT_INSTANCE, clock: Clock = new SystemClock()) {
+  static start(
+    given: RedisLockModuleOptions,
+    instance: string = DEFAULT_INSTANCE,
+    clock: Clock = new SystemClock(),
+    channels?: EventChannels,
+  ) {
     const options = resolveOptions(given);
+    const defaults = lockDefaultsOf(options);
+    const families = familyDefaultsOf(options, defaults);
     const opened = openStore(options, clock);
     const { store } = opened;
     checkStore(store, options);
+    for (const [family, { lock }] of families ?? []) checkLeases(store, lock, family);
     const logger = new Logger(instance === DEFAULT_INSTANCE ? 'RedisLockModule' : `RedisLockModule:${instance}`);
     const warn = safely((line) => logger.warn(line));
     const engine = new LockEngine({
       store,
       clock,
       instance,
+      channels,
       identity: options.identity,
       requestTimeoutMs: options.requestTimeoutMs,
       passing: passingLimitsOf(options.fairness),
@@ -80,7 +92,7 @@ export class LockRuntime {
       onCallbackError: (message, error) => logger.error(message, stackOf(error)),
     });
     const selectKeys = createKeySelectorFactory(options);
-    const service = new LockService(engine, createKeyFactory(options), lockDefaultsOf(options), selectKeys);
+    const service = new LockService(engine, createKeyFactory(options), defaults, selectKeys, families);
     const checks = preflightOf(opened, options, clock, logger);
     const notice = noticeOf(opened, options, given, warn);
     return new LockRuntime({ instance, options, service, engine, opened, checks, notice, warn });
@@ -259,20 +271,27 @@ function createStore(factory: StoreFactory, context: StoreContext): LockStore {
 }
 
 /** @throws LockConfigError if the store cannot do what the options say. */
-function checkStore(store: LockStore, { ttlMs, replicas, keepMs }: ResolvedOptions): void {
+function checkStore(store: LockStore, options: ResolvedOptions): void {
   const { capabilities } = store;
-  if (replicas !== undefined && !capabilities.replicas) {
+  if (options.replicas !== undefined && !capabilities.replicas) {
     throw new LockConfigError('replicas: this store does not wait for them; allowed is the store token().');
   }
   if (!modesOf(capabilities).includes('exclusive')) {
     throw new LockConfigError('store: it has no exclusive mode; allowed is a store that has.');
   }
-  const tooShort = tooShortLease(ttlMs, capabilities);
-  if (tooShort !== undefined) throw tooShort;
-  const notKept = unsupportedKeeping(store, keepMs);
-  if (notKept !== undefined) throw notKept;
-  if (ttlMs < capabilities.resolutionMs || ttlMs % capabilities.resolutionMs !== 0) {
-    const allowed = `a multiple of ${capabilities.resolutionMs}, the resolution of the store`;
-    throw new LockConfigError(`ttlMs is ${ttlMs}; allowed is ${allowed}.`);
-  }
+  checkLeases(store, options);
+}
+
+/**
+ * @param family whose options they are. Default: those of the module.
+ * @throws LockConfigError if the store does not have such leases, or cannot keep locks.
+ */
+function checkLeases(store: LockStore, { ttlMs, keepMs }: Pick<ResolvedOptions, 'ttlMs' | 'keepMs'>, family?: string) {
+  const { resolutionMs } = store.capabilities;
+  const where = family === undefined ? '' : `families of RedisLockModule: ${family}: `;
+  const refusal = tooShortLease(ttlMs, store.capabilities) ?? unsupportedKeeping(store, keepMs);
+  if (refusal !== undefined) throw new LockConfigError(`${where}${refusal.message}`);
+  if (ttlMs >= resolutionMs && ttlMs % resolutionMs === 0) return;
+  const allowed = `a multiple of ${resolutionMs}, the resolution of the store`;
+  throw new LockConfigError(`${where}ttlMs is ${ttlMs}; allowed is ${allowed}.`);
 }

@@ -1,6 +1,6 @@
 import type { AcquireOptions, Target } from './core/acquire/acquire-options.js';
 import { nextCall } from './core/call.js';
-import { aFunction, checkOptions, checkValue, type OptionRules, wholeNumber } from './core/check-options.js';
+import { aFunction, checkOptions, checkValue } from './core/check-options.js';
 import { offerService } from './core/copies.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
@@ -20,66 +20,28 @@ import type { StorePing } from './core/store/store-ping.js';
 import { VERSION } from './core/version.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
 import { copyOfService, markService } from './lock-service-mark.js';
+import { type CallDefaults, callDefaultsOf, type FamilyDefaults, familyOfAll } from './options/family-defaults.js';
 import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
 import type { LockOptions } from './options/lock.options.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
+import {
+  ASSERT_RULES,
+  type AssertHeldOptions,
+  DEFAULT_COUNT,
+  FORCE_RULES,
+  type ForceReleaseOptions,
+  LIST_RULES,
+  type ListOptions,
+} from './options/service.options.js';
+
+export type { AssertHeldOptions, ForceReleaseOptions, ListOptions };
 
 type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;
 type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
 
-/**
- * What {@link LockService.list} yields.
- *
- * @publicApi
- */
-export interface ListOptions {
-  /**
-   * A glob over resources: `goods:*`, `goods:30?`, `goods:[0-9]*`. A backslash before a character makes it stand for
-   * itself. At most 1,024 characters. Default: all resources.
-   */
-  readonly match?: string | undefined;
-  /**
-   * About how many keys a server looks at in one step, from 1 to 100,000. More: fewer requests, and each takes longer.
-   *
-   * @default 1000
-   */
-  readonly count?: number | undefined;
-}
-
-const DEFAULT_COUNT = 1_000;
-
 /** A list reads what this instance holds and waits for again after this time, in milliseconds. */
 const OWN_CALLS_MS = 250;
-
-const LIST_RULES: OptionRules<ListOptions> = {
-  match: {
-    allowed: 'a glob over resources such as goods:*, of 1 to 1024 characters',
-    fits: (value) => typeof value === 'string' && value.length >= 1 && value.length <= 1_024,
-  },
-  count: wholeNumber(1, 100_000),
-};
-
-/**
- * The options of `LockService.forceRelease()`.
- *
- * @publicApi
- */
-export interface ForceReleaseOptions {
-  /**
-   * Ends the hold only if this is its fencing token, as `inspect` returns it. So the grant that somebody has looked at
-   * is ended, and no later one. An instance that passes its grant on to its own callers keeps that token in Redis and
-   * gives them higher ones. A lock that is shared has no such token. Default: any hold.
-   */
-  readonly ifToken?: number | undefined;
-}
-
-const FORCE_RULES: OptionRules<ForceReleaseOptions> = {
-  ifToken: {
-    allowed: 'a fencing token, a whole number from 1 up',
-    fits: (value) => Number.isSafeInteger(value) && Number(value) > 0,
-  },
-};
 
 /**
  * Acquires locks by resource. Inject it by its class, or by `@InjectLockService(name)` if the module has a name.
@@ -90,10 +52,9 @@ const FORCE_RULES: OptionRules<ForceReleaseOptions> = {
  * @publicApi
  */
 export class LockService {
-  /** The defaults of work that runs under a lock. */
-  private readonly workDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork'>;
-  /** The defaults of locks that their callers release. */
-  private readonly handleDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'leaks'>;
+  /** What calls start from whose family has no defaults of its own. */
+  private readonly ownDefaults: CallDefaults;
+  private readonly families: ReadonlyMap<string, CallDefaults> | undefined;
 
   /** @internal */
   constructor(
@@ -101,9 +62,17 @@ export class LockService {
     private readonly keyOf: KeyFactory,
     /** @internal */ readonly defaults: ResolvedLockOptions,
     private readonly selectKeys: KeySelectorFactory,
+    families?: ReadonlyMap<string, FamilyDefaults>,
   ) {
-    this.workDefaults = { ...defaults, runsWork: true };
-    this.handleDefaults = { ...defaults, leaks: engine.leaks };
+    const of = (family: FamilyDefaults): CallDefaults => callDefaultsOf(family, engine.leaks);
+    this.ownDefaults = of({ lock: defaults });
+    this.families = families && new Map(Array.from(families, ([family, own]) => [family, of(own)]));
+  }
+
+  /** Returns what calls for these locks start from. @internal */
+  defaultsOf(resources: unknown, family?: string): CallDefaults {
+    if (this.families === undefined) return this.ownDefaults;
+    return this.families.get(familyOfAll(resources, family) ?? '') ?? this.ownDefaults;
   }
 
   /**
@@ -143,7 +112,7 @@ export class LockService {
   acquire(resource: string, options?: LockOptions): Promise<Lock>;
   acquire(resources: Resources, options?: LockOptions): Promise<Hold> {
     try {
-      return this.acquireHandle(resources, resolveLockOptions(options, this.handleDefaults), 'acquire');
+      return this.acquireHandle(resources, resolveLockOptions(options, this.defaultsOf(resources).handle), 'acquire');
     } catch (error) {
       return Promise.reject(error);
     }
@@ -159,7 +128,7 @@ export class LockService {
   tryAcquire(resource: string, options?: Omit<LockOptions, 'waitMs'>): Promise<Lock | null>;
   async tryAcquire(resources: Resources, options?: Omit<LockOptions, 'waitMs'>): Promise<Hold | null> {
     try {
-      const resolved = resolveLockOptions(options, this.handleDefaults);
+      const resolved = resolveLockOptions(options, this.defaultsOf(resources).handle);
       return await this.acquireHandle(resources, { ...resolved, waitMs: 0 }, 'tryAcquire');
     } catch (error) {
       if (error instanceof LockTimeoutError) return null;
@@ -185,7 +154,7 @@ export class LockService {
     try {
       const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
       checkValue('using()', 'the work', fn, aFunction);
-      const resolved = resolveLockOptions(options, this.workDefaults);
+      const resolved = resolveLockOptions(options, this.defaultsOf(resources).work);
       return runUnder(this.acquireResolved(resources, resolved), resolved.onLost, fn as Work<Hold, T>);
     } catch (error) {
       return Promise.reject(error);
@@ -225,12 +194,12 @@ export class LockService {
 
   /** Starts nothing. Throws what {@link lead} throws. @internal */
   checkLead(resource: string, options: LeadOptions): void {
-    this.engine.checkLead(this.targetOf(resource), resolveLeadOptions(options, this.defaults).lock);
+    this.engine.checkLead(this.targetOf(resource), resolveLeadOptions(options, this.defaultsOf(resource).lock).lock);
   }
 
   /** Does what {@link lead} does. `name` names the work of the leader in the log. @internal */
   campaign(resource: string, options: LeadOptions, name?: string): Leadership {
-    const { candidacy, lock } = resolveLeadOptions(options, this.defaults);
+    const { candidacy, lock } = resolveLeadOptions(options, this.defaultsOf(resource).lock);
     return this.engine.lead(this.targetOf(resource), lock, { ...candidacy, name });
   }
 
@@ -308,7 +277,7 @@ export class LockService {
    */
   async forceRelease(resource: string, options: ForceReleaseOptions = {}): Promise<boolean> {
     const { ifToken } = checkOptions('forceRelease()', options, FORCE_RULES);
-    return this.engine.forceRelease(this.targetOf(resource), this.defaults.ttlMs, ifToken);
+    return this.engine.forceRelease(this.targetOf(resource), this.defaultsOf(resource).lock.ttlMs, ifToken);
   }
 
   /**
@@ -334,6 +303,20 @@ export class LockService {
    */
   current(resource?: string): Lock | undefined {
     return this.engine.current(resource === undefined ? undefined : this.targetOf(resource).key);
+  }
+
+  /**
+   * Throws unless the caller runs under the lock: inside `using`, a `@Locked` method, or a lock scope that keeps it.
+   * Call it in work whose callers have to take the lock. Checks the lock against its local deadline, without a request.
+   *
+   * @returns the hold, for its `signal` and its `fencingToken`.
+   * @throws {LockNotHeldError} if the caller does not run under the lock, or if it only shares it and `mode` is not
+   * `shared`. The hold of `acquire` is not in the caller's context: call `lock.assertHeld()` of that.
+   * @throws {LockLostError} if the lock was lost.
+   */
+  assertHeld(resource: string, options: AssertHeldOptions = {}): Lock {
+    const { mode = 'exclusive' } = checkOptions('assertHeld()', options, ASSERT_RULES);
+    return this.engine.assertHeld(this.targetOf(resource), mode);
   }
 
   /** Acquires a lock that the caller of `method` releases. */

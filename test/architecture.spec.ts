@@ -177,6 +177,7 @@ describe('the floors', () => {
     ['prometheus', 'prom-client'],
   ])('%s knows events, states and its package', (name, peer) => {
     const known = [
+      'attempt-events',
       'call',
       'check-options',
       'diagnostics',

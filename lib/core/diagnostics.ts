@@ -123,20 +123,28 @@ interface GrantedLock {
   readonly shared: EventGrant;
 }
 
+/** What {@link LockEvents} uses of the {@link lockChannels}. */
+export type EventChannels = Readonly<
+  Record<keyof typeof lockChannels, Pick<Channel<unknown, unknown>, 'hasSubscribers' | 'publish'>>
+>;
+
 /** Publishes the events of one module instance. Builds no event without a subscriber. */
 export class LockEvents {
-  constructor(readonly instance: string) {}
+  constructor(
+    readonly instance: string,
+    private readonly channels: EventChannels = lockChannels,
+  ) {}
 
   requested(target: CallTarget, options: CallDetails): void {
     if (isTraced()) traceRequest(target, options, this.instance);
-    if (lockChannels.requested.hasSubscribers) lockChannels.requested.publish(this.of(target, options));
+    if (this.channels.requested.hasSubscribers) this.channels.requested.publish(this.of(target, options));
   }
 
   granted(lock: GrantedLock, target: CallTarget, waitedMs: number): void {
     const grant = lock.shared;
-    if (lockChannels.granted.hasSubscribers) {
+    if (this.channels.granted.hasSubscribers) {
       const event: GrantedEvent = { ...this.of(grant, grant.options), waitedMs, fencingToken: grant.token };
-      lockChannels.granted.publish(event);
+      this.channels.granted.publish(event);
     }
     if (!isTraced()) return;
     const granted = { instance: this.instance, waitedMs, fencingToken: grant.token };
@@ -148,41 +156,41 @@ export class LockEvents {
 
   /** @param known how the call has ended. Default: the kind of the reason. */
   refused(target: CallTarget, options: RefusedOptions, waitedMs: number, reason: unknown, known?: LockOutcome): void {
-    const { hasSubscribers } = lockChannels.refused;
+    const { hasSubscribers } = this.channels.refused;
     const hasTraces = isTraced();
     if (!hasSubscribers && !hasTraces) return;
     const outcome = known ?? outcomeOf(reason, options);
     if (hasSubscribers) {
       const event: RefusedEvent = { ...this.of(target, options), waitedMs, reason, outcome };
-      lockChannels.refused.publish(event);
+      this.channels.refused.publish(event);
     }
     if (hasTraces) traceRefusal(target, { waitedMs, outcome, error: outcome === 'nested' ? undefined : reason });
   }
 
   extended(grant: EventGrant): void {
-    if (lockChannels.extended.hasSubscribers) lockChannels.extended.publish(this.of(grant, grant.options));
+    if (this.channels.extended.hasSubscribers) this.channels.extended.publish(this.of(grant, grant.options));
   }
 
   lost(grant: EventGrant, clock: Clock): void {
-    const event = this.ended('lost', grant, clock, lockChannels.lost.hasSubscribers);
-    if (event !== undefined) lockChannels.lost.publish({ ...event, reason: grant.loss } satisfies LostEvent);
+    const event = this.ended('lost', grant, clock, this.channels.lost.hasSubscribers);
+    if (event !== undefined) this.channels.lost.publish({ ...event, reason: grant.loss } satisfies LostEvent);
   }
 
   released(grant: EventGrant, clock: Clock): void {
-    const event = this.ended('released', grant, clock, lockChannels.released.hasSubscribers);
-    if (event !== undefined) lockChannels.released.publish(event);
+    const event = this.ended('released', grant, clock, this.channels.released.hasSubscribers);
+    if (event !== undefined) this.channels.released.publish(event);
   }
 
   overdue(grant: EventGrant, now: number): void {
-    if (!lockChannels.overdue.hasSubscribers) return;
+    if (!this.channels.overdue.hasSubscribers) return;
     const event: EndedEvent = { ...this.of(grant, grant.options), heldMs: now - grant.grantedAt };
-    lockChannels.overdue.publish(event);
+    this.channels.overdue.publish(event);
   }
 
   leaked(grant: EventGrant, place: string | undefined, now: number): void {
-    if (!lockChannels.leaked.hasSubscribers) return;
+    if (!this.channels.leaked.hasSubscribers) return;
     const event: LeakedEvent = { ...this.of(grant, grant.options), heldMs: now - grant.grantedAt, place };
-    lockChannels.leaked.publish(event);
+    this.channels.leaked.publish(event);
   }
 
   store(server: string | undefined, isUp: boolean, error?: Error): void {

@@ -4,6 +4,7 @@ import { kindOf } from './format-value.js';
 export type LockErrorCode =
   | 'LOCK_TIMEOUT'
   | 'LOCK_LOST'
+  | 'LOCK_NOT_HELD'
   | 'LOCK_UNAVAILABLE'
   | 'LOCK_REPLICATION'
   | 'LOCK_KEY'
@@ -201,6 +202,17 @@ export class LockTimeoutError extends LockError {
 @branded('LockLostError')
 export class LockLostError extends LockError {
   readonly code = 'LOCK_LOST';
+}
+
+/**
+ * Thrown by `LockService.assertHeld()` if the caller does not run under the lock, or only shares it. A mistake of the
+ * program: the work was called without the lock that it needs.
+ *
+ * @publicApi
+ */
+@branded('LockNotHeldError')
+export class LockNotHeldError extends LockError {
+  readonly code = 'LOCK_NOT_HELD';
 }
 
 /** The optional fields of a {@link LockUnavailableError}. */

@@ -7,8 +7,9 @@ import { RecentWaits } from './acquire/recent-waits.js';
 import { Turns } from './acquire/turns.js';
 import { runOutside } from './async-context.js';
 import { nextCall } from './call.js';
-import { LockEvents } from './diagnostics.js';
+import { type EventChannels, LockEvents } from './diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
+import { assertHeldAround } from './hold/assert-held.js';
 import { heldAround } from './hold/held-locks.js';
 import { LeakReport } from './hold/leak-report.js';
 import { LeakedHandles } from './hold/leaked-handles.js';
@@ -42,6 +43,8 @@ export interface EngineOptions extends LeaseOptions {
   readonly instance: string;
   /** What others know the instance by. Default: nothing. */
   readonly identity?: string | undefined;
+  /** Where events are published. Default: `lockChannels`. */
+  readonly channels?: EventChannels | undefined;
   /** Called with one line when an outage or a refusal that `warn` was called with has ended. */
   info?(message: string): void;
   /** Called with one line and the error of a leader's callback. Default: `warn` is called with the line. */
@@ -95,7 +98,7 @@ export class LockEngine {
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
     const clock = new TimeoutPool(options.clock, requestTimeoutMs);
     const info = safely((message) => options.info?.(message));
-    const events = new LockEvents(options.instance);
+    const events = new LockEvents(options.instance, options.channels);
     const health = new StoreHealth(
       { warn, info },
       () => clock.now(),
@@ -120,6 +123,7 @@ export class LockEngine {
       health,
       requestTimeoutMs,
       passing,
+      instance: options.instance,
       turns,
       queueSpeeds: new QueueSpeeds(),
       recentWaits: new RecentWaits(clock),
@@ -254,6 +258,11 @@ export class LockEngine {
   /** Returns the innermost hold around the caller, of that key or of any. */
   current(key?: string): Lock | undefined {
     return heldAround(this.leases, key);
+  }
+
+  /** See {@link assertHeldAround}. */
+  assertHeld(target: Target, mode: 'exclusive' | 'shared'): Lock {
+    return assertHeldAround(this.leases, target, mode);
   }
 
   now(): number {

@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { Inject } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import { checkValue, copyOptions, type OptionRule } from '../core/check-options.js';
@@ -16,6 +17,7 @@ import {
   type OnUnavailable,
   ownLockedMethods,
   registerLocked,
+  type When,
 } from '../locked/locked-method.js';
 import { serviceProperty } from '../locked/bound-service.js';
 import { serveHandler } from '../locked/wrapped-handler.js';
@@ -26,7 +28,7 @@ import { bindTemplate } from './parameters/bind-template.js';
 import { checkInstanceName } from '../options/instance-name.js';
 import type { LockOptions } from '../options/lock.options.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
-import { checkLockOptions } from '../options/resolve-options.js';
+import { checkLockOptions, insteadRule } from '../options/resolve-options.js';
 
 /**
  * The options of {@link Locked}.
@@ -41,11 +43,20 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
    */
   readonly name?: string | undefined;
   /**
+   * Whether a call takes the lock. It is called on the same instance with the arguments, before the key is made.
+   * `true`: the call takes the lock. `false`: the method runs as if it had no `@Locked`, and `@CurrentLock()` is
+   * undefined. What it throws is thrown, and the method is not called. So is a `LockConfigError` if it returns anything
+   * else, such as a promise. Not for handlers whose arguments let a client choose that it needs no lock.
+   *
+   * Default: every call takes the lock.
+   */
+  readonly when?: ((...args: A) => boolean) | undefined;
+  /**
    * What happens if others hold the lock until `waitMs` is over. `throw`: the call rejects with `LockTimeoutError`.
    * `skip`: the method is not called, and the call returns undefined. A function: it is called on the same instance
    * with the error and the arguments, and the call returns its result. Other errors are thrown in every case.
    *
-   * @default 'throw'
+   * @default that of the family in the module's `families`, or 'throw'
    */
   readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: A) => unknown) | undefined;
   /**
@@ -55,7 +66,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
    * lock**, in several processes at once. So use it for work that the lock only saves, such as filling a cache, and
    * never for data that the lock keeps whole. Other errors are thrown in every case, and so is an error of the method.
    *
-   * @default 'throw'
+   * @default that of the family in the module's `families`, or 'throw'
    */
   readonly onUnavailable?: 'throw' | 'skip' | ((error: LockUnavailableError, ...args: A) => unknown) | undefined;
   /**
@@ -136,7 +147,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
     refuseStandardDecorator('@Locked', propertyKey);
     const where = describeMethod(target, propertyKey);
     const original = methodOf(where, target, propertyKey, descriptor);
-    const { name, onBusy, onUnavailable, labelOf, ...lockOptions } = checkedOptions(where, options);
+    const { name, onBusy, onUnavailable, when, labelOf, ...lockOptions } = checkedOptions(where, options);
     const method: LockedMethod = {
       name: where,
       service: serviceProperty(name),
@@ -144,6 +155,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
       options: lockOptions,
       onBusy,
       onUnavailable,
+      when,
       label: labelOf,
       family: typeof resource === 'string' ? familyOfTemplate(resource) : undefined,
       returnsObservable: returnsObservable(target, propertyKey),
@@ -203,9 +215,10 @@ function methodOf(
   return method as Method;
 }
 
-const insteadRule: OptionRule = {
-  allowed: '"throw", "skip" or a function',
-  fits: (value) => value === 'throw' || value === 'skip' || typeof value === 'function',
+const whenRule: OptionRule = {
+  allowed: 'a function that returns true or false, and no promise',
+  // An `async` function would return a promise, which is true in every condition.
+  fits: (value) => typeof value === 'function' && !types.isAsyncFunction(value) && !types.isGeneratorFunction(value),
 };
 
 const labelOrFunction: OptionRule = {
@@ -216,23 +229,28 @@ const labelOrFunction: OptionRule = {
 /** The options with their defaults. */
 interface CheckedOptions extends LockOptions {
   readonly name: string;
-  readonly onBusy: OnBusy;
-  readonly onUnavailable: OnUnavailable;
+  readonly onBusy: OnBusy | undefined;
+  readonly onUnavailable: OnUnavailable | undefined;
+  readonly when: When | undefined;
   readonly labelOf: LabelOf | undefined;
 }
 
 function checkedOptions<A extends readonly unknown[]>(where: string, options: LockedOptions<A>): CheckedOptions {
   const place = `@Locked of ${where}`;
   const { name = DEFAULT_INSTANCE, label, ...others } = copyOptions(place, options);
-  const { onBusy = 'throw', onUnavailable = 'throw', ...lockOptions } = others;
+  const { onBusy, onUnavailable, when, ...lockOptions } = others;
   checkInstanceName(place, name);
-  checkValue(where, 'onBusy', onBusy, insteadRule);
-  checkValue(where, 'onUnavailable', onUnavailable, insteadRule);
+  if (onBusy !== undefined) checkValue(where, 'onBusy', onBusy, insteadRule);
+  if (onUnavailable !== undefined) checkValue(where, 'onUnavailable', onUnavailable, insteadRule);
+  if (when !== undefined) checkValue(where, 'when', when, whenRule);
   if (label !== undefined) checkValue(place, 'label', label, labelOrFunction);
   const known = checkLockOptions(lockOptions, place);
   const labels = typeof label === 'string' ? { label, labelOf: undefined } : { labelOf: label as LabelOf | undefined };
-  const instead = { onBusy: onBusy as OnBusy, onUnavailable: onUnavailable as OnUnavailable };
-  return { ...known, ...labels, ...instead, name };
+  const instead = {
+    onBusy: onBusy as OnBusy | undefined,
+    onUnavailable: onUnavailable as OnUnavailable | undefined,
+  };
+  return { ...known, ...labels, ...instead, when: when as When | undefined, name };
 }
 
 export function returnsObservable(target: object, propertyKey: string | symbol): boolean {

@@ -1,6 +1,6 @@
 import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
 import { eitherOf } from '../core/abort-signals.js';
-import { checkValue } from '../core/check-options.js';
+import { checkValue, oneOf } from '../core/check-options.js';
 import { LockClosedError, LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import { dropPromise } from '../core/format-value.js';
 import { runInside, type Surrounding } from '../core/hold/held-locks.js';
@@ -8,6 +8,7 @@ import type { Hold } from '../core/hold/lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
 import { runWork, workChannel } from '../core/tracing.js';
 import type { LockService } from '../lock.service.js';
+import type { CallDefaults } from '../options/family-defaults.js';
 import { labelRule, type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
 import { isBackgroundWork } from './background-work.js';
 import { withClientInput } from './client-input.js';
@@ -41,6 +42,8 @@ function traitsOf(prototype: object, propertyKey: string | symbol): Traits {
   };
 }
 
+const whenResultRule = oneOf(true, false);
+
 function callLocked(method: LockedMethod, instance: unknown, args: unknown[], traits: Traits): unknown {
   if (method.returnsObservable) return new LockedCall(method, instance, args, traits).run();
   try {
@@ -55,7 +58,9 @@ function callLocked(method: LockedMethod, instance: unknown, args: unknown[], tr
 /** One call of a `@Locked` method, with the arguments that the method gets. */
 class LockedCall {
   private readonly service: LockService;
-  private readonly options: ResolvedLockOptions;
+  /** The defaults of its locks. They are known when the resource is, because a family may have its own. */
+  private defaults: CallDefaults | undefined;
+  private options!: ResolvedLockOptions;
   private readonly scope: HandlerScope | undefined;
 
   constructor(
@@ -65,14 +70,14 @@ class LockedCall {
     private readonly traits: Traits,
   ) {
     this.service = serviceOf(method, instance);
-    this.options = resolveLockOptions(method.options, this.service.defaults);
     this.scope = scopeOf(method);
   }
 
   /** Runs the method under the lock. The lock ends with the handler's scope, or with the method without one. */
   run(): unknown {
     if (this.method.returnsObservable) return this.observe();
-    return this.scope === undefined ? this.invoke() : this.scope.run((call) => this.invoke(call));
+    const takesLock = this.takesLock();
+    return this.scope === undefined ? this.invoke(takesLock) : this.scope.run((call) => this.invoke(takesLock, call));
   }
 
   /** Runs a GraphQL field resolver. */
@@ -84,7 +89,8 @@ class LockedCall {
     }
   }
 
-  private async invoke(call?: HandlerCall): Promise<unknown> {
+  private async invoke(takesLock: boolean, call?: HandlerCall): Promise<unknown> {
+    if (!takesLock) return call === undefined ? this.callMethodOnce(undefined) : this.callMethod(undefined);
     let lock: Hold;
     try {
       lock = await this.acquire(this.scope?.signal);
@@ -99,15 +105,19 @@ class LockedCall {
 
   private observe(): Observable<unknown> {
     return new Observable((subscriber) => {
+      // What it throws is an error of the subscriber.
+      const takesLock = this.takesLock();
       const unsubscribed = new AbortController();
       const signal =
         this.scope === undefined ? unsubscribed.signal : AbortSignal.any([unsubscribed.signal, this.scope.signal]);
-      const locked =
-        this.scope?.run(async (call) => {
-          call.lock = await this.acquire(signal);
-          return call;
-        }) ?? this.acquire(signal).then((lock) => ({ lock }));
-      locked.then(
+      const enter = async (call?: HandlerCall): Promise<Surrounding> => {
+        const lock = takesLock ? await this.acquire(signal) : undefined;
+        if (call === undefined) return { lock };
+        call.lock = lock;
+        return call;
+      };
+      const entered = this.scope === undefined ? enter() : this.scope.run(enter);
+      entered.then(
         (inside) => this.stream(inside, subscriber),
         (error: unknown) => void this.streamAcquireError(error, subscriber),
       );
@@ -116,8 +126,10 @@ class LockedCall {
   }
 
   private stream(inside: Surrounding, subscriber: Subscriber<unknown>): void {
-    const lock = inside.lock as Hold;
-    if (this.scope !== undefined && this.leaveTo(this.scope, lock)) {
+    const { lock } = inside;
+    // A subscriber that has left meanwhile does not want the work to begin.
+    if (lock === undefined && subscriber.closed) return;
+    if (lock === undefined || (this.scope !== undefined && this.leaveTo(this.scope, lock))) {
       subscriber.add(runInside(inside, () => this.subscribe(lock, subscriber)));
       return;
     }
@@ -127,14 +139,14 @@ class LockedCall {
     });
   }
 
-  private subscribe(lock: Hold, observer: Partial<Observer<unknown>>): Subscription {
+  private subscribe(lock: Hold | undefined, observer: Partial<Observer<unknown>>): Subscription {
     const source = this.source(lock);
-    if (!workChannel.hasSubscribers) return source.subscribe(observer);
+    if (lock === undefined || !workChannel.hasSubscribers) return source.subscribe(observer);
     return runWork(lock.locks, () => source.subscribe(observer));
   }
 
   /** Returns the method's result as an Observable, also if the method returns something else than it declares. */
-  private source(lock: Hold): Observable<unknown> {
+  private source(lock: Hold | undefined): Observable<unknown> {
     return defer(() => toObservable(this.callMethod(lock)));
   }
 
@@ -154,10 +166,22 @@ class LockedCall {
     return scope.tryHold(lock, (held, workError) => settle(held, this.options.onLost, workError));
   }
 
+  /** Returns whether this call takes the lock. */
+  private takesLock(): boolean {
+    const { when, name } = this.method;
+    if (when === undefined) return true;
+    const given: unknown = Reflect.apply(when, this.instance, this.args);
+    dropPromise(given);
+    checkValue(name, 'the result of the when function', given, whenResultRule);
+    return given as boolean;
+  }
+
   private async acquire(callerSignal: AbortSignal | undefined): Promise<Hold> {
+    const resource = this.resource();
+    this.defaults = this.service.defaultsOf(resource, this.method.family);
+    this.options = resolveLockOptions(this.method.options, this.defaults.lock);
     // An interceptor that retries the handler finds the lock held by the scope. That is no nesting by the user.
     const reentrant = this.options.reentrant || this.scope?.lock !== undefined;
-    const resource = this.resource();
     const { name: method, family } = this.method;
     const label = this.label();
     const either = eitherOf(callerSignal, this.options.signal);
@@ -214,8 +238,11 @@ class LockedCall {
   }
 
   private insteadOf(error: unknown): OnBusy | OnUnavailable {
-    if (error instanceof LockTimeoutError) return this.method.onBusy;
-    return error instanceof LockUnavailableError ? this.method.onUnavailable : 'throw';
+    const { method, defaults } = this;
+    if (error instanceof LockTimeoutError) return method.onBusy ?? defaults?.onBusy ?? 'throw';
+    return error instanceof LockUnavailableError
+      ? (method.onUnavailable ?? defaults?.onUnavailable ?? 'throw')
+      : 'throw';
   }
 
   /** Calls the method as the subscribers of work have it. */
@@ -223,7 +250,7 @@ class LockedCall {
     return workChannel.hasSubscribers ? runWork(lock.locks, () => this.callMethod(lock)) : this.callMethod(lock);
   }
 
-  private callMethod(lock: Hold): unknown {
+  private callMethod(lock: Hold | undefined): unknown {
     const { lockIndexes, original } = this.method;
     if (lockIndexes.length === 0) return original.apply(this.instance, this.args as unknown[]);
     const args = [...this.args];
@@ -231,7 +258,7 @@ class LockedCall {
     return original.apply(this.instance, args);
   }
 
-  private async callMethodOnce(lock: Hold): Promise<unknown> {
+  private async callMethodOnce(lock: Hold | undefined): Promise<unknown> {
     const result = await this.callMethod(lock);
     if (!isObservable(result)) return result;
     // The lock ends with the method: the Observable would run without it.

@@ -11,6 +11,9 @@ export type OnBusy = 'throw' | 'skip' | ((error: LockTimeoutError, ...args: neve
 /** What happens to a call if the store cannot be reached or refuses the request. */
 export type OnUnavailable = 'throw' | 'skip' | ((error: LockUnavailableError, ...args: never[]) => unknown);
 
+/** Returns whether a call with these arguments takes the lock. */
+export type When = (...args: never[]) => boolean;
+
 /** Returns the label of a call with these arguments. */
 export type LabelOf = (...args: never[]) => string | undefined;
 
@@ -23,8 +26,12 @@ export interface LockedMethod {
   /** The injection token of that lock service. */
   readonly token: InjectionToken;
   readonly options: LockOptions;
-  readonly onBusy: OnBusy;
-  readonly onUnavailable: OnUnavailable;
+  /** Undefined: as the family of the resource has it. */
+  readonly onBusy: OnBusy | undefined;
+  /** Undefined: as the family of the resource has it. */
+  readonly onUnavailable: OnUnavailable | undefined;
+  /** Undefined: every call takes the lock. */
+  readonly when: When | undefined;
   /** Returns the label of a call, if the method has a function for it. */
   readonly label: LabelOf | undefined;
   /** The family of its resources, if it is not their first segment. */

@@ -1,8 +1,10 @@
 import type { Attributes } from '@opentelemetry/api';
 import type { LockCallContext, LockOutcome } from '../core/tracing.js';
+import type { AttemptEvent } from '../core/attempt-events.js';
 import type { LockCall } from '../core/call.js';
 
 const NAMESPACE = 'redis_lock';
+const ATTEMPT = `${NAMESPACE}.attempt`;
 
 export const RESOURCE = `${NAMESPACE}.resource`;
 export const FAMILY = `${NAMESPACE}.family`;
@@ -34,6 +36,17 @@ export function spanAttributes(call: LockCallContext): Attributes {
     ...(label !== undefined && { [LABEL]: label }),
     ...(fencingToken !== undefined && { [FENCING_TOKEN]: fencingToken }),
   };
+}
+
+/** Returns the event of a span for an attempt. The rest of a lease is not in it, because it differs each time. */
+export function attemptEvent({ outcome, heldBy, queuedAhead, error }: AttemptEvent): [name: string, of: Attributes] {
+  const attributes = {
+    [`${ATTEMPT}.outcome`]: outcome,
+    ...(heldBy !== undefined && { [`${ATTEMPT}.held_by`]: heldBy }),
+    ...(queuedAhead !== undefined && { [`${ATTEMPT}.queued_ahead`]: queuedAhead }),
+    ...(error !== undefined && { [ERROR_TYPE]: error.code }),
+  };
+  return [ATTEMPT, attributes];
 }
 
 /** Returns the attributes of a metric. They have no resource, because each would be a series. */

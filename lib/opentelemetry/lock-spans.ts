@@ -1,6 +1,7 @@
 import { type Context, context, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
+import type { AttemptEvent } from '../core/attempt-events.js';
 import type { LockCallContext, WorkMessage } from '../core/tracing.js';
-import { errorTypeOf, FENCING_TOKEN, outcomeAttributes, spanAttributes } from './attributes.js';
+import { attemptEvent, errorTypeOf, FENCING_TOKEN, outcomeAttributes, spanAttributes } from './attributes.js';
 
 /** The spans of one call, and the context that it was made in. */
 interface CallSpans {
@@ -12,6 +13,8 @@ interface CallSpans {
 /** Makes the spans of calls and holds. */
 export class LockSpans {
   private readonly calls = new WeakMap<LockCallContext, CallSpans>();
+  /** The open `acquire` spans of a key, each with the last event that it has got. */
+  private readonly waiting = new Map<string, Map<Span, string>>();
 
   constructor(private readonly tracer: () => Tracer) {}
 
@@ -19,10 +22,35 @@ export class LockSpans {
     const spans: CallSpans = { parent: context.active() };
     this.calls.set(call, spans);
     spans.acquire = this.start('acquire', call, spans.parent);
+    const place = placeOf(call, call.key);
+    const waiting = this.waiting.get(place) ?? new Map<Span, string>();
+    this.waiting.set(place, waiting.set(spans.acquire, ''));
+  }
+
+  /** Adds an event to the spans of all calls that wait for the key, unless it says what the last one has said. */
+  onAttempt(attempt: AttemptEvent): void {
+    // The end of the span says it.
+    if (attempt.outcome === 'granted') return;
+    const event = attemptEvent(attempt);
+    const news = JSON.stringify(event);
+    for (const key of attempt.keys) {
+      const waiting = this.waiting.get(placeOf(attempt, key));
+      for (const [span, known] of waiting ?? []) {
+        if (known === news) continue;
+        waiting?.set(span, news);
+        span.addEvent(...event);
+      }
+    }
+  }
+
+  /** Forgets the spans that are open. Their ends are not seen. */
+  stop(): void {
+    this.waiting.clear();
   }
 
   onAcquired(call: LockCallContext): void {
     const span = this.calls.get(call)?.acquire;
+    if (span !== undefined) this.endWait(call, span);
     if (call.fencingToken !== undefined) span?.setAttribute(FENCING_TOKEN, call.fencingToken);
     end(span, call);
   }
@@ -48,10 +76,22 @@ export class LockSpans {
     message.run = () => context.with(inside, run);
   }
 
+  private endWait(call: LockCallContext, span: Span): void {
+    const place = placeOf(call, call.key);
+    const waiting = this.waiting.get(place);
+    waiting?.delete(span);
+    if (waiting?.size === 0) this.waiting.delete(place);
+  }
+
   private start(operation: 'acquire' | 'hold', call: LockCallContext, parent: Context): Span {
     const options = { kind: SpanKind.INTERNAL, attributes: spanAttributes(call) };
     return this.tracer().startSpan(`${operation} ${call.family}`, options, parent);
   }
+}
+
+/** Names a key of a module instance. */
+function placeOf({ instance }: { readonly instance: string }, key: string): string {
+  return `${instance} ${key}`;
 }
 
 function end(span: Span | undefined, call: LockCallContext): void {

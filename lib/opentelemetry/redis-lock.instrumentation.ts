@@ -1,6 +1,7 @@
 import type { Channel } from 'node:diagnostics_channel';
 import { diag, metrics, type MeterProvider, trace, type Tracer, type TracerProvider } from '@opentelemetry/api';
 import { checkOptions, oneOf } from '../core/check-options.js';
+import { attemptChannel, type AttemptEvent } from '../core/attempt-events.js';
 import { type LockCallContext, lockTracing, workChannel, type WorkMessage } from '../core/tracing.js';
 import { VERSION } from '../core/version.js';
 import { LockMetrics } from './lock-metrics.js';
@@ -68,6 +69,7 @@ export class RedisLockInstrumentation {
       [acquire.asyncEnd, reporting((call: LockCallContext) => this.onAcquired(call))],
       [hold.start, reporting((call: LockCallContext) => this.spans.onHeld(call))],
       [hold.asyncEnd, reporting((call: LockCallContext) => this.onEnded(call))],
+      [attemptChannel, reporting((attempt: AttemptEvent) => this.spans.onAttempt(attempt))],
       [workChannel, reporting((message: WorkMessage) => this.spans.onWork(message))],
     ];
     this.setConfig(config);
@@ -87,6 +89,7 @@ export class RedisLockInstrumentation {
     if (!this.isEnabled) return;
     this.isEnabled = false;
     for (const [channel, on] of this.subscriptions) channel.unsubscribe(on);
+    this.spans.stop();
     const { metered } = this;
     this.metered = undefined;
     reporting(() => metered?.metrics.stop())(undefined);

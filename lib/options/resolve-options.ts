@@ -19,13 +19,18 @@ import { type LockMode, modeOf } from '../core/store/lock-mode.js';
 import { isLockStore } from '../core/store/lock-store-shape.js';
 import { defaultIdentity, identityRule } from './identity.js';
 import type { LockOptions } from './lock.options.js';
-import type { ErrorResponseOptions, FairnessOptions, RedisLockModuleOptions } from './redis-lock.options.js';
+import type {
+  ErrorResponseOptions,
+  FairnessOptions,
+  FamilyOptions,
+  RedisLockModuleOptions,
+} from './redis-lock.options.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 
 type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label' | 'background'>>;
 
 /** Options without a default. Those of error responses get theirs when all module instances are known. */
-type Undefaulted = 'key' | 'store' | 'namespace' | keyof ErrorResponseOptions;
+type Undefaulted = 'key' | 'store' | 'namespace' | 'families' | keyof ErrorResponseOptions;
 
 /** The options of a module, with all defaults. `prefix` begins with the namespace, if there is one. */
 export interface ResolvedOptions
@@ -102,6 +107,12 @@ const areNodes = (value: unknown): boolean => typeof value === 'function' || (Ar
 /** Allows every text, because a label may come from a client. Events show a part of it. */
 export const labelRule: OptionRule = { allowed: 'a string', fits: (value) => typeof value === 'string' };
 
+/** Allows what happens in place of a call that got no lock. */
+export const insteadRule: OptionRule = {
+  allowed: '"throw", "skip" or a function',
+  fits: (value) => value === 'throw' || value === 'skip' || typeof value === 'function',
+};
+
 /** The rule of every option of a lock. */
 export const LOCK_RULES: OptionRules<LockOptions> = {
   ttlMs: milliseconds(MIN_TTL_MS, MAX_TTL_MS),
@@ -140,6 +151,13 @@ const {
   ...LOCK_DEFAULT_RULES
 } = LOCK_RULES;
 
+/** The rule of every option of a family. */
+export const FAMILY_RULES: OptionRules<FamilyOptions> = {
+  ...LOCK_DEFAULT_RULES,
+  onBusy: insteadRule,
+  onUnavailable: insteadRule,
+};
+
 const STATUS_OF_CODE = wholeNumber(400, 599);
 
 const HTTP_STATUS_RULES: OptionRules<Record<LockErrorCode, number | undefined>> = {
@@ -149,6 +167,7 @@ const HTTP_STATUS_RULES: OptionRules<Record<LockErrorCode, number | undefined>> 
   LOCK_CLOSED: STATUS_OF_CODE,
   LOCK_STALE: STATUS_OF_CODE,
   LOCK_LOST: STATUS_OF_CODE,
+  LOCK_NOT_HELD: STATUS_OF_CODE,
   LOCK_KEY: STATUS_OF_CODE,
   LOCK_REENTRY: STATUS_OF_CODE,
   LOCK_ORDER: STATUS_OF_CODE,
@@ -172,6 +191,7 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   namespace: { allowed: NAMESPACE_SHAPE, fits: (value) => typeof value === 'string' && isNamespace(value) },
   identity: identityRule,
   hashTag: oneOf('family', 'resource'),
+  families: { allowed: 'like { goods: { ttlMs: 10000 } }', fits: isOptionsObject },
   key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
   fairness: {
     allowed: '"throughput", "strict" or like { maxLocalPasses: 16, maxLocalHoldMs: 50 }',
@@ -282,9 +302,11 @@ function checkNamespace({ namespace, key }: Pick<RedisLockModuleOptions, 'namesp
   );
 }
 
-function checkHoldTimes({ minHoldMs, maxHoldMs }: LockDefaults): void {
+/** @throws LockConfigError if a lock would have to be held for longer than it may be. */
+export function checkHoldTimes({ minHoldMs, maxHoldMs }: LockDefaults, place?: string): void {
   if (minHoldMs <= maxHoldMs) return;
-  throw new LockConfigError(`minHoldMs is ${minHoldMs}; allowed is up to maxHoldMs, which is ${maxHoldMs}.`);
+  const where = place === undefined ? '' : `${place}: `;
+  throw new LockConfigError(`${where}minHoldMs is ${minHoldMs}; allowed is up to maxHoldMs, which is ${maxHoldMs}.`);
 }
 
 // A grant can wait for the replicas of the grants before it and then for its own.

@@ -1,6 +1,14 @@
 import 'reflect-metadata';
 
 export { resetLockOrder } from '../core/order/order-watch.js';
+export type { BenchEvent } from './bench-events.js';
+export {
+  createTestBench,
+  type OccupiedLock,
+  type OccupyOptions,
+  type TestBench,
+  type TestBenchOptions,
+} from './test-bench.js';
 export { ManualClock } from './manual-clock.js';
 export { LostLockFailure, type UnsafeAwait } from './lost-lock-failure.js';
 export { type LostLockOptions, type LostLockReport, survivesLostLock } from './survives-lost-lock.js';

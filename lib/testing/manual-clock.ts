@@ -1,7 +1,8 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Clock, Timer } from '../core/time/clock.js';
 
-interface Alarm {
+/** A timer that is scheduled. */
+export interface Alarm {
   readonly at: number;
   readonly task: () => void;
 }
@@ -73,7 +74,8 @@ export class ManualClock implements Clock {
       alarm.task();
       await settled();
     }
-    this.moveTo(end);
+    // Another call may have advanced it further meanwhile.
+    this.moveTo(Math.max(this.time, end));
   }
 
   /**
@@ -89,7 +91,8 @@ export class ManualClock implements Clock {
     this.time = time;
   }
 
-  private nextUntil(end: number): Alarm | undefined {
+  /** Returns the first timer that is due by then. @internal */
+  protected nextUntil(end: number): Alarm | undefined {
     let next: Alarm | undefined;
     for (const alarm of this.alarms) if (alarm.at <= end && (next === undefined || alarm.at < next.at)) next = alarm;
     return next;

@@ -1,11 +1,17 @@
 import type { Clock } from '../core/time/clock.js';
 import type { LockService } from '../lock.service.js';
+import type { RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { ManualClock } from './manual-clock.js';
 
 /** A lock service that a test has started. */
 interface TestService {
   readonly service: WeakRef<LockService>;
   readonly clock: Clock;
+}
+
+/** Returns the options with the defaults of tests. */
+export function forTests<T extends RedisLockModuleOptions>(options: T): T {
+  return { ...options, lockOrder: options.lockOrder ?? 'error' };
 }
 
 const started = new Set<TestService>();

@@ -1,5 +1,6 @@
 import type { DynamicModule } from '@nestjs/common';
 import { checkOptions, checkValue, copyOptions, hasMethods, type OptionRule } from '../core/check-options.js';
+import { LockConfigError } from '../core/errors.js';
 import { type Clock, SystemClock } from '../core/time/clock.js';
 import type { LockService } from '../lock.service.js';
 import { LockRuntime } from '../lock-runtime.js';
@@ -15,7 +16,8 @@ import {
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { LOCK_RULES } from '../options/resolve-options.js';
 import { memory } from '../stores/memory/memory.store.js';
-import { addTestService } from './test-services.js';
+import { TestBench } from './test-bench.js';
+import { addTestService, forTests } from './test-services.js';
 
 /**
  * The options of {@link RedisLockTestingModule}: the options of `RedisLockModule`, and a clock. `lockOrder` is `error`
@@ -26,11 +28,20 @@ import { addTestService } from './test-services.js';
 export interface TestingOptions extends RedisLockModuleOptions {
   /** The clock, for example a `ManualClock`. Default: the system's clock. */
   readonly clock?: Clock | undefined;
+  /**
+   * The bench that decides what happens to the locks, from `createTestBench()`. It has a clock and a store, so neither
+   * is allowed beside it. Default: none.
+   */
+  readonly bench?: TestBench | undefined;
 }
 
 const clockRule: OptionRule = {
   allowed: 'a Clock such as ManualClock: an object with now(), wallTime(), schedule() and random()',
   fits: (value) => hasMethods(value, ['now', 'wallTime', 'schedule', 'random']),
+};
+const benchRule: OptionRule = {
+  allowed: 'the result of createTestBench()',
+  fits: (value) => value instanceof TestBench,
 };
 const builderRule: OptionRule = {
   allowed: 'the result of Test.createTestingModule()',
@@ -49,24 +60,37 @@ export class RedisLockTestingModule {
    * @throws LockConfigError at start if an option cannot work.
    */
   static forRoot(given: TestingOptions & RedisLockModuleExtras = {}): DynamicModule {
-    const { clock = new SystemClock(), ...options } = copyModuleOptions('RedisLockTestingModule.forRoot()', given);
-    checkValue('RedisLockTestingModule.forRoot()', 'clock', clock, clockRule);
+    const place = 'RedisLockTestingModule.forRoot()';
+    const { clock, bench, ...options } = copyModuleOptions(place, given);
+    const start = starterOf(place, { clock, bench, store: options.store });
     const definition = RedisLockModule.forRoot({ store: memory(), ...options });
     const { name, isGlobal: _isGlobal, ...moduleOptions } = forTests({ store: memory(), ...options });
-    const runtime = { provide: LOCK_RUNTIME, useFactory: () => startForTest(moduleOptions, name, clock) };
+    const runtime = { provide: LOCK_RUNTIME, useFactory: () => start(moduleOptions, name) };
     return { ...definition, providers: [...(definition.providers ?? []), runtime] };
   }
 }
 
-/** Returns the options with the defaults of tests. */
-function forTests<T extends RedisLockModuleOptions>(options: T): T {
-  return { ...options, lockOrder: options.lockOrder ?? 'error' };
-}
+type Start = (options: RedisLockModuleOptions, name: string | undefined) => LockRuntime;
 
-function startForTest(options: RedisLockModuleOptions, name: string | undefined, clock: Clock): LockRuntime {
-  const runtime = LockRuntime.start(options, name, clock);
-  addTestService(runtime.service, clock);
-  return runtime;
+/**
+ * Returns what starts the module instances of a test.
+ *
+ * @throws LockConfigError if the clock or the bench is none, or there is something beside a bench that it has itself.
+ */
+function starterOf(place: string, { bench, clock, store }: Pick<TestingOptions, 'bench' | 'clock' | 'store'>): Start {
+  if (bench === undefined) {
+    const own = clock === undefined ? new SystemClock() : clock;
+    checkValue(place, 'clock', own, clockRule);
+    return (options, name) => {
+      const runtime = LockRuntime.start(options, name, own);
+      addTestService(runtime.service, own);
+      return runtime;
+    };
+  }
+  checkValue(place, 'bench', bench, benchRule);
+  const beside = clock === undefined ? store && 'store' : 'clock';
+  if (beside === undefined) return (options, name) => bench.start(options, name);
+  throw new LockConfigError(`${place}: there are bench and ${beside}; allowed is one of both, as a bench has its own.`);
 }
 
 /** The part of Nest's `TestingModuleBuilder` that {@link withMemoryLocks} uses. */
@@ -87,21 +111,23 @@ interface ProviderOverrides {
  *
  * @param builder the result of `Test.createTestingModule()`.
  * @param options `clock`: the clock of all instances, for example a `ManualClock`. Default: the system's clock.
- * `lockOrder`: what to do if locks are taken in two orders. Default: the option of the application, or `error`.
+ * `bench`: the bench of all instances, which then share its memory. `lockOrder`: what to do if locks are taken in two
+ * orders. Default: the option of the application, or `error`.
  * @throws LockConfigError if an argument is of another kind.
  *
  * @publicApi
  */
 export function withMemoryLocks<B extends ProviderOverrides>(
   builder: B,
-  options: Pick<TestingOptions, 'clock' | 'lockOrder'> = {},
+  options: Pick<TestingOptions, 'bench' | 'clock' | 'lockOrder'> = {},
 ): B {
   checkValue('withMemoryLocks()', 'the builder', builder, builderRule);
-  const rules = { clock: clockRule, lockOrder: LOCK_RULES.lockOrder };
-  const { clock = new SystemClock(), ...own } = checkOptions('withMemoryLocks()', options, rules);
+  const rules = { bench: benchRule, clock: clockRule, lockOrder: LOCK_RULES.lockOrder };
+  const { bench, clock, ...own } = checkOptions('withMemoryLocks()', options, rules);
+  const start = starterOf('withMemoryLocks()', { bench, clock });
   const factory = (given: RedisLockModuleOptions, name: string): LockRuntime => {
     const { redis: _redis, replicas: _replicas, preflight: _preflight, ...others } = given;
-    return startForTest(forTests({ ...others, ...own, store: memory() }), name, clock);
+    return start(forTests({ ...others, ...own, store: memory() }), name);
   };
   builder.overrideProvider(LOCK_RUNTIME).useFactory({ factory, inject: [REDIS_LOCK_MODULE_OPTIONS, INSTANCE_NAME] });
   return builder;
@@ -115,9 +141,9 @@ export function withMemoryLocks<B extends ProviderOverrides>(
  * @publicApi
  */
 export function createTestLocks(given: TestingOptions = {}): LockService {
-  const { clock = new SystemClock(), ...options } = copyOptions('createTestLocks()', given);
-  checkValue('createTestLocks()', 'clock', clock, clockRule);
-  return startForTest(forTests({ store: memory(), ...options }), DEFAULT_INSTANCE, clock).service;
+  const { clock, bench, ...options } = copyOptions('createTestLocks()', given);
+  const start = starterOf('createTestLocks()', { clock, bench, store: options.store });
+  return start(forTests({ store: memory(), ...options }), DEFAULT_INSTANCE).service;
 }
 
 /**

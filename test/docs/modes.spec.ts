@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { LedgerService } from './assert-held.js';
 import { ReportService } from './cron.js';
 import { OrderService, StockService } from './lock-scope.js';
 import { AccountsService } from './multi-lock.js';
@@ -23,6 +24,13 @@ describe('the page on modes', () => {
     expect(await accounts.total([2, 3])).toBe(20);
     expect(await accounts.closeAll([1, 2])).toEqual([expect.any(Number), expect.any(Number)]);
     expect(await accounts.total([1, 2])).toBe(0);
+  });
+
+  it('has an assertion in work that needs the lock of its caller', async () => {
+    const locks = createTestLocks();
+    const ledger = withLocks(new LedgerService(locks), locks);
+    expect(await ledger.deposit(1, 50)).toBe('50 cents are booked under a token');
+    await expect(ledger.book(1, 50)).rejects.toThrow('account:1 is not held here');
   });
 
   it('has a lock scope that works', async () => {

@@ -1,6 +1,7 @@
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
-import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { LockService } from 'nestjs-redis-lock';
+import { createTestLocks, withLocks, withMemoryLocks } from 'nestjs-redis-lock/testing';
 import { MODULE_RULES, resolveOptions } from '../../lib/options/resolve-options.js';
 import { page } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
@@ -55,6 +56,7 @@ describe('the page on configuration', () => {
       isGlobal: true,
       key: 'none',
       namespace: 'none',
+      families: 'none',
       store: 'token()',
       ...resolveOptions({}),
       fairness: 'throughput',
@@ -75,6 +77,23 @@ describe('the page on configuration', () => {
     const { text } = page('docs/configuration.md');
     const explained = [...text.matchAll(/^### `(\w+)`/gm)].map(([, option]) => option);
     expect(new Set(explained)).toEqual(new Set([...allOptions, 'signal', 'label', 'background']));
+  });
+
+  it('has a function that says whether a call takes the lock', async () => {
+    const { ParcelService } = await import('./when.js');
+    const parcels = withLocks(new ParcelService());
+    expect(await parcels.send({ id: 1, isFragile: true })).toBe('parcel 1 is sent alone');
+    expect(await parcels.send({ id: 1, isFragile: false })).toBe('parcel 1 is sent with others');
+  });
+
+  it('has families whose defaults apply', async () => {
+    const { ShopModule } = await import('./families.js');
+    const module = await withMemoryLocks(Test.createTestingModule({ imports: [ShopModule] })).compile();
+    const { defaults } = module.get(LockService);
+    expect(defaults.waitMs).toBe(5_000);
+    expect(module.get(LockService).defaultsOf('goods:300').lock.waitMs).toBe(500);
+    expect(module.get(LockService).defaultsOf('report')).toMatchObject({ onBusy: 'skip', lock: { ttlMs: 120_000 } });
+    await module.close();
   });
 
   it('has an example that works', async () => {

@@ -1,4 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { LockLostError, LockTimeoutError } from 'nestjs-redis-lock';
+import { withLocks } from 'nestjs-redis-lock/testing';
+import { statuses } from './bench/bench-over-http.js';
+import { Checkout, Orders } from './bench/bench-shop.js';
+import { isBusy, isLost, isWithoutRedis } from './bench/bench-test.js';
 import { lostAfterItsLease } from './manual-clock.js';
 import { createStore } from './store-contract.js';
 import { byHand, inAModule } from './unit-test.js';
@@ -17,6 +22,17 @@ describe('the page on testing', () => {
 
   it('has a manual clock that ends a lease', async () => {
     expect(await lostAfterItsLease()).toBe(true);
+  });
+
+  it('has a bench for locks that are busy, lost and unavailable', async () => {
+    await expect(isBusy()).rejects.toThrow(LockTimeoutError);
+    await expect(isLost()).rejects.toThrow(LockLostError);
+    expect(await isWithoutRedis()).toEqual([undefined, ['unavailable', 'requested', 'unavailable']]);
+    expect(await withLocks(new Checkout(new Orders())).pay(7)).toBe('paid');
+  });
+
+  it('has a bench for clients of an application', async () => {
+    expect(await statuses()).toEqual([423, 503, 201]);
   });
 
   it('has a contract that runs on the store of the example', async () => {

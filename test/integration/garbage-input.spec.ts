@@ -21,6 +21,7 @@ import {
 import { RedisFence, SqlFence } from 'nestjs-redis-lock/fence';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import {
+  createTestBench,
   createTestLocks,
   registerStoreContract,
   RedisLockTestingModule,
@@ -44,6 +45,7 @@ const MODULE_OPTIONS = [
     ' ',
   ),
   ...'requestTimeoutMs replicas shutdownGraceMs store name isGlobal clock __proto__ toString'.split(' '),
+  'families',
   'decoratorOrder',
   'unlockedOverride',
   'lockOrder',
@@ -127,10 +129,22 @@ const services: Entries = {
     call: (...args) => send(locks, 'using', ...args),
   },
   inspect: { args: anything, call: (given) => send(locks, 'inspect', given) },
+  assertHeld: {
+    args: (make) => [make.either('held'), make.options(['mode', 'toString'])],
+    call: (...args) => send(locks, 'assertHeld', ...args),
+  },
   current: { args: anything, call: (given) => send(locks, 'current', given) },
   extend: { args: anything, call: (given) => send(held, 'extend', given) },
   'MultiLock.of': { args: anything, call: (given) => send(several, 'of', given) },
   createTestLocks: { args: (make) => [make.options(MODULE_OPTIONS)], call: (given) => void makeLocks(given) },
+  'createTestLocks() with families': {
+    args: (make) => [make.options(MODULE_OPTIONS)],
+    call: (given) => void makeLocks({ families: { goods: given } }),
+  },
+  createTestBench: {
+    args: (make) => [make.options(MODULE_OPTIONS)],
+    call: (given) => void invoke(createTestBench, given),
+  },
   withLocks: {
     args: (make) => [make.either({}), make.either(locks), make.either('default')],
     call: (...args) => void invoke(withLocks, ...args),
@@ -140,7 +154,7 @@ const services: Entries = {
     call: (...args) => void invoke(bindLocks, ...args),
   },
   withMemoryLocks: {
-    args: (make) => [make.either(Test.createTestingModule({})), make.options(['clock', 'store'])],
+    args: (make) => [make.either(Test.createTestingModule({})), make.options(['bench', 'clock', 'store'])],
     call: (...args) => void invoke(withMemoryLocks, ...args),
   },
   'timestamp()': {
@@ -168,7 +182,7 @@ const decorators: Entries = {
   '@Locked': {
     args: (make) => [
       make.either('goods:<id>', ['goods:<id>', 'a']),
-      make.options([...LOCK_OPTIONS, 'name', 'onBusy', 'onUnavailable']),
+      make.options([...LOCK_OPTIONS, 'name', 'onBusy', 'onUnavailable', 'when']),
       make.any(),
     ],
     call: (given, options, argument) => callLocked(given, options, argument),

@@ -164,6 +164,7 @@ export class AcquireLoop implements AttemptListener {
       this.repeat();
       return true;
     }
+    attempt.onHandoff();
     const isUnanswered = state.kind === 'requesting';
     if (isUnanswered) {
       attempt.grantedBeforeReply = this.outstanding === undefined;

@@ -83,6 +83,8 @@ export interface AcquireDeps {
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
   readonly passing: PassingLimits;
+  /** The module instance's name, for events. Default: `default`. */
+  readonly instance?: string;
   /** Shares keys with others if the store has no queue. */
   readonly turns?: Turns;
   /** Remembers how fast queues move. Default: only an attempt itself does. */

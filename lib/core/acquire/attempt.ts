@@ -13,6 +13,7 @@ import {
 import type { Clock, Timer } from '../time/clock.js';
 import { failedBecause, heldUntil, type LastReply, otherPermits, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
+import { attemptChannel, type AttemptResult, publishAttempt } from '../attempt-events.js';
 import { isFarBehind, QueuePlace } from './queue-place.js';
 import { STEADY_PAUSE_MS } from './turns.js';
 
@@ -121,7 +122,9 @@ export class Attempt {
   onDisconnected(): void {
     if (!this.isPending) return;
     this.ignoreReply();
-    this.listener.onFailure(this, this.unavailable('the connection ended before the answer'));
+    const error = this.unavailable('the connection ended before the answer');
+    if (attemptChannel.hasSubscribers) this.publish(error);
+    this.listener.onFailure(this, error);
   }
 
   /** Sends a release of each key, which undoes a request that runs before it. */
@@ -171,6 +174,11 @@ export class Attempt {
     return Math.max(pauseMs, this.place.pauseAfter(ahead, expiresInMs, restMs));
   }
 
+  /** Is called with a handoff that grants the lock. */
+  onHandoff(): void {
+    if (attemptChannel.hasSubscribers) this.publish('handed-off');
+  }
+
   /** Remembers how fast the queue has moved, for the next attempt. Is called with the grant. */
   onGranted(): void {
     if (this.place !== undefined) this.deps.queueSpeeds?.learn(this.keys[0], this.place.speed);
@@ -190,6 +198,7 @@ export class Attempt {
     if (!this.isPending) return this.listener.onLateReply(this, reply);
     this.ignoreReply();
     if (reply.status === 'granted') this.deps.health.onServed('acquire', this.keys[0]);
+    if (attemptChannel.hasSubscribers) this.publish(reply);
     this.listener.onAcquireReply(this, reply);
   }
 
@@ -197,15 +206,24 @@ export class Attempt {
     if (!this.isPending) return this.listener.onLateReply(this);
     this.ignoreReply();
     this.deps.health.onFailed('acquire', this.keys[0], error);
-    const known = error instanceof LockUnavailableError;
-    this.listener.onFailure(this, known ? error : this.unavailable('the store failed', error));
+    const known = error instanceof LockUnavailableError ? error : this.unavailable('the store failed', error);
+    if (attemptChannel.hasSubscribers) this.publish(known);
+    this.listener.onFailure(this, known);
   }
 
   private onTimeout(): void {
     this.timer = undefined;
     const why = `no reply within ${this.deps.requestTimeoutMs} ms`;
     this.deps.health.silent(this.keys[0], why);
-    this.listener.onTimeout(this, this.unavailable(why));
+    const error = this.unavailable(why);
+    if (attemptChannel.hasSubscribers) this.publish(error);
+    this.listener.onTimeout(this, error);
+  }
+
+  /** Publishes the outcome of the last request. Call it only if {@link attemptChannel} has subscribers. */
+  private publish(result: AttemptResult): void {
+    const { keys, owner, sentAt, deps } = this;
+    publishAttempt({ resource: this.listener.resource, keys, owner, sentAt }, result, deps.clock.now(), deps.instance);
   }
 
   private unavailable(why: string, cause?: unknown): LockUnavailableError {

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { shared } from '../copies.js';
+import type { LockLostError } from '../errors.js';
 import type { Hold, HoldLeases, Lock } from './lock.js';
 
 /** What code runs inside: a hold, or a handler's scope, whose hold is set once the lock is granted. */
@@ -60,6 +61,17 @@ export function heldAround(leases: HoldLeases, key?: string): Lock | undefined {
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
     const found = frame.inner.lock?.find(leases, key);
     if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Returns why a lock of that key was lost that the caller still runs inside. Undefined if none was. */
+export function lossAround(resource: string, key: string): LockLostError | undefined {
+  for (const { lock: hold } of surroundings()) {
+    const lost = hold?.locks.find((lock) => lock.key === key && lock.loss !== undefined);
+    // A lock scope keeps a lost lock no longer, and knows its loss.
+    const loss = lost?.loss ?? (hold?.loss?.resource === resource ? hold.loss : undefined);
+    if (loss !== undefined) return loss;
   }
   return undefined;
 }

@@ -1,7 +1,9 @@
 // Compiled with `exactOptionalPropertyTypes`, where an option that is `undefined` must be declared so.
 import {
+  type AssertHeldOptions,
   type ErrorResponseOptions,
   type FairnessOptions,
+  type FamilyOptions,
   type ForceReleaseOptions,
   type LeadOptions,
   type ListOptions,
@@ -26,7 +28,14 @@ import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
 import type { HealthOptions } from 'nestjs-redis-lock/terminus';
-import type { LostLockOptions, StoreContractOptions, StoreUnderTest, TestingOptions } from 'nestjs-redis-lock/testing';
+import type {
+  LostLockOptions,
+  OccupyOptions,
+  StoreContractOptions,
+  StoreUnderTest,
+  TestBenchOptions,
+  TestingOptions,
+} from 'nestjs-redis-lock/testing';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import type { LockScopeAdapterOptions } from 'nestjs-redis-lock/transactional';
 
@@ -37,7 +46,9 @@ type AllUndefined<T> = { [K in keyof T as object extends Pick<T, K> ? K : never]
 type Accepts<T> = (given: AllUndefined<T>) => Partial<T>;
 
 export const accepted: {
+  assertHeld: Accepts<AssertHeldOptions>;
   fairness: Accepts<FairnessOptions>;
+  family: Accepts<FamilyOptions>;
   lock: Accepts<LockOptions>;
   lockScope: Accepts<LockScopeOptions>;
   locked: Accepts<LockedOptions<[id: number]>>;
@@ -63,11 +74,15 @@ export const accepted: {
   lostLock: Accepts<LostLockOptions>;
   storeContract: Accepts<StoreContractOptions>;
   storeUnderTest: Accepts<StoreUnderTest>;
+  occupy: Accepts<OccupyOptions>;
+  testBench: Accepts<TestBenchOptions>;
   testing: Accepts<TestingOptions>;
   timestamp: Accepts<TimestampOptions>;
   transactional: Accepts<LockScopeAdapterOptions>;
 } = {
+  assertHeld: (given) => given,
   fairness: (given) => given,
+  family: (given) => given,
   lock: (given) => given,
   lostLock: (given) => given,
   lockScope: (given) => given,
@@ -93,6 +108,8 @@ export const accepted: {
   redisson: (given) => given,
   storeContract: (given) => given,
   storeUnderTest: (given) => given,
+  occupy: (given) => given,
+  testBench: (given) => given,
   testing: (given) => given,
   timestamp: (given) => given,
   transactional: (given) => given,

@@ -1,0 +1,33 @@
+import { LockNotHeldError } from '../errors.js';
+import { heldAround, lossAround } from './held-locks.js';
+import type { HoldLeases, Lock } from './lock.js';
+
+/**
+ * Returns the hold of a lock that the caller runs in.
+ *
+ * @param mode what the caller needs. An exclusive hold is enough for `shared`.
+ * @throws LockNotHeldError if the caller runs in no hold of it, or only shares it and needs it exclusively.
+ * @throws LockLostError if the hold was lost.
+ */
+export function assertHeldAround(
+  leases: HoldLeases,
+  { resource, key }: { readonly resource: string; readonly key: string },
+  mode: 'exclusive' | 'shared',
+): Lock {
+  const lock = heldAround(leases, key);
+  if (lock === undefined) throw lossAround(resource, key) ?? notHeld(resource);
+  lock.assertHeld();
+  if (mode === 'shared' || lock.shared.mode === 'exclusive') return lock;
+  throw new LockNotHeldError(
+    `${resource} is held with others, and this code needs it alone; allowed is an exclusive hold, or mode: 'shared'.`,
+    { resource },
+  );
+}
+
+function notHeld(resource: string): LockNotHeldError {
+  return new LockNotHeldError(
+    `${resource} is not held here; allowed is a call inside using(), a @Locked method or a lock scope that has it. ` +
+      'A lock of acquire() has an assertHeld() of its own.',
+    { resource },
+  );
+}

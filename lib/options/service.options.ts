@@ -1,0 +1,71 @@
+import { oneOf, type OptionRules, wholeNumber } from '../core/check-options.js';
+
+/**
+ * What `LockService.list()` yields.
+ *
+ * @publicApi
+ */
+export interface ListOptions {
+  /**
+   * A glob over resources: `goods:*`, `goods:30?`, `goods:[0-9]*`. A backslash before a character makes it stand for
+   * itself. At most 1,024 characters. Default: all resources.
+   */
+  readonly match?: string | undefined;
+  /**
+   * About how many keys a server looks at in one step, from 1 to 100,000. More: fewer requests, and each takes longer.
+   *
+   * @default 1000
+   */
+  readonly count?: number | undefined;
+}
+
+/** The default of {@link ListOptions.count}. */
+export const DEFAULT_COUNT = 1_000;
+
+/** The rule of every option of `list()`. */
+export const LIST_RULES: OptionRules<ListOptions> = {
+  match: {
+    allowed: 'a glob over resources such as goods:*, of 1 to 1024 characters',
+    fits: (value) => typeof value === 'string' && value.length >= 1 && value.length <= 1_024,
+  },
+  count: wholeNumber(1, 100_000),
+};
+
+/**
+ * The options of `LockService.forceRelease()`.
+ *
+ * @publicApi
+ */
+export interface ForceReleaseOptions {
+  /**
+   * Ends the hold only if this is its fencing token, as `inspect` returns it. So the grant that somebody has looked at
+   * is ended, and no later one. An instance that passes its grant on to its own callers keeps that token in Redis and
+   * gives them higher ones. A lock that is shared has no such token. Default: any hold.
+   */
+  readonly ifToken?: number | undefined;
+}
+
+/** The rule of every option of `forceRelease()`. */
+export const FORCE_RULES: OptionRules<ForceReleaseOptions> = {
+  ifToken: {
+    allowed: 'a fencing token, a whole number from 1 up',
+    fits: (value) => Number.isSafeInteger(value) && Number(value) > 0,
+  },
+};
+
+/**
+ * The options of `LockService.assertHeld()`.
+ *
+ * @publicApi
+ */
+export interface AssertHeldOptions {
+  /**
+   * `exclusive`: the caller must have the lock alone. `shared`: it may also share it, by `mode: 'shared'` or `permits`.
+   *
+   * @default 'exclusive'
+   */
+  readonly mode?: 'exclusive' | 'shared' | undefined;
+}
+
+/** The rule of every option of `assertHeld()`. */
+export const ASSERT_RULES: OptionRules<AssertHeldOptions> = { mode: oneOf('exclusive', 'shared') };

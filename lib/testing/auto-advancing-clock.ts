@@ -1,0 +1,44 @@
+import { runOutside } from '../core/async-context.js';
+import { atEndOfTick, type Timer } from '../core/time/clock.js';
+import { ManualClock } from './manual-clock.js';
+
+/** How many turns of the event loop the program has for its own work before the clock advances. */
+const TURNS_PER_STEP = 10;
+
+/** A manual clock that advances by itself, from timer to timer, for as long as somebody waits for nothing but time. */
+export class AutoAdvancingClock extends ManualClock {
+  private isAdvancing = false;
+
+  /** @param isAwaited returns whether somebody waits for time, and not for ever. */
+  constructor(private readonly isAwaited: () => boolean) {
+    super();
+  }
+
+  // What waits for time has a timer.
+  override schedule(delayMs: number, task: () => void): Timer {
+    this.look();
+    return super.schedule(delayMs, task);
+  }
+
+  /** Begins to advance if somebody waits for time. Called when that may be so. */
+  look(): void {
+    if (this.isAdvancing) return;
+    this.isAdvancing = true;
+    // The timers that are due are not in the context of the caller that has come here.
+    void runOutside(() => this.advanceWhileAwaited());
+  }
+
+  private async advanceWhileAwaited(): Promise<void> {
+    try {
+      for (;;) {
+        // Callers that are to wait are not in line yet, and what ends their wait comes first.
+        for (let turns = 0; turns < TURNS_PER_STEP; turns += 1) await new Promise<void>((go) => atEndOfTick(go));
+        const next = this.nextUntil(Infinity);
+        if (next === undefined || !this.isAwaited()) return;
+        await this.advance(next.at - this.now());
+      }
+    } finally {
+      this.isAdvancing = false;
+    }
+  }
+}

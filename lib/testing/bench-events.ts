@@ -1,0 +1,49 @@
+import type { LockCall } from '../core/call.js';
+import {
+  type EventChannels,
+  type LockEvent,
+  lockChannels,
+  type LostEvent,
+  type RefusedEvent,
+} from '../core/diagnostics.js';
+import type { LockOutcome } from '../core/tracing.js';
+
+type ChannelName = keyof typeof lockChannels;
+
+/**
+ * What has happened at a test bench.
+ *
+ * @publicApi
+ */
+export interface BenchEvent {
+  /**
+   * The name of one of the `lockChannels`, such as `requested`, `granted` or `refused`. `occupied` and `freed`: another
+   * process has taken and released the lock. `unavailable` and `available`: the connection of the store has ended and
+   * is back.
+   */
+  readonly type: ChannelName | 'occupied' | 'freed' | 'unavailable' | 'available';
+  /** When, in milliseconds of the bench's clock. */
+  readonly at: number;
+  /** The resource. Undefined if it concerns all. */
+  readonly resource: string | undefined;
+  /** The call with its method and its label. Undefined for what the bench has done. */
+  readonly call: LockCall | undefined;
+  /** How a refused call has ended: `timeout`, `busy`, `unavailable`. Undefined for other events. */
+  readonly outcome: LockOutcome | undefined;
+  /** What a refused call throws, or the `LockLostError` of a lost lock. Undefined for other events. */
+  readonly error: unknown;
+}
+
+/** Returns channels that record what the {@link lockChannels} get, before they get it. */
+export function recordedChannels(record: (event: Omit<BenchEvent, 'at'>) => void): EventChannels {
+  const recorded = (type: ChannelName): EventChannels[ChannelName] => ({
+    hasSubscribers: true,
+    publish: (published) => {
+      const event = published as LockEvent & Partial<Pick<RefusedEvent & LostEvent, 'outcome' | 'reason'>>;
+      record({ type, resource: event.resource, call: event, outcome: event.outcome, error: event.reason });
+      lockChannels[type].publish(published);
+    },
+  });
+  const names = Object.keys(lockChannels) as ChannelName[];
+  return Object.fromEntries(names.map((name) => [name, recorded(name)])) as EventChannels;
+}

@@ -1,0 +1,121 @@
+import { LockUnavailableError } from '../core/errors.js';
+import { forwardTo } from '../core/store/forward-to.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  ForceReleaseRequest,
+  ListedLock,
+  ListRequest,
+  LockState,
+  LockStore,
+  ReleaseRequest,
+  StoreCapabilities,
+  StoreListener,
+  StorePing,
+} from '../core/store/lock-store.js';
+import type { MemoryStore } from '../stores/memory/memory.store.js';
+
+/** One module instance's connection to the memory of a test bench. Others go on while it is down. */
+export class BenchStore implements LockStore {
+  private readonly listeners = new Set<StoreListener>();
+  private outage: Error | undefined;
+
+  constructor(
+    private readonly memory: MemoryStore,
+    private readonly onClosed: () => void,
+  ) {}
+
+  get capabilities(): StoreCapabilities {
+    return this.memory.capabilities;
+  }
+
+  /** Ends the connection, or opens it again, and reports that as a store on a server does. */
+  setDown(isDown: boolean): void {
+    if (isDown === (this.outage !== undefined)) return;
+    const outage = isDown ? new Error('The test bench has ended the connection.') : undefined;
+    this.outage = outage;
+    for (const listener of this.listeners) {
+      if (outage !== undefined) {
+        listener.onDisconnected();
+        listener.onUnreachable(outage);
+        continue;
+      }
+      listener.onReachable();
+      listener.onReconnected();
+      listener.onSubscribed();
+    }
+  }
+
+  listen(listener: StoreListener): () => void {
+    // Messages that are sent during an outage are lost.
+    const stop = this.memory.listen(
+      forwardTo(listener, {
+        onHandoff: (handoff) => void (this.outage ?? listener.onHandoff(handoff)),
+        onWanted: (key) => void (this.outage ?? listener.onWanted?.(key)),
+        onForceReleased: (key) => void (this.outage ?? listener.onForceReleased?.(key)),
+      }),
+    );
+    this.listeners.add(listener);
+    if (this.outage !== undefined) listener.onUnreachable(this.outage);
+    return () => {
+      this.listeners.delete(listener);
+      stop();
+    };
+  }
+
+  async acquire(request: AcquireRequest): Promise<AcquireReply> {
+    this.throwIfDown();
+    return this.memory.acquire(request);
+  }
+
+  async release(request: ReleaseRequest): Promise<boolean> {
+    this.throwIfDown();
+    return this.memory.release(request);
+  }
+
+  async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    return this.outage === undefined ? this.memory.extend(requests) : requests.map(() => 'unknown');
+  }
+
+  async forceRelease(request: ForceReleaseRequest): Promise<boolean> {
+    this.throwIfDown();
+    return this.memory.forceRelease(request);
+  }
+
+  canKeep(): boolean {
+    return this.outage === undefined;
+  }
+
+  async inspect(key: string): Promise<LockState | null> {
+    this.throwIfDown();
+    return this.memory.inspect(key);
+  }
+
+  async *list(request: ListRequest): AsyncGenerator<ListedLock> {
+    for await (const listed of this.memory.list(request)) {
+      this.throwIfDown();
+      yield listed;
+    }
+    this.throwIfDown();
+  }
+
+  async ping(): Promise<StorePing> {
+    return { ...(await this.memory.ping()), isUp: this.outage === undefined };
+  }
+
+  /** Leaves the memory as it is: other module instances use it. */
+  async close(): Promise<void> {
+    this.onClosed();
+  }
+
+  /** @throws LockUnavailableError during an outage. */
+  private throwIfDown(): void {
+    const { outage } = this;
+    if (outage === undefined) return;
+    // As a client reports each attempt to connect: the engine counts how long an outage is seen without a break.
+    for (const listener of this.listeners) listener.onUnreachable(outage);
+    throw new LockUnavailableError(`The store cannot be reached: ${outage.message}`, { cause: outage });
+  }
+}

@@ -1,0 +1,301 @@
+import { checkOptions, checkValue, copyOptions, millisecondsFrom, type OptionRules } from '../core/check-options.js';
+import { createKeyFactory, type KeyFactory } from '../core/keys/resource-key.js';
+import type { WaitingCaller } from '../core/acquire/acquire-options.js';
+import type { Grant } from '../core/lease/grant.js';
+import { newInstanceId } from '../core/store/instance-id.js';
+import type { Timer } from '../core/time/clock.js';
+import type { LockService } from '../lock.service.js';
+import { LockRuntime } from '../lock-runtime.js';
+import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
+import { resolveOptions } from '../options/resolve-options.js';
+import { MemoryStore } from '../stores/memory/memory.store.js';
+import { AutoAdvancingClock } from './auto-advancing-clock.js';
+import { type BenchEvent, recordedChannels } from './bench-events.js';
+import { BenchStore } from './bench-store.js';
+import { ManualClock } from './manual-clock.js';
+import { addTestService, forTests } from './test-services.js';
+
+/**
+ * The options of {@link createTestBench}: those of the module for `bench.locks`, and a clock.
+ *
+ * @publicApi
+ */
+export interface TestBenchOptions extends Omit<RedisLockModuleOptions, 'redis' | 'store' | 'replicas' | 'preflight'> {
+  /**
+   * The clock of all locks on the bench. It stands still until the test advances it. Default: one of the bench, which
+   * advances by itself while a call waits for what the bench keeps from it. So no test waits for `waitMs`.
+   */
+  readonly clock?: ManualClock | undefined;
+}
+
+/**
+ * The options of {@link TestBench.occupy}.
+ *
+ * @publicApi
+ */
+export interface OccupyOptions {
+  /**
+   * For how long the other process holds the lock, in milliseconds of the bench's clock. A call that waits longer gets
+   * the lock then. Default: until `release()`.
+   */
+  readonly forMs?: number | undefined;
+}
+
+/**
+ * A lock that another process holds, as far as the code under test can see.
+ *
+ * @publicApi
+ */
+export interface OccupiedLock {
+  readonly resource: string;
+  /** Releases the lock, for the call that has waited longest. A second call does nothing. */
+  release(): Promise<void>;
+  /** Releases the lock at the end of an `await using` block. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+const OCCUPY_RULES: OptionRules<OccupyOptions> = { forMs: millisecondsFrom(0) };
+
+const clockRule = { allowed: 'a ManualClock', fits: (value: unknown) => value instanceof ManualClock };
+
+/** The bench's other process holds its locks for as long as the test likes. */
+const ENDLESS_LEASE_MS = 365 * 24 * 3600 * 1000;
+const HANDOFF = { handoffMs: 1_200, tokens: 17 };
+
+/** A module instance on the bench. */
+interface BenchInstance {
+  readonly service: LockService;
+  readonly store: BenchStore;
+  readonly keyOf: KeyFactory;
+}
+
+/**
+ * Stands for Redis and for all other processes: decides who holds a lock, when one is lost, and when Redis is gone. All
+ * lock services that are given the bench share its memory and its clock. Made by {@link createTestBench}.
+ *
+ * @publicApi
+ */
+export class TestBench {
+  /** The clock of all locks on the bench. */
+  readonly clock: ManualClock;
+  private readonly memory: MemoryStore;
+  private readonly instances = new Set<BenchInstance>();
+  private readonly occupations = new Set<Occupation>();
+  private readonly identity = newInstanceId('another-process');
+  private readonly options: RedisLockModuleOptions;
+  /** Makes the keys of `locks`. */
+  private readonly keyOf: KeyFactory;
+  private events: BenchEvent[] = [];
+  private isDown = false;
+  private own: LockService | undefined;
+  private attempts = 0;
+
+  /** @internal */
+  constructor(given: TestBenchOptions) {
+    const { clock, ...options } = copyOptions('createTestBench()', given);
+    if (clock !== undefined) checkValue('createTestBench()', 'clock', clock, clockRule);
+    this.keyOf = createKeyFactory(resolveOptions(options));
+    this.options = options;
+    this.clock = clock ?? new AutoAdvancingClock(() => this.isTimeAwaited());
+    this.memory = new MemoryStore(this.clock);
+  }
+
+  /** A lock service on the bench, for unit tests: `withLocks(new GoodsService(), bench.locks)`. */
+  get locks(): LockService {
+    return (this.own ??= this.start(forTests(this.options)).service);
+  }
+
+  /**
+   * Lets another process hold a lock, also before the application starts. Calls for it wait, and fail with
+   * `LockTimeoutError` once their `waitMs` is over. With the bench's own clock that takes no real time.
+   *
+   * @throws Error if somebody holds the lock.
+   * @throws LockKeyError if the resource makes no safe key.
+   * @throws LockConfigError if an option is not allowed.
+   */
+  async occupy(resource: string, options: OccupyOptions = {}): Promise<OccupiedLock> {
+    const { forMs = Infinity } = checkOptions('occupy()', options, OCCUPY_RULES);
+    const owner = `${this.identity}:${++this.attempts}`;
+    const occupation = new Occupation(resource, owner, this.memory, this.clock, () => this.free(occupation));
+    // Instances with other prefixes have other keys. One that starts later gets its key then.
+    for (const keyOf of [this.keyOf, ...Array.from(this.instances, (instance) => instance.keyOf)]) {
+      if (await occupation.take(keyOf(resource))) continue;
+      await occupation.release();
+      throw new Error(`occupy(): somebody holds ${resource}; allowed is a lock that is free. ${this.described()}`);
+    }
+    this.occupations.add(occupation);
+    this.record({ type: 'occupied', resource });
+    if (forMs !== Infinity) occupation.releaseAfter(forMs);
+    this.look();
+    return occupation;
+  }
+
+  /**
+   * Ends the hold of a lock, as if its lease were over: its `signal` aborts, its `assertHeld()` throws, and the caller
+   * of the work gets a `LockLostError`. Another process can have the lock at once. Call it in a fake that the work
+   * under test calls.
+   *
+   * @throws Error if no call on the bench holds the lock.
+   */
+  lose(resource: string): void {
+    const found = this.held().filter(({ keyOf, grant }) => grant.key === keyOf(resource));
+    if (found.length === 0) throw new Error(`lose(): no call holds ${resource}. ${this.described()}`);
+    for (const { service, grant } of found) service.engine.lose(grant, 'the test bench has lost it');
+  }
+
+  /**
+   * Ends the connection of all lock services on the bench, or with `false` opens it again. Meanwhile calls get
+   * `LockUnavailableError` after `unavailableAfterMs`, locks that are held end with their leases, and other processes
+   * keep theirs. With the bench's own clock the wait takes no real time.
+   */
+  unavailable(isUnavailable: boolean = true): void {
+    if (this.isDown === isUnavailable) return;
+    this.isDown = isUnavailable;
+    this.record({ type: isUnavailable ? 'unavailable' : 'available' });
+    for (const { store } of this.instances) store.setDown(isUnavailable);
+    this.look();
+  }
+
+  /** Returns what has happened so far, in order. @param resource only what concerns this one. Default: everything. */
+  history(resource?: string): readonly BenchEvent[] {
+    return this.events.filter((event) => resource === undefined || event.resource === resource);
+  }
+
+  /** Releases what other processes hold, opens the connection, and forgets the history. For `afterEach`. */
+  async reset(): Promise<void> {
+    this.unavailable(false);
+    for (const occupation of this.occupations) await occupation.release();
+    this.events = [];
+  }
+
+  /** Starts a module instance on the bench. @internal */
+  start(options: RedisLockModuleOptions, name: string = DEFAULT_INSTANCE): LockRuntime {
+    const store = new BenchStore(this.memory, () => void this.instances.delete(instance));
+    const channels = recordedChannels((event) => this.record(event));
+    // The module closes what a function has made.
+    const runtime = LockRuntime.start({ ...options, store: () => store }, name, this.clock, channels);
+    const { service } = runtime;
+    const keyOf = createKeyFactory(resolveOptions(options));
+    const instance: BenchInstance = { service, store, keyOf };
+    this.instances.add(instance);
+    addTestService(service, this.clock);
+    store.setDown(this.isDown);
+    for (const occupation of this.occupations) void occupation.take(keyOf(occupation.resource));
+    return runtime;
+  }
+
+  private free(occupation: Occupation): void {
+    if (this.occupations.delete(occupation)) this.record({ type: 'freed', resource: occupation.resource });
+  }
+
+  /** Returns the locks that calls hold, with their instances. */
+  private held(): readonly (BenchInstance & { readonly grant: Grant })[] {
+    return [...this.instances].flatMap((instance) =>
+      instance.service.engine.watchdog.grants().map((grant) => ({ ...instance, grant })),
+    );
+  }
+
+  private look(): void {
+    if (this.clock instanceof AutoAdvancingClock) this.clock.look();
+  }
+
+  /** Whether an application closes, or a call waits for something else than another call, and not for ever. */
+  private isTimeAwaited(): boolean {
+    const engines = Array.from(this.instances, ({ service }) => service.engine);
+    const waiting = engines.flatMap((engine) => Array.from(engine.localLocks.waiting()));
+    return engines.some((engine) => engine.isShuttingDown) || waiting.some((caller) => this.awaitsTime(caller));
+  }
+
+  private awaitsTime({ key, options: { waitMs, unavailableAfterMs = Infinity } }: WaitingCaller): boolean {
+    if (this.isDown) return Math.min(waitMs, unavailableAfterMs) < Infinity;
+    const occupation = [...this.occupations].find((each) => each.holds(key));
+    if (occupation !== undefined) return waitMs < Infinity || occupation.isTimed;
+    // Without a holder, the lock waits for time itself: a release is repeated, a lease or `minHoldMs` runs out.
+    return !this.held().some(({ grant }) => grant.key === key);
+  }
+
+  private record(event: Pick<BenchEvent, 'type'> & Partial<BenchEvent>): void {
+    const rest = { resource: undefined, call: undefined, outcome: undefined, error: undefined };
+    this.events.push({ ...rest, ...event, at: this.clock.now() });
+  }
+
+  /** Returns who holds what, for an error. */
+  private described(): string {
+    const held = this.held().map(({ grant }) => grant.resource);
+    const occupied = Array.from(this.occupations, ({ resource }) => resource);
+    const list = (resources: readonly string[]): string => (resources.length === 0 ? 'nothing' : resources.join(', '));
+    return `Calls hold ${list(held)}, and the bench occupies ${list(occupied)}.`;
+  }
+}
+
+/** A resource that another process holds, by all its keys: module instances may have different prefixes. */
+class Occupation implements OccupiedLock {
+  private readonly keys = new Set<string>();
+  private timer: Timer | undefined;
+  private isOver = false;
+
+  constructor(
+    readonly resource: string,
+    private readonly owner: string,
+    private readonly memory: MemoryStore,
+    private readonly clock: ManualClock,
+    private readonly onFree: () => void,
+  ) {}
+
+  /** Whether it ends by itself. */
+  get isTimed(): boolean {
+    return this.timer !== undefined;
+  }
+
+  /** Acquires a key. Returns false if it is not free. */
+  async take(key: string): Promise<boolean> {
+    const expiresAt = this.clock.now() + 1_000;
+    const request = { keys: [key], owner: this.owner, mode: 'exclusive', leaseMs: ENDLESS_LEASE_MS } as const;
+    const { status } = await this.memory.acquire({ ...request, ...HANDOFF, queue: false, expiresAt });
+    if (status === 'granted') this.keys.add(key);
+    return status === 'granted';
+  }
+
+  /** Whether it has that key. Somebody may have released it by force. */
+  holds(key: string): boolean {
+    return this.keys.has(key) && this.memory.table.living(key).some(({ owner }) => owner === this.owner);
+  }
+
+  releaseAfter(ms: number): void {
+    this.timer = this.clock.schedule(ms, () => void this.release());
+  }
+
+  async release(): Promise<void> {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.timer?.cancel();
+    this.onFree();
+    for (const key of this.keys) {
+      await this.memory.release({ keys: [key], owner: this.owner, mode: 'exclusive', keepMs: 0, ...HANDOFF });
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+}
+
+/**
+ * Returns a bench that lets a test decide what happens to its locks, without Redis: another process holds one, one is
+ * lost, Redis is gone. Give it to `withMemoryLocks(builder, { bench })`, `RedisLockTestingModule.forRoot({ bench })` or
+ * `createTestLocks({ bench })`, or use `bench.locks`.
+ *
+ * ```ts
+ * const bench = createTestBench();
+ * const goods = withLocks(new GoodsService(repository), bench.locks);
+ * await bench.occupy('goods:300');
+ * await expect(goods.buy(300)).rejects.toThrow(LockTimeoutError);
+ * ```
+ *
+ * @throws LockConfigError if an option cannot work.
+ *
+ * @publicApi
+ */
+export function createTestBench(options: TestBenchOptions = {}): TestBench {
+  return new TestBench(options);
+}

@@ -1,0 +1,17 @@
+import { Injectable } from '@nestjs/common';
+import { Locked, LockService } from 'nestjs-redis-lock';
+
+@Injectable()
+export class LedgerService {
+  constructor(private readonly locks: LockService) {}
+
+  @Locked('account:<id>')
+  async deposit(id: number, cents: number): Promise<string> {
+    return this.book(id, cents);
+  }
+
+  async book(id: number, cents: number): Promise<string> {
+    const { fencingToken } = this.locks.assertHeld(`account:${id}`); // throws LockNotHeldError
+    return `${cents} cents are booked under ${fencingToken === undefined ? 'no token' : 'a token'}`;
+  }
+}
