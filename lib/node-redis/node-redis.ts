@@ -1,0 +1,75 @@
+/** The names of the events of a client that the adapter listens to. */
+type ClientEvent = 'connect' | 'ready' | 'end' | 'error';
+
+/**
+ * The part of a client of `redis` (version 5 or 6) that locks use. It is typed by its methods: the classes of the two
+ * versions are not assignable to each other, and the package `redis` is not needed to load this module.
+ *
+ * @publicApi
+ */
+export interface NodeRedisClient {
+  /** True from `connect()` until the client is closed or gives up. */
+  readonly isOpen: boolean;
+  /** True while the connection accepts commands. */
+  readonly isReady: boolean;
+  /** The options that the client was made with. */
+  readonly options?: object | undefined;
+  connect(): Promise<unknown>;
+  /** Sends a command as it is: the client's `keyPrefix` is not added. */
+  sendCommand(args: readonly string[], options?: object): Promise<unknown>;
+  /** Makes a client with the same options but for these. */
+  duplicate(overrides?: object): NodeRedisClient;
+  subscribe(channel: string, listener: MessageListener): Promise<unknown>;
+  unsubscribe(channel: string, listener: MessageListener): Promise<unknown>;
+  sSubscribe(channel: string, listener: MessageListener): Promise<unknown>;
+  sUnsubscribe(channel: string, listener: MessageListener): Promise<unknown>;
+  /** Cuts the connection for good. */
+  destroy(): void;
+  on(event: string, listener: (...args: never[]) => void): unknown;
+}
+
+/** Receives the messages of a channel. */
+export type MessageListener = (message: string, channel: string) => void;
+
+/** The options of a client that the adapter reads. */
+export interface NodeRedisOptions {
+  readonly socket?: {
+    readonly host?: string | undefined;
+    readonly port?: number | undefined;
+    readonly path?: string | undefined;
+  };
+  /** Since version 6. */
+  readonly keyPrefix?: string | undefined;
+}
+
+/** Returns the options that a client was made with. */
+export function optionsOf(client: NodeRedisClient): NodeRedisOptions {
+  return client.options ?? {};
+}
+
+/**
+ * Options of each command. Without them the client's own `commandOptions` would apply: a `typeMapping` gives buffers for
+ * texts, and a `timeout` (5 s in version 6) gives up commands that wait for the connection.
+ */
+const PLAIN = { typeMapping: {}, timeout: undefined, abortSignal: undefined, asap: false };
+
+/** A reply of a server that is an error begins with its code. No error of a connection begins like this. */
+const ERROR_REPLY = /^[A-Z][A-Z\d]{2,}(?: |$)/;
+
+/** Sends a command. Rejects with a `ReplyError`, as ioredis has it, if the server replies with an error. */
+export function send(client: NodeRedisClient, args: readonly string[]): Promise<unknown> {
+  return client.sendCommand(args, PLAIN).catch(rethrow);
+}
+
+/** Gives an error of a server the name by which stores tell it from an error of the connection. */
+export function rethrow(error: unknown): never {
+  if (error instanceof Error && ERROR_REPLY.test(error.message)) {
+    Object.defineProperty(error, 'name', { value: 'ReplyError', configurable: true, writable: true });
+  }
+  throw error;
+}
+
+/** Listens to an event of a client. */
+export function listen(client: NodeRedisClient, event: ClientEvent, listener: (error: Error) => void): void {
+  client.on(event, listener as (...args: never[]) => void);
+}
