@@ -1,34 +1,44 @@
 import { checkValue, hasMethods, type OptionRule } from '../core/check-options.js';
 import type { RedisClient } from '../redis/redis-client.js';
-import type { NodeRedisClient } from './node-redis.js';
+import type { NodeRedisClient, NodeRedisCluster } from './node-redis.js';
 import { SharedClient } from './shared-client.js';
+import { SharedCluster } from './shared-cluster.js';
 
-const METHODS = ['sendCommand', 'duplicate', 'subscribe', 'destroy', 'connect', 'on'];
+const isCluster = (value: unknown): value is NodeRedisCluster =>
+  hasMethods(value, ['nodeClient', 'on']) && 'masters' in value;
+
+const isClient = (value: unknown): boolean =>
+  hasMethods(value, ['sendCommand', 'duplicate', 'subscribe', 'sSubscribe', 'destroy', 'connect', 'on']) &&
+  // Sentinel and pools have no options, and the legacy client has no duplicate().
+  'options' in value &&
+  'isReady' in value;
 
 const clientRule: OptionRule = {
-  allowed: 'what createClient() of redis 5 or 6 returns',
-  fits: (value) => hasMethods(value, METHODS) && 'isReady' in (value as object) && 'options' in (value as object),
+  allowed: 'what createClient() or createCluster() of redis 5 or 6 returns',
+  fits: (value) => isCluster(value) || isClient(value),
 };
 
-const adapters = new WeakMap<NodeRedisClient, SharedClient>();
+const adapters = new WeakMap<object, object>();
 
 /**
- * Returns a client of node-redis (`redis` 5 or 6) as a value for the option `redis` of the module, for nodes of
- * `quorum()` and for `RedisFence`. Each call with the same client returns the same object.
+ * Returns a client or a cluster of node-redis (`redis` 5 or 6) as a value for the option `redis` of the module. That of
+ * a client is also a node for `quorum()` and a client for `RedisFence`. Each call with the same client returns the same
+ * object.
  *
  * The client stays the caller's: connect it before the application starts, and close it after the application. Until
- * it is connected, lock requests fail as they do in an outage. Further connections are duplicates of the client. The
+ * it is connected, lock requests fail as they do in an outage. Further connections have the options of the client. The
  * module opens and closes them.
  *
- * @throws {LockConfigError} if it is no such client, or one of a cluster, of Sentinel or of a pool.
+ * @throws {LockConfigError} if it is none, or one of Sentinel, a pool or a legacy client.
  * @publicApi
  */
-export function fromNodeRedis(client: NodeRedisClient): RedisClient {
+export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster): RedisClient {
   checkValue('fromNodeRedis()', 'the client', client, clientRule);
   let adapter = adapters.get(client);
   if (adapter === undefined) {
-    adapter = new SharedClient(client);
+    adapter = isCluster(client) ? new SharedCluster(client) : new SharedClient(client);
     adapters.set(client, adapter);
   }
-  return adapter;
+  // Stores tell a cluster from a client by its properties, as with ioredis.
+  return adapter as RedisClient;
 }

@@ -1,2 +1,2 @@
 export { fromNodeRedis } from './from-node-redis.js';
-export type { MessageListener, NodeRedisClient } from './node-redis.js';
+export type { MessageListener, NodeAddressMap, NodeRedisClient, NodeRedisCluster, NodeRedisShard } from './node-redis.js';

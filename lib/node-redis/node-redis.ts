@@ -51,7 +51,7 @@ export function optionsOf(client: NodeRedisClient): NodeRedisOptions {
  * Options of each command. Without them the client's own `commandOptions` would apply: a `typeMapping` gives buffers for
  * texts, and a `timeout` (5 s in version 6) gives up commands that wait for the connection.
  */
-const PLAIN = { typeMapping: {}, timeout: undefined, abortSignal: undefined, asap: false };
+export const PLAIN = { typeMapping: {}, timeout: undefined, abortSignal: undefined, asap: false };
 
 /** A reply of a server that is an error begins with its code. No error of a connection begins like this. */
 const ERROR_REPLY = /^[A-Z][A-Z\d]{2,}(?: |$)/;
@@ -73,3 +73,40 @@ export function rethrow(error: unknown): never {
 export function listen(client: NodeRedisClient, event: ClientEvent, listener: (error: Error) => void): void {
   client.on(event, listener as (...args: never[]) => void);
 }
+
+/** A node of a cluster of node-redis. */
+export interface NodeRedisShard {
+  readonly host: string;
+  readonly port: number;
+}
+
+/**
+ * The part of a cluster of `redis` (version 5 or 6) that locks use: its nodes and the options of their clients.
+ *
+ * @publicApi
+ */
+export interface NodeRedisCluster {
+  /** True from `connect()` until the cluster is closed. */
+  readonly isOpen: boolean;
+  readonly masters: readonly NodeRedisShard[];
+  /** The options that the cluster was made with, as far as they are used. */
+  readonly _options?: {
+    readonly keyPrefix?: string | undefined;
+    readonly nodeAddressMap?: NodeAddressMap | undefined;
+  };
+  /** Sends a command to the node that has the key, and follows redirections. */
+  sendCommand(
+    firstKey: string | undefined,
+    isReadonly: boolean | undefined,
+    args: string[],
+    options?: object,
+  ): Promise<unknown>;
+  /** Returns the client of a node. Typed by a method, because the types of nodes differ between versions. */
+  nodeClient(node: never): NodeRedisClient | Promise<NodeRedisClient>;
+  on(event: string, listener: (...args: never[]) => void): unknown;
+}
+
+/** Maps the address that a node announces to the one at which it is reached. */
+export type NodeAddressMap =
+  | { readonly [address: string]: { readonly host: string; readonly port: number } }
+  | ((address: string) => { readonly host: string; readonly port: number } | undefined);
