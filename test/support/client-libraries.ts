@@ -1,0 +1,64 @@
+import { Cluster, Redis } from 'ioredis';
+import { fromNodeRedis, type NodeRedisClient, type NodeRedisCluster } from 'nestjs-redis-lock/node-redis';
+import type { RedisClient } from 'nestjs-redis-lock/store';
+import * as redis6 from 'redis';
+import * as redis5 from 'redis-5';
+
+/** A connected client, and how to close it. */
+export interface OpenClient {
+  readonly client: RedisClient;
+  quit(): Promise<unknown>;
+}
+
+/** A library by which tests connect to Redis. */
+export interface ClientLibrary {
+  readonly name: string;
+  connect(url: string): Promise<OpenClient>;
+  connectCluster(nodes: readonly { readonly host: string; readonly port: number }[]): Promise<OpenClient>;
+}
+
+export const ioredis: ClientLibrary = {
+  name: 'ioredis',
+  connect: async (url) => {
+    const client = new Redis(url);
+    await client.ping();
+    return { client, quit: () => client.quit() };
+  },
+  connectCluster: async (nodes) => {
+    const client = new Cluster([...nodes]);
+    await client.ping();
+    return { client: client as object as RedisClient, quit: () => client.quit() };
+  },
+};
+
+interface Closable {
+  connect(): Promise<unknown>;
+  close(): unknown;
+  on(event: 'error', listener: () => void): unknown;
+}
+
+/** The part of a version of node-redis that tests use. */
+interface NodeRedis {
+  createClient(options: object): NodeRedisClient & Closable;
+  createCluster(options: { rootNodes: object[] }): NodeRedisCluster & Closable;
+}
+
+function nodeRedis(name: string, { createClient, createCluster }: NodeRedis): ClientLibrary {
+  const connected = async (client: (NodeRedisClient | NodeRedisCluster) & Closable): Promise<OpenClient> => {
+    client.on('error', () => undefined);
+    await client.connect();
+    return { client: fromNodeRedis(client), quit: async () => client.close() };
+  };
+  return {
+    name,
+    connect: (url) => connected(createClient({ url })),
+    connectCluster: (nodes) =>
+      connected(createCluster({ rootNodes: nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` })) })),
+  };
+}
+
+/** The versions of node-redis. */
+export const NODE_REDIS: readonly ClientLibrary[] = [
+  nodeRedis('redis 6', redis6 as unknown as NodeRedis),
+  nodeRedis('redis 5', redis5 as unknown as NodeRedis),
+];
