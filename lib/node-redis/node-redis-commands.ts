@@ -1,7 +1,5 @@
 import { NodeRedisPipeline } from './node-redis-pipeline.js';
-
-/** Sends one command, whose keys have the client's prefix already. */
-export type SendCommand = (args: readonly string[]) => Promise<unknown>;
+import { scriptCommand } from './script-command.js';
 
 /** The commands that stores send, by the names that ioredis gives them. Keys get the client's `keyPrefix`. */
 export abstract class NodeRedisCommands {
@@ -85,16 +83,4 @@ export abstract class NodeRedisCommands {
   private sendFor(command: string, key: string, ...args: string[]): Promise<unknown> {
     return this.send([command, this.prefix + key, ...args]);
   }
-}
-
-/** Returns EVAL or EVALSHA with prefixed keys. */
-export function scriptCommand(
-  command: 'EVAL' | 'EVALSHA',
-  prefix: string,
-  script: string,
-  keyCount: number,
-  args: readonly string[],
-): string[] {
-  const prefixed = prefix === '' ? args : args.map((arg, i) => (i < keyCount ? prefix + arg : arg));
-  return [command, script, String(keyCount), ...prefixed];
 }

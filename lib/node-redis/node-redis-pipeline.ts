@@ -1,5 +1,8 @@
 import { toError } from '../redis/redis-errors.js';
-import { scriptCommand, type SendCommand } from './node-redis-commands.js';
+import { scriptCommand } from './script-command.js';
+
+/** Sends one command, whose keys have the client's prefix already. */
+type SendCommand = (args: readonly string[]) => Promise<unknown>;
 
 /** The reply to one command of a pipeline, as ioredis has it. */
 type Outcome = [error: Error | null, result: unknown];

@@ -1,3 +1,4 @@
+import { runOutside } from '../core/async-context.js';
 import { SystemClock, type Timer } from '../core/time/clock.js';
 import type { ClusterNodeClient } from '../redis/cluster/cluster-client.js';
 import type { ShardClient } from '../redis/pubsub/sharded-subscriber.js';
@@ -222,7 +223,7 @@ export class OwnConnection
   private openLater(): void {
     this.timer?.cancel();
     const pauseMs = Math.min(this.failures * PAUSE_MS, LONGEST_PAUSE_MS);
-    this.timer = clock.schedule(pauseMs, () => this.open(), true);
+    this.timer = runOutside(() => clock.schedule(pauseMs, () => this.open(), true));
   }
 }
 

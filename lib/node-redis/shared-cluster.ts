@@ -4,7 +4,7 @@ import type { ClusterNodeClient, RedisCluster } from '../redis/cluster/cluster-c
 import { formatAddress, type NatMap, type NodeAddress } from '../redis/redirection.js';
 import { toError } from '../redis/redis-errors.js';
 import { type AdapterEvent, ClientEvents } from './client-events.js';
-import { scriptCommand } from './node-redis-commands.js';
+import { scriptCommand } from './script-command.js';
 import { type NodeRedisClient, type NodeRedisCluster, PLAIN, rethrow } from './node-redis.js';
 import { OwnConnection } from './own-connection.js';
 import { addressesBySlot } from './slot-table.js';
@@ -24,7 +24,7 @@ const clock = new SystemClock();
  * A cluster of node-redis that belongs to the caller, as stores see one of ioredis. Only its list of nodes and the
  * options of their clients are used. The slots are read here, and each master gets a connection of its own: a store has
  * to know which connection a request has used and when it was lost, which the routing of node-redis hides. The
- * connections are there as long as someone listens to `refresh`.
+ * connections end with the cluster, or when the last store has stopped listening to `refresh`.
  */
 export class SharedCluster implements RedisCluster {
   readonly isCluster = true;
@@ -36,6 +36,8 @@ export class SharedCluster implements RedisCluster {
   private template: NodeRedisClient | undefined;
   private retryTimer: Timer | undefined;
   private reading: Promise<void> | undefined;
+  /** How many times the connections were closed. */
+  private closings = 0;
 
   constructor(private readonly cluster: NodeRedisCluster) {
     const { keyPrefix = '', nodeAddressMap } = cluster._options ?? {};
@@ -44,6 +46,7 @@ export class SharedCluster implements RedisCluster {
     this.options = { keyPrefix, natMap };
     cluster.on('error', (error: Error) => this.events.emit('error', error));
     cluster.on('connect', () => this.isUsed && this.readInBackground());
+    cluster.on('disconnect', () => this.close());
   }
 
   get status(): string {
@@ -127,15 +130,16 @@ export class SharedCluster implements RedisCluster {
     if (!this.cluster.isOpen) throw new Error('the cluster of node-redis is not connected');
     this.template ??= await this.findTemplate();
     const seeds = this.cluster.masters.map(({ host, port }) => ({ host, port }));
+    const { closings } = this;
     let lastError = new Error('the cluster of node-redis knows no master');
     for (const connection of this.connectionsToAsk(seeds)) {
       try {
         const slots = await this.readFrom(connection);
-        if (this.isUsed) this.use(slots);
-        return;
+        if (closings === this.closings) return this.use(slots);
       } catch (error) {
         lastError = toError(error);
       }
+      if (closings !== this.closings) throw new Error('the connections to the cluster were closed meanwhile');
     }
     throw lastError;
   }
@@ -192,6 +196,7 @@ export class SharedCluster implements RedisCluster {
   }
 
   private close(): void {
+    this.closings += 1;
     this.retryTimer?.cancel();
     this.slots = [];
     for (const connection of this.connections.values()) connection.disconnect();

@@ -7,7 +7,10 @@ import * as redis5 from 'redis-5';
 /** A connected client, and how to close it. */
 export interface OpenClient {
   readonly client: RedisClient;
+  /** Closes it after the replies. */
   quit(): Promise<unknown>;
+  /** Cuts it. */
+  disconnect(): void;
 }
 
 /** A library by which tests connect to Redis. */
@@ -20,20 +23,22 @@ export interface ClientLibrary {
 export const ioredis: ClientLibrary = {
   name: 'ioredis',
   connect: async (url) => {
-    const client = new Redis(url);
+    const client = new Redis(url, { maxRetriesPerRequest: null }).on('error', () => undefined);
     await client.ping();
-    return { client, quit: () => client.quit() };
+    return { client, quit: () => client.quit(), disconnect: () => client.disconnect() };
   },
   connectCluster: async (nodes) => {
     const client = new Cluster([...nodes]);
     await client.ping();
-    return { client: client as object as RedisClient, quit: () => client.quit() };
+    const quit = () => client.quit();
+    return { client: client as object as RedisClient, quit, disconnect: () => client.disconnect() };
   },
 };
 
 interface Closable {
   connect(): Promise<unknown>;
   close(): unknown;
+  destroy(): void;
   on(event: 'error', listener: () => void): unknown;
 }
 
@@ -47,7 +52,7 @@ function nodeRedis(name: string, { createClient, createCluster }: NodeRedis): Cl
   const connected = async (client: (NodeRedisClient | NodeRedisCluster) & Closable): Promise<OpenClient> => {
     client.on('error', () => undefined);
     await client.connect();
-    return { client: fromNodeRedis(client), quit: async () => client.close() };
+    return { client: fromNodeRedis(client), quit: async () => client.close(), disconnect: () => client.destroy() };
   };
   return {
     name,
