@@ -1,6 +1,9 @@
 import { checkValue, hasMethods, type OptionRule } from '../core/check-options.js';
+import { checkSentinels } from '../redis/check-address.js';
 import type { RedisClient } from '../redis/redis-client.js';
 import type { NodeRedisClient, NodeRedisCluster } from './node-redis.js';
+import { SentinelClient } from './sentinel-client.js';
+import type { NodeRedisSentinels } from './sentinel-lookup.js';
 import { SharedClient } from './shared-client.js';
 import { SharedCluster } from './shared-cluster.js';
 
@@ -18,22 +21,34 @@ const clientRule: OptionRule = {
   fits: (value) => isCluster(value) || isClient(value),
 };
 
+const templateRule: OptionRule = {
+  allowed: 'what createClient() of redis 5 or 6 returns, besides Sentinels',
+  fits: isClient,
+};
+
 const adapters = new WeakMap<object, object>();
 
 /**
  * Returns a client or a cluster of node-redis (`redis` 5 or 6) as a value for the option `redis` of the module. That of
  * a client is also a node for `quorum()` and a client for `RedisFence`. Each call with the same client returns the same
- * object.
+ * object, but for Sentinel.
  *
  * The client stays the caller's: connect it before the application starts, and close it after the application. Until
  * it is connected, lock requests fail as they do in an outage. Further connections have the options of the client. The
  * module opens and closes them.
  *
- * @throws {LockConfigError} if it is none, or one of Sentinel, a pool or a legacy client.
+ * @param sentinel the Sentinels of the master. Then the client only gives its options, such as the password. It need
+ * not be connected. The module opens all connections and closes them.
+ * @throws {LockConfigError} if it is no such client, but one of `createSentinel()`, a pool or a legacy client, or if the
+ * Sentinels have no address or no name.
  * @publicApi
  */
-export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster): RedisClient {
-  checkValue('fromNodeRedis()', 'the client', client, clientRule);
+export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster, sentinel?: NodeRedisSentinels): RedisClient {
+  checkValue('fromNodeRedis()', 'the client', client, sentinel === undefined ? clientRule : templateRule);
+  if (sentinel !== undefined) {
+    checkSentinels(sentinel.sentinels, sentinel.name);
+    return new SentinelClient(client as NodeRedisClient, sentinel);
+  }
   let adapter = adapters.get(client);
   if (adapter === undefined) {
     adapter = isCluster(client) ? new SharedCluster(client) : new SharedClient(client);

@@ -3,7 +3,9 @@ import { SystemClock, type Timer } from '../core/time/clock.js';
 import type { ClusterNodeClient } from '../redis/cluster/cluster-client.js';
 import type { ShardClient } from '../redis/pubsub/sharded-subscriber.js';
 import type { RedisSubscriber, ReplicaConnection } from '../redis/redis-client.js';
+import type { NodeAddress } from '../redis/redirection.js';
 import { isErrorReply, toError } from '../redis/redis-errors.js';
+import { ConnectionStream } from './connection-stream.js';
 import { type AdapterEvent, ClientEvents } from './client-events.js';
 import { NodeRedisCommands } from './node-redis-commands.js';
 import { listen, type NodeRedisClient, optionsOf, rethrow, send } from './node-redis.js';
@@ -13,7 +15,9 @@ export interface OwnConnectionOptions {
   /** The name of the connection at the server. */
   readonly name: string;
   /** The address of another server. Default: that of the client. */
-  readonly address?: { readonly host: string; readonly port: number } | undefined;
+  readonly address?: NodeAddress | undefined;
+  /** Finds the address before each attempt to connect. */
+  readonly locate?: (() => Promise<NodeAddress>) | undefined;
   /** Whether it comes back after a loss. Default: true. */
   readonly reconnects?: boolean | undefined;
   /** What stands before each key. Default: the `keyPrefix` of the client. */
@@ -33,6 +37,9 @@ interface CopyOptions {
 const PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
 
+/** A server that accepts a connection and is not ready for this long is given up, in milliseconds. */
+const READY_WITHIN_MS = 10_000;
+
 const clock = new SystemClock();
 
 /**
@@ -47,11 +54,15 @@ export class OwnConnection
   /** Where it leads to, by the names of ioredis. */
   readonly options: ClusterNodeClient['options'];
   status: 'wait' | 'connecting' | 'ready' | 'reconnecting' | 'end' = 'wait';
+  stream: ConnectionStream | undefined;
   protected connections = 0;
   protected readonly prefix: string;
   private readonly events = new ClientEvents();
   private current: { readonly client: NodeRedisClient; cut(): void } | undefined;
+  /** Ends an attempt to connect, or begins the next one. */
   private timer: Timer | undefined;
+  /** Changes with each attempt to connect. An earlier one has no effect any more. */
+  private attempt = 0;
   /** Attempts in a row that have failed. */
   private failures = 0;
 
@@ -75,8 +86,7 @@ export class OwnConnection
   /** Cuts the connection. It comes back if `reconnect` is true. */
   disconnect(reconnect = false): void {
     const { current } = this;
-    this.current = undefined;
-    this.timer?.cancel();
+    this.forget();
     if (this.status === 'end') return;
     const wasWaiting = this.status === 'wait';
     this.status = reconnect ? 'reconnecting' : 'end';
@@ -153,8 +163,22 @@ export class OwnConnection
 
   private open(): void {
     this.status = 'connecting';
+    const { locate, address } = this.settings;
+    if (locate === undefined) return this.openAt(address);
+    const { attempt } = this;
+    locate().then(
+      (found) => this.attempt === attempt && this.openAt(found),
+      (error: unknown) => {
+        if (this.attempt !== attempt) return;
+        this.events.emit('error', toError(error));
+        this.onLost();
+      },
+    );
+  }
+
+  private openAt(address: NodeAddress | undefined): void {
     const controller = new AbortController();
-    const client = this.original.duplicate(this.overrides(controller.signal));
+    const client = this.original.duplicate(this.overrides(address, controller.signal));
     const cut = (): void => {
       try {
         client.destroy();
@@ -171,21 +195,22 @@ export class OwnConnection
       if (isCurrent()) this.onLost();
     };
     listen(client, 'connect', () => isCurrent() && this.events.emit('connect'));
-    listen(client, 'ready', () => isCurrent() && this.onReady());
+    listen(client, 'ready', () => isCurrent() && this.onReady(address));
     listen(client, 'error', (error) => {
       if (isCurrent()) this.events.emit('error', error);
       if (!client.isReady) onLost();
     });
     listen(client, 'end', onLost);
     client.on('sharded-channel-moved', () => isCurrent() && this.events.emit('moved'));
+    this.timer = clock.schedule(READY_WITHIN_MS, onLost, true);
     client.connect().catch((error: unknown) => {
       if (isCurrent()) this.events.emit('error', toError(error));
       onLost();
     });
   }
 
-  private overrides(signal: AbortSignal): object {
-    const { name, address } = this.settings;
+  private overrides(address: NodeAddress | undefined, signal: AbortSignal): object {
+    const { name } = this.settings;
     const { socket } = optionsOf(this.original);
     return {
       name,
@@ -200,7 +225,9 @@ export class OwnConnection
     };
   }
 
-  private onReady(): void {
+  private onReady(address: NodeAddress | undefined): void {
+    this.timer?.cancel();
+    this.stream = new ConnectionStream(address);
     this.status = 'ready';
     this.failures = 0;
     this.connections += 1;
@@ -209,7 +236,7 @@ export class OwnConnection
 
   private onLost(): void {
     const { current } = this;
-    this.current = undefined;
+    this.forget();
     this.failures += 1;
     const reconnects = this.settings.reconnects ?? true;
     this.status = reconnects ? 'reconnecting' : 'end';
@@ -220,8 +247,15 @@ export class OwnConnection
     if (!reconnects) this.events.emit('end');
   }
 
-  private openLater(): void {
+  /** Lets the present connection and attempt have no effect any more. */
+  private forget(): void {
+    this.current = undefined;
+    this.stream = undefined;
+    this.attempt += 1;
     this.timer?.cancel();
+  }
+
+  private openLater(): void {
     const pauseMs = Math.min(this.failures * PAUSE_MS, LONGEST_PAUSE_MS);
     this.timer = runOutside(() => clock.schedule(pauseMs, () => this.open(), true));
   }

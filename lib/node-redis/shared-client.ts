@@ -1,5 +1,6 @@
 import type { FurtherConnections, RedisClient } from '../redis/redis-client.js';
 import { type AdapterEvent, ClientEvents } from './client-events.js';
+import { ConnectionStream } from './connection-stream.js';
 import { NodeRedisCommands } from './node-redis-commands.js';
 import { listen, type NodeRedisClient, optionsOf, send } from './node-redis.js';
 import { OwnConnection } from './own-connection.js';
@@ -12,17 +13,6 @@ interface SharedOptions {
   readonly keyPrefix?: string | undefined;
 }
 
-/** One connection of the client. node-redis writes the commands of a tick in one packet, so nothing is kept back. */
-class Stream {
-  cork(): void {
-    // Nothing to do.
-  }
-
-  uncork(): void {
-    // Nothing to do.
-  }
-}
-
 /**
  * A client of node-redis that belongs to the caller, as stores see one of ioredis. It is never connected, closed or
  * changed. It gets four listeners, one of which is for errors: without any, node-redis ends the process.
@@ -30,7 +20,7 @@ class Stream {
 export class SharedClient extends NodeRedisCommands implements RedisClient {
   readonly options: SharedOptions;
   /** Another object for each connection, so that a listing notices that its cursor is void. */
-  stream: Stream | undefined;
+  stream: ConnectionStream | undefined;
   readonly furtherConnections: FurtherConnections;
   protected connections = 0;
   protected readonly prefix: string;
@@ -94,7 +84,7 @@ export class SharedClient extends NodeRedisCommands implements RedisClient {
   private onReady(): void {
     this.hasEnded = false;
     this.connections += 1;
-    this.stream = new Stream();
+    this.stream = new ConnectionStream();
     this.events.emit('ready');
   }
 
