@@ -166,14 +166,15 @@ export class OwnConnection
     const { locate, address } = this.settings;
     if (locate === undefined) return this.openAt(address);
     const { attempt } = this;
-    locate().then(
-      (found) => this.attempt === attempt && this.openAt(found),
-      (error: unknown) => {
+    locate()
+      .then((found) => {
+        if (this.attempt === attempt) this.openAt(found);
+      })
+      .catch((error: unknown) => {
         if (this.attempt !== attempt) return;
         this.events.emit('error', toError(error));
         this.onLost();
-      },
-    );
+      });
   }
 
   private openAt(address: NodeAddress | undefined): void {

@@ -1,4 +1,4 @@
-import { Cluster, Redis } from 'ioredis';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { fromNodeRedis, type NodeRedisClient, type NodeRedisCluster } from 'nestjs-redis-lock/node-redis';
 import type { RedisClient } from 'nestjs-redis-lock/store';
 import * as redis6 from 'redis';
@@ -17,7 +17,14 @@ export interface OpenClient {
 export interface ClientLibrary {
   readonly name: string;
   connect(url: string): Promise<OpenClient>;
-  connectCluster(nodes: readonly { readonly host: string; readonly port: number }[]): Promise<OpenClient>;
+  connectCluster(nodes: readonly Address[]): Promise<OpenClient>;
+  /** Returns a value for the option `redis`. The module opens and closes the connections. */
+  behindSentinels(sentinels: { readonly sentinels: Address[]; readonly name: string }): RedisClient | RedisOptions;
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
 }
 
 export const ioredis: ClientLibrary = {
@@ -33,6 +40,7 @@ export const ioredis: ClientLibrary = {
     const quit = () => client.quit();
     return { client: client as object as RedisClient, quit, disconnect: () => client.disconnect() };
   },
+  behindSentinels: (sentinels) => sentinels,
 };
 
 interface Closable {
@@ -59,6 +67,7 @@ function nodeRedis(name: string, { createClient, createCluster }: NodeRedis): Cl
     connect: (url) => connected(createClient({ url })),
     connectCluster: (nodes) =>
       connected(createCluster({ rootNodes: nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` })) })),
+    behindSentinels: (sentinels) => fromNodeRedis(createClient({}), sentinels),
   };
 }
 
