@@ -196,7 +196,7 @@ export class OwnConnection
       if (isCurrent()) this.onLost();
     };
     listen(client, 'connect', () => isCurrent() && this.events.emit('connect'));
-    listen(client, 'ready', () => isCurrent() && this.onReady(address));
+    listen(client, 'ready', () => isCurrent() && this.onReady(client, address));
     listen(client, 'error', (error) => {
       if (isCurrent()) this.events.emit('error', error);
       if (!client.isReady) onLost();
@@ -211,13 +211,13 @@ export class OwnConnection
   }
 
   private overrides(address: NodeAddress | undefined, signal: AbortSignal): object {
-    const { name } = this.settings;
     const { socket } = optionsOf(this.original);
     return {
-      name,
-      socket: { ...socket, ...address, reconnectStrategy: false, signal },
+      // A connection for subscriptions may be silent for long, and each request has its own timeout.
+      socket: { ...socket, ...address, reconnectStrategy: false, socketTimeout: undefined, signal },
       ...(address && { url: undefined }),
       disableOfflineQueue: false,
+      commandsQueueMaxLength: undefined,
       clientSideCache: undefined,
       emitInvalidate: undefined,
       pingInterval: undefined,
@@ -226,8 +226,10 @@ export class OwnConnection
     };
   }
 
-  private onReady(address: NodeAddress | undefined): void {
+  private onReady(client: NodeRedisClient, address: NodeAddress | undefined): void {
     this.timer?.cancel();
+    // As the option `name`, a server that refuses it would refuse the connection in version 5.
+    send(client, ['CLIENT', 'SETNAME', this.settings.name]).catch(() => undefined);
     this.stream = new ConnectionStream(address);
     this.status = 'ready';
     this.failures = 0;

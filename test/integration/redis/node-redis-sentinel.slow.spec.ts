@@ -25,7 +25,11 @@ describe.each([ioredis, ...NODE_REDIS])('locks behind Sentinels by $name', (libr
     await servers.replicated(lock.key);
     const master = await (how === 'killed' ? servers.failOver() : servers.switchOver());
     const admin = servers.adminOf(master);
-    const extended = () => lock.extend().then(Boolean, () => false);
+    const extended = () =>
+      lock.extend().then(
+        () => true,
+        () => false,
+      );
     await eventually('it is renewed there', extended, 20_000);
     const granted = other.acquire('goods:300');
     await eventually('it waits there', async () => (await admin.zcard(`${lock.key}|queue`)) === 1, 20_000);
