@@ -1,7 +1,16 @@
 import { EventEmitter } from 'node:events';
 
 /** The events of a client of ioredis that stores listen to. */
-export type AdapterEvent = 'connect' | 'ready' | 'close' | 'end' | 'error' | 'message' | 'smessage' | 'moved' | 'refresh';
+export type AdapterEvent =
+  | 'connect'
+  | 'ready'
+  | 'close'
+  | 'end'
+  | 'error'
+  | 'message'
+  | 'smessage'
+  | 'moved'
+  | 'refresh';
 
 type Listener = (...args: never[]) => void;
 

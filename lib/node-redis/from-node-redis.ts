@@ -39,8 +39,8 @@ const adapters = new WeakMap<object, object>();
  *
  * @param sentinel the Sentinels of the master. Then the client only gives its options, such as the password. It need
  * not be connected. The module opens all connections and closes them.
- * @throws {LockConfigError} if it is no such client, but one of `createSentinel()`, a pool or a legacy client, or if the
- * Sentinels have no address or no name.
+ * @throws {LockConfigError} if it is no such client, but one of `createSentinel()`, a pool or a legacy client. Also if
+ * the Sentinels have no address or no name.
  * @publicApi
  */
 export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster, sentinel?: NodeRedisSentinels): RedisClient {

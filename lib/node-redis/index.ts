@@ -1,3 +1,9 @@
 export { fromNodeRedis } from './from-node-redis.js';
-export type { MessageListener, NodeAddressMap, NodeRedisClient, NodeRedisCluster, NodeRedisShard } from './node-redis.js';
+export type {
+  MessageListener,
+  NodeAddressMap,
+  NodeRedisClient,
+  NodeRedisCluster,
+  NodeRedisShard,
+} from './node-redis.js';
 export type { NodeRedisSentinels } from './sentinel-lookup.js';

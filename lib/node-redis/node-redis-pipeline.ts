@@ -49,7 +49,8 @@ export class NodeRedisPipeline {
     const onReply = (result: unknown): Outcome => {
       // A command that was written before its connection ended is rejected: a reply is of the connection of now.
       connection ??= connections();
-      return connection === connections() ? [null, result] : [new Error('the connection has ended in between'), undefined];
+      if (connection === connections()) return [null, result];
+      return [new Error('the connection has ended in between'), undefined];
     };
     const onError = (error: unknown): Outcome => {
       connection ??= connections();

@@ -48,8 +48,8 @@ export function optionsOf(client: NodeRedisClient): NodeRedisOptions {
 }
 
 /**
- * Options of each command. Without them the client's own `commandOptions` would apply: a `typeMapping` gives buffers for
- * texts, and a `timeout` (5 s in version 6) gives up commands that wait for the connection.
+ * Options of each command. Without them the client's own `commandOptions` would apply: a `typeMapping` gives buffers
+ * for texts, and a `timeout` (5 s in version 6) gives up commands that wait for the connection.
  */
 export const PLAIN = { typeMapping: {}, timeout: undefined, abortSignal: undefined, asap: false };
 

@@ -38,6 +38,8 @@ export class SharedCluster implements RedisCluster {
   private reading: Promise<void> | undefined;
   /** How many times the connections were closed. */
   private closings = 0;
+  /** How many times the slots were read. */
+  private reads = 0;
 
   constructor(private readonly cluster: NodeRedisCluster) {
     const { keyPrefix = '', nodeAddressMap } = cluster._options ?? {};
@@ -151,8 +153,11 @@ export class SharedCluster implements RedisCluster {
 
   /** Yields connections to ask for the slots: those that are ready first, then the nodes that node-redis knows. */
   private *connectionsToAsk(seeds: readonly NodeAddress[]): Generator<OwnConnection> {
-    const known = [...this.connections.values()];
-    yield* known.filter(({ status }) => status === 'ready');
+    const ready = [...this.connections.values()].filter(({ status }) => status === 'ready');
+    // A node that is cut off from the others replies with slots of old. The next read asks another one first.
+    this.reads += 1;
+    const first = this.reads % Math.max(ready.length, 1);
+    yield* [...ready.slice(first), ...ready.slice(0, first)];
     for (const seed of seeds) {
       const address = formatAddress(seed);
       if (this.connections.get(address)?.status !== 'ready') yield this.connectTo(address);
@@ -178,7 +183,7 @@ export class SharedCluster implements RedisCluster {
 
   private connectTo(address: string): OwnConnection {
     const known = this.connections.get(address);
-    if (known !== undefined) return known;
+    if (known !== undefined && known.status !== 'end') return known;
     const at = address.lastIndexOf(':');
     const connection = new OwnConnection(this.template as NodeRedisClient, {
       name: 'nestjs-redis-lock',
