@@ -54,6 +54,6 @@ export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster, sentin
     adapter = isCluster(client) ? new SharedCluster(client) : new SharedClient(client);
     adapters.set(client, adapter);
   }
-  // Stores tell a cluster from a client by its properties, as with ioredis.
+  // Stores recognize a cluster by its properties, as with ioredis.
   return adapter as RedisClient;
 }

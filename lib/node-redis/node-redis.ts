@@ -61,7 +61,7 @@ export function send(client: NodeRedisClient, args: readonly string[]): Promise<
   return client.sendCommand(args, PLAIN).catch(rethrow);
 }
 
-/** Gives an error of a server the name by which stores tell it from an error of the connection. */
+/** Throws the error. One of a server gets the name by which stores distinguish it from one of the connection. */
 export function rethrow(error: unknown): never {
   if (error instanceof Error && ERROR_REPLY.test(error.message)) {
     Object.defineProperty(error, 'name', { value: 'ReplyError', configurable: true, writable: true });

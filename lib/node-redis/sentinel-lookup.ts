@@ -22,7 +22,7 @@ const SENTINEL_TIMEOUT_MS = 2_000;
 
 const clock = new SystemClock();
 
-/** Asks Sentinels for the address of the master: first the one that replied last. */
+/** Requests the address of the master from its Sentinels, first from the Sentinel that replied last. */
 export class SentinelLookup {
   private order: NodeRedisSentinels['sentinels'];
 

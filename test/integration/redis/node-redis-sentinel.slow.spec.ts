@@ -19,7 +19,7 @@ describe.each([ioredis, ...NODE_REDIS])('locks behind Sentinels by $name', (libr
   const start = () =>
     running.start({ redis: library.behindSentinels(servers.address), waitMs: 60_000, fairness: 'strict' });
 
-  it.each(['killed', 'replaced'])('survive a master that is %s, and the new one hands over', async (how) => {
+  it.each(['killed', 'replaced'])('survive a master that is %s, and the new one hands off', async (how) => {
     const [one, other] = [start(), start()];
     const lock = await one.acquire('goods:300', { ttlMs: 60_000 });
     await servers.replicated(lock.key);

@@ -40,7 +40,7 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
     return client;
   };
 
-  it('are handed over by message, also after all connections were cut', async () => {
+  it('are handed off by message, also after all connections were cut', async () => {
     const instances = [];
     for (const { client } of [await connect(), await connect()]) {
       instances.push(running.start({ redis: client, fairness: 'strict' }));
