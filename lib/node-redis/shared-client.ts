@@ -1,4 +1,5 @@
 import type { FurtherConnections, RedisClient } from '../redis/redis-client.js';
+import { isErrorReply } from '../redis/redis-errors.js';
 import { type AdapterEvent, ClientEvents } from './client-events.js';
 import { ConnectionStream } from './connection-stream.js';
 import { NodeRedisCommands } from './node-redis-commands.js';
@@ -78,7 +79,13 @@ export class SharedClient extends NodeRedisCommands implements RedisClient {
   }
 
   protected send(args: readonly string[]): Promise<unknown> {
-    return send(this.client, args);
+    const { stream } = this;
+    return send(this.client, args).catch((error: unknown) => {
+      // As ioredis does: stores know by the number of lost connections that a request may have run twice.
+      const isLost = stream !== undefined && this.stream !== stream && this.client.isOpen && !isErrorReply(error);
+      if (!isLost) throw error;
+      return this.send(args);
+    });
   }
 
   private onReady(): void {

@@ -149,6 +149,12 @@ describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (fo
     expect((await loaded('./transactional')).packages).toEqual([]);
   });
 
+  it('the adapter for node-redis loads no package, and the root does not have it', async () => {
+    expect((await loaded('./node-redis')).code).toContain('function fromNodeRedis(');
+    expect((await loaded('./node-redis')).packages).toEqual([]);
+    expect((await loaded('.')).code).not.toContain('function fromNodeRedis(');
+  });
+
   it('the health indicator loads Terminus, which the root does not', async () => {
     expect((await loaded('./terminus')).packages).toContain('@nestjs/terminus');
     expect((await loaded('.')).packages).not.toContain('@nestjs/terminus');
