@@ -79,11 +79,11 @@ export class SharedClient extends NodeRedisCommands implements RedisClient {
   }
 
   protected send(args: readonly string[]): Promise<unknown> {
-    const { stream } = this;
+    const { stream, connections } = this;
     return send(this.client, args).catch((error: unknown) => {
-      // As ioredis does: stores know by the number of lost connections that a request may have run twice.
-      const isLost = stream !== undefined && this.stream !== stream && this.client.isOpen && !isErrorReply(error);
-      if (!isLost) throw error;
+      const isLost = this.stream !== stream || this.connections !== connections;
+      if (!isLost || !this.client.isOpen || isErrorReply(error)) throw error;
+      // As ioredis does. Stores know by the number of lost connections that a request may have run twice.
       return this.send(args);
     });
   }
