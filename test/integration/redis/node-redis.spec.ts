@@ -103,9 +103,9 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
     const { client } = await connect();
     const fence = new RedisFence(client, 'order:300');
     await fence.open(1);
-    expect(await fence.write(1, [['SET', 'order:300', 'paid']])).toEqual(['OK']);
+    expect(await fence.write(1, [['set', 'order:300', 'paid']])).toEqual(['OK']);
     await fence.open(2);
-    await expect(fence.write(1, [['SET', 'order:300', 'late']])).rejects.toThrow('order:300');
+    await expect(fence.write(1, [['set', 'order:300', 'late']])).rejects.toThrow('order:300');
   });
 });
 
