@@ -52,11 +52,11 @@ class AtOnceClient implements RedisClient, ScanClient {
     return this.client.pipeline();
   }
 
-  on(event: 'ready' | 'close' | 'end' | 'error', listener: (error: Error) => void): unknown {
+  on(event: 'connecting' | 'ready' | 'close' | 'end' | 'error', listener: (error: Error) => void): unknown {
     return this.client.on(event as 'error', listener);
   }
 
-  off(event: 'ready' | 'close' | 'end' | 'error', listener: (error: Error) => void): unknown {
+  off(event: 'connecting' | 'ready' | 'close' | 'end' | 'error', listener: (error: Error) => void): unknown {
     return this.client.off(event as 'error', listener);
   }
 

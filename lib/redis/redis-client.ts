@@ -22,9 +22,9 @@ export interface RedisClient {
   /** Returns a command of ioredis, as `string`, that `enableAutoPipelining` does not collect. */
   createBuiltinCommand?(name: string): { readonly string: unknown };
   pipeline(): RedisPipeline;
-  on(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
+  on(event: 'connecting' | 'ready' | 'close' | 'end', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
-  off(event: 'ready' | 'close' | 'end', listener: () => void): unknown;
+  off(event: 'connecting' | 'ready' | 'close' | 'end', listener: () => void): unknown;
   off(event: 'error', listener: (error: Error) => void): unknown;
   listenerCount(event: string): number;
 }

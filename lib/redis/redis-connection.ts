@@ -74,10 +74,12 @@ export class RedisConnection {
     const { client } = this;
     this.listener = listener;
     this.follower = follower;
+    const onConnecting = (): void => this.onFirstAttempt();
     const onReady = (): void => this.onReady();
     const onClose = (): void => this.onClose();
     const onEnd = (): void => follower?.close();
     const onError = (error: Error): void => this.onError(error);
+    client.on('connecting', onConnecting);
     client.on('ready', onReady);
     client.on('close', onClose);
     client.on('end', onEnd);
@@ -85,8 +87,9 @@ export class RedisConnection {
     const listensToErrors = client.listenerCount('error') > 0;
     if (listensToErrors) client.on('error', onError);
     if (client.status === 'ready') onReady();
-    else if (client.status !== 'wait') this.startOutageTimer();
+    else if (client.status !== 'wait') this.onFirstAttempt();
     return () => {
+      client.off('connecting', onConnecting);
       client.off('ready', onReady);
       client.off('close', onClose);
       client.off('end', onEnd);
@@ -152,6 +155,10 @@ export class RedisConnection {
     const sentAt = this.clock.now();
     const reply = (await this.client.time()) as [string | number, string | number];
     this.observeTime(Number(reply[0]) * 1e6 + Number(reply[1]), sentAt);
+  }
+
+  private onFirstAttempt(): void {
+    if (this.outageTimer === undefined && !this.wasReady) this.startOutageTimer();
   }
 
   private onReady(): void {

@@ -73,6 +73,8 @@ export class QuorumNode {
   private readonly pendingReleases = new PendingReleases();
   private listener: NodeListener | undefined;
   private wasLost = false;
+  /** A caller has waited for the node's clock and did not learn it. */
+  private isSilent = false;
 
   constructor(
     /** The node's address, without password. */
@@ -124,7 +126,9 @@ export class QuorumNode {
     await this.connection.synchronise(until).catch((error: unknown) => {
       throw this.errorOf(error);
     });
-    if (!this.known) throw this.noConnection();
+    if (this.known) return;
+    this.isSilent = true;
+    throw this.noConnection();
   }
 
   /**
@@ -132,8 +136,9 @@ export class QuorumNode {
    * @param beforeSend is called right before the request is sent. False cancels it.
    */
   async acquire(request: NodeAcquire, beforeSend: () => boolean): Promise<NodeVote> {
-    // A node that is neither known nor down is still connecting.
-    if (this.known || this.outage !== undefined) this.demandReady();
+    // A node that is neither known nor down is still connecting. Meanwhile a caller has the lock on other nodes. If
+    // each caller waited here, several could keep each other from a majority for ever, so only one does.
+    if (this.known || this.isSilent || this.outage !== undefined) this.demandReady();
     if (!this.known) await this.synchronise(request.expiresAt);
     let reply = await this.acquireOnce(request, beforeSend);
     // The node's clock may have been set forward. The reply has corrected the known time, so the second try can
@@ -268,12 +273,14 @@ export class QuorumNode {
     for (const release of this.pendingReleases.take(this.clock.now())) this.release(release).catch(() => undefined);
     const { wasLost } = this;
     this.wasLost = false;
+    this.isSilent = false;
     if (wasLost) this.listener?.onReconnected();
   }
 
   /** Throws if nothing can be sent now. */
   private demandReady(): void {
-    if (this.inFlight.overdue) throw this.errorOf(new Error('it has not answered an earlier request yet'));
+    if (this.inFlight.overdue || (this.isSilent && !this.known))
+      throw this.errorOf(new Error('it has not answered an earlier request yet'));
     if (!this.connection.ready) throw this.noConnection();
   }
 

@@ -173,6 +173,33 @@ describe('a node that hangs', () => {
     });
   });
 
+  it('delays one request of an instance that starts meanwhile', async () => {
+    const way = await here.way(2);
+    way.hold('requests');
+    await occupy(1);
+    const nodes = [here.urls[0], here.urls[1], way.url];
+    const locks = here.instance({ requestTimeoutMs: 30_000 }, { nodes });
+    const from = performance.now();
+    // Each that waited would keep the lock on the first node for 500 ms.
+    for (let i = 0; i < 20; i++) expect(await locks.tryAcquire('goods:300')).toBeNull();
+    expect(performance.now() - from).toBeLessThan(5_000);
+    await here.admins[1].del(here.key);
+    await locks.using('goods:300', () => here.lockedOn(2));
+    way.resume('requests');
+    await eventually('the node gets requests again', () =>
+      locks.using('goods:300', async () => (await here.locked()) === 3),
+    );
+  });
+
+  it('is reported by an instance that starts meanwhile', async () => {
+    const way = await here.way(2);
+    way.hold('requests');
+    const locks = here.instance({}, { nodes: [here.urls[0], here.urls[1], way.url] });
+    await locks.using('goods:300', () => here.lockedOn(2));
+    await eventually('the outage is reported', () => here.warnings.length > 0);
+    expect(here.warnings).toEqual([expect.stringContaining('locks go on with 2 of 3 nodes')]);
+  });
+
   it('is reported once, as unreachable', async () => {
     const { way, locks } = await byWayTo(2);
     way.hold('replies');

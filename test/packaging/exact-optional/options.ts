@@ -26,7 +26,7 @@ import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
 import type { HealthOptions } from 'nestjs-redis-lock/terminus';
-import type { StoreContractOptions, StoreUnderTest, TestingOptions } from 'nestjs-redis-lock/testing';
+import type { LostLockOptions, StoreContractOptions, StoreUnderTest, TestingOptions } from 'nestjs-redis-lock/testing';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import type { LockScopeAdapterOptions } from 'nestjs-redis-lock/transactional';
 
@@ -60,6 +60,7 @@ export const accepted: {
   prometheus: Accepts<LockMetricsOptions>;
   quorum: Accepts<QuorumOptions>;
   redisson: Accepts<RedissonStoreOptions>;
+  lostLock: Accepts<LostLockOptions>;
   storeContract: Accepts<StoreContractOptions>;
   storeUnderTest: Accepts<StoreUnderTest>;
   testing: Accepts<TestingOptions>;
@@ -68,6 +69,7 @@ export const accepted: {
 } = {
   fairness: (given) => given,
   lock: (given) => given,
+  lostLock: (given) => given,
   lockScope: (given) => given,
   locked: (given) => given,
   module: (given) => given,

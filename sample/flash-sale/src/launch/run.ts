@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { RedisNotFoundError, RedisServer } from '../../../../test/support/redis/index.js';
 import type { Instance } from './instance.js';
 import { findRedis } from './redis.js';
@@ -45,7 +46,13 @@ export async function withInstances<T>(
   let isInterrupted = false;
   void interruption.then(() => (isInterrupted = true));
   const done = async (): Promise<T | NodeJS.Signals> => {
-    await step('Starting the instances', () => Promise.all(instances.map((instance) => instance.ready())));
+    try {
+      await step('Starting the instances', () => Promise.all(instances.map((instance) => instance.ready())));
+    } catch (error) {
+      // A Ctrl-C may end an instance before this process is notified of it.
+      await Promise.race([interruption, sleep(SAME_SIGNAL_MS)]);
+      if (!isInterrupted) throw error;
+    }
     return isInterrupted ? interruption : work();
   };
   try {
