@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 
 /** The events of a client of ioredis that stores listen to. */
 export type AdapterEvent =
+  | 'connecting'
   | 'connect'
   | 'ready'
   | 'close'
@@ -15,22 +16,25 @@ export type AdapterEvent =
 type Listener = (...args: never[]) => void;
 
 /** Emits the events that stores listen to. An error without a listener is no exception. */
-export class ClientEvents {
+export abstract class ClientEvents {
   private readonly emitter = new EventEmitter().setMaxListeners(0);
 
-  add(event: AdapterEvent, listener: Listener): void {
+  on(event: AdapterEvent, listener: Listener): this {
     this.emitter.on(event, listener as (...args: unknown[]) => void);
+    return this;
   }
 
-  remove(event: AdapterEvent, listener: Listener): void {
+  off(event: AdapterEvent, listener: Listener): this {
     this.emitter.off(event, listener as (...args: unknown[]) => void);
+    return this;
   }
 
-  count(event: string): number {
-    return this.emitter.listenerCount(event);
+  // node-redis prints no errors, so a further listener silences nothing.
+  listenerCount(event: string): number {
+    return event === 'error' ? 1 : this.emitter.listenerCount(event);
   }
 
-  emit(event: AdapterEvent, ...args: unknown[]): void {
+  protected emit(event: AdapterEvent, ...args: unknown[]): void {
     if (this.emitter.listenerCount(event) > 0) this.emitter.emit(event, ...args);
   }
 }

@@ -3,7 +3,7 @@ import { checkSentinels } from '../redis/check-address.js';
 import type { RedisClient } from '../redis/redis-client.js';
 import type { NodeRedisClient, NodeRedisCluster } from './node-redis.js';
 import { SentinelClient } from './sentinel-client.js';
-import type { NodeRedisSentinels } from './sentinel-lookup.js';
+import type { NodeRedisSentinels } from './sentinels.js';
 import { SharedClient } from './shared-client.js';
 import { SharedCluster } from './shared-cluster.js';
 

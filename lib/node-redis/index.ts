@@ -6,4 +6,4 @@ export type {
   NodeRedisCluster,
   NodeRedisShard,
 } from './node-redis.js';
-export type { NodeRedisSentinels } from './sentinel-lookup.js';
+export type { NodeRedisSentinels } from './sentinels.js';

@@ -1,8 +1,9 @@
+import { ClientEvents } from './client-events.js';
 import { NodeRedisPipeline } from './node-redis-pipeline.js';
 import { scriptCommand } from './script-command.js';
 
 /** The commands that stores send, by the names that ioredis gives them. Keys get the client's `keyPrefix`. */
-export abstract class NodeRedisCommands {
+export abstract class NodeRedisCommands extends ClientEvents {
   /** The `keyPrefix` of the client. */
   protected abstract readonly prefix: string;
 
@@ -72,11 +73,8 @@ export abstract class NodeRedisCommands {
 
   /** Returns a pipeline whose commands leave together. */
   pipeline(): NodeRedisPipeline {
-    return new NodeRedisPipeline(this.prefix, (args) => this.send(args), () => this.connections);
+    return new NodeRedisPipeline(this.prefix, (args) => this.send(args));
   }
-
-  /** How many connections the client has had. */
-  protected abstract readonly connections: number;
 
   protected abstract send(args: readonly string[]): Promise<unknown>;
 

@@ -8,9 +8,8 @@ type SendCommand = (args: readonly string[]) => Promise<unknown>;
 type Outcome = [error: Error | null, result: unknown];
 
 /**
- * Commands that leave together. node-redis writes the commands of a tick in one packet, so they are only collected
- * here. If the connection ends in between, node-redis would send the rest over the next one. What it replies there is
- * replaced by an error, because a WAIT counts for its own connection only.
+ * Commands that leave together: node-redis writes the commands of a tick in their order, so they are only collected
+ * here.
  */
 export class NodeRedisPipeline {
   private readonly commands: (readonly string[])[] = [];
@@ -18,44 +17,33 @@ export class NodeRedisPipeline {
   constructor(
     private readonly prefix: string,
     private readonly send: SendCommand,
-    /** Returns how many connections the client has had. */
-    private readonly connections: () => number,
   ) {}
 
   eval(script: string, keyCount: number, ...args: string[]): this {
-    this.commands.push(scriptCommand('EVAL', this.prefix, script, keyCount, args));
-    return this;
+    return this.add(scriptCommand('EVAL', this.prefix, script, keyCount, args));
   }
 
   evalsha(sha: string, keyCount: number, ...args: string[]): this {
-    this.commands.push(scriptCommand('EVALSHA', this.prefix, sha, keyCount, args));
-    return this;
+    return this.add(scriptCommand('EVALSHA', this.prefix, sha, keyCount, args));
   }
 
   wait(replicas: number, timeoutMs: number): this {
-    this.commands.push(['WAIT', String(replicas), String(timeoutMs)]);
-    return this;
+    return this.add(['WAIT', String(replicas), String(timeoutMs)]);
   }
 
   asking(): this {
-    this.commands.push(['ASKING']);
-    return this;
+    return this.add(['ASKING']);
   }
 
   /** Sends the commands. Returns an error or a reply for each. Does not reject. */
-  async exec(): Promise<Outcome[]> {
-    const { connections } = this;
-    let connection: number | undefined;
-    const onReply = (result: unknown): Outcome => {
-      // A command that was written before its connection ended is rejected: a reply is of the connection of now.
-      connection ??= connections();
-      if (connection === connections()) return [null, result];
-      return [new Error('the connection has ended in between'), undefined];
-    };
-    const onError = (error: unknown): Outcome => {
-      connection ??= connections();
-      return [toError(error), undefined];
-    };
+  exec(): Promise<Outcome[]> {
+    const onReply = (result: unknown): Outcome => [null, result];
+    const onError = (error: unknown): Outcome => [toError(error), undefined];
     return Promise.all(this.commands.map((args) => this.send(args).then(onReply, onError)));
+  }
+
+  private add(command: readonly string[]): this {
+    this.commands.push(command);
+    return this;
   }
 }

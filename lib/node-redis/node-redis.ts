@@ -1,5 +1,5 @@
 /** The names of the events of a client that the adapter listens to. */
-type ClientEvent = 'connect' | 'ready' | 'end' | 'error';
+type ClientEvent = 'connect' | 'ready' | 'reconnecting' | 'end' | 'error' | 'sharded-channel-moved';
 
 /**
  * The part of a client of `redis` (version 5 or 6) that locks use. It is typed by its methods: the classes of the two
@@ -25,7 +25,7 @@ export interface NodeRedisClient {
   sUnsubscribe(channel: string, listener: MessageListener): Promise<unknown>;
   /** Cuts the connection for good. */
   destroy(): void;
-  on(event: string, listener: (...args: never[]) => void): unknown;
+  on(event: string, listener: (error: Error) => void): unknown;
 }
 
 /** Receives the messages of a channel. */
@@ -71,13 +71,19 @@ export function rethrow(error: unknown): never {
 
 /** Listens to an event of a client. */
 export function listen(client: NodeRedisClient, event: ClientEvent, listener: (error: Error) => void): void {
-  client.on(event, listener as (...args: never[]) => void);
+  client.on(event, listener);
 }
 
 /** A node of a cluster of node-redis. */
 export interface NodeRedisShard {
   readonly host: string;
   readonly port: number;
+}
+
+/** A node in the options of a cluster of node-redis. */
+export interface NodeRedisRoot {
+  readonly url?: string | undefined;
+  readonly socket?: { readonly host?: string | undefined; readonly port?: number | undefined } | undefined;
 }
 
 /**
@@ -93,6 +99,7 @@ export interface NodeRedisCluster {
   readonly _options?: {
     readonly keyPrefix?: string | undefined;
     readonly nodeAddressMap?: NodeAddressMap | undefined;
+    readonly rootNodes?: readonly NodeRedisRoot[] | undefined;
   };
   /** Sends a command to the node that has the key, and follows redirections. */
   sendCommand(
@@ -103,7 +110,7 @@ export interface NodeRedisCluster {
   ): Promise<unknown>;
   /** Returns the client of a node. Typed by a method, because the types of nodes differ between versions. */
   nodeClient(node: never): NodeRedisClient | Promise<NodeRedisClient>;
-  on(event: string, listener: (...args: never[]) => void): unknown;
+  on(event: string, listener: (error: Error) => void): unknown;
 }
 
 /** Maps the address that a node announces to the one at which it is reached. */

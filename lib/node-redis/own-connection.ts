@@ -6,9 +6,8 @@ import type { RedisSubscriber, ReplicaConnection } from '../redis/redis-client.j
 import type { NodeAddress } from '../redis/redirection.js';
 import { isErrorReply, toError } from '../redis/redis-errors.js';
 import { ConnectionStream } from './connection-stream.js';
-import { type AdapterEvent, ClientEvents } from './client-events.js';
 import { NodeRedisCommands } from './node-redis-commands.js';
-import { listen, type NodeRedisClient, optionsOf, rethrow, send } from './node-redis.js';
+import { listen, type NodeRedisClient, type NodeRedisOptions, optionsOf, rethrow, send } from './node-redis.js';
 
 /** What a connection needs besides the client that it is a copy of. */
 export interface OwnConnectionOptions {
@@ -22,6 +21,8 @@ export interface OwnConnectionOptions {
   readonly reconnects?: boolean | undefined;
   /** What stands before each key. Default: the `keyPrefix` of the client. */
   readonly prefix?: string | undefined;
+  /** Further options of node-redis that differ from those of the client. */
+  readonly overrides?: NodeRedisOptions | undefined;
 }
 
 /** The options of `duplicate` that count here, by the names of ioredis. */
@@ -37,15 +38,19 @@ interface CopyOptions {
 const PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
 
-/** A server that accepts a connection and is not ready for this long is given up, in milliseconds. */
+/**
+ * A server that accepts a connection and is not ready for this long is given up, in milliseconds. Another server may
+ * have the place of one that was looked up. The shorter time doubles with each attempt, because the network may be slow.
+ */
 const READY_WITHIN_MS = 10_000;
+const LOCATED_READY_WITHIN_MS = 2_000;
 
 const clock = new SystemClock();
 
 /**
- * A connection of its own, with the options of a client of node-redis. Each connection is a new client that does not
- * reconnect: nothing that was sent or subscribed over one connection is repeated over the next one, and a connection
- * can be cut at any moment.
+ * A connection of its own, with the options of a client of node-redis. Each connection is a new client that is ended
+ * with it: nothing that was sent or subscribed over one connection is repeated over the next one, and a connection can
+ * be cut at any moment.
  */
 export class OwnConnection
   extends NodeRedisCommands
@@ -53,11 +58,9 @@ export class OwnConnection
 {
   /** Where it leads to, by the names of ioredis. */
   readonly options: ClusterNodeClient['options'];
-  status: 'wait' | 'connecting' | 'ready' | 'reconnecting' | 'end' = 'wait';
+  status: 'wait' | 'connecting' | 'connect' | 'ready' | 'reconnecting' | 'end' = 'wait';
   stream: ConnectionStream | undefined;
-  protected connections = 0;
   protected readonly prefix: string;
-  private readonly events = new ClientEvents();
   private current: { readonly client: NodeRedisClient; cut(): void } | undefined;
   /** Ends an attempt to connect, or begins the next one. */
   private timer: Timer | undefined;
@@ -79,23 +82,24 @@ export class OwnConnection
 
   /** Connects in the background. Does nothing if it is connected or connecting already. */
   connect(): Promise<void> {
-    if (this.status === 'wait' || this.status === 'end') this.open();
+    if (this.status === 'wait' || this.status === 'end') runOutside(() => this.open());
     return Promise.resolve();
   }
 
   /** Cuts the connection. It comes back if `reconnect` is true. */
   disconnect(reconnect = false): void {
     const { current } = this;
-    this.forget();
     if (this.status === 'end') return;
     const wasWaiting = this.status === 'wait';
+    this.forget();
     this.status = reconnect ? 'reconnecting' : 'end';
     current?.cut();
     if (reconnect) this.openLater();
     // As with ioredis, the caller has gone on by then.
     queueMicrotask(() => {
-      if (!wasWaiting) this.events.emit('close');
-      if (!reconnect) this.events.emit('end');
+      if (!wasWaiting) this.emit('close');
+      // It may have been connected again since.
+      if (this.status === 'end') this.emit('end');
     });
   }
 
@@ -125,31 +129,16 @@ export class OwnConnection
     return this.withClient((client) => client.sUnsubscribe(channel, this.onShardedMessage).catch(rethrow));
   }
 
-  on(event: AdapterEvent, listener: (...args: never[]) => void): this {
-    this.events.add(event, listener);
-    return this;
-  }
-
-  off(event: AdapterEvent, listener: (...args: never[]) => void): this {
-    this.events.remove(event, listener);
-    return this;
-  }
-
-  // node-redis prints no errors, so a further listener silences nothing.
-  listenerCount(event: string): number {
-    return event === 'error' ? 1 : this.events.count(event);
-  }
-
   protected send(args: readonly string[]): Promise<unknown> {
     return this.withClient((client) => send(client, args));
   }
 
   private readonly onMessage = (message: string, channel: string): void => {
-    this.events.emit('message', channel, message);
+    this.emit('message', channel, message);
   };
 
   private readonly onShardedMessage = (message: string, channel: string): void => {
-    this.events.emit('smessage', channel, message);
+    this.emit('smessage', channel, message);
   };
 
   private withClient(use: (client: NodeRedisClient) => Promise<unknown>): Promise<unknown> {
@@ -162,59 +151,51 @@ export class OwnConnection
   }
 
   private open(): void {
-    this.status = 'connecting';
     const { locate, address } = this.settings;
-    if (locate === undefined) return this.openAt(address);
+    this.status = 'connecting';
     const { attempt } = this;
-    locate()
-      .then((found) => {
-        if (this.attempt === attempt) this.openAt(found);
-      })
-      .catch((error: unknown) => {
-        if (this.attempt !== attempt) return;
-        this.events.emit('error', toError(error));
-        this.onLost();
-      });
+    const ifWanted =
+      <T>(then: (value: T) => void) =>
+      (value: T): void => {
+        if (this.attempt === attempt) then(value);
+      };
+    const onFailed = ifWanted((error: unknown) => this.onFailed(toError(error)));
+    this.emit('connecting');
+    try {
+      if (locate === undefined) ifWanted((at: NodeAddress | undefined) => this.openAt(at))(address);
+      else void locate().then(ifWanted((found: NodeAddress) => this.openAt(found))).catch(onFailed);
+    } catch (error) {
+      // Options that node-redis refuses. The caller of `connect` has gone on by then.
+      queueMicrotask(() => onFailed(error));
+    }
   }
 
   private openAt(address: NodeAddress | undefined): void {
     const controller = new AbortController();
-    const client = this.original.duplicate(this.overrides(address, controller.signal));
-    const cut = (): void => {
-      try {
-        client.destroy();
-      } catch {
-        // Version 5 throws for a client that is closed.
-      }
-      // `destroy` leaves a socket that is being opened.
-      controller.abort();
-    };
-    const connection = { client, cut };
+    const client = this.original.duplicate(this.optionsAt(address, controller.signal));
+    const connection = { client, cut: () => cut(client, controller) };
     this.current = connection;
-    const isCurrent = (): boolean => this.current === connection;
-    const onLost = (): void => {
-      if (isCurrent()) this.onLost();
-    };
-    listen(client, 'connect', () => isCurrent() && this.events.emit('connect'));
-    listen(client, 'ready', () => isCurrent() && this.onReady(client, address));
-    listen(client, 'error', (error) => {
-      if (isCurrent()) this.events.emit('error', error);
-      if (!client.isReady) onLost();
-    });
+    const ifCurrent =
+      (then: (error: Error) => void) =>
+      (error: Error): void => {
+        if (this.current === connection) then(error);
+      };
+    const onLost = ifCurrent(() => this.onLost());
+    listen(client, 'connect', ifCurrent(() => this.onConnect()));
+    listen(client, 'ready', ifCurrent(() => this.onReady(client, address)));
+    listen(client, 'error', ifCurrent((error) => this.emit('error', error)));
+    // An error of a ready connection is one of the decoder, after which the connection goes on.
+    listen(client, 'error', (error) => client.isReady || onLost(error));
+    listen(client, 'reconnecting', onLost);
     listen(client, 'end', onLost);
-    client.on('sharded-channel-moved', () => isCurrent() && this.events.emit('moved'));
-    this.timer = clock.schedule(READY_WITHIN_MS, onLost, true);
-    client.connect().catch((error: unknown) => {
-      if (isCurrent()) this.events.emit('error', toError(error));
-      onLost();
-    });
+    listen(client, 'sharded-channel-moved', ifCurrent(() => this.emit('moved')));
+    this.timer = clock.schedule(this.readyWithinMs(), () => onLost(new Error('it was not ready in time')), true);
+    client.connect().catch(ifCurrent((error) => this.onFailed(error)));
   }
 
-  private overrides(address: NodeAddress | undefined, signal: AbortSignal): object {
-    const { socket } = optionsOf(this.original);
+  private optionsAt(address: NodeAddress | undefined, signal: AbortSignal): object {
+    const { overrides = {} } = this.settings;
     return {
-      // A connection for subscriptions may be silent for long, and each request has its own timeout.
-      socket: { ...socket, ...address, reconnectStrategy: false, socketTimeout: undefined, signal },
       ...(address && { url: undefined }),
       disableOfflineQueue: false,
       commandsQueueMaxLength: undefined,
@@ -223,7 +204,28 @@ export class OwnConnection
       pingInterval: undefined,
       // A server that is being replaced would hand the connection over to another one without an event.
       maintNotifications: 'disabled',
+      ...overrides,
+      socket: {
+        ...optionsOf(this.original).socket,
+        ...overrides.socket,
+        ...address,
+        // A connection for subscriptions may be silent for long, and each request has its own timeout.
+        socketTimeout: undefined,
+        // With `false`, version 5 would not release what belongs to a client whose connection has ended.
+        reconnectStrategy: 1,
+        signal,
+      },
     };
+  }
+
+  private readyWithinMs(): number {
+    if (this.settings.locate === undefined) return READY_WITHIN_MS;
+    return Math.min(LOCATED_READY_WITHIN_MS * 2 ** this.failures, READY_WITHIN_MS);
+  }
+
+  private onConnect(): void {
+    this.status = 'connect';
+    this.emit('connect');
   }
 
   private onReady(client: NodeRedisClient, address: NodeAddress | undefined): void {
@@ -233,21 +235,26 @@ export class OwnConnection
     this.stream = new ConnectionStream(address);
     this.status = 'ready';
     this.failures = 0;
-    this.connections += 1;
-    this.events.emit('ready');
+    this.emit('ready');
+  }
+
+  private onFailed(error: Error): void {
+    const { attempt } = this;
+    this.emit('error', error);
+    if (this.attempt === attempt) this.onLost();
   }
 
   private onLost(): void {
     const { current } = this;
+    const { reconnects = true } = this.settings;
     this.forget();
     this.failures += 1;
-    const reconnects = this.settings.reconnects ?? true;
     this.status = reconnects ? 'reconnecting' : 'end';
-    // The client gives up by itself. This ends what it may have left.
+    // node-redis would connect again.
     current?.cut();
     if (reconnects) this.openLater();
-    this.events.emit('close');
-    if (!reconnects) this.events.emit('end');
+    this.emit('close');
+    if (!reconnects) this.emit('end');
   }
 
   /** Lets the present connection and attempt have no effect any more. */
@@ -259,9 +266,20 @@ export class OwnConnection
   }
 
   private openLater(): void {
-    const pauseMs = Math.min(this.failures * PAUSE_MS, LONGEST_PAUSE_MS);
+    const pauseMs = Math.min(this.failures * PAUSE_MS, LONGEST_PAUSE_MS) * (0.5 + clock.random());
     this.timer = runOutside(() => clock.schedule(pauseMs, () => this.open(), true));
   }
+}
+
+/** Ends a client for good, whatever its state is. */
+function cut(client: NodeRedisClient, controller: AbortController): void {
+  try {
+    client.destroy();
+  } catch {
+    // Version 5 throws for a client that is closed.
+  }
+  // `destroy` leaves a socket that is being opened.
+  controller.abort();
 }
 
 /** Returns the error of ioredis by which a cluster's routing knows that the node did not serve the request. */

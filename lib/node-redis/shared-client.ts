@@ -1,6 +1,5 @@
 import type { FurtherConnections, RedisClient } from '../redis/redis-client.js';
 import { isErrorReply } from '../redis/redis-errors.js';
-import { type AdapterEvent, ClientEvents } from './client-events.js';
 import { ConnectionStream } from './connection-stream.js';
 import { NodeRedisCommands } from './node-redis-commands.js';
 import { listen, type NodeRedisClient, optionsOf, send } from './node-redis.js';
@@ -23,10 +22,11 @@ export class SharedClient extends NodeRedisCommands implements RedisClient {
   /** Another object for each connection, so that a listing notices that its cursor is void. */
   stream: ConnectionStream | undefined;
   readonly furtherConnections: FurtherConnections;
-  protected connections = 0;
   protected readonly prefix: string;
-  private readonly events = new ClientEvents();
-  private hasEnded = false;
+  /** What `status` is while there is no connection that accepts commands. */
+  private phase: 'wait' | 'connecting' | 'connect' | 'reconnecting' | 'end' = 'wait';
+  /** How many connections have begun or ended. */
+  private changes = 0;
 
   constructor(private readonly client: NodeRedisClient) {
     super();
@@ -37,7 +37,7 @@ export class SharedClient extends NodeRedisCommands implements RedisClient {
       subscriber: () => new OwnConnection(client, { name: 'nestjs-redis-lock:handoffs' }),
       replicaConnection: () => new OwnConnection(client, { name: 'nestjs-redis-lock:replicas' }),
     };
-    listen(client, 'connect', () => this.events.emit('connect'));
+    listen(client, 'connect', () => this.onConnect());
     listen(client, 'ready', () => this.onReady());
     listen(client, 'error', (error) => this.onError(error));
     listen(client, 'end', () => this.onLost());
@@ -46,68 +46,61 @@ export class SharedClient extends NodeRedisCommands implements RedisClient {
 
   get status(): string {
     const { isReady, isOpen } = this.client;
-    if (isReady) return 'ready';
-    if (isOpen) return this.connections > 0 ? 'reconnecting' : 'connecting';
-    return this.hasEnded ? 'end' : 'wait';
+    if (isReady) return isOpen ? 'ready' : 'disconnecting';
+    if (!isOpen) return this.phase === 'end' ? 'end' : 'wait';
+    return this.phase === 'wait' || this.phase === 'end' ? 'connecting' : this.phase;
   }
 
-  /** Waits for the connection, which the caller makes. */
+  /** Does nothing: the caller connects the client. */
   connect(): Promise<void> {
-    if (this.client.isReady) return Promise.resolve();
-    return new Promise((resolve) => {
-      const onReady = (): void => {
-        this.events.remove('ready', onReady);
-        resolve();
-      };
-      this.events.add('ready', onReady);
-    });
-  }
-
-  on(event: AdapterEvent, listener: (...args: never[]) => void): this {
-    this.events.add(event, listener);
-    return this;
-  }
-
-  off(event: AdapterEvent, listener: (...args: never[]) => void): this {
-    this.events.remove(event, listener);
-    return this;
-  }
-
-  // node-redis prints no errors, so a further listener silences nothing.
-  listenerCount(event: string): number {
-    return event === 'error' ? 1 : this.events.count(event);
+    return Promise.resolve();
   }
 
   protected send(args: readonly string[]): Promise<unknown> {
-    const { stream, connections } = this;
-    return send(this.client, args).catch((error: unknown) => {
-      const isLost = this.stream !== stream || this.connections !== connections;
-      if (!isLost || !this.client.isOpen || isErrorReply(error)) throw error;
+    const { client, changes } = this;
+    // node-redis has no event for the beginning of an attempt. A connection that never opens would not be noticed.
+    if (!client.isReady && client.isOpen) this.onConnecting();
+    return send(client, args).catch((error: unknown) => {
+      if (this.changes === changes || !client.isOpen || isErrorReply(error)) throw error;
       // As ioredis does. Stores know by the number of lost connections that a request may have run twice.
       return this.send(args);
     });
   }
 
+  private onConnecting(): void {
+    if (this.phase !== 'wait' && this.phase !== 'end') return;
+    this.phase = 'connecting';
+    this.emit('connecting');
+  }
+
+  private onConnect(): void {
+    this.onConnecting();
+    this.phase = 'connect';
+    this.emit('connect');
+  }
+
   private onReady(): void {
-    this.hasEnded = false;
-    this.connections += 1;
+    this.changes += 1;
     this.stream = new ConnectionStream();
-    this.events.emit('ready');
+    this.emit('ready');
   }
 
   private onError(error: Error): void {
-    this.events.emit('error', error);
+    this.emit('error', error);
     // An error of a ready connection is its end, or one of the decoder, after which the connection goes on.
     if (!this.client.isReady) this.onLost();
   }
 
   /** Reports the end of a connection once. node-redis has no event for it: the first one is an error, or `end`. */
   private onLost(): void {
-    const { stream } = this;
+    const wasReady = this.stream !== undefined;
+    const hadEnded = this.phase === 'end';
     this.stream = undefined;
-    if (stream !== undefined) this.events.emit('close');
-    if (this.client.isOpen || this.hasEnded) return;
-    this.hasEnded = true;
-    this.events.emit('end');
+    this.phase = this.client.isOpen ? 'reconnecting' : 'end';
+    if (wasReady) {
+      this.changes += 1;
+      this.emit('close');
+    }
+    if (this.phase === 'end' && !hadEnded) this.emit('end');
   }
 }

@@ -1,11 +1,11 @@
 import { runOutside } from '../core/async-context.js';
 import { SystemClock, type Timer, withTimeout } from '../core/time/clock.js';
 import type { ClusterNodeClient, RedisCluster } from '../redis/cluster/cluster-client.js';
-import { formatAddress, type NatMap, type NodeAddress } from '../redis/redirection.js';
+import { formatAddress, type NatMap } from '../redis/redirection.js';
 import { toError } from '../redis/redis-errors.js';
 import { type AdapterEvent, ClientEvents } from './client-events.js';
 import { scriptCommand } from './script-command.js';
-import { type NodeRedisClient, type NodeRedisCluster, PLAIN, rethrow } from './node-redis.js';
+import { type NodeRedisClient, type NodeRedisCluster, type NodeRedisRoot, PLAIN, rethrow } from './node-redis.js';
 import { OwnConnection } from './own-connection.js';
 import { addressesBySlot } from './slot-table.js';
 
@@ -26,11 +26,10 @@ const clock = new SystemClock();
  * to know which connection a request has used and when it was lost, which the routing of node-redis hides. The
  * connections end with the cluster, or when the last store has stopped listening to `refresh`.
  */
-export class SharedCluster implements RedisCluster {
+export class SharedCluster extends ClientEvents implements RedisCluster {
   readonly isCluster = true;
   readonly options: { readonly keyPrefix: string; readonly natMap: NatMap | undefined };
   slots: readonly (readonly string[] | undefined)[] = [];
-  private readonly events = new ClientEvents();
   private readonly connections = new Map<string, OwnConnection>();
   /** A client with the options of all nodes. */
   private template: NodeRedisClient | undefined;
@@ -42,11 +41,12 @@ export class SharedCluster implements RedisCluster {
   private reads = 0;
 
   constructor(private readonly cluster: NodeRedisCluster) {
+    super();
     const { keyPrefix = '', nodeAddressMap } = cluster._options ?? {};
     // A function of node-redis returns undefined for an address that stays as it is.
     const natMap = typeof nodeAddressMap === 'function' ? (at: string) => nodeAddressMap(at) ?? null : nodeAddressMap;
     this.options = { keyPrefix, natMap };
-    cluster.on('error', (error: Error) => this.events.emit('error', error));
+    cluster.on('error', (error: Error) => this.emit('error', error));
     cluster.on('connect', () => this.isUsed && this.readInBackground());
     cluster.on('disconnect', () => this.close());
   }
@@ -86,21 +86,16 @@ export class SharedCluster implements RedisCluster {
     this.readOnce().then(() => done(), done);
   }
 
-  on(event: AdapterEvent, listener: (...args: never[]) => void): this {
-    this.events.add(event, listener);
-    if (event === 'refresh' && this.events.count('refresh') === 1) this.readInBackground();
+  override on(event: AdapterEvent, listener: (...args: never[]) => void): this {
+    super.on(event, listener);
+    if (event === 'refresh' && this.listenerCount('refresh') === 1) this.readInBackground();
     return this;
   }
 
-  off(event: AdapterEvent, listener: (...args: never[]) => void): this {
-    this.events.remove(event, listener);
+  override off(event: AdapterEvent, listener: (...args: never[]) => void): this {
+    super.off(event, listener);
     if (event === 'refresh' && !this.isUsed) this.close();
     return this;
-  }
-
-  // node-redis prints no errors, so a further listener silences nothing.
-  listenerCount(event: string): number {
-    return event === 'error' ? 1 : this.events.count(event);
   }
 
   private sendByKey(command: 'EVAL' | 'EVALSHA', script: string, keyCount: number, args: string[]): Promise<unknown> {
@@ -109,14 +104,16 @@ export class SharedCluster implements RedisCluster {
   }
 
   private get isUsed(): boolean {
-    return this.events.count('refresh') > 0;
+    return this.listenerCount('refresh') > 0;
   }
 
   private readInBackground(): void {
     this.retryTimer?.cancel();
+    // Its event `connect` comes here again.
+    if (!this.cluster.isOpen) return;
     runOutside(() => {
       this.readOnce().catch((error: unknown) => {
-        this.events.emit('error', toError(error));
+        this.emit('error', toError(error));
         if (this.isUsed) this.retryTimer = clock.schedule(RETRY_AFTER_MS, () => this.readInBackground(), true);
       });
     });
@@ -131,10 +128,9 @@ export class SharedCluster implements RedisCluster {
   private async read(): Promise<void> {
     if (!this.cluster.isOpen) throw new Error('the cluster of node-redis is not connected');
     this.template ??= await this.findTemplate();
-    const seeds = this.cluster.masters.map(({ host, port }) => ({ host, port }));
     const { closings } = this;
     let lastError = new Error('the cluster of node-redis knows no master');
-    for (const connection of this.connectionsToAsk(seeds)) {
+    for (const connection of this.connectionsToAsk()) {
       try {
         const slots = await this.readFrom(connection);
         if (closings === this.closings) return this.use(slots);
@@ -151,17 +147,28 @@ export class SharedCluster implements RedisCluster {
     return Promise.any(found);
   }
 
-  /** Yields connections to ask for the slots: those that are ready first, then the nodes that node-redis knows. */
-  private *connectionsToAsk(seeds: readonly NodeAddress[]): Generator<OwnConnection> {
+  /** Yields connections to ask for the slots: those that are ready first, then all nodes that were ever known. */
+  private *connectionsToAsk(): Generator<OwnConnection> {
     const ready = [...this.connections.values()].filter(({ status }) => status === 'ready');
     // A node that is cut off from the others replies with slots of old. The next read asks another one first.
     this.reads += 1;
     const first = this.reads % Math.max(ready.length, 1);
     yield* [...ready.slice(first), ...ready.slice(0, first)];
-    for (const seed of seeds) {
-      const address = formatAddress(seed);
+    for (const address of this.knownAddresses()) {
       if (this.connections.get(address)?.status !== 'ready') yield this.connectTo(address);
     }
+  }
+
+  /** Returns the masters of slots, the masters that node-redis knows, the replicas and the root nodes. */
+  private knownAddresses(): ReadonlySet<string> {
+    const { masters, _options: options } = this.cluster;
+    const ranges = [...new Set(this.slots)].filter((addresses) => addresses !== undefined);
+    return new Set([
+      ...ranges.map(([master]) => master),
+      ...masters.map(({ host, port }) => formatAddress({ host, port })),
+      ...ranges.flatMap(([, ...replicas]) => replicas),
+      ...(options?.rootNodes ?? []).map(rootAddress),
+    ]);
   }
 
   private async readFrom(connection: OwnConnection): Promise<readonly (readonly string[] | undefined)[]> {
@@ -174,11 +181,12 @@ export class SharedCluster implements RedisCluster {
   private use(slots: readonly (readonly string[] | undefined)[]): void {
     const isFirst = this.slots.length === 0;
     this.slots = slots;
-    const members = new Set(slots.flatMap((addresses) => addresses ?? []));
+    const ranges = [...new Set(slots)].filter((addresses) => addresses !== undefined);
+    const members = new Set(ranges.flat());
     for (const [address, connection] of this.connections) if (!members.has(address)) connection.disconnect();
-    for (const addresses of slots) if (addresses !== undefined) this.connectTo(addresses[0]);
-    this.events.emit('refresh');
-    if (isFirst) this.events.emit('ready');
+    for (const [master] of ranges) this.connectTo(master);
+    this.emit('refresh');
+    if (isFirst) this.emit('ready');
   }
 
   private connectTo(address: string): OwnConnection {
@@ -207,4 +215,11 @@ export class SharedCluster implements RedisCluster {
     for (const connection of this.connections.values()) connection.disconnect();
     this.connections.clear();
   }
+}
+
+/** Returns the address of a node in the options of a cluster. */
+function rootAddress({ url, socket }: NodeRedisRoot): string {
+  const { hostname, port } = new URL(url ?? 'redis://localhost');
+  const { host = hostname.replace(/^\[|\]$/g, ''), port: ownPort = Number(port) || 6379 } = socket ?? {};
+  return formatAddress({ host, port: ownPort });
 }

@@ -3,6 +3,7 @@ import {
   checkOptions,
   type GivenOptions,
   hasMethods,
+  isNodeRedis,
   isOptionsObject,
   milliseconds,
   millisecondsFrom,
@@ -92,10 +93,9 @@ const MAX_LOCAL_PASSES = 256;
 
 const MAX_PERMITS = 1_000_000;
 
-// A client is known by `evalsha`. Options of ioredis have no such method. A client of node-redis has another one.
+// A client is known by `evalsha`. Options of ioredis have no such method.
 const isHalfAClient = (value: unknown): boolean =>
-  (hasMethods(value, ['evalsha']) && !hasMethods(value, ['eval', 'pipeline', 'on', 'off'])) ||
-  (hasMethods(value, ['sendCommand']) && !hasMethods(value, ['evalsha']));
+  isNodeRedis(value) || (hasMethods(value, ['evalsha']) && !hasMethods(value, ['eval', 'pipeline', 'on', 'off']));
 
 // `nodes` of a Cluster is a method.
 const areNodes = (value: unknown): boolean => typeof value === 'function' || (Array.isArray(value) && value.length > 0);

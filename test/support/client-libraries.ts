@@ -53,10 +53,18 @@ interface Closable {
 /** The part of a version of node-redis that tests use. */
 interface NodeRedis {
   createClient(options: object): NodeRedisClient & Closable;
+  createClientPool(): unknown;
   createCluster(options: { rootNodes: object[] }): NodeRedisCluster & Closable;
+  createSentinel(options: { name: string; sentinelRootNodes: Address[] }): unknown;
 }
 
-function nodeRedis(name: string, { createClient, createCluster }: NodeRedis): ClientLibrary {
+/** A version of node-redis. */
+export interface NodeRedisLibrary extends ClientLibrary {
+  readonly redis: NodeRedis;
+}
+
+function nodeRedis(name: string, redis: NodeRedis): NodeRedisLibrary {
+  const { createClient, createCluster } = redis;
   const connected = async (client: (NodeRedisClient | NodeRedisCluster) & Closable): Promise<OpenClient> => {
     client.on('error', () => undefined);
     await client.connect();
@@ -64,6 +72,7 @@ function nodeRedis(name: string, { createClient, createCluster }: NodeRedis): Cl
   };
   return {
     name,
+    redis,
     connect: (url) => connected(createClient({ url })),
     connectCluster: (nodes) =>
       connected(createCluster({ rootNodes: nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` })) })),
@@ -72,7 +81,7 @@ function nodeRedis(name: string, { createClient, createCluster }: NodeRedis): Cl
 }
 
 /** The versions of node-redis. */
-export const NODE_REDIS: readonly ClientLibrary[] = [
+export const NODE_REDIS: readonly NodeRedisLibrary[] = [
   nodeRedis('redis 6', redis6 as unknown as NodeRedis),
   nodeRedis('redis 5', redis5 as unknown as NodeRedis),
 ];

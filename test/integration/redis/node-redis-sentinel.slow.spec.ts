@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { ioredis, NODE_REDIS } from '../../support/client-libraries.js';
+import { NODE_REDIS } from '../../support/client-libraries.js';
+import type { RedisServer } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
+import { RedisFence } from 'nestjs-redis-lock/fence';
+import type { RedisClient } from 'nestjs-redis-lock/store';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
 let servers: ReplicaSet;
@@ -15,16 +18,36 @@ afterEach(async () => {
   await servers.close();
 });
 
-describe.each([ioredis, ...NODE_REDIS])('locks behind Sentinels by $name', (library) => {
+describe.each(NODE_REDIS)('locks behind Sentinels by $name', (library) => {
   const start = () =>
     running.start({ redis: library.behindSentinels(servers.address), waitMs: 60_000, fairness: 'strict' });
 
-  it.each(['killed', 'replaced'])('survive a master that is %s, and the new one hands off', async (how) => {
+  /** Returns how many connections of the adapter a server has. */
+  const connections = async (at: RedisServer): Promise<number> => {
+    const clients = (await servers.adminOf(at).client('LIST')) as string;
+    return [...clients.matchAll(/ name=nestjs-redis-lock/g)].length;
+  };
+  const allClosed = async (): Promise<boolean> => {
+    const live = [...servers.servers, ...servers.sentinels].filter(({ pid }) => pid !== undefined);
+    return (await Promise.all(live.map(connections))).every((count) => count === 0);
+  };
+
+  const FAILOVERS: Record<string, () => Promise<RedisServer>> = {
+    'is killed': () => servers.failOver(),
+    'is replaced': () => servers.switchOver(),
+    hangs: async () => {
+      const before = await servers.master();
+      before.pause();
+      return servers.newMaster(before);
+    },
+  };
+
+  it.each(Object.keys(FAILOVERS))('survive a master that %s, and the new one hands off', async (how) => {
+    const [before] = servers.servers;
     const [one, other] = [start(), start()];
     const lock = await one.acquire('goods:300', { ttlMs: 60_000 });
     await servers.replicated(lock.key);
-    const master = await (how === 'killed' ? servers.failOver() : servers.switchOver());
-    const admin = servers.adminOf(master);
+    const admin = servers.adminOf(await FAILOVERS[how]());
     const extended = () =>
       lock.extend().then(
         () => true,
@@ -37,14 +60,24 @@ describe.each([ioredis, ...NODE_REDIS])('locks behind Sentinels by $name', (libr
     const next = await granted;
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
     expect(await next.release()).toBe(true);
+    if (how === 'hangs') before.resume();
+    await running.close();
+    await eventually('all connections are closed', allClosed, 20_000);
   }, 90_000);
 
-  it('leave no connection behind', async () => {
-    const lock = await start().acquire('goods:300');
-    await lock.release();
+  it('have a fence that leaves no connection behind, with and without a module', async () => {
+    const redis = library.behindSentinels(servers.address) as RedisClient;
+    const [master] = servers.servers;
+    const fence = new RedisFence(redis, 'order:300');
+    await Promise.all([fence.open(1), new RedisFence(redis, 'order:301').open(1)]);
+    // Requests in a row share a connection.
+    expect(await connections(master)).toBe(1);
+    await eventually('it is closed', allClosed, 20_000);
+    const locks = running.start({ redis });
+    await (await locks.acquire('goods:300')).release();
+    await fence.open(2);
     await running.close();
-    const admin = servers.adminOf(await servers.master());
-    const isGone = async () => !((await admin.client('LIST')) as string).includes(' name=nestjs-redis-lock');
-    await eventually('all are closed', isGone, 20_000);
-  });
+    await fence.open(3);
+    await eventually('all are closed', allClosed, 20_000);
+  }, 60_000);
 });

@@ -1,10 +1,13 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockConfigError, LockUnavailableError } from 'nestjs-redis-lock';
 import { RedisFence } from 'nestjs-redis-lock/fence';
 import { fromNodeRedis, type NodeRedisClient } from 'nestjs-redis-lock/node-redis';
-import { createClient, createClientPool, createSentinel } from 'redis';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import type { RedisClient } from 'nestjs-redis-lock/store';
+import { createClient } from 'redis';
 import { ioredis, NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
+import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
@@ -13,15 +16,20 @@ let admin: Redis;
 let running: RedisLocks;
 let opened: OpenClient[];
 
-beforeEach(async () => {
+beforeAll(async () => {
   server = await startRedis({ local: true });
   admin = new Redis(server.url).on('error', () => undefined);
+});
+beforeEach(() => {
   running = new RedisLocks();
   opened = [];
 });
 afterEach(async () => {
   await running.close();
   for (const client of opened) client.disconnect();
+  await admin.flushall();
+});
+afterAll(async () => {
   admin.disconnect();
   await server.stop();
 });
@@ -52,7 +60,8 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
       const queue = `${lock.key}|queue`;
       await eventually('it waits in the queue', async () => (await admin.zcard(queue)) === 1, 20_000);
       if (isCut) await Promise.all([cutAll(), admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')]);
-      await lock.release();
+      // A release without a connection is rejected, and repeated as soon as there is one.
+      await lock.release().catch(() => undefined);
       const next = await granted;
       expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
       await next.release();
@@ -109,30 +118,48 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
   });
 });
 
-describe('fromNodeRedis()', () => {
+describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
+  /** Makes a client that the test ends. */
+  const clientOf = (options: object = { url: server.url }) => {
+    const client = redis.createClient(options);
+    client.on('error', () => undefined);
+    const disconnect = () => {
+      try {
+        client.destroy();
+      } catch {
+        // Version 5 throws for a client that is closed.
+      }
+    };
+    const adapter = fromNodeRedis(client);
+    opened.push({ client: adapter, quit: () => Promise.resolve(client.close()), disconnect });
+    return { client, adapter };
+  };
+
   it('returns the same object for the same client', () => {
-    const client = createClient() as unknown as NodeRedisClient;
-    expect(fromNodeRedis(client)).toBe(fromNodeRedis(client));
+    const { client, adapter } = clientOf();
+    expect(fromNodeRedis(client)).toBe(adapter);
   });
 
   it.each([
-    ['a Sentinel', () => createSentinel({ name: 'mymaster', sentinelRootNodes: [{ host: 'a', port: 26_379 }] })],
-    ['a pool', () => createClientPool()],
+    ['a Sentinel', () => redis.createSentinel({ name: 'mymaster', sentinelRootNodes: [{ host: 'a', port: 26_379 }] })],
+    ['a pool', () => redis.createClientPool()],
     ['a client of ioredis', () => new Redis({ lazyConnect: true })],
     ['no client', () => ({})],
   ])('refuses %s', (_, make) => {
-    expect(() => fromNodeRedis(make() as unknown as NodeRedisClient)).toThrow(LockConfigError);
+    expect(() => fromNodeRedis(make() as NodeRedisClient)).toThrow(LockConfigError);
   });
 
-  it('is named by the error for a client that was given without it', () => {
-    const redis = createClient() as unknown as Parameters<RedisLocks['start']>[0]['redis'];
-    expect(() => running.start({ redis })).toThrow('fromNodeRedis(client)');
+  it('is named by the errors for a client that was given without it', () => {
+    const client = redis.createClient({}) as unknown as RedisClient;
+    expect(() => running.start({ redis: client })).toThrow('fromNodeRedis(client)');
+    expect(() => running.start({ store: quorum([client, server.url, server.url]) })).toThrow(
+      'node 1 is of node-redis as it is; allowed is fromNodeRedis(client)',
+    );
+    expect(() => new RedisFence(client, 'order:300')).toThrow('fromNodeRedis(client)');
   });
 
   it('serves locks as soon as the client is connected', async () => {
-    const client = createClient({ url: server.url }).on('error', () => undefined);
-    const adapter = fromNodeRedis(client as unknown as NodeRedisClient);
-    opened.push({ client: adapter, quit: () => client.close(), disconnect: () => client.destroy() });
+    const { client, adapter } = clientOf();
     const locks = running.start({ redis: adapter });
     expect(adapter.status).toBe('wait');
     const granted = locks.acquire('goods:300');
@@ -140,10 +167,99 @@ describe('fromNodeRedis()', () => {
     await (await granted).release();
   });
 
+  it('reports a server that hangs while the client connects', async () => {
+    const proxy = await RedisProxy.start(server.url);
+    try {
+      proxy.hold('requests');
+      const { client, adapter } = clientOf({ url: proxy.url });
+      const locks = running.start({ redis: adapter, requestTimeoutMs: 200 });
+      const connected = client.connect();
+      await eventually('it is reported', () => running.warnings.length > 0, 20_000);
+      expect(running.warnings[0]).toContain('Redis cannot be reached');
+      expect(running.warnings[0]).toContain('connected, but Redis is not ready');
+      proxy.resume('requests');
+      await connected;
+      await (await locks.acquire('goods:300')).release();
+    } finally {
+      await proxy.close();
+    }
+  });
+
+  it('goes through the states of its client', async () => {
+    const { client, adapter } = clientOf();
+    const seen: string[] = [];
+    for (const event of ['connecting', 'connect', 'ready', 'close', 'end'] as const) {
+      (adapter as NodeJS.EventEmitter).on(event, () => seen.push(`${event}: ${adapter.status}`));
+    }
+    await client.connect();
+    await cutAll();
+    await eventually('it is back', () => seen.length >= 6, 20_000);
+    client.destroy();
+    await client.connect();
+    expect(seen).toEqual([
+      'connecting: connecting',
+      'connect: connect',
+      'ready: ready',
+      'close: reconnecting',
+      'connect: connect',
+      'ready: ready',
+      'close: end',
+      'end: end',
+      'connecting: connecting',
+      'connect: connect',
+      'ready: ready',
+    ]);
+  });
+
+  it('rejects requests at once after the client was closed, and serves them after it is back', async () => {
+    const { client, adapter } = clientOf();
+    await client.connect();
+    const locks = running.start({ redis: adapter });
+    await (await locks.acquire('goods:300')).release();
+    client.destroy();
+    await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toBeInstanceOf(LockUnavailableError);
+    await client.connect();
+    await (await locks.acquire('goods:300')).release();
+  });
+
+  it('sends a request again whose connection ends before the reply', async () => {
+    const proxy = await RedisProxy.start(server.url);
+    try {
+      const { client, adapter } = clientOf({ url: proxy.url });
+      await client.connect();
+      const locks = running.start({ redis: adapter });
+      await (await locks.acquire('goods:300')).release();
+      proxy.drop('replies');
+      const granted = locks.acquire('goods:300');
+      await eventually('it was granted', async () => (await admin.exists(running.keyOf('goods', '300'))) === 1, 20_000);
+      proxy.resume('replies');
+      proxy.reset();
+      await (await granted).release();
+    } finally {
+      await proxy.close();
+    }
+  });
+
+  it('adds no listeners with further modules, and removes theirs', async () => {
+    const { client, adapter } = clientOf();
+    await client.connect();
+    const counts = () =>
+      ['connecting', 'ready', 'close', 'end', 'error'].map((event) => [
+        adapter.listenerCount(event),
+        (client as unknown as NodeJS.EventEmitter).listenerCount(event),
+      ]);
+    const before = counts();
+    for (let i = 0; i < 2; i++) await (await running.start({ redis: adapter }).acquire('goods:300')).release();
+    await running.close();
+    expect(counts()).toEqual(before);
+  });
+});
+
+describe('fromNodeRedis()', () => {
   it('puts the keyPrefix of the client before keys', async () => {
     const client = createClient({ url: server.url, keyPrefix: 'shop:' }).on('error', () => undefined);
     await client.connect();
-    const adapter = fromNodeRedis(client as unknown as NodeRedisClient);
+    const adapter = fromNodeRedis(client);
     opened.push({ client: adapter, quit: () => client.close(), disconnect: () => client.destroy() });
     const lock = await running.start({ redis: adapter }).acquire('goods:300');
     expect(await admin.exists(`shop:${running.keyOf('goods', '300')}`)).toBe(1);
