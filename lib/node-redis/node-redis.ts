@@ -1,5 +1,5 @@
 /** The names of the events of a client that the adapter listens to. */
-type ClientEvent = 'connect' | 'ready' | 'reconnecting' | 'end' | 'error' | 'sharded-channel-moved';
+export type ClientEvent = 'connect' | 'ready' | 'reconnecting' | 'end' | 'error' | 'sharded-channel-moved';
 
 /**
  * The part of a client of `redis` (version 5 or 6) that locks use. It is typed by its methods: the classes of the two

@@ -7,7 +7,7 @@ import type { NodeAddress } from '../redis/redirection.js';
 import { isErrorReply, toError } from '../redis/redis-errors.js';
 import { ConnectionStream } from './connection-stream.js';
 import { NodeRedisCommands } from './node-redis-commands.js';
-import { listen, type NodeRedisClient, type NodeRedisOptions, optionsOf, rethrow, send } from './node-redis.js';
+import { type ClientEvent, listen, type NodeRedisClient, type NodeRedisOptions, optionsOf, rethrow, send } from './node-redis.js';
 
 /** What a connection needs besides the client that it is a copy of. */
 export interface OwnConnectionOptions {
@@ -15,8 +15,8 @@ export interface OwnConnectionOptions {
   readonly name: string;
   /** The address of another server. Default: that of the client. */
   readonly address?: NodeAddress | undefined;
-  /** Finds the address before each attempt to connect. */
-  readonly locate?: (() => Promise<NodeAddress>) | undefined;
+  /** Finds the address before each attempt to connect. The signal aborts if the attempt is over. */
+  readonly locate?: ((signal: AbortSignal) => Promise<NodeAddress>) | undefined;
   /** Whether it comes back after a loss. Default: true. */
   readonly reconnects?: boolean | undefined;
   /** What stands before each key. Default: the `keyPrefix` of the client. */
@@ -34,9 +34,9 @@ interface CopyOptions {
   readonly retryStrategy?: unknown;
 }
 
-/** The pauses before the next attempt to connect, in milliseconds. */
+/** The pauses before the next attempt to connect, in milliseconds. They vary by half. */
 const PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 2_000;
+const LONGEST_PAUSE_MS = 500;
 
 /**
  * A server that accepts a connection and is not ready for this long is given up, in milliseconds. Another server may
@@ -61,11 +61,12 @@ export class OwnConnection
   status: 'wait' | 'connecting' | 'connect' | 'ready' | 'reconnecting' | 'end' = 'wait';
   stream: ConnectionStream | undefined;
   protected readonly prefix: string;
-  private current: { readonly client: NodeRedisClient; cut(): void } | undefined;
+  /** The client of the present connection, or of the attempt to connect. */
+  private client: NodeRedisClient | undefined;
+  /** Aborts the attempt to connect. */
+  private attempt = new AbortController();
   /** Ends an attempt to connect, or begins the next one. */
   private timer: Timer | undefined;
-  /** Changes with each attempt to connect. An earlier one has no effect any more. */
-  private attempt = 0;
   /** Attempts in a row that have failed. */
   private failures = 0;
 
@@ -88,18 +89,16 @@ export class OwnConnection
 
   /** Cuts the connection. It comes back if `reconnect` is true. */
   disconnect(reconnect = false): void {
-    const { current } = this;
     if (this.status === 'end') return;
     const wasWaiting = this.status === 'wait';
-    this.forget();
     this.status = reconnect ? 'reconnecting' : 'end';
-    current?.cut();
+    this.cut();
     if (reconnect) this.openLater();
     // As with ioredis, the caller has gone on by then.
     queueMicrotask(() => {
       if (!wasWaiting) this.emit('close');
       // It may have been connected again since.
-      if (this.status === 'end') this.emit('end');
+      if (!reconnect && this.status === 'end') this.emit('end');
     });
   }
 
@@ -142,61 +141,55 @@ export class OwnConnection
   };
 
   private withClient(use: (client: NodeRedisClient) => Promise<unknown>): Promise<unknown> {
-    const { current } = this;
-    if (current === undefined) return Promise.reject(connectionClosed());
-    return use(current.client).catch((error: unknown) => {
-      if (this.current === current || isErrorReply(error)) throw error;
+    const { client } = this;
+    if (client === undefined) return Promise.reject(connectionClosed());
+    return use(client).catch((error: unknown) => {
+      if (this.client === client || isErrorReply(error)) throw error;
       throw connectionClosed(error);
     });
   }
 
   private open(): void {
     const { locate, address } = this.settings;
+    const { signal } = (this.attempt = new AbortController());
     this.status = 'connecting';
-    const { attempt } = this;
-    const ifWanted =
-      <T>(then: (value: T) => void) =>
-      (value: T): void => {
-        if (this.attempt === attempt) then(value);
-      };
-    const onFailed = ifWanted((error: unknown) => this.onFailed(toError(error)));
     this.emit('connecting');
-    try {
-      if (locate === undefined) ifWanted((at: NodeAddress | undefined) => this.openAt(at))(address);
-      else void locate().then(ifWanted((found: NodeAddress) => this.openAt(found))).catch(onFailed);
-    } catch (error) {
-      // Options that node-redis refuses. The caller of `connect` has gone on by then.
-      queueMicrotask(() => onFailed(error));
-    }
+    if (locate === undefined) return this.openAt(address, signal);
+    locate(signal).then(
+      (found) => this.openAt(found, signal),
+      (error: unknown) => this.onFailed(toError(error), signal),
+    );
   }
 
-  private openAt(address: NodeAddress | undefined): void {
-    const controller = new AbortController();
-    const client = this.original.duplicate(this.optionsAt(address, controller.signal));
-    const connection = { client, cut: () => cut(client, controller) };
-    this.current = connection;
-    const ifCurrent =
-      (then: (error: Error) => void) =>
-      (error: Error): void => {
-        if (this.current === connection) then(error);
-      };
-    const onLost = ifCurrent(() => this.onLost());
-    listen(client, 'connect', ifCurrent(() => this.onConnect()));
-    listen(client, 'ready', ifCurrent(() => this.onReady(client, address)));
-    listen(client, 'error', ifCurrent((error) => this.emit('error', error)));
-    // An error of a ready connection is one of the decoder, after which the connection goes on.
-    listen(client, 'error', (error) => client.isReady || onLost(error));
-    listen(client, 'reconnecting', onLost);
-    listen(client, 'end', onLost);
-    listen(client, 'sharded-channel-moved', ifCurrent(() => this.emit('moved')));
-    this.timer = clock.schedule(this.readyWithinMs(), () => onLost(new Error('it was not ready in time')), true);
-    client.connect().catch(ifCurrent((error) => this.onFailed(error)));
+  private openAt(address: NodeAddress | undefined, signal: AbortSignal): void {
+    if (signal.aborted) return;
+    let client: NodeRedisClient;
+    try {
+      client = this.original.duplicate(this.optionsAt(address, signal));
+    } catch (error) {
+      // Options that node-redis refuses. The caller of `connect` has gone on by then.
+      queueMicrotask(() => this.onFailed(toError(error), signal));
+      return;
+    }
+    this.client = client;
+    const onEvent = (event: ClientEvent, then: (error: Error) => void): void =>
+      listen(client, event, (error) => {
+        if (this.client === client) then(error);
+      });
+    onEvent('connect', () => this.onConnect());
+    onEvent('ready', () => this.onReady(client, address));
+    // After an error of its decoder, node-redis would go on with replies to other requests.
+    onEvent('error', (error) => this.onFailed(error, signal));
+    onEvent('reconnecting', () => this.onLost());
+    onEvent('end', () => this.onLost());
+    onEvent('sharded-channel-moved', () => this.emit('moved'));
+    this.timer = clock.schedule(this.readyWithinMs(), () => this.onLost(), true);
+    client.connect().catch((error: unknown) => this.onFailed(toError(error), signal));
   }
 
   private optionsAt(address: NodeAddress | undefined, signal: AbortSignal): object {
     const { overrides = {} } = this.settings;
     return {
-      ...(address && { url: undefined }),
       disableOfflineQueue: false,
       commandsQueueMaxLength: undefined,
       clientSideCache: undefined,
@@ -205,6 +198,7 @@ export class OwnConnection
       // A server that is being replaced would hand the connection over to another one without an event.
       maintNotifications: 'disabled',
       ...overrides,
+      ...(address && { url: undefined }),
       socket: {
         ...optionsOf(this.original).socket,
         ...overrides.socket,
@@ -238,48 +232,41 @@ export class OwnConnection
     this.emit('ready');
   }
 
-  private onFailed(error: Error): void {
-    const { attempt } = this;
+  private onFailed(error: Error, signal: AbortSignal): void {
+    if (signal.aborted) return;
     this.emit('error', error);
-    if (this.attempt === attempt) this.onLost();
+    if (!signal.aborted) this.onLost();
   }
 
   private onLost(): void {
-    const { current } = this;
     const { reconnects = true } = this.settings;
-    this.forget();
     this.failures += 1;
     this.status = reconnects ? 'reconnecting' : 'end';
-    // node-redis would connect again.
-    current?.cut();
+    this.cut();
     if (reconnects) this.openLater();
     this.emit('close');
     if (!reconnects) this.emit('end');
   }
 
-  /** Lets the present connection and attempt have no effect any more. */
-  private forget(): void {
-    this.current = undefined;
+  /** Ends the present connection or attempt. It has no effect any more. */
+  private cut(): void {
+    const { client } = this;
+    this.client = undefined;
     this.stream = undefined;
-    this.attempt += 1;
     this.timer?.cancel();
+    try {
+      client?.destroy();
+    } catch {
+      // Version 5 throws for a client that is closed.
+    }
+    // `destroy` leaves a socket that is being opened.
+    this.attempt.abort();
   }
 
   private openLater(): void {
     const pauseMs = Math.min(this.failures * PAUSE_MS, LONGEST_PAUSE_MS) * (0.5 + clock.random());
     this.timer = runOutside(() => clock.schedule(pauseMs, () => this.open(), true));
   }
-}
-
-/** Ends a client for good, whatever its state is. */
-function cut(client: NodeRedisClient, controller: AbortController): void {
-  try {
-    client.destroy();
-  } catch {
-    // Version 5 throws for a client that is closed.
-  }
-  // `destroy` leaves a socket that is being opened.
-  controller.abort();
 }
 
 /** Returns the error of ioredis by which a cluster's routing knows that the node did not serve the request. */

@@ -47,14 +47,15 @@ export class SentinelClient extends OwnConnection {
 
   override connect(): Promise<void> {
     this.lingerTimer?.cancel();
-    this.stopWatching ??= this.sentinels.watch((master) => this.onFailover(master));
     return super.connect();
   }
 
   override on(event: AdapterEvent, listener: (...args: never[]) => void): this {
     super.on(event, listener);
-    if (event === 'ready') this.users.add(listener);
-    if (event === 'ready') void this.connect();
+    if (event !== 'ready') return this;
+    this.users.add(listener);
+    this.stopWatching ??= this.sentinels.watch((master) => this.onFailover(master));
+    void this.connect();
     return this;
   }
 
@@ -62,18 +63,13 @@ export class SentinelClient extends OwnConnection {
     super.off(event, listener);
     const wasUser = event === 'ready' && this.users.delete(listener);
     if (!wasUser || this.users.size > 0) return this;
+    this.stopWatching?.();
+    this.stopWatching = undefined;
     if (this.requests > 0) this.closeLater();
     else this.disconnect();
     return this;
   }
 
-  override disconnect(reconnect = false): void {
-    if (!reconnect) {
-      this.stopWatching?.();
-      this.stopWatching = undefined;
-    }
-    super.disconnect(reconnect);
-  }
   protected override async send(args: readonly string[]): Promise<unknown> {
     this.requests += 1;
     void this.connect();
@@ -87,7 +83,7 @@ export class SentinelClient extends OwnConnection {
 
   private async sendUntilReplied(args: readonly string[]): Promise<unknown> {
     for (;;) {
-      if (this.status !== 'ready') await this.whenReady();
+      while (this.status !== 'ready') await this.whenReady();
       const { stream } = this;
       try {
         return await super.send(args);
@@ -101,7 +97,9 @@ export class SentinelClient extends OwnConnection {
     }
   }
 
-  private async whenReady(): Promise<void> {
+  /** Waits until it is ready. Rejects if it is closed. */
+  private whenReady(): Promise<void> {
+    if (this.status === 'end') return Promise.reject(wasClosed());
     this.becomingReady ??= new Promise<void>((resolve, reject) => {
       const settle = (then: () => void) => (): void => {
         this.becomingReady = undefined;
@@ -110,7 +108,7 @@ export class SentinelClient extends OwnConnection {
         then();
       };
       const onReady = settle(resolve);
-      const onEnd = settle(() => reject(new Error('the connection was closed')));
+      const onEnd = settle(() => reject(wasClosed()));
       super.on('ready', onReady);
       super.on('end', onEnd);
     });
@@ -127,4 +125,8 @@ export class SentinelClient extends OwnConnection {
     this.lingerTimer?.cancel();
     this.lingerTimer = clock.schedule(LINGER_MS, () => this.users.size === 0 && this.disconnect(), true);
   }
+}
+
+function wasClosed(): Error {
+  return new Error('the connection was closed');
 }

@@ -38,11 +38,12 @@ export class Sentinels {
   }
 
   /** Requests the address of the master, first from the Sentinel that replied last. */
-  readonly locate = async (): Promise<NodeAddress> => {
+  readonly locate = async (signal: AbortSignal): Promise<NodeAddress> => {
     const failures: string[] = [];
     for (const sentinel of this.order) {
+      if (signal.aborted) break;
       try {
-        const master = await this.ask(sentinel);
+        const master = await this.ask(sentinel, signal);
         this.prefer(sentinel);
         return master;
       } catch (error) {
@@ -71,8 +72,9 @@ export class Sentinels {
     };
   }
 
-  private async ask(sentinel: NodeAddress): Promise<NodeAddress> {
+  private async ask(sentinel: NodeAddress, signal: AbortSignal): Promise<NodeAddress> {
     const connection = this.connectionTo(sentinel, false);
+    signal.addEventListener('abort', () => connection.disconnect(), { once: true });
     try {
       const reply = connection.masterOf(this.given.name);
       return await withTimeout(clock, SENTINEL_TIMEOUT_MS, reply, () => {

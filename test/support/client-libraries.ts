@@ -61,6 +61,8 @@ interface NodeRedis {
 /** A version of node-redis. */
 export interface NodeRedisLibrary extends ClientLibrary {
   readonly redis: NodeRedis;
+  /** Returns the adapter of a client or a cluster. */
+  adapt(client: NodeRedisClient | NodeRedisCluster): RedisClient;
 }
 
 function nodeRedis(name: string, redis: NodeRedis): NodeRedisLibrary {
@@ -73,6 +75,7 @@ function nodeRedis(name: string, redis: NodeRedis): NodeRedisLibrary {
   return {
     name,
     redis,
+    adapt: fromNodeRedis,
     connect: (url) => connected(createClient({ url })),
     connectCluster: (nodes) =>
       connected(createCluster({ rootNodes: nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` })) })),
