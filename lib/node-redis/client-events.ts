@@ -2,16 +2,7 @@ import { EventEmitter } from 'node:events';
 
 /** The events of a client of ioredis that stores listen to. */
 export type AdapterEvent =
-  | 'connecting'
-  | 'connect'
-  | 'ready'
-  | 'close'
-  | 'end'
-  | 'error'
-  | 'message'
-  | 'smessage'
-  | 'moved'
-  | 'refresh';
+  'connecting' | 'connect' | 'ready' | 'close' | 'end' | 'error' | 'message' | 'smessage' | 'moved' | 'refresh';
 
 type Listener = (...args: never[]) => void;
 

@@ -1,7 +1,6 @@
 export { fromNodeRedis } from './from-node-redis.js';
 export type {
   MessageListener,
-  NodeAddressMap,
   NodeRedisClient,
   NodeRedisCluster,
   NodeRedisShard,

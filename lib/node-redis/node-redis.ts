@@ -95,12 +95,6 @@ export interface NodeRedisCluster {
   /** True from `connect()` until the cluster is closed. */
   readonly isOpen: boolean;
   readonly masters: readonly NodeRedisShard[];
-  /** The options that the cluster was made with, as far as they are used. */
-  readonly _options?: {
-    readonly keyPrefix?: string | undefined;
-    readonly nodeAddressMap?: NodeAddressMap | undefined;
-    readonly rootNodes?: readonly NodeRedisRoot[] | undefined;
-  };
   /** Sends a command to the node that has the key, and follows redirections. */
   sendCommand(
     firstKey: string | undefined,
@@ -117,3 +111,16 @@ export interface NodeRedisCluster {
 export type NodeAddressMap =
   | { readonly [address: string]: { readonly host: string; readonly port: number } }
   | ((address: string) => { readonly host: string; readonly port: number } | undefined);
+
+/** The options of a cluster that the adapter reads. */
+interface NodeRedisClusterOptions {
+  readonly keyPrefix?: string | undefined;
+  readonly nodeAddressMap?: NodeAddressMap | undefined;
+  readonly rootNodes?: readonly NodeRedisRoot[] | undefined;
+}
+
+/** Returns the options that a cluster was made with. Both versions have them as an undocumented property. */
+export function optionsOfCluster(cluster: NodeRedisCluster): NodeRedisClusterOptions {
+  const options: unknown = Reflect.get(cluster, '_options');
+  return typeof options === 'object' && options !== null ? options : {};
+}

@@ -7,7 +7,15 @@ import type { NodeAddress } from '../redis/redirection.js';
 import { isErrorReply, toError } from '../redis/redis-errors.js';
 import { ConnectionStream } from './connection-stream.js';
 import { NodeRedisCommands } from './node-redis-commands.js';
-import { type ClientEvent, listen, type NodeRedisClient, type NodeRedisOptions, optionsOf, rethrow, send } from './node-redis.js';
+import {
+  type ClientEvent,
+  listen,
+  type NodeRedisClient,
+  type NodeRedisOptions,
+  optionsOf,
+  rethrow,
+  send,
+} from './node-redis.js';
 
 /** What a connection needs besides the client that it is a copy of. */
 export interface OwnConnectionOptions {
@@ -40,7 +48,7 @@ const LONGEST_PAUSE_MS = 500;
 
 /**
  * A server that accepts a connection and is not ready for this long is given up, in milliseconds. Another server may
- * have the place of one that was looked up. The shorter time doubles with each attempt, because the network may be slow.
+ * have the place of one that was looked up. That time doubles with each attempt, because the network may be slow.
  */
 const READY_WITHIN_MS = 10_000;
 const LOCATED_READY_WITHIN_MS = 2_000;
@@ -195,7 +203,7 @@ export class OwnConnection
       clientSideCache: undefined,
       emitInvalidate: undefined,
       pingInterval: undefined,
-      // A server that is being replaced would hand the connection over to another one without an event.
+      // A server that is being replaced would move the connection to another one without an event.
       maintNotifications: 'disabled',
       ...overrides,
       ...(address && { url: undefined }),

@@ -25,7 +25,7 @@ export class SentinelClient extends OwnConnection {
   readonly furtherConnections: FurtherConnections;
   private readonly sentinels: Sentinels;
   private stopWatching: (() => void) | undefined;
-  /** Those who listen to `ready`. */
+  /** The listeners to `ready`. */
   private readonly users = new Set<unknown>();
   /** How many requests have no reply yet. */
   private requests = 0;

@@ -5,7 +5,14 @@ import { formatAddress, type NatMap } from '../redis/redirection.js';
 import { toError } from '../redis/redis-errors.js';
 import { type AdapterEvent, ClientEvents } from './client-events.js';
 import { scriptCommand } from './script-command.js';
-import { type NodeRedisClient, type NodeRedisCluster, type NodeRedisRoot, PLAIN, rethrow } from './node-redis.js';
+import {
+  type NodeRedisClient,
+  type NodeRedisCluster,
+  type NodeRedisRoot,
+  optionsOfCluster,
+  PLAIN,
+  rethrow,
+} from './node-redis.js';
 import { OwnConnection } from './own-connection.js';
 import { addressesBySlot } from './slot-table.js';
 
@@ -42,7 +49,7 @@ export class SharedCluster extends ClientEvents implements RedisCluster {
 
   constructor(private readonly cluster: NodeRedisCluster) {
     super();
-    const { keyPrefix = '', nodeAddressMap } = cluster._options ?? {};
+    const { keyPrefix = '', nodeAddressMap } = optionsOfCluster(cluster);
     // A function of node-redis returns undefined for an address that stays as it is.
     const natMap = typeof nodeAddressMap === 'function' ? (at: string) => nodeAddressMap(at) ?? null : nodeAddressMap;
     this.options = { keyPrefix, natMap };
@@ -82,8 +89,8 @@ export class SharedCluster extends ClientEvents implements RedisCluster {
     return Promise.resolve();
   }
 
-  refreshSlotsCache(done: (error?: unknown) => void): void {
-    this.readOnce().then(() => done(), done);
+  refreshSlotsCache(onRead: (error?: unknown) => void): void {
+    this.readOnce().then(() => onRead(), onRead);
   }
 
   override on(event: AdapterEvent, listener: (...args: never[]) => void): this {
@@ -161,13 +168,13 @@ export class SharedCluster extends ClientEvents implements RedisCluster {
 
   /** Returns the masters of slots, the masters that node-redis knows, the replicas and the root nodes. */
   private knownAddresses(): ReadonlySet<string> {
-    const { masters, _options: options } = this.cluster;
+    const { masters } = this.cluster;
     const ranges = [...new Set(this.slots)].filter((addresses) => addresses !== undefined);
     return new Set([
       ...ranges.map(([master]) => master),
       ...masters.map(({ host, port }) => formatAddress({ host, port })),
       ...ranges.flatMap(([, ...replicas]) => replicas),
-      ...(options?.rootNodes ?? []).map(rootAddress),
+      ...(optionsOfCluster(this.cluster).rootNodes ?? []).map(rootAddress),
     ]);
   }
 

@@ -17,7 +17,7 @@ export function addressesBySlot(
       const named = { kind: 'moved' as const, host: host === '?' ? '' : (host ?? ''), port: String(port) };
       return formatAddress(targetAddress(named, senderHost, natMap));
     });
-    if (addresses.length > 0) slots.fill(addresses, Number(first), Number(last) + 1);
+    if (addresses.length > 0) slots.fill(addresses, first, last + 1);
   }
   if (slots.every((addresses) => addresses === undefined)) throw new Error('the node knows no slots');
   return slots;

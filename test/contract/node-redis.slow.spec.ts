@@ -9,6 +9,7 @@ import { ReplicaSet } from '../support/redis/replica-set.js';
 import { onCluster, onRedis, sideBySide } from './under-test.js';
 
 const ON_ONE_SERVER = {
+  'token store': token(),
   'redisson store': redisson(),
   'timestamp store': timestamp(),
   'timestamp store without scripts': timestamp({ scripts: false }),

@@ -63,7 +63,10 @@ describe('Redis Cluster', () => {
   });
 
   describe('redisson store with fencing', () => {
-    registerStoreContract({ createStore: () => onCluster(redisson({ fencing: true }), cluster.nodes), ...sideBySide() });
+    registerStoreContract({
+      createStore: () => onCluster(redisson({ fencing: true }), cluster.nodes),
+      ...sideBySide(),
+    });
   });
 });
 

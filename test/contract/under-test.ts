@@ -6,6 +6,7 @@ import { SystemClock } from '../../lib/core/time/clock.js';
 import { openRedis } from '../../lib/redis/open-redis.js';
 import { turnsContract } from '../../lib/testing/contract/turns-contract.js';
 import { type ClientLibrary, ioredis, type OpenClient } from '../support/client-libraries.js';
+import { testRedisUrl } from '../support/shared-redis.js';
 
 export function unused(): never {
   throw new Error('the store must not open this connection');
@@ -45,7 +46,7 @@ export function underTest(
 /** Creates a store on one server. */
 export async function onRedis(
   factory: StoreFactory,
-  { library = ioredis, min = 0, url = process.env['TEST_REDIS_URL'] as string }: Connected = {},
+  { library = ioredis, min = 0, url = testRedisUrl() }: Connected = {},
 ): Promise<StoreUnderTest> {
   return connected(factory, await library.connect(url), min);
 }
@@ -59,10 +60,11 @@ export async function onCluster(
   return connected(factory, await library.connectCluster(nodes), min);
 }
 
-function connected(factory: StoreFactory, { client, quit }: OpenClient, min: number): StoreUnderTest {
+function connected(factory: StoreFactory, connection: OpenClient, min: number): StoreUnderTest {
+  const { client } = connection;
   const opened = openRedis(client, new SystemClock());
   const replicas = min > 0 ? { min, timeoutMs: 2_000, connect: () => opened.replicaConnection() } : undefined;
-  return underTest(factory, { redis: () => client, subscriber: () => opened.subscriber(), replicas }, quit);
+  return underTest(factory, { redis: () => client, subscriber: () => opened.subscriber(), replicas }, () => connection.quit());
 }
 
 /**

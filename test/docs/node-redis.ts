@@ -1,10 +1,10 @@
-import { Module } from '@nestjs/common';
+import { Logger, Module } from '@nestjs/common';
 import { RedisLockModule } from 'nestjs-redis-lock';
 import { fromNodeRedis } from 'nestjs-redis-lock/node-redis';
 import { createClient } from 'redis';
 
 export const redis = createClient({ url: process.env['REDIS_URL'] });
-redis.on('error', (error) => console.error('Redis:', error.message));
+redis.on('error', ({ message }) => new Logger('Redis').warn(message));
 
 @Module({
   imports: [

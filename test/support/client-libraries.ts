@@ -66,7 +66,6 @@ export interface NodeRedisLibrary extends ClientLibrary {
 }
 
 function nodeRedis(name: string, redis: NodeRedis): NodeRedisLibrary {
-  const { createClient, createCluster } = redis;
   const connected = async (client: (NodeRedisClient | NodeRedisCluster) & Closable): Promise<OpenClient> => {
     client.on('error', () => undefined);
     await client.connect();
@@ -76,15 +75,15 @@ function nodeRedis(name: string, redis: NodeRedis): NodeRedisLibrary {
     name,
     redis,
     adapt: fromNodeRedis,
-    connect: (url) => connected(createClient({ url })),
+    connect: (url) => connected(redis.createClient({ url })),
     connectCluster: (nodes) =>
-      connected(createCluster({ rootNodes: nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` })) })),
-    behindSentinels: (sentinels) => fromNodeRedis(createClient({}), sentinels),
+      connected(redis.createCluster({ rootNodes: nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` })) })),
+    behindSentinels: (sentinels) => fromNodeRedis(redis.createClient({}), sentinels),
   };
 }
 
 /** The versions of node-redis. */
 export const NODE_REDIS: readonly NodeRedisLibrary[] = [
   nodeRedis('redis 6', redis6 as unknown as NodeRedis),
-  nodeRedis('redis 5', redis5 as unknown as NodeRedis),
+  nodeRedis('redis 5', redis5),
 ];

@@ -19,7 +19,7 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
   });
   afterEach(async () => {
     await running.close();
-    for (const { disconnect } of opened) disconnect();
+    for (const client of opened) client.disconnect();
   });
   afterAll(() => cluster.close());
 

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { RedisFence } from 'nestjs-redis-lock/fence';
+import type { RedisClient } from 'nestjs-redis-lock/store';
 import { NODE_REDIS } from '../../support/client-libraries.js';
 import type { RedisServer } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
-import { RedisFence } from 'nestjs-redis-lock/fence';
-import type { RedisClient } from 'nestjs-redis-lock/store';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
 let servers: ReplicaSet;
@@ -42,28 +42,32 @@ describe.each(NODE_REDIS)('locks behind Sentinels by $name', (library) => {
     },
   };
 
-  it.each(Object.keys(FAILOVERS))('survive a master that %s, and the new one hands off', async (how) => {
-    const [before] = servers.servers;
-    const [one, other] = [start(), start()];
-    const lock = await one.acquire('goods:300', { ttlMs: 60_000 });
-    await servers.replicated(lock.key);
-    const admin = servers.adminOf(await FAILOVERS[how]());
-    const extended = () =>
-      lock.extend().then(
-        () => true,
-        () => false,
-      );
-    await eventually('it is renewed there', extended, 20_000);
-    const granted = other.acquire('goods:300');
-    await eventually('it waits there', async () => (await admin.zcard(`${lock.key}|queue`)) === 1, 20_000);
-    expect(await lock.release()).toBe(true);
-    const next = await granted;
-    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
-    expect(await next.release()).toBe(true);
-    if (how === 'hangs') before.resume();
-    await running.close();
-    await eventually('all connections are closed', allClosed, 20_000);
-  }, 90_000);
+  it.each(Object.keys(FAILOVERS))(
+    'survive a master that %s, and the new one hands off',
+    async (how) => {
+      const [before] = servers.servers;
+      const [one, other] = [start(), start()];
+      const lock = await one.acquire('goods:300', { ttlMs: 60_000 });
+      await servers.replicated(lock.key);
+      const admin = servers.adminOf(await FAILOVERS[how]());
+      const extended = () =>
+        lock.extend().then(
+          () => true,
+          () => false,
+        );
+      await eventually('it is renewed there', extended, 20_000);
+      const granted = other.acquire('goods:300');
+      await eventually('it waits there', async () => (await admin.zcard(`${lock.key}|queue`)) === 1, 20_000);
+      expect(await lock.release()).toBe(true);
+      const next = await granted;
+      expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+      expect(await next.release()).toBe(true);
+      if (how === 'hangs') before.resume();
+      await running.close();
+      await eventually('all connections are closed', allClosed, 20_000);
+    },
+    90_000,
+  );
 
   it('have a fence that leaves no connection behind, with and without a module', async () => {
     const redis = library.behindSentinels(servers.address) as RedisClient;

@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockConfigError, LockUnavailableError } from 'nestjs-redis-lock';
+import { LockConfigError, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
 import { RedisFence } from 'nestjs-redis-lock/fence';
 import { fromNodeRedis, type NodeRedisClient } from 'nestjs-redis-lock/node-redis';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import type { RedisClient } from 'nestjs-redis-lock/store';
-import { createClient } from 'redis';
+import { createClient, createCluster } from 'redis';
 import { ioredis, NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
 import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
@@ -78,6 +78,15 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
     await eventually('it is renewed', async () => (await admin.pttl(lock.key)) > 20_000, 20_000);
     lock.assertHeld();
     expect(await lock.release()).toBe(true);
+  });
+
+  it('are lost at once if the server is back without them', async () => {
+    const { client } = await connect();
+    const lock = await running.start({ redis: client, ttlMs: 600_000 }).acquire('goods:300');
+    await admin.flushall();
+    await cutAll();
+    await eventually('its signal aborts', () => lock.signal.aborted, 20_000);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
   });
 
   it('are listed', async () => {
@@ -153,7 +162,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
     const client = redis.createClient({}) as unknown as RedisClient;
     expect(() => running.start({ redis: client })).toThrow('fromNodeRedis(client)');
     expect(() => running.start({ store: quorum([client, server.url, server.url]) })).toThrow(
-      'node 1 is of node-redis as it is; allowed is fromNodeRedis(client)',
+      'node 1 is a client of node-redis; allowed is fromNodeRedis(client)',
     );
     expect(() => new RedisFence(client, 'order:300')).toThrow('fromNodeRedis(client)');
   });
@@ -189,7 +198,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
     const { client, adapter } = clientOf();
     const seen: string[] = [];
     for (const event of ['connecting', 'connect', 'ready', 'close', 'end'] as const) {
-      (adapter as NodeJS.EventEmitter).on(event, () => seen.push(`${event}: ${adapter.status}`));
+      (adapter as unknown as NodeJS.EventEmitter).on(event, () => seen.push(`${event}: ${adapter.status}`));
     }
     await client.connect();
     await cutAll();
@@ -255,7 +264,33 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
   });
 });
 
+describe.each(NODE_REDIS)('a quorum by $name', (library) => {
+  it('locks on a majority, also after a node has died', async () => {
+    const others = await Promise.all([startRedis({ local: true }), startRedis({ local: true })]);
+    try {
+      const nodes = await Promise.all([server, ...others].map(({ url }) => library.connect(url)));
+      opened.push(...nodes);
+      const store = quorum(nodes.map(({ client }) => client));
+      const [one, other] = [1, 2].map(() => running.start({ store, ttlMs: 30_000 }));
+      const lock = await one.acquire('goods:300');
+      expect(await other.tryAcquire('goods:300')).toBeNull();
+      await others[1].kill();
+      await lock.extend();
+      expect(await other.tryAcquire('goods:300')).toBeNull();
+      expect(await lock.release()).toBe(true);
+      await (await other.acquire('goods:300')).release();
+    } finally {
+      await running.close();
+      await Promise.all(others.map((node) => node.stop()));
+    }
+  });
+});
+
 describe('fromNodeRedis()', () => {
+  it('takes a cluster, by its own types', () => {
+    expect(fromNodeRedis(createCluster({ rootNodes: [{ url: server.url }] })).status).toBe('wait');
+  });
+
   it('puts the keyPrefix of the client before keys', async () => {
     const client = createClient({ url: server.url, keyPrefix: 'shop:' }).on('error', () => undefined);
     await client.connect();

@@ -3,8 +3,6 @@ import { Redis } from 'ioredis';
 import { type Lock, LockLostError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import type { RedisClient } from 'nestjs-redis-lock/store';
-import { ioredis, NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { RedisLocks } from '../../support/redis-locks.js';
 
@@ -13,7 +11,7 @@ const WITHIN_MS = 600;
 
 let server: RedisServer;
 let running: RedisLocks;
-let clients: Pick<OpenClient, 'disconnect'>[];
+let clients: Redis[];
 
 beforeEach(async () => {
   server = await startRedis({ local: true });
@@ -26,18 +24,18 @@ afterEach(async () => {
   await server.stop();
 });
 
-const connect = async (library = ioredis): Promise<RedisClient> => {
-  const opened = await library.connect(server.url);
-  clients.push(opened);
-  return opened.client;
+const connect = (): Redis => {
+  const client = new Redis(server.url, { maxRetriesPerRequest: null }).on('error', () => undefined);
+  clients.push(client);
+  return client;
 };
 
 /** Resolves with the time from the client's next `ready` to the loss of the lock, in milliseconds. */
-async function lossAfterReady(client: RedisClient, { signal }: Lock): Promise<number> {
+async function lossAfterReady(client: Redis, { signal }: Lock): Promise<number> {
   const lost = new Promise<number>((resolve) => {
     signal.addEventListener('abort', () => resolve(performance.now()), { once: true });
   });
-  const readyAt = await new Promise<number>((resolve) => client.on('ready', () => resolve(performance.now())));
+  const readyAt = await new Promise<number>((resolve) => client.once('ready', () => resolve(performance.now())));
   const lostAt = await lost;
   expect(signal.reason).toBeInstanceOf(LockLostError);
   return lostAt - readyAt;
@@ -52,13 +50,8 @@ const STORES: Record<string, RedisLockModuleOptions> = {
 };
 
 describe('a Redis that restarts without its data', () => {
-  const cases = [
-    ...Object.keys(STORES).map((store) => [store, ioredis.name, ioredis] as const),
-    ...NODE_REDIS.map((library) => ['token()', library.name, library] as const),
-  ];
-
-  it.each(cases)('shows the holder at once that its lock is lost, with %s by %s', async (store, _, library) => {
-    const client = await connect(library);
+  it.each(Object.keys(STORES))('shows the holder at once that its lock is lost, with %s', async (store) => {
+    const client = connect();
     const lock = await running.start({ redis: client, ...STORES[store] }).acquire('goods:300');
     const losing = lossAfterReady(client, lock);
     await server.kill();
@@ -67,7 +60,7 @@ describe('a Redis that restarts without its data', () => {
   });
 
   it('shows it to the holder of renew: false, and the next holder keeps its lock', async () => {
-    const client = await connect();
+    const client = connect();
     const options = { ttlMs: 60_000, renew: false };
     const lock = await running.start({ redis: client }).acquire('goods:300', options);
     const other = running.start({ redis: server.url, waitMs: 60_000 });
@@ -82,7 +75,7 @@ describe('a Redis that restarts without its data', () => {
   });
 
   it('shows it to the holder of 1,000 locks, of which two are left', async () => {
-    const client = await connect();
+    const client = connect();
     const locks = running.start({ redis: client, requestTimeoutMs: 10_000 });
     const held = await Promise.all(Array.from({ length: 1_000 }, (_, id) => locks.acquire(`goods:${id}`)));
     const admin = new Redis(server.url);
