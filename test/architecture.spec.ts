@@ -60,7 +60,17 @@ function offences(of: readonly SourceFile[], isAllowed: (imported: Import, path:
 type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** The folders of entry points that nothing else imports. */
-const ENTRY_FOLDERS = ['board', 'cli', 'fence', 'opentelemetry', 'prometheus', 'terminus', 'testing', 'transactional'];
+const ENTRY_FOLDERS = [
+  'board',
+  'cli',
+  'fence',
+  'node-redis',
+  'opentelemetry',
+  'prometheus',
+  'terminus',
+  'testing',
+  'transactional',
+];
 
 /** Builds the graph of imports between nodes. `nodeOf` returns the node of a file. */
 function importGraph(nodeOf: (path: string) => string): Graph {
@@ -151,6 +161,12 @@ describe('the floors', () => {
     const isAllowed = ({ from, typeOnly }: Import) =>
       from.startsWith('lib/fence/') || allowed.includes(from) || (from === 'lib/redis/redis-client.ts' && typeOnly);
     expect(offences(inFolder('lib/fence/'), isAllowed)).toEqual([]);
+  });
+
+  it("the adapter for node-redis knows redis and the core's contract, and not its package", () => {
+    const isAllowed = ({ from }: Import) =>
+      /^lib\/(?:node-redis|redis)\//.test(from) || from === 'node:events' || CORE_CONTRACT.includes(from);
+    expect(offences(inFolder('lib/node-redis/'), isAllowed)).toEqual([]);
   });
 
   it('an adapter for transactions knows lock scopes, errors, and the types of its package', () => {

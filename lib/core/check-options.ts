@@ -53,6 +53,11 @@ export function hasMethods(value: unknown, names: readonly string[]): value is o
   return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
 }
 
+/** Returns true for a client of node-redis as it is. Stores take what `fromNodeRedis` returns for it. */
+export function isNodeRedis(value: unknown): boolean {
+  return hasMethods(value, ['sendCommand']) && !hasMethods(value, ['evalsha']);
+}
+
 /**
  * Returns the given options without those that are undefined.
  *

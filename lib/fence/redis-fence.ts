@@ -15,7 +15,7 @@ import { RedisScript, type ScriptConnection } from '../redis/redis-script.js';
 import { checkToken, staleOpen, staleWrite } from './check-token.js';
 import { checkScript, commandsOf, type FencedCommand, type FencedScript, scriptOf } from './fenced-commands.js';
 
-/** The commands of a client that a fence uses. Redis and Cluster of ioredis 5 and 6 have them. */
+/** The commands of a client that a fence uses: of ioredis 5 and 6, or from `fromNodeRedis`. */
 export type FenceClient = Pick<RedisClient, 'eval' | 'evalsha'>;
 
 /** The options of a {@link RedisFence}. */
@@ -37,7 +37,7 @@ const RULES: OptionRules<RedisFenceOptions> = {
 };
 
 const clientRule: OptionRule = {
-  allowed: 'a client of ioredis: an object with eval() and evalsha()',
+  allowed: 'a client of ioredis or fromNodeRedis(client): an object with eval() and evalsha()',
   fits: (value) => hasMethods(value, ['eval', 'evalsha']),
 };
 

@@ -106,7 +106,8 @@ export interface RedisLockModuleOptions
    * Where Redis is: a URL, options of ioredis, or a client of ioredis. For a cluster: `{ nodes: [...] }` with options
    * of ioredis' `Cluster`, or a `Cluster`. With a URL or options, the module opens one connection (to each node) and
    * closes it at shutdown. It never closes or changes a client that it was given. Sharing a client saves a connection.
-   * The locks then share its command queue and settings.
+   * The locks then share its command queue and settings. For node-redis: what `fromNodeRedis` of
+   * `nestjs-redis-lock/node-redis` returns.
    *
    * @default 'redis://127.0.0.1:6379'
    */

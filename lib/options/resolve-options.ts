@@ -3,6 +3,7 @@ import {
   checkOptions,
   type GivenOptions,
   hasMethods,
+  isNodeRedis,
   isOptionsObject,
   milliseconds,
   millisecondsFrom,
@@ -99,7 +100,7 @@ const MAX_PERMITS = 1_000_000;
 
 // A client is known by `evalsha`. Options of ioredis have no such method.
 const isHalfAClient = (value: unknown): boolean =>
-  hasMethods(value, ['evalsha']) && !hasMethods(value, ['eval', 'pipeline', 'on', 'off']);
+  isNodeRedis(value) || (hasMethods(value, ['evalsha']) && !hasMethods(value, ['eval', 'pipeline', 'on', 'off']));
 
 // `nodes` of a Cluster is a method.
 const areNodes = (value: unknown): boolean => typeof value === 'function' || (Array.isArray(value) && value.length > 0);
@@ -178,7 +179,9 @@ const HTTP_STATUS_RULES: OptionRules<Record<LockErrorCode, number | undefined>> 
 export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   ...LOCK_DEFAULT_RULES,
   redis: {
-    allowed: 'a redis:// or rediss:// URL, options or a client of ioredis; for a cluster { nodes: [...] } or a Cluster',
+    allowed:
+      'a redis:// or rediss:// URL, options or a client of ioredis, or fromNodeRedis(client); ' +
+      'for a cluster { nodes: [...] } or a Cluster',
     fits: (value) =>
       typeof value === 'string'
         ? /^rediss?:\/\/|^unix:\/\/|^\//.test(value)

@@ -3,6 +3,7 @@ import { type Clock, withTimeout } from '../core/time/clock.js';
 import { checkAddress, checkNodes, checkSentinels, checkUrl } from './check-address.js';
 import { isCluster } from './cluster/cluster-client.js';
 import type {
+  FurtherConnections,
   RedisClient,
   RedisClusterOptions,
   RedisEndpoint,
@@ -59,7 +60,8 @@ function makeClient(redis: string | RedisOptions | RedisClusterOptions, clock: C
   return new Cluster([...nodes], { lazyConnect, ...options, redisOptions });
 }
 
-function furtherConnections(client: RedisClient): Pick<OpenedRedis, 'subscriber' | 'replicaConnection'> {
+function furtherConnections(client: RedisClient): FurtherConnections {
+  if (client.furtherConnections !== undefined) return client.furtherConnections;
   // A cluster is no single server. Its stores connect to the nodes by themselves.
   const original = isCluster(client) || !('duplicate' in client) ? undefined : (client as Redis);
   return {

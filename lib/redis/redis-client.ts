@@ -17,6 +17,8 @@ export interface RedisClient {
   evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
   eval(script: string, keyCount: number, ...args: string[]): Promise<unknown>;
   time(): Promise<unknown>;
+  /** Makes further connections to the client's server. Without it, a client of ioredis is duplicated. */
+  readonly furtherConnections?: FurtherConnections | undefined;
   /** Returns a command of ioredis, as `string`, that `enableAutoPipelining` does not collect. */
   createBuiltinCommand?(name: string): { readonly string: unknown };
   pipeline(): RedisPipeline;
@@ -71,6 +73,14 @@ export interface ReplicaPipeline {
   eval(script: string, keyCount: number, ...args: string[]): unknown;
   wait(replicas: number, timeoutMs: number): unknown;
   exec(): Promise<[error: Error | null, result: unknown][] | null>;
+}
+
+/** Makes further connections to the server of a client. They are not yet connected. The caller closes them. */
+export interface FurtherConnections {
+  /** Returns a connection for subscriptions. Undefined if there can be none. */
+  subscriber(): RedisSubscriber | undefined;
+  /** Returns a connection that waits for replicas. It repeats no command. Undefined if there can be none. */
+  replicaConnection(): ReplicaConnection | undefined;
 }
 
 /** A client and further connections to the same server. */

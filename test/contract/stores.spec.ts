@@ -1,63 +1,15 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
-import { Cluster, Redis } from 'ioredis';
+import { Redis } from 'ioredis';
 import { memory, token } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { ManualClock, registerStoreContract, type OtherClient, type StoreUnderTest } from 'nestjs-redis-lock/testing';
-import { SystemClock } from '../../lib/core/time/clock.js';
-import { turnsContract } from '../../lib/testing/contract/turns-contract.js';
 import { RedisCluster, type RedisServer, startRedis } from '../support/redis/index.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
-
-function unused(): never {
-  throw new Error('the store must not open this connection');
-}
-
-const CONTEXT = { requestTimeoutMs: 5_000, prefix: 'lock_', redis: unused, subscriber: unused, open: unused };
-
-/** Creates a store with connections of its own, which `quit` closes. */
-function underTest(
-  factory: StoreFactory,
-  connections: Partial<Omit<Parameters<StoreFactory>[0], 'prefix'>>,
-  quit: () => Promise<unknown>,
-): StoreUnderTest {
-  const clock = new SystemClock();
-  const store = factory({ ...CONTEXT, clock, ...connections });
-  return {
-    store,
-    clock,
-    pass: async (ms) => void (await sleep(ms)),
-    close: async () => {
-      await store.close();
-      await quit();
-    },
-  };
-}
-
-async function onRedis(
-  factory: StoreFactory,
-  url = process.env['TEST_REDIS_URL'] as string,
-  min = 0,
-): Promise<StoreUnderTest> {
-  const redis = new Redis(url);
-  await redis.ping();
-  const subscriber = () => redis.duplicate({ lazyConnect: true, autoResubscribe: false });
-  const connect = () => redis.duplicate({ lazyConnect: true, autoResendUnfulfilledCommands: false });
-  const replicas = min > 0 ? { min, timeoutMs: 2_000, connect } : undefined;
-  return underTest(factory, { redis: () => redis, subscriber, replicas }, () => redis.quit());
-}
+import { CONTEXT, onCluster, onRedis, sideBySide, underTest, unused } from './under-test.js';
 
 let cluster: RedisCluster;
-
-async function onCluster(factory: StoreFactory, min = 0): Promise<StoreUnderTest> {
-  const redis = new Cluster([...cluster.nodes]);
-  await redis.ping();
-  const replicas = min > 0 ? { min, timeoutMs: 2_000, connect: unused } : undefined;
-  return underTest(factory, { redis: () => redis, replicas }, () => redis.quit());
-}
 
 let masters: RedisServer[] = [];
 
@@ -76,26 +28,6 @@ function inMemory(): Promise<StoreUnderTest> {
   return Promise.resolve({ store, clock, pass: (ms) => clock.advance(ms), close: () => store.close() });
 }
 
-/**
- * Registers the tests of a contract in one block: Jest runs concurrent tests side by side within a block only. They
- * wait for leases of a second and use little of the processor. The test of turns, which is the last one, runs alone: it
- * counts the grants of two instances, and other tests would block the event loop of one of them at the wrong moment.
- */
-function sideBySide() {
-  const titles: string[] = [];
-  return {
-    describe: (name: string, body: () => void): void => {
-      titles.push(name);
-      body();
-      titles.pop();
-    },
-    it: (name: string, body: () => Promise<void>): void => {
-      const run = titles.includes(turnsContract.subject) ? it : it.concurrent;
-      run(`${titles.join(' ')} ${name}`, body);
-    },
-  };
-}
-
 describe('token store', () => {
   registerStoreContract({ createStore: () => onRedis(token()), ...sideBySide() });
 });
@@ -107,7 +39,7 @@ describe('token store with replicas', () => {
   });
   afterAll(() => servers.close());
 
-  const createStore = () => onRedis(token(), servers.servers[0].url, 1);
+  const createStore = () => onRedis(token(), { url: servers.servers[0].url, min: 1 });
   registerStoreContract({ createStore, ...sideBySide() });
 });
 
@@ -119,19 +51,22 @@ describe('Redis Cluster', () => {
   afterAll(() => cluster.close());
 
   describe('token store', () => {
-    registerStoreContract({ createStore: () => onCluster(token()), ...sideBySide() });
+    registerStoreContract({ createStore: () => onCluster(token(), cluster.nodes), ...sideBySide() });
   });
 
   describe('token store with replicas', () => {
-    registerStoreContract({ createStore: () => onCluster(token(), 1), ...sideBySide() });
+    registerStoreContract({ createStore: () => onCluster(token(), cluster.nodes, { min: 1 }), ...sideBySide() });
   });
 
   describe('redisson store', () => {
-    registerStoreContract({ createStore: () => onCluster(redisson()), ...sideBySide() });
+    registerStoreContract({ createStore: () => onCluster(redisson(), cluster.nodes), ...sideBySide() });
   });
 
   describe('redisson store with fencing', () => {
-    registerStoreContract({ createStore: () => onCluster(redisson({ fencing: true })), ...sideBySide() });
+    registerStoreContract({
+      createStore: () => onCluster(redisson({ fencing: true }), cluster.nodes),
+      ...sideBySide(),
+    });
   });
 });
 

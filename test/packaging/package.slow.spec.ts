@@ -117,7 +117,9 @@ describe('the tarball', () => {
   it('imports only what it declares', async () => {
     const installed = await consumer('nest12-esm').installed();
     const manifest = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')) as Record<string, object>;
-    const declared = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies }).toSorted();
+    // Clients of node-redis are typed by their methods. The peer only names the versions.
+    const { redis: _, ...peers } = manifest.peerDependencies as Record<string, string>;
+    const declared = Object.keys({ ...manifest.dependencies, ...peers }).toSorted();
     const files = (await filesOf(installed)).map(({ path }) => path).filter((path) => /\.(js|d\.ts)$/.test(path));
     const imported = await Promise.all(
       files.map(async (path) => importsOf(await readFile(join(installed, path), 'utf8'))),
@@ -145,6 +147,12 @@ describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (fo
   it('the adapter for transactions loads no package', async () => {
     expect((await loaded('./transactional')).code).toContain('function withLockScope(');
     expect((await loaded('./transactional')).packages).toEqual([]);
+  });
+
+  it('the adapter for node-redis loads no package, and the root does not have it', async () => {
+    expect((await loaded('./node-redis')).code).toContain('function fromNodeRedis(');
+    expect((await loaded('./node-redis')).packages).toEqual([]);
+    expect((await loaded('.')).code).not.toContain('function fromNodeRedis(');
   });
 
   it('the health indicator loads Terminus, which the root does not', async () => {

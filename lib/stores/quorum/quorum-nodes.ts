@@ -1,6 +1,6 @@
 import type { RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/time/clock.js';
-import { checkOptions, milliseconds } from '../../core/check-options.js';
+import { checkOptions, isNodeRedis, milliseconds } from '../../core/check-options.js';
 import { LockConfigError, messageOf } from '../../core/errors.js';
 import { IncidentLog, secondsOf, type StoreLog } from '../../core/store/incident-log.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
@@ -52,6 +52,8 @@ export function openNodes(
   if (length < 3 || length % 2 === 0)
     throw refused(`there are ${length} nodes; allowed is an odd number from 3 up: ${why}`);
   for (const [i, address] of given.entries()) {
+    if (isNodeRedis(address))
+      throw refused(`node ${i + 1} is of node-redis as it is; allowed is fromNodeRedis(client)`);
     if (!isAddress(address))
       throw refused(`node ${i + 1} is no URL, no options of ioredis and no client (a Cluster is none)`);
   }

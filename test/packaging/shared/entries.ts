@@ -2,6 +2,7 @@
 import * as root from 'nestjs-redis-lock';
 import * as board from 'nestjs-redis-lock/board';
 import * as fence from 'nestjs-redis-lock/fence';
+import * as nodeRedis from 'nestjs-redis-lock/node-redis';
 import * as opentelemetry from 'nestjs-redis-lock/opentelemetry';
 import * as prometheus from 'nestjs-redis-lock/prometheus';
 import * as quorum from 'nestjs-redis-lock/quorum';
@@ -16,6 +17,7 @@ export const entries: Readonly<Record<string, object>> = {
   '.': root,
   './board': board,
   './fence': fence,
+  './node-redis': nodeRedis,
   './opentelemetry': opentelemetry,
   './prometheus': prometheus,
   './quorum': quorum,

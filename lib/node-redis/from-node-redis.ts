@@ -1,0 +1,59 @@
+import { checkValue, hasMethods, type OptionRule } from '../core/check-options.js';
+import { checkSentinels } from '../redis/check-address.js';
+import type { RedisClient } from '../redis/redis-client.js';
+import type { NodeRedisClient, NodeRedisCluster } from './node-redis.js';
+import { SentinelClient } from './sentinel-client.js';
+import type { NodeRedisSentinels } from './sentinels.js';
+import { SharedClient } from './shared-client.js';
+import { SharedCluster } from './shared-cluster.js';
+
+const isCluster = (value: unknown): value is NodeRedisCluster =>
+  hasMethods(value, ['nodeClient', 'on']) && 'masters' in value;
+
+const isClient = (value: unknown): boolean =>
+  hasMethods(value, ['sendCommand', 'duplicate', 'subscribe', 'sSubscribe', 'destroy', 'connect', 'on']) &&
+  // Sentinel and pools have no options, and the legacy client has no duplicate().
+  'options' in value &&
+  'isReady' in value;
+
+const clientRule: OptionRule = {
+  allowed: 'what createClient() or createCluster() of redis 5 or 6 returns',
+  fits: (value) => isCluster(value) || isClient(value),
+};
+
+const templateRule: OptionRule = {
+  allowed: 'what createClient() of redis 5 or 6 returns, besides Sentinels',
+  fits: isClient,
+};
+
+const adapters = new WeakMap<object, object>();
+
+/**
+ * Returns a client or a cluster of node-redis (`redis` 5 or 6) as a value for the option `redis` of the module. That of
+ * a client is also a node for `quorum()` and a client for `RedisFence`. Each call with the same client returns the same
+ * object, but for Sentinel.
+ *
+ * The client stays the caller's: connect it before the application starts, and close it after the application. Until
+ * it is connected, lock requests fail as they do in an outage. Further connections have the options of the client. The
+ * module opens and closes them.
+ *
+ * @param sentinel the Sentinels of the master. Then the client only gives its options, such as the password. It need
+ * not be connected. The module opens all connections and closes them.
+ * @throws {LockConfigError} if it is no such client, but one of `createSentinel()`, a pool or a legacy client. Also if
+ * the Sentinels have no address or no name.
+ * @publicApi
+ */
+export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster, sentinel?: NodeRedisSentinels): RedisClient {
+  checkValue('fromNodeRedis()', 'the client', client, sentinel === undefined ? clientRule : templateRule);
+  if (sentinel !== undefined) {
+    checkSentinels(sentinel.sentinels, sentinel.name);
+    return new SentinelClient(client as NodeRedisClient, sentinel);
+  }
+  let adapter = adapters.get(client);
+  if (adapter === undefined) {
+    adapter = isCluster(client) ? new SharedCluster(client) : new SharedClient(client);
+    adapters.set(client, adapter);
+  }
+  // Stores recognize a cluster by its properties, as with ioredis.
+  return adapter as RedisClient;
+}

@@ -1,0 +1,303 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { LockConfigError, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
+import { RedisFence } from 'nestjs-redis-lock/fence';
+import { fromNodeRedis, type NodeRedisClient } from 'nestjs-redis-lock/node-redis';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import type { RedisClient } from 'nestjs-redis-lock/store';
+import { createClient, createCluster } from 'redis';
+import { ioredis, NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
+import { RedisProxy } from '../../support/proxy.js';
+import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+let server: RedisServer;
+let admin: Redis;
+let running: RedisLocks;
+let opened: OpenClient[];
+
+beforeAll(async () => {
+  server = await startRedis({ local: true });
+  admin = new Redis(server.url).on('error', () => undefined);
+});
+beforeEach(() => {
+  running = new RedisLocks();
+  opened = [];
+});
+afterEach(async () => {
+  await running.close();
+  for (const client of opened) client.disconnect();
+  await admin.flushall();
+});
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+
+const cutAll = (): Promise<unknown> => admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+
+async function names(): Promise<readonly string[]> {
+  const clients = (await admin.client('LIST')) as string;
+  return [...clients.matchAll(/ name=(nestjs-redis-lock\S*)/g)].map(([, name]) => name).toSorted();
+}
+
+describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
+  const connect = async () => {
+    const client = await library.connect(server.url);
+    opened.push(client);
+    return client;
+  };
+
+  it('are handed off by message, also after all connections were cut', async () => {
+    const instances = [];
+    for (const { client } of [await connect(), await connect()]) {
+      instances.push(running.start({ redis: client, fairness: 'strict' }));
+    }
+    const [one, other] = instances;
+    for (const isCut of [false, true]) {
+      const lock = await one.acquire('goods:300');
+      const granted = other.acquire('goods:300');
+      const queue = `${lock.key}|queue`;
+      await eventually('it waits in the queue', async () => (await admin.zcard(queue)) === 1, 20_000);
+      if (isCut) await Promise.all([cutAll(), admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')]);
+      // A release without a connection is rejected, and repeated as soon as there is one.
+      await lock.release().catch(() => undefined);
+      const next = await granted;
+      expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+      await next.release();
+    }
+    expect(running.errors).toEqual([]);
+  });
+
+  it('stay with their holder over a cut, and are renewed after it', async () => {
+    const { client } = await connect();
+    const lock = await running.start({ redis: client, ttlMs: 30_000 }).acquire('goods:300');
+    await admin.pexpire(lock.key, 20_000);
+    await cutAll();
+    // The connection is back, and the holder looks after its lock at once.
+    await eventually('it is renewed', async () => (await admin.pttl(lock.key)) > 20_000, 20_000);
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+  });
+
+  it('are lost at once if the server is back without them', async () => {
+    const { client } = await connect();
+    const lock = await running.start({ redis: client, ttlMs: 600_000 }).acquire('goods:300');
+    await admin.flushall();
+    await cutAll();
+    await eventually('its signal aborts', () => lock.signal.aborted, 20_000);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+  });
+
+  it('are listed', async () => {
+    const { client } = await connect();
+    const locks = running.start({ redis: client });
+    const held = await Promise.all([1, 2, 3].map((id) => locks.acquire(`goods:${id}`)));
+    const found: string[] = [];
+    for await (const { resource } of locks.list()) found.push(resource);
+    expect(found.toSorted()).toEqual(['goods:1', 'goods:2', 'goods:3']);
+    await Promise.all(held.map((lock) => lock.release()));
+  });
+
+  it('show the error of the server and its code', async () => {
+    const { client } = await connect();
+    const locks = running.start({ redis: client });
+    await admin.rpush(running.keyOf('goods', '300'), 'no lock');
+    const failure = await locks.acquire('goods:300').catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(LockUnavailableError);
+    expect(failure).toMatchObject({ refusal: 'WRONGTYPE', permanent: true });
+  });
+
+  it('leave no connection of their own behind, and the client open', async () => {
+    const { client } = await connect();
+    const lock = await running.start({ redis: client }).acquire('goods:300');
+    await lock.release();
+    await running.close();
+    await eventually('theirs are closed', async () => (await names()).length === 0, 20_000);
+    expect(client.status).toBe('ready');
+  });
+
+  it('are guarded by a fence', async () => {
+    const { client } = await connect();
+    const fence = new RedisFence(client, 'order:300');
+    await fence.open(1);
+    expect(await fence.write(1, [['set', 'order:300', 'paid']])).toEqual(['OK']);
+    await fence.open(2);
+    await expect(fence.write(1, [['set', 'order:300', 'late']])).rejects.toThrow('order:300');
+  });
+});
+
+describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
+  /** Makes a client that the test ends. */
+  const clientOf = (options: object = { url: server.url }) => {
+    const client = redis.createClient(options);
+    client.on('error', () => undefined);
+    const disconnect = () => {
+      try {
+        client.destroy();
+      } catch {
+        // Version 5 throws for a client that is closed.
+      }
+    };
+    const adapter = fromNodeRedis(client);
+    opened.push({ client: adapter, quit: () => Promise.resolve(client.close()), disconnect });
+    return { client, adapter };
+  };
+
+  it('returns the same object for the same client', () => {
+    const { client, adapter } = clientOf();
+    expect(fromNodeRedis(client)).toBe(adapter);
+  });
+
+  it.each([
+    ['a Sentinel', () => redis.createSentinel({ name: 'mymaster', sentinelRootNodes: [{ host: 'a', port: 26_379 }] })],
+    ['a pool', () => redis.createClientPool()],
+    ['a client of ioredis', () => new Redis({ lazyConnect: true })],
+    ['no client', () => ({})],
+  ])('refuses %s', (_, make) => {
+    expect(() => fromNodeRedis(make() as NodeRedisClient)).toThrow(LockConfigError);
+  });
+
+  it('is named by the errors for a client that was given without it', () => {
+    const client = redis.createClient({}) as unknown as RedisClient;
+    expect(() => running.start({ redis: client })).toThrow('fromNodeRedis(client)');
+    expect(() => running.start({ store: quorum([client, server.url, server.url]) })).toThrow(
+      'node 1 is a client of node-redis; allowed is fromNodeRedis(client)',
+    );
+    expect(() => new RedisFence(client, 'order:300')).toThrow('fromNodeRedis(client)');
+  });
+
+  it('serves locks as soon as the client is connected', async () => {
+    const { client, adapter } = clientOf();
+    const locks = running.start({ redis: adapter });
+    expect(adapter.status).toBe('wait');
+    const granted = locks.acquire('goods:300');
+    await client.connect();
+    await (await granted).release();
+  });
+
+  it('reports a server that hangs while the client connects', async () => {
+    const proxy = await RedisProxy.start(server.url);
+    try {
+      proxy.hold('requests');
+      const { client, adapter } = clientOf({ url: proxy.url });
+      const locks = running.start({ redis: adapter, requestTimeoutMs: 200 });
+      const connected = client.connect();
+      await eventually('it is reported', () => running.warnings.length > 0, 20_000);
+      expect(running.warnings[0]).toContain('Redis cannot be reached');
+      expect(running.warnings[0]).toContain('connected, but Redis is not ready');
+      proxy.resume('requests');
+      await connected;
+      await (await locks.acquire('goods:300')).release();
+    } finally {
+      await proxy.close();
+    }
+  });
+
+  it('goes through the states of its client', async () => {
+    const { client, adapter } = clientOf();
+    const seen: string[] = [];
+    for (const event of ['connecting', 'connect', 'ready', 'close', 'end'] as const) {
+      (adapter as unknown as NodeJS.EventEmitter).on(event, () => seen.push(`${event}: ${adapter.status}`));
+    }
+    await client.connect();
+    await cutAll();
+    await eventually('it is back', () => seen.length >= 6, 20_000);
+    client.destroy();
+    await client.connect();
+    expect(seen).toEqual([
+      'connecting: connecting',
+      'connect: connect',
+      'ready: ready',
+      'close: reconnecting',
+      'connect: connect',
+      'ready: ready',
+      'close: end',
+      'end: end',
+      'connecting: connecting',
+      'connect: connect',
+      'ready: ready',
+    ]);
+  });
+
+  it('rejects requests at once after the client was closed, and serves them after it is back', async () => {
+    const { client, adapter } = clientOf();
+    await client.connect();
+    const locks = running.start({ redis: adapter });
+    await (await locks.acquire('goods:300')).release();
+    client.destroy();
+    await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toBeInstanceOf(LockUnavailableError);
+    await client.connect();
+    await (await locks.acquire('goods:300')).release();
+  });
+
+  it('sends a request again whose connection ends before the reply', async () => {
+    const proxy = await RedisProxy.start(server.url);
+    try {
+      const { client, adapter } = clientOf({ url: proxy.url });
+      await client.connect();
+      const locks = running.start({ redis: adapter });
+      await (await locks.acquire('goods:300')).release();
+      proxy.drop('replies');
+      const granted = locks.acquire('goods:300');
+      await eventually('it was granted', async () => (await admin.exists(running.keyOf('goods', '300'))) === 1, 20_000);
+      proxy.resume('replies');
+      proxy.reset();
+      await (await granted).release();
+    } finally {
+      await proxy.close();
+    }
+  });
+
+  it('adds no listeners with further modules, and removes theirs', async () => {
+    const { client, adapter } = clientOf();
+    await client.connect();
+    const counts = () =>
+      ['connecting', 'ready', 'close', 'end', 'error'].map((event) => [
+        adapter.listenerCount(event),
+        (client as unknown as NodeJS.EventEmitter).listenerCount(event),
+      ]);
+    const before = counts();
+    for (let i = 0; i < 2; i++) await (await running.start({ redis: adapter }).acquire('goods:300')).release();
+    await running.close();
+    expect(counts()).toEqual(before);
+  });
+});
+
+describe.each(NODE_REDIS)('a quorum by $name', (library) => {
+  it('locks on a majority, also after a node has died', async () => {
+    const others = await Promise.all([startRedis({ local: true }), startRedis({ local: true })]);
+    try {
+      const nodes = await Promise.all([server, ...others].map(({ url }) => library.connect(url)));
+      opened.push(...nodes);
+      const store = quorum(nodes.map(({ client }) => client));
+      const [one, other] = [1, 2].map(() => running.start({ store, ttlMs: 30_000 }));
+      const lock = await one.acquire('goods:300');
+      expect(await other.tryAcquire('goods:300')).toBeNull();
+      await others[1].kill();
+      await lock.extend();
+      expect(await other.tryAcquire('goods:300')).toBeNull();
+      expect(await lock.release()).toBe(true);
+      await (await other.acquire('goods:300')).release();
+    } finally {
+      await running.close();
+      await Promise.all(others.map((node) => node.stop()));
+    }
+  });
+});
+
+describe('fromNodeRedis()', () => {
+  it('takes a cluster, by its own types', () => {
+    expect(fromNodeRedis(createCluster({ rootNodes: [{ url: server.url }] })).status).toBe('wait');
+  });
+
+  it('puts the keyPrefix of the client before keys', async () => {
+    const client = createClient({ url: server.url, keyPrefix: 'shop:' }).on('error', () => undefined);
+    await client.connect();
+    const adapter = fromNodeRedis(client);
+    opened.push({ client: adapter, quit: () => client.close(), disconnect: () => client.destroy() });
+    const lock = await running.start({ redis: adapter }).acquire('goods:300');
+    expect(await admin.exists(`shop:${running.keyOf('goods', '300')}`)).toBe(1);
+    await lock.release();
+  });
+});
