@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import pg from 'pg';
+import { Client } from 'pg';
 import { format, resolveConfig } from 'prettier';
 import { nodeOf } from '../bench/nodes.mjs';
 import { GuardedProcess } from '../support/redis/guardian.js';
@@ -123,7 +123,7 @@ async function startServers(env, versions, started) {
     const server = await SqlServer.postgres(port);
     started.push(server);
     const client = await server.ready(async () => {
-      const one = new pg.Client(env.DATABASE_URL);
+      const one = new Client(env.DATABASE_URL);
       await one.connect();
       return one;
     });
