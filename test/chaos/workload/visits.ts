@@ -78,18 +78,26 @@ export class Visits {
     const { name, locks, log, now, leaving } = this.deps;
     const op = `${name}.${(this.visits += 1)}`;
     log({ kind: 'invoke', op, process: name, at: now() });
+    const { mode, resources, company = [] } = caller;
+    const half = company.length / 2;
+    const beside = company.slice(0, half).map((own) => this.acquireBeside(own, mode));
     try {
-      const { mode, resources } = caller;
       const options = { signal: leaving, ...optionsFor(mode) };
       const [first, ...others] = resources;
-      await this.hold(
-        op,
-        await (others.length > 0 ? locks.acquire(resources, options) : locks.acquire(first, options)),
-        caller,
-      );
+      const acquired = others.length > 0 ? locks.acquire(resources, options) : locks.acquire(first, options);
+      beside.push(...company.slice(half).map((own) => this.acquireBeside(own, mode)));
+      await this.hold(op, await acquired, caller);
     } catch (error) {
       log({ kind: 'fail', op, at: now(), reason: reasonOf(error) });
+    } finally {
+      for (const own of beside) void own.then((lock) => lock?.release()).catch(() => undefined);
     }
+  }
+
+  /** Acquires a lock beside that of the workload, if it is free. Its outcome does not count. */
+  private acquireBeside(own: string, mode: LockMode): Promise<Lock | undefined> {
+    const { locks } = this.deps;
+    return locks.acquire(`goods:${own}`, { ...optionsFor(mode), waitMs: 0 }).catch(() => undefined);
   }
 
   private async hold(op: string, lock: Held, { mode, resources }: Caller): Promise<void> {

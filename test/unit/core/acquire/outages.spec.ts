@@ -78,6 +78,20 @@ describe.each(CALLS)('in an outage, a call that %s', (_how, call) => {
     expect(waiting.value).toBeDefined();
   });
 
+  it('is served if its own lost request has the lock until its release arrives', async () => {
+    const { locks, store, clock } = start();
+    store.delay('release');
+    store.fail('acquire', new LockUnavailableError('Connection is closed.'));
+    const waiting = outcome(call(locks));
+    await clock.advance(50);
+    store.fail('acquire');
+    await clock.advance(350);
+    expect(waiting.error).toBeUndefined();
+    store.arrive('release');
+    await clock.advance(100);
+    expect(waiting.value).toBeDefined();
+  });
+
   it('is served by the first request after the end', async () => {
     const all = start();
     await outage(all, 2_000);
