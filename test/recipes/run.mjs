@@ -115,7 +115,7 @@ async function startServers(env, versions, started) {
   const redis = await startRedis({ local: true });
   started.push(redis);
   env.REDIS_URL = redis.url;
-  versions.push(redis.description);
+  versions.push(redis.description.replace(/ \(.*/, ''));
   const isNeeded = (program) => chosen.some(({ needs }) => needs === program) && programOf(program) !== undefined;
   if (isNeeded('postgres')) {
     const port = await freePort();
@@ -186,8 +186,9 @@ try {
     rows.push(test(recipe, env));
     console.log(rows.at(-1));
   }
-  const common = ['@nestjs/core', 'ioredis', 'typescript'].map((name) => `\`${name}\` ${versionOf(name)}`);
-  const on = [`Node ${run(node, ['--version']).trim().slice(1)}`, ...common, ...servers].join(', ');
+  const common = { NestJS: '@nestjs/core', ioredis: 'ioredis', TypeScript: 'typescript' };
+  const versions = Object.entries(common).map(([title, name]) => `${title} ${versionOf(name)}`);
+  const on = [`Node ${run(node, ['--version']).trim().slice(1)}`, ...versions, ...servers].join(', ');
   if (wanted.length === 0) await writeTable(on, rows);
 } finally {
   for (const server of started) await server.stop();
