@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import pg from 'pg';
+import { Client } from 'pg';
 import { format, resolveConfig } from 'prettier';
 import { nodeOf } from '../bench/nodes.mjs';
 import { GuardedProcess } from '../support/redis/guardian.js';
@@ -115,7 +115,7 @@ async function startServers(env, versions, started) {
   const redis = await startRedis({ local: true });
   started.push(redis);
   env.REDIS_URL = redis.url;
-  versions.push(redis.description);
+  versions.push(redis.description.replace(/ \(.*/, ''));
   const isNeeded = (program) => chosen.some(({ needs }) => needs === program) && programOf(program) !== undefined;
   if (isNeeded('postgres')) {
     const port = await freePort();
@@ -123,7 +123,7 @@ async function startServers(env, versions, started) {
     const server = await SqlServer.postgres(port);
     started.push(server);
     const client = await server.ready(async () => {
-      const one = new pg.Client(env.DATABASE_URL);
+      const one = new Client(env.DATABASE_URL);
       await one.connect();
       return one;
     });
@@ -186,8 +186,9 @@ try {
     rows.push(test(recipe, env));
     console.log(rows.at(-1));
   }
-  const common = ['@nestjs/core', 'ioredis', 'typescript'].map((name) => `\`${name}\` ${versionOf(name)}`);
-  const on = [`Node ${run(node, ['--version']).trim().slice(1)}`, ...common, ...servers].join(', ');
+  const common = { NestJS: '@nestjs/core', ioredis: 'ioredis', TypeScript: 'typescript' };
+  const versions = Object.entries(common).map(([title, name]) => `${title} ${versionOf(name)}`);
+  const on = [`Node ${run(node, ['--version']).trim().slice(1)}`, ...versions, ...servers].join(', ');
   if (wanted.length === 0) await writeTable(on, rows);
 } finally {
   for (const server of started) await server.stop();

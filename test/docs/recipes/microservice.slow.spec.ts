@@ -42,7 +42,7 @@ it('the recipe for microservices handles each event once in two instances, and r
   // Both instances subscribe in the background.
   await eventually('both instances receive events', async () => {
     const [, subscribers] = (await redis.pubsub('NUMSUB', 'order.paid')) as [string, number];
-    return Number(subscribers) === 2;
+    return subscribers === 2;
   });
   client.emit('order.paid', { id: 7 });
   await eventually('it is handled', async () => (await redis.exists('mailed:7')) === 1);

@@ -88,7 +88,7 @@ describe('the recipe for numbers and codes', () => {
   it('gives out each number once, and none for a failed invoice', async () => {
     const numbers = new InvoiceNumbers(patientLocks(), redis);
     const print = async (number: number) => `invoice ${number}`;
-    expect((await times(5, () => numbers.next(2026, print))).toSorted()).toEqual([1, 2, 3, 4, 5]);
+    expect((await times(5, () => numbers.next(2026, print))).toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5]);
     await expect(numbers.next(2026, () => Promise.reject(new Error('no paper')))).rejects.toThrow('no paper');
     expect(await numbers.next(2026, print)).toBe(6);
   });
@@ -113,25 +113,31 @@ describe('the recipe for numbers and codes', () => {
 });
 
 describe('the page on conditions', () => {
+  const open: Shelf[] = [];
+  const newShelf = (locks = patientLocks()): Shelf => {
+    const shelf = withLocks(new Shelf(redis), locks);
+    open.push(shelf);
+    return shelf;
+  };
+  afterEach(async () => {
+    for (const shelf of open.splice(0)) shelf.onApplicationShutdown();
+    await redis.del('goods:300', 'goods:300|filled');
+  });
+
   it('has a shelf whose takers wait for what is put', async () => {
     const locks = patientLocks();
-    const shelf = withLocks(new Shelf(redis), locks);
-    const takers = [shelf, withLocks(new Shelf(redis), locks)];
-    const signal = AbortSignal.timeout(20_000);
-    const taken = takers.map((taker) => taker.take(300, signal));
+    const takers = [newShelf(locks), newShelf(locks)];
+    const [shelf] = takers;
+    const taken = takers.map((taker) => taker.take(300, AbortSignal.timeout(20_000)));
     await shelf.put(300);
     await shelf.put(300);
     await Promise.all(taken);
     expect(await redis.get('goods:300')).toBe('0');
     await shelf.put(300);
     expect((await times(3, () => shelf.tryTake(300))).filter(Boolean)).toHaveLength(1);
-    for (const one of takers) one.onApplicationShutdown();
-    await redis.del('goods:300', 'goods:300|filled');
   });
 
   it('has a wait that ends', async () => {
-    const shelf = withLocks(new Shelf(redis), patientLocks());
-    await expect(shelf.take(301, AbortSignal.abort(new Error('closing')))).rejects.toThrow('closing');
-    shelf.onApplicationShutdown();
+    await expect(newShelf().take(301, AbortSignal.abort(new Error('closing')))).rejects.toThrow('closing');
   });
 });

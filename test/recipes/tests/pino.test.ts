@@ -15,7 +15,7 @@ it('logs the events of locks with their fields', async () => {
   );
   const [lost] = of('lock lost');
   assert.deepEqual([lost?.['resource'], lost?.['level'], typeof lost?.['heldMs']], ['goods:303', 50, 'number']);
-  assert.match((lost?.['err'] as Error).message, /goods:303/);
+  assert.match(String((lost?.['err'] as Error | undefined)?.message), /goods:303/);
   // The line of the module itself.
   assert.ok(lines.some(({ context, msg }) => context !== 'LockLog' && String(msg).includes('goods:303')));
 });

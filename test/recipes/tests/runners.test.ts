@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { basename } from 'node:path';
 import { before, it } from 'node:test';
 import { Project } from './support.js';
 
@@ -42,10 +43,10 @@ before(async () => {
   await project.write('src/stock.test.ts', STOCK_TEST);
 });
 
-for (const config of ['vitest.config.ts', 'vitest-swc.config.ts']) {
-  it(`has a configuration of Vitest: ${config}`, async () => {
-    await project.use(`runners/${config}`);
-    assert.match(await project.run('vitest/vitest.mjs', 'run', '-c', config), /Tests +1 passed/);
+for (const path of ['runners/vitest.config.ts', 'runners/vitest-swc.config.ts']) {
+  it(`has a configuration of Vitest: ${path}`, async () => {
+    await project.use(path);
+    assert.match(await project.run('vitest/vitest.mjs', 'run', '-c', basename(path)), /Tests +1 passed/);
   });
 }
 
