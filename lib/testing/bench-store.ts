@@ -15,15 +15,21 @@ import type {
   StoreListener,
   StorePing,
 } from '../core/store/lock-store.js';
+import type { Clock, Timer } from '../core/time/clock.js';
 import type { MemoryStore } from '../stores/memory/memory.store.js';
+
+/** How long a client waits between two attempts to connect. */
+const RECONNECT_MS = 100;
 
 /** One module instance's connection to the memory of a test bench. Others go on while it is down. */
 export class BenchStore implements LockStore {
   private readonly listeners = new Set<StoreListener>();
   private outage: Error | undefined;
+  private reconnecting: Timer | undefined;
 
   constructor(
     private readonly memory: MemoryStore,
+    private readonly clock: Clock,
     private readonly onClosed: () => void,
   ) {}
 
@@ -36,12 +42,12 @@ export class BenchStore implements LockStore {
     if (isDown === (this.outage !== undefined)) return;
     const outage = isDown ? new Error('The test bench has ended the connection.') : undefined;
     this.outage = outage;
+    this.reconnecting?.cancel();
+    if (outage !== undefined) {
+      for (const listener of this.listeners) listener.onDisconnected();
+      return this.report(outage);
+    }
     for (const listener of this.listeners) {
-      if (outage !== undefined) {
-        listener.onDisconnected();
-        listener.onUnreachable(outage);
-        continue;
-      }
       listener.onReachable();
       listener.onReconnected();
       listener.onSubscribed();
@@ -107,15 +113,19 @@ export class BenchStore implements LockStore {
 
   /** Leaves the memory as it is: other module instances use it. */
   async close(): Promise<void> {
+    this.reconnecting?.cancel();
     this.onClosed();
+  }
+
+  /** Reports the outage now and then, as a client does with each attempt to connect. */
+  private report(outage: Error): void {
+    for (const listener of this.listeners) listener.onUnreachable(outage);
+    this.reconnecting = this.clock.schedule(RECONNECT_MS, () => this.report(outage), true);
   }
 
   /** @throws LockUnavailableError during an outage. */
   private throwIfDown(): void {
-    const { outage } = this;
-    if (outage === undefined) return;
-    // As a client reports each attempt to connect: the engine counts how long an outage is seen without a break.
-    for (const listener of this.listeners) listener.onUnreachable(outage);
-    throw new LockUnavailableError(`The store cannot be reached: ${outage.message}`, { cause: outage });
+    const { outage: cause } = this;
+    if (cause !== undefined) throw new LockUnavailableError(`The store cannot be reached: ${cause.message}`, { cause });
   }
 }

@@ -170,7 +170,7 @@ export class TestBench {
 
   /** Starts a module instance on the bench. @internal */
   start(options: RedisLockModuleOptions, name: string = DEFAULT_INSTANCE): LockRuntime {
-    const store = new BenchStore(this.memory, () => void this.instances.delete(instance));
+    const store = new BenchStore(this.memory, this.clock, () => void this.instances.delete(instance));
     const channels = recordedChannels((event) => this.record(event));
     // The module closes what a function has made.
     const runtime = LockRuntime.start({ ...options, store: () => store }, name, this.clock, channels);

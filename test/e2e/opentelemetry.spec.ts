@@ -271,6 +271,10 @@ describe('the instrumentation of OpenTelemetry', () => {
       ],
       [{ name, [`${name}.outcome`]: 'failed', 'error.type': 'LOCK_UNAVAILABLE' }],
     ]);
+    const { spans } = instrumentation as unknown as {
+      readonly spans: { readonly waiting: ReadonlyMap<string, object> };
+    };
+    expect(spans.waiting.size).toBe(0);
   });
 
   it('distinguishes a failure from a lock that is busy for a call that does not wait', async () => {

@@ -192,6 +192,7 @@ describe('createTestBench()', () => {
       await expect(stock.buy(300)).rejects.toThrow(LockUnavailableError);
       await expect(bench.locks.inspect('goods:300')).rejects.toThrow(LockUnavailableError);
       expect((await bench.locks.ping()).isUp).toBe(false);
+      expect((await createTestLocks({ bench }).ping()).isUp).toBe(false);
       bench.unavailable(false);
       expect(await stock.buy(300)).toBe('bought 300');
       expect((await bench.locks.ping()).isUp).toBe(true);
@@ -205,6 +206,19 @@ describe('createTestBench()', () => {
         'released goods:300',
       ]);
       expect(bench.history()[2].outcome).toBe('unavailable');
+    });
+
+    it('ends the wait for a call that holds the lock', async () => {
+      const saved = deferred();
+      const stock = withLocks(new Stock(() => saved.promise), bench.locks);
+      const holder = stock.buy(300);
+      const waiting = stock.buy(300);
+      await turns(50);
+      bench.unavailable();
+      await expect(waiting).rejects.toThrow(LockUnavailableError);
+      bench.unavailable(false);
+      saved.resolve();
+      expect(await holder).toBe('bought 300');
     });
 
     it('loses held locks after their leases, and keeps those of the other process', async () => {
@@ -235,7 +249,6 @@ describe('createTestBench()', () => {
       const waiting = outcome(stock.buyLate(300));
       await turns(50);
       bench.unavailable(false);
-      await bench.clock.advance(1_000);
       await eventually('the call has the lock', () => waiting.value === 'bought 300 late');
     });
   });
