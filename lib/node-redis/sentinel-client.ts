@@ -45,15 +45,11 @@ export class SentinelClient extends OwnConnection {
     };
   }
 
-  override connect(): Promise<void> {
-    this.lingerTimer?.cancel();
-    return super.connect();
-  }
-
   override on(event: AdapterEvent, listener: (...args: never[]) => void): this {
     super.on(event, listener);
     if (event !== 'ready') return this;
     this.users.add(listener);
+    this.lingerTimer?.cancel();
     this.stopWatching ??= this.sentinels.watch((master) => this.onFailover(master));
     void this.connect();
     return this;
@@ -71,6 +67,8 @@ export class SentinelClient extends OwnConnection {
   }
 
   protected override async send(args: readonly string[]): Promise<unknown> {
+    // With a request under way, the timer ends what a closed module has left.
+    if (this.requests === 0) this.lingerTimer?.cancel();
     this.requests += 1;
     void this.connect();
     try {

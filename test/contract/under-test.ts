@@ -64,7 +64,9 @@ function connected(factory: StoreFactory, connection: OpenClient, min: number): 
   const { client } = connection;
   const opened = openRedis(client, new SystemClock());
   const replicas = min > 0 ? { min, timeoutMs: 2_000, connect: () => opened.replicaConnection() } : undefined;
-  return underTest(factory, { redis: () => client, subscriber: () => opened.subscriber(), replicas }, () => connection.quit());
+  return underTest(factory, { redis: () => client, subscriber: () => opened.subscriber(), replicas }, () =>
+    connection.quit(),
+  );
 }
 
 /**

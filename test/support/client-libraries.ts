@@ -77,13 +77,15 @@ function nodeRedis(name: string, redis: NodeRedis): NodeRedisLibrary {
     adapt: fromNodeRedis,
     connect: (url) => connected(redis.createClient({ url })),
     connectCluster: (nodes) =>
-      connected(redis.createCluster({ rootNodes: nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` })) })),
+      connected(
+        redis.createCluster({ rootNodes: nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` })) }),
+      ),
     behindSentinels: (sentinels) => fromNodeRedis(redis.createClient({}), sentinels),
   };
 }
 
 /** The versions of node-redis. */
 export const NODE_REDIS: readonly NodeRedisLibrary[] = [
-  nodeRedis('redis 6', redis6 as unknown as NodeRedis),
+  nodeRedis('redis 6', redis6),
   nodeRedis('redis 5', redis5),
 ];

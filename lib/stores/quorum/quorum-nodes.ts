@@ -53,7 +53,7 @@ export function openNodes(
     throw refused(`there are ${length} nodes; allowed is an odd number from 3 up: ${why}`);
   for (const [i, address] of given.entries()) {
     if (isNodeRedis(address))
-      throw refused(`node ${i + 1} is of node-redis as it is; allowed is fromNodeRedis(client)`);
+      throw refused(`node ${i + 1} is a client of node-redis; allowed is fromNodeRedis(client)`);
     if (!isAddress(address))
       throw refused(`node ${i + 1} is no URL, no options of ioredis and no client (a Cluster is none)`);
   }
