@@ -81,10 +81,12 @@ describe('the page on hosting', () => {
       const queue = `${running.keyOf('goods', '300')}|queue`;
       await eventually('it waits', async () => (await redis.zcard(queue)) === 1);
       frozen.pause();
-      const [head] = await redis.zrange(queue, 0, -1);
+      const [head] = await redis.zrange(queue, '0', '-1');
       const behind = next.acquire('goods:300');
       const isBehind = (entry: string) => entry !== head;
-      await eventually('another one waits behind it', async () => (await redis.zrange(queue, 0, -1)).some(isBehind));
+      await eventually('another one waits behind it', async () =>
+        (await redis.zrange(queue, '0', '-1')).some(isBehind),
+      );
       await lock.release();
       await (await behind).release();
       frozen.resume();
