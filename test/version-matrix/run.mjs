@@ -1,6 +1,6 @@
 // Installs the packed package in applications of other versions, runs them, and writes the tables of docs/versions.md.
 //   npm run test:versions [-- applications types bun]     runs some of the parts
-// It needs about 10 minutes on two cores, a Redis as `npm test` does, and the registry. A Node that cannot be had is
+// It needs about 20 minutes on two cores, a Redis as `npm test` does, and the registry. A Node that cannot be had is
 // left out, with a message. The exit code is 1 if something fails.
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
