@@ -85,7 +85,4 @@ function nodeRedis(name: string, redis: NodeRedis): NodeRedisLibrary {
 }
 
 /** The versions of node-redis. */
-export const NODE_REDIS: readonly NodeRedisLibrary[] = [
-  nodeRedis('redis 6', redis6),
-  nodeRedis('redis 5', redis5),
-];
+export const NODE_REDIS: readonly NodeRedisLibrary[] = [nodeRedis('redis 6', redis6), nodeRedis('redis 5', redis5)];

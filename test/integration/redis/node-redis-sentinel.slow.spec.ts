@@ -42,7 +42,10 @@ describe.each(NODE_REDIS)('locks behind Sentinels by $name', (library) => {
     },
   };
 
-  it.each(Object.keys(FAILOVERS))(
+  // Version 5 differs in its connections, and not in how Sentinels are asked.
+  const tried = library === NODE_REDIS[0] ? Object.keys(FAILOVERS) : ['hangs'];
+
+  it.each(tried)(
     'survive a master that %s, and the new one hands off',
     async (how) => {
       const [before] = servers.servers;
