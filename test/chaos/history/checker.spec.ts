@@ -31,7 +31,6 @@ const absent = (process: string, from: number, to: number | null): Event => ({
 });
 const clock = (at: number, server: number): Event => ({ kind: 'clock', at, server });
 const dataLost = (at: number, to = at): Event => ({ kind: 'dataLost', at, to });
-const forced = (former: string, at: number): Event => ({ kind: 'forced', former, at });
 const healed = (at: number): Event => ({ kind: 'healed', fault: 'any', at });
 
 /** A complete operation without a mishap. */
@@ -87,7 +86,6 @@ describe('a history without a mishap', () => {
       waitsAfterFaults: [],
       hung: [],
       lostHolds: [],
-      trustedAfterForce: [],
       unavailable: [],
       leftovers: [],
       recoveryMs: undefined,
@@ -373,30 +371,6 @@ describe('waits', () => {
   });
 });
 
-describe('a lock that is released by force', () => {
-  const trusted = (events: readonly Event[]) => found(events).trustedAfterForce.map(({ op, ms }) => [op, ms]);
-  const held = [invoke('a', 5), entered('a', 10)];
-
-  it('is trusted until the signal aborts', () => {
-    expect(trusted([...held, forced('a', 30), lost('a', 47), left('a', 90)])).toEqual([['a', 17]]);
-  });
-
-  it('is trusted until the local deadline, a release or the death of the process', () => {
-    expect(trusted([...held, forced('a', 30)])).toEqual([['a', 80]]);
-    expect(trusted([...held, forced('a', 30), extended('a', 60, 100)])).toEqual([['a', 130]]);
-    expect(trusted([...held, forced('a', 30), left('a', 50)])).toEqual([['a', 20]]);
-    expect(trusted([...held, forced('a', 30), absent('a', 40, null)])).toEqual([['a', 10]]);
-  });
-
-  it('was not trusted any more if its hold had ended before', () => {
-    expect(trusted([...held, left('a', 20), forced('a', 30)])).toEqual([['a', 0]]);
-  });
-
-  it('is that of the named operation only', () => {
-    expect(trusted([...visit('b', 1, 4), ...held, forced('a', 30), left('a', 50)])).toEqual([['a', 20]]);
-  });
-});
-
 describe('promises', () => {
   const breaches = (events: readonly Event[], more: Partial<History> = {}, promises = {}) => [
     ...breachesOf(found(events, more), { waitMs: 1_000, ...promises }).keys(),
@@ -413,8 +387,6 @@ describe('promises', () => {
     expect(breaches([invoke('a', 0), fail('a', 2_000, 'busy')])).toEqual(['wait']);
     expect(breaches([invoke('a', 0), entered('a', 1), lost('a', 2), left('a', 3)])).toEqual(['hold lost']);
     expect(breaches([invoke('a', 0), fail('a', 1, 'unavailable')])).toEqual(['refusal']);
-    expect(breaches([invoke('a', 0), fail('a', 1, 'closed')])).toEqual(['refusal']);
-    expect(breaches([invoke('a', 0), entered('a', 1), forced('a', 2), left('a', 3)])).toEqual(['late notice']);
     expect(breaches([], { leftovers: ['{lock_goods}:300'] })).toEqual(['leftover']);
     expect(breaches([invoke('a', 0)])).toEqual(['no progress']);
     expect(breaches([healed(0)])).toEqual(['no progress']);
@@ -428,12 +400,6 @@ describe('promises', () => {
       [],
     );
     expect(breaches([invoke('a', 0), fail('a', 1, 'unavailable')], {}, { refuses: true })).toEqual([]);
-  });
-
-  it('limit how long a holder trusts a lock that was released by force', () => {
-    const events = [invoke('a', 0), entered('a', 1), forced('a', 10), lost('a', 60), left('a', 70)];
-    expect(breaches(events, {}, { losesHolds: true, noticeMs: 50 })).toEqual([]);
-    expect(breaches(events, {}, { losesHolds: true, noticeMs: 49 })).toEqual(['late notice']);
   });
 
   it('limit what is left of a wait when the fault ends', () => {

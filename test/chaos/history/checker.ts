@@ -28,9 +28,7 @@ export interface Findings {
   readonly hung: readonly string[];
   /** Holds that were lost before their work was done. */
   readonly lostHolds: readonly string[];
-  /** How long operations trusted their locks that were released by force. */
-  readonly trustedAfterForce: readonly { readonly op: string; readonly ms: number }[];
-  /** Operations whose request failed, or was refused because their process was shutting down. */
+  /** Operations whose request failed. */
   readonly unavailable: readonly string[];
   readonly leftovers: readonly string[];
   /**
@@ -67,8 +65,7 @@ export function check(history: History, terms: CheckTerms): Findings {
     waitsAfterFaults: waits.flatMap((wait) => afterFault(wait, healedAt)),
     hung: hungOf(operations, absences),
     lostHolds: holds.filter(({ lost }) => lost).map(({ op }) => op),
-    trustedAfterForce: holds.flatMap((hold) => trustedAfterForce(hold, history.events)),
-    unavailable: operations.filter(({ failed }) => failed === 'unavailable' || failed === 'closed').map(({ op }) => op),
+    unavailable: operations.filter(({ failed }) => failed === 'unavailable').map(({ op }) => op),
     leftovers: history.leftovers,
     recoveryMs: recoveryOf(history.events, holds),
   };
@@ -109,11 +106,6 @@ function waitOf(operation: Operation, absences: readonly Absence[], end: number 
 function afterFault({ op, from, to }: Wait, healedAt: readonly number[]): Findings['waitsAfterFaults'] {
   const last = healedAt.findLast((at) => at > from && at < to);
   return last === undefined ? [] : [{ op, ms: to - last }];
-}
-
-function trustedAfterForce({ op, trustedUntil }: Hold, events: readonly Event[]): Findings['trustedAfterForce'] {
-  const forced = events.filter((event) => event.kind === 'forced' && event.former === op);
-  return forced.map(({ at }) => ({ op, ms: Math.max(0, trustedUntil - at) }));
 }
 
 function hungOf(operations: readonly Operation[], absences: readonly Absence[]): readonly string[] {

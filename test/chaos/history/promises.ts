@@ -9,7 +9,6 @@ export type Breach =
   | 'torn read'
   | 'wait'
   | 'hold lost'
-  | 'late notice'
   | 'refusal'
   | 'leftover'
   | 'no progress';
@@ -26,9 +25,7 @@ export interface Promises {
   readonly keepsUpdates?: true;
   /** The fault may end holds. */
   readonly losesHolds?: true;
-  /** How long a holder may trust a lock that was released by force. Default: 0. */
-  readonly noticeMs?: number;
-  /** Requests may fail, because the fault keeps the servers from replying, or because a process shuts down. */
+  /** Requests may fail, because the fault keeps the servers from replying. */
   readonly refuses?: true;
 }
 
@@ -52,9 +49,6 @@ export function breachesOf(findings: Findings, promises: Promises): ReadonlyMap<
   const late = findings.waitsAfterFaults.filter(({ ms }) => ms > afterMs);
   note('wait', late.length > 0, () => `longer than ${afterMs} ms after the fault: ${listed(late)}`);
   note('hold lost', !promises.losesHolds && findings.lostHolds.length > 0, () => listed(findings.lostHolds));
-  const { noticeMs = 0 } = promises;
-  const unaware = findings.trustedAfterForce.filter(({ ms }) => ms > noticeMs);
-  note('late notice', unaware.length > 0, () => `trusted for longer than ${noticeMs} ms: ${listed(unaware)}`);
   note('refusal', !promises.refuses && findings.unavailable.length > 0, () => listed(findings.unavailable));
   note('leftover', findings.leftovers.length > 0, () => listed(findings.leftovers));
   const stuck = findings.hung.length > 0 || findings.recoveryMs === Infinity;
