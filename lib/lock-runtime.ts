@@ -5,7 +5,7 @@ import { type Clock, SystemClock, type Timer } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
 import { dropPromise } from './core/format-value.js';
 import { offerState } from './core/instance-states.js';
-import type { EventChannels } from './core/diagnostics.js';
+import type { lockChannels } from './core/diagnostics.js';
 import { safely, type Warn } from './core/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
 import { tooShortLease, unsupportedKeeping } from './core/acquire/acquire-errors.js';
@@ -66,7 +66,7 @@ export class LockRuntime {
     given: RedisLockModuleOptions,
     instance: string = DEFAULT_INSTANCE,
     clock: Clock = new SystemClock(),
-    channels?: EventChannels,
+    channels?: typeof lockChannels,
   ) {
     const options = resolveOptions(given);
     const defaults = lockDefaultsOf(options);

@@ -123,16 +123,11 @@ interface GrantedLock {
   readonly shared: EventGrant;
 }
 
-/** What {@link LockEvents} uses of the {@link lockChannels}. */
-export type EventChannels = Readonly<
-  Record<keyof typeof lockChannels, Pick<Channel<unknown, unknown>, 'hasSubscribers' | 'publish'>>
->;
-
 /** Publishes the events of one module instance. Builds no event without a subscriber. */
 export class LockEvents {
   constructor(
     readonly instance: string,
-    private readonly channels: EventChannels = lockChannels,
+    private readonly channels: typeof lockChannels = lockChannels,
   ) {}
 
   requested(target: CallTarget, options: CallDetails): void {

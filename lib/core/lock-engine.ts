@@ -7,7 +7,7 @@ import { RecentWaits } from './acquire/recent-waits.js';
 import { Turns } from './acquire/turns.js';
 import { runOutside } from './async-context.js';
 import { nextCall } from './call.js';
-import { type EventChannels, LockEvents } from './diagnostics.js';
+import { type lockChannels, LockEvents } from './diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
 import { assertHeldAround } from './hold/assert-held.js';
 import { heldAround } from './hold/held-locks.js';
@@ -44,7 +44,7 @@ export interface EngineOptions extends LeaseOptions {
   /** What others know the instance by. Default: nothing. */
   readonly identity?: string | undefined;
   /** Where events are published. Default: `lockChannels`. */
-  readonly channels?: EventChannels | undefined;
+  readonly channels?: typeof lockChannels | undefined;
   /** Called with one line when an outage or a refusal that `warn` was called with has ended. */
   info?(message: string): void;
   /** Called with one line and the error of a leader's callback. Default: `warn` is called with the line. */

@@ -168,8 +168,8 @@ export class TestBench {
     this.events = [];
   }
 
-  /** Starts a module instance on the bench. @internal */
-  start(options: RedisLockModuleOptions, name: string = DEFAULT_INSTANCE): LockRuntime {
+  /** See {@link startOnBench}. */
+  private start(options: RedisLockModuleOptions, name: string = DEFAULT_INSTANCE): LockRuntime {
     const store = new BenchStore(this.memory, this.clock, () => void this.instances.delete(instance));
     const channels = recordedChannels((event) => this.record(event));
     // The module closes what a function has made.
@@ -226,6 +226,11 @@ export class TestBench {
     const list = (resources: readonly string[]): string => (resources.length === 0 ? 'nothing' : resources.join(', '));
     return `Calls hold ${list(held)}, and the bench occupies ${list(occupied)}.`;
   }
+}
+
+/** Starts a module instance on a bench. No method of the bench, whose users do not call it. */
+export function startOnBench(bench: TestBench, options: RedisLockModuleOptions, name?: string): LockRuntime {
+  return bench['start'](options, name);
 }
 
 /** A resource that another process holds, by all its keys: module instances may have different prefixes. */

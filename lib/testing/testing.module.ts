@@ -16,7 +16,7 @@ import {
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { LOCK_RULES } from '../options/resolve-options.js';
 import { memory } from '../stores/memory/memory.store.js';
-import { TestBench } from './test-bench.js';
+import { startOnBench, TestBench } from './test-bench.js';
 import { addTestService, forTests } from './test-services.js';
 
 /**
@@ -89,7 +89,7 @@ function starterOf(place: string, { bench, clock, store }: Pick<TestingOptions, 
   }
   checkValue(place, 'bench', bench, benchRule);
   const beside = clock === undefined ? store && 'store' : 'clock';
-  if (beside === undefined) return (options, name) => bench.start(options, name);
+  if (beside === undefined) return (options, name) => startOnBench(bench, options, name);
   throw new LockConfigError(`${place}: there are bench and ${beside}; allowed is one of both, as a bench has its own.`);
 }
 
