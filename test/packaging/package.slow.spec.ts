@@ -46,8 +46,8 @@ const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
 );
 const FORMATS = ['esm', 'cjs'];
 /** Of the unpacked tarball. */
-const MOST_BYTES = 2_350_000;
-const MOST_FILES = 120;
+const MOST_BYTES = 2_450_000;
+const MOST_FILES = 125;
 
 const committed = async (): Promise<Surfaces> => namesIn(await readFile(join(__dirname, 'public-api.txt'), 'utf8'));
 
