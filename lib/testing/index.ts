@@ -6,7 +6,7 @@ export {
   createTestBench,
   type OccupiedLock,
   type OccupyOptions,
-  type TestBench,
+  TestBench,
   type TestBenchOptions,
 } from './test-bench.js';
 export { ManualClock } from './manual-clock.js';
