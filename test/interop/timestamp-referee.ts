@@ -1,4 +1,4 @@
-import { Redis } from 'ioredis';
+import { monitor, type MonitoredCommand } from '../support/monitor.js';
 
 /** A command, in the order in which the server ran it. */
 interface Command {
@@ -30,32 +30,26 @@ export interface Findings {
 export class TimestampReferee {
   private readonly commands: Command[] = [];
 
-  private constructor(
-    private readonly monitor: Redis,
-    private readonly key: string,
-  ) {}
+  private monitor: { disconnect(): void } | undefined;
+
+  private constructor(private readonly key: string) {}
 
   static async watch(url: string, key: string): Promise<TimestampReferee> {
-    const client = new Redis(url);
-    const monitor = await client.monitor();
-    client.disconnect();
-    const referee = new TimestampReferee(monitor, key);
-    monitor.on('monitor', (time: string, [name, ...args]: string[], source: string) => {
-      if (!args.includes(key) && !args.includes(`{${key}}|holder`)) return;
-      const inScript = source === 'lua' || source === '';
-      referee.commands.push({
-        atMs: Number(time) * 1_000,
-        name: name.toLowerCase(),
-        args,
-        client: inScript ? undefined : source,
-      });
-    });
+    const referee = new TimestampReferee(key);
+    const { hostname: host, port, password } = new URL(url);
+    referee.monitor = await monitor({ host, port: Number(port), password }, (command) => referee.onCommand(command));
     return referee;
+  }
+
+  private onCommand({ at, words: [name, ...args], source }: MonitoredCommand): void {
+    if (!args.includes(this.key) && !args.includes(`{${this.key}}|holder`)) return;
+    const client = source === 'lua' ? undefined : source;
+    this.commands.push({ atMs: at * 1_000, name: name.toLowerCase(), args, client });
   }
 
   /** Ends the watch. */
   end(): Findings {
-    this.monitor.disconnect();
+    this.monitor?.disconnect();
     const findings: Findings = { grants: { ours: 0, old: 0 }, faults: [], overlapsMs: [] };
     let holder: Holder | undefined;
     const grant = (next: Holder, { atMs }: Command): void => {

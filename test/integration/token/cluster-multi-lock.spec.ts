@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { LockService } from 'nestjs-redis-lock';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import { crossTasks } from '../../support/crossing.js';
+import { monitor, type MonitoredCommand } from '../../support/monitor.js';
 import type { ClusterMember } from '../../support/redis/index.js';
 import { eventually } from '../../support/redis-locks.js';
 
@@ -30,21 +31,18 @@ const nothingLeft = (): Promise<void> =>
 /** Returns the scripts that an instance runs meanwhile, on any node. */
 async function scriptsOf(locks: LockService, work: () => Promise<unknown>): Promise<number> {
   let scripts = 0;
-  const monitors = await Promise.all(here.cluster.masters.map(({ admin }) => admin.monitor()));
-  const marks = monitors.map(
-    (monitor, i) =>
-      new Promise<void>((resolve) => {
-        monitor.on('monitor', (_at: string, words: string[]) => {
-          if (/^eval(sha)?$/i.test(words[0]) && words.some((word) => word.startsWith(`v1-${locks.engine.instanceId}`)))
-            scripts += 1;
-          if (words[0].toLowerCase() === 'echo' && words[1] === `end ${i}`) resolve();
-        });
-      }),
-  );
+  const ended = new Set<string>();
+  const onCommand = ({ words }: MonitoredCommand): void => {
+    if (/^eval(sha)?$/i.test(words[0]) && words.some((word) => word.startsWith(`v1-${locks.engine.instanceId}`)))
+      scripts += 1;
+    if (words[0].toLowerCase() === 'echo') ended.add(words[1]);
+  };
+  const { masters } = here.cluster;
+  const monitors = await Promise.all(masters.map(({ admin }) => monitor(admin.options, onCommand)));
   await work();
-  await Promise.all(here.cluster.masters.map(({ admin }, i) => admin.echo(`end ${i}`)));
-  await Promise.all(marks);
-  for (const monitor of monitors) monitor.disconnect();
+  await Promise.all(masters.map(({ admin }, i) => admin.echo(`end ${i}`)));
+  await eventually('all commands are read', () => ended.size === masters.length);
+  for (const each of monitors) each.disconnect();
   return scripts;
 }
 

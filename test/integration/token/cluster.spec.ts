@@ -10,6 +10,7 @@ import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { clocksAhead } from '../../support/clock-ahead.js';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import { exitTimeOf } from '../../support/exit-time.js';
+import { monitor } from '../../support/monitor.js';
 import type { ClusterMember } from '../../support/redis/index.js';
 import { entryOf } from '../../support/subscriber-of.js';
 import { eventually } from '../../support/redis-locks.js';
@@ -72,15 +73,14 @@ describe('locks in a cluster', () => {
     const locks = here.instance();
     await Promise.all(FAMILIES.map((family) => locks.using(`${family}:1`, () => undefined)));
     for (const { admin } of here.cluster.masters) {
-      const monitor = await admin.monitor();
       const asks: { at: number; deadline: number }[] = [];
-      monitor.on('monitor', (at: string, [command, , , , , , owner, , deadline]: string[]) => {
+      const monitored = await monitor(admin.options, ({ at, words: [command, , , , , , owner, , deadline] }) => {
         if (command === 'evalsha' && owner?.startsWith(`v1-${locks.engine.instanceId}`) && deadline?.length === 16)
-          asks.push({ at: Number(at), deadline: Number(deadline) / 1e6 });
+          asks.push({ at, deadline: Number(deadline) / 1e6 });
       });
       for (const family of FAMILIES) await locks.using(`${family}:1`, () => undefined);
       await eventually('some requests were sent', () => asks.length > 0);
-      monitor.disconnect();
+      monitored.disconnect();
       for (const { at, deadline } of asks) {
         // requestTimeoutMs less the time of the request.
         expect(deadline - at).toBeGreaterThan(0);
