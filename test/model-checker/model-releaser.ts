@@ -7,10 +7,12 @@ const REPEAT_AFTER_MS = 100;
 
 interface Pending extends Release {
   readonly leaseOverAt: number;
+  /** Whether a later request may overtake it. */
+  readonly isLate: boolean;
 }
 
 /** Does what `lib/core/lease/releaser.ts` does, without promises. Repeats the releases that a connection has lost. */
-export class ModelReleaser implements Pick<Releaser, 'release' | 'releaseBehind'> {
+export class ModelReleaser implements Pick<Releaser, 'release' | 'releaseBehind' | 'isReleasing'> {
   private unanswered: readonly Pending[] = [];
   /** Those that are repeated after a pause. */
   private repeated: readonly Pending[] = [];
@@ -23,20 +25,24 @@ export class ModelReleaser implements Pick<Releaser, 'release' | 'releaseBehind'
     private readonly silent = false,
   ) {}
 
-  release(release: Release): Promise<boolean> {
-    this.send({ ...release, leaseOverAt: this.clock.now() + this.requestTimeoutMs + release.leaseMs });
+  release(release: Release, _now?: number, isLate = false): Promise<boolean> {
+    this.send({ ...release, leaseOverAt: this.clock.now() + this.requestTimeoutMs + release.leaseMs, isLate });
     return IGNORED_REPLY;
   }
 
-  releaseBehind(release: Release): void {
-    if (!this.silent) void this.release(release);
+  releaseBehind(release: Release, isLost = false): void {
+    if (!this.silent) void this.release(release, undefined, isLost);
+  }
+
+  isReleasing(key: string): boolean {
+    return [...this.unanswered, ...this.repeated].some((release) => release.isLate && release.key === key);
   }
 
   onDisconnected(): void {
     const lost = this.unanswered;
     this.unanswered = [];
     for (const release of lost) {
-      if (this.clock.now() + REPEAT_AFTER_MS < release.leaseOverAt) this.repeat(release);
+      if (this.clock.now() + REPEAT_AFTER_MS < release.leaseOverAt) this.repeat({ ...release, isLate: true });
     }
   }
 

@@ -38,7 +38,13 @@ export type LastReply =
   /** Others hold the lock with this other number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
   /** The request has failed, and so has every one before it that was sent since `since`, on the local clock. */
-  | { readonly kind: 'failed'; readonly error: LockUnavailableError; readonly since: number };
+  | {
+      readonly kind: 'failed';
+      readonly error: LockUnavailableError;
+      readonly since: number;
+      /** Whether the store has replied, so that the failures before it do not count. Default: no. */
+      readonly isReply?: boolean;
+    };
 
 interface StoreLimit {
   readonly unavailableAfterMs?: number | undefined;
@@ -64,6 +70,15 @@ export function storeLimitOf(reply: LastReply, { unavailableAfterMs = Infinity }
 /** @param sentAt when the request was sent. */
 export function failedBecause(error: LockUnavailableError, sentAt: number): LastReply {
   return { kind: 'failed', error, since: sentAt };
+}
+
+/**
+ * Stands for a reply by which nobody else has the lock, and which grants it not yet.
+ *
+ * @param sentAt when the request was sent.
+ */
+export function notYet(error: LockUnavailableError, sentAt: number): LastReply {
+  return { kind: 'failed', error, since: sentAt, isReply: true };
 }
 
 export function otherPermits({ permits }: PermitsMismatch): LastReply {

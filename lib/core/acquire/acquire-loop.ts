@@ -1,13 +1,6 @@
 import type { LockUnavailableError } from '../errors.js';
 import type { StoreGrant } from '../lease/grant.js';
-import {
-  type AcquireReply,
-  type Granted,
-  type Handoff,
-  type Held,
-  instanceOf,
-  type LockMode,
-} from '../store/lock-store.js';
+import { type AcquireReply, type Granted, type Handoff, type Held, type LockMode } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
 import { failedBecause, type LastReply, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
@@ -81,8 +74,6 @@ export class AcquireLoop implements AttemptListener {
   state: AcquireLoopState = IDLE;
   /** An attempt that has ended before its reply came. */
   private outstanding: Attempt | undefined = undefined;
-  /** Why the last attempt was given up, and until when its request may still take the lock. */
-  private givenUp: { readonly lastReply: LastReply; readonly mayBeRepeatedUntil: number } | undefined = undefined;
   private params!: AcquireParams;
 
   constructor(
@@ -299,18 +290,15 @@ export class AcquireLoop implements AttemptListener {
   /** Gives up the attempt and starts another one after a pause. @param since since when the store has not replied. */
   private fail(attempt: Attempt, error: LockUnavailableError, since: number): void {
     const { clock } = this.deps;
-    attempt.releaseBehind();
-    const lastReply = failedBecause(error, since);
-    this.givenUp = { lastReply, mayBeRepeatedUntil: this.expiryOf(attempt) };
+    attempt.releaseBehind(true);
     this.state = { kind: 'recovering', timer: clock.schedule(pauseAfterFailure(clock), () => this.startAttempt()) };
-    this.listener.onReply(lastReply, error.permanent ? 0 : Infinity);
+    this.listener.onReply(failedBecause(error, since), error.permanent ? 0 : Infinity);
   }
 
   private grant(grant: StoreGrant, now: number): void {
     this.endWait();
     if ('attempt' in this.state) this.state.attempt.onGranted();
     this.state = IDLE;
-    this.givenUp = undefined;
     this.turns?.onGranted(this.key);
     this.listener.onGranted(grant, now);
   }
@@ -322,21 +310,11 @@ export class AcquireLoop implements AttemptListener {
 
   private onHeld(attempt: Attempt, reply: Held, lastReply: LastReply): void {
     attempt.needsRelease ||= reply.queued;
-    if (this.givenUp !== undefined && this.isGivenUp(attempt, reply, this.givenUp.mayBeRepeatedUntil))
-      return this.wait(attempt, attempt.backoff(), this.givenUp.lastReply);
+    if (lastReply.kind === 'failed') return this.wait(attempt, attempt.backoff(), lastReply);
     this.wait(attempt, attempt.pauseAfter(reply, this.restMs), lastReply, this.deps.store.capabilities.retry?.limit);
     // The listener may have stopped the loop.
     if (this.state.kind !== 'waiting') return;
     if (attempt.unverifiedHandoff || this.mustJoinQueue(attempt)) this.repeat();
-  }
-
-  /**
-   * Whether the request that was given up seems to have the lock. Its release is on its way, so that not even a caller
-   * that does not wait for others is refused.
-   */
-  private isGivenUp({ owner }: Attempt, { queued, holder }: Held, until: number): boolean {
-    if (queued || holder === undefined || holder.count !== undefined || this.deps.clock.now() >= until) return false;
-    return holder.instanceId === instanceOf(owner);
   }
 
   private wait(attempt: Attempt, pauseMs: number, reply: LastReply, limit = Infinity): void {

@@ -79,7 +79,7 @@ export interface PassingLimits {
 export interface AcquireDeps {
   readonly store: Pick<LockStore, 'acquire' | 'capabilities' | 'canKeep'>;
   readonly clock: PooledClock;
-  readonly releaser: Pick<Releaser, 'release' | 'releaseBehind'>;
+  readonly releaser: Pick<Releaser, 'release' | 'releaseBehind' | 'isReleasing'>;
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
   readonly passing: PassingLimits;

@@ -129,7 +129,7 @@ export class MultiAcquire implements AttemptListener {
 
   /** @param since since when the store has not replied. */
   private fail(attempt: Attempt, error: LockUnavailableError, since: number): void {
-    attempt.releaseBehind();
+    attempt.releaseBehind(true);
     this.resolve({ target: this.targets[0], reply: failedBecause(error, since) });
   }
 }

@@ -162,12 +162,11 @@ export class WaiterQueue {
     }
   }
 
-  /** Yields all waiters in order. The current one may leave meanwhile. */
+  /** Yields all waiters in order, without those that leave meanwhile. */
   *[Symbol.iterator](): Generator<Waiter> {
-    for (let waiter = this.head; waiter !== undefined;) {
-      const { next } = waiter;
-      yield waiter;
-      waiter = next;
-    }
+    // One that leaves may make others leave, also the next one.
+    const waiters: Waiter[] = [];
+    for (let waiter = this.head; waiter !== undefined; waiter = waiter.next) waiters.push(waiter);
+    for (const waiter of waiters) if (this.has(waiter)) yield waiter;
   }
 }

@@ -164,7 +164,8 @@ export abstract class WaitingCallers {
   protected refused(reply: LastReply, limit: number): void {
     const before = this.lastReply;
     const failed = reply.kind === 'failed';
-    this.lastReply = failed && before.kind === 'failed' ? { ...reply, since: before.since } : reply;
+    const goesOn = failed && before.kind === 'failed' && (before.isReply === true || reply.isReply !== true);
+    this.lastReply = goesOn ? { ...reply, since: before.since } : reply;
     if (reply.kind === 'held') this.beginTurn();
     for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
     if (failed) this.refuseAfterFailure();
@@ -234,7 +235,9 @@ export abstract class WaitingCallers {
     const now = deps.clock.now();
     if (lastReply === NO_REPLY) return this.isBlocked ? unavailableAfterMs - (now - enteredAt) : Infinity;
     if (lastReply.kind !== 'failed') return Infinity;
-    return storeLimitOf(lastReply, options) - Math.max(now - lastReply.since, deps.health.refusesForMs(this.key));
+    // Those that come later in an outage fail with the others. A store that replies has no outage.
+    const since = lastReply.isReply === true ? Math.max(lastReply.since, enteredAt) : lastReply.since;
+    return storeLimitOf(lastReply, options) - Math.max(now - since, deps.health.refusesForMs(this.key));
   }
 
   // Not in `acquire`, so that a call without a signal makes no closure.

@@ -35,6 +35,8 @@ export class Releaser {
   private readonly pauses: Pauses;
   /** Begin to repeat the releases that got no reply in time. */
   private readonly late = new Set<() => void>();
+  /** How many releases of each key have to arrive before a later request can be sure of their effect. */
+  private readonly underWay = new Map<string, number>();
   private disconnectedAt = -Infinity;
   private closed = false;
 
@@ -96,9 +98,26 @@ export class Releaser {
     return released;
   }
 
-  /** Releases in the background. */
-  releaseBehind(release: Release): void {
-    void this.release(release);
+  /**
+   * Releases in the background, behind a request that was given up.
+   *
+   * @param isLost whether that request has failed. The release may then arrive later than the next request.
+   */
+  releaseBehind(release: Release, isLost = false): void {
+    const released = this.release(release);
+    if (!isLost) return;
+    const { key } = release;
+    this.begin(key);
+    const end = (): void => this.end(key);
+    released.then(end, end);
+  }
+
+  /**
+   * Whether a later request may overtake a release of the key, because the release follows a request that failed, or
+   * because it failed itself and is repeated. Until it arrives, the store may name this instance as the holder.
+   */
+  isReleasing(key: string): boolean {
+    return this.underWay.size > 0 && this.underWay.has(key);
   }
 
   /** Repeats the releases that got no reply in time, because the connection that ended may never deliver one. */
@@ -124,6 +143,7 @@ export class Releaser {
 
   private async repeat(release: Release, leaseOverAt: number, failure: unknown): Promise<void> {
     let error = failure;
+    this.begin(release.key);
     for (let pauseMs = FIRST_REPEAT_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS)) {
       const permanent = error instanceof LockUnavailableError && error.permanent;
       if (permanent || this.clock.now() + pauseMs >= leaseOverAt) break;
@@ -137,7 +157,18 @@ export class Releaser {
         error = again;
       }
     }
+    this.end(release.key);
     this.answered();
+  }
+
+  private begin(key: string): void {
+    this.underWay.set(key, (this.underWay.get(key) ?? 0) + 1);
+  }
+
+  private end(key: string): void {
+    const others = (this.underWay.get(key) ?? 0) - 1;
+    if (others > 0) this.underWay.set(key, others);
+    else this.underWay.delete(key);
   }
 
   private answered(): void {

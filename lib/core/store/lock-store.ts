@@ -121,7 +121,15 @@ export interface Held {
   readonly ahead?: number | undefined;
   /** The first key that was not free, if the request named several. */
   readonly key?: string;
-  /** A holder, if the reply names one. It is for errors alone: nothing depends on it. */
+  /**
+   * Whether nobody holds the lock, and the next request goes on to remove waiters that are gone from its queue. The
+   * engine then repeats the request, also for a caller that does not wait for others. Default: no.
+   */
+  readonly isFree?: boolean;
+  /**
+   * A holder, if the reply names one. It is for errors, and shows the engine that its own release has not arrived. No
+   * lock is given or ended because of it.
+   */
   readonly holder?: HolderHint | undefined;
 }
 

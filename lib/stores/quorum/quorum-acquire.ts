@@ -236,19 +236,19 @@ function remainingUntilFree(missing: number, majority: number, outcomes: readonl
 }
 
 /**
- * Returns the exclusive holder that has a majority. If there is none, one of another wire version. Tokens are of no use
- * for its age, because the nodes' clocks differ.
+ * Returns the exclusive holder that has a majority, or one of another wire version. A request is refused by at most a
+ * majority of the nodes, so a holder with a majority is the only one. Tokens are of no use for its age, because the
+ * nodes' clocks differ.
  */
 function holderIn(majority: number, outcomes: readonly Outcome[]): HolderHint | undefined {
-  let hint: HolderHint | undefined;
   for (const [holder, count] of nodesByHolder(outcomes)) {
     if (count >= majority && /^[\w-]+:\d+$/.test(holder)) return { instanceId: instanceOf(holder) };
     const other = otherWireOf(holder);
     if (other !== undefined) {
-      hint ??= { instanceId: other.instanceId, wireVersions: { holder: other.version, own: WIRE_VERSION } };
+      return { instanceId: other.instanceId, wireVersions: { holder: other.version, own: WIRE_VERSION } };
     }
   }
-  return hint;
+  return undefined;
 }
 
 /** Returns on how many nodes each holder has the lock. */

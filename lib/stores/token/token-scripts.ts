@@ -132,7 +132,7 @@ function holderIn([holder, count]: readonly unknown[]): Pick<DeadlineReply, 'hol
  */
 export function decodeAcquireReply(
   { keys }: AcquireRequest,
-  { status, value, nth, tokens = 1, holder, count, ahead }: DeadlineReply,
+  { status, value, nth, tokens = 1, holder, count, ahead, more }: DeadlineReply,
   from: ServerClock | undefined,
 ): AcquireReply {
   if (status === PAST_DEADLINE) return { status: 'expired' };
@@ -144,7 +144,8 @@ export function decodeAcquireReply(
   if (status === PERMITS_MISMATCH) return { status: 'permits-mismatch', permits: value, ...subject };
   const remainingMs = value === UNKNOWN_MS ? undefined : toRemainingMs(value);
   const hint = holder === undefined ? undefined : hintOf(holder, count, from);
-  return { status: 'held', queued: status === QUEUED, remainingMs, ...subject, holder: hint, ahead };
+  const isFree = more === true && holder === '' ? true : undefined;
+  return { status: 'held', queued: status === QUEUED, remainingMs, ...subject, isFree, holder: hint, ahead };
 }
 
 /** Decodes the holder in a reply. Undefined for a value that another system wrote. */

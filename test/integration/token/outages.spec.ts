@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import type { LockUnavailableError } from 'nestjs-redis-lock';
+import type { LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
@@ -72,22 +72,27 @@ describe('an outage of Redis', () => {
     await locks.using('goods:1', { unavailableAfterMs: LONG_MS }, () => undefined);
   });
 
-  it.each([
-    ['waits', LONG_MS],
-    ['does not wait', 0],
-  ])('of a moment costs no caller an error that %s for others', async (_how, waitMs) => {
+  const work = (): void => undefined;
+
+  it.each<[how: string, waitMs: number, call: (locks: LockService, id: number) => Promise<void>]>([
+    ['waits for others', LONG_MS, (locks, id) => locks.using(`goods:${id}`, work)],
+    ['does not wait for others', 0, (locks, id) => locks.using(`goods:${id}`, work)],
+    ['wants several locks', 0, (locks, id) => locks.using([`goods:${id}`, `more:${id}`], work)],
+    ['wants a permit', 0, (locks, id) => locks.using(`goods:${id}`, { permits: 1 }, work)],
+  ])('of a moment costs no caller an error that %s', async (_how, waitMs, call) => {
     const proxy = await RedisProxy.start(server.url);
     const admin = new Redis(server.url);
     const locks = start({ redis: proxy.url, waitMs, unavailableAfterMs: LONG_MS });
     await locks.using('goods:300', () => undefined);
     proxy.hold('replies');
-    const calls = Array.from({ length: 100 }, (_, id) => locks.using(`goods:${id}`, () => id));
+    const calls = Array.from({ length: 100 }, (_, id) => call(locks, id));
     // The requests have run, and their replies are lost.
     const last = running.keyOf('goods', '99');
-    await eventually('all requests have run', async () => (await admin.exists(last)) === 1, LONG_MS);
+    const names = [last, `${last}|queue`];
+    await eventually('all requests have run', async () => (await admin.exists(names)) === 1, LONG_MS);
     proxy.reset();
     proxy.resume('replies');
-    expect(await Promise.all(calls)).toEqual(Array.from({ length: 100 }, (_, id) => id));
+    await Promise.all(calls);
     await running.close();
     await proxy.close();
     admin.disconnect();

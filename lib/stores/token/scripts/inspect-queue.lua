@@ -7,9 +7,10 @@ local queue = redis.pcall('ZRANGE', keys.queue, 0, -1, 'WITHSCORES')
 if queue.err then
   return {}
 end
+local time = shareTime()
 for i = 2, #queue, 2 do
   local score = tonumber(queue[i])
-  local remaining = -score - shareTime()
+  local remaining = -score - time
   queue[i] = score > 0 and 0 or remaining > 0 and remaining or -1
 end
 return queue

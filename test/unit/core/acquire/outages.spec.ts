@@ -92,6 +92,23 @@ describe.each(CALLS)('in an outage, a call that %s', (_how, call) => {
     expect(waiting.value).toBeDefined();
   });
 
+  it('waits for its own unavailableAfterMs while a lost request of its instance has the lock', async () => {
+    const { locks, store, clock } = start();
+    store.delay('release');
+    store.fail('acquire', new LockUnavailableError('Connection is closed.'));
+    const first = outcome(call(locks, { unavailableAfterMs: 2_000 }));
+    await clock.advance(350);
+    store.fail('acquire');
+    await clock.advance(250);
+    const late = outcome(call(locks, { unavailableAfterMs: 300 }));
+    await clock.advance(250);
+    expect([first.error, late.error]).toEqual([undefined, undefined]);
+    store.arrive('release');
+    await clock.advance(200);
+    expect(first.value ?? late.value).toBeDefined();
+    expect(late.error).not.toBeInstanceOf(LockUnavailableError);
+  });
+
   it('is served by the first request after the end', async () => {
     const all = start();
     await outage(all, 2_000);
@@ -109,6 +126,34 @@ describe.each(CALLS)('in an outage, a call that %s', (_how, call) => {
     await outage(all, 1_500);
     expect(waiting.error).toBeInstanceOf(LockUnavailableError);
   });
+});
+
+it('a caller that leaves does not make this instance look like a holder that releases', async () => {
+  const { locks, store, clock } = start();
+  await locks.acquire(['goods:300', 'goods:301']);
+  store.delay('release');
+  const abort = new AbortController();
+  const leaving = outcome(locks.acquire('goods:300', { waitMs: 60_000, signal: abort.signal }));
+  await clock.advance(0);
+  abort.abort(new Error('gone home'));
+  const waiting = outcome(locks.acquire('goods:300', { waitMs: 0 }));
+  await clock.advance(0);
+  expect(leaving.error).toHaveProperty('message', 'gone home');
+  expect(store.releases).toHaveLength(1);
+  expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+});
+
+it('does not end the wait for a lost request whose release never arrives later than unavailableAfterMs', async () => {
+  const { locks, store, clock } = start();
+  store.delay('release');
+  store.fail('acquire', new LockUnavailableError('Connection is closed.'));
+  const waiting = outcome(locks.acquire('goods:300', { waitMs: 0 }));
+  await clock.advance(50);
+  store.fail('acquire');
+  await clock.advance(900);
+  const why = 'the release of an earlier request of this instance has not arrived yet';
+  expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+  expect(waiting.error).toHaveProperty('message', `goods:300 could not be locked: ${why}.`);
 });
 
 describe('an outage', () => {

@@ -1,6 +1,6 @@
 // Shares of a lock whose replies, messages and callers come in an awkward order.
-import { describe, expect, it } from '@jest/globals';
-import { type Lock, LockTimeoutError } from 'nestjs-redis-lock';
+import { describe, expect, it, jest } from '@jest/globals';
+import { type Lock, LockClosedError, LockError, LockTimeoutError } from 'nestjs-redis-lock';
 import { outcome } from '../../../support/async.js';
 import { faultyLocks, KEY } from '../../../support/locks.js';
 
@@ -133,4 +133,32 @@ it('a reader that comes while a loss is reported does not join the lost share', 
   await clock.advance(0);
   expect(store.acquires).toHaveLength(2);
   expect(await memory.inspect(KEY)).not.toBeNull();
+});
+
+it('a shutdown refuses all callers, also behind one that leaves because of it', async () => {
+  const { locks, store, clock, neighbour } = faultyLocks();
+  let turn = 0;
+  jest.spyOn(clock, 'random').mockImplementation(() => (turn += 0.15) % 1);
+  const patiently = { permits: 3, waitMs: Infinity };
+  await Promise.all([1, 2, 3].map(() => neighbour().locks.acquire('goods:300', patiently)));
+  const first = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', patiently)));
+  await clock.advance(0);
+  const last = store.acquires[2].owner;
+  // The request of the last place alone is repeated and gets no reply.
+  let repeated: readonly string[] = [];
+  while (repeated.join() !== last) {
+    store.deliver('acquire');
+    store.hold('acquire');
+    const { length } = store.acquires;
+    await clock.advance(1);
+    repeated = store.acquires.slice(length).map(({ owner }) => owner);
+  }
+  const impatient = outcome(locks.acquire('goods:300', { permits: 3, waitMs: 0 }));
+  const patient = outcome(locks.acquire('goods:300', patiently));
+  await clock.advance(0);
+  expect([impatient, patient]).toEqual([{}, {}]);
+  locks.engine.localLocks.close();
+  await clock.advance(0);
+  for (const { error } of [...first, patient]) expect(error).toBeInstanceOf(LockClosedError);
+  expect(impatient.error).toBeInstanceOf(LockError);
 });

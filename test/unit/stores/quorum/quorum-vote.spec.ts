@@ -58,4 +58,28 @@ describe('a vote', () => {
       }
     }
   });
+
+  // So a holder with a majority is the only holder that a refused request has seen.
+  it.each([3, 5, 7])('of %i nodes is over before more than a majority has said no', (nodes) => {
+    const next = new Map<string, Ballot[]>([
+      ['', ['granted', 'yes', 'no', 'no-reply']],
+      ['granted', ['yes', 'no', 'no-reply']],
+      ['no-reply', ['granted', 'no']],
+    ]);
+    const seen = new Set<string>();
+    const mostRefusals: number[] = [];
+    const walk = (ballots: readonly string[]): void => {
+      const state = ballots.toSorted();
+      if (seen.has(state.join())) return;
+      seen.add(state.join());
+      const vote = new Vote(nodes);
+      for (const [node, ballot] of state.entries()) if (ballot !== '') vote.cast(node, ballot as Ballot);
+      if (vote.carried) return;
+      if (vote.cannotCarry && vote.replied) return void mostRefusals.push(vote.count('no') - vote.majority);
+      for (const [node, ballot] of state.entries())
+        for (const cast of next.get(ballot) ?? []) walk(state.with(node, cast));
+    };
+    walk(Array.from({ length: nodes }, () => ''));
+    expect(Math.max(...mostRefusals)).toBe(0);
+  });
 });

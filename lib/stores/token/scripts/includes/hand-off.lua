@@ -14,8 +14,9 @@
   a different `permits` value is removed, because it would block the queue. Its instance gets a handoff that has already
   expired (`grantedAt` 0), repeats its request, and receives the mismatch error.
   Stops before an entry of another wire version. It stays in the queue and gets the lock by its own request.
-  Also stops behind a sharer if the script has come to the end of its `handoffs`. The release script then has to run
-  again.
+  Also stops behind a sharer, or before an entry that it would remove, if the script has come to the end of its
+  `handoffs`. The release script then has to run again. A lock that stays free meanwhile is nobody's: each request for
+  it goes on from there.
   @param sharers is updated with each grant. `excluded` means that an exclusive holder has the lock. `other` becomes an
   entry of another wire version that stands first.
   @param channels their `prefix`, and whether they are `sharded`: then only subscribers of this node are counted.
@@ -31,9 +32,6 @@ local function handOff(sharers, channels, leaseMs, tokens, now, caller)
     if otherWire(entry) then
       sharers.other = entry
       return false
-    end
-    if sharers.count == 0 and redis.pcall('ZPOPMIN', keys.queue)[1] ~= entry then
-      return true
     end
     local fits = mayShare(sharers, entry)
     if not fits and not permitsDiffer(sharers, modeOf(entry)) then
@@ -54,6 +52,16 @@ local function handOff(sharers, channels, leaseMs, tokens, now, caller)
       return true
     end
     local alive, token, reserved, grantedAt = counted[2] > 0, '0', '1', '0'
+    if not (fits and alive) then
+      if handoffs.removals == 0 then
+        handoffs.more = true
+        return false
+      end
+      handoffs.removals = handoffs.removals - 1
+    end
+    if sharers.count == 0 and redis.pcall('ZPOPMIN', keys.queue)[1] ~= entry then
+      return true
+    end
     if fits and alive then
       local granted
       granted, token, reserved = pcall(grant, entry, leaseMs, tokens, now)

@@ -1,0 +1,92 @@
+// Thousands of waiters that are gone must not keep the server busy: Redis runs one script at a time.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { scripts } from '../../../lib/stores/token/scripts.js';
+import { Contention } from '../../support/contention.js';
+import { eventually } from '../../support/redis-locks.js';
+
+const DEAD = 2_000;
+/** How many of them one script removes. */
+const MOST = 256;
+
+let here: Contention;
+
+beforeAll(async () => {
+  here = await Contention.start();
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+/** Puts ten of them before the waiter of a key. */
+async function addBefore(key: string, mode: string): Promise<void> {
+  const [waiter] = await here.admin.zrange(`${key}|queue`, '0', '0');
+  await addDead(mode, key, 10);
+  await here.admin.zadd(`${key}|queue`, '11', waiter);
+}
+
+/** Puts waiters into the queue whose instances have no subscriber. */
+async function addDead(mode = '', key = here.key, count = DEAD): Promise<void> {
+  const members = Array.from({ length: count }, (_, i) => [i + 1, `v1-gone-${i}:1/secret${mode}`]);
+  await here.admin.zadd(`${key}|queue`, ...members.flat());
+  await here.admin.pexpire(`${key}|queue`, 60_000);
+}
+
+describe.each([
+  ['waiters', ''],
+  ['waiters for another number of permits', ' 7'],
+])('thousands of %s that are gone', (_which, mode) => {
+  it('are removed by several scripts', async () => {
+    await addDead(mode);
+    const keys = [here.key, 'fence', `${here.key}|queue`];
+    const release = async () =>
+      here.admin.eval(scripts.release.lua, 3, ...keys, 'v1-api:1/secret', '0', '1', '1200', 'channel:');
+    for (let left = DEAD - MOST; left > 0; left -= MOST) {
+      expect(await release()).toBe(2);
+      expect(await here.queueLength()).toBe(left);
+    }
+    expect(await release()).toBe(0);
+    expect(await here.queueLength()).toBe(0);
+  });
+
+  it('keep out no caller that does not wait', async () => {
+    await addDead(mode);
+    const lock = await here.instance().acquire('goods:300', { waitMs: 0, unavailableAfterMs: 20_000 });
+    expect(await lock.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it.each<[how: string, options: object]>([
+    ['waits', {}],
+    ['wants to read', { mode: 'shared' }],
+    ['wants a permit', { permits: 3 }],
+  ])('delay no caller behind them that %s', async (_how, options) => {
+    const holder = await here.holder();
+    await addDead(mode);
+    const { granted } = await here.enqueue(() => here.instance().acquire('goods:300', options));
+    await holder.release();
+    const lock = await granted;
+    expect(await lock.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('delay no caller behind them after a release by force', async () => {
+    await here.holder();
+    await addDead(mode);
+    const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    expect(await here.instance().forceRelease('goods:300')).toBe(true);
+    expect(await (await granted).release()).toBe(true);
+  });
+
+  it('of many locks delay no caller behind them if one call releases all', async () => {
+    const resources = Array.from({ length: 60 }, (_, i) => `goods:${i}`);
+    const [holder, waiter] = [here.instance(), here.instance()];
+    await here.subscribe(holder, waiter);
+    const locks = await Promise.all(resources.map((resource) => holder.acquire(resource)));
+    const granted = resources.map((resource) => waiter.acquire(resource));
+    const keys = resources.map((resource) => here.keyOf(resource));
+    await eventually('all wait', async () => (await here.admin.exists(keys.map((key) => `${key}|queue`))) === 60);
+    await Promise.all(keys.map((key) => addBefore(key, mode)));
+    await Promise.all(locks.map((lock) => lock.release()));
+    for (const lock of await Promise.all(granted)) expect(await lock.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
