@@ -113,7 +113,7 @@ export class LockEngine {
     const leases = new LeaseManager(store, clock, events, { ...options, warn, info, onExtended });
     const { watchdog } = leases;
     const leakReport = new LeakReport({ clock, events, leases, warn });
-    this.leaks = new LeakedHandles((hold) => leakReport.onLeaked(hold));
+    this.leaks = new LeakedHandles((hold) => leakReport.onLeaked(hold), clock);
     const turns = new Turns(store, clock, passing);
     let attempts = 0;
     const localLocks = new LocalLocks({

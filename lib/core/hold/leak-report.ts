@@ -4,7 +4,7 @@ import type { LockEvents } from '../diagnostics.js';
 import type { Grant } from '../lease/grant.js';
 import { secondsOf } from '../store/incident-log.js';
 import type { Clock } from '../time/clock.js';
-import type { HandleHold } from './leaked-handles.js';
+import { describePlace, type HandleHold } from './leaked-handles.js';
 
 /** How many leaked handles are logged in a minute. */
 const MOST_LINES = 10;
@@ -47,9 +47,8 @@ export class LeakReport {
     const { resource, label } = describeCall(grant, grant.options);
     const what = `The handle of the lock on ${resource}${label === undefined ? '' : ` (${label})`}`;
     const how = 'was collected by the garbage collector without release()';
-    const where = place === undefined ? 'NODE_ENV is production, so the place is not known' : `acquired at ${place}`;
     const end = isReleased ? 'the lock is released now' : 'another hold keeps the lock';
-    const held = `${what} ${how}, and ${end}, after ${secondsOf(now - grant.grantedAt)}: ${where}.`;
+    const held = `${what} ${how}, and ${end}, after ${secondsOf(now - grant.grantedAt)}: ${describePlace(place)}.`;
     const last = this.lines === MOST_LINES ? ' Further ones of this minute are not logged.' : '';
     this.deps.warn(`${held} Release it in a finally block or by await using, or call using() instead.${last}`);
   }

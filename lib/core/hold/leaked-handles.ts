@@ -1,6 +1,7 @@
 import { callersOf } from '../call-site.js';
 import type { LockLostError } from '../errors.js';
 import type { Grant, GrantHold } from '../lease/grant.js';
+import type { Clock } from '../time/clock.js';
 
 /** A caller's handle, as its hold reports a loss to it. */
 interface Handle {
@@ -9,6 +10,10 @@ interface Handle {
 
 /** How many frames of the stack are kept of the place that has acquired a lock. */
 const FRAMES = 3;
+
+/** How many calls a second read their stack. Reading it costs more than the rest of a call's own work. */
+export const PLACES_PER_SECOND = 100;
+const SECOND_MS = 1_000;
 
 /**
  * The hold of a caller that releases its lock by itself. From the first renewal on, the grant has it in place of the
@@ -49,9 +54,14 @@ export class HandleHold implements GrantHold {
 export class LeakedHandles {
   private readonly registry: FinalizationRegistry<HandleHold>;
   private readonly findsPlaces: boolean;
+  private places = 0;
+  private since = -Infinity;
 
   /** @param onLeaked called with a hold that nobody can release any more, if its lock is still held. */
-  constructor(onLeaked: (hold: HandleHold) => void) {
+  constructor(
+    onLeaked: (hold: HandleHold) => void,
+    private readonly clock: Pick<Clock, 'now'>,
+  ) {
     this.registry = new FinalizationRegistry((hold) => {
       if (hold.grant.state === 'held') onLeaked(hold);
     });
@@ -74,8 +84,28 @@ export class LeakedHandles {
     this.registry.unregister(hold);
   }
 
-  /** Returns the place that has called `method`. Undefined in production. Never throws. */
+  /**
+   * Returns the place that has called `method`. Undefined in production, and for calls beyond the first
+   * {@link PLACES_PER_SECOND} of a second. Never throws.
+   */
   placeOf(method: (...args: never[]) => unknown): string | undefined {
-    return this.findsPlaces ? callersOf(method, FRAMES) : undefined;
+    return this.findsPlaces && this.mayReadStack() ? callersOf(method, FRAMES) : undefined;
   }
+
+  private mayReadStack(): boolean {
+    const now = this.clock.now();
+    if (now - this.since >= SECOND_MS) {
+      this.since = now;
+      this.places = 0;
+    }
+    this.places += 1;
+    return this.places <= PLACES_PER_SECOND;
+  }
+}
+
+/** Returns where a handle's lock was acquired, or why that is not known. */
+export function describePlace(place: string | undefined): string {
+  if (place !== undefined) return `acquired at ${place}`;
+  if (process.env['NODE_ENV'] === 'production') return 'NODE_ENV is production, so the place is not known';
+  return `the place is not known, because it is read for ${PLACES_PER_SECOND} calls a second only`;
 }

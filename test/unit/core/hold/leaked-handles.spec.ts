@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { ManualClock } from 'nestjs-redis-lock/testing';
+import { describePlace, LeakedHandles } from '../../../../lib/core/hold/leaked-handles.js';
 import { faultyLocks, KEY, queuedLocks } from '../../../support/locks.js';
 
 const { FinalizationRegistry: original } = globalThis;
@@ -103,5 +105,34 @@ describe('the search for handles that nobody releases', () => {
     expect(() => lock.assertHeld()).toThrow('The lock on goods:300 was lost');
     expect(await lock.release()).toBe(false);
     expect(counts()).toEqual([1, 0]);
+  });
+});
+
+describe('the place of a handle', () => {
+  const { NODE_ENV } = process.env;
+  const call = (leaks: LeakedHandles): string | undefined => leaks.placeOf(call);
+  const known = (leaks: LeakedHandles, calls: number): number =>
+    Array.from({ length: calls }, () => call(leaks)).filter((place) => place !== undefined).length;
+
+  afterEach(() => {
+    process.env['NODE_ENV'] = NODE_ENV;
+  });
+
+  it('is read for the first hundred calls of each second', async () => {
+    const clock = new ManualClock();
+    const leaks = new LeakedHandles(() => undefined, clock);
+    expect(known(leaks, 1_000)).toBe(100);
+    await clock.advance(999);
+    expect(known(leaks, 1)).toBe(0);
+    await clock.advance(1);
+    expect(known(leaks, 1_000)).toBe(100);
+    expect(call(leaks)).toBeUndefined();
+    expect(describePlace(undefined)).toBe('the place is not known, because it is read for 100 calls a second only');
+  });
+
+  it('is never read in production', () => {
+    process.env['NODE_ENV'] = 'production';
+    expect(known(new LeakedHandles(() => undefined, new ManualClock()), 10)).toBe(0);
+    expect(describePlace(undefined)).toBe('NODE_ENV is production, so the place is not known');
   });
 });
