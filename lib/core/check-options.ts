@@ -62,16 +62,22 @@ export function isNodeRedis(value: unknown): boolean {
  * Returns the given options without those that are undefined.
  *
  * @param place names the options in the error: a function, a decorator's method, or "the options of a lock".
+ * @param others are known too, and checked by the caller. The error for an unknown option names them.
  * @throws LockConfigError that names the place, the option, what was given and what is allowed. For an unknown option,
  * the known ones.
  */
-export function checkOptions<T extends object>(place: string, given: T, rules: OptionRules<T>): GivenOptions<T> {
+export function checkOptions<T extends object>(
+  place: string,
+  given: T,
+  rules: OptionRules<T>,
+  others: readonly string[] = [],
+): GivenOptions<T> {
   // Every acquire with options runs this, so the rules are not copied.
   const known: Record<string, unknown> = {};
   for (const option of namesOf(place, given)) {
     const value = read(place, given, option);
     if (value === undefined) continue;
-    if (!Object.hasOwn(rules, option)) throw unknownOption(place, option, Object.keys(rules));
+    if (!Object.hasOwn(rules, option)) throw unknownOption(place, option, [...Object.keys(rules), ...others]);
     checkValue(place, option, value, rules[option]);
     known[option] = value;
   }

@@ -226,6 +226,9 @@ const labelOrFunction: OptionRule = {
   fits: (value) => typeof value === 'string' || typeof value === 'function',
 };
 
+/** The options that only the decorator has. */
+const DECORATOR_OPTIONS = ['name', 'when', 'onBusy', 'onUnavailable'];
+
 /** The options with their defaults. */
 interface CheckedOptions extends LockOptions {
   readonly name: string;
@@ -244,7 +247,7 @@ function checkedOptions<A extends readonly unknown[]>(where: string, options: Lo
   if (onUnavailable !== undefined) checkValue(where, 'onUnavailable', onUnavailable, insteadRule);
   if (when !== undefined) checkValue(where, 'when', when, whenRule);
   if (label !== undefined) checkValue(place, 'label', label, labelOrFunction);
-  const known = checkLockOptions(lockOptions, place);
+  const known = checkLockOptions(lockOptions, place, DECORATOR_OPTIONS);
   const labels = typeof label === 'string' ? { label, labelOf: undefined } : { labelOf: label as LabelOf | undefined };
   const instead = {
     onBusy: onBusy as OnBusy | undefined,

@@ -288,10 +288,15 @@ export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
  * Checks the options of a lock, and returns those that are not undefined.
  *
  * @param place where the options were given, for the error.
+ * @param others options that the caller checks, for the error.
  * @throws LockConfigError that names the option, what was given and what is allowed.
  */
-export function checkLockOptions(given: LockOptions, place: string): GivenOptions<LockOptions> {
-  const known = checkOptions(place, given, LOCK_RULES);
+export function checkLockOptions(
+  given: LockOptions,
+  place: string,
+  others?: readonly string[],
+): GivenOptions<LockOptions> {
+  const known = checkOptions(place, given, LOCK_RULES, others);
   if (known.mode === undefined || known.permits === undefined) return known;
   throw new LockConfigError(`${place}: there are mode and permits; allowed is one of both.`);
 }

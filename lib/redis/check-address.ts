@@ -7,6 +7,9 @@ interface Address {
   readonly path?: unknown;
 }
 
+/** Options of other clients that say where a server is. ioredis ignores them and connects to 127.0.0.1:6379. */
+const FOREIGN_OPTIONS = ['url', 'uri', 'socket', 'connection', 'config'];
+
 const ALLOWED_URL = 'a URL like redis://user:password@host:6379, with special characters percent-encoded';
 
 /** Returns the text without the password that it may hold. */
@@ -22,14 +25,26 @@ export function checkUrl(url: string, place = 'redis'): void {
   throw new LockConfigError(`${place} is "${maskPassword(url)}"; allowed is ${ALLOWED_URL}.`);
 }
 
-/** @throws LockConfigError if the host or the port cannot be one. Options with a path have neither. */
-export function checkAddress({ host, port, path }: Address, place = 'redis'): void {
+/**
+ * @throws LockConfigError if the host or the port cannot be one, or if the address is in an option of another client.
+ * Options with a path have neither host nor port.
+ */
+export function checkAddress(address: Address, place = 'redis'): void {
+  const { host, port, path } = address;
   if (typeof path === 'string') return;
+  if (isNone(host) && isNone(port)) refuseForeignOptions(address, place);
   if (!isNone(host) && typeof host !== 'string') {
     throw new LockConfigError(`${place}: host is ${format(host)}; allowed is a string.`);
   }
   if (isNone(port) || isPort(port)) return;
   throw new LockConfigError(`${place}: port is ${format(port)}; allowed is a whole number from 0 to 65535.`);
+}
+
+function refuseForeignOptions(given: object, place: string): void {
+  const foreign = FOREIGN_OPTIONS.find((option) => !isNone((given as Record<string, unknown>)[option]));
+  if (foreign === undefined) return;
+  const allowed = 'host and port, or a redis:// URL in place of the object';
+  throw new LockConfigError(`${place}: ioredis has no option ${foreign}; allowed are ${allowed}.`);
 }
 
 /** @throws LockConfigError that names the Sentinel or the group without a usable value. */

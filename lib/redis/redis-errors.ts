@@ -189,6 +189,21 @@ export function isEvalShaRefused(error: unknown): boolean {
   return /(unknown command|NOPERM|not allowed).*evalsha/i.test(messageOf(error));
 }
 
+/**
+ * Returns an error of ioredis' Cluster with the reason of the node that it tried last. Its own message only says that
+ * all nodes have failed.
+ */
+export function clusterFailure(error: unknown): Error {
+  const failure = toError(error);
+  const last: unknown = 'lastNodeError' in failure ? failure.lastNodeError : undefined;
+  if (last === undefined || last === null) return failure;
+  const reason = messageOf(last);
+  const isNoCluster = /cluster support disabled/.test(reason);
+  const why = isNoCluster ? `this server is no cluster: give \`redis\` its URL, without nodes (${reason})` : reason;
+  // The error of the node may hold the arguments of its command.
+  return new Error(`${failure.message.replace(/\.$/, '')}: ${why}`);
+}
+
 /** Returns the error itself, or an `Error` with the value as its message. */
 export function toError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));

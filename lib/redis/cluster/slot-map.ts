@@ -5,7 +5,7 @@ import { PendingRequests } from '../deadline-requests.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';
 import type { SubscriberListener } from '../pubsub/verified-subscriber.js';
 import { describeClusterState, REPORT_EVERY_MS } from '../connection-state.js';
-import { toError } from '../redis-errors.js';
+import { clusterFailure } from '../redis-errors.js';
 import type { RedisNode } from '../topology.js';
 import type { ClusterNodeClient, RedisCluster } from './cluster-client.js';
 import { SLOTS } from './hash-slot.js';
@@ -59,7 +59,7 @@ export class SlotMap implements NodeListener {
     this.listener = listener;
     this.channels = channels;
     const onRefresh = (): void => this.onRefresh();
-    const onError = (error: Error): void => listener.onUnreachable(error);
+    const onError = (error: Error): void => listener.onUnreachable(clusterFailure(error));
     cluster.on('refresh', onRefresh);
     // ioredis prints errors only if the client has no error listener. A listener of ours would silence them.
     const listensToErrors = cluster.listenerCount('error') > 0;
@@ -209,7 +209,7 @@ export class SlotMap implements NodeListener {
     // In other states ioredis reads the table itself. In `connect` the node that it reads from may hang.
     if (status !== 'ready' && status !== 'connect') return this.startOutageTimer();
     this.cluster.refreshSlotsCache((error) => {
-      if (error) this.listener?.onUnreachable(toError(error));
+      if (error) this.listener?.onUnreachable(clusterFailure(error));
     });
   }
 

@@ -151,3 +151,11 @@ it('one node of a quorum that is back is named', async () => {
   expect(running.warnings).toEqual([expect.stringContaining(`${name} cannot be reached, locks go on`)]);
   expect(running.infos).toEqual([expect.stringMatching(new RegExp(`^${name} can be reached again after`))]);
 });
+
+it('a single server that is given as a cluster: the log says what to change', async () => {
+  const locks = running.start({ redis: { nodes: [servers[0].url] }, requestTimeoutMs: 20_000, unavailableAfterMs: 0 });
+  const advice = 'this server is no cluster: give `redis` its URL, without nodes';
+  await eventually('it is logged', () => running.warnings.length > 0);
+  expect(running.warnings).toEqual([expect.stringContaining(`Failed to refresh slots cache: ${advice}`)]);
+  await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toThrow(advice);
+});

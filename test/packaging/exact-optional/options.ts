@@ -24,6 +24,7 @@ import type {
   RedisLockBoardOptions,
 } from 'nestjs-redis-lock/board';
 import type { RedisLockInstrumentationConfig } from 'nestjs-redis-lock/opentelemetry';
+import type { NodeRedisClient, NodeRedisSentinels } from 'nestjs-redis-lock/node-redis';
 import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
@@ -67,6 +68,8 @@ export const accepted: {
   redisFence: Accepts<RedisFenceOptions>;
   sqlFence: Accepts<SqlFenceOptions>;
   health: Accepts<HealthOptions>;
+  nodeRedisClient: Accepts<NodeRedisClient>;
+  nodeRedisSentinels: Accepts<NodeRedisSentinels>;
   opentelemetry: Accepts<RedisLockInstrumentationConfig>;
   prometheus: Accepts<LockMetricsOptions>;
   quorum: Accepts<QuorumOptions>;
@@ -102,6 +105,8 @@ export const accepted: {
   redisFence: (given) => given,
   sqlFence: (given) => given,
   health: (given) => given,
+  nodeRedisClient: (given) => given,
+  nodeRedisSentinels: (given) => given,
   opentelemetry: (given) => given,
   prometheus: (given) => given,
   quorum: (given) => given,

@@ -26,6 +26,9 @@ describe('an address that cannot be one', () => {
     [{ port: 99_999, password: 'secret' }, 'redis: port is 99999; allowed is'],
     [{ port: Number.NaN, password: 'secret' }, 'redis: port is NaN; allowed is'],
     [{ host: 5, password: 'secret' }, 'redis: host is 5; allowed is a string.'],
+    [{ url: 'redis://:secret@host:1' }, 'redis: ioredis has no option url; allowed are host and port, or a redis://'],
+    [{ socket: { host: 'a', port: 1 }, password: 'secret' }, 'redis: ioredis has no option socket; allowed are host'],
+    [{ nodes: [{ url: 'redis://:secret@host:1' }] }, 'redis: nodes[0]: ioredis has no option url; allowed are'],
     [{ port: 'redis://:secret@host:1' }, 'redis: port is "redis://***@host:1"; allowed is'],
     [{ sentinels: [{ host: 'a', port: 'x' }], name: 'm', password: 'secret' }, 'redis: sentinels[0]: port is "x"'],
     [{ sentinels: [null], name: 'm' }, 'redis: sentinels[0] is null; allowed is an object with host and port.'],
@@ -58,6 +61,8 @@ describe('an address that can be one', () => {
     '/run/redis.sock',
     { port: '6379' },
     { host: undefined, port: null },
+    { url: undefined },
+    { host: 'a', url: 'redis://b' },
     { path: '/run/redis.sock' },
     { sentinels: [{ host: 'a' }, { host: 'b', port: 26_379 }], name: 'mymaster' },
     {
