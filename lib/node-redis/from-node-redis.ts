@@ -17,21 +17,21 @@ const isClient = (value: unknown): boolean =>
   'isReady' in value;
 
 const clientRule: OptionRule = {
-  allowed: 'what createClient() or createCluster() of redis 5 or 6 returns',
+  allowed: 'what createClient() or createCluster() of redis 5.9 to 6 returns',
   fits: (value) => isCluster(value) || isClient(value),
 };
 
 const templateRule: OptionRule = {
-  allowed: 'what createClient() of redis 5 or 6 returns, besides Sentinels',
+  allowed: 'what createClient() of redis 5.9 to 6 returns, besides Sentinels',
   fits: isClient,
 };
 
 const adapters = new WeakMap<object, object>();
 
 /**
- * Returns a client or a cluster of node-redis (`redis` 5 or 6) as a value for the option `redis` of the module. That of
- * a client is also a node for `quorum()` and a client for `RedisFence`. Each call with the same client returns the same
- * object, but for Sentinel.
+ * Returns a client or a cluster of node-redis (`redis` 5.9 to 6) as a value for the option `redis` of the module. That
+ * of a client is also a node for `quorum()` and a client for `RedisFence`. Each call with the same client returns the
+ * same object, but for Sentinel.
  *
  * The client stays the caller's: connect it before the application starts, and close it after the application. Until
  * it is connected, lock requests fail as they do in an outage. Further connections have the options of the client. The

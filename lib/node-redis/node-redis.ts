@@ -2,7 +2,7 @@
 export type ClientEvent = 'connect' | 'ready' | 'reconnecting' | 'end' | 'error' | 'sharded-channel-moved';
 
 /**
- * The part of a client of `redis` (version 5 or 6) that locks use. It is typed by its methods: the classes of the two
+ * The part of a client of `redis` (5.9 to 6) that locks use. It is typed by its methods: the classes of the two
  * versions are not assignable to each other, and the package `redis` is not needed to load this module.
  *
  * @publicApi
@@ -87,7 +87,7 @@ export interface NodeRedisRoot {
 }
 
 /**
- * The part of a cluster of `redis` (version 5 or 6) that locks use: its nodes and the options of their clients.
+ * The part of a cluster of `redis` (5.9 to 6) that locks use: its nodes and the options of their clients.
  *
  * @publicApi
  */

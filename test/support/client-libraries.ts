@@ -54,7 +54,7 @@ interface Closable {
 interface NodeRedis {
   createClient(options: object): NodeRedisClient & Closable;
   createClientPool(): unknown;
-  createCluster(options: { rootNodes: object[] }): NodeRedisCluster & Closable;
+  createCluster(options: { rootNodes: object[]; defaults?: object }): NodeRedisCluster & Closable;
   createSentinel(options: { name: string; sentinelRootNodes: Address[] }): unknown;
 }
 
@@ -78,7 +78,11 @@ function nodeRedis(name: string, redis: NodeRedis): NodeRedisLibrary {
     connect: (url) => connected(redis.createClient({ url })),
     connectCluster: (nodes) =>
       connected(
-        redis.createCluster({ rootNodes: nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` })) }),
+        redis.createCluster({
+          rootNodes: nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` })),
+          // `destroy` leaves the pause before the next attempt to connect, of up to 2.2 s. The process ends after it.
+          defaults: { socket: { reconnectStrategy: 100 } },
+        }),
       ),
     behindSentinels: (sentinels) => fromNodeRedis(redis.createClient({}), sentinels),
   };

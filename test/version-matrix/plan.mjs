@@ -17,15 +17,18 @@ const nest = (version, terminus) => ({
   '@nestjs/platform-express': version,
   '@nestjs/terminus': terminus,
 });
-const application = (name, ioredis, packages, lowestNode = '20.3') => ({
+const application = (name, ioredis, redis, packages, lowestNode = '20.3') => ({
   name,
-  packages: { ...OTHERS, ...OPTIONAL, ...packages, ioredis },
+  packages: { ...OTHERS, ...OPTIONAL, ...packages, ioredis, redis },
   lowestNode,
 });
 
-/** The applications. The first has the lowest version of each peer dependency. */
+/**
+ * The applications. Each locks by ioredis and by node-redis, the package `redis`. The first has the lowest version of
+ * each peer dependency, and another one has the first version of node-redis 6.
+ */
 export const APPLICATIONS = [
-  application('lowest', '5.3.0', {
+  application('lowest', '5.3.0', '5.9.0', {
     ...nest('10.1.3', '11.0.0'),
     '@nestjs-cls/transactional': '3.0.0',
     '@opentelemetry/api': '1.9.0',
@@ -33,13 +36,13 @@ export const APPLICATIONS = [
     'reflect-metadata': '0.1.13',
     rxjs: '7.3.0',
   }),
-  application('nest10-ioredis5', '^5', nest('^10', '^11')),
-  application('nest10-ioredis6', '^6', nest('^10', '^11')),
-  application('nest11-ioredis5', '^5', nest('^11', '^11')),
-  application('nest11-ioredis6', '^6', nest('^11', '^11')),
+  application('nest10-ioredis5', '^5', '^5', nest('^10', '^11')),
+  application('nest10-ioredis6', '^6', '6.0.0', nest('^10', '^11')),
+  application('nest11-ioredis5', '^5', '^5', nest('^11', '^11')),
+  application('nest11-ioredis6', '^6', '^6', nest('^11', '^11')),
   // Packages of Nest 12 are ES modules, and need a Node that loads these by `require`.
-  application('nest12-ioredis5', '^5', nest('^12', '^12'), '20.19'),
-  application('nest12-ioredis6', '^6', nest('^12', '^12'), '20.19'),
+  application('nest12-ioredis5', '^5', '^5', nest('^12', '^12'), '20.19'),
+  application('nest12-ioredis6', '^6', '^6', nest('^12', '^12'), '20.19'),
 ];
 
 /** What compiles the applications before they run. */

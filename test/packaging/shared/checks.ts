@@ -1,6 +1,7 @@
 // What every consumer checks, by `node:assert`: run by node itself (main.ts) and by jest (consumer.test.ts).
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
 import { ModuleRef, NestFactory } from '@nestjs/core';
 import { type INestApplication, Module } from '@nestjs/common';
@@ -19,6 +20,7 @@ import {
 } from 'nestjs-redis-lock';
 import { RedisLockBoardModule } from 'nestjs-redis-lock/board';
 import { RedisFence, SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
+import { fromNodeRedis } from 'nestjs-redis-lock/node-redis';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import type { StoreFactory } from 'nestjs-redis-lock/store';
@@ -26,6 +28,7 @@ import { RedisLockHealthIndicator } from 'nestjs-redis-lock/terminus';
 import { createTestLocks, ManualClock, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { withLockScope } from 'nestjs-redis-lock/transactional';
+import { createClient } from 'redis';
 import { entries } from './entries.js';
 import { AppModule, GoodsController, GoodsService } from './goods.js';
 
@@ -168,6 +171,52 @@ export async function checkFence(): Promise<void> {
 
 @Module({})
 class TestApp {}
+
+/** `nestjs-redis-lock/node-redis` takes the client of either version of node-redis, and contends with ioredis. */
+export async function checkNodeRedis(): Promise<void> {
+  const prefix = `consumer_${randomBytes(6).toString('hex')}_`;
+  const client = createClient({ url: redisUrl() });
+  const errors: unknown[] = [];
+  client.on('error', (error) => errors.push(error));
+  await client.connect();
+  const redis = fromNodeRedis(client);
+  try {
+    await withApp({ redis, prefix, waitMs: 20_000 }, async (app) => {
+      await checkExclusion(app, 7);
+      await checkHandoffs(app, { redis: redisUrl(), prefix, waitMs: 20_000 });
+      await checkHealth(app);
+    });
+    assert.equal(client.isReady, true, 'the module has closed a client that is not its own');
+    const fence = new RedisFence(redis, prefix);
+    await fence.open(1);
+    assert.deepEqual(await fence.write(1, [['set', prefix, 'new']]), ['OK']);
+    assert.equal(await client.get(prefix), 'new');
+    assert.throws(() => fromNodeRedis({} as typeof client), { code: 'LOCK_CONFIG' });
+    assert.deepEqual(errors, []);
+  } finally {
+    await client.del([prefix, `{${prefix}}|opened`]);
+    client.destroy();
+  }
+}
+
+/** An application and another one pass a lock to each other. */
+async function checkHandoffs(app: INestApplication, options: RedisLockModuleOptions): Promise<void> {
+  const other = await NestFactory.createApplicationContext(
+    { module: TestApp, imports: [RedisLockModule.forRoot(options)] },
+    { logger: ['error', 'warn'], abortOnError: false },
+  );
+  let sold = 0;
+  const sell = (locks: LockService): Promise<void> =>
+    locks.using('goods:10', async () => {
+      const before = sold;
+      await sleep(2);
+      sold = before + 1;
+    });
+  const both = [app.get(LockService), other.get(LockService)];
+  await Promise.all([...both, ...both, ...both].map(sell));
+  await other.close();
+  assert.equal(sold, 6);
+}
 
 /** The stores that are entry points of their own work in the module of the root, and throw its errors. */
 export async function checkStores(): Promise<void> {

@@ -7,6 +7,7 @@ import {
   checkBoard,
   checkFence,
   checkNames,
+  checkNodeRedis,
   checkStores,
   checkTesting,
   checkTransactional,
@@ -29,6 +30,10 @@ it('locks with the stores of other entry points', async () => {
 
 it('rejects late writes at a fence', async () => {
   await expect(checkFence()).resolves.toBeUndefined();
+});
+
+it('locks by node-redis', async () => {
+  await expect(checkNodeRedis()).resolves.toBeUndefined();
 });
 
 it('keeps locks until a transaction has committed', async () => {

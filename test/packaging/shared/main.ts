@@ -7,6 +7,7 @@ import {
   checkBoard,
   checkFence,
   checkNames,
+  checkNodeRedis,
   checkStores,
   checkTesting,
   checkTransactional,
@@ -43,6 +44,7 @@ async function main(): Promise<void> {
   await checkTesting();
   await checkStores();
   await checkFence();
+  await checkNodeRedis();
   await checkTransactional();
   await checkBoard();
   await checkApp(requireSecond('nestjs-redis-lock') as Library);

@@ -9,7 +9,10 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
 import { RedisFence, SqlFence } from 'nestjs-redis-lock/fence';
+import { fromNodeRedis } from 'nestjs-redis-lock/node-redis';
+import { quorum } from 'nestjs-redis-lock/quorum';
 import type { TestingOptions } from 'nestjs-redis-lock/testing';
+import { createClient, createCluster, createSentinel, type RedisClientType, type RedisClusterType } from 'redis';
 
 interface OrderDto {
   readonly id: string;
@@ -101,6 +104,24 @@ export function clients(redis: Redis, cluster: Cluster): RedisLockModuleOptions[
     { redis: 'redis://redis' },
     {},
   ];
+}
+
+/** Clients of either version of node-redis, as they are. */
+export function nodeRedisClients(client: RedisClientType, cluster: RedisClusterType): RedisLockModuleOptions[] {
+  const sentinels = [{ host: 'redis', port: 26_379 }];
+  const created = fromNodeRedis(createClient({ url: 'redis://redis', RESP: 3, commandOptions: { asap: true } }));
+  const replicas = fromNodeRedis(createCluster({ rootNodes: [{ url: 'redis://redis' }], useReplicas: true }));
+  const behind = fromNodeRedis(createClient(), {
+    sentinels,
+    name: 'mymaster',
+    sentinelOptions: { password: 'secret' },
+  });
+  // @ts-expect-error: it does not say over which connection a request was sent
+  const sentinel = fromNodeRedis(createSentinel({ name: 'mymaster', sentinelRootNodes: sentinels }));
+  // @ts-expect-error: the clients of ioredis need no adapter
+  const other = fromNodeRedis({} as Redis);
+  const all = [fromNodeRedis(client), fromNodeRedis(cluster), created, replicas, behind, sentinel, other];
+  return [{ store: quorum(all) }, ...all.map((redis) => ({ redis }))];
 }
 
 export async function service(locks: LockService): Promise<unknown[]> {
