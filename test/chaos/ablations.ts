@@ -1,9 +1,12 @@
 import { Attempt } from '../../lib/core/acquire/attempt.js';
 import { SystemClock } from '../../lib/core/time/clock.js';
 import { AcquireLoop } from '../../lib/core/acquire/acquire-loop.js';
+import { LockEngine } from '../../lib/core/lock-engine.js';
 import { Grant } from '../../lib/core/lease/grant.js';
+import { LeaseManager } from '../../lib/core/lease/lease-manager.js';
 import { Releaser } from '../../lib/core/lease/releaser.js';
 import { Watchdog } from '../../lib/core/lease/watchdog.js';
+import { Shutdown } from '../../lib/core/shutdown.js';
 import { RedisScript } from '../../lib/redis/redis-script.js';
 import { SlotMap } from '../../lib/redis/cluster/slot-map.js';
 import type { StoreListener } from '../../lib/core/store/lock-store.js';
@@ -11,6 +14,7 @@ import type { RedisConnection } from '../../lib/redis/redis-connection.js';
 import { TickBatches } from '../../lib/stores/token/tick-batches.js';
 import type { QueuedOwners } from '../../lib/stores/token/queued-owners.js';
 import { scripts } from '../../lib/stores/token/scripts.js';
+import { OTHER_RELEASE } from './workload/orders.js';
 
 /** The scripts that hand off. */
 const HANDING_OFF = ['acquire', 'release'] as const;
@@ -165,6 +169,20 @@ const ablations = {
       const at = (from as RedisConnection).localLowerBound(Number(grantedAt));
       return engine.onHandoff({ ...ownership, ...counted, grantedAt: at });
     });
+  },
+  /** A shutdown waits for no call and no hold. */
+  'grace of a shutdown': () => {
+    replace(Shutdown, 'settle', () => Promise.resolve());
+    replace(LeaseManager, 'drain', () => Promise.resolve());
+  },
+  /** A process that shuts down ends without a release of its locks, as if no hook had run. */
+  'release at shutdown': () => replace(LockEngine, 'end', () => process.exit()),
+  /** A message of a release by force does not make the holder ask for its lock. */
+  'notices of forced releases': () => replace(LeaseManager, 'checkForce', () => Promise.resolve()),
+  /** A lock that a process with another release holds counts as free. */
+  'respect of another release': () => {
+    const held = "local held = redis.call('GET', KEYS[1])\nlocal ours = entry .. ' '";
+    edit('acquire', held, `${held}\nif held and string.find(held, '${OTHER_RELEASE}', 1, true) then held = false end`);
   },
   /** The resource accepts any token. The workload itself does this. */
   fence: () => undefined,

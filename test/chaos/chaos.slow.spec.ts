@@ -20,6 +20,9 @@ const SHORT = [
   'CLIENT PAUSE',
   'maxmemory, noeviction',
   'delays that differ',
+  'deployment',
+  'deployment of another release',
+  'released by force',
 ];
 
 /** A short set of `npm run chaos` with a fixed seed. */

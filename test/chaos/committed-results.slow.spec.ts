@@ -9,6 +9,9 @@ import { STORES } from './workload/orders.js';
 
 const NUMBER = /^\d{1,3}(,\d{3})*$/;
 
+/** These faults lose the data. Tokens of Redisson are counted anew, so a fence may admit two holders with one token. */
+const COUNTED_ANEW = ['server restarted empty', 'FLUSHALL'];
+
 const isSharing = ({ workload = 'alone' }: Fault): boolean => shares(workload);
 
 describe('test/chaos/RESULTS.md', () => {
@@ -19,8 +22,10 @@ describe('test/chaos/RESULTS.md', () => {
   const namesOf = (rows: readonly Record<string, string>[]) => rows.map(({ fault, store }) => [fault, store].join());
 
   it('names its command and versions', () => {
-    expect(text).toMatch(/npm run chaos -- --seed \d+( --(jobs|soak-minutes) [\d.]+)*`/);
-    expect(text).toMatch(/Redis \d+\.\d+\.\d+, Node v\d+\.\d+\.\d+, ioredis \d+\.\d+\.\d+, commit [0-9a-f]{7,}\./);
+    expect(text).toMatch(/npm run chaos -- --seed \d+( --resume| --(jobs|soak-minutes) [\d.]+)*`/);
+    expect(text).toMatch(
+      /Redis \d+\.\d+\.\d+, Node v\d+\.\d+\.\d+, ioredis \d+\.\d+\.\d+, commit [0-9a-f]{7,}(, [0-9a-f]{7,})*\./,
+    );
   });
 
   it('has a row for each fault and store, and a control for each', () => {
@@ -38,7 +43,9 @@ describe('test/chaos/RESULTS.md', () => {
   it('has a number in each cell, and no lost update with a fence', () => {
     for (const row of runs) {
       const { fault, store, 'lost updates with fence': fenced, ...numbers } = row;
-      expect([fault, store, fenced]).toEqual([fault, store, store === 'timestamp' ? 'no tokens' : '0']);
+      const mayLose = store === 'redisson' && COUNTED_ANEW.includes(fault);
+      const expected = store === 'timestamp' ? /^no tokens$/ : mayLose ? NUMBER : /^0$/;
+      expect([fault, store, fenced]).toEqual([fault, store, expect.stringMatching(expected)]);
       for (const number of Object.values(numbers)) expect(number).toMatch(NUMBER);
       expect(row['acquisitions']).not.toBe('0');
     }

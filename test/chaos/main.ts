@@ -2,13 +2,16 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
 import { carryOut } from './campaign.js';
+import { KeptRuns } from './kept-runs.js';
 import { planOf } from './plan.js';
 import { commandOf, resultsOf } from './results.js';
-import { KEPT } from './run.js';
+import { KEPT, run } from './run.js';
 import { soak } from './soak/soak.js';
 import { STORES, type StoreName } from './workload/orders.js';
 
@@ -19,6 +22,7 @@ const HELP = `npm run chaos -- [options]
   --seed <number>      repeats the choices of an earlier run
   --runs <n>           how often each fault is injected on each store (default 5)
   --jobs <number>      how many runs at a time (default 2)
+  --resume             keeps the results of an earlier campaign with the same seed, and runs only what is missing
   --soak-minutes <n>   how long the soak test takes (default 10), 0: no soak test. Use --fault none to run it alone
 Only a complete run writes RESULTS.md.`;
 
@@ -31,6 +35,7 @@ const { values: options } = parseArgs({
     seed: { type: 'string' },
     runs: { type: 'string' },
     jobs: { type: 'string' },
+    resume: { type: 'boolean', default: false },
     'soak-minutes': { type: 'string' },
     help: { type: 'boolean', default: false },
   },
@@ -51,7 +56,14 @@ const soakMinutes = Number(options['soak-minutes'] ?? (whole ? 10 : 0));
 // Read before the runs: somebody may commit meanwhile.
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
 say(`seed ${seed}`);
-const campaign = await carryOut(planOf({ seed, quick, fault, store, runs }), { jobs: Number(options.jobs ?? 2), say });
+const results = new KeptRuns(join(tmpdir(), 'chaos-runs', `seed-${seed}`), commit);
+if (options.resume) say(`${results.resume()} results are kept`);
+else results.clear();
+const campaign = await carryOut(planOf({ seed, quick, fault, store, runs }), {
+  jobs: Number(options.jobs ?? 2),
+  say,
+  run: (order) => results.run(order, run),
+});
 const failures = [...campaign.failures];
 if (soakMinutes > 0) failures.push(...(await soak({ minutes: soakMinutes, seed, say })));
 
@@ -67,7 +79,7 @@ process.exit(failures.length > 0 ? 1 : 0);
 async function resultsText(): Promise<string> {
   const ioredis = (createRequire(import.meta.url)('ioredis/package.json') as { version: string }).version;
   const [{ version: redis }] = campaign.runs;
-  const versions = `Redis ${redis}, Node ${process.version}, ioredis ${ioredis}, commit ${commit}`;
+  const versions = `Redis ${redis}, Node ${process.version}, ioredis ${ioredis}, commit ${results.commits.join(', ')}`;
   const command = commandOf(seed, options);
   const date = new Date().toISOString().slice(0, 10);
   const config = await resolveConfig(fileOf('RESULTS.md'));

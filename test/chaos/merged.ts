@@ -40,6 +40,7 @@ function bothOf(one: Findings, other: Findings): Findings {
     waitsAfterFaults: [...one.waitsAfterFaults, ...other.waitsAfterFaults],
     hung: [...one.hung, ...other.hung],
     lostHolds: [...one.lostHolds, ...other.lostHolds],
+    trustedAfterForce: [...one.trustedAfterForce, ...other.trustedAfterForce],
     unavailable: [...one.unavailable, ...other.unavailable],
     leftovers: [...one.leftovers, ...other.leftovers],
     recoveryMs: longest(one.recoveryMs, other.recoveryMs),

@@ -53,6 +53,21 @@ export class Scene {
     this.events.push({ kind: 'dataLost', at, to: machineMs() });
   }
 
+  /** Deletes the lock's key, and records when. */
+  async deleteLock(how: () => Promise<unknown>): Promise<void> {
+    const at = machineMs();
+    await how();
+    this.events.push({ kind: 'lockDeleted', at, to: machineMs() });
+  }
+
+  /** Makes a member release the lock of another member's long hold by force, and records when. */
+  async forceRelease(former: Member, operator: Member): Promise<void> {
+    const { longHold } = former;
+    if (longHold === undefined) throw new Error(`${former.name} has no long hold`);
+    this.events.push({ kind: 'forced', former: longHold, at: machineMs() });
+    await this.fleet.forceRelease(operator);
+  }
+
   async readClock(): Promise<void> {
     const [seconds, micros] = (await this.victim.admin.time()).map(Number);
     this.events.push({ kind: 'clock', at: machineMs(), server: seconds * 1_000 + micros / 1_000 });

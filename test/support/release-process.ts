@@ -1,10 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { LockInfo, LockOptions, RedisLockModuleOptions } from 'nestjs-redis-lock';
 
-const SUPPORT = __dirname;
+/** The chaos runs load this file as a module, tests as CommonJS. */
+const SUPPORT = fileURLToPath(new URL('.', import.meta.url));
 const RELEASES = join(SUPPORT, '../releases');
 const PRESENT = pathToFileURL(join(SUPPORT, 'release-entry.ts')).href;
 

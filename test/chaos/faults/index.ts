@@ -1,6 +1,8 @@
 import { clockFaults } from './clocks.js';
+import { deploymentFaults } from './deployments.js';
 import { failedOverTwice, failoverFaults } from './failovers.js';
 import type { Fault } from './fault.js';
+import { forcedFaults } from './forced.js';
 import { loadFaults } from './loads.js';
 import { memoryFaults } from './memory.js';
 import { messageFaults } from './messages.js';
@@ -29,6 +31,8 @@ export const FAULTS: readonly Fault[] = [
   ...messageFaults,
   failedOverTwice,
   ...loadFaults,
+  ...deploymentFaults,
+  ...forcedFaults,
 ];
 
 export type { Fault } from './fault.js';

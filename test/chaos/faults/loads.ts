@@ -81,11 +81,26 @@ const severalKept: Fault = {
   inject: (scene) => oneAfterAnother(scene, SURVIVED),
 };
 
+/** An exclusive lock that was handed off is requested alone, so that this needs readers. */
+const batched: Fault = {
+  ...severalKept,
+  name: 'mixed, in batches',
+  what: 'faults without data loss, while readers and writers request 20 other locks in the same tick',
+  workload: 'batches',
+  // A writer whose event loop was blocked past its lease may tear the reading of a reader that has the lock by then.
+  inject: (scene) =>
+    oneAfterAnother(
+      scene,
+      SURVIVED.filter(({ name }) => name !== 'event loop blocked'),
+    ),
+};
+
 export const loadFaults = [
   shortLeases(50, { token: {} }),
   shortLeases(300, ALL_STORES),
   losses('256 local passes', 'crowd', leases(1_000, { ...TERMS, fairness: MANY_PASSES })),
   severalKept,
+  batched,
   ...named(mixtures, 'mixed, data kept').map(withIoredis5),
   ...named(failoverFaults, 'Sentinel failover, replicas: { min: 1 }', 'cluster master killed', 'CLUSTER FAILOVER').map(
     withIoredis5,

@@ -113,7 +113,7 @@ export function keyDeleted(holders = 1, how: HoldDetails = {}, keys: readonly st
       const next = fleet.other(random, ...members);
       await fleet.longHolds(members, 3_500, how);
       scene.injected(this.name);
-      await Promise.all(scene.topology.servers.map(({ admin }) => admin.del(...keys)));
+      await scene.deleteLock(() => Promise.all(scene.topology.servers.map(({ admin }) => admin.del(...keys))));
       scene.healed(this.name);
       await fleet.longHold(next, 1_800);
       await scene.settle();

@@ -1,4 +1,4 @@
-import { randomFrom } from '../../support/random.js';
+import { machineMs, randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
 import type { AblationName } from '../ablations.js';
 import type { Topology } from '../topology/index.js';
@@ -68,8 +68,12 @@ export class Fleet {
     return `${this.options.folder}/${member.name}.jsonl`;
   }
 
-  /** Starts one more member. */
-  async join(): Promise<Member> {
+  /**
+   * Starts one more member.
+   *
+   * @param release the URL of the frozen release that it runs. Undefined: the present code.
+   */
+  async join(release?: string): Promise<Member> {
     const { store, workload, resource, terms, off, folder } = this.options;
     // Drawn before the first await, so that each member has its own.
     const name = `p${(this.joined += 1)}`;
@@ -84,7 +88,9 @@ export class Fleet {
       workload,
       thinkMs: THINK_MS[store],
       seed,
-      off,
+      // An ablation edits the present code.
+      off: release === undefined ? off : undefined,
+      release,
       file: `${folder}/${name}.jsonl`,
     };
     const member = await Member.start(task, ways, this.options, (...args) => this.onReport(...args));
@@ -130,6 +136,25 @@ export class Fleet {
   /** Waits until a member's long hold has checked its lock for the last time. */
   async looked(member: Member): Promise<void> {
     await eventually('it has checked its lock', () => member.looked, STEP_MS);
+  }
+
+  /** Waits until the signal of a member's long hold has aborted. */
+  async lost(member: Member): Promise<void> {
+    await eventually('it has lost its lock', () => member.lost, STEP_MS);
+  }
+
+  /** Makes a member release the lock by force. Rejects if nobody held it. */
+  async forceRelease(operator: Member): Promise<void> {
+    const forced = this.next((member, report) => member === operator && report.kind === 'forced' && report.released);
+    operator.send({ kind: 'force' });
+    await forced;
+  }
+
+  /** Waits until a terminated member has exited. */
+  async gone(member: Member): Promise<void> {
+    await eventually(`${member.name} has exited`, () => !member.alive, STEP_MS);
+    // Without its defence, a process ends in the middle of its work.
+    if (!member.idle) member.absent(machineMs(), null);
   }
 
   /** Waits until all long holds are over. */

@@ -26,6 +26,7 @@ export class Member {
   /** The ordered hold while it lasts, and whether it has checked the lock for the last time. */
   private ordered: string | undefined;
   private hasLooked = false;
+  private hasLost = false;
 
   constructor(
     private readonly task: WorkerTask,
@@ -77,6 +78,21 @@ export class Member {
     return this.hasLooked;
   }
 
+  /** Returns the operation of its long hold. Undefined if it has none. */
+  get longHold(): string | undefined {
+    return this.ordered;
+  }
+
+  /** Returns whether the signal of its long hold has aborted. */
+  get lost(): boolean {
+    return this.hasLost;
+  }
+
+  /** Returns the URL of the frozen release that it runs. Undefined: the present code. */
+  get release(): string | undefined {
+    return this.task.release;
+  }
+
   /** Returns its operations that wait for the lock. */
   get waitingOps(): readonly string[] {
     return [...this.waiting];
@@ -96,6 +112,11 @@ export class Member {
 
   send(order: Order): void {
     if (this.child.connected) this.child.send(order);
+  }
+
+  /** Sends SIGTERM: it shuts down as an application does. */
+  terminate(): void {
+    this.child.kill('SIGTERM');
   }
 
   /** Sends SIGSTOP. */
@@ -134,12 +155,13 @@ export class Member {
       if (report.ordered === true) this.begins(report.op);
     } else if (report.kind === 'fail') this.waiting.delete(report.op);
     else if (report.kind === 'looked') this.hasLooked = true;
+    else if (report.kind === 'lost') this.hasLost ||= report.op === this.ordered;
     else if (report.kind === 'left') this.ends(report.op);
   }
 
   private begins(op: string): void {
     this.ordered = op;
-    this.hasLooked = false;
+    this.hasLooked = this.hasLost = false;
   }
 
   private ends(op: string): void {

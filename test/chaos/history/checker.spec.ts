@@ -3,6 +3,7 @@ import type { LockMode } from '../../../lib/core/store/lock-mode.js';
 import { check, type CheckTerms, type Findings } from './checker.js';
 import type { Event, History, OpEvent, Write } from './events.js';
 import { breachesOf } from './promises.js';
+import type { TokenKind } from './tokens.js';
 
 const TERMS: CheckTerms = { longWaitMs: 1_000, tokens: 'clock' };
 
@@ -31,6 +32,8 @@ const absent = (process: string, from: number, to: number | null): Event => ({
 });
 const clock = (at: number, server: number): Event => ({ kind: 'clock', at, server });
 const dataLost = (at: number, to = at): Event => ({ kind: 'dataLost', at, to });
+const lockDeleted = (at: number): Event => ({ kind: 'lockDeleted', at, to: at + 1 });
+const forced = (former: string, at: number): Event => ({ kind: 'forced', former, at });
 const healed = (at: number): Event => ({ kind: 'healed', fault: 'any', at });
 
 /** A complete operation without a mishap. */
@@ -86,6 +89,7 @@ describe('a history without a mishap', () => {
       waitsAfterFaults: [],
       hung: [],
       lostHolds: [],
+      trustedAfterForce: [],
       unavailable: [],
       leftovers: [],
       recoveryMs: undefined,
@@ -226,6 +230,13 @@ describe('reads', () => {
     expect(torn(asked, inside, read('a', 15, 'x', 'y'), left('a', 20))).toEqual([{ op: 'a', trusted: true }]);
   });
 
+  it('are marked as not trusted if the writer did not trust its lock any more', () => {
+    const reading = [asked, inside, read('a', 15, 'x', 'b'), left('a', 20)];
+    const writer = (lostAt: number) => [invoke('b', 1), entered('b', 2), lost('b', lostAt), ok('b', 14), left('b', 16)];
+    expect(torn(...writer(8), ...reading)).toEqual([{ op: 'a', trusted: false }]);
+    expect(torn(...writer(15), ...reading)).toEqual([{ op: 'a', trusted: true }]);
+  });
+
   it('are marked as not trusted after the deadline or a loss', () => {
     const late = { op: 'a', trusted: false };
     expect(torn(asked, inside, read('a', 111, 'x', 'y'), left('a', 120))).toEqual([late]);
@@ -277,6 +288,18 @@ describe('tokens', () => {
     expect(fallen(waited)).toEqual([['a', 'b', false]]);
   });
 
+  it('may fall to those of a share whose lock was deleted, and of no other lock', () => {
+    const share = reader('a', 10, 40, 5);
+    const writer = visit('b', 20, 30, 7);
+    const next = (op: string, token: number) => reader(op, 32, 40, token);
+    expect(fallen([...share, lockDeleted(15), ...writer, ...next('a2', 5)])).toEqual([['b', 'a2', true]]);
+    expect(fallen([...share, ...writer, ...next('a2', 5)])).toEqual([['b', 'a2', false]]);
+    expect(fallen([...share, lockDeleted(5), ...writer, ...next('a2', 5)])).toEqual([['b', 'a2', false]]);
+    expect(fallen([...share, lockDeleted(25), ...writer, ...next('a2', 5)])).toEqual([['b', 'a2', false]]);
+    expect(fallen([...share, lockDeleted(15), ...writer, ...next('c', 5)])).toEqual([['b', 'c', false]]);
+    expect(fallen([...share, lockDeleted(15), ...writer, ...visit('a2', 32, 40, 6)])).toEqual([['b', 'a2', false]]);
+  });
+
   it('of sharers are not ordered, and a writer after them has a higher one than all', () => {
     expect(fallen([...reader('a', 10, 40, 6), ...reader('b', 20, 40, 5)])).toEqual([]);
     expect(fallen([...sharing(2, 'a', 10, 15, 6), ...sharing(2, 'b', 20, 40, 6)])).toEqual([]);
@@ -301,6 +324,21 @@ describe('updates', () => {
   it('are counted by register', () => {
     const findings = found([], { register: chain(['a', '']), fenced: chain(['a', 'b']) });
     expect([findings.lostUpdates.length, findings.lostBehindFence.length]).toEqual([0, 1]);
+  });
+
+  it('behind a fence are excused if two holders had one counted token after a loss of data', () => {
+    const events = [...visit('a', 10, 60, 7), { kind: 'dataLost', at: 20, to: 20 } as const, ...visit('b', 30, 61, 7)];
+    const fenced = chain(['a', ''], ['b', '']);
+    const excused = (given: readonly Event[], tokens: TokenKind): readonly boolean[] =>
+      found(given, { fenced }, { tokens }).lostBehindFence.map((write) => write.excused);
+    expect(excused(events, 'counter')).toEqual([true]);
+    expect(excused(events, 'clock')).toEqual([false]);
+    expect(excused([...visit('a', 10, 60, 7), ...visit('b', 30, 61, 7)], 'counter')).toEqual([false]);
+    const different = [...visit('a', 10, 60, 8), { kind: 'dataLost', at: 20, to: 20 } as const];
+    expect(excused([...different, ...visit('b', 30, 61, 7)], 'counter')).toEqual([false]);
+    const promises = { waitMs: 1_000, overlapMs: Infinity, losesHolds: true } as const;
+    expect([...breachesOf(found(events, { fenced }, { tokens: 'counter' }), promises).keys()]).toEqual([]);
+    expect([...breachesOf(found(events, { fenced }), promises).keys()]).toContain('fenced update lost');
   });
 
   it('of the set are lost if they were acknowledged and are missing', () => {
@@ -371,6 +409,30 @@ describe('waits', () => {
   });
 });
 
+describe('a lock that is released by force', () => {
+  const trusted = (events: readonly Event[]) => found(events).trustedAfterForce.map(({ op, ms }) => [op, ms]);
+  const held = [invoke('a', 5), entered('a', 10)];
+
+  it('is trusted until the signal aborts', () => {
+    expect(trusted([...held, forced('a', 30), lost('a', 47), left('a', 90)])).toEqual([['a', 17]]);
+  });
+
+  it('is trusted until the local deadline, a release or the death of the process', () => {
+    expect(trusted([...held, forced('a', 30)])).toEqual([['a', 80]]);
+    expect(trusted([...held, forced('a', 30), extended('a', 60, 100)])).toEqual([['a', 130]]);
+    expect(trusted([...held, forced('a', 30), left('a', 50)])).toEqual([['a', 20]]);
+    expect(trusted([...held, forced('a', 30), absent('a', 40, null)])).toEqual([['a', 10]]);
+  });
+
+  it('was not trusted any more if its hold had ended before', () => {
+    expect(trusted([...held, left('a', 20), forced('a', 30)])).toEqual([['a', 0]]);
+  });
+
+  it('is that of the named operation only', () => {
+    expect(trusted([...visit('b', 1, 4), ...held, forced('a', 30), left('a', 50)])).toEqual([['a', 20]]);
+  });
+});
+
 describe('promises', () => {
   const breaches = (events: readonly Event[], more: Partial<History> = {}, promises = {}) => [
     ...breachesOf(found(events, more), { waitMs: 1_000, ...promises }).keys(),
@@ -387,6 +449,8 @@ describe('promises', () => {
     expect(breaches([invoke('a', 0), fail('a', 2_000, 'busy')])).toEqual(['wait']);
     expect(breaches([invoke('a', 0), entered('a', 1), lost('a', 2), left('a', 3)])).toEqual(['hold lost']);
     expect(breaches([invoke('a', 0), fail('a', 1, 'unavailable')])).toEqual(['refusal']);
+    expect(breaches([invoke('a', 0), fail('a', 1, 'closed')])).toEqual(['refusal']);
+    expect(breaches([invoke('a', 0), entered('a', 1), forced('a', 2), left('a', 3)])).toEqual(['late notice']);
     expect(breaches([], { leftovers: ['{lock_goods}:300'] })).toEqual(['leftover']);
     expect(breaches([invoke('a', 0)])).toEqual(['no progress']);
     expect(breaches([healed(0)])).toEqual(['no progress']);
@@ -400,6 +464,12 @@ describe('promises', () => {
       [],
     );
     expect(breaches([invoke('a', 0), fail('a', 1, 'unavailable')], {}, { refuses: true })).toEqual([]);
+  });
+
+  it('limit how long a holder trusts a lock that was released by force', () => {
+    const events = [invoke('a', 0), entered('a', 1), forced('a', 10), lost('a', 60), left('a', 70)];
+    expect(breaches(events, {}, { losesHolds: true, noticeMs: 50 })).toEqual([]);
+    expect(breaches(events, {}, { losesHolds: true, noticeMs: 49 })).toEqual(['late notice']);
   });
 
   it('limit what is left of a wait when the fault ends', () => {

@@ -14,8 +14,12 @@ export interface Findings {
   readonly fallenTokens: readonly FallenToken[];
   /** Writes that overwrote a write which their writer had not read. */
   readonly lostUpdates: readonly Write[];
-  readonly lostBehindFence: readonly Write[];
-  /** Reads whose second value differs. `trusted`: the reader still trusted its lock. */
+  /** `excused`: the count of tokens began anew meanwhile, and both writers had the same token. */
+  readonly lostBehindFence: readonly (Write & { readonly excused: boolean })[];
+  /**
+   * Reads whose second value differs. `trusted`: the reader still trusted its lock, and so did the writer when it
+   * wrote. A writer that was stopped past its lease and does not look before it writes is stopped by a fence only.
+   */
   readonly tornReads: readonly { readonly op: string; readonly trusted: boolean }[];
   /** Acknowledged elements that are missing in the set. */
   readonly lostElements: readonly string[];
@@ -28,7 +32,9 @@ export interface Findings {
   readonly hung: readonly string[];
   /** Holds that were lost before their work was done. */
   readonly lostHolds: readonly string[];
-  /** Operations whose request failed. */
+  /** How long operations trusted their locks that were released by force. */
+  readonly trustedAfterForce: readonly { readonly op: string; readonly ms: number }[];
+  /** Operations whose request failed, or was refused because their process was shutting down. */
   readonly unavailable: readonly string[];
   readonly leftovers: readonly string[];
   /**
@@ -50,6 +56,8 @@ export function check(history: History, terms: CheckTerms): Findings {
   const holds = holdsOf(operations);
   const absences = history.events.filter((event) => event.kind === 'absent');
   const waits = operations.flatMap((one) => waitOf(one, absences, history.until));
+  const isExcused = (write: Write): boolean =>
+    terms.tokens === 'counter' && haveOneToken(write, history.fenced, holds, history.events);
   const healedAt = history.events.filter(({ kind }) => kind === 'healed').map(({ at }) => at);
   return {
     acquisitions: holds.length,
@@ -57,15 +65,16 @@ export function check(history: History, terms: CheckTerms): Findings {
     ...concurrencyOf(holds),
     fallenTokens: fallenTokensOf(holds, history.events, terms.tokens),
     lostUpdates: lostUpdatesOf(history.register),
-    lostBehindFence: lostUpdatesOf(history.fenced),
-    tornReads: holds.flatMap(tornReadOf),
+    lostBehindFence: lostUpdatesOf(history.fenced).map((write) => ({ ...write, excused: isExcused(write) })),
+    tornReads: tornReadsOf(holds),
     lostElements: lostElementsOf(operations, history.set),
     longWaits: waits.filter(({ ms }) => ms > terms.longWaitMs).map(({ op, ms }) => ({ op, ms })),
     longestWaitMs: Math.max(0, ...waits.map(({ ms }) => ms)),
     waitsAfterFaults: waits.flatMap((wait) => afterFault(wait, healedAt)),
     hung: hungOf(operations, absences),
     lostHolds: holds.filter(({ lost }) => lost).map(({ op }) => op),
-    unavailable: operations.filter(({ failed }) => failed === 'unavailable').map(({ op }) => op),
+    trustedAfterForce: holds.flatMap((hold) => trustedAfterForce(hold, history.events)),
+    unavailable: operations.filter(({ failed }) => failed === 'unavailable' || failed === 'closed').map(({ op }) => op),
     leftovers: history.leftovers,
     recoveryMs: recoveryOf(history.events, holds),
   };
@@ -76,8 +85,31 @@ function lostUpdatesOf(writes: readonly Write[]): readonly Write[] {
   return writes.filter(({ basedOn }, i) => basedOn !== (writes[i - 1]?.op ?? ''));
 }
 
-function tornReadOf({ op, tornAt, trustedUntil }: Hold): Findings['tornReads'] {
-  return tornAt === undefined ? [] : [{ op, trusted: tornAt <= trustedUntil }];
+/**
+ * Returns whether a writer and the writer before it had one token, because the server lost its count of tokens between
+ * their grants. A fence admits both.
+ */
+function haveOneToken(
+  write: Write,
+  writes: readonly Write[],
+  holds: readonly Hold[],
+  events: readonly Event[],
+): boolean {
+  const holdOf = (op: string | undefined): Hold | undefined => holds.find((hold) => hold.op === op);
+  const [earlier, later] = [holdOf(writes[writes.indexOf(write) - 1]?.op), holdOf(write.op)];
+  if (earlier === undefined || later === undefined || earlier.token !== later.token) return false;
+  const [from, to] = [earlier.enteredAt, later.enteredAt].toSorted((one, other) => one - other);
+  return events.some((event) => event.kind === 'dataLost' && event.to >= from && event.at <= to);
+}
+
+function tornReadsOf(holds: readonly Hold[]): Findings['tornReads'] {
+  const byOp = new Map(holds.map((hold) => [hold.op, hold]));
+  return holds.flatMap(({ op, tornAt, tornBy = '', trustedUntil }) => {
+    if (tornAt === undefined) return [];
+    const writer = byOp.get(tornBy);
+    const isLate = writer?.wroteAt !== undefined && writer.wroteAt > writer.trustedUntil;
+    return [{ op, trusted: tornAt <= trustedUntil && !isLate }];
+  });
 }
 
 function lostElementsOf(operations: readonly Operation[], set: readonly string[]): readonly string[] {
@@ -106,6 +138,11 @@ function waitOf(operation: Operation, absences: readonly Absence[], end: number 
 function afterFault({ op, from, to }: Wait, healedAt: readonly number[]): Findings['waitsAfterFaults'] {
   const last = healedAt.findLast((at) => at > from && at < to);
   return last === undefined ? [] : [{ op, ms: to - last }];
+}
+
+function trustedAfterForce({ op, trustedUntil }: Hold, events: readonly Event[]): Findings['trustedAfterForce'] {
+  const forced = events.filter((event) => event.kind === 'forced' && event.former === op);
+  return forced.map(({ at }) => ({ op, ms: Math.max(0, trustedUntil - at) }));
 }
 
 function hungOf(operations: readonly Operation[], absences: readonly Absence[]): readonly string[] {

@@ -44,8 +44,11 @@ export type OpEvent =
   /** It may have written. */
   | { readonly kind: 'unknown'; readonly op: string; readonly at: number; readonly reason: string };
 
-/** `busy`, `unavailable`, `left`: it got no lock. `lost`: it noticed in time that it had lost it. */
-export type FailReason = 'busy' | 'unavailable' | 'left' | 'lost';
+/**
+ * `busy`, `unavailable`, `closed`, `left`: it got no lock. `closed`: its process shuts down. `lost`: it noticed in time
+ * that it had lost it.
+ */
+export type FailReason = 'busy' | 'unavailable' | 'closed' | 'left' | 'lost';
 
 /** An event written by the harness. */
 export type HarnessEvent =
@@ -59,6 +62,10 @@ export type HarnessEvent =
     }
   /** A server's clock was read. */
   | { readonly kind: 'clock'; readonly at: number; readonly server: number }
+  /** Another process received the order to release the lock of this operation by force. */
+  | { readonly kind: 'forced'; readonly former: string; readonly at: number }
+  /** The lock's key was deleted on all servers between `at` and `to`, with no other data. */
+  | { readonly kind: 'lockDeleted'; readonly at: number; readonly to: number }
   /** A server lost its data between `at` and `to`. */
   | { readonly kind: 'dataLost'; readonly at: number; readonly to: number }
   /** A fault begins, or ends. From its end on, the locks must recover by themselves. */

@@ -18,8 +18,12 @@ export interface Operation {
   readonly lost: boolean;
   readonly failed: FailReason | undefined;
   readonly acknowledged: boolean;
+  /** When its write was acknowledged. Undefined if it was not. */
+  readonly wroteAt: number | undefined;
   /** When its second read returned another value. Undefined if it did not. */
   readonly tornAt: number | undefined;
+  /** The operation that wrote that value. */
+  readonly tornBy: string | undefined;
   /** Undefined if it never ended. */
   readonly endedAt: number | undefined;
 }
@@ -79,7 +83,9 @@ function begun(op: string, process: string, invokedAt: number): Open {
     lost: false,
     failed: undefined,
     acknowledged: false,
+    wroteAt: undefined,
     tornAt: undefined,
+    tornBy: undefined,
     endedAt: undefined,
   };
 }
@@ -100,9 +106,12 @@ function applyEvent(one: Open, event: Exclude<Event, { kind: 'invoke' }> & { rea
     if (kind === 'lost') one.lost = true;
     else one.endedAt = at;
   } else if (kind === 'read') {
-    if (event.first !== event.second) one.tornAt = at;
+    if (event.first === event.second) return;
+    one.tornAt = at;
+    one.tornBy = event.second;
   } else {
     one.acknowledged = kind === 'ok';
+    if (kind === 'ok') one.wroteAt = at;
     if (kind === 'fail') one.failed = event.reason;
     if (one.enteredAt === undefined) one.endedAt = at;
   }

@@ -9,6 +9,7 @@ export type Breach =
   | 'torn read'
   | 'wait'
   | 'hold lost'
+  | 'late notice'
   | 'refusal'
   | 'leftover'
   | 'no progress';
@@ -25,7 +26,9 @@ export interface Promises {
   readonly keepsUpdates?: true;
   /** The fault may end holds. */
   readonly losesHolds?: true;
-  /** Requests may fail, because the fault keeps the servers from replying. */
+  /** How long a holder may trust a lock that was released by force. Default: 0. */
+  readonly noticeMs?: number;
+  /** Requests may fail, because the fault keeps the servers from replying, or because a process shuts down. */
   readonly refuses?: true;
 }
 
@@ -42,13 +45,17 @@ export function breachesOf(findings: Findings, promises: Promises): ReadonlyMap<
   note('token', fallen.length > 0, () => `tokens did not rise: ${listed(fallen)}`);
   const { keepsUpdates = false } = promises;
   note('update lost', keepsUpdates && findings.lostUpdates.length > 0, () => listed(findings.lostUpdates));
-  note('fenced update lost', findings.lostBehindFence.length > 0, () => listed(findings.lostBehindFence));
+  const lost = findings.lostBehindFence.filter(({ excused }) => !excused);
+  note('fenced update lost', lost.length > 0, () => listed(lost));
   const torn = findings.tornReads.filter(({ trusted }) => keepsUpdates || (trusted && overlapMs === 0));
   note('torn read', torn.length > 0, () => listed(torn));
   note('wait', findings.longWaits.length > 0, () => `longer than ${promises.waitMs} ms: ${listed(findings.longWaits)}`);
   const late = findings.waitsAfterFaults.filter(({ ms }) => ms > afterMs);
   note('wait', late.length > 0, () => `longer than ${afterMs} ms after the fault: ${listed(late)}`);
   note('hold lost', !promises.losesHolds && findings.lostHolds.length > 0, () => listed(findings.lostHolds));
+  const { noticeMs = 0 } = promises;
+  const unaware = findings.trustedAfterForce.filter(({ ms }) => ms > noticeMs);
+  note('late notice', unaware.length > 0, () => `trusted for longer than ${noticeMs} ms: ${listed(unaware)}`);
   note('refusal', !promises.refuses && findings.unavailable.length > 0, () => listed(findings.unavailable));
   note('leftover', findings.leftovers.length > 0, () => listed(findings.leftovers));
   const stuck = findings.hung.length > 0 || findings.recoveryMs === Infinity;

@@ -26,8 +26,22 @@ export function fallenTokensOf(holds: readonly Hold[], events: readonly Event[],
   return trusted.flatMap((later, i) => {
     const earlier = highest(trusted.slice(0, i).filter((one) => comesAfter(later, one)));
     if (earlier === undefined || later.token > earlier.token) return [];
-    return [{ earlier: earlier.op, later: later.op, excused: excuses(events, earlier.enteredAt, later, tokens) }];
+    const excused =
+      excuses(events, earlier.enteredAt, later, tokens) ||
+      wasDeleted(events, grantedAt(later, trusted), earlier.enteredAt);
+    return [{ earlier: earlier.op, later: later.op, excused }];
   });
+}
+
+/** Returns when the first caller of the process entered with this token. The callers that share a lock have one. */
+function grantedAt({ process, token, mode, enteredAt }: Tokened, trusted: readonly Tokened[]): number {
+  if (mode === 'exclusive') return enteredAt;
+  return trusted.find((one) => one.process === process && one.token === token)?.enteredAt ?? enteredAt;
+}
+
+/** Returns whether the lock was deleted between two moments. Its instance shares it until it notices. */
+function wasDeleted(events: readonly Event[], from: number, to: number): boolean {
+  return events.some((event) => event.kind === 'lockDeleted' && event.to >= from && event.at <= to);
 }
 
 /** Returns whether the grants are ordered. Compatible holders are not: several of an instance have one token. */

@@ -26,8 +26,11 @@ export class PartitionTopology extends ReplicatedTopology implements Topology {
   async part(staying: readonly RedisProxy[]): Promise<void> {
     const [next, replica] = this.replicas;
     await this.replicated();
-    await this.set.adminOf(next).replicaof('NO', 'ONE');
+    // Only the next master may acknowledge writes now. The old one could renew a lock by the other replica otherwise,
+    // and the next master would not know of the renewal.
     await this.follow(replica, next);
+    await this.replicated(1);
+    await this.set.adminOf(next).replicaof('NO', 'ONE');
     this.master = next;
     this.lead(this.proxies.filter((way) => !staying.includes(way)));
   }

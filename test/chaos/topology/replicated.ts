@@ -33,9 +33,9 @@ export abstract class ReplicatedTopology {
     return this.set.servers.filter((server) => server !== this.master);
   }
 
-  /** Waits until the replicas have all writes of the master. */
-  protected replicated(): Promise<void> {
-    return caughtUp(this.set.adminOf(this.master), this.replicas.length, keyOf());
+  /** Waits until this number of replicas has all writes of the master. Default: all. */
+  protected replicated(replicas = this.replicas.length): Promise<void> {
+    return caughtUp(this.set.adminOf(this.master), replicas, keyOf());
   }
 
   private lockServerOf(server: RedisServer): LockServer {

@@ -6,6 +6,8 @@ export interface Caller {
   readonly mode: LockMode;
   /** Only permits may leave out the workload's resource, because their holders do not touch what it protects. */
   readonly resources: readonly string[];
+  /** Other locks that it requests and releases in the same tick, in the same mode, so that all travel together. */
+  readonly company?: readonly string[];
 }
 
 /** How the callers of a run take the lock. */
@@ -25,6 +27,10 @@ const STRANGER = 'orders:7';
 
 const alone: Caller = { mode: 'exclusive', resources: [RESOURCE] };
 const reader: Caller = { mode: 'shared', resources: [RESOURCE] };
+const inCompany = (caller: Caller, name: string): Caller => ({
+  ...caller,
+  company: Array.from({ length: 20 }, (_, i) => `${name}${i}`),
+});
 const permit: Caller = { mode: PERMITS, resources: [RESOURCE] };
 
 /** Most callers are readers, few are writers. One process could hold all permits. */
@@ -33,6 +39,10 @@ const kinds = {
   readers: { label: 'readers and writers', callers: [alone, reader, reader] },
   permits: { label: `${PERMITS} permits`, callers: [permit, permit, permit] },
   crowd: { label: 'alone, 6 callers a process', callers: Array.from({ length: 6 }, () => alone) },
+  batches: {
+    label: 'readers and writers, in batches',
+    callers: [inCompany(alone, 'a'), inCompany(reader, 'b'), inCompany(reader, 'c')],
+  },
   several: {
     label: 'several locks, readers and permits',
     callers: [
@@ -49,11 +59,9 @@ export type WorkloadName = keyof typeof kinds;
 
 export const WORKLOADS: Readonly<Record<WorkloadName, WorkloadKind>> = kinds;
 
-/** Returns how many queue entries the callers of a process have. Its exclusive callers share one. */
+/** Returns how many queue entries the callers of a process have. Those with one mode share an entry. */
 export function placesOf(workload: WorkloadName): number {
-  const { callers } = WORKLOADS[workload];
-  const sharing = callers.filter(isSharing).length;
-  return sharing + Math.min(1, callers.length - sharing);
+  return new Set(WORKLOADS[workload].callers.map(({ mode }) => mode)).size;
 }
 
 /** Returns whether some callers share the lock. */

@@ -1,4 +1,5 @@
 import { LockRuntime } from '../../../lib/lock-runtime.js';
+import type { LockService } from '../../../lib/lock.service.js';
 import type { RedisLockModuleOptions } from '../../../lib/options/redis-lock.options.js';
 import { quorum } from '../../../lib/stores/quorum/quorum.store.js';
 import { redisson } from '../../../lib/stores/redisson/redisson.store.js';
@@ -13,8 +14,17 @@ const stores: Record<StoreName, (places: readonly LockPlace[]) => RedisLockModul
   quorum: (places) => ({ store: quorum(places.map(String)) }),
 };
 
+/** A module instance. */
+export interface RunningLocks {
+  readonly service: LockService;
+  /** Does what SIGTERM makes the module do: waits for the calls and holds that there are, and closes. */
+  shutDown(): Promise<void>;
+  /** Closes without that wait. */
+  close(): Promise<void>;
+}
+
 /** Starts a module instance as an application does. */
-export function startLocks({ store, places, terms }: Pick<WorkerTask, 'store' | 'places' | 'terms'>): LockRuntime {
+export function startLocks({ store, places, terms }: Pick<WorkerTask, 'store' | 'places' | 'terms'>): RunningLocks {
   const runtime = LockRuntime.start({
     prefix: PREFIX,
     shutdownGraceMs: 2_000,
@@ -23,5 +33,10 @@ export function startLocks({ store, places, terms }: Pick<WorkerTask, 'store' | 
     ...stores[store](places),
   });
   runtime.connect();
-  return runtime;
+  const shutDown = async (): Promise<void> => {
+    runtime.beginShutdown();
+    await runtime.settle();
+    await runtime.close();
+  };
+  return { service: runtime.service, shutDown, close: () => runtime.close() };
 }

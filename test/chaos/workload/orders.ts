@@ -16,6 +16,8 @@ export interface LockTerms {
   readonly requestTimeoutMs: number;
   readonly replicas?: ReplicaOptions;
   readonly fairness?: FairnessOptions;
+  /** How long a process may finish its calls and holds after SIGTERM. Default: 2 s. */
+  readonly shutdownGraceMs?: number;
 }
 
 /** The address of the lock's servers: a URL, Sentinels or cluster nodes. */
@@ -38,6 +40,8 @@ export interface WorkerTask {
   readonly seed: number;
   /** The ablation of this process. */
   readonly off: AblationName | undefined;
+  /** The URL of the library that it runs, which is that of a frozen release. Undefined: the present code. */
+  readonly release: string | undefined;
   /** The file of its history, one event a line. It survives a SIGKILL. */
   readonly file: string;
 }
@@ -61,6 +65,8 @@ export type Order =
   | { readonly kind: 'rest' }
   /** All callers continue, or only the readers. */
   | { readonly kind: 'go'; readonly readers?: boolean }
+  /** It releases the lock by force, of any holder. */
+  | { readonly kind: 'force' }
   /** It finishes, and exits. */
   | { readonly kind: 'leave' };
 
@@ -71,7 +77,11 @@ export type Report =
   | (OpEvent & { readonly ordered?: boolean })
   /** The ordered hold has checked the lock for the last time. */
   | { readonly kind: 'looked'; readonly op: string }
+  /** It has released the lock by force, or nobody held it. */
+  | { readonly kind: 'forced'; readonly released: boolean }
   | { readonly kind: 'crash'; readonly error: string };
 
 export const RESOURCE = 'goods:300';
 export const PREFIX = 'chaos_';
+/** The identity of all processes that run a frozen release. */
+export const OTHER_RELEASE = 'other-release';

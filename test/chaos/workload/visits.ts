@@ -1,6 +1,6 @@
+import { channel } from 'node:diagnostics_channel';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { lockChannels } from '../../../lib/core/diagnostics.js';
-import { LockLostError, LockTimeoutError, LockUnavailableError } from '../../../lib/core/errors.js';
+import type { LockErrorCode } from '../../../lib/core/errors.js';
 import type { LockMode } from '../../../lib/core/store/lock-mode.js';
 import type { Lock } from '../../../lib/core/hold/lock.js';
 import type { MultiLock } from '../../../lib/core/hold/multi-lock.js';
@@ -30,6 +30,9 @@ export interface VisitsDeps {
 
 type Hold = Extract<Order, { kind: 'hold' }>;
 type Held = Lock | MultiLock;
+
+/** Of the release that the process runs. */
+const extensions = channel('nestjs-redis-lock:extended');
 
 const LONGEST_PAUSE_MS = 8;
 /** How often a long hold logs its local deadline: a clock that is set moves it without a renewal. */
@@ -75,18 +78,26 @@ export class Visits {
     const { name, locks, log, now, leaving } = this.deps;
     const op = `${name}.${(this.visits += 1)}`;
     log({ kind: 'invoke', op, process: name, at: now() });
+    const { mode, resources, company = [] } = caller;
+    const half = company.length / 2;
+    const beside = company.slice(0, half).map((own) => this.acquireBeside(own, mode));
     try {
-      const { mode, resources } = caller;
       const options = { signal: leaving, ...optionsFor(mode) };
       const [first, ...others] = resources;
-      await this.hold(
-        op,
-        await (others.length > 0 ? locks.acquire(resources, options) : locks.acquire(first, options)),
-        caller,
-      );
+      const acquired = others.length > 0 ? locks.acquire(resources, options) : locks.acquire(first, options);
+      beside.push(...company.slice(half).map((own) => this.acquireBeside(own, mode)));
+      await this.hold(op, await acquired, caller);
     } catch (error) {
       log({ kind: 'fail', op, at: now(), reason: reasonOf(error) });
+    } finally {
+      for (const own of beside) void own.then((lock) => lock?.release()).catch(() => undefined);
     }
+  }
+
+  /** Acquires a lock beside that of the workload, if it is free. Its outcome does not count. */
+  private acquireBeside(own: string, mode: LockMode): Promise<Lock | undefined> {
+    const { locks } = this.deps;
+    return locks.acquire(`goods:${own}`, { ...optionsFor(mode), waitMs: 0 }).catch(() => undefined);
   }
 
   private async hold(op: string, lock: Held, { mode, resources }: Caller): Promise<void> {
@@ -100,13 +111,13 @@ export class Visits {
         log({ kind: 'extended', op, ...until() });
     };
     lock.signal.addEventListener('abort', () => log({ kind: 'lost', op, at: now() }));
-    lockChannels.extended.subscribe(extended);
+    extensions.subscribe(extended);
     const noting = ordered && setInterval(() => log({ kind: 'extended', op, ...until() }), NOTED_EVERY_MS);
     log({ kind: 'entered', op, mode, resources, token: tokenOf(lock) ?? null, ...until() }, ordered !== undefined);
     try {
       await this.work(op, lock, mode, ordered);
     } finally {
-      lockChannels.extended.unsubscribe(extended);
+      extensions.unsubscribe(extended);
       clearInterval(noting);
       log({ kind: 'left', op, at: now() });
       lock.release().catch(() => undefined);
@@ -136,7 +147,7 @@ export class Visits {
       const done = await finish();
       if (done !== undefined) log(done);
     } catch (error) {
-      if (error instanceof LockLostError) log({ kind: 'fail', op, at: now(), reason: 'lost' });
+      if (codeOf(error) === 'LOCK_LOST') log({ kind: 'fail', op, at: now(), reason: 'lost' });
       else log({ kind: 'unknown', op, at: now(), reason: String(error) });
     }
   }
@@ -170,11 +181,22 @@ function tokenOf({ locks }: Held): number | undefined {
   }
 }
 
+/** Why a call got no lock. One of several locks may be lost while the others are waited for. */
+const REASONS: { readonly [Code in LockErrorCode]?: FailReason } = {
+  LOCK_TIMEOUT: 'busy',
+  LOCK_UNAVAILABLE: 'unavailable',
+  LOCK_REPLICATION: 'unavailable',
+  LOCK_CLOSED: 'closed',
+  LOCK_LOST: 'lost',
+};
+
 function reasonOf(error: unknown): FailReason {
-  if (error instanceof LockTimeoutError) return 'busy';
-  if (error instanceof LockUnavailableError) return 'unavailable';
-  // One of several locks was lost while the others were waited for.
-  if (error instanceof LockLostError) return 'lost';
-  if ((error as Error).name === 'AbortError') return 'left';
-  throw error;
+  const reason = (error as Error).name === 'AbortError' ? 'left' : REASONS[codeOf(error)];
+  if (reason === undefined) throw error;
+  return reason;
+}
+
+/** Returns the code of an error of the library, of any release. */
+function codeOf(error: unknown): LockErrorCode {
+  return (error as { readonly code: LockErrorCode }).code;
 }

@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { machineMs, randomFrom } from '../../support/random.js';
-import { switchOff } from '../ablations.js';
 import type { OpEvent } from '../history/events.js';
 import { write } from './history-file.js';
-import type { Order, Report, WorkerTask } from './orders.js';
+import { type Order, type Report, RESOURCE, type WorkerTask } from './orders.js';
 import { type Caller, WORKLOADS } from './kinds.js';
+import type { RunningLocks } from './locks.js';
 import { Resource } from './resource.js';
 
 const task = JSON.parse(process.argv[2]) as WorkerTask;
@@ -18,9 +18,17 @@ const crash = (error: unknown): void => {
 process.on('uncaughtException', crash).on('unhandledRejection', crash);
 
 // Before the library is loaded: it takes the digests of its scripts then.
-if (task.off !== undefined) await switchOff(task.off);
-const { startLocks } = await import('./locks.js');
+if (task.off !== undefined) {
+  const { switchOff } = await import('../ablations.js');
+  await switchOff(task.off);
+}
 const { Visits } = await import('./visits.js');
+
+/** Starts the build of the task. A process with a frozen release does not load the present library beside it. */
+async function start(): Promise<RunningLocks> {
+  if (task.release === undefined) return (await import('./locks.js')).startLocks(task);
+  return (await import('./release-locks.js')).startRelease(task);
+}
 
 const log = (event: OpEvent, ordered = false): void => {
   write(task.file, event);
@@ -29,8 +37,10 @@ const log = (event: OpEvent, ordered = false): void => {
 const random = randomFrom(task.seed);
 const resource = new Resource(task.resource, task.off !== 'fence');
 const looked = (op: string): void => void process.send?.({ kind: 'looked', op } satisfies Report);
-const locks = startLocks(task);
+const locks = await start();
 const leaving = new AbortController();
+/** Whether SIGTERM has come: its callers make no further calls, and those that wait go on. */
+let isStopping = false;
 const { service } = locks;
 const { callers } = WORKLOADS[task.workload];
 const deps = {
@@ -47,14 +57,15 @@ const deps = {
 const visits = new Visits(deps);
 
 async function call(caller: Caller): Promise<void> {
-  while (!leaving.signal.aborted) {
+  while (!isLeaving()) {
     await visits.rested(caller.mode);
-    if (leaving.signal.aborted) return;
+    if (isLeaving()) return;
     await visits.once(caller);
     await sleep(random() * task.thinkMs);
   }
 }
 
+const isLeaving = (): boolean => isStopping || leaving.signal.aborted;
 const done = Promise.all(callers.map(call));
 
 async function leave(): Promise<void> {
@@ -62,14 +73,35 @@ async function leave(): Promise<void> {
   visits.go();
   await done;
   await locks.close();
+  end();
+}
+
+async function shutDown(): Promise<void> {
+  isStopping = true;
+  visits.go();
+  await locks.shutDown();
+  // Work that has outlasted the grace goes on without its lock.
+  await done;
+  end();
+}
+
+function end(): void {
   resource.close();
   process.disconnect();
 }
+
+async function force(): Promise<void> {
+  const released = await service.forceRelease(RESOURCE);
+  process.send?.({ kind: 'forced', released } satisfies Report);
+}
+
+process.once('SIGTERM', () => void shutDown().catch(crash));
 
 process.on('message', (order: Order) => {
   if (order.kind === 'hold') visits.order(order);
   else if (order.kind === 'end') visits.endOrdered();
   else if (order.kind === 'leave') leave().catch(crash);
+  else if (order.kind === 'force') force().catch(crash);
   else if (order.kind === 'go') visits.go(order.readers);
   else visits.rest();
 });

@@ -1,0 +1,113 @@
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { frozenReleases } from '../../support/release-process.js';
+import type { HoldDetails } from '../fleet/fleet.js';
+import type { Member } from '../fleet/member.js';
+import type { Scene } from '../scene.js';
+import { ALL_STORES, among, type Fault, leases } from './fault.js';
+
+/** Faults of deployments: processes shut down while they hold and wait, and new ones take their places. */
+
+const HOLD_MS = 1_000;
+/** Longer than `waitMs`, as the documentation asks for. */
+const PATIENT = leases(3_000, { shutdownGraceMs: 20_000 });
+
+function deployed(how: HoldDetails = {}): Fault {
+  return {
+    name: 'deployment',
+    what: 'all processes are replaced one after another, by SIGTERM while each holds the lock or waits for it',
+    ablation: 'grace of a shutdown',
+    breaks: 'hold lost',
+    terms: PATIENT,
+    promises: { waitMs: 6_000, keepsUpdates: true },
+    stores: ALL_STORES,
+    async inject(scene) {
+      const { fleet, random } = scene;
+      for (const [i, member] of fleet.members.entries()) {
+        await fleet.join();
+        await shutDown(scene, this.name, { member, holder: i % 2 === 0 ? member : fleet.other(random, member), how });
+      }
+      await scene.settle();
+    },
+  };
+}
+
+const graceOver: Fault = {
+  name: 'deployment, grace over',
+  what: 'SIGTERM of the holder, whose work outlasts the grace and writes after it, while all others wait',
+  ablation: 'release at shutdown',
+  breaks: 'wait',
+  terms: leases(12_000, { waitMs: 14_000, shutdownGraceMs: 500 }),
+  promises: { waitMs: 6_000, losesHolds: true, refuses: true },
+  stores: ALL_STORES,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const holder = fleet.other(random);
+    await fleet.longHold(holder, 3_000, { lookAfterMs: 50 });
+    await fleet.looked(holder);
+    await fleet.allWait(holder);
+    scene.injected(this.name);
+    holder.terminate();
+    await fleet.entry((member) => member !== holder);
+    scene.healed(this.name);
+    await fleet.gone(holder);
+    await scene.settle();
+    await fleet.join();
+  },
+};
+
+const REPLACED = 2;
+
+const otherRelease: Fault = {
+  name: 'deployment of another release',
+  what: `${REPLACED} processes are replaced by processes with the last frozen release, and these by the present code`,
+  ablation: 'respect of another release',
+  breaks: 'overlap',
+  terms: PATIENT,
+  // The last release may refuse those that wait in a process that shuts down.
+  promises: { waitMs: 6_000, keepsUpdates: true, refuses: true },
+  stores: { token: {} },
+  async inject(scene) {
+    const { fleet } = scene;
+    for (const release of [lastRelease(), undefined]) {
+      const before = fleet.members.filter((member) => member.release !== release).slice(0, REPLACED);
+      for (const [i, member] of before.entries()) {
+        const next = await fleet.join(release);
+        await shutDown(scene, this.name, { member, holder: i % 2 === 0 ? member : next });
+      }
+      await scene.settle();
+    }
+  },
+};
+
+export const deploymentFaults = [
+  deployed(),
+  graceOver,
+  otherRelease,
+  among('readers', deployed({ reader: true })),
+] as const;
+
+/** The member that shuts down, and the one that holds the lock. */
+interface Leave {
+  readonly member: Member;
+  readonly holder: Member;
+  readonly how?: HoldDetails;
+}
+
+/** Shuts a member down while the holder has the lock for long and all others wait. */
+async function shutDown(scene: Scene, name: string, { member, holder, how }: Leave): Promise<void> {
+  const { fleet } = scene;
+  await fleet.longHolds([holder], HOLD_MS, how);
+  await fleet.allWait(holder);
+  scene.injected(name);
+  member.terminate();
+  await fleet.gone(member);
+  scene.healed(name);
+  await fleet.longHoldsEnd();
+}
+
+/** Returns the URL of the last frozen release. */
+function lastRelease(): string {
+  const [last] = frozenReleases();
+  return pathToFileURL(join(last.folder, 'library.mjs')).href;
+}
