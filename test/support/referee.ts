@@ -108,13 +108,13 @@ export class Referee {
     for (const hold of holds) {
       const gapMs = hold.enteredAt - freeAt;
       const absent = this.absentBetween(freeAt - this.leaseMs, hold.enteredAt);
-      // The holder was not in the queue.
-      if (freedBy !== undefined) absent.delete(freedBy);
-      const beyondMs = gapMs - absent.size * this.leaseMs;
+      // The holder was not in the queue. If it was stopped, its other callers could not enter either.
+      const inQueue = [...absent].filter((pid) => pid !== freedBy).length;
+      const beyondMs = gapMs - inQueue * this.leaseMs;
       const waiter = beyondMs > this.longestMs ? this.waiterThrough(freeAt, hold.enteredAt, absent) : undefined;
       if (waiter !== undefined) this.longestMs = beyondMs;
       if (waiter !== undefined && beyondMs > SLACK_MS) {
-        const message = `${waiter.id} waited ${gapMs} ms for ${hold.resource} beside ${absent.size} absent ones`;
+        const message = `${waiter.id} waited ${gapMs} ms for ${hold.resource} beside ${inQueue} absent ones`;
         this.faults.push(message);
       }
       const validUntil = this.validUntil(hold);

@@ -14,7 +14,10 @@ const ENOUGH = 60;
 const ENOUGH_POLLS = 2;
 const LIMIT_MS = 10_000;
 
-/** How many times the grants of the other instance one may have. The first turn has no limit of its own yet. */
+/**
+ * How many times the grants of the other instance one may have. They are counted from when both have had the key: until
+ * then the first one sees no others, and its turns are longer.
+ */
 const LARGEST_RATIO = 5;
 
 /** An instance whose callers request the key over and over. */
@@ -54,6 +57,21 @@ class BusyInstance {
   }
 }
 
+/** Counts the grants of instances from when each has had the key. */
+class Tally {
+  private atStart: readonly number[] | undefined;
+
+  constructor(private readonly instances: readonly BusyInstance[]) {}
+
+  /** The grants of each instance, the fewest first. Call it after each grant: it finds out when to start. */
+  get counts(): readonly number[] {
+    const grants = this.instances.map((instance) => instance.grants);
+    if (grants.every((count) => count > 0)) this.atStart ??= grants;
+    const { atStart = grants } = this;
+    return grants.map((count, index) => count - atStart[index]).toSorted((one, other) => one - other);
+  }
+}
+
 /** Acquires and releases without the engine, as another client does. */
 async function poll(fixture: StoreFixture, isOver: () => boolean): Promise<number> {
   let grants = 0;
@@ -81,13 +99,12 @@ export const turnsContract: ContractPart = {
         const instances = [under, neighbour].map((store) => new BusyInstance(store, key));
         const until = under.clock.now() + LIMIT_MS;
         let polls: number | undefined;
-        const haveEnough = (): boolean => polls !== undefined && instances.every(({ grants }) => grants >= ENOUGH);
-        const isOver = (): boolean => haveEnough() || under.clock.now() >= until;
+        const tally = new Tally(instances);
+        const isOver = (): boolean => (tally.counts[0] >= ENOUGH && polls !== undefined) || under.clock.now() >= until;
         const polling = poll(fixture, () => under.clock.now() >= until).then((grants) => (polls = grants));
         await Promise.all([polling, ...instances.map((instance) => instance.run(isOver))]);
-        const grants = instances.map((instance) => instance.grants);
         ok(polls === ENOUGH_POLLS, `the client that polls was granted the key ${polls} times`);
-        const [less, more] = grants.toSorted((one, other) => one - other);
+        const [less, more] = tally.counts;
         ok(
           less >= ENOUGH && more <= less * LARGEST_RATIO,
           `the instances were granted the key ${less} and ${more} times`,

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Logger } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type Lock, lockChannels, type LockService } from 'nestjs-redis-lock';
+import { type Lock, lockChannels, type LockEvent, type LockService } from 'nestjs-redis-lock';
 import { deferred, outcome } from '../../support/async.js';
 import { faultyLocks } from '../../support/locks.js';
 
@@ -25,15 +25,19 @@ const see = (of: string): void => {
   reported.push({ of, request: request.getStore(), hold: locks.current()?.resource });
 };
 
-// Listeners that request a lock which a caller of this instance holds.
-const onLost = (): void => {
-  see('lost');
-  triedThere.push(locks.tryAcquire('outer:1'));
-};
-const onExtended = (): void => {
-  see('extended');
-  triedThere.push(locks.tryAcquire('outer:1'));
-};
+/** The resources of this file. Instances of other files that ran in this process publish in the same channels. */
+const RESOURCES = ['outer:1', 'inner:1', 'b:1'];
+
+/** Returns a listener that requests a lock which a caller of this instance holds. */
+const listener =
+  (of: string) =>
+  (event: unknown): void => {
+    if (!RESOURCES.includes((event as LockEvent).resource)) return;
+    see(of);
+    triedThere.push(locks.tryAcquire('outer:1'));
+  };
+const onLost = listener('lost');
+const onExtended = listener('extended');
 const warn = (): void => see('warning');
 
 beforeEach(() => {
