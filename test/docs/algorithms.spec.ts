@@ -18,6 +18,8 @@ afterEach(async () => {
 describe('the page on algorithms', () => {
   it('has a migration in which old and new locks exclude each other', async () => {
     const { AccountModule, AccountService } = await import('./legacy.js');
+    const { legacyLocks } = await import('./legacy-locks.js');
+    expect(Reflect.getMetadata('imports', AccountModule)).toContain(legacyLocks);
     const module = await Test.createTestingModule({ imports: [AccountModule] }).compile();
     await module.init();
     const accounts = module.get(AccountService);

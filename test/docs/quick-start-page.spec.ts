@@ -1,9 +1,11 @@
 import { ConsoleLogger, type INestApplication, Logger } from '@nestjs/common';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { NestFactory } from '@nestjs/core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { page } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { eventually } from '../support/async.js';
 import { LockService } from 'nestjs-redis-lock';
+import type { Server } from 'node:http';
 
 let app: INestApplication | undefined;
 const before = process.env['PORT'];
@@ -26,11 +28,13 @@ const { text } = page('docs/quick-start.md');
 
 describe('the page Quick start', () => {
   it('has an application that replies as the page shows', async () => {
-    const { bootstrap } = await import('./quick-start-page/main.js');
     const { AppModule } = await import('./quick-start-page/app.module.js');
     const { SeatController } = await import('./quick-start-page/seat.controller.js');
     const { SeatService } = await import('./quick-start-page/seat.service.js');
-    const started = (app = await bootstrap());
+    const create = jest.spyOn(NestFactory, 'create');
+    await import('./quick-start-page/main.js');
+    const started = (app = (await create.mock.results[0]?.value) as INestApplication);
+    await eventually('main.ts listens', () => (started.getHttpServer() as Server).listening);
     expect(started.select(AppModule).get(SeatController)).toBeDefined();
     const url = await started.getUrl();
     const post = (path: string) => fetch(`${url}/seats/${path}`, { method: 'POST', headers: { connection: 'close' } });

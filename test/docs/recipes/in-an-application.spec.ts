@@ -7,12 +7,14 @@ import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockService, LockUnavailableError, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { Pool } from 'pg';
 import { io } from 'socket.io-client';
 import { eventually } from '../../support/async.js';
 import { page } from '../../support/pages.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
 import { AuctionGateway } from './auction.gateway.js';
+import { DataModule } from './data-clients.js';
 import { ByTenant, PriceList } from './durable.js';
 import { ShippingListener } from './order-events.js';
 import { CartService } from './request-scoped.js';
@@ -54,6 +56,18 @@ async function call(app: INestApplication, path: string, init: RequestInit = {})
   const response = await fetch((await app.getUrl()) + path, { ...init, headers });
   return [response.status, await response.text()];
 }
+
+describe('the module with clients for data', () => {
+  it('provides a connection to Redis and a pool, and closes both', async () => {
+    process.env['REDIS_URL'] = testRedisUrl();
+    const module = await Test.createTestingModule({ imports: [DataModule] }).compile();
+    const [redis, pool] = [module.get(Redis), module.get(Pool)];
+    expect(await redis.ping()).toBe('PONG');
+    await module.close();
+    await eventually('the connection has ended', () => redis.status === 'end');
+    expect(pool.ended).toBe(true);
+  });
+});
 
 describe('the recipe for request limits', () => {
   it('answers 429 to a third concurrent request of an address', async () => {
