@@ -1,12 +1,12 @@
-import { afterAll, beforeAll, describe } from '@jest/globals';
+import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import { token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { registerStoreContract } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { NODE_REDIS } from '../support/client-libraries.js';
-import { RedisCluster } from '../support/redis/index.js';
+import { RedisCluster, type RedisServer, startRedis } from '../support/redis/index.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
-import { onCluster, onRedis, sideBySide } from './under-test.js';
+import { onCluster, onQuorum, onRedis, sideBySide } from './under-test.js';
 
 const ON_ONE_SERVER = {
   'token store': token(),
@@ -50,5 +50,15 @@ describe.each(NODE_REDIS)('by $name', (library) => {
     describe('redisson store', () => {
       registerStoreContract({ createStore: () => onCluster(redisson(), cluster.nodes, { library }), ...sideBySide() });
     });
+  });
+
+  describe('quorum store', () => {
+    let masters: RedisServer[];
+    beforeAll(async () => {
+      masters = await Promise.all([1, 2, 3].map(() => startRedis({ local: true })));
+    });
+    afterAll(() => Promise.all(masters.map((master) => master.stop())));
+
+    registerStoreContract({ createStore: () => onQuorum(masters, { library }), describe, it });
   });
 });

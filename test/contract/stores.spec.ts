@@ -1,26 +1,14 @@
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { memory, token } from 'nestjs-redis-lock';
-import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { ManualClock, registerStoreContract, type OtherClient, type StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { RedisCluster, type RedisServer, startRedis } from '../support/redis/index.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
-import { CONTEXT, onCluster, onRedis, sideBySide, underTest, unused } from './under-test.js';
+import { CONTEXT, onCluster, onQuorum, onRedis, sideBySide } from './under-test.js';
 
 let cluster: RedisCluster;
-
-let masters: RedisServer[] = [];
-
-async function onQuorum(): Promise<StoreUnderTest> {
-  const clients = masters.map(({ url }) => new Redis(url));
-  await Promise.all(clients.map((client) => client.ping()));
-  const open = (client: unknown) => ({ client: client as Redis, subscriber: unused });
-  // All nodes vote. A busy machine may take long for many requests at once.
-  const store = quorum(clients, { nodeTimeoutMs: 2_000 });
-  return underTest(store, { open }, () => Promise.all(clients.map((client) => client.quit())));
-}
 
 function inMemory(): Promise<StoreUnderTest> {
   const clock = new ManualClock();
@@ -122,11 +110,11 @@ describe.each([true, false])('timestamp store with scripts: %s', (scripts) => {
 });
 
 describe('quorum store', () => {
+  let masters: RedisServer[];
   beforeAll(async () => {
     masters = await Promise.all([1, 2, 3].map(() => startRedis({ local: true })));
   });
-
   afterAll(() => Promise.all(masters.map((master) => master.stop())));
 
-  registerStoreContract({ createStore: onQuorum, describe, it });
+  registerStoreContract({ createStore: () => onQuorum(masters), describe, it });
 });

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { it } from '@jest/globals';
-import type { StoreFactory } from 'nestjs-redis-lock/store';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import type { RedisClient, StoreFactory } from 'nestjs-redis-lock/store';
 import type { StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/time/clock.js';
 import { openRedis } from '../../lib/redis/open-redis.js';
@@ -8,7 +9,7 @@ import { turnsContract } from '../../lib/testing/contract/turns-contract.js';
 import { type ClientLibrary, ioredis, type OpenClient } from '../support/client-libraries.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
-export function unused(): never {
+function unused(): never {
   throw new Error('the store must not open this connection');
 }
 
@@ -25,7 +26,7 @@ export interface Connected {
 }
 
 /** Creates a store with connections of its own, which `quit` closes. */
-export function underTest(
+function underTest(
   factory: StoreFactory,
   connections: Partial<Omit<Parameters<StoreFactory>[0], 'prefix'>>,
   quit: () => Promise<unknown>,
@@ -58,6 +59,19 @@ export async function onCluster(
   { library = ioredis, min = 0 }: Omit<Connected, 'url'> = {},
 ): Promise<StoreUnderTest> {
   return connected(factory, await library.connectCluster(nodes), min);
+}
+
+/** Creates a store that votes on several masters. */
+export async function onQuorum(
+  masters: readonly { readonly url: string }[],
+  { library = ioredis }: Pick<Connected, 'library'> = {},
+): Promise<StoreUnderTest> {
+  const connections = await Promise.all(masters.map(({ url }) => library.connect(url)));
+  const clients = connections.map(({ client }) => client);
+  const open = (client: unknown) => ({ client: client as RedisClient, subscriber: unused });
+  // All nodes vote. A busy machine may take long for many requests at once.
+  const factory = quorum(clients, { nodeTimeoutMs: 2_000 });
+  return underTest(factory, { open }, () => Promise.all(connections.map((connection) => connection.quit())));
 }
 
 function connected(factory: StoreFactory, connection: OpenClient, min: number): StoreUnderTest {
