@@ -86,6 +86,7 @@ export class LockRuntime {
       requestTimeoutMs: options.requestTimeoutMs,
       passing: passingLimitsOf(options.fairness),
       lockDelayMs: options.lockDelayMs,
+      written: writtenBy(opened),
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
       warn,
       info: (message) => logger.log(message),
@@ -227,6 +228,12 @@ function openStore({ store, redis, prefix, requestTimeoutMs, replicas }: Resolve
     }
   };
   return { store: created, endpoints: opened, connect, close };
+}
+
+/** Returns how to wait until requests are written, if a client does not write them in the tick that makes them. */
+function writtenBy({ endpoints }: OpenedStore): (() => Promise<void>) | undefined {
+  const late = endpoints.find(({ client }) => client.written !== undefined)?.client;
+  return late?.written?.bind(late);
 }
 
 function preflightOf(

@@ -45,6 +45,11 @@ export interface EngineOptions extends LeaseOptions {
   readonly identity?: string | undefined;
   /** Where events are published. Default: `lockChannels`. */
   readonly channels?: typeof lockChannels | undefined;
+  /**
+   * Resolves when all requests that were made until now are written to their sockets. Default: a request is written in
+   * the tick that makes it.
+   */
+  readonly written?: (() => Promise<void>) | undefined;
   /** Called with one line when an outage or a refusal that `warn` was called with has ended. */
   info?(message: string): void;
   /** Called with one line and the error of a leader's callback. Default: `warn` is called with the line. */
@@ -128,7 +133,7 @@ export class LockEngine {
       queueSpeeds: new QueueSpeeds(),
       recentWaits: new RecentWaits(clock),
       nextOwner: (kept = false) => `${this.instanceId}:${kept ? '0' : ''}${++attempts}`,
-      watch: (grant) => watchdog.watch(grant),
+      watch: (grant) => (watchdog.watch(grant) ? options.written?.() : undefined),
     });
     this.store = store;
     this.clock = clock;

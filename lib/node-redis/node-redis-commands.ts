@@ -1,4 +1,5 @@
 import { ClientEvents } from './client-events.js';
+import { written } from './node-redis.js';
 import { NodeRedisPipeline } from './node-redis-pipeline.js';
 import { scriptCommand } from './script-command.js';
 
@@ -6,6 +7,8 @@ import { scriptCommand } from './script-command.js';
 export abstract class NodeRedisCommands extends ClientEvents {
   /** The `keyPrefix` of the client. */
   protected abstract readonly prefix: string;
+
+  readonly written = written;
 
   evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown> {
     return this.send(scriptCommand('EVALSHA', this.prefix, sha, keyCount, args));

@@ -12,6 +12,7 @@ import {
   optionsOfCluster,
   PLAIN,
   rethrow,
+  written,
 } from './node-redis.js';
 import { OwnConnection } from './own-connection.js';
 import { addressesBySlot } from './slot-table.js';
@@ -35,6 +36,7 @@ const clock = new SystemClock();
  */
 export class SharedCluster extends ClientEvents implements RedisCluster {
   readonly isCluster = true;
+  readonly written = written;
   readonly options: { readonly keyPrefix: string; readonly natMap: NatMap | undefined };
   slots: readonly (readonly string[] | undefined)[] = [];
   private readonly connections = new Map<string, OwnConnection>();

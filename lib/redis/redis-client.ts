@@ -17,6 +17,11 @@ export interface RedisClient {
   evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
   eval(script: string, keyCount: number, ...args: string[]): Promise<unknown>;
   time(): Promise<unknown>;
+  /**
+   * Resolves when all requests that were made until now are written to their sockets. Without it, a request is written
+   * in the tick that makes it.
+   */
+  written?(): Promise<void>;
   /** Makes further connections to the client's server. Without it, a client of ioredis is duplicated. */
   readonly furtherConnections?: FurtherConnections | undefined;
   /** Returns a command of ioredis, as `string`, that `enableAutoPipelining` does not collect. */

@@ -176,7 +176,7 @@ export class Process implements AcquireDeps {
     return this.scenario.variant?.nextOwner?.(this) ?? `${this.instanceId}:${kept ? '0' : ''}${this.attempts}`;
   }
 
-  watch(grant: Grant): void {
+  watch(grant: Grant): undefined {
     this.onGranted(grant);
     const hold = new ModelHold(grant, this.line, this.clock, (lost) => this.onLost(lost));
     hold.start(this.holds);

@@ -1,22 +1,31 @@
 // The main of a forked process: one module instance that runs the calls of its parent and ends with it.
 import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
+import { createClient } from 'redis';
 import type { Lock } from '../../lib/core/hold/lock.js';
 import { RedisFence } from '../../lib/fence/index.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
+import { fromNodeRedis } from '../../lib/node-redis/index.js';
 import type { LockOptions } from '../../lib/options/lock.options.js';
 import type { RedisLockModuleOptions } from '../../lib/options/redis-lock.options.js';
 import { quorum } from '../../lib/stores/quorum/quorum.store.js';
 
-/** The options of the instance. With `nodes`, it locks on a quorum of them, and `redis` keeps the data. */
+/** The options of the instance. */
 export interface LockProcessOptions extends RedisLockModuleOptions {
+  /** With these it locks on a quorum of them, and `redis` keeps the data. */
   readonly nodes?: readonly string[];
+  /** Whether it locks by a client of node-redis. `redis` is then a URL. Default: by ioredis. */
+  readonly byNodeRedis?: boolean;
 }
 
 Logger.overrideLogger(false);
-const { nodes, ...given } = JSON.parse(process.argv[2]) as LockProcessOptions & { redis: string };
+const { nodes, byNodeRedis, ...given } = JSON.parse(process.argv[2]) as LockProcessOptions & { redis: string };
+const client = byNodeRedis ? createClient({ url: given.redis }) : undefined;
+// A client that is closed or not connected yet rejects requests.
+client?.connect().catch(() => undefined);
+const redis = client === undefined ? given.redis : fromNodeRedis(client);
 // A busy machine is no outage.
-const patient = { unavailableAfterMs: Infinity, ...given };
+const patient = { unavailableAfterMs: Infinity, ...given, redis };
 const runtime = LockRuntime.start(nodes === undefined ? patient : { ...patient, store: quorum(nodes) });
 runtime.connect();
 const data = new Redis(given.redis, { lazyConnect: true });

@@ -93,8 +93,13 @@ export interface AcquireDeps {
   readonly recentWaits?: RecentWaits;
   /** Returns an owner that no other attempt has. @param kept whether the lock may be kept. Default: no. */
   nextOwner(kept?: boolean): string;
-  /** Starts to renew a grant and to check its deadline. */
-  watch(grant: Grant): void;
+  /**
+   * Starts to renew a grant and to check its deadline.
+   *
+   * @returns a promise that resolves when the renewal of a grant that is due already is written to the socket, if it is
+   * not written in this tick. Work that blocks the event loop must not begin before.
+   */
+  watch(grant: Grant): Promise<void> | undefined;
 }
 
 /** Returns the lease to request, in milliseconds: that of renewals, or less if `maxHoldMs` ends sooner. */

@@ -94,7 +94,10 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
 
   /** Returns the grant of a lock that was acquired together with others. No other caller waits here. */
   adopt(resource: string, options: WaitOptions, given: StoreGrant, now: number): Grant {
-    return this.hold({ resource, options, leaseMs: leaseOf(options) }, new LocalHandoff(given, now), given, now);
+    const wanted = { resource, options, leaseMs: leaseOf(options) };
+    const grant = this.hold(wanted, new LocalHandoff(given, now), given, now);
+    void this.deps.watch(grant);
+    return grant;
   }
 
   /** Takes a handoff of the store. Returns false if it is of no use here: `LocalLocks` then releases it. */
@@ -261,7 +264,8 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   private admitFirst(localHandoff: LocalHandoff, lease: Lease, now: number): void {
     const waiter = this.queue.head as Waiter;
     this.queue.remove(waiter);
-    waiter.admit(this.hold(waiter, localHandoff, lease, now));
+    const grant = this.hold(waiter, localHandoff, lease, now);
+    waiter.admit(grant, this.deps.watch(grant));
   }
 
   private hold({ resource, options, leaseMs }: Wanted, localHandoff: LocalHandoff, lease: Lease, now: number): Grant {
@@ -271,7 +275,6 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     const grant = new Grant(resource, this.key, owner, token, options, now, cut, this, mayBeRepeatedUntil);
     this.state = { kind: 'holding', grant, localHandoff };
     this.lastReply = HELD;
-    this.deps.watch(grant);
     return grant;
   }
 

@@ -118,8 +118,7 @@ export class Share implements AcquireLoopListener, GrantEnder {
     const grant = new Grant(resource, this.key, owner, token, options, now, lease, this, mayBeRepeatedUntil);
     this.newest = grant;
     this.grants.add(grant);
-    this.deps.watch(grant);
-    waiter.admit(grant);
+    waiter.admit(grant, this.deps.watch(grant));
   }
 
   /** See {@link GrantEnder.end}. The store's reply belongs to the last grant of the share. */

@@ -15,7 +15,7 @@ export class Waiter {
   /** The lease that it wants, in milliseconds. */
   readonly leaseMs: number;
 
-  private resolve!: (grant: Grant) => void;
+  private resolve!: (grant: Grant | Promise<Grant>) => void;
   private reject!: (reason: unknown) => void;
   private timer: Timer | undefined = undefined;
   private subscription: AbortSubscription | undefined = undefined;
@@ -76,10 +76,14 @@ export class Waiter {
     });
   }
 
-  /** Ends the waiting with a grant. */
-  admit(grant: Grant): void {
+  /**
+   * Ends the waiting with a grant.
+   *
+   * @param ready when the caller gets it. Default: now.
+   */
+  admit(grant: Grant, ready?: Promise<void>): void {
     grant.call = this.call;
-    this.resolve(grant);
+    this.resolve(ready === undefined ? grant : ready.then(() => grant));
     this.end();
     const { options } = this;
     if (options.onGranted === undefined) return;

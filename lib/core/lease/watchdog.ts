@@ -91,13 +91,16 @@ export class Watchdog {
   /**
    * Begins to watch a grant. A grant whose renewal is due already, such as a handoff, is renewed before the first line
    * of the work under it: the work may block the event loop.
+   *
+   * @returns whether such a renewal is requested in this tick.
    */
-  watch(grant: Grant): void {
+  watch(grant: Grant): boolean {
     const { grantedAt, renewAt } = grant;
     this.overdue.add(grant);
     const isDue = renewAt <= grantedAt && !this.inheritRenewal(grant);
     this.schedule(grant, renewAt <= grantedAt ? Infinity : renewAt);
     if (isDue) this.renewInThisTick(grant);
+    return isDue;
   }
 
   /** Stops watching a grant. */

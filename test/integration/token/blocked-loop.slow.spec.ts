@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import type { LockInfo } from 'nestjs-redis-lock';
 import { HANDOFF_MS } from '../../../lib/core/lease/grant.js';
 import { LockProcess } from '../../support/lock-process.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
@@ -29,6 +30,22 @@ const start = async (options: object = {}): Promise<LockProcess> => {
   return started;
 };
 
+/**
+ * Hands a lock to a process whose work blocks its event loop from the first line. Rejects if the process loses it.
+ * Returns the lock after the work.
+ */
+async function handTo(other: LockProcess, asserts: boolean): Promise<LockInfo | null> {
+  const locks = running.start({ redis: testRedisUrl() });
+  const key = running.keyOf('goods', '300');
+  const first = await locks.acquire('goods:300');
+  const blocked = other.call('block', 'goods:300', BLOCK_MS, asserts);
+  await eventually('it waits', async () => (await admin.zcard(`${key}|queue`)) === 1);
+  await first.release();
+  await eventually('the lock has its full lease', async () => (await admin.pttl(key)) > 25_000, BLOCK_MS / 2);
+  await blocked;
+  return locks.inspect('goods:300');
+}
+
 describe('a process whose event loop stands still', () => {
   it.each([
     ['and then waits for a timer', { asserts: true, client: {} }],
@@ -37,15 +54,12 @@ describe('a process whose event loop stands still', () => {
   ])('keeps a handed-off lock if its work blocks from the first line %s', async (_, { asserts, client }) => {
     const { port, hostname } = new URL(testRedisUrl());
     const other = await start({ redis: { port: Number(port), host: hostname, ...client }, ttlMs: 30_000 });
-    const locks = running.start({ redis: testRedisUrl() });
-    const key = running.keyOf('goods', '300');
-    const first = await locks.acquire('goods:300');
-    const blocked = other.call('block', 'goods:300', BLOCK_MS, asserts);
-    await eventually('it waits', async () => (await admin.zcard(`${key}|queue`)) === 1);
-    await first.release();
-    await eventually('the lock has its full lease', async () => (await admin.pttl(key)) > 25_000, BLOCK_MS / 2);
-    await blocked;
-    expect(await locks.inspect('goods:300')).toBeNull();
+    expect(await handTo(other, asserts)).toBeNull();
+  });
+
+  it('keeps a handed-off lock if its work blocks from the first line, by node-redis', async () => {
+    const other = await start({ byNodeRedis: true, ttlMs: 30_000 });
+    expect(await handTo(other, true)).toBeNull();
   });
 
   it('loses its lock after the lease and says why, if it was stopped', async () => {
