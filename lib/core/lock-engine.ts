@@ -384,6 +384,7 @@ export class LockEngine {
       onReconnected: (concerns) => {
         localLocks.onReconnected(concerns);
         watchdog.renewAll(concerns);
+        releaser.onReconnected();
       },
       onNotified: (key, count) => turns.onNotified(key, count),
       onDegraded: warn,

@@ -34,17 +34,21 @@ export type LastReply =
       readonly holder?: CurrentHolder | undefined;
       /** How many places of the store's queue are before that of this instance. Undefined if it is not known. */
       readonly ahead?: number | undefined;
+      /** Set if nobody else seems to have the lock, so that not even a caller that does not wait is refused at once. */
+      readonly notYet?: NotYet;
     }
   /** Others hold the lock with this other number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
   /** The request has failed, and so has every one before it that was sent since `since`, on the local clock. */
-  | {
-      readonly kind: 'failed';
-      readonly error: LockUnavailableError;
-      readonly since: number;
-      /** Whether the store has replied, so that the failures before it do not count. Default: no. */
-      readonly isReply?: boolean;
-    };
+  | { readonly kind: 'failed'; readonly error: LockUnavailableError; readonly since: number };
+
+/** What a caller that does not wait for others gets of a lock that nobody else seems to have. */
+export interface NotYet {
+  /** The error, if the lock is not granted in time. */
+  readonly error: LockUnavailableError;
+  /** For how long it waits at least, in milliseconds. */
+  readonly leastMs: number;
+}
 
 interface StoreLimit {
   readonly unavailableAfterMs?: number | undefined;
@@ -72,13 +76,14 @@ export function failedBecause(error: LockUnavailableError, sentAt: number): Last
   return { kind: 'failed', error, since: sentAt };
 }
 
-/**
- * Stands for a reply by which nobody else has the lock, and which grants it not yet.
- *
- * @param sentAt when the request was sent.
- */
-export function notYet(error: LockUnavailableError, sentAt: number): LastReply {
-  return { kind: 'failed', error, since: sentAt, isReply: true };
+/** Returns for how long a caller waits that does not wait for others, in milliseconds. */
+export function notYetLimitOf(
+  { leastMs }: NotYet,
+  { unavailableAfterMs }: StoreLimit,
+  requestTimeoutMs: number,
+): number {
+  const isLimited = unavailableAfterMs !== undefined && unavailableAfterMs !== Infinity;
+  return Math.max(leastMs, isLimited ? unavailableAfterMs : requestTimeoutMs);
 }
 
 export function otherPermits({ permits }: PermitsMismatch): LastReply {
@@ -110,10 +115,19 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
   const { resource, now, enteredAt } = call;
   const elapsedMs = now - enteredAt;
   if (lastReply.kind === 'permits-mismatch') return permitsMismatch(lastReply.permits, call);
-  if (lastReply.kind === 'held') return timeout(lastReply, call, elapsedMs);
   if (lastReply.kind === 'none') return unavailable(resource, 'the store has sent no reply yet', { elapsedMs });
-  const { message, permanent, refusal, cause } = lastReply.error;
-  const Kind = lastReply.error instanceof LockReplicationError ? LockReplicationError : LockUnavailableError;
+  if (lastReply.kind === 'failed') return errorOfCall(lastReply.error, resource, elapsedMs);
+  const { notYet } = lastReply;
+  const isOrdinary = call.waitMs > 0 || call.line?.maxWaiting !== undefined;
+  return notYet === undefined || isOrdinary
+    ? timeout(lastReply, call, elapsedMs)
+    : errorOfCall(notYet.error, resource, elapsedMs);
+}
+
+/** Returns the error of a request for one of the callers that it was sent for. */
+function errorOfCall(error: LockUnavailableError, resource: string, elapsedMs: number): LockUnavailableError {
+  const { message, permanent, refusal, cause } = error;
+  const Kind = error instanceof LockReplicationError ? LockReplicationError : LockUnavailableError;
   return new Kind(message, { resource, elapsedMs, permanent, refusal, cause });
 }
 

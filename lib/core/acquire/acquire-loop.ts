@@ -310,7 +310,6 @@ export class AcquireLoop implements AttemptListener {
 
   private onHeld(attempt: Attempt, reply: Held, lastReply: LastReply): void {
     attempt.needsRelease ||= reply.queued;
-    if (lastReply.kind === 'failed') return this.wait(attempt, attempt.backoff(), lastReply);
     this.wait(attempt, attempt.pauseAfter(reply, this.restMs), lastReply, this.deps.store.capabilities.retry?.limit);
     // The listener may have stopped the loop.
     if (this.state.kind !== 'waiting') return;

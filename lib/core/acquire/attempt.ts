@@ -11,7 +11,7 @@ import {
   type LockMode,
 } from '../store/lock-store.js';
 import type { Clock, Timer } from '../time/clock.js';
-import { failedBecause, heldUntil, type LastReply, notYet, otherPermits, unavailable } from './acquire-errors.js';
+import { failedBecause, heldUntil, type LastReply, type NotYet, otherPermits, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
 import { attemptChannel, type AttemptResult, publishAttempt } from '../attempt-events.js';
 import { isFarBehind, QueuePlace } from './queue-place.js';
@@ -155,8 +155,8 @@ export class Attempt {
     if (reply.status === 'expired')
       return failedBecause(this.unavailable('the request could not be delivered in time'), this.sentAt);
     if (reply.status === 'permits-mismatch') return otherPermits(reply);
-    const why = this.whyNotYet(reply);
-    if (why !== undefined) return notYet(this.unavailable(why), this.sentAt);
+    const notYet = this.notYetOf(reply);
+    if (notYet !== undefined) return { kind: 'held', until: undefined, notYet };
     const { remainingMs, holder, ahead } = reply;
     const until = remainingMs === undefined ? undefined : this.deps.clock.now() + remainingMs;
     if (holder === undefined) return heldUntil(until, undefined, ahead);
@@ -232,17 +232,16 @@ export class Attempt {
     publishAttempt({ resource: this.listener.resource, keys, owner, sentAt }, result, deps.clock.now(), deps.instance);
   }
 
-  /**
-   * Returns why the request is not granted although nobody else seems to have the lock. Then not even a caller that
-   * does not wait for others is refused. Undefined if others have it, or if a handoff is to come.
-   */
-  private whyNotYet({ queued, isFree, holder, key = this.keys[0] }: Held): string | undefined {
-    if (queued) return undefined;
-    if (isFree === true) return 'waiters that are gone are being removed from its queue';
-    if (holder === undefined || !this.deps.releaser.isReleasing(key)) return undefined;
-    // Which of several sharers blocks the request is not known.
-    const isOwn = holder.count !== undefined || holder.instanceId === instanceOf(this.owner);
-    return isOwn ? 'the release of an earlier request of this instance has not arrived yet' : undefined;
+  /** Returns what a caller gets that does not wait. Undefined if others seem to have the lock. */
+  private notYetOf({ isFree, holder, key = this.keys[0] }: Held): NotYet | undefined {
+    const { releaser, requestTimeoutMs } = this.deps;
+    if (isFree === true) {
+      const error = this.unavailable('waiters that are gone are being removed from its queue');
+      return { error, leastMs: requestTimeoutMs };
+    }
+    if (holder?.instanceId !== instanceOf(this.owner) || !releaser.isReleasing(key)) return undefined;
+    const error = this.unavailable('the release of an earlier request of this instance has not arrived yet');
+    return { error, leastMs: 0 };
   }
 
   private unavailable(why: string, cause?: unknown): LockUnavailableError {

@@ -8,6 +8,7 @@ import {
   heldUntil,
   type LastReply,
   NO_REPLY,
+  notYetLimitOf,
   outageError,
   storeLimitOf,
   unavailable,
@@ -164,8 +165,7 @@ export abstract class WaitingCallers {
   protected refused(reply: LastReply, limit: number): void {
     const before = this.lastReply;
     const failed = reply.kind === 'failed';
-    const goesOn = failed && before.kind === 'failed' && (before.isReply === true || reply.isReply !== true);
-    this.lastReply = goesOn ? { ...reply, since: before.since } : reply;
+    this.lastReply = failed && before.kind === 'failed' ? { ...reply, since: before.since } : reply;
     if (reply.kind === 'held') this.beginTurn();
     for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
     if (failed) this.refuseAfterFailure();
@@ -207,7 +207,7 @@ export abstract class WaitingCallers {
     const storeRestMs = this.storeRestMs(waiter);
     // A caller without time left still waits for the reply, to learn which of the two it is.
     const isLast = waiter.options.waitMs === 0 || (hasNoReply && waiter.remainingWaitMs <= 0);
-    let delayMs = isLast ? this.replyDueMs : waiter.remainingWaitMs;
+    let delayMs = isLast ? Math.max(this.replyDueMs, this.notYetRestMs(waiter)) : waiter.remainingWaitMs;
     // How long it waits for the store does not depend on `waitMs`. The next reply starts its timer, if one will come.
     if (storeRestMs !== Infinity) delayMs = this.isBlocked ? Math.max(storeRestMs, this.replyDueMs) : Infinity;
     waiter.startTimer(delayMs, () => this.onTimer(waiter, isLast));
@@ -219,6 +219,13 @@ export abstract class WaitingCallers {
     if (storeRestMs === Infinity ? isOver : this.isBlocked && storeRestMs <= 0) {
       this.refuse(waiter, this.errorFor(waiter));
     } else this.startTimer(waiter);
+  }
+
+  /** Returns how long a caller that does not wait for others still waits for a lock that nobody else seems to have. */
+  private notYetRestMs({ options, enteredAt }: Waiter): number {
+    const { lastReply, deps } = this;
+    if (lastReply.kind !== 'held' || lastReply.notYet === undefined) return 0;
+    return notYetLimitOf(lastReply.notYet, options, deps.requestTimeoutMs) - (deps.clock.now() - enteredAt);
   }
 
   /** Whether no reply will come before one that is overdue. */
@@ -235,9 +242,7 @@ export abstract class WaitingCallers {
     const now = deps.clock.now();
     if (lastReply === NO_REPLY) return this.isBlocked ? unavailableAfterMs - (now - enteredAt) : Infinity;
     if (lastReply.kind !== 'failed') return Infinity;
-    // Those that come later in an outage fail with the others. A store that replies has no outage.
-    const since = lastReply.isReply === true ? Math.max(lastReply.since, enteredAt) : lastReply.since;
-    return storeLimitOf(lastReply, options) - Math.max(now - since, deps.health.refusesForMs(this.key));
+    return storeLimitOf(lastReply, options) - Math.max(now - lastReply.since, deps.health.refusesForMs(this.key));
   }
 
   // Not in `acquire`, so that a call without a signal makes no closure.

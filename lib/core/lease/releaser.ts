@@ -128,6 +128,11 @@ export class Releaser {
     for (const startRepeating of late) startRepeating();
   }
 
+  /** Repeats the failed releases now: their locks stay closed until then. */
+  onReconnected(): void {
+    this.pauses.endAll();
+  }
+
   /** Waits until all releases have a reply, for `requestTimeoutMs` at most. */
   async drain(): Promise<void> {
     if (this.unanswered === 0) return;

@@ -122,8 +122,8 @@ export interface Held {
   /** The first key that was not free, if the request named several. */
   readonly key?: string;
   /**
-   * Whether nobody holds the lock, and the next request goes on to remove waiters that are gone from its queue. The
-   * engine then repeats the request, also for a caller that does not wait for others. Default: no.
+   * Whether only waiters that are gone keep the owner from the lock. The next request goes on to remove them from the
+   * queue. The engine then repeats the request, also for a caller that does not wait for others. Default: no.
    */
   readonly isFree?: boolean;
   /**

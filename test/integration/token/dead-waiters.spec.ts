@@ -1,5 +1,6 @@
 // Thousands of waiters that are gone must not keep the server busy: Redis runs one script at a time.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { LockOptions } from 'nestjs-redis-lock';
 import { scripts } from '../../../lib/stores/token/scripts.js';
 import { Contention } from '../../support/contention.js';
 import { eventually } from '../../support/redis-locks.js';
@@ -27,8 +28,12 @@ async function addBefore(key: string, mode: string): Promise<void> {
 async function addDead(mode = '', key = here.key, count = DEAD): Promise<void> {
   const members = Array.from({ length: count }, (_, i) => [i + 1, `v1-gone-${i}:1/secret${mode}`]);
   await here.admin.zadd(`${key}|queue`, ...members.flat());
-  await here.admin.pexpire(`${key}|queue`, 60_000);
+  // The time that a queue with sharers has left is the clock of their leases.
+  if ((await here.admin.pttl(`${key}|queue`)) < 0) await here.admin.pexpire(`${key}|queue`, 60_000);
 }
+
+/** The keys of a script for a lock. */
+const keysOf = (key: string): string[] => [key, here.keyOf('fence'), `${key}|queue`];
 
 describe.each([
   ['waiters', ''],
@@ -36,9 +41,8 @@ describe.each([
 ])('thousands of %s that are gone', (_which, mode) => {
   it('are removed by several scripts', async () => {
     await addDead(mode);
-    const keys = [here.key, 'fence', `${here.key}|queue`];
     const release = async () =>
-      here.admin.eval(scripts.release.lua, 3, ...keys, 'v1-api:1/secret', '0', '1', '1200', 'channel:');
+      here.admin.eval(scripts.release.lua, 3, ...keysOf(here.key), 'v1-api:1/secret', '0', '1', '1200', 'channel:');
     for (let left = DEAD - MOST; left > 0; left -= MOST) {
       expect(await release()).toBe(2);
       expect(await here.queueLength()).toBe(left);
@@ -47,11 +51,34 @@ describe.each([
     expect(await here.queueLength()).toBe(0);
   });
 
-  it('keep out no caller that does not wait', async () => {
+  it.each([20_000, 0, Infinity])('keep out no caller with waitMs: 0 and unavailableAfterMs: %d', async (limitMs) => {
     await addDead(mode);
-    const lock = await here.instance().acquire('goods:300', { waitMs: 0, unavailableAfterMs: 20_000 });
+    const locks = here.instance({ requestTimeoutMs: 20_000 });
+    const lock = await locks.acquire('goods:300', { waitMs: 0, unavailableAfterMs: limitMs });
     expect(await lock.release()).toBe(true);
     expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('keep out no caller that does not wait if another one comes that waits', async () => {
+    const locks = here.instance();
+    await here.subscribe(locks, here.instance());
+    await addDead(mode);
+    const first = locks.acquire('goods:300', { waitMs: 0, unavailableAfterMs: 20_000 });
+    const second = locks.acquire('goods:300');
+    await (await first).release();
+    expect(await (await second).release()).toBe(true);
+  });
+
+  it('delay no caller behind them if the instance that releases ends', async () => {
+    const holder = await here.holder();
+    await addDead(mode);
+    const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    const value = (await here.admin.get(here.key)) as string;
+    const [channel] = await here.channels();
+    const release = [value.slice(0, value.lastIndexOf(' ')), '0', '1', '1200', channel.replace(/[^:]*$/, '')];
+    expect(await here.admin.eval(scripts.release.lua, 3, ...keysOf(here.key), ...release)).toBe(3);
+    expect(await (await granted).release()).toBe(true);
+    expect(await holder.release()).toBe(false);
   });
 
   it.each<[how: string, options: object]>([
@@ -89,4 +116,29 @@ describe.each([
     for (const lock of await Promise.all(granted)) expect(await lock.release()).toBe(true);
     expect(await here.leftovers()).toEqual([]);
   });
+});
+
+it.each<[options: LockOptions, mode: string]>([
+  [{ permits: 3 }, ' 3'],
+  [{ mode: 'shared' }, ' *'],
+])('sharers that are gone keep no caller from a lock that it may share: %j', async (options, mode) => {
+  const holder = await here.instance().acquire('goods:300', options);
+  await addDead(mode);
+  const call = { ...options, waitMs: 0, unavailableAfterMs: 20_000 };
+  const lock = await here.instance().acquire('goods:300', call);
+  const several = await here.instance().acquire(['goods:300', 'goods:301'], call);
+  expect([await lock.release(), await several.release(), await holder.release()]).toEqual([true, true, true]);
+});
+
+it('a script that stops before waiters that are gone lets the last waiter repeat its request', async () => {
+  const subscriber = here.admin.duplicate();
+  const heard = new Promise((resolve) => subscriber.on('message', (_channel, message) => resolve(message)));
+  await subscriber.subscribe('channel:v1-api');
+  await addDead();
+  await here.admin.zadd(`${here.key}|queue`, DEAD + 1, 'v1-api:7/secret');
+  const release = ['v1-gone:1/secret', '0', '1', '1200', 'channel:'];
+  await here.admin.eval(scripts.release.lua, 3, ...keysOf(here.key), ...release);
+  // The attempt, no token, and a grant of 1970: a handoff that has expired.
+  expect(await heard).toMatch(/^\w{40} 7 0 1 0 1200 /);
+  subscriber.disconnect();
 });

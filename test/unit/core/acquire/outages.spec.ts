@@ -143,17 +143,96 @@ it('a caller that leaves does not make this instance look like a holder that rel
   expect(waiting.error).toBeInstanceOf(LockTimeoutError);
 });
 
-it('does not end the wait for a lost request whose release never arrives later than unavailableAfterMs', async () => {
-  const { locks, store, clock } = start();
-  store.delay('release');
-  store.fail('acquire', new LockUnavailableError('Connection is closed.'));
-  const waiting = outcome(locks.acquire('goods:300', { waitMs: 0 }));
-  await clock.advance(50);
-  store.fail('acquire');
-  await clock.advance(900);
-  const why = 'the release of an earlier request of this instance has not arrived yet';
-  expect(waiting.error).toBeInstanceOf(LockUnavailableError);
-  expect(waiting.error).toHaveProperty('message', `goods:300 could not be locked: ${why}.`);
+describe('a caller that does not wait, while a lost request of its instance may have the lock', () => {
+  const lost = new LockUnavailableError('Connection is closed.');
+
+  /** Loses the request of a caller, and all releases. The requests after it get a reply. */
+  async function startAfterLoss(options: LockOptions, before?: (all: Started) => Promise<unknown>) {
+    const all = start();
+    await before?.(all);
+    all.store.lose('release', lost);
+    all.store.fail('acquire', lost);
+    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 0, ...options }));
+    await all.clock.advance(50);
+    all.store.fail('acquire');
+    return { ...all, waiting };
+  }
+
+  it('waits for unavailableAfterMs if its release never arrives', async () => {
+    const { clock, waiting } = await startAfterLoss({});
+    await clock.advance(900);
+    const why = 'the release of an earlier request of this instance has not arrived yet';
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+    expect(waiting.error).toHaveProperty('message', `goods:300 could not be locked: ${why}.`);
+  });
+
+  it('waits no longer if some requests get no reply meanwhile', async () => {
+    const { clock, store, waiting } = await startAfterLoss({ unavailableAfterMs: 500 });
+    while (clock.now() < 1_500) {
+      store.fail('acquire', store.acquires.length % 2 === 0 ? lost : undefined);
+      await clock.advance(1);
+    }
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+  });
+
+  it('does not wait less because others have waited for long', async () => {
+    const { clock, store, locks, waiting } = await startAfterLoss({ unavailableAfterMs: 20_000 });
+    await clock.advance(5_000);
+    const late = outcome(locks.acquire('goods:300', { waitMs: 0, unavailableAfterMs: 2_000 }));
+    await clock.advance(100);
+    store.lose('acquire', lost);
+    await clock.advance(250);
+    expect([waiting, late]).toEqual([{}, {}]);
+  });
+
+  it('is not refused as busy because another caller waits', async () => {
+    const all = start();
+    const { clock, store, locks } = all;
+    store.delay('release');
+    store.fail('acquire', lost);
+    const first = outcome(locks.acquire('goods:300', { waitMs: 0, unavailableAfterMs: 2_000 }));
+    await clock.advance(50);
+    store.fail('acquire');
+    await clock.advance(250);
+    const second = outcome(locks.acquire('goods:300', { waitMs: 5_000 }));
+    await clock.advance(20);
+    store.arrive('release');
+    await clock.advance(200);
+    expect(first.value).toBeDefined();
+    expect(second).toEqual({});
+  });
+
+  it('is refused as busy if too many callers wait', async () => {
+    const { clock, locks, waiting } = await startAfterLoss({ unavailableAfterMs: 2_000 });
+    await clock.advance(250);
+    const other = outcome(locks.acquire('goods:300', { waitMs: 0, maxWaiting: 1 }));
+    await clock.advance(0);
+    expect(waiting).toEqual({});
+    expect(other.error).toBeInstanceOf(LockTimeoutError);
+  });
+
+  it('is refused as busy if others have all permits', async () => {
+    const { clock, waiting } = await startAfterLoss({ permits: 3 }, ({ neighbour }) => {
+      const { locks } = neighbour();
+      return Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', { permits: 3 })));
+    });
+    await clock.advance(1_000);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+  });
+});
+
+it('a caller behind the permits of others waits for waitMs, although a release of its instance is lost', async () => {
+  const { locks, store, clock, neighbour } = start();
+  store.less.queue = false;
+  const others = neighbour();
+  await Promise.all([1, 2, 3].map(() => others.locks.acquire('goods:300', { permits: 3 })));
+  store.lose('release', refused);
+  store.lose('acquire', refused);
+  const waiting = outcome(locks.acquire('goods:300', { permits: 3, waitMs: 60_000 }));
+  await clock.advance(10);
+  store.lose('acquire');
+  await clock.advance(3_000);
+  expect(waiting).toEqual({});
 });
 
 describe('an outage', () => {

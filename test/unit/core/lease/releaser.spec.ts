@@ -12,6 +12,22 @@ async function releasing() {
   return { ...all, released: outcome(lock.release()) };
 }
 
+it('a release that has failed is repeated at once after a reconnect', async () => {
+  const { locks, store, clock } = faultyLocks();
+  const lock = await locks.acquire('goods:300');
+  store.fail('release', new LockUnavailableError('Connection is closed.'));
+  await expect(lock.release()).rejects.toThrow(LockUnavailableError);
+  // The pauses double, to 1 s.
+  await clock.advance(2_000);
+  const { length } = store.releases;
+  store.fail('release');
+  store.reconnect();
+  await clock.advance(0);
+  expect(store.releases).toHaveLength(length + 1);
+  await clock.advance(60_000);
+  expect(store.releases).toHaveLength(length + 1);
+});
+
 describe('a release without a reply', () => {
   it('is repeated after its timeout if the connection has ended since', async () => {
     const { store, memory, clock, released } = await releasing();

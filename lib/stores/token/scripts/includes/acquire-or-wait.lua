@@ -75,8 +75,8 @@ local function acquireOrWait(entry, mode, now)
     -- The value of another system may be long.
     return { status, redis.call('PTTL', keys.lock), now, string.sub(holder, 1, 400), 0, 0, ahead }
   end
-  if sharers.count == 0 then
-    -- Nobody has the lock. Entries that have to be removed stand before this one.
+  if sharers.count == 0 or (handoffs.more and handoffs.removals == 0 and mayShare(sharers, entry)) then
+    -- Nobody keeps the entry from the lock. Entries that have to be removed stand before it.
     return { status, -2, now, '', 0, 1, ahead }
   end
   local remaining, sharer = msUntilFree(sharers, mode)

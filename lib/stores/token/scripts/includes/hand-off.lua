@@ -6,6 +6,7 @@
 --- @include ./other-wire.lua
 --- @include ./notify.lua
 --- @include ./handoffs.lua
+--- @include ./wake-last.lua
 --[[ Returns whether the caller may go on, because no entry stands before its own, after it has handed the lock off:
   grants it to the head of the queue and notifies its instance, then to the next entries as long as they may share it.
   Stops before the caller's entry, whose instance gets a reply. Also returns true if a command is refused, which must
@@ -55,6 +56,7 @@ local function handOff(sharers, channels, leaseMs, tokens, now, caller)
     if not (fits and alive) then
       if handoffs.removals == 0 then
         handoffs.more = true
+        wakeLast(channels, leaseMs, caller)
         return false
       end
       handoffs.removals = handoffs.removals - 1
