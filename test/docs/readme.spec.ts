@@ -2,14 +2,14 @@ import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
 import { LockService } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks, withMemoryLocks } from 'nestjs-redis-lock/testing';
-import { MODULE_RULES, resolveOptions } from '../../lib/options/resolve-options.js';
+import { LOCK_RULES, MODULE_RULES, resolveOptions } from '../../lib/options/resolve-options.js';
 import { page } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
 const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 
 const moduleOptions = Object.keys(MODULE_RULES);
-const allOptions = new Set([...moduleOptions, 'name', 'isGlobal', 'mode', 'permits']);
+const allOptions = new Set([...moduleOptions, ...Object.keys(LOCK_RULES), 'name', 'isGlobal']);
 
 /** Returns the options in the tables of a page, with their defaults. */
 function optionsOf(file: string): ReadonlyMap<string, string> {
@@ -48,7 +48,7 @@ describe('the README', () => {
 });
 
 describe('the page on configuration', () => {
-  it('lists every option of the module with its default', () => {
+  it('lists every option of the module and of a lock with its default', () => {
     const shown = optionsOf('docs/configuration.md');
     expect(new Set(shown.keys())).toEqual(allOptions);
     const defaults = {
