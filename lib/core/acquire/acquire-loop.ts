@@ -310,7 +310,10 @@ export class AcquireLoop implements AttemptListener {
 
   private onHeld(attempt: Attempt, reply: Held, lastReply: LastReply): void {
     attempt.needsRelease ||= reply.queued;
-    this.wait(attempt, attempt.pauseAfter(reply, this.restMs), lastReply, this.deps.store.capabilities.retry?.limit);
+    // The limit counts refusals by others.
+    const isByOthers = lastReply.kind === 'held' && lastReply.notYet === undefined;
+    const limit = isByOthers ? this.deps.store.capabilities.retry?.limit : undefined;
+    this.wait(attempt, attempt.pauseAfter(reply, this.restMs), lastReply, limit);
     // The listener may have stopped the loop.
     if (this.state.kind !== 'waiting') return;
     if (attempt.unverifiedHandoff || this.mustJoinQueue(attempt)) this.repeat();

@@ -185,6 +185,15 @@ describe('a caller that does not wait, while a lost request of its instance may 
     expect([waiting, late]).toEqual([{}, {}]);
   });
 
+  it('is not refused by the retry limit of the store', async () => {
+    const { clock, waiting } = await startAfterLoss({ unavailableAfterMs: 2_000 }, ({ store }) => {
+      store.less.retry = { pauseMs: 10, limit: 1 };
+      return Promise.resolve();
+    });
+    await clock.advance(1_000);
+    expect(waiting).toEqual({});
+  });
+
   it('is not refused as busy because another caller waits', async () => {
     const all = start();
     const { clock, store, locks } = all;
