@@ -118,10 +118,10 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
   if (lastReply.kind === 'none') return unavailable(resource, 'the store has sent no reply yet', { elapsedMs });
   if (lastReply.kind === 'failed') return errorOfCall(lastReply.error, resource, elapsedMs);
   const { notYet } = lastReply;
-  const isOrdinary = call.waitMs > 0 || call.line?.maxWaiting !== undefined;
-  return notYet === undefined || isOrdinary
-    ? timeout(lastReply, call, elapsedMs)
-    : errorOfCall(notYet.error, resource, elapsedMs);
+  const waitsForOthers = call.waitMs > 0;
+  const isQueueFull = call.line?.maxWaiting !== undefined;
+  if (notYet === undefined || waitsForOthers || isQueueFull) return timeout(lastReply, call, elapsedMs);
+  return errorOfCall(notYet.error, resource, elapsedMs);
 }
 
 /** Returns the error of a request for one of the callers that it was sent for. */

@@ -2,12 +2,15 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LockOptions } from 'nestjs-redis-lock';
 import { scripts } from '../../../lib/stores/token/scripts.js';
+import { outcome } from '../../support/async.js';
 import { Contention } from '../../support/contention.js';
 import { eventually } from '../../support/redis-locks.js';
 
 const DEAD = 2_000;
 /** How many of them one script removes. */
 const MOST = 256;
+/** Much longer than a message takes, and shorter than the pause of a waiter that is far behind. */
+const PROMPT_MS = 3_000;
 
 let here: Contention;
 
@@ -73,10 +76,13 @@ describe.each([
     const holder = await here.holder();
     await addDead(mode);
     const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    const served = outcome(granted);
     const value = (await here.admin.get(here.key)) as string;
     const [channel] = await here.channels();
     const release = [value.slice(0, value.lastIndexOf(' ')), '0', '1', '1200', channel.replace(/[^:]*$/, '')];
     expect(await here.admin.eval(scripts.release.lua, 3, ...keysOf(here.key), ...release)).toBe(3);
+    // Without a message, it repeats its request after a part of its waitMs.
+    await eventually('it is served', () => Promise.resolve(served.value !== undefined), PROMPT_MS);
     expect(await (await granted).release()).toBe(true);
     expect(await holder.release()).toBe(false);
   });
