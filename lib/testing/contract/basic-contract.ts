@@ -50,9 +50,9 @@ const release: ContractPart = {
 
     'keeps the key closed for keepMs': async (fixture) => {
       await fixture.acquire('ann');
-      strictEqual(await fixture.release('ann', fixture.soonMs), true);
+      strictEqual(await fixture.release('ann', fixture.shortMs), true);
       strictEqual(await fixture.statusOf('bob'), 'held');
-      await fixture.outlast(fixture.soonMs);
+      await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'granted');
     },
   },
@@ -98,9 +98,9 @@ const extend: ContractPart = {
   subject: 'extend',
   tests: {
     'sets a new lease': async (fixture) => {
-      await fixture.acquire('ann', fixture.soonMs);
+      await fixture.acquire('ann', fixture.shortMs);
       strictEqual(await fixture.extend('ann', LONG_MS), 'renewed');
-      await fixture.outlast(fixture.soonMs);
+      await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'held');
     },
 
@@ -143,10 +143,10 @@ const acquireRequest: ContractPart = {
 
     'restores the full lease if it is repeated, and never shortens it': async (fixture) => {
       if (!fixture.capabilities.idempotentAcquire) return;
-      await fixture.acquire('ann', fixture.soonMs);
+      await fixture.acquire('ann', fixture.shortMs);
       await fixture.acquire('ann', LONG_MS);
-      await fixture.acquire('ann', fixture.soonMs);
-      await fixture.outlast(fixture.soonMs);
+      await fixture.acquire('ann', fixture.shortMs);
+      await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'held');
     },
   },

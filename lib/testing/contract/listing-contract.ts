@@ -85,10 +85,10 @@ export const queueListingContract: ContractPart = {
       if (locks === undefined) return;
       await fixture.listen();
       await acquire(fixture, 'held', 'ann');
-      await acquire(fixture, 'awaited', 'cid', fixture.soonMs);
+      await acquire(fixture, 'awaited', 'cid', fixture.shortMs);
       await acquire(fixture, 'held', 'bob');
       await acquire(fixture, 'awaited', 'dot');
-      await fixture.outlast(fixture.soonMs);
+      await fixture.outlast(fixture.shortMs);
       const waiting = [{ waiter: fixture.instanceId, mode: 'exclusive' }];
       const found = await allOf(locks);
       deepStrictEqual(

@@ -116,9 +116,9 @@ export const queueContract: ContractPart = {
 
     'after an expired lease, the first entry precedes new requests': async (fixture) => {
       await fixture.listen();
-      await fixture.acquire('ann', fixture.soonMs);
+      await fixture.acquire('ann', fixture.shortMs);
       await fixture.acquire('bob');
-      await fixture.outlast(fixture.soonMs);
+      await fixture.outlast(fixture.shortMs);
       const reply = await fixture.acquire('cid', LONG_MS, 1_000, { queue: false });
       strictEqual(reply.status, 'held');
       deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
@@ -126,9 +126,9 @@ export const queueContract: ContractPart = {
 
     'after an expired lease, the first entry is granted by its own request': async (fixture) => {
       await fixture.listen();
-      await fixture.acquire('ann', fixture.soonMs);
+      await fixture.acquire('ann', fixture.shortMs);
       await fixture.acquireAll('bob', 'cid');
-      await fixture.outlast(fixture.soonMs);
+      await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'granted');
       await fixture.release('bob');
       deepStrictEqual(await fixture.handoffsTo(1), ['cid']);
@@ -136,9 +136,9 @@ export const queueContract: ContractPart = {
 
     'inspect returns the queue of a lock whose holder has died': async (fixture) => {
       await fixture.listen();
-      await fixture.acquire('ann', fixture.soonMs);
+      await fixture.acquire('ann', fixture.shortMs);
       await fixture.acquireAll('bob', DEAD);
-      await fixture.outlast(fixture.soonMs);
+      await fixture.outlast(fixture.shortMs);
       const state = await fixture.under.store.inspect(fixture.key);
       strictEqual(state?.holder, undefined);
       const waiters = [fixture.instanceId, `${fixture.instanceId}-${DEAD}`];
@@ -167,7 +167,7 @@ export const queueContract: ContractPart = {
       await fixture.listen();
       await fixture.acquire('ann');
       await fixture.acquire('bob');
-      strictEqual(await fixture.release('ann', fixture.soonMs), true);
+      strictEqual(await fixture.release('ann', fixture.shortMs), true);
       strictEqual(await fixture.statusOf('cid'), 'held');
       deepStrictEqual(await fixture.handoffsTo(0), []);
       await fixture.release('ann');

@@ -42,28 +42,28 @@ export const sharedContract: ContractPart = {
     'lasts as long as the last lease that was not released': async (fixture) => {
       fixture.setMode('shared', 'ann', 'bob');
       await fixture.acquire('bob');
-      await fixture.acquire('ann', fixture.soonMs);
+      await fixture.acquire('ann', fixture.shortMs);
       strictEqual(await fixture.release('bob'), true);
       strictEqual(await fixture.statusOf('cid'), 'held');
-      await fixture.outlast(fixture.soonMs);
+      await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('cid'), 'granted');
     },
 
     'is renewed, and never shortened': async (fixture) => {
       fixture.setMode('shared', 'ann');
-      await fixture.acquire('ann', fixture.soonMs);
+      await fixture.acquire('ann', fixture.shortMs);
       strictEqual(await fixture.extend('ann', LONG_MS), 'renewed');
-      strictEqual(await fixture.extend('ann', fixture.soonMs), 'renewed');
-      await fixture.outlast(fixture.soonMs);
+      strictEqual(await fixture.extend('ann', fixture.shortMs), 'renewed');
+      await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'held');
     },
 
     'stays closed for keepMs after a release': async (fixture) => {
       fixture.setMode('shared', 'ann');
       await fixture.acquire('ann');
-      strictEqual(await fixture.release('ann', fixture.soonMs), true);
+      strictEqual(await fixture.release('ann', fixture.shortMs), true);
       strictEqual(await fixture.statusOf('bob'), 'held');
-      await fixture.outlast(fixture.soonMs);
+      await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'granted');
     },
 
@@ -142,9 +142,9 @@ export const sharedQueueContract: ContractPart = {
     'is handed to the next shared entries if the first finds an expired lease': async (fixture) => {
       await fixture.listen();
       fixture.setMode('shared', 'bob', 'cid');
-      await fixture.acquire('ann', fixture.soonMs);
+      await fixture.acquire('ann', fixture.shortMs);
       await fixture.acquireAll('bob', 'cid');
-      await fixture.outlast(fixture.soonMs);
+      await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'granted');
       deepStrictEqual(await fixture.handoffsTo(1), ['cid']);
     },
