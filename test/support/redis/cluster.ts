@@ -60,15 +60,22 @@ export class RedisCluster {
     return this.members.map(({ server }) => ({ host: '127.0.0.1', port: server.port }));
   }
 
-  /** Returns the member that serves the key according to a majority of running members. */
+  /** Returns the member that serves the key according to a majority of running members. Waits until they agree. */
   async ownerOf(key: string): Promise<ClusterMember> {
+    const slot = slotOf(key);
+    let owner = await this.ownerByMajority(slot);
+    await eventually(
+      `the nodes agree on the owner of slot ${slot}`,
+      async () => (owner ??= await this.ownerByMajority(slot)) !== undefined,
+    );
+    return owner as ClusterMember;
+  }
+
+  private async ownerByMajority(slot: number): Promise<ClusterMember | undefined> {
     const { members } = this;
     const running = members.filter(({ server }) => server.pid !== undefined);
-    const slot = slotOf(key);
     const told = await Promise.all(running.map((member) => ownerAsToldBy(member, slot)));
-    const owner = members.find(({ server }) => told.filter((port) => port === server.port).length * 2 > told.length);
-    if (owner === undefined) throw new Error(`the nodes do not agree on the owner of slot ${slot}: ${told.join()}`);
-    return owner;
+    return members.find(({ server }) => told.filter((port) => port === server.port).length * 2 > told.length);
   }
 
   /** Returns the replica that was started with that master. */
