@@ -25,10 +25,15 @@ export class RedisLocks {
 
   /**
    * Starts one more module instance with the prefix of this test. Its callers wait for 20 s, because machines differ,
-   * and as long for Redis, so that a busy machine is no outage. They may take locks in any order.
+   * and as long for Redis, so that a busy machine is no outage. A request has 5 s. They may take locks in any order.
    */
   start(options: RedisLockModuleOptions): LockService {
-    const patience = { waitMs: 20_000, unavailableAfterMs: Infinity, lockOrder: 'ignore' } as const;
+    const patience = {
+      waitMs: 20_000,
+      requestTimeoutMs: 5_000,
+      unavailableAfterMs: Infinity,
+      lockOrder: 'ignore',
+    } as const;
     const runtime = LockRuntime.start({ prefix: this.prefix, shutdownGraceMs: 0, ...patience, ...options });
     runtime.connect();
     this.running.push(runtime);
