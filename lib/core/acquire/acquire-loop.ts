@@ -310,9 +310,8 @@ export class AcquireLoop implements AttemptListener {
 
   private onHeld(attempt: Attempt, reply: Held, lastReply: LastReply): void {
     attempt.needsRelease ||= reply.queued;
-    // The limit counts refusals by others.
-    const isByOthers = lastReply.kind === 'held' && lastReply.notYet === undefined;
-    const limit = isByOthers ? this.deps.store.capabilities.retry?.limit : undefined;
+    // Every request counts, but only a refusal by others rejects a caller at the limit.
+    const limit = lastReply.kind === 'held' ? this.deps.store.capabilities.retry?.limit : undefined;
     this.wait(attempt, attempt.pauseAfter(reply, this.restMs), lastReply, limit);
     // The listener may have stopped the loop.
     if (this.state.kind !== 'waiting') return;

@@ -82,7 +82,7 @@ export class Acquirer {
     this.checkStore(target, options);
     const nested = this.isNested();
     const outer = nested ? this.outerHold(target.key) : undefined;
-    if (outer !== undefined && !this.mustWait(outer)) return Promise.resolve(this.nest(outer, options));
+    if (outer !== undefined && !this.mustWait(outer)) return whenReady(this.nest(outer, options));
     this.checkPhase(target, options, nested);
     // A caller with an outer hold waits for another use of that lock in its lock scope.
     if (outer === undefined && isInHold()) this.checkOrder([target], options);
@@ -128,6 +128,7 @@ export class Acquirer {
       }
       const others = targets.filter(({ key }) => !locks.has(key));
       if (others.length > 0) await this.acquireInOrder(others, { ...options, signal: waiting.signal }, add);
+      for (const { shared } of locks.values()) if (shared.ready !== undefined) await shared.ready;
       for (const lock of locks.values()) lock.assertHeld();
       return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, locks.get(key) as Lock])));
     } catch (reason) {
@@ -245,13 +246,15 @@ export class Acquirer {
     const arrival = ++this.arrivals;
     for (;;) {
       const outer = this.outerHold(target.key);
-      if (outer !== undefined && !this.mustWait(outer)) return { lock: this.nest(outer, options), isNew: false };
+      if (outer !== undefined && !this.mustWait(outer)) {
+        return { lock: await whenReady(this.nest(outer, options)), isNew: false };
+      }
       this.checkCall(target, call);
       if (outer !== undefined) {
         const enter = (): Lock => this.nest(outer, options, scope);
         const use = new UseWaiter(outer.shared, { options, startedAt, arrival, clock: this.clock, enter });
         const nestedLock = await use.wait();
-        if (nestedLock !== undefined) return { lock: nestedLock, isNew: false };
+        if (nestedLock !== undefined) return { lock: await whenReady(nestedLock), isNew: false };
         continue;
       }
       const request = new ScopedRequest(scope, this.leases, target.key);
@@ -376,4 +379,10 @@ function isFinal(reply: LastReply): boolean {
   if (reply.kind === 'failed') return !reply.error.permanent;
   // A free key with a queue has no expiry: only a request for that key alone finds out that its queue is dead.
   return reply.kind !== 'held' || reply.until !== undefined;
+}
+
+/** Returns a nested hold when its caller may use it. The request that was granted the lock may wait for that, too. */
+function whenReady(lock: Lock): Promise<Lock> {
+  const { ready } = lock.shared;
+  return ready === undefined ? Promise.resolve(lock) : ready.then(() => lock);
 }

@@ -83,6 +83,7 @@ export class Waiter {
    */
   admit(grant: Grant, ready?: Promise<void>): void {
     grant.call = this.call;
+    grant.ready = ready;
     this.resolve(ready === undefined ? grant : ready.then(() => grant));
     this.end();
     const { options } = this;

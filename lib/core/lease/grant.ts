@@ -111,6 +111,8 @@ export class Grant {
   call = 0;
   /** What subscribers of traces know the call by. Undefined if there were none at the grant. */
   trace: LockCallContext | undefined = undefined;
+  /** Resolves when its first renewal is written. No caller gets the lock before. Undefined: it may be used at once. */
+  ready: Promise<void> | undefined = undefined;
   /** Whether it was reported, because it is held for longer than `warnHeldMs`. */
   isOverdue = false;
   /** Why the deadline has passed without a renewal, as found when that was first noticed. */

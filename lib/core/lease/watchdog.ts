@@ -188,14 +188,16 @@ export class Watchdog {
     return true;
   }
 
-  /** Renews a grant before this tick ends, in one batch with all others of this tick. */
+  /** Renews a grant before this tick ends, in batches with all others of this tick. */
   private renewInThisTick(grant: Grant): void {
     this.urgent.push(grant);
     if (this.urgent.length > 1) return;
     // The caller gets its lock by a promise that is resolved later, so its work begins after this microtask.
     const send = (): void => {
       const grants = this.urgent.splice(0).filter((each) => isWatched(each) && !this.inFlight.has(each));
-      this.sendByServer(grants);
+      for (const owners of this.ownersByServer(grants)) {
+        for (let i = 0; i < owners.length; i += MAX_BATCH) void this.send(owners.slice(i, i + MAX_BATCH));
+      }
     };
     runOutside(() => afterPromiseJobs(send));
   }
@@ -265,11 +267,14 @@ export class Watchdog {
 
   /** Sends batches for each server, so that a server without a reply costs no lock of another server. */
   private sendByServer(grants: readonly Grant[], leaseLength?: LeaseLength): void {
-    for (const group of groupsBy(grants, ({ key }) => this.store.serverOf?.(key))) {
-      // Callers that have one share of a lock have one owner, which one request renews.
-      const owners = groupsBy(group, ({ ender }) => ender);
-      this.sendInBatches(owners, leaseLength);
-    }
+    for (const owners of this.ownersByServer(grants)) this.sendInBatches(owners, leaseLength);
+  }
+
+  /** Callers that have one share of a lock have one owner, which one request renews. */
+  private ownersByServer(grants: readonly Grant[]): (readonly GrantGroup[])[] {
+    return groupsBy(grants, ({ key }) => this.store.serverOf?.(key)).map((group) =>
+      groupsBy(group, (one) => one.ender),
+    );
   }
 
   /** Sends the first batch now, and each further one a turn of the event loop later. */

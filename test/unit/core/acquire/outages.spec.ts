@@ -194,6 +194,22 @@ describe('a caller that does not wait, while a lost request of its instance may 
     expect(waiting).toEqual({});
   });
 
+  it('does not use up the retry limit of the store', async () => {
+    const patient = { ttlMs: 1_000, waitMs: 60_000, unavailableAfterMs: 5_000 };
+    const { clock, store, stranger, waiting } = await startAfterLoss(patient, (all) => {
+      all.store.less.queue = false;
+      all.store.less.retry = { pauseMs: 100, limit: 10 };
+      return Promise.resolve();
+    });
+    // Until the lease of the lost request has ended.
+    while (!(await stranger.take(KEY))) await clock.advance(1);
+    expect(store.acquires.length).toBeGreaterThan(10);
+    await clock.advance(200);
+    expect(waiting).toEqual({});
+    await clock.advance(2_000);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+  });
+
   it('is not refused as busy because another caller waits', async () => {
     const all = start();
     const { clock, store, locks } = all;
