@@ -46,13 +46,14 @@ const OWN_CALLS_MS = 250;
 /**
  * Acquires locks by resource. Inject it by its class, or by `@InjectLockService(name)` if the module has a name.
  *
- * A lock excludes all processes that use the same Redis, prefix and key options. All methods reject with `LockKeyError`
- * for a resource that makes no safe key, and with `LockConfigError` for options that are not allowed.
+ * A lock excludes all processes that use the same Redis, prefix and key options. Methods that take a resource reject or
+ * throw with `LockKeyError` for one that makes no safe key, and with `LockConfigError` for options that are not
+ * allowed.
  *
  * @publicApi
  */
 export class LockService {
-  /** What calls start from whose family has no defaults of its own. */
+  /** The defaults of calls without a family of their own. */
   private readonly ownDefaults: CallDefaults;
   private readonly families: ReadonlyMap<string, CallDefaults> | undefined;
 
@@ -93,7 +94,7 @@ export class LockService {
    */
   acquire(resources: readonly string[], options?: LockOptions): Promise<MultiLock>;
   /**
-   * Waits for the lock, at most `waitMs`. Release it in a `finally` block or by `await using`, or call {@link using}
+   * Waits for the lock, at most `waitMs`. Release it in a `finally` block or with `await using`, or call {@link using}
    * instead. Only work inside `using`, a `@Locked` method or a lock scope can acquire the same lock again without
    * waiting: the hold of `acquire` is not in the caller's async context.
    *
@@ -104,7 +105,7 @@ export class LockService {
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.
    * @throws {LockReplicationError} if fewer than `replicas.min` replicas confirmed the grant in time.
    * @throws {LockReentryError} if the caller's own context holds the lock and `reentrant` is false, or if that hold is
-   * shared and the request is exclusive.
+   *   shared or a permit and the request has another mode.
    * @throws {LockClosedError} if the application is shutting down and has closed its servers, or `shutdownGraceMs` is
    * over, or the call is for `background` work.
    * @throws the reason of `signal`, if it has aborted.
@@ -211,7 +212,7 @@ export class LockService {
    */
   async inspect(resource: string): Promise<LockInfo | null> {
     const { key } = this.targetOf(resource);
-    const state = await this.engine.inspect(key);
+    const state = await this.engine.inspect(key, resource);
     return state === null ? null : this.describe({ resource, key }, state, this.engine.callsByKey(key).get(key));
   }
 
@@ -260,9 +261,9 @@ export class LockService {
   }
 
   /**
-   * Ends the hold of a lock, of any owner, and hands the lock to the next in the queue. Of a shared lock all holders
-   * lose it, and of permits those of all callers. For operators: the work of the former holder may still run, and only
-   * a fence keeps its late writes away.
+   * Ends the hold of a lock, of any owner, and hands the lock to the next in the queue. All holders of a shared lock
+   * lose it, and so do all holders of permits. For operators: the work of the former holder may still run, and only a
+   * fence keeps its late writes away.
    *
    * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()` that
    * takes up to 100 ms, if messages reach the holder, and in a cluster up to 3 s if it has had the lock for less than

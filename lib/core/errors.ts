@@ -320,7 +320,8 @@ export class LockKeyError extends LockError {
 }
 
 /**
- * Thrown if the caller's asynchronous context holds this lock already, in another mode or with `reentrant: false`.
+ * Thrown if the caller's asynchronous context holds this lock already, in a mode that does not cover the requested one,
+ * or with `reentrant: false`.
  *
  * @publicApi
  */
@@ -341,7 +342,9 @@ export class LockOrderError extends LockError {
 }
 
 /**
- * Thrown if a lock is requested while the application shuts down.
+ * Thrown if the application shuts down and no longer serves the request. Background work is refused at once. Other
+ * requests are refused once Nest has closed its servers or `shutdownGraceMs` is over. `onDeposed` gets one if a
+ * leadership is closed.
  *
  * @publicApi
  */
@@ -351,8 +354,8 @@ export class LockClosedError extends LockError {
 }
 
 /**
- * Thrown if an option cannot work. Names the option, what was given and what is allowed. Options of the module and of
- * `@Locked` are checked at start, options of one lock at the call.
+ * Thrown if an option cannot work. Names the option, what was given and what is allowed. Options of the module are
+ * checked at start, those of `@Locked` at decoration, and those of a call at the call.
  *
  * @publicApi
  */

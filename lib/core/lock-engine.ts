@@ -1,4 +1,4 @@
-import { closed, unavailable, unsupportedForce } from './acquire/acquire-errors.js';
+import { closed, describeUnsupportedForce } from './acquire/acquire-errors.js';
 import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { LocalLocks } from './acquire/local-locks.js';
@@ -62,13 +62,6 @@ export interface Candidacy extends LeaderCallbacks {
   readonly name?: string | undefined;
 }
 
-/** What an engine reports the store's events to, besides its parts. */
-interface Reporters {
-  readonly turns: Turns;
-  warn(this: void, message: string): void;
-  info(this: void, message: string): void;
-}
-
 /**
  * One module instance's locks. Makes the parts and connects them: the local locks acquire, the lease manager extends
  * and ends, the releaser releases. Every lock comes from here.
@@ -92,6 +85,8 @@ export class LockEngine {
   /** Whether callers are about to be rejected because of an outage. */
   private isRejecting = false;
   private readonly shutdown: Shutdown;
+  private readonly warn: (this: void, message: string) => void;
+  private readonly info: (this: void, message: string) => void;
   /** The methods that were not called during a shutdown. */
   private readonly notStarted = new Set<string>();
   private closed: Promise<void> | undefined;
@@ -99,10 +94,10 @@ export class LockEngine {
   constructor(private readonly options: EngineOptions) {
     const { requestTimeoutMs, lockDelayMs, passing } = options;
     this.instanceId = newInstanceId(options.identity ?? '');
-    const warn = safely((message) => options.warn(message));
+    const warn = (this.warn = safely((message) => options.warn(message)));
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
     const clock = new TimeoutPool(options.clock, requestTimeoutMs);
-    const info = safely((message) => options.info?.(message));
+    const info = (this.info = safely((message) => options.info?.(message)));
     const events = new LockEvents(options.instance, options.channels);
     const health = new StoreHealth(
       { warn, info },
@@ -132,7 +127,7 @@ export class LockEngine {
       turns,
       queueSpeeds: new QueueSpeeds(),
       recentWaits: new RecentWaits(clock),
-      nextOwner: (kept = false) => `${this.instanceId}:${kept ? '0' : ''}${++attempts}`,
+      nextOwner: (mayBeKept = false) => `${this.instanceId}:${mayBeKept ? '0' : ''}${++attempts}`,
       watch: (grant) => (watchdog.watch(grant) ? options.written?.() : undefined),
     });
     this.store = store;
@@ -145,7 +140,7 @@ export class LockEngine {
     this.leases = leases;
     this.acquirer = new Acquirer(store, localLocks, leases, events, clock, new OrderWatch(options.instance, warn));
     this.shutdown = new Shutdown(this.acquirer, localLocks, leases, clock);
-    this.stopListening = this.listen({ warn, info, turns });
+    this.stopListening = this.listen(turns);
   }
 
   /** See {@link Acquirer.acquire}. */
@@ -166,13 +161,12 @@ export class LockEngine {
    */
   lead(target: Target, { signal, ...options }: AcquireOptions, candidacy: Candidacy): Leadership {
     this.checkLead(target, { ...options, signal });
-    const warn = safely((message) => this.options.warn(message));
     const leadership = new Leadership({
       ...candidacy,
       resource: target.resource,
       signal,
       clock: this.clock,
-      warn,
+      warn: this.warn,
       // Each term is a call of its own.
       acquire: (waiting) =>
         this.acquire(
@@ -180,7 +174,7 @@ export class LockEngine {
           { ...options, method: candidacy.name, signal: waiting, background: true },
         ),
       onCallbackError: (message, error) => {
-        if (this.options.onCallbackError === undefined) warn(message);
+        if (this.options.onCallbackError === undefined) this.warn(message);
         else safely((line) => this.options.onCallbackError?.(line, error))(message);
       },
     });
@@ -208,7 +202,7 @@ export class LockEngine {
    */
   async forceRelease({ resource, key }: Target, leaseMs: number, ifToken?: number): Promise<boolean> {
     const { store, requestTimeoutMs } = this;
-    const refusal = unsupportedForce(store, ifToken);
+    const refusal = describeUnsupportedForce(store, ifToken);
     if (refusal !== undefined) throw new LockConfigError(refusal, { resource });
     const tokens = this.options.passing.maxLocalPasses + 1;
     let mayBeReleased = true;
@@ -230,10 +224,14 @@ export class LockEngine {
     this.leases.lose(grant, why);
   }
 
-  /** Returns who holds the key. Throws `LockUnavailableError` after `requestTimeoutMs` without a reply. */
-  inspect(key: string): Promise<LockState | null> {
+  /**
+   * Returns who holds the key and who waits for it. Null if nobody does. Throws `LockUnavailableError` after
+   * `requestTimeoutMs` without a reply.
+   */
+  inspect(key: string, resource = key): Promise<LockState | null> {
     return withTimeout(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
-      throw unavailable(key, `no reply within ${this.requestTimeoutMs} ms`, { cause: this.health.outageOf(key) });
+      const message = `The inspection of ${resource} got no reply within ${this.requestTimeoutMs} ms.`;
+      throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
     });
   }
 
@@ -303,7 +301,7 @@ export class LockEngine {
   onNotStarted(method: string): void {
     if (this.notStarted.has(method)) return;
     this.notStarted.add(method);
-    safely((line) => this.options.info?.(line))(`${method} is not called: the application is shutting down.`);
+    this.info(`${method} is not called: the application is shutting down.`);
   }
 
   /** Closes all leaderships and refuses background work. Everything else goes on. */
@@ -367,7 +365,7 @@ export class LockEngine {
   }
 
   /** Passes the store's events on. */
-  private listen({ warn, info, turns }: Reporters): () => void {
+  private listen(turns: Turns): () => void {
     const { localLocks, watchdog, releaser, health } = this;
     return this.store.listen({
       instanceId: this.instanceId,
@@ -387,8 +385,8 @@ export class LockEngine {
         releaser.onReconnected();
       },
       onNotified: (key, count) => turns.onNotified(key, count),
-      onDegraded: warn,
-      onRecovered: info,
+      onDegraded: this.warn,
+      onRecovered: this.info,
       onExtendFailed: (key, error) => health.onFailed('extend', key, error),
       onUnreachable: (error, server) => health.onUnreachable(error, server),
       onReachable: (server) => health.onReachable(server),

@@ -8,8 +8,8 @@ import { isGraphqlError, toGraphqlError } from './graphql-error.js';
 
 /**
  * Sends the response for a {@link LockError}. HTTP: 423 if the lock is busy, 503 if Redis is unavailable, 409 if a
- * fence refused an old token, each with `Retry-After`, 400 if the client sent no value for the key, and 500 for other
- * errors. RPC and WebSocket: an error with the `code` and with `retryAfterMs`.
+ * fence refused an old token, each with `Retry-After`, 400 if the client sent no usable value for the key, and 500 for
+ * other errors. RPC and WebSocket: an error with the `code` and with `retryAfterMs`.
  *
  * `RedisLockModule` registers it as the last filter of the application. Every filter of the application that catches
  * the error comes before it, wherever it is registered. The options `httpStatus`, `retryAfterMs` and `filter` change

@@ -103,10 +103,10 @@ export interface RedisLockModuleOptions
   readonly identity?: string | undefined;
 
   /**
-   * Where Redis is: a URL, options of ioredis, or a client of ioredis. For a cluster: `{ nodes: [...] }` with options
-   * of ioredis' `Cluster`, or a `Cluster`. With a URL or options, the module opens one connection (to each node) and
-   * closes it at shutdown. It never closes or changes a client that it was given. Sharing a client saves a connection.
-   * The locks then share its command queue and settings. For node-redis: what `fromNodeRedis` of
+   * Where Redis is: a URL, the path of a socket, options of ioredis, or a client of ioredis. For a cluster: `{ nodes:
+   * [...] }` with options of ioredis' `Cluster`, or a `Cluster`. With a URL or options, the module opens one connection
+   * (to each node) and closes it at shutdown. It never closes or changes a client that it was given. Sharing a client
+   * saves a connection. The locks then share its command queue and settings. For node-redis: what `fromNodeRedis` of
    * `nestjs-redis-lock/node-redis` returns.
    *
    * @default 'redis://127.0.0.1:6379'
@@ -180,8 +180,9 @@ export interface RedisLockModuleOptions
   readonly lockDelayMs?: number | undefined;
 
   /**
-   * How long to wait for the reply to one request, in milliseconds. After that, the caller gets `LockUnavailableError`.
-   * A long timeout reports an outage late. A short one reports a slow Redis as unavailable.
+   * How long to wait for the reply to one request, in milliseconds. A request to acquire without a reply counts as an
+   * outage of that length: see `unavailableAfterMs`. A long timeout reports an outage late. A short one reports a slow
+   * Redis as unavailable.
    *
    * @default 1000
    * @minimum 10
@@ -189,13 +190,14 @@ export interface RedisLockModuleOptions
   readonly requestTimeoutMs?: number | undefined;
 
   /**
-   * What to do if a server is unfit for locks. It evicts keys that have a TTL, is a replica, is older than Redis 6.2,
-   * or is a node of a cluster and the client is not. The module looks at the reply to `INFO` at start and after each
-   * reconnect. A server that refuses `INFO` has no finding.
+   * What to do if a server is unfit for locks: it may evict keys that have a TTL, is a replica, is older than Redis
+   * 6.2, or is a node of a cluster and the client is not a cluster's. The module looks at the reply to `INFO` at start
+   * and after each reconnect. A server that refuses `INFO` has no finding.
    *
-   * `warn`: logs one line for each finding. The start does not wait for it. `fail`: the application does not start, and
-   * throws `LockConfigError` with that line. It waits for the reply, at most `requestTimeoutMs`, and starts without it.
-   * Later findings are logged as errors. `off`: does not look.
+   * `warn`: logs one line for each finding. The start does not wait for it. `fail`: the application does not start if
+   * there is a finding, and throws `LockConfigError` with that line. The start waits for the reply for at most
+   * `requestTimeoutMs`. Without one by then, the application starts. Later findings are logged as errors. `off`: does
+   * not look.
    *
    * @default 'warn'
    */
@@ -203,9 +205,9 @@ export interface RedisLockModuleOptions
 
   /**
    * How many replicas must confirm a grant before the caller gets it, so that a failover does not lose the lock: `{
-   * min: 1, timeoutMs: 50 }`. If fewer confirm in time, the lock is released and the caller gets
-   * `LockReplicationError`. Costs a second connection, and a round trip to the replicas for every grant and renewal.
-   * For the store `token()` only.
+   * min: 1, timeoutMs: 50 }`. If fewer confirm in time, the lock is released and requested again. When `waitMs` is
+   * over, the caller gets `LockReplicationError`. Costs a second connection, and a round trip to the replicas for every
+   * grant and renewal. For the store `token()` only.
    */
   readonly replicas?: ReplicaOptions | undefined;
 

@@ -180,8 +180,8 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   ...LOCK_DEFAULT_RULES,
   redis: {
     allowed:
-      'a redis:// or rediss:// URL, options or a client of ioredis, or fromNodeRedis(client); ' +
-      'for a cluster { nodes: [...] } or a Cluster',
+      'a redis:// or rediss:// URL, the path of a socket, options or a client of ioredis, ' +
+      'or fromNodeRedis(client); for a cluster { nodes: [...] } or a Cluster',
     fits: (value) =>
       typeof value === 'string'
         ? /^rediss?:\/\/|^unix:\/\/|^\//.test(value)

@@ -42,7 +42,7 @@ export type LastReply =
   /** The request has failed, and so has every one before it that was sent since `since`, on the local clock. */
   | { readonly kind: 'failed'; readonly error: LockUnavailableError; readonly since: number };
 
-/** What a caller that does not wait for others gets of a lock that nobody else seems to have. */
+/** Why a caller without `waitMs` is not refused at once: nobody else seems to have the lock. */
 export interface NotYet {
   /** The error, if the lock is not granted in time. */
   readonly error: LockUnavailableError;
@@ -76,7 +76,7 @@ export function failedBecause(error: LockUnavailableError, sentAt: number): Last
   return { kind: 'failed', error, since: sentAt };
 }
 
-/** Returns for how long a caller waits that does not wait for others, in milliseconds. */
+/** Returns how long a caller without `waitMs` waits for the lock, in milliseconds. */
 export function notYetLimitOf(
   { leastMs }: NotYet,
   { unavailableAfterMs }: StoreLimit,
@@ -274,7 +274,7 @@ export function unsupportedKeeping(
 }
 
 /** Returns why a store cannot end a hold by force, and what is allowed. Undefined if it can. */
-export function unsupportedForce(
+export function describeUnsupportedForce(
   { capabilities, forceRelease }: Pick<LockStore, 'capabilities' | 'forceRelease'>,
   ifToken: number | undefined,
 ): string | undefined {

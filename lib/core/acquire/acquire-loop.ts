@@ -26,12 +26,12 @@ export interface AcquireLoopListener {
   /** Returns whether the lock of an attempt that starts now may be kept after its release. */
   mayKeep(): boolean;
   /** Called with the owner of a new attempt, and with what `mayKeep` has returned, before its first request. */
-  onAttempt(owner: string, isKept: boolean): void;
+  onAttempt(owner: string, mayBeKept: boolean): void;
   /** Called with a grant. The loop has stopped. */
   onGranted(grant: StoreGrant, now: number): void;
   /**
-   * Called after a refused or unanswered request. Callers with at least `limit` failed requests are rejected. `0`
-   * rejects all, because retrying cannot help. The loop goes on until it is stopped.
+   * Called after a refused or unanswered request. Callers with at least `limit` requests without a grant are rejected.
+   * `0` rejects all, because retrying cannot help. The loop goes on until it is stopped.
    */
   onReply(reply: LastReply, limit: number): void;
   /** Called if the next attempt has to wait for a reply that is overdue. */
@@ -112,7 +112,7 @@ export class AcquireLoop implements AttemptListener {
     return this.turns !== undefined;
   }
 
-  /** Is called when the key's grant, with all its local handoffs, is released. */
+  /** Called when the key's grant, with all its local handoffs, is released. */
   onReleased(use: Use): void {
     this.turns?.onReleased(this.key, use);
   }
@@ -166,8 +166,10 @@ export class AcquireLoop implements AttemptListener {
   }
 
   /** Repeats the request now, if it waits to be repeated. */
-  retryNow(): void {
-    this.repeat();
+  repeat(): void {
+    if (this.state.kind !== 'waiting') return;
+    this.state.timer.cancel();
+    this.send(this.state.attempt);
   }
 
   /** Repeats the request if it waits to be repeated: at once, or after the yield that others still have. */
@@ -247,9 +249,9 @@ export class AcquireLoop implements AttemptListener {
       this.state = BLOCKED;
       return this.listener.onBlocked();
     }
-    const isKept = this.listener.mayKeep();
-    const owner = this.deps.nextOwner(isKept);
-    this.listener.onAttempt(owner, isKept);
+    const mayBeKept = this.listener.mayKeep();
+    const owner = this.deps.nextOwner(mayBeKept);
+    this.listener.onAttempt(owner, mayBeKept);
     const attempt = new Attempt(owner, [this.key], this.mode, this.deps, this);
     if (afterYield) attempt.skipShortPauses();
     this.send(attempt);
@@ -264,13 +266,6 @@ export class AcquireLoop implements AttemptListener {
       attempt.ignoreReply();
       this.onFailure(attempt, unavailable(this.resource, 'the request could not be sent', { cause }));
     }
-  }
-
-  /** Repeats the request now, if it waits to be repeated. */
-  private repeat(): void {
-    if (this.state.kind !== 'waiting') return;
-    this.state.timer.cancel();
-    this.send(this.state.attempt);
   }
 
   private grantedByReply(attempt: Attempt, reply: Granted): void {

@@ -91,8 +91,8 @@ export interface AcquireDeps {
   readonly queueSpeeds?: QueueSpeeds;
   /** Remembers how long callers of contended keys wait. Default: nothing does. */
   readonly recentWaits?: RecentWaits;
-  /** Returns an owner that no other attempt has. @param kept whether the lock may be kept. Default: no. */
-  nextOwner(kept?: boolean): string;
+  /** Returns an owner that no other attempt has. @param mayBeKept whether the lock may be kept. Default: no. */
+  nextOwner(mayBeKept?: boolean): string;
   /**
    * Starts to renew a grant and to check its deadline.
    *

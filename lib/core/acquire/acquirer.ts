@@ -182,8 +182,8 @@ export class Acquirer {
     // If a caller here has one of the keys, the request would be refused. A caller that does not wait learns the reason
     // by it.
     const scope = scopeAround();
-    const isKept = scope !== undefined && group.some(({ key }) => this.outerHold(key) !== undefined);
-    if (group.length > 1 && !isKept && (waitMs === 0 || !this.localLocks.hasExclusive(group))) {
+    const isInScope = scope !== undefined && group.some(({ key }) => this.outerHold(key) !== undefined);
+    if (group.length > 1 && !isInScope && (waitMs === 0 || !this.localLocks.hasExclusive(group))) {
       this.checkCall(group[0], call);
       const locks: Lock[] = [];
       const hold = (grant: Grant): void => void locks.push(this.hold(grant, options, scope));

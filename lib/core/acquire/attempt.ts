@@ -122,7 +122,7 @@ export class Attempt {
   onDisconnected(): void {
     if (!this.isPending) return;
     this.ignoreReply();
-    const error = this.unavailable('the connection ended before the answer');
+    const error = this.unavailable('the connection ended before the reply');
     if (attemptChannel.hasSubscribers) this.publish(error);
     this.listener.onFailure(this, error);
   }
@@ -147,7 +147,7 @@ export class Attempt {
 
   /** Returns the error for a grant whose lease was over when it arrived. */
   tooLate(): LockUnavailableError {
-    return this.unavailable(`the answer took longer than the lease of ${this.leaseMs} ms`);
+    return this.unavailable(`the reply took longer than the lease of ${this.leaseMs} ms`);
   }
 
   /** Returns the last reply for waiters, from a reply that grants nothing. */
@@ -180,12 +180,12 @@ export class Attempt {
     return Math.max(pauseMs, this.place.pauseAfter(ahead, expiresInMs, restMs));
   }
 
-  /** Is called with a handoff that grants the lock. */
+  /** Called with a handoff that grants the lock. */
   onHandoff(): void {
     if (attemptChannel.hasSubscribers) this.publish('handed-off');
   }
 
-  /** Remembers how fast the queue has moved, for the next attempt. Is called with the grant. */
+  /** Remembers how fast the queue has moved, for the next attempt. Called with the grant. */
   onGranted(): void {
     if (this.place !== undefined) this.deps.queueSpeeds?.learn(this.keys[0], this.place.speed);
   }
@@ -200,7 +200,7 @@ export class Attempt {
 
   private onReply(reply: AcquireReply): void {
     // A late reply also shows that the server works.
-    if (reply.status !== 'expired') this.deps.health.answered(this.keys[0]);
+    if (reply.status !== 'expired') this.deps.health.onReply(this.keys[0]);
     if (!this.isPending) return this.listener.onLateReply(this, reply);
     this.ignoreReply();
     if (reply.status === 'granted') this.deps.health.onServed('acquire', this.keys[0]);
@@ -220,7 +220,7 @@ export class Attempt {
   private onTimeout(): void {
     this.timer = undefined;
     const why = `no reply within ${this.deps.requestTimeoutMs} ms`;
-    this.deps.health.silent(this.keys[0], why);
+    this.deps.health.onNoReply(this.keys[0], why);
     const error = this.unavailable(why);
     if (attemptChannel.hasSubscribers) this.publish(error);
     this.listener.onTimeout(this, error);
@@ -232,7 +232,7 @@ export class Attempt {
     publishAttempt({ resource: this.listener.resource, keys, owner, sentAt }, result, deps.clock.now(), deps.instance);
   }
 
-  /** Returns what a caller gets that does not wait. Undefined if others seem to have the lock. */
+  /** Returns the error for a caller without `waitMs` if nobody else seems to have the lock, otherwise undefined. */
   private notYetOf({ isFree, holder, key = this.keys[0] }: Held): NotYet | undefined {
     const { releaser, requestTimeoutMs } = this.deps;
     if (isFree === true) {

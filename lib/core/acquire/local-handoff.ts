@@ -60,7 +60,7 @@ export class LocalHandoff {
     return this.passes + 1;
   }
 
-  /** Is called at the end of each hold, with its grant. */
+  /** Called at the end of each hold, with its grant. */
   onEnded({ ttlMs, leaseMs }: Grant): void {
     // The last renewal may have run without a reply.
     this.longestLeaseMs = Math.max(this.longestLeaseMs, ttlMs, leaseMs);

@@ -166,8 +166,8 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     return head !== undefined && keepMsOf(head.options) > 0 && this.registry.canKeep(this.key);
   }
 
-  onAttempt(_owner: string, isKept: boolean): void {
-    this.isUnwanted = isKept;
+  onAttempt(_owner: string, mayBeKept: boolean): void {
+    this.isUnwanted = mayBeKept;
     if (!this.isYielding) return;
     // Whether others hold the lock is not known before the reply.
     this.isYielding = false;

@@ -81,7 +81,7 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     targets: readonly Target[],
     options: WaitOptions,
     nested: boolean,
-    enteredAt = this.deps.clock.now(),
+    enteredAt: number,
   ): Promise<readonly Grant[] | Obstacle> {
     for (const { key } of targets) this.exclusive.get(key)?.endKeeping();
     if (this.deps.health.isAnySilent) this.checkOutage(targets[0], options, enteredAt);
@@ -159,7 +159,7 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
 
   onSubscribed(concerns?: KeyFilter): void {
     this.endAllKeeping(concerns);
-    for (const { loop } of this.places(concerns)) loop.retryNow();
+    for (const { loop } of this.places(concerns)) loop.repeat();
   }
 
   onDisconnected(concerns?: KeyFilter): void {

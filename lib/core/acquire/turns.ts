@@ -140,20 +140,20 @@ export class Turns {
     return Math.max(0, QUIET_MS - (this.clock.wallTime() % QUIET_PERIOD_MS));
   }
 
-  /** Is called with a grant of the store. */
+  /** Called with a grant of the store. */
   onGranted(key: string): void {
     const record = this.find(key);
     if (record?.hasYielded) this.onFruitless(record);
   }
 
-  /** Is called if a request was refused, because another holder has the key. */
+  /** Called if a request was refused, because another holder has the key. */
   onRefused(key: string): void {
     const record = this.find(key) ?? this.add(key, 0);
     this.onOthers(record);
     this.endTurn(record);
   }
 
-  /** Is called now and then during a yield. Finds out whether others have the key, unless they were seen already. */
+  /** Called now and then during a yield. Finds out whether others have the key, unless they were seen already. */
   async look(key: string): Promise<void> {
     const record = this.find(key);
     if (!record?.hasYielded || record.notified > 0) return;
@@ -165,13 +165,13 @@ export class Turns {
     }
   }
 
-  /** Is called if another holder has the key, or has released it. */
+  /** Called if another holder has the key, or has released it. */
   onOthersSeen(key: string): void {
     const record = this.find(key);
     if (record !== undefined) this.onOthers(record);
   }
 
-  /** Is called with the number of other processes that have received a release of this instance. */
+  /** Called with the number of other processes that have received a release of this instance. */
   onNotified(key: string, count: number): void {
     const record = this.find(key) ?? (count > 0 ? this.add(key, 0) : undefined);
     if (record === undefined) return;
@@ -181,7 +181,7 @@ export class Turns {
     record.notified = count;
   }
 
-  /** Is called when this instance releases the key. */
+  /** Called when this instance releases the key. */
   onReleased(key: string, { heldMs, grants, isAwaited }: Use): void {
     const record = this.find(key) ?? (isAwaited ? this.add(key, MAX_FRUITLESS) : undefined);
     if (record === undefined) return;

@@ -10,8 +10,8 @@ export class Waiter {
   /** Neighbours in the queue. A waiter holds them itself, so that it can leave from the middle in O(1). */
   previous: Waiter | undefined = undefined;
   next: Waiter | undefined = undefined;
-  /** How many requests have failed while it waited. */
-  failedAttempts = 0;
+  /** How many requests have ended without a grant while it waited. */
+  ungranted = 0;
   /** The lease that it wants, in milliseconds. */
   readonly leaseMs: number;
 
@@ -159,11 +159,11 @@ export class WaiterQueue {
     return true;
   }
 
-  /** Counts a failed request for every waiter. Yields those with at least `limit` of them. */
+  /** Counts a request without a grant for every waiter. Yields those with at least `limit` of them. */
   *exhaustedAfter(limit: number): Generator<Waiter> {
     for (const waiter of this) {
-      waiter.failedAttempts += 1;
-      if (waiter.failedAttempts >= limit) yield waiter;
+      waiter.ungranted += 1;
+      if (waiter.ungranted >= limit) yield waiter;
     }
   }
 

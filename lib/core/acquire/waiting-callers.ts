@@ -65,7 +65,7 @@ export abstract class WaitingCallers {
   ): Promise<never> {
     const { key, mode } = this;
     const call = { resource, key, mode, waitMs, enteredAt: now, now };
-    const error = acquireError(this.whyFull, { ...call, line: { ...this.lineOf(waiting), maxWaiting } });
+    const error = acquireError(this.whyFull(resource), { ...call, line: { ...this.lineOf(waiting), maxWaiting } });
     this.forgetIfIdle();
     return Promise.reject(error);
   }
@@ -223,7 +223,7 @@ export abstract class WaitingCallers {
     } else this.startTimer(waiter);
   }
 
-  /** Returns how long a caller that does not wait for others still waits for a lock that nobody else seems to have. */
+  /** Returns the rest of that wait for a caller. See `notYetLimitOf`. */
   private notYetRestMs({ options, enteredAt }: Waiter): number {
     const { lastReply, deps } = this;
     if (lastReply.kind !== 'held' || lastReply.notYet === undefined) return 0;
@@ -271,14 +271,14 @@ export abstract class WaitingCallers {
     return { waitingHere: waiting, expectedWait: this.estimateWait(waiting) };
   }
 
-  /** Why a caller is refused that would be one too many. */
-  private get whyFull(): LastReply {
+  /** Returns why a caller beyond `maxWaiting` is refused. */
+  private whyFull(resource: string): LastReply {
     const { whyNot, key, deps } = this;
     if (whyNot.kind !== 'none') return whyNot;
     const cause = deps.health.outageOf(key);
     // Those that wait keep it out, whatever the first reply says.
     return cause === undefined
       ? heldUntil(undefined)
-      : failedBecause(unavailable(key, 'the store has sent no reply yet', { cause }), deps.clock.now());
+      : failedBecause(unavailable(resource, 'the store has sent no reply yet', { cause }), deps.clock.now());
   }
 }

@@ -109,7 +109,8 @@ export class Lock implements Hold {
   get fencingToken(): number {
     if (this.grant.token !== undefined) return this.grant.token;
     throw new LockConfigError(
-      'The store of this lock gives no fencing tokens: token(), quorum([…]) and redisson({ fencing: true }) do.',
+      'The store of this lock gives no fencing tokens: token(), quorum([…]), memory() and ' +
+        'redisson({ fencing: true }) do.',
       { resource: this.resource },
     );
   }

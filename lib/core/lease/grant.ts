@@ -37,9 +37,9 @@ export interface GrantHold {
   readonly isKept: boolean;
   /** Whether work runs under it, until it ends. */
   readonly runsWork: boolean;
-  /** Is called when the grant is lost. */
+  /** Called when the grant is lost. */
   lost(error: LockLostError): void;
-  /** Is called if the only caller that was given the grant does not use it. */
+  /** Called if the only caller that was given the grant does not use it. */
   unused?(): void;
   /**
    * Called at each renewal of a full lease. Returns the hold that takes its place. Undefined, and without this method:
@@ -79,7 +79,7 @@ export interface StoreGrant extends GrantedTokens, Lease {
 export interface GrantEnder {
   /** Ends a grant that is released or lost. Returns whether the store still had it. */
   end(grant: Grant, closedUntil?: number): Promise<boolean>;
-  /** Called if the store does not have the lock of a grant any more that has been released. */
+  /** Called if a renewal shows that the store no longer has the lock of a released grant. */
   onGone?(grant: Grant): void;
 }
 

@@ -46,7 +46,7 @@ export class Releaser {
     private readonly requestTimeoutMs: number,
     /** How many fencing tokens to reserve for the next holder. */
     private readonly tokens: number,
-    /** How much longer than its lease a lock stays closed that is not given back (`lockDelayMs`). */
+    /** How long a lock that was not released stays closed after its lease (`lockDelayMs`). */
     private readonly lockDelayMs: number,
     private readonly health?: Pick<StoreHealth, 'onFailed' | 'onServed'>,
   ) {

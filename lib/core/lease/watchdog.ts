@@ -154,7 +154,7 @@ export class Watchdog {
     return renewal !== undefined && grant.canBeRenewed(renewal.lease, now);
   }
 
-  /** Returns why a grant is over whose deadline has passed. */
+  /** Returns why a grant with a passed deadline was not renewed. */
   whyOver(grant: Grant, now: number): string {
     grant.whyOver ??= this.reasonFor(grant, now);
     return grant.whyOver;

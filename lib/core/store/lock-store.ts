@@ -263,7 +263,7 @@ export interface StoreListener {
 
 /**
  * Keeps locks. Every method is atomic. Outcomes are values. A method throws `LockUnavailableError` if the store sent no
- * usable reply, and no other error.
+ * usable reply, and no other error, except that `forceRelease` may throw `LockConfigError`.
  *
  * @publicApi
  */
@@ -326,8 +326,8 @@ export interface LockStore {
    *
    * Returns false if nobody holds the key, if the hold has ended by itself meanwhile, or if `ifToken` is not its token.
    * Throws `LockUnavailableError` if the store sent no usable reply, also if an earlier run of the request may have
-   * ended the hold. Throws `LockConfigError` if it does not understand the hold, which another release has written.
-   * The engine refuses `forceRelease()` if the store has no such method.
+   * ended the hold. Throws `LockConfigError` if an instance of another wire version holds the key. The engine refuses
+   * `forceRelease()` if the store has no such method.
    */
   readonly forceRelease?: ((request: ForceReleaseRequest) => Promise<boolean>) | undefined;
   /** Closes what the store opened. */

@@ -181,13 +181,13 @@ export class StoreHealth {
   }
 
   /** Records that a request for the key got no reply in time. */
-  silent(key: string, why: string): void {
+  onNoReply(key: string, why: string): void {
     const server = this.serverOf(key);
     this.fallSilent(server, why, this.silences.get(server)?.error);
   }
 
   /** Records that a request for the key got a reply, of whatever kind. */
-  answered(key: string): void {
+  onReply(key: string): void {
     if (this.refusing.size > 0) this.accept(this.serverOf(key));
     if (this.silences.size > 0 || this.outages.isActive) this.onReachable(this.serverOf(key));
   }

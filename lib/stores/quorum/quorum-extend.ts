@@ -40,7 +40,7 @@ export class QuorumExtend {
     this.over = Promise.all(sent);
   }
 
-  /** Is called when an owner is released: its lock is not restored on any node from now on. */
+  /** Called when an owner is released: its lock is not restored on any node from now on. */
   onRelease(owner: string): void {
     this.holders.delete(owner);
   }

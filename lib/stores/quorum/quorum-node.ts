@@ -49,7 +49,7 @@ export interface NodeTimeouts {
   readonly nodeTimeoutMs: number;
 }
 
-/** Is called when a node becomes unreachable or reachable, and with the outcomes of its requests. */
+/** Called when a node becomes unreachable or reachable, and with the outcomes of its requests. */
 export interface NodeListener {
   onDown(node: QuorumNode): void;
   onUp(node: QuorumNode): void;

@@ -41,12 +41,12 @@ export class HeldLease {
     return value !== undefined && value >= lowest && value <= highest;
   }
 
-  /** Is called before a new expiry is sent. */
+  /** Called before a new expiry is sent. */
   onWrite({ value }: Expiry): void {
     if (!this.written.includes(value)) this.written = [...this.written, value];
   }
 
-  /** Is called when a new expiry has been written. */
+  /** Called when a new expiry has been written. */
   onWritten({ value, overAt, lengthMs }: Expiry): void {
     // Another write that was sent meanwhile may still replace this value. It has a later one.
     this.written = [value, ...this.written.filter((other) => other > value)];

@@ -45,7 +45,7 @@ class Batch<Request extends OwnedRequest, Reply> {
 
   constructor(
     private readonly sender: BatchSender<Request, Reply>,
-    /** Is called when no request of the batch has to be sent again. */
+    /** Called when no request of the batch has to be sent again. */
     private readonly onOver: (requests: readonly Request[]) => void,
   ) {}
 
@@ -218,7 +218,7 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
     return releases.sender.sendAlone(request, cork);
   }
 
-  /** Is called with a request that has got its reply. So its tick has ended. */
+  /** Called with a request that has got its reply. So its tick has ended. */
   onReply(request: Acquire | Release): void {
     if (this.acquires.alone === request) this.acquires.alone = undefined;
     else if (this.releases.alone === request) this.releases.alone = undefined;

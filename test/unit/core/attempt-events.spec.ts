@@ -100,7 +100,7 @@ describe('the channel of attempts', () => {
 
   it.each<[what: string, end: (store: FaultyStore, clock: ManualClock) => unknown, error: string]>([
     ['gets no reply in time', (_, time) => time.advance(1_100), 'no reply within 1000 ms'],
-    ['loses its connection', (store) => store.disconnect(), 'the connection ended before the answer'],
+    ['loses its connection', (store) => store.disconnect(), 'the connection ended before the reply'],
   ])('publishes a request that %s', async (_what, end, error) => {
     const { locks, store, clock: time } = faultyLocks();
     store.hold('acquire');

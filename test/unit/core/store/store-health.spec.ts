@@ -24,10 +24,10 @@ describe('StoreHealth of one server', () => {
 
   it('warns once in an outage, and again in the next one', () => {
     for (let outage = 0; outage < 2; outage++) {
-      health.silent('goods:300', 'no reply');
+      health.onNoReply('goods:300', 'no reply');
       health.onUnreachable(new Error('refused'));
-      health.silent('goods:301', 'no reply');
-      health.answered('goods:302');
+      health.onNoReply('goods:301', 'no reply');
+      health.onReply('goods:302');
     }
     expect(warnings).toEqual([cannotBeReached('no reply'), cannotBeReached('no reply')]);
   });
@@ -36,7 +36,7 @@ describe('StoreHealth of one server', () => {
     const [first, last] = [new Error('reset'), new Error('refused')];
     health.onUnreachable(first);
     health.onUnreachable(last);
-    health.silent('goods:300', 'no reply');
+    health.onNoReply('goods:300', 'no reply');
     expect(health.outageOf('goods:300')).toBe(last);
     health.onReachable();
     expect(health.outageOf('goods:300')).toBeUndefined();
@@ -63,7 +63,7 @@ describe('an outage of one server', () => {
     await clock.advance(100);
     expect(health.outage('goods:300')).toMatchObject({ seenForMs: 400, lastsMs: 500 });
     expect([health.isAnySilent, seen]).toEqual([true, 2]);
-    health.answered('goods:300');
+    health.onReply('goods:300');
     expect([health.isAnySilent, health.outage('goods:300')]).toEqual([false, undefined]);
   });
 
@@ -95,7 +95,7 @@ describe('an outage of one server', () => {
       await clock.advance(300);
       refuse(refusal, refusal === 'NOPERM');
       expect([refusal, health.refusesForMs('goods:1')]).toEqual([refusal, refusal === 'READONLY' ? 300 : 0]);
-      health.answered('goods:2');
+      health.onReply('goods:2');
       expect(health.refusesForMs('goods:1')).toBe(0);
     }
   });
@@ -107,17 +107,17 @@ describe('StoreHealth of several servers', () => {
   beforeEach(() => void (health = new StoreHealth(log, now, ([server]) => (server === '?' ? undefined : server))));
 
   it('warns once in the outage of each server, by its name', () => {
-    health.silent('a1', 'no reply');
-    health.answered('b1');
+    health.onNoReply('a1', 'no reply');
+    health.onReply('b1');
     health.onReachable('b');
-    health.silent('a2', 'no reply');
+    health.onNoReply('a2', 'no reply');
     health.onUnreachable(new Error('refused'), 'a');
     expect(warnings).toEqual([cannotBeReached('a: no reply')]);
-    health.silent('b1', 'no reply');
+    health.onNoReply('b1', 'no reply');
     expect(warnings).toEqual([cannotBeReached('a: no reply'), cannotBeReached('b: no reply')]);
-    health.answered('a1');
-    health.silent('b2', 'no reply');
-    health.silent('a3', 'no reply');
+    health.onReply('a1');
+    health.onNoReply('b2', 'no reply');
+    health.onNoReply('a3', 'no reply');
     expect(warnings.slice(2)).toEqual([cannotBeReached('a: no reply')]);
   });
 
@@ -131,13 +131,13 @@ describe('StoreHealth of several servers', () => {
     const none = new Error('no node');
     health.onUnreachable(none);
     health.onUnreachable(new Error('refused'), 'a');
-    health.silent('?', 'no reply');
+    health.onNoReply('?', 'no reply');
     expect(warnings).toEqual([cannotBeReached('no node')]);
     expect(health.outageOf('b1')).toBe(none);
     health.onReachable('b');
     expect(health.outageOf('b1')).toBeUndefined();
-    health.silent('a1', 'no reply');
-    health.silent('b1', 'no reply');
+    health.onNoReply('a1', 'no reply');
+    health.onNoReply('b1', 'no reply');
     // Its name was not logged before.
     expect(warnings.slice(1)).toEqual([cannotBeReached('a: no reply'), cannotBeReached('b: no reply')]);
   });
@@ -152,8 +152,8 @@ describe('the end of an outage', () => {
     await clock.advance(4_200);
     health.onReachable('b');
     expect(infos).toEqual([]);
-    health.answered('a1');
-    health.answered('a2');
+    health.onReply('a1');
+    health.onReply('a2');
     health.onReachable('a');
     expect(infos).toEqual(['Redis can be reached again after 4.2 s: a']);
   });
@@ -161,9 +161,9 @@ describe('the end of an outage', () => {
   it('is not awaited from a server that was not tried for 10 min', async () => {
     health.onUnreachable(new Error('refused'), 'a');
     await clock.advance(MINUTES_10);
-    health.answered('b1');
+    health.onReply('b1');
     expect(health.outageOf('a1')).toBeUndefined();
-    health.answered('a1');
+    health.onReply('a1');
     expect(infos).toEqual([]);
     health.onUnreachable(new Error('refused'), 'a');
     expect(warnings).toEqual([cannotBeReached('a: refused'), cannotBeReached('a: refused')]);
@@ -175,7 +175,7 @@ describe('the end of an outage', () => {
       await clock.advance(MINUTES_10);
     }
     expect(warnings).toHaveLength(2);
-    health.answered('a1');
+    health.onReply('a1');
     expect(infos).toEqual(['Redis can be reached again after 1200.0 s: a']);
   });
 
@@ -187,11 +187,11 @@ describe('the end of an outage', () => {
       health.onFailed('acquire', `10.0.0.${i}`, new LockUnavailableError('READONLY', { refusal: 'READONLY' }));
     }
     await clock.advance(MINUTES_10);
-    health.answered('b');
+    health.onReply('b');
     health.onServed('acquire', 'b');
     asked = 0;
     // Both return at once if nothing is known.
-    health.answered('b');
+    health.onReply('b');
     health.onServed('acquire', 'b');
     expect([asked, warnings.length, infos.length]).toEqual([0, 300, 0]);
   });
@@ -204,14 +204,14 @@ describe('the end of an outage', () => {
 
   it('comes late if the server comes and goes, so that the log stays short', async () => {
     for (let ms = 0; ms < 3_600_000; ms += 1_000) {
-      health.silent('a1', 'no reply');
+      health.onNoReply('a1', 'no reply');
       await clock.advance(500);
-      health.answered('a1');
+      health.onReply('a1');
       await clock.advance(500);
     }
     expect([warnings.length, infos.length]).toEqual([2, 1]);
     await clock.advance(10_000);
-    health.answered('a1');
+    health.onReply('a1');
     expect([warnings.length, infos.length]).toEqual([2, 2]);
     expect(health.outageOf('a1')).toBeUndefined();
   });
