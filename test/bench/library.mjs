@@ -19,6 +19,8 @@ export const { Cluster, Redis } = requireFromBuild('ioredis');
 /** Nest as the build loads it. murlock brings another copy. */
 export const nest = { ...requireFromBuild('@nestjs/common'), ...requireFromBuild('@nestjs/core') };
 export const { LockRuntime } = await load('lock-runtime.js');
+export const { fromNodeRedis } = await load('node-redis/index.js');
+const { createClient } = requireFromBuild('redis');
 
 /** The runtime of an earlier build, if there is one. It has the same copy of ioredis. */
 export const BEFORE = process.env.NRL_BEFORE || undefined;
@@ -52,7 +54,12 @@ export function versions() {
   const theirs = installedVersion('ioredis');
   if (ours !== theirs)
     throw new Error(`ioredis ${ours} is ours, ${theirs} the peers': test/bench/package.json is behind.`);
-  return { ioredis: ours, ...Object.fromEntries(PEERS.map((name) => [name, installedVersion(name)])) };
+  const { version } = requireFromBuild('redis/package.json');
+  return {
+    ioredis: ours,
+    'node-redis': version,
+    ...Object.fromEntries(PEERS.map((name) => [name, installedVersion(name)])),
+  };
 }
 
 function installedVersion(name) {
@@ -70,6 +77,13 @@ function installedVersion(name) {
 /** Returns a connected client. */
 export async function connect(url, options = {}) {
   const client = new Redis(url, { lazyConnect: true, ...options });
+  await client.connect();
+  return client;
+}
+
+/** Returns a connected client of node-redis. */
+export async function connectNodeRedis(url) {
+  const client = createClient({ url });
   await client.connect();
   return client;
 }

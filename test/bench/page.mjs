@@ -21,6 +21,7 @@ export function section({ scenarios, versions, ...rest }) {
     ...manyReaders(scenarios),
     ...kept(scenarios),
     ...subscribers(scenarios),
+    ...clients(scenarios),
     ...onVersions(versions),
   ].join('\n\n');
 }
@@ -136,6 +137,19 @@ function subscribers(scenarios) {
   return tables.length === 0 ? [] : ['### What subscribers cost', note, ...tables];
 }
 
+function clients(scenarios) {
+  if (!scenarios.some(({ id }) => id === '15')) return [];
+  const tables = [
+    ...figureTable(scenarios, '15', [['µs per cycle', 'us', 0]]),
+    ...figureTable(scenarios, '15b', PARALLEL),
+    ...figureTable(scenarios, '6', [['ms', 'ms', 2]], ({ kind }) => kind === 'ours'),
+  ];
+  const note =
+    'node-redis writes the commands of a tick of the event loop together, at its end. So a single command leaves later ' +
+    'than by ioredis, and a handed-off lock waits until its renewal is written.';
+  return ['### By node-redis', note, ...tables];
+}
+
 function onVersions(versions = []) {
   if (versions.length === 0) return [];
   const note =
@@ -144,10 +158,10 @@ function onVersions(versions = []) {
   return ['### Versions of Node and of the server', note, versionTable(versions)];
 }
 
-/** Returns a table of one scenario, if it was measured in this form. */
-function figureTable(scenarios, id, columns) {
+/** Returns a table of one scenario, if it was measured in this form. Default: of all its rows. */
+function figureTable(scenarios, id, columns, isShown = () => true) {
   const found = scenarios.find((scenario) => scenario.id === id);
-  const rows = found?.rows?.filter(({ figures }) => figures?.[columns[0][1]] !== undefined) ?? [];
+  const rows = found?.rows?.filter((row) => row.figures?.[columns[0][1]] !== undefined && isShown(row)) ?? [];
   if (rows.length === 0) return [];
   const cells = ({ figures }) => columns.map(([, figure, digits]) => number(figures[figure]?.median ?? 0, digits));
   const head = [found.title, ...columns.map(([title]) => title)];

@@ -21,10 +21,11 @@ export const SCENARIOS = [
   { id: '13', file: '13-kept-lock.mjs', seconds: 22 },
   // Estimated: not run yet.
   { id: '14', file: '14-subscribers.mjs', seconds: 40 },
+  { id: '15', file: '15-node-redis.mjs', seconds: 40 },
 ];
 
 /** Scenarios that are results of another one's file. */
-const PART_OF = { '2c': '2b', '4b': '4', '10b': '10', '13b': '13' };
+const PART_OF = { '2c': '2b', '4b': '4', '10b': '10', '13b': '13', '15b': '15' };
 
 /** The scenarios that every version of Node and of the server runs. */
 export const ON_EACH_VERSION = ['1', '2', '3', '4'].map((id) => SCENARIOS.find((scenario) => scenario.id === id));

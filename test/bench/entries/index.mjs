@@ -14,6 +14,7 @@ import {
   oursUnawaitedOther,
   oursUsing,
 } from './ours.mjs';
+import { oursNodeRedis, rawNodeRedis } from './node-redis.mjs';
 import { raw } from './raw.mjs';
 import { redisSemaphore, redisSemaphores } from './redis-semaphore.mjs';
 import { redlockUniversal } from './redlock-universal.mjs';
@@ -81,6 +82,8 @@ export const entriesWithStrict = (plan) => [...entriesOf(plan), oursStrict];
  * free, and send requests. They are measured after the others, so that these requests disturb nobody.
  */
 export const defaultEntriesOf = (plan) => (plan.few ? [] : byDefault);
+/** Each client library beside the other. */
+export const clientEntries = [raw, rawNodeRedis, ours, oursNodeRedis];
 /** The number of keys and the topology vary. */
 export const fastestEntries = few;
 
@@ -96,7 +99,15 @@ export const permitEntries = [barePermits, ...redisSemaphores, ...beforePermits,
 
 /** @type {readonly Entry[]} */
 export const allEntries = [
-  ...new Set([...alone, ...unpipelinedAll, ...byDefault, oursStrict, ...readWriteEntries, ...permitEntries]),
+  ...new Set([
+    ...alone,
+    ...unpipelinedAll,
+    ...byDefault,
+    ...clientEntries,
+    oursStrict,
+    ...readWriteEntries,
+    ...permitEntries,
+  ]),
 ];
 
 /** Opens an entry, with its scripts loaded and its code warm. */

@@ -9,10 +9,19 @@ export function startInstance(redis, options = {}, Runtime = LockRuntime) {
   return runtime;
 }
 
-/** @param {readonly object[]} [ways] the lock options of each way to lock */
-async function openOurs(url, autoPipelining, options, ways = [{}], Runtime = LockRuntime) {
+async function openOurs(url, autoPipelining, options, ways, Runtime) {
   const client = autoPipelining ? await connect(url, { enableAutoPipelining: true }) : undefined;
-  const runtime = startInstance(client ?? url, options, Runtime);
+  return openRuntime(client ?? url, () => client?.disconnect(), options, ways, Runtime);
+}
+
+/**
+ * @param redis the module's option
+ * @param {() => void} disconnect closes what the module does not
+ * @param {object} [options] other options of the module
+ * @param {readonly object[]} [ways] the lock options of each way to lock
+ */
+export function openRuntime(redis, disconnect, options = {}, ways = [{}], Runtime = LockRuntime) {
+  const runtime = startInstance(redis, options, Runtime);
   return {
     runtime,
     acquire: (resource, way = 0) => runtime.service.acquire(resource, ways[way]),
@@ -20,7 +29,7 @@ async function openOurs(url, autoPipelining, options, ways = [{}], Runtime = Loc
     tokenOf: (lock) => lock.fencingToken,
     async close() {
       await runtime.close();
-      client?.disconnect();
+      disconnect();
     },
   };
 }

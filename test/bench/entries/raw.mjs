@@ -3,7 +3,10 @@ import { sleep } from '../clock.mjs';
 import { connect } from '../library.mjs';
 import { POLL_MS, TTL_MS } from '../settings.mjs';
 
-const COMPARE_AND_DELETE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`;
+export const COMPARE_AND_DELETE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`;
+
+/** What follows the key and the value of SET. */
+export const SET_OPTIONS = ['PX', String(TTL_MS), 'NX'];
 
 /** Opens the pair on a client. */
 export async function openRaw(client) {
@@ -14,7 +17,7 @@ export async function openRaw(client) {
   let n = 0;
   const acquire = async (key) => {
     const owner = `${id}:${++n}`;
-    while ((await client.set(key, owner, 'PX', TTL_MS, 'NX')) !== 'OK') await sleep(POLL_MS);
+    while ((await client.set(key, owner, ...SET_OPTIONS)) !== 'OK') await sleep(POLL_MS);
     return { key, owner };
   };
   const release = ({ key, owner }) => client.evalsha(digest, 1, key, owner);

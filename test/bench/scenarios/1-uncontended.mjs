@@ -1,37 +1,23 @@
 // One task acquires and releases a lock that no other task wants.
 import { sequentialEntriesOf } from '../entries/index.mjs';
 import { BEFORE, ours as own, oursUnawaited, oursUnawaitedOther, oursUsing } from '../entries/ours.mjs';
-import { interleaved, ratio, rowsOf } from '../measure.mjs';
+import { ratio, rowsOf } from '../measure.mjs';
 import { openAll } from '../opened.mjs';
-import { roundsOf } from '../settings.mjs';
+import { measureCycles, sequentialColumns, sequentialMethod } from '../sequential.mjs';
 import { stated, target } from '../targets.mjs';
 
 export async function run(plan) {
   const entries = sequentialEntriesOf(plan);
   const { lockOf, close } = await openAll(entries);
-  const [slices, cycles] = [plan.quick || plan.few ? 5 : 10, 250];
-  const turn = async (entry) => {
-    const lock = lockOf(entry);
-    const waits = new Float64Array(cycles);
-    const start = performance.now();
-    let last = start;
-    for (let i = 0; i < cycles; i++) {
-      await lock.cycle('goods:300');
-      const end = performance.now();
-      waits[i] = end - last;
-      last = end;
-    }
-    return { figures: { us: ((last - start) / cycles) * 1000 }, waits };
-  };
-  const measured = await interleaved({ entries, rounds: roundsOf(plan), slices, turn });
+  const measured = await measureCycles({ plan, entries, lockOf });
   await close();
   const against = (name, floor) => ratio(measured.get(name), measured.get(floor), 'us');
   return [
     {
       id: '1',
       title: 'Uncontended acquire and release, one after the other',
-      method: `${slices} times ${cycles} cycles a round, on one key, in a process that has run for some time.`,
-      columns: [{ figure: 'us', title: 'µs a cycle', digits: 1 }],
+      method: sequentialMethod(plan),
+      columns: sequentialColumns,
       tail: 'a cycle',
       rows: rowsOf(entries, measured),
       targets: [
