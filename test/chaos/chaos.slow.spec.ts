@@ -37,7 +37,7 @@ describe('a few faults, each with its defence and without it', () => {
   beforeAll(async () => {
     const say = (line: string): void => void process.stderr.write(`${line}\n`);
     campaign = await carryOut(orders, { jobs: 2, say });
-  }, 600_000);
+  });
 
   it('break no promise with the defence, and one each without it', () => {
     expect(campaign.failures).toEqual([]);

@@ -35,7 +35,7 @@ describe.each(NODE_REDIS)('by $name', (library) => {
     let cluster: RedisCluster;
     beforeAll(async () => {
       cluster = await RedisCluster.start();
-    }, 60_000);
+    });
     afterAll(() => cluster.close());
 
     describe('token store', () => {

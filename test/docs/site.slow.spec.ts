@@ -31,7 +31,7 @@ beforeAll(async () => {
   }));
   site = await serveFolder(join(root, 'docs/.vitepress/dist'));
   browser = await startBrowser();
-}, 900_000);
+});
 afterEach(async () => {
   for (const viewer of viewers.splice(0)) await viewer.close();
 });

@@ -22,7 +22,7 @@ describe('the examples of the page on transactions', () => {
     module = await Test.createTestingModule({ imports: [ShopModule] }).compile();
     await module.init();
     await module.get(DataSource, { strict: false }).synchronize();
-  }, 120_000);
+  });
   afterAll(async () => {
     const dataSource = module?.get(DataSource, { strict: false });
     await module?.close();

@@ -98,7 +98,7 @@ describe('three processes behind a balancer that follows their readiness', () =>
     const left = (await redis.keys('*')).filter((key) => !key.endsWith('|fence'));
     await redis.quit();
     expect(left).toEqual([]);
-  }, 300_000);
+  });
 });
 
 describe('a process that starts', () => {
@@ -112,5 +112,5 @@ describe('a process that starts', () => {
     // All were listening when the time of the one that warns was over, or begins.
     await new Promise((resolve) => setTimeout(resolve, 6_000));
     expect([before.logged, after.logged, without.logged.length]).toEqual([[], [], 1]);
-  }, 120_000);
+  });
 });

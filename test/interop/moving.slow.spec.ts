@@ -35,7 +35,7 @@ let running: RedisLocks;
 let redis: Redis;
 let name: string;
 
-beforeAll(installLibraries, 280_000);
+beforeAll(installLibraries);
 beforeEach(() => {
   running = new RedisLocks();
   redis = new Redis(testRedisUrl());

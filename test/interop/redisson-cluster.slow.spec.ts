@@ -15,7 +15,7 @@ let peers: Peer[] = [];
 
 beforeAll(async () => {
   if (missing === undefined) await buildJava();
-}, 280_000);
+});
 afterEach(async () => {
   await Promise.all(peers.splice(0).map((peer) => peer.kill()));
   await cluster.flush();
@@ -66,7 +66,7 @@ async function wakeEachOther(listeners: (node: ClusterMember, channel: string) =
 describe('redisson() beside Redisson in a cluster', () => {
   beforeAll(async () => {
     cluster = await RedisCluster.start({ replicas: false });
-  }, 30_000);
+  });
   afterAll(() => cluster.close());
 
   it('loses no update of a counter by a JVM and two Node processes', onJava(count));
@@ -126,7 +126,7 @@ describe('redisson() beside Redisson in a cluster without sharded channels', () 
       replicas: false,
       args: unknown.flatMap((name) => ['--rename-command', name, '']),
     });
-  }, 30_000);
+  });
   afterAll(() => cluster.close());
 
   it('loses no update of a counter by a JVM and two Node processes', onJava(count));

@@ -19,7 +19,7 @@ beforeAll(async () => {
   if (missing === undefined) await buildJava();
   server = await startRedis({ local: true });
   admin = new Redis(server.url);
-}, 280_000);
+});
 afterEach(async () => {
   await Promise.all(peers.splice(0).map((peer) => peer.kill()));
   await admin.flushall();

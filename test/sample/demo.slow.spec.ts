@@ -145,5 +145,5 @@ describe('the flash sale', () => {
     expect(await (await fetch(url)).text()).toContain('<h1>Flash sale</h1>');
     expect((await fetch(`${url}/page.js`)).status).toBe(200);
     expect((await fetch(`${url}/locks`)).status).toBe(200);
-  }, 180_000);
+  });
 });

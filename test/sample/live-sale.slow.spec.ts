@@ -3,15 +3,13 @@ import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
 import type { LiveState } from '../../sample/flash-sale/src/live/live-sale.service.js';
 import { eventually } from '../support/async.js';
 import { onBrowser, startBrowser, Viewer } from '../support/browser.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
 import { accepts, root, Script } from './script.js';
-
-jest.setTimeout(180_000);
 
 const IMAGES = join(root, 'docs/images');
 /** Another program has it. No other test starts the sample here. */

@@ -30,7 +30,7 @@ beforeAll(async () => {
   }
   client = ClientProxyFactory.create(overRedis);
   await client.connect();
-}, 60_000);
+});
 afterAll(async () => {
   await client?.close();
   for (const instance of instances) await instance.close();

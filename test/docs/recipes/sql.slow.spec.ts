@@ -23,7 +23,7 @@ beforeAll(async () => {
   await pool.query(new SqlFence('postgres').statements.createTable);
   await pool.query('CREATE TABLE payments (key TEXT PRIMARY KEY, charge TEXT NOT NULL, cents INTEGER NOT NULL)');
   await pool.query('CREATE TABLE prices (id INTEGER PRIMARY KEY, cents INTEGER NOT NULL, version INTEGER NOT NULL)');
-}, 120_000);
+});
 afterAll(async () => {
   await pool?.end();
   await database?.stop();

@@ -45,7 +45,7 @@ describe('60 concurrent sales', () => {
     if (postgres.missing !== undefined) return;
     database = await postgres.start();
     dataSource = await openDataSource(database.url);
-  }, 120_000);
+  });
   afterEach(closeApps);
   afterAll(async () => {
     await dataSource?.destroy();

@@ -65,7 +65,7 @@ describe('a lock and a transaction of Sequelize', () => {
     database = await postgres.start();
     sequelize = new Sequelize(database.url, { logging: false });
     await sequelize.query('CREATE TABLE goods (id INTEGER PRIMARY KEY, sold INTEGER NOT NULL)');
-  }, 120_000);
+  });
   beforeEach(() => {
     instances = new RedisLocks();
   });

@@ -36,7 +36,7 @@ describe('a lock and a transaction of TypeORM', () => {
     if (postgres.missing !== undefined) return;
     database = await postgres.start();
     dataSource = await openDataSource(database.url);
-  }, 120_000);
+  });
   beforeEach(async () => {
     instances = new RedisLocks();
     other = instances.start({ redis: testRedisUrl() });

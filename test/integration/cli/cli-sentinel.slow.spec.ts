@@ -11,11 +11,11 @@ let running: RedisLocks;
 beforeAll(async () => {
   set = await ReplicaSet.start({ replicas: 1, sentinels: 1 });
   running = new RedisLocks();
-}, 120_000);
+});
 afterAll(async () => {
   await running?.close();
   await set?.close();
-}, 60_000);
+});
 
 /** Runs a command on the master of that name. */
 async function cli(line: string, name = set.address.name) {

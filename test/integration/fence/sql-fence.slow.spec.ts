@@ -27,7 +27,7 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
     await plain.run('CREATE TABLE items (name VARCHAR(20) PRIMARY KEY)');
     await plain.run(fence.statements.createTable);
     await plain.run(fence.statements.createTable);
-  }, 120_000);
+  });
   beforeEach(async () => {
     await plain?.run('DELETE FROM items');
     await plain?.run('DELETE FROM fences');

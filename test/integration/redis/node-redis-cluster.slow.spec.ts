@@ -12,7 +12,7 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
 
   beforeAll(async () => {
     cluster = await RedisCluster.start();
-  }, 60_000);
+  });
   beforeEach(() => {
     running = new RedisLocks();
     opened = [];
@@ -53,7 +53,7 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
     const next = await granted;
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
     expect(await next.release()).toBe(true);
-  }, 60_000);
+  });
 
   it('are guarded by a fence', async () => {
     const fence = new RedisFence(await connect(), 'order:300');
@@ -89,7 +89,7 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
     await redis.connect();
     opened.push({ client: library.adapt(redis), quit: async () => redis.close(), disconnect: () => redis.destroy() });
     await (await locks.acquire('goods:300')).release();
-  }, 60_000);
+  });
 
   // The last one, because a node is gone afterwards.
   it('survive the death of a master, whose replica takes over', async () => {
@@ -110,5 +110,5 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
     await eventually('it waits there', async () => (await admin.zcard(`${lock.key}|queue`)) === 1, 20_000);
     expect(await lock.release()).toBe(true);
     await (await granted).release();
-  }, 120_000);
+  });
 });

@@ -12,7 +12,7 @@ let running: RedisLocks;
 beforeEach(async () => {
   servers = await ReplicaSet.start({ replicas: 2, sentinels: 3 });
   running = new RedisLocks();
-}, 60_000);
+});
 afterEach(async () => {
   await running.close();
   await servers.close();
@@ -86,5 +86,5 @@ describe.each(NODE_REDIS)('locks behind Sentinels by $name', (library) => {
     await running.close();
     await fence.open(3);
     await eventually('all are closed', allClosed, 20_000);
-  }, 60_000);
+  });
 });

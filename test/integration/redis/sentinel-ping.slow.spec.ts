@@ -7,7 +7,7 @@ const running = new RedisLocks();
 
 beforeAll(async () => {
   set = await ReplicaSet.start({ replicas: 1, sentinels: 3 });
-}, 60_000);
+});
 afterAll(async () => {
   await running.close();
   await set.close();
@@ -26,4 +26,4 @@ it('a ping through Sentinel names the present master', async () => {
   expect(next).not.toBe(master);
   // The client may reconnect once more, and the group has no server meanwhile.
   await eventually('it is named', async () => (await serverNow()) === `127.0.0.1:${next.port}`, 30_000);
-}, 120_000);
+});

@@ -15,11 +15,11 @@ beforeEach(async () => {
   here = await ClusterContention.start();
   master = await here.cluster.ownerOf(NAME);
   replica = here.cluster.replicaOf(master);
-}, 60_000);
+});
 afterEach(async () => {
   if (master.server.pid !== undefined) master.server.resume();
   await here.close();
-}, 60_000);
+});
 
 const WAYS: Record<string, () => Promise<void>> = {
   'steps down': async () => {

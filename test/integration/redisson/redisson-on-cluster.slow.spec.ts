@@ -126,7 +126,7 @@ describe('locks of redisson() in a cluster', () => {
   beforeAll(async () => {
     accounts = await Accounts.start(true);
     here = accounts.here;
-  }, 30_000);
+  });
   afterEach(() => accounts.clear());
   afterAll(() => here.close());
 
@@ -346,7 +346,7 @@ describe('locks of redisson() in a cluster before Redis 7', () => {
     const unknown = ['SPUBLISH', 'SSUBSCRIBE', 'SUNSUBSCRIBE'].flatMap((name) => ['--rename-command', name, '']);
     accounts = await Accounts.start(false, unknown);
     here = accounts.here;
-  }, 30_000);
+  });
   afterEach(() => accounts.clear());
   afterAll(() => here.close());
 

@@ -20,8 +20,8 @@ beforeEach(async () => {
   here = await ClusterContention.start();
   master = await here.cluster.ownerOf(here.key);
   replica = here.cluster.replicaOf(master);
-}, 60_000);
-afterEach(() => here.close(), 60_000);
+});
+afterEach(() => here.close());
 
 /** Waits until the replica is the master of the slot and all nodes know it. */
 async function takenOver(): Promise<void> {
@@ -91,7 +91,7 @@ describe.each(Object.keys(WAYS))('a cluster whose master %s', (way) => {
     expect(new Set(tokens).size).toBe(3);
     expect(performance.now() - from).toBeLessThan(5_000);
     expect(await keysAt(replica)).toEqual([]);
-  }, 60_000);
+  });
 
   it('aborts the signal of the hold if the replica has lost the lock', async () => {
     const [locks, other] = [1, 2].map(() => here.instance({ waitMs: 60_000 }));
@@ -105,7 +105,7 @@ describe.each(Object.keys(WAYS))('a cluster whose master %s', (way) => {
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
     expect(await lock.release()).toBe(false);
     expect(await next.release()).toBe(true);
-  }, 60_000);
+  });
 
   it('keeps locks on other nodes, and logs at most one line', async () => {
     const locks = here.instance({ waitMs: 60_000 });
@@ -134,7 +134,7 @@ describe.each(Object.keys(WAYS))('a cluster whose master %s', (way) => {
     // A master that gives its place up can be reached all the time.
     const outages = way === 'that gives its place up' ? 0 : 1;
     expect(here.warnings.filter((line) => line.includes('cannot be reached'))).toHaveLength(outages);
-  }, 60_000);
+  });
 });
 
 async function keysAt({ admin }: ClusterMember): Promise<readonly string[]> {
@@ -192,7 +192,7 @@ describe('contention over many hash tags', () => {
       const keys = await Promise.all(cluster.masters.map(keysAt));
       return keys.flat().length === 0;
     });
-  }, 60_000);
+  });
 });
 
 describe('a cluster that is down when the application starts', () => {
@@ -213,7 +213,7 @@ describe('a cluster that is down when the application starts', () => {
       await running.close();
       await late.close();
     }
-  }, 60_000);
+  });
 });
 
 describe('replicas', () => {
@@ -247,5 +247,5 @@ describe('replicas', () => {
     await locks.using('goods:301', () => undefined);
     // The connection to the node that left was closed with it.
     expect(String(await master.admin.client('LIST'))).not.toContain('name=nestjs-redis-lock:replicas');
-  }, 120_000);
+  });
 });

@@ -57,7 +57,7 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
 
   beforeAll(async () => {
     here = await ClusterContention.start({ replicas: false });
-  }, 60_000);
+  });
   beforeEach(async () => {
     back = await here.cluster.ownerOf(here.key);
     to = await here.cluster.otherThan(here.key);
@@ -66,7 +66,7 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
     if ((await here.cluster.ownerOf(here.key)) !== back) await here.cluster.migrate(here.key, back);
     await here.clear();
   });
-  afterAll(() => here.close(), 60_000);
+  afterAll(() => here.close());
 
   it('keep the lock, are renewed at the new node, and still exclude others', async () => {
     const held = await together(options);
@@ -164,8 +164,8 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
 describe.each(MODES)('%s, when the master is replaced', (_, options, __) => {
   beforeEach(async () => {
     here = await ClusterContention.start();
-  }, 60_000);
-  afterEach(() => here.close(), 60_000);
+  });
+  afterEach(() => here.close());
 
   it('keep the lock at the new master and hand it off there', async () => {
     const from = await here.cluster.ownerOf(here.key);
@@ -207,9 +207,9 @@ describe.each(MODES)('%s, while the slot moves between nodes whose clocks differ
     const ahead = await clocksAhead();
     const environments = [ahead(0), ahead(300), ahead(-300)];
     here = await ClusterContention.start({ environments, replicas: false });
-  }, 60_000);
+  });
   afterEach(() => here.clear());
-  afterAll(() => here.close(), 60_000);
+  afterAll(() => here.close());
 
   const DIRECTIONS = [
     ['ahead', 0, 1],

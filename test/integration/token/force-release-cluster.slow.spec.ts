@@ -7,7 +7,7 @@ let here: ClusterContention;
 
 beforeAll(async () => {
   here = await ClusterContention.start({ replicas: false });
-}, 30_000);
+});
 afterEach(() => here.clear());
 afterAll(() => here.close());
 

@@ -8,7 +8,7 @@ let running: RedisLocks;
 
 beforeAll(async () => {
   cluster = await RedisCluster.start({ replicas: false });
-}, 60_000);
+});
 beforeEach(() => {
   running = new RedisLocks();
 });

@@ -7,7 +7,7 @@ let here: ClusterContention;
 
 beforeAll(async () => {
   here = await ClusterContention.start({ replicas: false });
-}, 30_000);
+});
 afterAll(() => here.close());
 
 const isKept = async (): Promise<boolean> => (await (await here.owner()).exists(here.key)) === 1;

@@ -19,7 +19,7 @@ describe('a holder', () => {
     } finally {
       await here.close();
     }
-  }, 60_000);
+  });
 
   it('knows soon that its lock is lost if a failover of the cluster has lost it', async () => {
     const here = await ClusterContention.start();
@@ -40,7 +40,7 @@ describe('a holder', () => {
     } finally {
       await here.close();
     }
-  }, 60_000);
+  });
 
   it('knows soon that its lock is lost if a failover by Sentinel has lost it', async () => {
     const servers = await ReplicaSet.start({ replicas: 2, sentinels: 3 });
@@ -58,5 +58,5 @@ describe('a holder', () => {
       await running.close();
       await servers.close();
     }
-  }, 60_000);
+  });
 });

@@ -36,7 +36,7 @@ describe.each(Object.values(SERVERS))('a transaction in $title that waits for a 
     await plain.run('CREATE TABLE tickets (buyer VARCHAR(20) NOT NULL)');
     refusesUpdates = dialect === 'postgres' || (await snapshotsAreIsolated());
     process.stdout.write(`${title} for the tests: ${database.version}\n`);
-  }, 120_000);
+  });
   beforeEach(async () => {
     instances = new RedisLocks();
     [locks, others] = [instances.start({ redis: testRedisUrl() }), instances.start({ redis: testRedisUrl() })];
