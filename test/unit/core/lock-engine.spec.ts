@@ -19,6 +19,8 @@ describe('a closed engine', () => {
     const late = outcome(locks.inspect('goods:300'));
     await clock.advance(1_000);
     expect(late.error).toBeInstanceOf(LockUnavailableError);
+    const message = 'The inspection of goods:300 got no reply within 1000 ms.';
+    expect(late.error).toMatchObject({ message, resource: 'goods:300' });
     expect(clock.pending).toBe(0);
   });
 
