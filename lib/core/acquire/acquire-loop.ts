@@ -165,11 +165,9 @@ export class AcquireLoop implements AttemptListener {
     return true;
   }
 
-  /** Repeats the request now, if it waits to be repeated. */
-  repeat(): void {
-    if (this.state.kind !== 'waiting') return;
-    this.state.timer.cancel();
-    this.send(this.state.attempt);
+  /** Repeats the request now, if it waits to be repeated: others may have changed what the last reply said. */
+  retryNow(): void {
+    this.repeat();
   }
 
   /** Repeats the request if it waits to be repeated: at once, or after the yield that others still have. */
@@ -266,6 +264,12 @@ export class AcquireLoop implements AttemptListener {
       attempt.ignoreReply();
       this.onFailure(attempt, unavailable(this.resource, 'the request could not be sent', { cause }));
     }
+  }
+
+  private repeat(): void {
+    if (this.state.kind !== 'waiting') return;
+    this.state.timer.cancel();
+    this.send(this.state.attempt);
   }
 
   private grantedByReply(attempt: Attempt, reply: Granted): void {

@@ -159,7 +159,7 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
 
   onSubscribed(concerns?: KeyFilter): void {
     this.endAllKeeping(concerns);
-    for (const { loop } of this.places(concerns)) loop.repeat();
+    for (const { loop } of this.places(concerns)) loop.retryNow();
   }
 
   onDisconnected(concerns?: KeyFilter): void {

@@ -1,3 +1,4 @@
+import type { LockStore } from '../store/lock-store.js';
 import type { Grant } from './grant.js';
 
 /** Grants that have something in common. At least one. */
@@ -13,4 +14,13 @@ export function groupsBy(grants: readonly Grant[], partOf: (grant: Grant) => unk
     else group.push(grant);
   }
   return [...groups.values()];
+}
+
+/**
+ * Groups grants by server, and those of a server by owner: callers that have one share of a lock have one owner, which
+ * one request renews.
+ */
+export function ownersByServer(grants: readonly Grant[], store: LockStore): readonly (readonly GrantGroup[])[] {
+  const groups = groupsBy(grants, ({ key }) => store.serverOf?.(key));
+  return groups.map((group) => groupsBy(group, ({ ender }) => ender));
 }

@@ -2,7 +2,7 @@ import { runOutside } from '../async-context.js';
 import type { ExtendReply, ExtendRequest, KeyFilter, LockStore } from '../store/lock-store.js';
 import { afterPromiseJobs, type Clock, type Timer } from '../time/clock.js';
 import { cutTo, type Grant, type GrantEnder, type Lease } from './grant.js';
-import { type GrantGroup, groupsBy } from './grant-groups.js';
+import { type GrantGroup, ownersByServer } from './grant-groups.js';
 import { LoopDelay } from './loop-delay.js';
 import { OverdueHolds } from './overdue-holds.js';
 import { retryMoment } from './retry-moment.js';
@@ -195,7 +195,7 @@ export class Watchdog {
     // The caller gets its lock by a promise that is resolved later, so its work begins after this microtask.
     const send = (): void => {
       const grants = this.urgent.splice(0).filter((each) => isWatched(each) && !this.inFlight.has(each));
-      for (const owners of this.ownersByServer(grants)) {
+      for (const owners of ownersByServer(grants, this.store)) {
         for (let i = 0; i < owners.length; i += MAX_BATCH) void this.send(owners.slice(i, i + MAX_BATCH));
       }
     };
@@ -267,14 +267,7 @@ export class Watchdog {
 
   /** Sends batches for each server, so that a server without a reply costs no lock of another server. */
   private sendByServer(grants: readonly Grant[], leaseLength?: LeaseLength): void {
-    for (const owners of this.ownersByServer(grants)) this.sendInBatches(owners, leaseLength);
-  }
-
-  /** Callers that have one share of a lock have one owner, which one request renews. */
-  private ownersByServer(grants: readonly Grant[]): (readonly GrantGroup[])[] {
-    return groupsBy(grants, ({ key }) => this.store.serverOf?.(key)).map((group) =>
-      groupsBy(group, (one) => one.ender),
-    );
+    for (const owners of ownersByServer(grants, this.store)) this.sendInBatches(owners, leaseLength);
   }
 
   /** Sends the first batch now, and each further one a turn of the event loop later. */
