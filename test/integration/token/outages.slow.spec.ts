@@ -26,7 +26,8 @@ describe('an outage of Redis, in full length', () => {
     await server.stop();
   });
 
-  const start = (options = {}) => running.start({ redis: server.url, unavailableAfterMs: 500, ...options });
+  const start = (options = {}) =>
+    running.start({ redis: server.url, requestTimeoutMs: 1_000, unavailableAfterMs: 500, ...options });
   const failureOf = (call: Promise<unknown>): Promise<LockUnavailableError> =>
     call.then(
       () => Promise.reject(new Error('the lock was granted')),
