@@ -106,6 +106,7 @@ export class LockService {
    * @throws {LockReplicationError} if fewer than `replicas.min` replicas confirmed the grant in time.
    * @throws {LockReentryError} if the caller's own context holds the lock and `reentrant` is false, or if that hold is
    *   shared or a permit and the request has another mode.
+   * @throws {LockOrderError} with `lockOrder: 'error'`, if the program takes the locks in two orders.
    * @throws {LockClosedError} if the application is shutting down and has closed its servers, or `shutdownGraceMs` is
    * over, or the call is for `background` work.
    * @throws the reason of `signal`, if it has aborted.
@@ -211,8 +212,9 @@ export class LockService {
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.
    */
   async inspect(resource: string): Promise<LockInfo | null> {
-    const { key } = this.targetOf(resource);
-    const state = await this.engine.inspect(key, resource);
+    const target = this.targetOf(resource);
+    const state = await this.engine.inspect(target);
+    const { key } = target;
     return state === null ? null : this.describe({ resource, key }, state, this.engine.callsByKey(key).get(key));
   }
 

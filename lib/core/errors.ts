@@ -194,8 +194,10 @@ export class LockTimeoutError extends LockError {
 }
 
 /**
- * Thrown if the lock was lost before it was released: the lease expired, or another client removed the key. Another
- * holder may have written since. `cause` is the error of the work under the lock, if the work failed too.
+ * Thrown if the lock was lost before it was released. Its lease or `maxHoldMs` is over, its key is gone or belongs to
+ * somebody else, it was released by force, or the application has shut down. Another holder may have written since.
+ * `assertHeld()` and `extend()` also throw it after `release()`. `cause` is the error of the work under the lock, if
+ * the work failed too.
  *
  * @publicApi
  */

@@ -228,7 +228,7 @@ export class LockEngine {
    * Returns who holds the key and who waits for it. Null if nobody does. Throws `LockUnavailableError` after
    * `requestTimeoutMs` without a reply.
    */
-  inspect(key: string, resource = key): Promise<LockState | null> {
+  inspect({ resource, key }: Target): Promise<LockState | null> {
     return withTimeout(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
       const message = `The inspection of ${resource} got no reply within ${this.requestTimeoutMs} ms.`;
       throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
@@ -249,7 +249,7 @@ export class LockEngine {
 
   /** Sends a cheap request to each server of the store. Does not reject. */
   async ping(): Promise<StorePing> {
-    const ping = await pingStore(this.store, this.clock, (key) => this.inspect(key));
+    const ping = await pingStore(this.store, this.clock, (key) => this.inspect({ resource: key, key }));
     return { ...ping, degraded: ping.degraded ?? this.health.recentRefusal() };
   }
 

@@ -137,6 +137,7 @@ function subscribers(scenarios) {
   return tables.length === 0 ? [] : ['### What subscribers cost', note, ...tables];
 }
 
+/** Returns the tables of both client libraries. */
 function clients(scenarios) {
   if (!scenarios.some(({ id }) => id === '15')) return [];
   const tables = [
@@ -145,9 +146,9 @@ function clients(scenarios) {
     ...figureTable(scenarios, '6', [['ms', 'ms', 2]], ({ kind }) => kind === 'ours'),
   ];
   const note =
-    'node-redis writes the commands of a tick of the event loop together, at its end. So a single command leaves later ' +
-    'than by ioredis, and a handed-off lock waits until its renewal is written.';
-  return ['### By node-redis', note, ...tables];
+    'node-redis writes the commands of one tick of the event loop together, when the tick has ended. ioredis writes a ' +
+    'command at once. With node-redis, a caller gets a handed-off lock when its renewal is written.';
+  return ['### node-redis', note, ...tables];
 }
 
 function onVersions(versions = []) {
@@ -158,7 +159,7 @@ function onVersions(versions = []) {
   return ['### Versions of Node and of the server', note, versionTable(versions)];
 }
 
-/** Returns a table of one scenario, if it was measured in this form. Default: of all its rows. */
+/** Returns a table of one scenario, with the rows that `isShown` selects. Empty if it was not measured in this form. */
 function figureTable(scenarios, id, columns, isShown = () => true) {
   const found = scenarios.find((scenario) => scenario.id === id);
   const rows = found?.rows?.filter((row) => row.figures?.[columns[0][1]] !== undefined && isShown(row)) ?? [];

@@ -19,9 +19,8 @@ export const SCENARIOS = [
   { id: '12', file: '12-many-readers.mjs', seconds: 22 },
   { id: '12b', file: '12b-reader-instances.mjs', seconds: 15 },
   { id: '13', file: '13-kept-lock.mjs', seconds: 22 },
-  // Estimated: not run yet.
-  { id: '14', file: '14-subscribers.mjs', seconds: 40 },
-  { id: '15', file: '15-node-redis.mjs', seconds: 40 },
+  { id: '14', file: '14-subscribers.mjs', seconds: 25 },
+  { id: '15', file: '15-node-redis.mjs', seconds: 36 },
 ];
 
 /** Scenarios that are results of another one's file. */

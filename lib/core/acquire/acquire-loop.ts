@@ -309,9 +309,7 @@ export class AcquireLoop implements AttemptListener {
 
   private onHeld(attempt: Attempt, reply: Held, lastReply: LastReply): void {
     attempt.needsRelease ||= reply.queued;
-    // Every request counts, but only a refusal by others rejects a caller at the limit.
-    const limit = lastReply.kind === 'held' ? this.deps.store.capabilities.retry?.limit : undefined;
-    this.wait(attempt, attempt.pauseAfter(reply, this.restMs), lastReply, limit);
+    this.wait(attempt, attempt.pauseAfter(reply, this.restMs), lastReply, this.deps.store.capabilities.retry?.limit);
     // The listener may have stopped the loop.
     if (this.state.kind !== 'waiting') return;
     if (attempt.unverifiedHandoff || this.mustJoinQueue(attempt)) this.repeat();

@@ -128,6 +128,7 @@ export class Acquirer {
       }
       const others = targets.filter(({ key }) => !locks.has(key));
       if (others.length > 0) await this.acquireInOrder(others, { ...options, signal: waiting.signal }, add);
+      // A nested hold may be of a grant that another request of the lock scope still waits to use.
       for (const { shared } of locks.values()) if (shared.ready !== undefined) await shared.ready;
       for (const lock of locks.values()) lock.assertHeld();
       return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, locks.get(key) as Lock])));

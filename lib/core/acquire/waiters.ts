@@ -10,7 +10,7 @@ export class Waiter {
   /** Neighbours in the queue. A waiter holds them itself, so that it can leave from the middle in O(1). */
   previous: Waiter | undefined = undefined;
   next: Waiter | undefined = undefined;
-  /** How many requests have ended without a grant while it waited. */
+  /** How many requests without a grant have counted while it waited. */
   ungranted = 0;
   /** The lease that it wants, in milliseconds. */
   readonly leaseMs: number;

@@ -167,9 +167,9 @@ export abstract class WaitingCallers {
     const failed = reply.kind === 'failed';
     this.lastReply = failed && before.kind === 'failed' ? { ...reply, since: before.since } : reply;
     if (reply.kind === 'held') this.beginTurn();
-    // A reply that nobody else has the lock is no refusal.
-    const isRefusal = reply.kind !== 'held' || reply.notYet === undefined;
-    if (isRefusal) for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
+    // A reply that nobody else has the lock does not count.
+    const counts = reply.kind !== 'held' || reply.notYet === undefined;
+    if (counts) for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
     if (failed) this.refuseAfterFailure();
     this.startTimers();
   }

@@ -112,6 +112,17 @@ describe('maxWaiting', () => {
     await expect(locks.tryAcquire('goods:300')).rejects.toThrow(LockUnavailableError);
     expect(first.error).toBeUndefined();
   });
+
+  it('names the resource if the store has sent no reply yet', async () => {
+    const { clock, locks, store } = faultyLocks({ maxWaiting: 1, unavailableAfterMs: 60_000 });
+    store.hold('acquire');
+    const first = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
+    await clock.advance(0);
+    store.reportUnreachable(new Error('connect ECONNREFUSED'));
+    const message = expect.stringContaining('goods:300 could not be locked: the store has sent no reply yet');
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE', message });
+    expect(first.error).toBeUndefined();
+  });
 });
 
 describe('the error of a busy lock', () => {
