@@ -211,14 +211,9 @@ describe('the floors', () => {
   it('the command line knows core, redis and the store token, and no Nest', () => {
     const isAllowed = ({ from, typeOnly }: Import) =>
       /^(?:node:|lib\/(?:cli|core|redis|stores\/token)\/)/.test(from) ||
-      ['commander', 'lib/lock-info.ts'].includes(from) ||
+      from === 'lib/lock-info.ts' ||
       (from === 'ioredis' && typeOnly);
     expect(offences(inFolder('lib/cli/'), isAllowed)).toEqual([]);
-  });
-
-  it('only the command line loads commander', () => {
-    const isAllowed = ({ from }: Import, path: string) => from !== 'commander' || path === 'lib/cli/arguments.ts';
-    expect(offences(files, isAllowed)).toEqual([]);
   });
 
   it('generated scripts import nothing', () => {

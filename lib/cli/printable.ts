@@ -35,11 +35,6 @@ export function printableMessage(text: string): string {
   return text.replace(HOSTILE, (found) => Array.from(found, escape).join(''));
 }
 
-/** Returns a text of several lines as it can be shown on a terminal. */
-export function printableLines(text: string): string {
-  return text.split('\n').map(printableMessage).join('\n');
-}
-
 /** Returns the value as JSON on one line. Characters that a terminal may interpret are escaped as `\u202e`. */
 export function printableJson(value: unknown): string {
   const escapeUnits = (found: string): string =>

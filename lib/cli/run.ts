@@ -9,9 +9,9 @@ import { release } from './commands/release.js';
 import { watch } from './commands/watch.js';
 import { CliError, EXIT, exitCodeOf } from './exit-codes.js';
 import type { AdminSettings, LockAdmin } from './lock-admin.js';
-import { printableLines, printableMessage } from './printable.js';
+import { printableMessage } from './printable.js';
 import { redisTarget, type RedisTarget, withoutSecrets } from './redis-target.js';
-import { columnsOf, type Terminal } from './terminal.js';
+import type { Terminal } from './terminal.js';
 
 /** What the command line runs in. */
 export interface Surroundings {
@@ -30,22 +30,27 @@ export async function run(args: readonly string[], surroundings: Surroundings): 
   const masked = (text: string): string => withoutSecrets(text, secrets);
   const shown = (error: unknown): string => printableMessage(masked(messageOf(error)));
   try {
-    const invocation = readArguments(args, {
-      version,
-      columns: columnsOf(terminal.stdout),
-      out: (text) => terminal.stdout.write(text),
-      // An argument may be hostile, or a URL in the wrong place.
-      err: (text) => terminal.stderr.write(printableLines(masked(text))),
-    });
-    if ('exitCode' in invocation) return invocation.exitCode;
+    const invocation = readArguments(args, version);
+    if ('text' in invocation) {
+      const { text, exitCode } = invocation;
+      (exitCode === EXIT.ok ? terminal.stdout : terminal.stderr).write(text);
+      return exitCode;
+    }
     const { options, ...call } = invocation;
     const target = redisTarget(options, env);
     ({ secrets } = target);
     const settings = settingsOf(options, call, target);
     const admin = await openAdmin(settings, clock);
     try {
-      const { json = false } = options;
-      const context = { admin, terminal, clock, keys: settings, shown: target.shown, json, messageOf: shown };
+      const context = {
+        admin,
+        terminal,
+        clock,
+        keys: settings,
+        shown: target.shown,
+        json: options.json,
+        messageOf: shown,
+      };
       return await runCommand(context, call);
     } finally {
       await admin.close();
@@ -57,7 +62,7 @@ export async function run(args: readonly string[], surroundings: Surroundings): 
 }
 
 function settingsOf(options: GlobalOptions, call: CommandCall, target: RedisTarget): AdminSettings {
-  const { namespace, hashTag, timeout: timeoutMs } = options;
+  const { namespace, hashTag, timeoutMs } = options;
   const isKey = 'isKey' in call && call.isKey;
   const prefix = prefixIn(namespace, options.prefix);
   return { target, prefix, hashTag, timeoutMs, key: isKey ? (key) => key : undefined };

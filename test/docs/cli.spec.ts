@@ -7,9 +7,8 @@ import { page, sectionOf } from '../support/pages.js';
 const PATH = 'docs/cli.md';
 
 function helpOf(...args: string[]): string {
-  let help = '';
-  readArguments([...args, '--help'], { version: '1.2.3', out: (text) => (help += text), err: () => undefined });
-  return help;
+  const invocation = readArguments([...args, '--help'], '1.2.3');
+  return 'text' in invocation ? invocation.text : '';
 }
 
 const COMMANDS = ['list', 'inspect', 'watch', 'release'];

@@ -198,7 +198,6 @@ describe('the command line', () => {
     const installed = await consumer('nest12-esm').installed();
     const modules = join(folder, 'alone', 'node_modules');
     await cp(installed, join(modules, 'nestjs-redis-lock'), { recursive: true });
-    await cp(join(installed, '../commander'), join(modules, 'commander'), { recursive: true });
     const bin = 'nestjs-redis-lock/dist/cli/bin.js';
     const options = { cwd: modules, timeoutMs: 60_000 };
     expect(await run('--help', process.execPath, [bin, '--help'], options)).toContain('Exit codes:');
@@ -214,16 +213,6 @@ describe('the command line', () => {
     process.stdout.write(`  ${files.reduce((sum, { size }) => sum + size, 0)} bytes of the command line\n`);
     expect(files.map(({ path }) => path)).toContain('dist/cli/bin.js');
     expect(await readFile(join(installed, 'dist/cli/bin.js'), 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/);
-  });
-
-  it('is the only code that loads commander', async () => {
-    const dist = join(await consumer('nest12-esm').installed(), 'dist');
-    const loading = (await filesOf(dist)).filter(({ path }) => path.endsWith('.js'));
-    const found: string[] = [];
-    for (const { path } of loading) {
-      if (importsOf(await readFile(join(dist, path), 'utf8')).packages.includes('commander')) found.push(path);
-    }
-    expect(found).toEqual([expect.stringMatching(/^cli\//)]);
   });
 });
 

@@ -1,17 +1,24 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Invocation, readArguments } from '../../../lib/cli/arguments.js';
+import { CliError } from '../../../lib/cli/exit-codes.js';
 import { redisTarget } from '../../../lib/cli/redis-target.js';
 import { resolveOptions } from '../../../lib/options/resolve-options.js';
 
-/** Reads arguments as a shell splits them. Returns what they mean, and what was printed. */
-function read(line: string): { invocation: Invocation; out: string; err: string } {
-  let [out, err] = ['', ''];
-  const output = { version: '1.2.3', out: (text: string) => (out += text), err: (text: string) => (err += text) };
-  const invocation = readArguments(line === '' ? [] : line.split(' '), output);
-  return { invocation, out, err };
+/** Reads arguments as a shell splits them. */
+function read(line: string): Invocation {
+  return readArguments(line === '' ? [] : line.split(' '), '1.2.3');
 }
 
-const DEFAULTS = { prefix: 'lock_', hashTag: 'family', timeout: 5_000 };
+function errorOf(line: string): CliError | undefined {
+  try {
+    read(line);
+  } catch (error) {
+    if (error instanceof CliError) return error;
+  }
+  return undefined;
+}
+
+const DEFAULTS = { prefix: 'lock_', hashTag: 'family', timeoutMs: 5_000, json: false };
 
 describe('the arguments', () => {
   it.each<[string, object]>([
@@ -28,54 +35,74 @@ describe('the arguments', () => {
     ['--redis redis://a list', { options: { ...DEFAULTS, redis: 'redis://a' } }],
     ['list --key-prefix app:', { options: { ...DEFAULTS, keyPrefix: 'app:' } }],
     ['list --namespace shop', { options: { ...DEFAULTS, namespace: 'shop' } }],
+    ['list --prefix=-a', { options: { prefix: '-a' } }],
+    ['list --prefix a --prefix b', { options: { prefix: 'b' } }],
     ['list --prefix= --hash-tag resource --json', { options: { prefix: '', hashTag: 'resource', json: true } }],
     [
       'release a --yes --if-token 5 --json --timeout 250',
-      { yes: true, ifToken: 5, options: { json: true, timeout: 250 } },
+      { yes: true, ifToken: 5, options: { json: true, timeoutMs: 250 } },
     ],
   ])('%s', (line, expected) => {
-    expect(read(line)).toMatchObject({ invocation: expected, out: '', err: '' });
+    expect(read(line)).toMatchObject(expected);
   });
 
   it.each([
-    ['', 'Usage: nestjs-redis-lock'],
-    ['nonsense', "unknown command 'nonsense'"],
-    ['lst', 'Did you mean list?'],
-    ['inspect', "missing required argument 'resource'"],
-    ['list more', 'too many arguments'],
-    ['list --nonsense', "unknown option '--nonsense'"],
+    ['--json', 'no command is given. Allowed is list, inspect, watch, release. Try nestjs-redis-lock --help.'],
+    ['nonsense', "unknown command 'nonsense'. Allowed is list, inspect, watch, release."],
+    ['constructor', "unknown command 'constructor'"],
+    ['help nonsense', "unknown command 'nonsense'"],
+    ['nonsense --help', "unknown command 'nonsense'"],
+    ['inspect', 'the number of arguments of inspect is 0. Allowed is nestjs-redis-lock inspect <resource> [options].'],
+    ['list more', 'the number of arguments of list is 1. Allowed is nestjs-redis-lock list [options].'],
+    ['release a b', 'the number of arguments of release is 2.'],
+    ['list --nonsense', "unknown option '--nonsense'. Allowed is --redis, "],
+    ['list --constructor', "unknown option '--constructor'"],
+    ['list -x', "unknown option '-x'"],
+    ['list --no-json', "unknown option '--no-json'"],
+    ['list --key', "unknown option '--key'"],
+    ['inspect a --match b', "unknown option '--match'"],
+    ['list --json=1', '--json has a value. Allowed is --json.'],
+    ['list --match', '--match has no value. Allowed is --match <glob>, or --match=<glob> if '],
+    ['list --prefix --json', '--prefix has no value.'],
     ['list --namespace a:b', 'Allowed is a string of 1 to 64 letters, digits and the characters . _ -.'],
     ['list --match=', 'Allowed is a glob of 1 to 1024 characters.'],
-    ['list --hash-tag none', 'Allowed choices are family, resource.'],
-    ['list --timeout 5', 'Allowed is a whole number from 10 to 600000.'],
-    ['list --key', "unknown option '--key'"],
+    ['list --hash-tag none', "--hash-tag is 'none'. Allowed is family or resource."],
+    ['list --timeout 5', "--timeout is '5'. Allowed is a whole number from 10 to 600000."],
     ['release a --if-token 0', 'Allowed is a whole number from 1 up.'],
     ['release a --if-token 1e5', 'Allowed is a whole number from 1 up.'],
     ['release a --if-token 9007199254740993', 'Allowed is a whole number from 1 up.'],
   ])('%j is refused with exit code 2', (line, message) => {
-    const { invocation, out, err } = read(line);
-    expect(invocation).toEqual({ exitCode: 2 });
-    expect(out).toBe('');
-    expect(err).toContain(message);
+    const error = errorOf(line);
+    expect(error).toMatchObject({ exitCode: 2 });
+    expect(error?.message).toContain(message);
   });
 });
 
 describe('the defaults', () => {
   it('are those of the module', () => {
     const { prefix, hashTag, redis } = resolveOptions({});
-    expect(read('list').invocation).toMatchObject({ options: { prefix, hashTag } });
+    expect(read('list')).toMatchObject({ options: { prefix, hashTag } });
     expect(redisTarget({}, {})).toMatchObject({ redis });
   });
 });
 
 describe('the help', () => {
+  const helpBy = (line: string): string => {
+    const invocation = read(line);
+    if (!('text' in invocation)) throw new Error(`${line} prints no text`);
+    expect(invocation.exitCode).toBe(0);
+    return invocation.text;
+  };
+
   it.each(['--help', '-h', 'help'])('is printed by %s', (line) => {
-    const { invocation, out, err } = read(line);
-    expect(invocation).toEqual({ exitCode: 0 });
-    expect(err).toBe('');
+    const help = helpBy(line);
     for (const text of ['list', 'inspect', 'watch', 'release', '--redis <url>', 'REDIS_PASSWORD', 'Exit codes:']) {
-      expect(out).toContain(text);
+      expect(help).toContain(text);
     }
+  });
+
+  it('is printed without arguments, with exit code 2', () => {
+    expect(read('')).toEqual({ text: helpBy('--help'), exitCode: 2 });
   });
 
   it.each([
@@ -84,18 +111,17 @@ describe('the help', () => {
     ['watch -h', 'until Ctrl-C'],
     ['release --help', '--if-token <token>'],
   ])('of one command is printed by %s', (line, text) => {
-    const { invocation, out } = read(line);
-    expect(invocation).toEqual({ exitCode: 0 });
-    expect(out).toContain(text);
-    expect(out).toContain('--redis <url>');
+    const help = helpBy(line);
+    expect(help).toContain(text);
+    expect(help).toContain('--redis <url>');
   });
 
   it('has no line of more than 120 columns', () => {
-    const texts = ['--help', 'help list', 'help inspect', 'help watch', 'help release'].map((line) => read(line).out);
+    const texts = ['--help', 'help list', 'help inspect', 'help watch', 'help release'].map(helpBy);
     expect(texts.flatMap((text) => text.split('\n')).filter((line) => line.length > 120)).toEqual([]);
   });
 
-  it.each(['--version', '-V'])('%s prints the version', (line) => {
-    expect(read(line)).toEqual({ invocation: { exitCode: 0 }, out: '1.2.3\n', err: '' });
+  it.each(['--version', '-V', 'list -V'])('%s prints the version', (line) => {
+    expect(read(line)).toEqual({ text: '1.2.3\n', exitCode: 0 });
   });
 });

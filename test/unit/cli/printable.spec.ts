@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { fitted, printable, printableJson, printableLines, widthOf } from '../../../lib/cli/printable.js';
+import { fitted, printable, printableJson, widthOf } from '../../../lib/cli/printable.js';
 
 /** Texts that a terminal may interpret, hide or reorder, each with what is shown. */
 const HOSTILE: readonly (readonly [name: string, text: string, shown: string])[] = [
@@ -34,12 +34,6 @@ describe('printable()', () => {
   it('shows two different texts differently', () => {
     const shown = HOSTILE.map(([, text]) => printable(text));
     expect(new Set(shown).size).toBe(HOSTILE.length);
-  });
-});
-
-describe('printableLines()', () => {
-  it('keeps line breaks and escapes the rest', () => {
-    expect(printableLines('a\u001b[2J\nb\n')).toBe(String.raw`a\u{1b}[2J` + '\nb\n');
   });
 });
 

@@ -40,7 +40,7 @@ describe('an error', () => {
     const openAdmin = (): Promise<never> => Promise.reject(new Error('it was opened'));
     const code = await run(['redis://:s3cret@a'], { version: '1.2.3', env: {}, terminal, openAdmin });
     expect(code).toBe(2);
-    expect(terminal.stderr.text).toContain("unknown command 'redis://***@a'");
+    expect(terminal.stderr.text).toMatch(/^error: unknown command 'redis:\/\/\*\*\*@a'\. Allowed is list, /);
   });
 
   it('of the arguments is shown without hostile characters', async () => {
@@ -56,6 +56,19 @@ describe('an error', () => {
     error.stack = 'TypeError: x is undefined\n  of s3cret\n    at connect (redis://:s3cret@a)';
     const { err } = await failedBy(error, { REDIS_URL: 'redis://:s3cret@a' });
     expect(err).toBe('error: TypeError: x is undefined\n    at connect (redis://***@a)\n');
+  });
+});
+
+describe('the help', () => {
+  it.each<[string[], 'stdout' | 'stderr', number]>([
+    [['--help'], 'stdout', 0],
+    [[], 'stderr', 2],
+  ])('for %j is printed on %s, with exit code %i', async (args, stream, exitCode) => {
+    const terminal = new FakeTerminal();
+    const openAdmin = (): Promise<never> => Promise.reject(new Error('it was opened'));
+    expect(await run(args, { version: '1.2.3', env: {}, terminal, openAdmin })).toBe(exitCode);
+    expect(terminal[stream].text).toMatch(/^Usage: nestjs-redis-lock <command> \[options\]\n/);
+    expect(terminal.stdout.text + terminal.stderr.text).toBe(terminal[stream].text);
   });
 });
 
