@@ -17,7 +17,6 @@ const GENERATED = [
   /^test\/bench\/results\//,
   /^test\/chaos\/RESULTS\.md$/,
   /^test\/model-checker\/RESULTS\.md$/,
-  /^test\/releases\//,
 ];
 const GENERATED_HEADER = /^\/\/ Generated /;
 

@@ -21,7 +21,7 @@ export interface OtherWire {
 
 /**
  * Returns the wire version of a value or an entry, if it is another one. Undefined for a text of this version, and for
- * one without a version: other systems wrote it, or an instance of the time before there were versions.
+ * that of another system, which has no version.
  */
 export function otherWireOf(text: string): OtherWire | undefined {
   if (text.startsWith(WIRE_PREFIX)) return undefined;

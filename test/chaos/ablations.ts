@@ -14,7 +14,6 @@ import type { RedisConnection } from '../../lib/redis/redis-connection.js';
 import { TickBatches } from '../../lib/stores/token/tick-batches.js';
 import type { QueuedOwners } from '../../lib/stores/token/queued-owners.js';
 import { scripts } from '../../lib/stores/token/scripts.js';
-import { OTHER_RELEASE } from './workload/orders.js';
 
 /** The scripts that hand off. */
 const HANDING_OFF = ['acquire', 'release'] as const;
@@ -179,11 +178,6 @@ const ablations = {
   'release at shutdown': () => replace(LockEngine, 'end', () => process.exit()),
   /** A message of a release by force does not make the holder ask for its lock. */
   'notices of forced releases': () => replace(LeaseManager, 'checkForce', () => Promise.resolve()),
-  /** A lock that a process with another release holds counts as free. */
-  'respect of another release': () => {
-    const held = "local held = redis.call('GET', KEYS[1])\nlocal ours = entry .. ' '";
-    edit('acquire', held, `${held}\nif held and string.find(held, '${OTHER_RELEASE}', 1, true) then held = false end`);
-  },
   /** The resource accepts any token. The workload itself does this. */
   fence: () => undefined,
 } satisfies Record<string, () => void | Promise<void>>;

@@ -21,7 +21,6 @@ const SHORT = [
   'maxmemory, noeviction',
   'delays that differ',
   'deployment',
-  'deployment of another release',
   'released by force',
 ];
 

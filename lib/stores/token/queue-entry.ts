@@ -36,7 +36,7 @@ export function decodeEntry(entry: string): DecodedEntry {
   if (other !== undefined) {
     return { owner: owner.slice(owner.indexOf('-') + 1), mode: decodeOtherMode(mode), wireVersion: other.version };
   }
-  return { owner: owner.startsWith(WIRE_PREFIX) ? owner.slice(WIRE_PREFIX.length) : owner, mode: decodeMode(mode) };
+  return { owner: owner.slice(WIRE_PREFIX.length), mode: decodeMode(mode) };
 }
 
 /** Returns the mode that follows the owner in an entry. An exclusive entry has none. */

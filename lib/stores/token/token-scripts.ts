@@ -23,8 +23,8 @@ import { decodeEntry, encodeEntry } from './queue-entry.js';
 import { scripts } from './scripts.js';
 import { otherWireOf, WIRE_PREFIX, WIRE_VERSION } from '../../redis/wire.js';
 
-/** `v1-<instanceId>:<attempt>/<secret>`. Without the version if it was written before there were versions. */
-const OWNER = `(?:${WIRE_PREFIX})?([\\w-]+):\\d+/[\\w-]+`;
+/** `v1-<instanceId>:<attempt>/<secret>`. */
+const OWNER = `${WIRE_PREFIX}([\\w-]+):\\d+/[\\w-]+`;
 /** The value of an exclusive lock: an owner, a space and the token. */
 const VALUE = new RegExp(`^${OWNER} (\\d+)$`);
 /** What a reply names as the holder: the same, or the entry of a sharer, with its mode in place of the token. */

@@ -1,6 +1,3 @@
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { frozenReleases } from '../../support/release-process.js';
 import type { HoldDetails } from '../fleet/fleet.js';
 import type { Member } from '../fleet/member.js';
 import type { Scene } from '../scene.js';
@@ -56,36 +53,7 @@ const graceOver: Fault = {
   },
 };
 
-const REPLACED = 2;
-
-const otherRelease: Fault = {
-  name: 'deployment of another release',
-  what: `${REPLACED} processes are replaced by processes with the last frozen release, and these by the present code`,
-  ablation: 'respect of another release',
-  breaks: 'overlap',
-  terms: PATIENT,
-  // The last release may refuse those that wait in a process that shuts down.
-  promises: { waitMs: 6_000, keepsUpdates: true, refuses: true },
-  stores: { token: {} },
-  async inject(scene) {
-    const { fleet } = scene;
-    for (const release of [lastRelease(), undefined]) {
-      const before = fleet.members.filter((member) => member.release !== release).slice(0, REPLACED);
-      for (const [i, member] of before.entries()) {
-        const next = await fleet.join(release);
-        await shutDown(scene, this.name, { member, holder: i % 2 === 0 ? member : next });
-      }
-      await scene.settle();
-    }
-  },
-};
-
-export const deploymentFaults = [
-  deployed(),
-  graceOver,
-  otherRelease,
-  among('readers', deployed({ reader: true })),
-] as const;
+export const deploymentFaults = [deployed(), graceOver, among('readers', deployed({ reader: true }))] as const;
 
 /** The member that shuts down, and the one that holds the lock. */
 interface Leave {
@@ -104,10 +72,4 @@ async function shutDown(scene: Scene, name: string, { member, holder, how }: Lea
   await fleet.gone(member);
   scene.healed(name);
   await fleet.longHoldsEnd();
-}
-
-/** Returns the URL of the last frozen release. */
-function lastRelease(): string {
-  const [last] = frozenReleases();
-  return pathToFileURL(join(last.folder, 'library.mjs')).href;
 }

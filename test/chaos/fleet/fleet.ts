@@ -68,12 +68,8 @@ export class Fleet {
     return `${this.options.folder}/${member.name}.jsonl`;
   }
 
-  /**
-   * Starts one more member.
-   *
-   * @param release the URL of the frozen release that it runs. Undefined: the present code.
-   */
-  async join(release?: string): Promise<Member> {
+  /** Starts one more member. */
+  async join(): Promise<Member> {
     const { store, workload, resource, terms, off, folder } = this.options;
     // Drawn before the first await, so that each member has its own.
     const name = `p${(this.joined += 1)}`;
@@ -88,9 +84,7 @@ export class Fleet {
       workload,
       thinkMs: THINK_MS[store],
       seed,
-      // An ablation edits the present code.
-      off: release === undefined ? off : undefined,
-      release,
+      off,
       file: `${folder}/${name}.jsonl`,
     };
     const member = await Member.start(task, ways, this.options, (...args) => this.onReport(...args));

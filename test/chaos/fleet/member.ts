@@ -88,11 +88,6 @@ export class Member {
     return this.hasLost;
   }
 
-  /** Returns the URL of the frozen release that it runs. Undefined: the present code. */
-  get release(): string | undefined {
-    return this.task.release;
-  }
-
   /** Returns its operations that wait for the lock. */
   get waitingOps(): readonly string[] {
     return [...this.waiting];

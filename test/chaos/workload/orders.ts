@@ -40,8 +40,6 @@ export interface WorkerTask {
   readonly seed: number;
   /** The ablation of this process. */
   readonly off: AblationName | undefined;
-  /** The URL of the library that it runs, which is that of a frozen release. Undefined: the present code. */
-  readonly release: string | undefined;
   /** The file of its history, one event a line. It survives a SIGKILL. */
   readonly file: string;
 }
@@ -83,5 +81,3 @@ export type Report =
 
 export const RESOURCE = 'goods:300';
 export const PREFIX = 'chaos_';
-/** The identity of all processes that run a frozen release. */
-export const OTHER_RELEASE = 'other-release';

@@ -31,7 +31,6 @@ export interface VisitsDeps {
 type Hold = Extract<Order, { kind: 'hold' }>;
 type Held = Lock | MultiLock;
 
-/** Of the release that the process runs. */
 const extensions = channel('nestjs-redis-lock:extended');
 
 const LONGEST_PAUSE_MS = 8;
@@ -196,7 +195,7 @@ function reasonOf(error: unknown): FailReason {
   return reason;
 }
 
-/** Returns the code of an error of the library, of any release. */
+/** Returns the code of an error of the library. */
 function codeOf(error: unknown): LockErrorCode {
   return (error as { readonly code: LockErrorCode }).code;
 }

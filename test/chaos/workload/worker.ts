@@ -6,7 +6,6 @@ import type { OpEvent } from '../history/events.js';
 import { write } from './history-file.js';
 import { type Order, type Report, RESOURCE, type WorkerTask } from './orders.js';
 import { type Caller, WORKLOADS } from './kinds.js';
-import type { RunningLocks } from './locks.js';
 import { Resource } from './resource.js';
 
 const task = JSON.parse(process.argv[2]) as WorkerTask;
@@ -23,12 +22,7 @@ if (task.off !== undefined) {
   await switchOff(task.off);
 }
 const { Visits } = await import('./visits.js');
-
-/** Starts the build of the task. A process with a frozen release does not load the present library beside it. */
-async function start(): Promise<RunningLocks> {
-  if (task.release === undefined) return (await import('./locks.js')).startLocks(task);
-  return (await import('./release-locks.js')).startRelease(task);
-}
+const { startLocks } = await import('./locks.js');
 
 const log = (event: OpEvent, ordered = false): void => {
   write(task.file, event);
@@ -37,7 +31,7 @@ const log = (event: OpEvent, ordered = false): void => {
 const random = randomFrom(task.seed);
 const resource = new Resource(task.resource, task.off !== 'fence');
 const looked = (op: string): void => void process.send?.({ kind: 'looked', op } satisfies Report);
-const locks = await start();
+const locks = startLocks(task);
 const leaving = new AbortController();
 /** Whether SIGTERM has come: its callers make no further calls, and those that wait go on. */
 let isStopping = false;

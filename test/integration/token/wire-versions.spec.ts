@@ -186,11 +186,12 @@ describe('the wire', () => {
 
   it('respects the values of other systems, which have no version', async () => {
     const locks = here.instance();
-    for (const value of ['4f1c1d0c9e', 'v2', 'v2-host:pid', 'v2-host:12', 'v1-host:pid']) {
+    for (const value of ['4f1c1d0c9e', 'v2', 'v2-host:pid', 'v2-host:12', 'v1-host:pid', 'host:1/secret 17']) {
       await here.admin.set(here.key, value, 'PX', 60_000);
       const error = await refused(locks);
       expect(error.message).toMatch(/^goods:300 is locked by others/);
       expect(await here.admin.get(here.key)).toBe(value);
+      expect(await locks.inspect('goods:300')).toMatchObject({ holder: value, fencingToken: undefined });
       expect(await locks.forceRelease('goods:300')).toBe(true);
     }
   });

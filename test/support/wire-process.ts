@@ -1,42 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import type { LockInfo, LockOptions, RedisLockModuleOptions } from 'nestjs-redis-lock';
 
-/** The chaos runs load this file as a module, tests as CommonJS. */
-const SUPPORT = fileURLToPath(new URL('.', import.meta.url));
-const RELEASES = join(SUPPORT, '../releases');
-const PRESENT = pathToFileURL(join(SUPPORT, 'release-entry.ts')).href;
+/** What a process runs: the sources, or the sources with the next wire version. */
+export type Build = 'present' | 'next';
 
-/** A release that `tools/freeze-release.mjs` has frozen. */
-export interface FrozenRelease {
-  readonly wire: number;
-  readonly version: string;
-  readonly commit: string;
-  /** The SHA-1 of each script by its name. */
-  readonly scripts: Readonly<Record<string, string>>;
-  readonly folder: string;
-}
-
-/** Returns the frozen releases, the last one first. */
-export function frozenReleases(): readonly FrozenRelease[] {
-  return readdirSync(RELEASES)
-    .map((name) => join(RELEASES, name))
-    .filter((folder) => existsSync(join(folder, 'release.json')))
-    .map((folder) => ({ ...(JSON.parse(readFileSync(join(folder, 'release.json'), 'utf8')) as FrozenRelease), folder }))
-    .toSorted((one, other) => other.wire - one.wire);
-}
-
-/** What a process runs: the sources, the sources with the next wire version, or a frozen release. */
-export type Build = 'present' | 'next' | FrozenRelease;
-
-/** Returns what a build is called in test titles. */
-export function nameOf(build: Build): string {
-  return typeof build === 'string' ? build : `${build.version} (wire ${build.wire})`;
-}
-
-/** How a process takes the lock in {@link ReleaseProcess.contend}. */
+/** How a process takes the lock in {@link WireProcess.contend}. */
 export interface ContendMode extends LockOptions {
   readonly kind: 'exclusive' | 'shared' | 'permits';
   /** How many may be inside at once. Default: 1. */
@@ -54,8 +23,10 @@ interface Reply {
   readonly error?: { readonly code?: string; readonly message: string };
 }
 
+const urlOf = (file: string): string => new URL(file, import.meta.url).href;
+
 /** An application with one build of the library in its own process. */
-export class ReleaseProcess {
+export class WireProcess {
   private readonly pending = new Map<number, Pending>();
   private readonly exited: Promise<void>;
   private count = 0;
@@ -70,16 +41,11 @@ export class ReleaseProcess {
     });
   }
 
-  static async start(build: Build, data: string, options: RedisLockModuleOptions, quorumNodes?: readonly string[]) {
-    const isFrozen = typeof build !== 'string';
-    const library = isFrozen ? pathToFileURL(join(build.folder, 'library.mjs')).href : PRESENT;
-    const hooks = build === 'next' ? 'next-wire-hooks.mjs' : 'typescript-hooks.mjs';
-    const child = fork(
-      join(SUPPORT, 'release-worker.mjs'),
-      [JSON.stringify({ library, data, options, quorumNodes })],
-      isFrozen ? { execArgv: [] } : { execArgv: ['--import', pathToFileURL(join(SUPPORT, hooks)).href] },
-    );
-    const started = new ReleaseProcess(child);
+  static async start(build: Build, data: string, options: RedisLockModuleOptions): Promise<WireProcess> {
+    const hooks = build === 'next' ? './next-wire-hooks.mjs' : './typescript-hooks.mjs';
+    const args = [JSON.stringify({ data, options })];
+    const child = fork(fileURLToPath(urlOf('./wire-worker.mjs')), args, { execArgv: ['--import', urlOf(hooks)] });
+    const started = new WireProcess(child);
     await new Promise((resolve, reject) => started.pending.set(0, { resolve, reject }));
     return started;
   }
@@ -98,11 +64,6 @@ export class ReleaseProcess {
 
   isHeld(resource: string): Promise<boolean> {
     return this.call('isHeld', resource);
-  }
-
-  /** Waits until the lock is lost. Returns the code of the error. */
-  untilLost(resource: string): Promise<string> {
-    return this.call('untilLost', resource);
   }
 
   forceRelease(resource: string): Promise<boolean> {

@@ -1,12 +1,12 @@
-// The main of a forked process: one application with one release of the library. It runs the calls of its parent, and
-// uses only what every release exports. It is JavaScript, so that it needs no hooks for a frozen release.
+// The main of a forked process: one application with the sources as its hooks load them. It runs the calls of its
+// parent.
 import 'reflect-metadata';
 import { Logger } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
+import { LockService, RedisLockModule } from '../../lib/index.js';
 
-const { library, data, options, quorumNodes } = JSON.parse(process.argv[2]);
-const { LockService, quorum, RedisLockModule } = await import(library);
+const { data, options } = JSON.parse(process.argv[2]);
 
 const warnings = [];
 Logger.overrideLogger({
@@ -15,8 +15,7 @@ Logger.overrideLogger({
   error: (text) => warnings.push(text),
 });
 
-const store = quorumNodes === undefined ? {} : { store: quorum(quorumNodes) };
-const module = RedisLockModule.forRoot({ shutdownGraceMs: 0, ...options, ...store });
+const module = RedisLockModule.forRoot({ shutdownGraceMs: 0, ...options });
 const app = await NestFactory.createApplicationContext(module);
 const locks = app.get(LockService);
 const redis = new Redis(data);
@@ -58,11 +57,6 @@ const calls = {
   },
   release: (resource) => held.get(String(resource)).release(),
   isHeld: (resource) => !held.get(String(resource)).signal.aborted,
-  async untilLost(resource) {
-    const { signal } = held.get(String(resource));
-    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-    return signal.reason.code;
-  },
   forceRelease: (resource, given) => locks.forceRelease(resource, given),
   inspect: (resource) => locks.inspect(resource),
   /** Takes the lock again and again in these modes, in turns. */
@@ -73,7 +67,6 @@ const calls = {
     }
   },
   warnings: () => warnings,
-  instanceId: () => locks.engine?.instanceId,
 };
 
 process.on('message', ({ id, name, args }) => {

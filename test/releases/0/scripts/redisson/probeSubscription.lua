@@ -1,1 +1,0 @@
-return redis.call('PUBLISH', ARGV[1], '')
