@@ -27,8 +27,8 @@ export interface LockHolder {
   readonly heldForMs?: number | undefined;
   /**
    * The `@Locked` or `@WhileLeader` method that holds the lock, `GoodsController.buy`. Undefined for another instance,
-   * because that is never sent to Redis. Also undefined for a call of the service, and for a lock that the instance
-   * keeps for its next caller. Readers of one instance may have one entry, which has the oldest call.
+   * because that is never sent to Redis. Also undefined for a call of the service, and for a lock that stays
+   * closed after its release (`minHoldMs`). Readers of one instance may have one entry, which has the oldest call.
    */
   readonly method?: string | undefined;
   /** The `label` of that call. Undefined for a holder of another instance. */

@@ -8,7 +8,7 @@ import { offerState } from './core/instance-states.js';
 import type { lockChannels } from './core/diagnostics.js';
 import { safely, type Warn } from './core/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
-import { tooShortLease, unsupportedKeeping } from './core/acquire/acquire-errors.js';
+import { tooShortLease } from './core/acquire/acquire-errors.js';
 import { modesOf } from './core/store/lock-mode.js';
 import type { LockStore } from './core/store/lock-store.js';
 import { lockStoreRule } from './core/store/lock-store-shape.js';
@@ -291,12 +291,12 @@ function checkStore(store: LockStore, options: ResolvedOptions): void {
 
 /**
  * @param family whose options they are. Default: those of the module.
- * @throws LockConfigError if the store does not have such leases, or cannot keep locks.
+ * @throws LockConfigError if the store does not have such leases.
  */
-function checkLeases(store: LockStore, { ttlMs, keepMs }: Pick<ResolvedOptions, 'ttlMs' | 'keepMs'>, family?: string) {
+function checkLeases(store: LockStore, { ttlMs }: Pick<ResolvedOptions, 'ttlMs'>, family?: string) {
   const { resolutionMs } = store.capabilities;
   const where = family === undefined ? '' : `families of RedisLockModule: ${family}: `;
-  const refusal = tooShortLease(ttlMs, store.capabilities) ?? unsupportedKeeping(store, keepMs);
+  const refusal = tooShortLease(ttlMs, store.capabilities);
   if (refusal !== undefined) throw new LockConfigError(`${where}${refusal.message}`);
   if (ttlMs >= resolutionMs && ttlMs % resolutionMs === 0) return;
   const allowed = `a multiple of ${resolutionMs}, the resolution of the store`;

@@ -285,7 +285,7 @@ export class LockService {
 
   /**
    * Returns what this module instance holds and waits for, without a request to Redis. A nested hold is counted at its
-   * outermost hold. A lock that the instance keeps for its next caller (`keepMs`, `minHoldMs`) is not listed, and
+   * outermost hold. A lock that stays closed after its release (`minHoldMs`) is not listed, and
    * neither is a use that waits in its lock scope for another use of the same lock.
    */
   local(): LocalLockState {

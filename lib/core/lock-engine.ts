@@ -127,7 +127,7 @@ export class LockEngine {
       turns,
       queueSpeeds: new QueueSpeeds(),
       recentWaits: new RecentWaits(clock),
-      nextOwner: (mayBeKept = false) => `${this.instanceId}:${mayBeKept ? '0' : ''}${++attempts}`,
+      nextOwner: () => `${this.instanceId}:${++attempts}`,
       watch: (grant) => (watchdog.watch(grant) ? options.written?.() : undefined),
     });
     this.store = store;
@@ -371,7 +371,6 @@ export class LockEngine {
       instanceId: this.instanceId,
       onHandoff: (handoff) => localLocks.onHandoff(handoff),
       onReleased: (key) => localLocks.onReleased(key),
-      onWanted: (key) => localLocks.onWanted(key),
       onForceReleased: (key) => this.onForceReleased(key),
       onSubscribed: (concerns) => localLocks.onSubscribed(concerns),
       onDisconnected: (concerns) => {
@@ -380,7 +379,6 @@ export class LockEngine {
         releaser.onDisconnected();
       },
       onReconnected: (concerns) => {
-        localLocks.onReconnected(concerns);
         watchdog.renewAll(concerns);
         releaser.onReconnected();
       },

@@ -1,5 +1,5 @@
 import type { ModulesContainer } from '@nestjs/core';
-import { describeUnsupportedKeeping, describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
+import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
 import { LockConfigError } from '../core/errors.js';
 import { kindOf, modeOf, modesOf } from '../core/store/lock-mode.js';
 import type { LockService } from '../lock.service.js';
@@ -29,12 +29,11 @@ const ADVICE = 'Leave the option out, or lock by a module instance whose store c
  * Checks all `@Locked` methods that a service locks for, before the first call. Logs the findings that are warnings,
  * once for each method.
  *
- * @throws LockConfigError that names all methods with a mode or a `keepMs` that the store does not have, all
- * synchronous ones, and those with a finding that is an error by option.
+ * @throws LockConfigError that names all methods with a mode that the store does not have, all synchronous ones, and
+ * those with a finding that is an error by option.
  */
 export function checkLockedMethods(service: LockService, modules: ModulesContainer, checks: StartChecks): void {
-  const { store } = service.engine;
-  const { capabilities } = store;
+  const { capabilities } = service.engine.store;
   const unsupported = new Set<string>();
   const errors = new Set<string>();
   const warnings = new Set<string>();
@@ -51,8 +50,6 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
     if (!modesOf(capabilities).includes(kindOf(mode))) {
       unsupported.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
     }
-    const notKept = describeUnsupportedKeeping(store, method.options.keepMs);
-    if (notKept !== undefined) unsupported.add(`@Locked of ${method.name}: ${notKept}.`);
     report('error', findSynchronousMethod(found));
     report(checks.unlockedOverride, findUnlockedOverride(found));
     if (isHandler(found, isController)) report('error', findUnknownHandler(found));

@@ -57,7 +57,6 @@ const LEADER = {
   maxHoldMs: Infinity,
   minHoldMs: 0,
   warnHeldMs: false,
-  keepMs: 0,
   reentrant: true,
   onLost: 'ignore',
   awaitRelease: true,

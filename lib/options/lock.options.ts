@@ -114,23 +114,6 @@ export interface LockOptions {
   readonly awaitRelease?: boolean | undefined;
 
   /**
-   * How long this instance keeps an exclusive lock after its release, in milliseconds, while nobody else wants it. The
-   * next caller of the instance then gets it without a request to Redis. Any request of another instance ends the
-   * keeping by a message. 0: never.
-   *
-   * The lease is `keepMs` at most, also while the lock is held. So a crash costs others no more than `keepMs`. Work
-   * that blocks the event loop for two thirds of `keepMs` can lose its lock.
-   *
-   * It has no effect on shared locks, permits, several locks at once, and with `renew: false`. A store that cannot keep
-   * locks refuses it with `LockConfigError`.
-   *
-   * @default 0
-   * @minimum 50, or 0
-   * @maximum 10000
-   */
-  readonly keepMs?: number | undefined;
-
-  /**
    * What to do if this lock is requested inside another one, and the program has taken them in the other order before.
    * Calls that meet would wait for each other until `waitMs` is over. Both places are known as soon as the second one
    * has run once, without a deadlock. It compares families (`goods` of `goods:300`), and for two locks of one family

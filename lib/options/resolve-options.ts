@@ -63,7 +63,6 @@ const LOCK_DEFAULTS: LockDefaults = {
   reentrant: true,
   onLost: 'throw',
   awaitRelease: true,
-  keepMs: 0,
   lockOrder: 'warn',
 };
 
@@ -89,9 +88,6 @@ const REPLICA_TIMEOUT_MS = 50;
 const MIN_TTL_MS = 50;
 // Redis stores expiries as 64-bit milliseconds since 1970. A year is more than any lease needs.
 const MAX_TTL_MS = 365 * 24 * 3600 * 1000;
-
-// A channel of a cluster stays subscribed for 60 s after its last use. A kept lock needs its channel.
-const MAX_KEEP_MS = 10_000;
 
 // A fencing token is reserved for every pass. Tokens are microseconds and must not run ahead of the clock.
 const MAX_LOCAL_PASSES = 256;
@@ -130,10 +126,6 @@ export const LOCK_RULES: OptionRules<LockOptions> = {
   reentrant: oneOf(true, false),
   onLost: oneOf('throw', 'ignore'),
   awaitRelease: oneOf(true, false),
-  keepMs: {
-    allowed: `0, or a number of milliseconds from ${MIN_TTL_MS} to ${MAX_KEEP_MS}`,
-    fits: (value) => value === 0 || milliseconds(MIN_TTL_MS, MAX_KEEP_MS).fits(value),
-  },
   lockOrder: oneOf('warn', 'error', 'ignore'),
   signal: { allowed: ABORT_SIGNAL_SHAPE, fits: isAbortSignal },
   mode: oneOf('exclusive', 'shared'),
@@ -278,10 +270,10 @@ export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required
 
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
-  const { ttlMs, waitMs, unavailableAfterMs, maxWaiting, renew, maxHoldMs, minHoldMs, warnHeldMs, keepMs } = options;
+  const { ttlMs, waitMs, unavailableAfterMs, maxWaiting, renew, maxHoldMs, minHoldMs, warnHeldMs } = options;
   const { reentrant, onLost, awaitRelease, lockOrder } = options;
   const waits = { ttlMs, waitMs, unavailableAfterMs, maxWaiting, renew, maxHoldMs, minHoldMs, warnHeldMs };
-  return { ...waits, reentrant, onLost, awaitRelease, keepMs, lockOrder, signal: undefined, mode: 'exclusive' };
+  return { ...waits, reentrant, onLost, awaitRelease, lockOrder, signal: undefined, mode: 'exclusive' };
 }
 
 /**

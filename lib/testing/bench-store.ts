@@ -59,7 +59,6 @@ export class BenchStore implements LockStore {
     const stop = this.memory.listen(
       forwardTo(listener, {
         onHandoff: (handoff) => void (this.outage ?? listener.onHandoff(handoff)),
-        onWanted: (key) => void (this.outage ?? listener.onWanted?.(key)),
         onForceReleased: (key) => void (this.outage ?? listener.onForceReleased?.(key)),
       }),
     );
@@ -88,10 +87,6 @@ export class BenchStore implements LockStore {
   async forceRelease(request: ForceReleaseRequest): Promise<boolean> {
     this.throwIfDown();
     return this.memory.forceRelease(request);
-  }
-
-  canKeep(): boolean {
-    return this.outage === undefined;
   }
 
   async inspect(key: string): Promise<LockState | null> {

@@ -276,7 +276,7 @@ class Occupation implements OccupiedLock {
     this.timer?.cancel();
     this.onFree();
     for (const key of this.keys) {
-      await this.memory.release({ keys: [key], owner: this.owner, mode: 'exclusive', keepMs: 0, ...HANDOFF });
+      await this.memory.release({ keys: [key], owner: this.owner, mode: 'exclusive', closedForMs: 0, ...HANDOFF });
     }
   }
 

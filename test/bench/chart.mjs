@@ -16,7 +16,6 @@ const PANELS = [
   { id: '10b', figure: 'perSecond', title: '10b The same, nothing inside', unit: 'locks/s', better: 'more' },
   { id: '11', figure: 'perSecond', title: '11 10 permits, 4 processes × 10', unit: 'locks/s', better: 'more' },
   { id: '12', figure: 'seconds', title: '12 20,000 readers at once', unit: 's until all are served', better: 'less' },
-  { id: '13', figure: 'us', title: '13 A kept lock', unit: 'µs', better: 'less' },
 ];
 
 const COLUMNS = 2;

@@ -19,7 +19,6 @@ export function section({ scenarios, versions, ...rest }) {
     ...parallel(scenarios),
     ...sharing(scenarios),
     ...manyReaders(scenarios),
-    ...kept(scenarios),
     ...subscribers(scenarios),
     ...clients(scenarios),
     ...onVersions(versions),
@@ -118,15 +117,6 @@ function manyReaders(scenarios) {
   const more = [['longest script, ms', 'longest', 2], ...columns];
   const tables = [...figureTable(scenarios, '12', columns), ...figureTable(scenarios, '12b', more)];
   return tables.length === 0 ? [] : ['### Many readers at once', ...tables];
-}
-
-function kept(scenarios) {
-  const own = [
-    ['µs per cycle', 'us', 1],
-    ['commands per cycle', 'commands', 3],
-  ];
-  const tables = [...figureTable(scenarios, '13', own), ...figureTable(scenarios, '13b', [['ms', 'ms', 3]])];
-  return tables.length === 0 ? [] : ['### A lock that stays where it is used', ...tables];
 }
 
 function subscribers(scenarios) {

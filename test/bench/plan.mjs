@@ -18,13 +18,12 @@ export const SCENARIOS = [
   { id: '11', file: '11-permits.mjs', seconds: 33 },
   { id: '12', file: '12-many-readers.mjs', seconds: 22 },
   { id: '12b', file: '12b-reader-instances.mjs', seconds: 15 },
-  { id: '13', file: '13-kept-lock.mjs', seconds: 22 },
   { id: '14', file: '14-subscribers.mjs', seconds: 25 },
   { id: '15', file: '15-node-redis.mjs', seconds: 36 },
 ];
 
 /** Scenarios that are results of another one's file. */
-const PART_OF = { '2c': '2b', '4b': '4', '10b': '10', '13b': '13', '15b': '15' };
+const PART_OF = { '2c': '2b', '4b': '4', '10b': '10', '15b': '15' };
 
 /** The scenarios that every version of Node and of the server runs. */
 export const ON_EACH_VERSION = ['1', '2', '3', '4'].map((id) => SCENARIOS.find((scenario) => scenario.id === id));

@@ -54,11 +54,6 @@ const TARGETS = {
     'commands a reader, behind a writer': ['≤', 0.05],
   },
   '12b': { 'ms of the longest script': ['≤', 5] },
-  13: {
-    'one after the other ÷ raw pair': ['≤', 0.1],
-    [COMMANDS]: ['≤', 0.05],
-    'another instance ÷ raw PUBLISH → message': ['≤', 2],
-  },
   14: {
     'checks without a subscriber ÷ CPU of a lock in memory': ['≤', 0.02],
     'bytes that the checks of a lock allocate': ['≤', 1],

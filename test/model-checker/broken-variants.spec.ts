@@ -3,8 +3,6 @@ import {
   instanceIdForAskId,
   noAgeBound,
   noCheckOfForce,
-  noDeadlineOfKeeping,
-  noEndOfKeeping,
   noLeaving,
   noOwnerCheck,
   noReleaseBehind,
@@ -25,9 +23,6 @@ const SMALL: Omit<Scenario, 'name'> = {
   settlesWithinMs: 35_000,
 };
 
-/** Longer than the run may take to settle. */
-const KEPT = { ...SMALL, losses: [], crashes: 0, keepMs: 30_000, settlesWithinMs: 5_000 } as const;
-
 const BROKEN: readonly [variant: Variant, invariant: string, scenario: Omit<Scenario, 'name'>][] = [
   [noOwnerCheck, 'one owner', SMALL],
   [noAgeBound, 'one owner', SMALL],
@@ -37,8 +32,6 @@ const BROKEN: readonly [variant: Variant, invariant: string, scenario: Omit<Scen
   // It needs two attempts of one process at once: a second caller, or a lost connection.
   [instanceIdForAskId, 'rising tokens', { ...SMALL, acquisitions: 2, crashes: 0 }],
   [noCheckOfForce, 'by force', { ...SMALL, moves: 0, losses: [], crashes: 0, acquisitions: 2, forces: 1 }],
-  [noEndOfKeeping, 'progress', { ...KEPT, moves: 0 }],
-  [noDeadlineOfKeeping, 'one owner', { ...KEPT, acquisitions: 2, settlesWithinMs: 35_000 }],
 ];
 
 describe('the explorer', () => {
@@ -51,8 +44,6 @@ describe('the explorer', () => {
   });
 
   it('finds nothing where nothing is broken', () => {
-    for (const terms of [SMALL, { ...KEPT, settlesWithinMs: 35_000 }]) {
-      expect(explore({ ...terms, name: 'intact' }).violation).toBeUndefined();
-    }
+    expect(explore({ ...SMALL, name: 'intact' }).violation).toBeUndefined();
   });
 });

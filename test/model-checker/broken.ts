@@ -1,4 +1,3 @@
-import { LocalLock } from '../../lib/core/acquire/local-lock.js';
 import type { ReleaseRequest } from '../../lib/core/store/lock-store.js';
 import { LockTable } from '../../lib/stores/memory/lock-table.js';
 import type { Process } from './process.js';
@@ -49,30 +48,11 @@ export const noSafetyNet: Variant = {
   },
 };
 
-/** A process keeps its lock although others want it. */
-export const noEndOfKeeping: Variant = {
-  name: 'no message ends the keeping',
-  ignoresWanted: true,
-};
-
 /** A process that gets a message about a release by force loses the lock that it has by then. */
 export const noCheckOfForce: Variant = {
   name: 'no question after a message about a release by force',
   trustsForced: true,
 };
-
-/** A lock that is kept is given to the next caller, however old its lease is. */
-export const noDeadlineOfKeeping: Variant = {
-  name: 'no deadline of a lock that is kept',
-  afterStep: ({ localLocksOfKey: [localLock] }) => {
-    if (localLock instanceof LocalLock && localLock.isKept)
-      Object.assign((localLock as unknown as Keeping).state.grant, { leasedAt: 1e12 });
-  },
-};
-
-interface Keeping {
-  readonly state: { readonly grant: object };
-}
 
 /** All attempts of a process have one owner. */
 export const instanceIdForAskId: Variant = {

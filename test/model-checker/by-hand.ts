@@ -1,4 +1,4 @@
-import { instanceOf, type AcquireRequest, mayBeKept, type ReleaseRequest } from '../../lib/core/store/lock-store.js';
+import { instanceOf, type AcquireRequest, type ReleaseRequest } from '../../lib/core/store/lock-store.js';
 import {
   type Holder,
   LockTable,
@@ -85,8 +85,8 @@ function requests(owners: readonly string[]): Request[] {
     const body: AcquireRequest = { ...REQUEST, ...entry, leaseMs, queue, expiresAt };
     return { verb: 'acquire', body, onReply: () => undefined, sender: undefined };
   };
-  const release = (entry: QueueEntry, keepMs: number): Request => {
-    const body: ReleaseRequest = { ...REQUEST, ...entry, keepMs };
+  const release = (entry: QueueEntry, closedForMs: number): Request => {
+    const body: ReleaseRequest = { ...REQUEST, ...entry, closedForMs };
     return { verb: 'release', body, onReply: () => undefined, sender: undefined };
   };
   const extend = (entry: QueueEntry, leaseMs: number): Request => {
@@ -100,7 +100,7 @@ function requests(owners: readonly string[]): Request[] {
         acquire(entry, queue, 1_000, 0),
         acquire(entry, queue, 1_000, -1),
       ]),
-      ...[0, 500, 20_000].map((keepMs) => release(entry, keepMs)),
+      ...[0, 500, 20_000].map((closedForMs) => release(entry, closedForMs)),
       ...[1_000, 30_000].map((leaseMs) => extend(entry, leaseMs)),
     ]);
 }
@@ -125,14 +125,12 @@ function run(
   const handoffs: TableHandoff[] = [];
   const isSubscribed = (instanceId: string): boolean => instanceId !== 'd';
   const onHandoff = (handoff: TableHandoff): void => void handoffs.push(handoff);
-  const wanted: string[] = [];
   const forced: string[] = [];
   const table = makeTable({
     now: () => 0,
     wallTime: () => (LAST_TOKEN + REQUEST.tokens) / 1000,
     isSubscribed,
     onHandoff,
-    onWanted: (_key, owner) => wanted.push(owner),
     onForced: (_key, owner) => forced.push(owner),
   });
   table.lastToken = LAST_TOKEN;
@@ -145,9 +143,9 @@ function run(
   table.rows.set(KEY, row);
   const reply = replyOf(table, request);
   const after = { ...rowOf(table), lastToken: table.lastToken };
-  const notified = request.verb === 'forceRelease' ? held : held.filter(({ owner }) => mayBeKept(owner));
+  const notified = request.verb === 'forceRelease' ? held : [];
   const subscribers = [...notified, ...queue, request.body].map(({ owner }) => owner);
   const listening = subscribers.filter((owner) => isSubscribed(instanceOf(owner)));
   const before = { holders, queue, lastToken: LAST_TOKEN };
-  return { now: 0, before, listening, request, reply, after, handoffs, wanted, forced };
+  return { now: 0, before, listening, request, reply, after, handoffs, forced };
 }

@@ -11,7 +11,6 @@ export interface CallerSignal {
 export function callerOf(
   leaseMs: number,
   mode: LockMode,
-  keepMs = 0,
 ): { readonly signal: CallerSignal; readonly options: WaitOptions } {
   const signal: CallerSignal = { leave: undefined };
   const abortSignal = {
@@ -22,11 +21,10 @@ export function callerOf(
   const options: WaitOptions = {
     mode,
     ttlMs: leaseMs,
-    // The model renews a lease only when a hold begins: the short one of a handoff, and one of a kept lock.
-    renew: keepMs > 0,
+    // The model renews a lease only when a hold begins: the short one of a handoff.
+    renew: false,
     maxHoldMs: Infinity,
     minHoldMs: 0,
-    keepMs,
     waitMs: Infinity,
     signal: abortSignal,
   };

@@ -1,4 +1,4 @@
-import { instanceOf, type LockMode, mayBeKept } from '../../lib/core/store/lock-store.js';
+import { instanceOf, type LockMode } from '../../lib/core/store/lock-store.js';
 import type { Holder, LockRow, LockTable, QueueEntry, TableHandoff } from '../../lib/stores/memory/lock-table.js';
 import type { ReplyBody, Request } from './network.js';
 import { KEY } from './scenario.js';
@@ -14,14 +14,12 @@ export interface ServerState {
 export interface Exchange {
   readonly now: number;
   readonly before: ServerState;
-  /** The owners in the queue, that of the request and holders that may be kept, whose instances were subscribed. */
+  /** The owners whose instances were subscribed: of the queue, of the request, and the holders that it forces. */
   readonly listening: readonly string[];
   readonly request: Request;
   readonly reply: ReplyBody;
   readonly after: ServerState;
   readonly handoffs: readonly TableHandoff[];
-  /** The owners whose instances were notified that others want their locks. */
-  readonly wanted: readonly string[];
   /** The owners whose locks were released by force. */
   readonly forced: readonly string[];
 }
@@ -60,7 +58,7 @@ export interface Sample {
   readonly owner: string;
   readonly mode: LockMode;
   readonly leaseMs: number;
-  readonly keepMs: number;
+  readonly closedForMs: number;
   readonly handoffMs: number;
   readonly tokens: number;
   readonly queue: boolean;
@@ -69,7 +67,6 @@ export interface Sample {
   readonly after: SampleState;
   /** How many tokens were granted or reserved. */
   readonly tokensSpent: number;
-  readonly wanted: readonly string[];
   readonly forced: readonly string[];
   readonly handoffs: readonly (QueueEntry &
     Pick<TableHandoff, 'tokens' | 'leaseMs' | 'granted'> & { readonly tokenAge: number })[];
@@ -77,7 +74,7 @@ export interface Sample {
 
 /** Returns an exchange as a sample: owners in order of appearance, times from now, tokens from the last one. */
 export function sampleOf(exchange: Exchange): Sample {
-  const { now, before, listening, request, reply, after, handoffs, wanted, forced } = exchange;
+  const { now, before, listening, request, reply, after, handoffs, forced } = exchange;
   const rename = renamer();
   const state = ({ holders, queue, lastToken }: ServerState): SampleState => ({
     holders: holders.map(({ owner, mode, token, expiresAt }) => {
@@ -85,7 +82,7 @@ export function sampleOf(exchange: Exchange): Sample {
     }),
     queue: queue.map(({ owner, mode }) => ({ owner: rename(owner), mode })),
   });
-  const body = { leaseMs: 0, keepMs: 0, handoffMs: 0, tokens: 0, queue: false, expiresAt: now, ...request.body };
+  const body = { leaseMs: 0, closedForMs: 0, handoffMs: 0, tokens: 0, queue: false, expiresAt: now, ...request.body };
   const relative =
     typeof reply === 'object' && 'token' in reply ? { ...reply, token: after.lastToken - (reply.token ?? 0) } : reply;
   return {
@@ -95,7 +92,7 @@ export function sampleOf(exchange: Exchange): Sample {
     owner: rename(body.owner),
     mode: body.mode,
     leaseMs: body.leaseMs,
-    keepMs: body.keepMs,
+    closedForMs: body.closedForMs,
     handoffMs: body.handoffMs,
     tokens: body.tokens,
     queue: body.queue,
@@ -103,7 +100,6 @@ export function sampleOf(exchange: Exchange): Sample {
     reply: relative,
     after: state(after),
     tokensSpent: after.lastToken - before.lastToken,
-    wanted: wanted.map(rename),
     forced: forced.map(rename),
     handoffs: handoffs.map(({ owner, mode, token, tokens, leaseMs, granted }) => {
       return { owner: rename(owner), mode, tokenAge: after.lastToken - token, tokens, leaseMs, granted };
@@ -111,7 +107,7 @@ export function sampleOf(exchange: Exchange): Sample {
   };
 }
 
-/** Returns a function that renames `<instanceId>:<attemptId>` to `A:1`, or `A:01`, in order of appearance. */
+/** Returns a function that renames `<instanceId>:<attemptId>` to `A:1` in order of appearance. */
 function renamer(): (owner: string) => string {
   const names = new Map<string, string>();
   const attempts = new Map<string, number>();
@@ -123,7 +119,7 @@ function renamer(): (owner: string) => string {
     const letter = 'ABCDEFGH'[[...attempts.keys()].indexOf(instance)];
     const attempt = (attempts.get(instance) as number) + 1;
     attempts.set(instance, attempt);
-    const name = `${letter}:${mayBeKept(owner) ? '0' : ''}${attempt}`;
+    const name = `${letter}:${attempt}`;
     names.set(owner, name);
     return name;
   };

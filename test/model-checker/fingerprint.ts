@@ -1,4 +1,4 @@
-import { instanceOf, mayBeKept } from '../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../lib/core/store/lock-store.js';
 import { createHash } from 'node:crypto';
 import type { Process } from './process.js';
 import type { World } from './world.js';
@@ -8,7 +8,7 @@ const MOMENTS = new Set([
   'at', 'sentAt', 'deadline', 'leasedAt', 'expiresAt', 'leaseOverAt', 'mayBeRepeatedUntil', 'startedAt', 'since',
 ]); // prettier-ignore
 /** Moments that are all alike once they have passed. */
-const PAST_IS_ALIKE = new Set(['minHoldUntil', 'keepUntil', 'notKeptUntil']);
+const PAST_IS_ALIKE = new Set(['minHoldUntil', 'closedUntil']);
 const TOKENS = new Set(['token', 'lastToken', 'lastHeld', 'lastExclusive']);
 /**
  * Fields that no behaviour depends on within the model's bounds: what never changes, what only error messages use, what
@@ -61,7 +61,7 @@ class Script {
   private owner(owner: string): string {
     const known = this.owners.indexOf(owner);
     const name = known === -1 ? this.owners.push(owner) - 1 : known;
-    return mayBeKept(owner) ? `o${name}k` : `o${name}`;
+    return `o${name}`;
   }
 
   private object(object: object): void {
@@ -137,8 +137,7 @@ function difference(a: readonly number[], b: readonly number[]): number {
 function nameIn(parts: readonly Part[], owner: string, places: readonly string[]): string {
   const process = parts.findIndex(({ instanceId }) => instanceId === instanceOf(owner));
   const known = parts[process].owners.indexOf(owner);
-  const name = known === -1 ? `${process}.s${places.indexOf(owner)}` : `${process}.o${known}`;
-  return mayBeKept(owner) ? `${name}k` : name;
+  return known === -1 ? `${process}.s${places.indexOf(owner)}` : `${process}.o${known}`;
 }
 
 function partOf(process: Process, world: World): Part {

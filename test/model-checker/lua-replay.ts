@@ -4,12 +4,7 @@ import { instanceOf } from '../../lib/core/store/lock-store.js';
 import type { QueueEntry } from '../../lib/stores/memory/lock-table.js';
 import { channelOf } from '../../lib/stores/token/handoff/handoff-channel.js';
 import { encodeEntry } from '../../lib/stores/token/queue-entry.js';
-import {
-  decodeForced,
-  decodeHandoff,
-  decodeWanted,
-  type HandoffMessage,
-} from '../../lib/stores/token/handoff/handoff-message.js';
+import { decodeForced, decodeHandoff, type HandoffMessage } from '../../lib/stores/token/handoff/handoff-message.js';
 import { scripts } from '../../lib/stores/token/scripts.js';
 import type { Sample, SampleHolder } from './exchange.js';
 
@@ -35,9 +30,8 @@ const SCRIPTS = {
   forceRelease: scripts.forceRelease,
 };
 
-/** `<instance> <key>`: the messages that others want a lock, and that a lock was released by force. */
+/** The messages that a lock was released by force, as `<instance> <key>`. */
 interface Notices {
-  readonly wanted: string[];
   readonly forced: string[];
 }
 
@@ -49,7 +43,7 @@ export class LuaReplay {
   private readonly client: Redis;
   private readonly subscriber: Redis;
   private readonly messages = new Map<string, HandoffMessage[]>();
-  private readonly notices: Notices = { wanted: [], forced: [] };
+  private readonly notices: Notices = { forced: [] };
   private readonly digests = new Map<string, string>();
 
   constructor(
@@ -81,11 +75,9 @@ export class LuaReplay {
       this.digests.set(verb, (await this.client.script('LOAD', lua)) as string);
     }
     this.subscriber.on('message', (channel: string, text: string) => {
-      const { wanted, forced } = this.notices;
       const instance = channel.slice(RECEIVED.length);
-      const [wantedKey, forcedKey] = [decodeWanted(text), decodeForced(text)];
-      if (wantedKey !== undefined) wanted.push(`${instance} ${wantedKey}`);
-      if (forcedKey !== undefined) forced.push(`${instance} ${forcedKey}`);
+      const forcedKey = decodeForced(text);
+      if (forcedKey !== undefined) this.notices.forced.push(`${instance} ${forcedKey}`);
       const message = decodeHandoff(text, SECRET);
       if (message === undefined) return;
       const owner = `${instance}:${message.attempt}`;
@@ -202,7 +194,6 @@ class Case {
         const grant = { token, tokens, grantedAt: Number(granted), leaseMs: leaseMs * SCALE, mode, key: this.keys[0] };
         return describe(this.nameOf(owner), grant);
       }),
-      wanted: this.noticesTo(this.sample.wanted),
       // An instance gets one message for all its shares.
       forced: [...new Set(this.noticesTo(this.sample.forced))].toSorted(),
     };
@@ -216,7 +207,6 @@ class Case {
       queue,
       fence,
       messages: received,
-      wanted: notices.wanted.filter((message) => message.endsWith(` ${this.keys[0]}`)),
       forced: notices.forced.filter((message) => message.endsWith(` ${this.keys[0]}`)).toSorted(),
     };
     if (JSON.stringify(expected) === JSON.stringify(found)) return [];
@@ -242,12 +232,12 @@ class Case {
   }
 
   private args(): string[] {
-    const { verb, leaseMs, keepMs, handoffMs, tokens, queue, pastDeadline } = this.sample;
+    const { verb, leaseMs, closedForMs, handoffMs, tokens, queue, pastDeadline } = this.sample;
     const name = this.entryOf(this.sample);
-    const [lease, keep, handoff] = [leaseMs, keepMs, handoffMs].map((ms) => String(ms * SCALE));
+    const [lease, closedFor, handoff] = [leaseMs, closedForMs, handoffMs].map((ms) => String(ms * SCALE));
     if (verb === 'extend') return [name, lease];
     if (verb === 'forceRelease') return [...this.heldBefore(), String(tokens), handoff, CHANNELS];
-    if (verb === 'release') return [name, keep, String(tokens), handoff, CHANNELS];
+    if (verb === 'release') return [name, closedFor, String(tokens), handoff, CHANNELS];
     const deadline = pastDeadline ? '0' : String(Date.now() * 1_000 + AN_HOUR_OF_MICROS);
     return [name, lease, deadline, String(tokens), queue ? '1' : '0', handoff, CHANNELS];
   }

@@ -59,9 +59,9 @@ export class ModelReleaser implements Pick<Releaser, 'release' | 'releaseBehind'
   }
 
   private send(release: Pending): void {
-    const { key, owner, mode, leaseMs, keepUntil } = release;
-    const keepMs = Math.max(0, Math.ceil(keepUntil - this.clock.now()));
-    const body = { keys: [key], owner, mode, keepMs, handoffMs: handoffLease(leaseMs), tokens: this.tokens };
+    const { key, owner, mode, leaseMs, closedUntil } = release;
+    const closedForMs = Math.max(0, Math.ceil(closedUntil - this.clock.now()));
+    const body = { keys: [key], owner, mode, closedForMs, handoffMs: handoffLease(leaseMs), tokens: this.tokens };
     const onReply = (): void => void (this.unanswered = without(this.unanswered, release));
     this.unanswered = [...this.unanswered, release];
     this.line.requests.push({ verb: 'release', body, onReply, sender: release });

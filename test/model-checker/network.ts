@@ -39,15 +39,8 @@ export interface Reply {
   readonly body: ReplyBody;
 }
 
-/**
- * A message on its way to its process: a handoff, that another process wants the lock that it has, or that its lock was
- * released by force.
- */
-export type Message = HandoffMessage | WantedMessage | ForcedMessage;
-
-export interface WantedMessage {
-  readonly wanted: true;
-}
+/** A message on its way to its process: a handoff, or that its lock was released by force. */
+export type Message = HandoffMessage | ForcedMessage;
 
 export interface ForcedMessage {
   readonly forced: true;

@@ -41,7 +41,7 @@ export class Process implements AcquireDeps {
   readonly health = new StoreHealth({ warn: () => undefined, info: () => undefined }, () => 0);
   readonly passing: PassingLimits;
   readonly requestTimeoutMs = REQUEST_TIMEOUT_MS;
-  readonly store: Pick<LockStore, 'acquire' | 'capabilities' | 'canKeep'> = {
+  readonly store: Pick<LockStore, 'acquire' | 'capabilities'> = {
     capabilities: {
       queue: true,
       fencing: true,
@@ -50,8 +50,6 @@ export class Process implements AcquireDeps {
       resolutionMs: 1,
     },
     acquire: (request) => this.sendAcquire(request),
-    // It does not know that a subscription is half open.
-    canKeep: () => this.line.subscription !== 'closed',
   };
   localLocks: LocalLocks = new LocalLocks(this);
 
@@ -101,7 +99,7 @@ export class Process implements AcquireDeps {
 
   /** A caller arrives, and waits without limit. */
   enter(): void {
-    const caller = callerOf(this.scenario.leaseMs, this.mode, this.scenario.keepMs);
+    const caller = callerOf(this.scenario.leaseMs, this.mode);
     this.callersLeft -= 1;
     this.callers.push(caller.signal);
     const target = { resource: KEY, key: KEY };
@@ -128,10 +126,6 @@ export class Process implements AcquireDeps {
   /** Receives the first message and keeps it, so that it arrives again. */
   receiveCopy(): void {
     const [message] = this.line.messages;
-    if ('wanted' in message) {
-      if (!this.scenario.variant?.ignoresWanted) this.localLocks.onWanted(KEY);
-      return;
-    }
     if ('forced' in message) return this.onForceReleased();
     const { since, granted, ...handoff } = message;
     const now = this.clock.now();
@@ -171,9 +165,9 @@ export class Process implements AcquireDeps {
     return this.line.cut();
   }
 
-  nextOwner(kept = false): string {
+  nextOwner(): string {
     this.attempts += 1;
-    return this.scenario.variant?.nextOwner?.(this) ?? `${this.instanceId}:${kept ? '0' : ''}${this.attempts}`;
+    return this.scenario.variant?.nextOwner?.(this) ?? `${this.instanceId}:${this.attempts}`;
   }
 
   watch(grant: Grant): undefined {

@@ -164,11 +164,11 @@ const TWINS: readonly TwinOf[] = [
   ],
   [
     scripts.release,
-    (node, [key], [owner, keepMs]) => {
+    (node, [key], [owner, closedForMs]) => {
       const held = node.get(key);
       if (held === undefined || !isOf(held, owner)) return 0;
-      if (keepMs === '0') node.delete(key);
-      else node.set(key, held.value, Number(keepMs));
+      if (closedForMs === '0') node.delete(key);
+      else node.set(key, held.value, Number(closedForMs));
       return 1;
     },
   ],

@@ -62,11 +62,11 @@ const writeBack: Twin = (node, [key, fence], [ours, token, last]) => {
   return 1;
 };
 
-const release: Twin = (node, [key], [ours, keepMs]) => {
+const release: Twin = (node, [key], [ours, closedForMs]) => {
   const { mine, others } = split(sharersOf(node, key) ?? [], ours);
   if (mine === undefined) return 0;
   const ended = mine.ends > node.now;
-  if (ended && keepMs !== '0') others.push({ ...mine, ends: node.now + Number(keepMs) });
+  if (ended && closedForMs !== '0') others.push({ ...mine, ends: node.now + Number(closedForMs) });
   keep(
     node,
     key,

@@ -24,8 +24,6 @@ export interface Variant {
   /** No release follows a request that is given up. */
   readonly givesUpSilently?: boolean;
   readonly nextOwner?: (process: Process) => string;
-  /** A message that another process wants the lock has no effect. */
-  readonly ignoresWanted?: boolean;
   /** A message about a release by force ends all holds, without a request to the server. */
   readonly trustsForced?: boolean;
   /** Runs after each step of a process. */
@@ -42,8 +40,6 @@ export interface Scenario {
   readonly acquisitions: number;
   readonly maxLocalPasses: number;
   readonly leaseMs: number;
-  /** How long a process keeps a lock that nobody wants. It is the lease as well. Default: 0. */
-  readonly keepMs?: number;
   /** How many times the clock moves ahead in one run, each time to any moment at which a timer or a lease is due. */
   readonly moves: number;
   readonly losses: readonly LossKind[];

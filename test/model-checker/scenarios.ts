@@ -3,8 +3,6 @@ import { BASE, type Scenario } from './scenario.js';
 /** Settles when a crashed holder's lease is over, and somewhat later. */
 const WITH_A_CRASH = { crashes: 1, settlesWithinMs: 35_000 } as const;
 const WITHOUT_A_CRASH = { settlesWithinMs: 5_000 } as const;
-/** The lease of a lock that may be kept is as short. A kept lock that nobody wants is released by then. */
-const KEPT = { keepMs: 4_000, leaseMs: 4_000 } as const;
 const TWO = { ...BASE, processes: 2 } as const;
 const THREE = { ...BASE, processes: 3 } as const;
 
@@ -96,25 +94,6 @@ export const QUICK: readonly Scenario[] = [
     processes: 1,
     acquisitions: 3,
     moves: 2,
-    losses: ['message'],
-  },
-  {
-    ...BASE,
-    ...KEPT,
-    ...WITHOUT_A_CRASH,
-    name: '1 × 3, kept; everything late once, one lost connection or subscription',
-    processes: 1,
-    acquisitions: 3,
-    moves: 1,
-    losses: ['reset', 'subscription'],
-  },
-  {
-    ...TWO,
-    ...KEPT,
-    ...WITHOUT_A_CRASH,
-    name: '2 × 1, kept; everything late once, one lost message',
-    acquisitions: 1,
-    moves: 1,
     losses: ['message'],
   },
   {
@@ -245,32 +224,6 @@ export const FULL: readonly Scenario[] = [
   },
   {
     ...TWO,
-    ...KEPT,
-    ...WITH_A_CRASH,
-    name: '2 × 2, kept; one lost message, one crash',
-    acquisitions: 2,
-    losses: ['message'],
-  },
-  {
-    ...BASE,
-    ...KEPT,
-    ...WITHOUT_A_CRASH,
-    name: '1 × 3, kept; everything late twice, one lost connection or subscription',
-    processes: 1,
-    acquisitions: 3,
-    moves: 2,
-    losses: ['reset', 'subscription'],
-  },
-  {
-    ...TWO,
-    ...KEPT,
-    ...WITH_A_CRASH,
-    name: '2 × 1, kept; every kind of loss, one crash',
-    acquisitions: 1,
-    losses: ['message', 'duplicate', 'reset', 'subscription', 'half-open'],
-  },
-  {
-    ...TWO,
     ...WITHOUT_A_CRASH,
     name: '2 readers × 1; everything late twice',
     modes: ['shared', 'shared'],
@@ -351,15 +304,6 @@ export const FULL: readonly Scenario[] = [
     ...WITHOUT_A_CRASH,
     name: '3 for 2 permits × 1; one release by force, one lost message',
     modes: [2, 2, 2],
-    acquisitions: 1,
-    losses: ['message'],
-    forces: 1,
-  },
-  {
-    ...TWO,
-    ...KEPT,
-    ...WITHOUT_A_CRASH,
-    name: '2 × 1, kept; one release by force, one lost message',
     acquisitions: 1,
     losses: ['message'],
     forces: 1,
@@ -445,15 +389,6 @@ export const LARGE: readonly Scenario[] = [
     acquisitions: 1,
     losses: ['message'],
     forces: 2,
-  },
-  {
-    ...TWO,
-    ...KEPT,
-    ...WITHOUT_A_CRASH,
-    name: '2 × 2, kept; one release by force, one lost message',
-    acquisitions: 2,
-    losses: ['message'],
-    forces: 1,
   },
   {
     ...TWO,

@@ -1,5 +1,5 @@
 import { type Grant, handoffLease } from '../../lib/core/lease/grant.js';
-import { instanceOf, mayBeKept } from '../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../lib/core/store/lock-store.js';
 import {
   type Holder,
   type LockRow,
@@ -31,8 +31,6 @@ export class World implements LockTableDeps {
   /** What has happened that must not happen. */
   violation: string | undefined;
   private handoffs: TableHandoff[] = [];
-  /** The owners whose locks others want, as the present request has reported. */
-  private wanted: string[] = [];
   /** The owners whose locks the present request has released by force. */
   private forced: string[] = [];
   /** The server's clock in µs, while it runs a request. */
@@ -73,14 +71,6 @@ export class World implements LockTableDeps {
       process.touch();
       process.line.messages.push({ owner, mode, token, tokens, leaseMs, granted, since: this.time.now });
     }
-  }
-
-  onWanted(_key: string, owner: string): void {
-    this.wanted.push(owner);
-    const process = this.processOf(instanceOf(owner));
-    if (!process.alive || process.line.subscription !== 'open') return;
-    process.touch();
-    process.line.messages.push({ wanted: true });
   }
 
   onForced(_key: string, owner: string): void {
@@ -201,13 +191,11 @@ export class World implements LockTableDeps {
 
   private execute(request: Request): ReplyBody {
     this.handoffs = [];
-    this.wanted = [];
     this.forced = [];
     const { lastToken } = this.table;
     this.micros = lastToken + this.scenario.maxLocalPasses + 1;
     const before = { holders: this.holders.map((holder) => ({ ...holder })), queue: [...this.queue], lastToken };
-    const kept = before.holders.filter(({ owner }) => mayBeKept(owner));
-    const notified = request.verb === 'forceRelease' ? before.holders : kept;
+    const notified = request.verb === 'forceRelease' ? before.holders : [];
     const owners = [...notified, ...before.queue, request.body].map(({ owner }) => owner);
     const listening = owners.filter((owner) => this.isSubscribed(instanceOf(owner)));
     const reply = replyOf(this.table, request);
@@ -219,7 +207,6 @@ export class World implements LockTableDeps {
       reply,
       after: { holders: this.holders, queue: this.queue, lastToken: this.table.lastToken },
       handoffs: this.handoffs,
-      wanted: this.wanted,
       forced: this.forced,
     });
     return reply;

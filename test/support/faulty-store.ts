@@ -17,7 +17,7 @@ export type Handoff = Parameters<StoreListener['onHandoff']>[0];
 type Verb = 'acquire' | 'release' | 'extend' | 'inspect' | 'forceRelease';
 
 /** What comes back from the store: replies and handoffs. */
-type Returned = Verb | 'handoff' | 'wanted' | 'forced';
+type Returned = Verb | 'handoff' | 'forced';
 
 interface Held<Kind> {
   readonly of: Kind;
@@ -48,9 +48,6 @@ export class FaultyStore implements LockStore {
   /** The server of each key, if keys are on several servers. */
   serverOf: LockStore['serverOf'];
 
-  /** Whether the store reports that others want a lock of this instance. */
-  reportsWanted = true;
-
   /** Overrides of the inner store's capabilities. */
   readonly less: { -readonly [K in keyof StoreCapabilities]?: StoreCapabilities[K] } = {};
 
@@ -66,18 +63,13 @@ export class FaultyStore implements LockStore {
         this.heldBack.push({ of: 'handoff', deliver: () => this.reportHandoff(handoff) });
       else this.reportHandoff(handoff);
     };
-    const onWanted = (key: string): void => {
-      const deliver = (): void => listener.onWanted?.(key);
-      if (this.holding.has('wanted')) this.heldBack.push({ of: 'wanted', deliver });
-      else deliver();
-    };
     const onForceReleased = (key: string): void => {
       const deliver = (): void => listener.onForceReleased?.(key);
       if (this.holding.has('forced')) this.heldBack.push({ of: 'forced', deliver });
       else deliver();
     };
     const { instanceId } = listener;
-    return this.inner.listen({ ...IGNORED, instanceId, onHandoff, onWanted, onForceReleased });
+    return this.inner.listen({ ...IGNORED, instanceId, onHandoff, onForceReleased });
   }
 
   /** Holds back replies to a verb, or handoffs, from now on. */
@@ -187,10 +179,6 @@ export class FaultyStore implements LockStore {
   forceRelease(request: ForceReleaseRequest): Promise<boolean> {
     this.forced.push(request);
     return this.request('forceRelease', () => this.inner.forceRelease?.(request) ?? Promise.resolve(false));
-  }
-
-  canKeep(key: string): boolean {
-    return this.reportsWanted && this.inner.canKeep?.(key) === true;
   }
 
   inspect(key: string): Promise<LockState | null> {

@@ -90,7 +90,7 @@ export class Stranger {
       keys: [key],
       owner: `stranger:${this.attempts}`,
       mode: 'exclusive',
-      keepMs: 0,
+      closedForMs: 0,
       ...HANDOFF,
       handoffMs,
     });

@@ -106,8 +106,8 @@ export class TimestampLocks {
     return (await this.acquire(store, owner, leaseMs)).status;
   }
 
-  release(store: LockStore, owner: string, keepMs = 0): Promise<boolean> {
-    return store.release({ keys: [this.key], owner, mode: 'exclusive', keepMs, ...REQUEST_DEFAULTS });
+  release(store: LockStore, owner: string, closedForMs = 0): Promise<boolean> {
+    return store.release({ keys: [this.key], owner, mode: 'exclusive', closedForMs, ...REQUEST_DEFAULTS });
   }
 
   async extend(store: LockStore, owner: string, leaseMs = 10_000): Promise<string> {

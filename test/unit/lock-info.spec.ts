@@ -85,11 +85,11 @@ describe('what a call is for', () => {
     expect(labels(seen?.waiting)).toEqual(['c']);
   });
 
-  it('is that of the present caller, after the lock was passed on, and of none while it is kept', async () => {
+  it('is that of the present caller after a local handoff, and of nobody until minHoldMs', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take('{lock_goods}:300');
-    const first = locks.acquire('goods:300', { label: 'first', keepMs: 5_000 });
-    const second = locks.acquire('goods:300', { label: 'second', keepMs: 5_000 });
+    const first = locks.acquire('goods:300', { label: 'first' });
+    const second = locks.acquire('goods:300', { label: 'second' });
     await clock.advance(1);
     // The handoff reserves tokens for local passes.
     await stranger.leave('{lock_goods}:300');
@@ -97,7 +97,7 @@ describe('what a call is for', () => {
     const passed = await locks.inspect('goods:300');
     expect([passed?.label, passed?.fencingToken]).toEqual(['second', (await first).fencingToken]);
     await (await second).release();
-    await (await locks.acquire('goods:301', { label: 'kept', keepMs: 5_000 })).release();
+    await (await locks.acquire('goods:301', { label: 'closed', minHoldMs: 5_000 })).release();
     expect(await locks.inspect('goods:301')).toMatchObject({ isOwn: true, label: undefined });
   });
 

@@ -253,26 +253,6 @@ export function tooShortLease(
   return new LockConfigError(message, resource === undefined ? {} : { resource });
 }
 
-/** Returns why a store cannot do what `keepMs` says, and what is allowed. Undefined if it can. */
-export function describeUnsupportedKeeping(
-  { capabilities, canKeep }: Pick<LockStore, 'capabilities' | 'canKeep'>,
-  keepMs = 0,
-): string | undefined {
-  if (keepMs === 0 || canKeep !== undefined) return undefined;
-  const { name = 'this store' } = capabilities;
-  return `keepMs: ${name} does not keep locks; allowed is 0, or a store that does, such as token()`;
-}
-
-/** Returns the error for a `keepMs` that the store cannot serve. Undefined if it can. */
-export function unsupportedKeeping(
-  store: Pick<LockStore, 'capabilities' | 'canKeep'>,
-  keepMs?: number,
-  resource?: string,
-): LockConfigError | undefined {
-  const why = describeUnsupportedKeeping(store, keepMs);
-  return why === undefined ? undefined : new LockConfigError(`${why}.`, resource === undefined ? {} : { resource });
-}
-
 /** Returns why a store cannot end a hold by force, and what is allowed. Undefined if it can. */
 export function describeUnsupportedForce(
   { capabilities, forceRelease }: Pick<LockStore, 'capabilities' | 'forceRelease'>,

@@ -23,10 +23,8 @@ export interface AcquireParams {
 
 /** Receives what an acquire loop finds out. */
 export interface AcquireLoopListener {
-  /** Returns whether the lock of an attempt that starts now may be kept after its release. */
-  mayKeep(): boolean;
-  /** Called with the owner of a new attempt, and with what `mayKeep` has returned, before its first request. */
-  onAttempt(owner: string, mayBeKept: boolean): void;
+  /** Called with the owner of a new attempt, before its first request. */
+  onAttempt(owner: string): void;
   /** Called with a grant. The loop has stopped. */
   onGranted(grant: StoreGrant, now: number): void;
   /**
@@ -247,9 +245,8 @@ export class AcquireLoop implements AttemptListener {
       this.state = BLOCKED;
       return this.listener.onBlocked();
     }
-    const mayBeKept = this.listener.mayKeep();
-    const owner = this.deps.nextOwner(mayBeKept);
-    this.listener.onAttempt(owner, mayBeKept);
+    const owner = this.deps.nextOwner();
+    this.listener.onAttempt(owner);
     const attempt = new Attempt(owner, [this.key], this.mode, this.deps, this);
     if (afterYield) attempt.skipShortPauses();
     this.send(attempt);

@@ -1,6 +1,6 @@
 import type { HoldUse } from '../hold/lock.js';
 import type { OnLost } from '../hold/run-under.js';
-import { type Grant, type HoldOptions, renewedLeaseOf } from '../lease/grant.js';
+import type { Grant, HoldOptions } from '../lease/grant.js';
 import type { Releaser } from '../lease/releaser.js';
 import type { LockOrderPolicy } from '../order/order-watch.js';
 import type { LockStore } from '../store/lock-store.js';
@@ -77,7 +77,7 @@ export interface PassingLimits {
 
 /** What local locks and acquire requests use of their engine. */
 export interface AcquireDeps {
-  readonly store: Pick<LockStore, 'acquire' | 'capabilities' | 'canKeep'>;
+  readonly store: Pick<LockStore, 'acquire' | 'capabilities'>;
   readonly clock: PooledClock;
   readonly releaser: Pick<Releaser, 'release' | 'releaseBehind' | 'isReleasing'>;
   readonly health: StoreHealth;
@@ -91,8 +91,8 @@ export interface AcquireDeps {
   readonly queueSpeeds?: QueueSpeeds;
   /** Remembers how long callers of contended keys wait. Default: nothing does. */
   readonly recentWaits?: RecentWaits;
-  /** Returns an owner that no other attempt has. @param mayBeKept whether the lock may be kept. Default: no. */
-  nextOwner(mayBeKept?: boolean): string;
+  /** Returns an owner that no other attempt has. */
+  nextOwner(): string;
   /**
    * Starts to renew a grant and to check its deadline.
    *
@@ -104,8 +104,8 @@ export interface AcquireDeps {
 
 /** Returns the lease to request, in milliseconds: that of renewals, or less if `maxHoldMs` ends sooner. */
 export function leaseOf(options: WaitOptions): number {
-  const ttlMs = renewedLeaseOf(options);
-  return Math.min(ttlMs, Math.ceil(options.maxHoldMs + driftOf(ttlMs)));
+  const { ttlMs, maxHoldMs } = options;
+  return Math.min(ttlMs, Math.ceil(maxHoldMs + driftOf(ttlMs)));
 }
 
 /** Returns the outage of the key's server, if a caller with these options waits no longer for its end. */

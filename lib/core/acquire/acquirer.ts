@@ -17,7 +17,6 @@ import {
   type LastReply,
   storeLimitOf,
   tooShortLease,
-  unsupportedKeeping,
   unsupportedMode,
   upgradeError,
 } from './acquire-errors.js';
@@ -59,7 +58,7 @@ export class Acquirer {
   private checked: AcquireOptions | undefined;
 
   constructor(
-    private readonly store: Pick<LockStore, 'capabilities' | 'canKeep'>,
+    private readonly store: Pick<LockStore, 'capabilities'>,
     private readonly localLocks: LocalLocks,
     private readonly leases: LeaseManager,
     private readonly events: LockEvents,
@@ -107,11 +106,9 @@ export class Acquirer {
    * Waits for several locks, with one `waitMs` for all, or joins the holds that the caller runs in. Releases all of
    * them if one cannot be acquired, or is lost before the last is acquired.
    */
-  async acquireAll(targets: readonly Target[], given: AcquireOptions): Promise<MultiLock> {
-    throwIfAborted(given.signal);
-    this.checkStore(targets[0], given);
-    // Several locks are not kept, so they have their full leases.
-    const options = given.keepMs && targets.length > 1 ? { ...given, keepMs: 0 } : given;
+  async acquireAll(targets: readonly Target[], options: AcquireOptions): Promise<MultiLock> {
+    throwIfAborted(options.signal);
+    this.checkStore(targets[0], options);
     const locks = new Map<string, Lock>();
     const waiting = new AbortController();
     const add = (lock: Lock): void => {
@@ -280,7 +277,7 @@ export class Acquirer {
     }
   }
 
-  /** @throws LockConfigError if the store has no such mode or no such lease, or cannot keep locks. */
+  /** @throws LockConfigError if the store has no such mode or no such lease. */
   checkStore({ resource }: Target, options: AcquireOptions): void {
     if (options === this.checked) return;
     const { capabilities } = this.store;
@@ -289,8 +286,6 @@ export class Acquirer {
       throw unsupportedMode(resource, mode, capabilities);
     const tooShort = tooShortLease(leaseOf(options), capabilities, resource);
     if (tooShort !== undefined) throw tooShort;
-    const notKept = unsupportedKeeping(this.store, options.keepMs, resource);
-    if (notKept !== undefined) throw notKept;
     this.checked = options;
   }
 

@@ -135,7 +135,7 @@ export class Attempt {
   releaseBehind(isLost = false): void {
     const { keys, owner, mode, leaseMs } = this;
     for (const key of keys) {
-      this.deps.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, keepUntil: 0 }, isLost);
+      this.deps.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, closedUntil: 0 }, isLost);
     }
   }
 

@@ -1,22 +1,20 @@
-import { cutTo, Grant, type GrantEnder, keepMsOf, type Lease, type StoreGrant } from '../lease/grant.js';
+import { cutTo, Grant, type GrantEnder, type Lease, type StoreGrant } from '../lease/grant.js';
 import { type Handoff, instanceOf, type LockMode } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
 import { type CurrentHolder, heldUntil, type LastReply } from './acquire-errors.js';
 import { AcquireLoop, type AcquireLoopListener, type AcquireParams } from './acquire-loop.js';
 import { type AcquireDeps, leaseOf, type WaitOptions } from './acquire-options.js';
-import { KEPT_TOKENS, LocalHandoff } from './local-handoff.js';
+import { LocalHandoff } from './local-handoff.js';
 import { WaitingCallers } from './waiting-callers.js';
 import type { Waiter } from './waiters.js';
 
-/** What a caller wants to hold. */
-type Wanted = Pick<Waiter, 'resource' | 'options' | 'leaseMs'>;
+/** What a caller requests. */
+type Requested = Pick<Waiter, 'resource' | 'options' | 'leaseMs'>;
 
 /** Where local locks are found. */
 export interface LocalLockRegistry {
   /** Called when a local lock has nothing to remember any more. */
   forget(lock: LocalLock): void;
-  /** Returns whether the key may be kept after a release, because the store reports who wants it. */
-  canKeep(key: string): boolean;
 }
 
 /** What a local lock does. Each state carries only its own data. */
@@ -25,20 +23,7 @@ type LocalLockState =
   | { readonly kind: 'acquiring' }
   | { readonly kind: 'holding'; readonly grant: Grant; readonly localHandoff: LocalHandoff }
   /** The hold has ended before its `minHoldMs`. */
-  | { readonly kind: 'resting'; readonly localHandoff: LocalHandoff; readonly until: number; readonly timer: Timer }
-  | KeepingState;
-
-/** The last hold has ended, nobody waits, and the store still has the lock for the next caller. */
-interface KeepingState {
-  readonly kind: 'keeping';
-  /** The last grant. Its lease is the lock's. */
-  readonly grant: Grant;
-  readonly localHandoff: LocalHandoff;
-  /** How many jumps of the clock there were. A lease may have ended in one. */
-  readonly clockJumps: number;
-  /** Fires at the end of the keeping. */
-  readonly timer: Timer;
-}
+  | { readonly kind: 'resting'; readonly localHandoff: LocalHandoff; readonly until: number; readonly timer: Timer };
 
 const IDLE: LocalLockState = { kind: 'idle' };
 const ACQUIRING: LocalLockState = { kind: 'acquiring' };
@@ -56,8 +41,6 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   private state: LocalLockState = IDLE;
   /** Whether the loop yields before its first request. */
   private isYielding = false;
-  /** Whether the present attempt was granted at its first request, and no other instance has wanted the lock since. */
-  private isUnwanted = false;
 
   constructor(
     key: string,
@@ -79,12 +62,8 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     const { localHandoff } = this.state;
     const now = this.deps.clock.now();
     const restMs = grant.state === 'lost' ? 0 : grant.minHoldUntil - now;
-    localHandoff.onEnded(grant);
     this.beginTurn(grant.grantedAt);
-    if (restMs <= 0 && grant.state !== 'lost') {
-      const isPassed = this.passOn(grant, localHandoff, now) || this.keep(grant, localHandoff, now);
-      if (isPassed) return Promise.resolve(true);
-    }
+    if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, localHandoff, now)) return Promise.resolve(true);
     this.reportUse(localHandoff, now);
     const released = this.release(grant, restMs > 0 ? grant.minHoldUntil : closedUntil, now);
     if (restMs > 0) this.rest(grant, localHandoff, restMs);
@@ -94,8 +73,8 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
 
   /** Returns the grant of a lock that was acquired together with others. No other caller waits here. */
   adopt(resource: string, options: WaitOptions, given: StoreGrant, now: number): Grant {
-    const wanted = { resource, options, leaseMs: leaseOf(options) };
-    const grant = this.hold(wanted, new LocalHandoff(given, now), given, now);
+    const requested = { resource, options, leaseMs: leaseOf(options) };
+    const grant = this.hold(requested, new LocalHandoff(given, now), given, now);
     void this.deps.watch(grant);
     return grant;
   }
@@ -104,56 +83,19 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   onHandoff(handoff: Handoff): boolean {
     // A duplicate, or one whose lock a reply has granted already.
     if (this.holds(handoff.owner)) return true;
-    // Others may stand in the queue behind it.
-    this.isUnwanted = false;
     return this.loop.onHandoff(handoff);
   }
 
-  /** Whether the lock is kept for the next caller. */
-  get isKept(): boolean {
-    return this.state.kind === 'keeping';
-  }
-
-  /** Called if another instance wants the lock, or may do so without a report. A lock that is kept is released. */
-  onWanted(): void {
-    this.isUnwanted = false;
-    if ('localHandoff' in this.state) this.state.localHandoff.isUnwanted = false;
-    this.endKeeping();
-  }
-
-  onGone(grant: Grant): void {
-    if (this.state.kind === 'keeping' && this.state.grant === grant) this.endKeeping();
-  }
-
-  /** Releases a lock that is kept. Does nothing otherwise. */
-  endKeeping(): void {
-    if (this.state.kind !== 'keeping') return;
-    const { grant, localHandoff, timer } = this.state;
-    timer.cancel();
-    const now = this.deps.clock.now();
-    this.reportUse(localHandoff, now);
-    this.release(grant, 0, now).catch(() => undefined);
-    this.forgetLastReply();
-    this.serveNext();
-  }
-
-  /** Called if the lock may have been released by force. Nobody waits for the end of its keeping or of its rest. */
+  /** Called if the lock may have been released by force. Nobody waits for the end of its rest. */
   onForceReleased(): void {
-    this.endKeeping();
     if (this.state.kind !== 'resting') return;
     // Its timer still sends the release: the message may be forged, and the release by force may have failed.
     this.forgetLastReply();
     this.serveNext();
   }
 
-  override refuseOutsiders(): void {
-    this.endKeeping();
-    super.refuseOutsiders();
-  }
-
   override close(): void {
     super.close();
-    this.endKeeping();
     if (this.state.kind === 'resting') this.state.timer.cancel();
   }
 
@@ -161,13 +103,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     return 'localHandoff' in this.state && this.state.localHandoff.owner === owner;
   }
 
-  mayKeep(): boolean {
-    const { head } = this.queue;
-    return head !== undefined && keepMsOf(head.options) > 0 && this.registry.canKeep(this.key);
-  }
-
-  onAttempt(_owner: string, mayBeKept: boolean): void {
-    this.isUnwanted = mayBeKept;
+  onAttempt(): void {
     if (!this.isYielding) return;
     // Whether others hold the lock is not known before the reply.
     this.isYielding = false;
@@ -176,12 +112,11 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
 
   onGranted(given: StoreGrant, now: number): void {
     this.endTurn(now);
-    this.admitFirst(new LocalHandoff(given, now, { isUnwanted: this.isUnwanted }), given, now);
+    this.admitFirst(new LocalHandoff(given, now), given, now);
     this.startTimers();
   }
 
   onReply(reply: LastReply, limit: number): void {
-    this.isUnwanted = false;
     this.refused(reply, limit);
   }
 
@@ -192,43 +127,19 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   /** The parameters of a request that is sent now. Call it only if there is a waiter. */
   private get params(): AcquireParams {
     const { head, length, willWait } = this.queue;
-    const { resource, options, leaseMs, waitUntil } = head as Waiter;
+    const { resource, leaseMs, waitUntil } = head as Waiter;
     // One token for the first waiter, and one for each waiter that the lock may be passed on to.
-    const passes = keepMsOf(options) > 0 ? KEPT_TOKENS - 1 : Math.min(length - 1, this.deps.passing.maxLocalPasses);
+    const passes = Math.min(length - 1, this.deps.passing.maxLocalPasses);
     return { resource, leaseMs, tokens: passes + 1, willWait, waitUntil };
   }
 
   protected enter(waiter: Waiter): void {
     this.queue.push(waiter);
-    if (this.state.kind === 'keeping') return this.reuse(this.state, waiter);
     const isFirst = this.state.kind === 'idle';
     if (isFirst) this.startAcquiring();
     else this.refuseIfUnavailable();
     this.startTimer(waiter);
     if (!isFirst && this.queue.has(waiter) && this.state.kind === 'acquiring') this.loop.onWaiterAdded(this.params);
-  }
-
-  /** Keeps the lock for the next caller. Returns false if it has to be released. */
-  private keep(grant: Grant, localHandoff: LocalHandoff, now: number): boolean {
-    const keepMs = keepMsOf(grant.options);
-    if (keepMs === 0 || this.queue.head !== undefined || !this.registry.canKeep(this.key)) return false;
-    const keptMs = localHandoff.keepUntil(now, grant.lease, keepMs) - now;
-    if (keptMs <= 0) return false;
-    const { clock } = this.deps;
-    const timer = clock.schedule(keptMs, () => this.endKeeping(), true);
-    this.state = { kind: 'keeping', grant, localHandoff, clockJumps: clock.forwardJumps?.() ?? 0, timer };
-    return true;
-  }
-
-  /** Gives the kept lock to the caller that has come, or acquires it anew. */
-  private reuse({ grant, localHandoff, clockJumps, timer }: KeepingState, waiter: Waiter): void {
-    const { clock } = this.deps;
-    const now = clock.now();
-    const isCertain = (clock.forwardJumps?.() ?? 0) === clockJumps;
-    // A lease that nobody renews must be a whole one.
-    if (isCertain && waiter.options.renew && this.passOn(grant, localHandoff, now)) return timer.cancel();
-    this.endKeeping();
-    this.startTimer(waiter);
   }
 
   private reportUse({ grants, startedAt }: LocalHandoff, now: number): void {
@@ -251,8 +162,6 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
 
   private passOn(grant: Grant, localHandoff: LocalHandoff, now: number): boolean {
     if (this.queue.head === undefined) return false;
-    // The store must still report who wants it.
-    localHandoff.isUnwanted &&= this.registry.canKeep(this.key);
     const { lease } = grant;
     if (!localHandoff.tryPass(now, lease, this.deps.passing)) return false;
     this.endTurn(now);
@@ -268,7 +177,12 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     waiter.admit(grant, this.deps.watch(grant));
   }
 
-  private hold({ resource, options, leaseMs }: Wanted, localHandoff: LocalHandoff, lease: Lease, now: number): Grant {
+  private hold(
+    { resource, options, leaseMs }: Requested,
+    localHandoff: LocalHandoff,
+    lease: Lease,
+    now: number,
+  ): Grant {
     // The lease may have been requested for another caller, and be longer than this one wants.
     const cut = cutTo(lease, leaseMs, now);
     const { owner, token, mayBeRepeatedUntil } = localHandoff;
@@ -278,12 +192,12 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     return grant;
   }
 
-  private release(grant: Grant, keepUntil: number, now?: number): Promise<boolean> {
+  private release(grant: Grant, closedUntil: number, now?: number): Promise<boolean> {
     // The last renewal may have run without a reply: the store may keep a longer lease than is known here.
     const leaseMs = Math.max(grant.ttlMs, grant.leaseMs);
     const { resource, owner } = grant;
     const { key, mode } = this;
-    return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil }, now);
+    return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, closedUntil }, now);
   }
 
   private rest(grant: Grant, localHandoff: LocalHandoff, restMs: number): void {

@@ -17,12 +17,8 @@ import type { Share } from './share.js';
 import { SharedLocalLock, type SharedLocalLockRegistry } from './shared-local-lock.js';
 import type { WaiterCount } from './waiters.js';
 import type { WaitingCallers } from './waiting-callers.js';
-import { WantedKeys } from './wanted-keys.js';
 
-type LocalLocksListener = Pick<
-  StoreListener,
-  'onHandoff' | 'onReleased' | 'onSubscribed' | 'onDisconnected' | 'onReconnected' | 'onWanted'
->;
+type LocalLocksListener = Pick<StoreListener, 'onHandoff' | 'onReleased' | 'onSubscribed' | 'onDisconnected'>;
 
 const NO_LOCKS: ReadonlySet<SharedLocalLock> = new Set();
 
@@ -46,13 +42,8 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
   /** The local locks of locks that were acquired together. No caller waits there. */
   private readonly adopted = new Set<LocalLock>();
   private readonly multiAcquires = new Set<MultiAcquire>();
-  private readonly wanted: WantedKeys;
-  /** Whether the shutdown has begun. */
-  private isClosing = false;
 
-  constructor(private readonly deps: AcquireDeps) {
-    this.wanted = new WantedKeys(deps);
-  }
+  constructor(private readonly deps: AcquireDeps) {}
 
   /** How many entries are kept, 0 if nothing is in use. @internal */
   get size(): number {
@@ -66,14 +57,12 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     const local = options.mode === 'exclusive' ? this.open(target.key) : this.openShared(target, options);
     const waiting = this.waitingBeside(local);
     if (waiting >= this.longestLine(local.mode, options)) return local.refuseAtOnce(target, options, now, waiting);
-    // Another mode would wait for a lock that is kept.
-    if (options.mode !== 'exclusive') this.exclusive.get(target.key)?.endKeeping();
     return local.acquire(target.resource, options, now, nested, target.call);
   }
 
   /** Returns true if a caller here holds one of the keys exclusively, or waits for that. */
   hasExclusive(targets: readonly Target[]): boolean {
-    return targets.some(({ key }) => this.exclusive.get(key)?.isKept === false);
+    return targets.some(({ key }) => this.exclusive.has(key));
   }
 
   /** Acquires all of them in one request, without waiting for other holders. See {@link MultiAcquire.send}. */
@@ -83,7 +72,6 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     nested: boolean,
     enteredAt: number,
   ): Promise<readonly Grant[] | Obstacle> {
-    for (const { key } of targets) this.exclusive.get(key)?.endKeeping();
     if (this.deps.health.isAnySilent) this.checkOutage(targets[0], options, enteredAt);
     const request = new MultiAcquire(targets, options, { nested, enteredAt }, this.deps, (given, now) => {
       const adopt = ({ resource, key }: Target) => this.adopt(key, options.mode).adopt(resource, options, given, now);
@@ -120,26 +108,10 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     if (locks?.delete(lock) && locks.size === 0) this.shared.delete(lock.key);
   }
 
-  canKeep(key: string): boolean {
-    return !this.isClosing && !this.wanted.has(key) && this.deps.store.canKeep?.(key) === true;
-  }
-
-  onWanted(key: string): void {
-    const lock = this.exclusive.get(key);
-    if (lock === undefined) return;
-    this.wanted.add(key);
-    lock.onWanted();
-  }
-
   /** The next caller must not count on a lock that somebody may have released by force. */
   onForceReleased(key: string): void {
     this.exclusive.get(key)?.onForceReleased();
     for (const shared of this.shared.get(key) ?? NO_LOCKS) shared.onForceReleased();
-  }
-
-  /** The store may have lost locks that are kept, and nobody renews them. */
-  onReconnected(concerns?: KeyFilter): void {
-    this.endAllKeeping(concerns);
   }
 
   onHandoff(handoff: Handoff): void {
@@ -149,7 +121,7 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     if (place?.onHandoff(handoff)) return;
     // No caller here waits for it any more: the next owner in the store's queue must get it.
     const mode = place?.mode ?? handoff.mode;
-    this.deps.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, keepUntil: 0 });
+    this.deps.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, closedUntil: 0 });
   }
 
   onReleased(key: string): void {
@@ -158,12 +130,10 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
   }
 
   onSubscribed(concerns?: KeyFilter): void {
-    this.endAllKeeping(concerns);
     for (const { loop } of this.places(concerns)) loop.retryNow();
   }
 
   onDisconnected(concerns?: KeyFilter): void {
-    this.endAllKeeping(concerns);
     for (const { loop } of this.places(concerns)) loop.onDisconnected();
     for (const request of this.multiAcquires) if (concerns?.(request.key) !== false) request.onDisconnected();
   }
@@ -182,7 +152,6 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
 
   /** Rejects all callers that do not run in a hold of this engine. */
   refuseOutsiders(): void {
-    this.isClosing = true;
     for (const callers of this.callers()) callers.refuseOutsiders();
     for (const request of this.multiAcquires) if (!request.caller.nested) request.refuse(closed(request.resource));
   }
@@ -237,11 +206,6 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
   /** Returns whether all callers of a mode wait at one place, and are served together. */
   private haveOnePlace(mode: LockMode): boolean {
     return mode === 'shared' && this.deps.passing.maxLocalPasses > 0;
-  }
-
-  /** Ends all keeping, because a report that another instance wants a lock may have been missed. */
-  private endAllKeeping(concerns: KeyFilter = () => true): void {
-    for (const lock of this.exclusive.values()) if (concerns(lock.key)) lock.onWanted();
   }
 
   private adopt(key: string, mode: LockMode): LocalLock {

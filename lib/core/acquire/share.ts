@@ -49,7 +49,7 @@ export class Share implements AcquireLoopListener, GrantEnder {
   /** Whether further callers may get it. */
   private isOpen = false;
   /** The store keeps the share until then, even if all holds end sooner. */
-  private keepUntil = 0;
+  private closedUntil = 0;
 
   constructor(
     readonly key: string,
@@ -128,12 +128,12 @@ export class Share implements AcquireLoopListener, GrantEnder {
     const now = this.deps.clock.now();
     const isLost = grant.state === 'lost';
     if (isLost) this.isOpen = false;
-    this.keepUntil = Math.max(this.keepUntil, isLost ? closedUntil : grant.minHoldUntil);
+    this.closedUntil = Math.max(this.closedUntil, isLost ? closedUntil : grant.minHoldUntil);
     state.handoff.onEnded(grant);
     if (this.grants.size > 0) return Promise.resolve(!isLost);
-    const restMs = this.keepUntil - now;
+    const restMs = this.closedUntil - now;
     if (restMs <= 0 && this.user.onUnused(this, now)) return Promise.resolve(true);
-    const released = this.release(grant.resource, state.handoff, this.keepUntil, now);
+    const released = this.release(grant.resource, state.handoff, this.closedUntil, now);
     if (restMs > 0 && !isLost) this.rest(grant.resource, state.handoff, restMs);
     else this.becomeIdle();
     return released;
@@ -161,21 +161,16 @@ export class Share implements AcquireLoopListener, GrantEnder {
     return 'handoff' in this.state && this.state.handoff.owner === owner;
   }
 
-  /** A share is never kept. */
-  mayKeep(): boolean {
-    return false;
-  }
-
   onAttempt(owner: string): void {
     this.user.onAttempt(this, owner);
     this.owner = owner;
   }
 
   onGranted(given: StoreGrant, now: number): void {
-    this.state = { kind: 'held', handoff: new LocalHandoff(given, now, { hasOneToken: true }), lease: given };
+    this.state = { kind: 'held', handoff: new LocalHandoff(given, now, true), lease: given };
     this.newest = undefined;
     this.isOpen = true;
-    this.keepUntil = 0;
+    this.closedUntil = 0;
     this.user.onGranted(this, now);
   }
 
@@ -203,13 +198,13 @@ export class Share implements AcquireLoopListener, GrantEnder {
       if (this.state === resting) this.becomeIdle();
     };
     const timer = this.deps.clock.schedule(restMs, onRested, true);
-    const resting: ShareState = { kind: 'resting', handoff, until: this.keepUntil, timer };
+    const resting: ShareState = { kind: 'resting', handoff, until: this.closedUntil, timer };
     this.state = resting;
   }
 
-  private release(resource: string, handoff: LocalHandoff, keepUntil: number, now?: number): Promise<boolean> {
+  private release(resource: string, handoff: LocalHandoff, closedUntil: number, now?: number): Promise<boolean> {
     const { key, mode } = this;
     const { owner, longestLeaseMs: leaseMs } = handoff;
-    return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, keepUntil }, now);
+    return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, closedUntil }, now);
   }
 }

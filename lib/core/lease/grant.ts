@@ -14,21 +14,6 @@ export interface HoldOptions extends CallDetails {
   readonly minHoldMs: number;
   /** A hold that is renewed for longer than this is reported. False and Infinity: none is. Default: false. */
   readonly warnHeldMs?: number | false | undefined;
-  /** How long the instance may keep an exclusive lock after a release that nobody waits for. Default: 0. */
-  readonly keepMs?: number;
-}
-
-/** Returns how long the instance may keep a lock with these options after its release, in milliseconds. */
-export function keepMsOf({ keepMs = 0, mode, renew }: HoldOptions): number {
-  return mode === 'exclusive' && renew ? keepMs : 0;
-}
-
-/**
- * Returns the lease of every renewal, in milliseconds: `ttlMs`, or `keepMs` if that is shorter. So a crash while the
- * lock is kept costs others no more than `keepMs`.
- */
-export function renewedLeaseOf(options: HoldOptions): number {
-  return Math.min(options.ttlMs, keepMsOf(options) || Infinity);
 }
 
 /** A hold, as its grant knows it. */
@@ -79,8 +64,6 @@ export interface StoreGrant extends GrantedTokens, Lease {
 export interface GrantEnder {
   /** Ends a grant that is released or lost. Returns whether the store still had it. */
   end(grant: Grant, closedUntil?: number): Promise<boolean>;
-  /** Called if a renewal shows that the store no longer has the lock of a released grant. */
-  onGone?(grant: Grant): void;
 }
 
 export type GrantState = 'held' | 'lost' | 'ended';
@@ -137,7 +120,7 @@ export class Grant {
     readonly ender: GrantEnder,
     private readonly mayBeRepeatedUntil = -Infinity,
   ) {
-    this.ttlMs = renewedLeaseOf(options);
+    this.ttlMs = options.ttlMs;
     this.maxHoldUntil = grantedAt + options.maxHoldMs;
     this.minHoldUntil = grantedAt + options.minHoldMs;
     this.leasedAt = lease.sentAt;

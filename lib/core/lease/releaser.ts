@@ -18,7 +18,7 @@ export interface Release {
    */
   readonly leaseMs: number;
   /** The local moment until which the lock stays closed (`minHoldMs`). 0, or a moment in the past: it is free now. */
-  readonly keepUntil: number;
+  readonly closedUntil: number;
 }
 
 const FIRST_REPEAT_MS = 100;
@@ -188,11 +188,11 @@ export class Releaser {
   }
 
   private send(release: Release): Promise<boolean> {
-    const { key, owner, mode, leaseMs, keepUntil } = release;
-    const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
+    const { key, owner, mode, leaseMs, closedUntil } = release;
+    const closedForMs = closedUntil === 0 ? 0 : Math.max(0, Math.ceil(closedUntil - this.clock.now()));
     const handoffMs = handoffLease(Math.max(1, leaseMs));
     try {
-      return this.store.release({ keys: [key], owner, mode, keepMs, handoffMs, tokens: this.tokens });
+      return this.store.release({ keys: [key], owner, mode, closedForMs, handoffMs, tokens: this.tokens });
     } catch (error) {
       // A store that throws instead of rejecting must not keep the caller from serving the next waiter.
       return Promise.reject(error);

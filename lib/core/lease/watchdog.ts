@@ -360,7 +360,7 @@ export class Watchdog {
     const isLatest = this.inFlight.get(grant) === renewal;
     if (isLatest) this.inFlight.delete(grant);
     if (this.ofReleased.get(grant.ender) === renewal) this.ofReleased.delete(grant.ender);
-    if (grant.state !== 'held') return reply === 'lost' ? grant.ender.onGone?.(grant) : undefined;
+    if (grant.state !== 'held') return;
     const now = this.clock.now();
     if (reply === 'renewed' && grant.canBeRenewed(renewal.lease, now)) this.onRenewed(renewal, now);
     else if (this.isOver(grant, now)) return;

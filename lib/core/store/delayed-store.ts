@@ -19,7 +19,6 @@ import type {
  */
 export class DelayedStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];
-  readonly canKeep: LockStore['canKeep'];
   readonly list: LockStore['list'];
   readonly ping: LockStore['ping'];
   readonly forceRelease: LockStore['forceRelease'];
@@ -29,7 +28,6 @@ export class DelayedStore implements LockStore {
     private readonly delayMs: number,
   ) {
     this.serverOf = inner.serverOf?.bind(inner);
-    this.canKeep = inner.canKeep?.bind(inner);
     this.list = inner.list?.bind(inner);
     this.ping = inner.ping?.bind(inner);
     const forceRelease = inner.forceRelease?.bind(inner);

@@ -6,7 +6,6 @@ export function forwardTo(listener: StoreListener, overrides: Partial<StoreListe
     instanceId: listener.instanceId,
     onHandoff: (handoff) => listener.onHandoff(handoff),
     onReleased: (key) => listener.onReleased(key),
-    onWanted: (key) => listener.onWanted?.(key),
     onForceReleased: (key) => listener.onForceReleased?.(key),
     onNotified: (key, count) => listener.onNotified?.(key, count),
     onSubscribed: (concerns) => listener.onSubscribed(concerns),

@@ -65,8 +65,7 @@ export interface LockOwnership {
    */
   readonly keys: readonly string[];
   /**
-   * The identity of one attempt, `<instanceId>:<attemptId>`. Repeated requests keep it. It is never used again. If the
-   * attempt id begins with `0`, the instance may keep the lock. See {@link LockStore.canKeep}.
+   * The identity of one attempt, `<instanceId>:<attemptId>`. Repeated requests keep it. It is never used again.
    */
   readonly owner: string;
   /** The mode. The same in all requests of one owner. */
@@ -167,7 +166,7 @@ export interface ReleaseRequest extends LockOwnership, HandoffOptions {
   /**
    * Keeps the lock closed for this long, in milliseconds. It then expires. 0 hands it off, or frees it without waiters.
    */
-  readonly keepMs: number;
+  readonly closedForMs: number;
 }
 
 /** A request to end the holds of a key, of any owner. */
@@ -222,11 +221,6 @@ export interface StoreListener {
    * waiting processes should report it, so that the instance gives them time to request the key.
    */
   onNotified?(key: string, count: number): void;
-  /**
-   * Another owner requests a lock that this instance may keep. See {@link LockStore.canKeep}. The store may report it
-   * late, repeatedly, or never if the message is lost.
-   */
-  onWanted?(key: string): void;
   /**
    * Somebody has released the key by force, or says so. The engine asks the store whether its locks of the key are
    * still held. The store may report it late, repeatedly, falsely or never.
@@ -308,13 +302,6 @@ export interface LockStore {
    */
   readonly serverOf?: ((key: string) => string | undefined) | undefined;
   /**
-   * Returns whether an instance may keep the key after its release (`keepMs`), because the store reports by
-   * {@link StoreListener.onWanted} from now on that others request it. If not, the store prepares that in the
-   * background. Kept are exclusive locks of owners whose attempt id begins with `0`. The first in the queue, and a
-   * request that does not queue, must be reported. The engine refuses `keepMs` if the store has no such method.
-   */
-  readonly canKeep?: ((key: string) => boolean) | undefined;
-  /**
    * Sends a cheap request to each server. Resolves within `requestTimeoutMs` and does not reject. Without this method,
    * the engine inspects a key instead.
    */
@@ -332,14 +319,6 @@ export interface LockStore {
   readonly forceRelease?: ((request: ForceReleaseRequest) => Promise<boolean>) | undefined;
   /** Closes what the store opened. */
   close(): Promise<void>;
-}
-
-/**
- * Returns whether the owner's instance may keep the lock after its release until another one requests it. Its attempt
- * id begins with `0`. The store then reports such requests by {@link StoreListener.onWanted}.
- */
-export function mayBeKept(owner: string): boolean {
-  return /:0\d+$/.test(owner);
 }
 
 /** Returns the id of the instance that an owner belongs to. */

@@ -8,7 +8,6 @@ import {
   type Held,
   instanceOf,
   type LockMode,
-  mayBeKept,
   type PermitsMismatch,
   type ReleaseRequest,
 } from '../../core/store/lock-store.js';
@@ -51,8 +50,6 @@ export interface LockTableDeps {
   /** Returns whether that instance receives handoffs. */
   isSubscribed(instanceId: string): boolean;
   onHandoff(handoff: TableHandoff): void;
-  /** Another owner requests a lock whose owner may be kept. */
-  onWanted?(key: string, owner: string): void;
   /** The owner's hold was ended by force. */
   onForced?(key: string, owner: string): void;
 }
@@ -89,7 +86,6 @@ export class LockTable {
     const other = otherPermits(row, mode);
     if (other !== undefined) return { status: 'permits-mismatch', permits: other };
     if (queue && !row.queue.some((entry) => entry.owner === owner)) row.queue.push({ owner, mode });
-    this.notifyKeeper(key, row, owner);
     if (this.handoff(key, row, request, owner) && admits(row, mode)) {
       leave(row, owner);
       const granted = this.grant(row, request, leaseMs, tokens);
@@ -120,13 +116,13 @@ export class LockTable {
 
   /** Does what `release.lua` of the token store does. */
   release(request: ReleaseRequest): boolean {
-    const { keys, owner, keepMs } = request;
+    const { keys, owner, closedForMs } = request;
     const [key] = keys;
     const row = this.rowOf(key);
     const own = holderIn(row, owner);
     if (own?.mode !== 'exclusive') leave(row, owner);
     if (own === undefined) this.handoff(key, row, request);
-    else if (keepMs > 0) own.expiresAt = this.deps.now() + keepMs;
+    else if (closedForMs > 0) own.expiresAt = this.deps.now() + closedForMs;
     else {
       row.holders = row.holders.filter((holder) => holder !== own);
       this.handoff(key, row, request);
@@ -193,16 +189,8 @@ export class LockTable {
     const other = otherPermits(row, mode);
     if (other !== undefined) return { status: 'permits-mismatch', permits: other };
     const free = admits(row, mode);
-    this.notifyKeeper(key, row, owner);
     if (free && row.queue.length === 0) return undefined;
     return { status: 'held', queued: false, remainingMs: free ? undefined : freeAt(row, mode) - this.deps.now() };
-  }
-
-  /** Does what `notify-keeper.lua` of the token store does. */
-  private notifyKeeper(key: string, { holders, queue }: LockRow, requester: string): void {
-    const [holder] = holders;
-    if (holder?.mode !== 'exclusive' || !mayBeKept(holder.owner)) return;
-    if (queue.length === 0 || queue[0].owner === requester) this.deps.onWanted?.(key, holder.owner);
   }
 
   /** Returns the row of the key. Creates it if it does not exist. */

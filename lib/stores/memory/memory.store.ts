@@ -61,7 +61,6 @@ export class MemoryStore implements LockStore {
       isSubscribed: (instanceId) => this.listeners.has(instanceId),
       onHandoff: (handoff) => this.deliver(handoff),
       // As with Redis, the message arrives later.
-      onWanted: (key, owner) => queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onWanted?.(key)),
       onForced: (key, owner) => queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onForceReleased?.(key)),
     });
     // No token was given out before this one.
@@ -89,10 +88,6 @@ export class MemoryStore implements LockStore {
 
   forceRelease(request: ForceReleaseRequest): Promise<boolean> {
     return Promise.resolve(this.table.forceRelease(request));
-  }
-
-  canKeep(): boolean {
-    return true;
   }
 
   inspect(key: string): Promise<LockState | null> {

@@ -201,7 +201,7 @@ export class QuorumAcquire {
     const { nodes, clock, nodeTimeoutMs } = this.deps;
     const { keys, mode, leaseMs } = this.request;
     const forgetAt = clock.now() + nodeTimeoutMs + leaseMs;
-    nodes[node].release({ key: keys[0], mode, owner: this.holder, keepUntil: 0, forgetAt }).catch(() => undefined);
+    nodes[node].release({ key: keys[0], mode, owner: this.holder, closedUntil: 0, forgetAt }).catch(() => undefined);
   }
 
   private startTimeout(ms: number): Timer {

@@ -79,7 +79,7 @@ export class QuorumExtend {
     // If the node had forgotten the script, the restore was sent again and may have run after the release.
     if (!restored || this.holders.has(owner)) return;
     const forgetAt = this.deps.clock.now() + leaseMs;
-    await node.release({ key: keys[0], mode, owner, keepUntil: 0, forgetAt }).catch(() => false);
+    await node.release({ key: keys[0], mode, owner, closedUntil: 0, forgetAt }).catch(() => false);
   }
 }
 

@@ -39,7 +39,7 @@ export interface NodeRelease {
   /** The owner, alone or with the only round that is released. */
   readonly owner: string;
   /** The local moment until which the node keeps the lock. 0 releases it now. */
-  readonly keepUntil: number;
+  readonly closedUntil: number;
   /** The local moment from which the lease is over without a release. */
   readonly forgetAt: number;
 }
@@ -163,12 +163,14 @@ export class QuorumNode {
    * Releases the lock on the node. If that fails, it rejects and repeats the release when the node is reachable again.
    */
   async release(release: NodeRelease): Promise<boolean> {
-    const { key, mode, owner, keepUntil } = release;
-    const keepMs = keepUntil === 0 ? 0 : Math.max(0, Math.ceil(keepUntil - this.clock.now()));
+    const { key, mode, owner, closedUntil } = release;
+    const closedForMs = closedUntil === 0 ? 0 : Math.max(0, Math.ceil(closedUntil - this.clock.now()));
     try {
       this.demandReady();
       this.corkIfBusy();
-      const released = await this.track(scriptsFor(mode).release.run(this.connection, [key], [owner, String(keepMs)]));
+      const released = await this.track(
+        scriptsFor(mode).release.run(this.connection, [key], [owner, String(closedForMs)]),
+      );
       if (released) this.listener?.onServed(this, 'release', key);
       return released;
     } catch (error) {

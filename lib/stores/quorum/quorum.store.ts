@@ -121,14 +121,14 @@ export class QuorumStore implements LockStore {
     return acquire.reply;
   }
 
-  release({ keys: [key], mode, owner, keepMs }: ReleaseRequest): Promise<boolean> {
+  release({ keys: [key], mode, owner, closedForMs }: ReleaseRequest): Promise<boolean> {
     this.unsent.delete(owner);
     this.acquires.get(owner)?.cancel();
     for (const extension of this.extensions) extension.onRelease(owner);
     const now = this.deps.clock.now();
-    const keepUntil = keepMs === 0 ? 0 : now + keepMs;
+    const closedUntil = closedForMs === 0 ? 0 : now + closedForMs;
     const forgetAt = now + this.deps.requestTimeoutMs + this.longestLeaseMs;
-    return this.releaseAll({ key, mode, owner, keepUntil, forgetAt });
+    return this.releaseAll({ key, mode, owner, closedUntil, forgetAt });
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -157,7 +157,7 @@ export class QuorumStore implements LockStore {
     const released = holders.map(({ owner, mode, remainingMs }) => {
       for (const extension of this.extensions) extension.onRelease(owner);
       const forgetAt = now + this.deps.requestTimeoutMs + remainingMs;
-      return this.releaseAll({ key, mode, owner, keepUntil: 0, forgetAt });
+      return this.releaseAll({ key, mode, owner, closedUntil: 0, forgetAt });
     });
     return (await Promise.all(released)).includes(true);
   }

@@ -220,11 +220,14 @@ class RedissonStore implements LockStore {
     return acquireScript.run(connection, this.keysOf(keys[0]), args);
   }
 
-  private releaseAt({ connection, failsFast }: RedisNode, { keys, owner, keepMs }: ReleaseRequest): Promise<number> {
+  private releaseAt(
+    { connection, failsFast }: RedisNode,
+    { keys, owner, closedForMs }: ReleaseRequest,
+  ): Promise<number> {
     const [key] = keys;
     // In the client's queue releases would pile up during an outage. The engine repeats a failed release.
     if (!failsFast) return Promise.reject(new Error('there is no connection'));
-    const args = [this.owners.fieldOf(owner), String(keepMs), this.channelOf(key), ...this.topology.releaseArgs];
+    const args = [this.owners.fieldOf(owner), String(closedForMs), this.channelOf(key), ...this.topology.releaseArgs];
     return releaseScript.run(connection, [this.topology.keyOf(key)], args);
   }
 

@@ -150,7 +150,7 @@ class TimestampStore implements LockStore {
       });
   }
 
-  async release({ owner, keepMs }: ReleaseRequest): Promise<boolean> {
+  async release({ owner, closedForMs }: ReleaseRequest): Promise<boolean> {
     const pending = this.acquires.get(owner);
     if (pending !== undefined) {
       pending.wanted = false;
@@ -162,7 +162,7 @@ class TimestampStore implements LockStore {
     // In the client's queue the release could outlive the lease. The engine repeats a failed release.
     if (!this.protocol.ready) throw unavailableBecause(new Error('there is no connection'), 'a release');
     try {
-      return await (keepMs > 0 ? this.keepLocked(lease, keepMs) : this.end(lease));
+      return await (closedForMs > 0 ? this.keepLocked(lease, closedForMs) : this.end(lease));
     } catch (error) {
       throw unavailableBecause(error, 'a release');
     }
@@ -268,8 +268,8 @@ class TimestampStore implements LockStore {
     return ended;
   }
 
-  private async keepLocked(lease: HeldLease, keepMs: number): Promise<boolean> {
-    const expiry = this.time.nextExpiry(lease, keepMs);
+  private async keepLocked(lease: HeldLease, closedForMs: number): Promise<boolean> {
+    const expiry = this.time.nextExpiry(lease, closedForMs);
     const kept = await this.protocol.keep(lease, expiry);
     if (kept) lease.onWritten(expiry);
     else this.leases.forget(lease.owner);

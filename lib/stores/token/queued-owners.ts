@@ -72,8 +72,8 @@ export class RecentNames {
     return this.keptUntil.size;
   }
 
-  add(name: string, now: number, keepMs: number): void {
-    this.keptUntil.set(name, now + keepMs);
+  add(name: string, now: number, forMs: number): void {
+    this.keptUntil.set(name, now + forMs);
     if (this.keptUntil.size > this.limit) this.dropOver(now);
   }
 

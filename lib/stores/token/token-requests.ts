@@ -114,13 +114,13 @@ export class TokenRequests {
 
   /** Rejects with `LockUnavailableError`. */
   release(request: ReleaseRequest): Promise<boolean> {
-    const { keys, owner, mode, keepMs } = request;
+    const { keys, owner, mode, closedForMs } = request;
     if (this.several.onReleased(owner, keys)) this.subscription.onReleased(owner);
     const wasUnsent = this.batches.cancel(owner, EXPIRED) || this.topology.cancelPending(owner);
     // Also an owner that a reply has granted its lock, because its lease may have been over by then.
     if (wasUnsent && !this.queued.has(owner)) return Promise.resolve(false);
     const isHandoff = mode === 'exclusive' && this.queued.mayWait(owner);
-    if (keepMs === 0 && !isHandoff) return this.batches.release(request);
+    if (closedForMs === 0 && !isHandoff) return this.batches.release(request);
     if (isHandoff) [this.handedOffKey] = keys;
     this.batches.flush();
     return this.releaseAlone(request);
@@ -195,7 +195,6 @@ export class TokenRequests {
 
   private runAcquireMany(request: AcquireRequest, { connection }: RedisNode, deadline: string) {
     const args = [this.entryOf(request), wholeMs(request.leaseMs), deadline];
-    args.push(...this.topology.handoffArgs(request.keys[0]));
     return acquireManyScript.run(connection, keysOfAll(request.keys, this.topology), args);
   }
 
@@ -271,13 +270,13 @@ export class TokenRequests {
     { connection, failsFast }: RedisNode,
     cork: CorkEnd | undefined,
   ): Promise<ReleaseReply> {
-    const { keys, owner, keepMs, tokens, handoffMs } = request;
+    const { keys, owner, closedForMs, tokens, handoffMs } = request;
     // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
     if (!failsFast) return Promise.reject(noConnection());
     // Another waiter of this instance acquires in the same tick. Its request must arrive before the handoff passes it
     // over.
     if (cork !== undefined || this.queued.mayWait(owner)) connection.corkUntil(cork ?? 'microtask');
-    const args = [this.entryOf(request), String(keepMs), String(tokens), wholeMs(handoffMs)];
+    const args = [this.entryOf(request), String(closedForMs), String(tokens), wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(keys[0]));
     return releaseScript.run(connection, this.topology.keysOf(keys[0]), args);
   }

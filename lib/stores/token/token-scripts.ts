@@ -216,12 +216,12 @@ export function entriesOfAll(requests: readonly LockOwnership[], { secret }: Scr
 
 /** Returns a release of an owner that no attempt has: it does nothing but hand the lock to further sharers. */
 export function furtherHandoffs({ keys, owner, mode, handoffMs, tokens }: AcquireRequest): ReleaseRequest {
-  return { keys, owner: `${instancePartOf(owner)}0`, mode, handoffMs, tokens, keepMs: 0 };
+  return { keys, owner: `${instancePartOf(owner)}0`, mode, handoffMs, tokens, closedForMs: 0 };
 }
 
 /** Returns the same after a release by force, which has no owner. */
 export function furtherHandoffsOf({ key, handoffMs, tokens }: ForceReleaseRequest): ReleaseRequest {
-  return { keys: [key], owner: 'force:0', mode: 'shared', handoffMs, tokens, keepMs: 0 };
+  return { keys: [key], owner: 'force:0', mode: 'shared', handoffMs, tokens, closedForMs: 0 };
 }
 
 /** Returns the part of an owner that all owners of its instance have. */

@@ -32,7 +32,7 @@ import { toStorePing } from '../ping-reply.js';
 import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
 import type { HandoffChannels } from './handoff/handoff-channel.js';
-import { decodeForced, decodeHandoff, decodeWanted, type HandoffGrant } from './handoff/handoff-message.js';
+import { decodeForced, decodeHandoff, type HandoffGrant } from './handoff/handoff-message.js';
 import { ForcedReleases } from './forced-releases.js';
 import { HotTags } from './hot-tags.js';
 import { QueuedOwners, RecentNames } from './queued-owners.js';
@@ -143,20 +143,13 @@ export class TokenStore implements LockStore {
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
-    const { owner, keepMs } = request;
-    if (keepMs > 0) this.closed.add(owner, this.clock.now(), keepMs);
+    const { owner, closedForMs } = request;
+    if (closedForMs > 0) this.closed.add(owner, this.clock.now(), closedForMs);
     return this.requests.release(request);
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     return extendReplies(requests, await this.requests.extend(requests), this.listener);
-  }
-
-  canKeep(key: string): boolean {
-    const node = this.topology.nodeOf(key);
-    if (this.handoffs === undefined || node === undefined) return false;
-    this.openHandoffs(key);
-    return this.handoffs.isSubscribed(key, node);
   }
 
   forceRelease(request: ForceReleaseRequest): Promise<boolean> {
@@ -234,8 +227,6 @@ export class TokenStore implements LockStore {
   }
 
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {
-    const wanted = decodeWanted(message);
-    if (wanted !== undefined) return listener.onWanted?.(wanted.slice(this.topology.prefix.length));
     const forced = decodeForced(message);
     if (forced !== undefined) return listener.onForceReleased?.(forced.slice(this.topology.prefix.length));
     const decoded = decodeHandoff(message, this.topology.secret);

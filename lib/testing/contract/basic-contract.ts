@@ -48,7 +48,7 @@ const release: ContractPart = {
       strictEqual(await fixture.statusOf('cid'), 'held');
     },
 
-    'keeps the key closed for keepMs': async (fixture) => {
+    'keeps the key closed for closedForMs': async (fixture) => {
       await fixture.acquire('ann');
       strictEqual(await fixture.release('ann', fixture.shortMs), true);
       strictEqual(await fixture.statusOf('bob'), 'held');

@@ -163,7 +163,7 @@ export const queueContract: ContractPart = {
       deepStrictEqual(await fixture.handoffsTo(2), ['bob', 'cid']);
     },
 
-    'a release with keepMs hands the lock off only once it is released again': async (fixture) => {
+    'a release with closedForMs hands the lock off only once it is released again': async (fixture) => {
       await fixture.listen();
       await fixture.acquire('ann');
       await fixture.acquire('bob');

@@ -58,7 +58,7 @@ export const sharedContract: ContractPart = {
       strictEqual(await fixture.statusOf('bob'), 'held');
     },
 
-    'stays closed for keepMs after a release': async (fixture) => {
+    'stays closed for closedForMs after a release': async (fixture) => {
       fixture.setMode('shared', 'ann');
       await fixture.acquire('ann');
       strictEqual(await fixture.release('ann', fixture.shortMs), true);

@@ -1,7 +1,6 @@
 import { aFunction, checkOptions, checkValue, type OptionRules } from '../../core/check-options.js';
 import { basicContract } from './basic-contract.js';
 import { forceContract } from './force-contract.js';
-import { keepingContract } from './keeping-contract.js';
 import { listingContract, queueListingContract, sharedListingContract } from './listing-contract.js';
 import { multiKeyContract } from './multi-key-contract.js';
 import { queueContract } from './queue-contract.js';
@@ -33,7 +32,6 @@ const CONTRACT: readonly ContractPart[] = [
   contentionContract,
   queueContract,
   multiKeyContract,
-  keepingContract,
   listingContract,
   queueListingContract,
   sharedListingContract,

@@ -75,9 +75,6 @@ export class StoreFixture {
   readonly handoffs: Handoff[] = [];
   private readonly names: string[] = [];
   private readonly modes = new Map<string, LockMode>();
-  private readonly kept = new Set<string>();
-  private readonly wanted: string[] = [];
-  private readonly onWanted = new Set<() => void>();
   private readonly forced: string[] = [];
   private readonly onForced = new Set<() => void>();
   private readonly onHandoff = new Set<() => void>();
@@ -124,17 +121,6 @@ export class StoreFixture {
   /** Sets the mode of these callers. Default: exclusive. */
   setMode(mode: LockMode, ...names: readonly string[]): void {
     for (const name of names) this.modes.set(name, mode);
-  }
-
-  /** Lets a caller's instance keep its locks. Call it before the caller's first request. */
-  setKept(name: string): void {
-    this.kept.add(name);
-  }
-
-  /** Waits until keys were reported `count` times to be wanted by others. Returns these keys. */
-  async wantedTimes(count: number): Promise<readonly string[]> {
-    while (this.wanted.length < count) await new Promise<void>((resolve) => this.onWanted.add(resolve));
-    return this.wanted;
   }
 
   /** Ends all holds of a key by force. Call it only if the store can do that. */
@@ -191,8 +177,8 @@ export class StoreFixture {
     return reply.token;
   }
 
-  release(name: string, keepMs = 0, { key = this.key }: { readonly key?: string } = {}): Promise<boolean> {
-    return this.under.store.release({ ...this.ownership(name, key), ...HANDOFF, keepMs });
+  release(name: string, closedForMs = 0, { key = this.key }: { readonly key?: string } = {}): Promise<boolean> {
+    return this.under.store.release({ ...this.ownership(name, key), ...HANDOFF, closedForMs });
   }
 
   async extend(name: string, leaseMs: number): Promise<string> {
@@ -216,8 +202,7 @@ export class StoreFixture {
   ownership(name: string, key: string = this.key, mode: LockMode = this.modes.get(name) ?? 'exclusive') {
     if (!this.names.includes(name)) this.names.push(name);
     const instanceId = name === DEAD ? `${this.instanceId}-${DEAD}` : this.instanceId;
-    const mark = this.kept.has(name) ? '0' : '';
-    return { keys: [key], owner: `${instanceId}:${mark}${this.names.indexOf(name)}`, mode };
+    return { keys: [key], owner: `${instanceId}:${this.names.indexOf(name)}`, mode };
   }
 
   private listener(): StoreListener {
@@ -230,10 +215,6 @@ export class StoreFixture {
       },
       onSubscribed: () => {
         for (const resolve of this.onSubscribed) resolve();
-      },
-      onWanted: (key) => {
-        this.wanted.push(key);
-        for (const resolve of this.onWanted) resolve();
       },
       onForceReleased: (key) => {
         this.forced.push(key);

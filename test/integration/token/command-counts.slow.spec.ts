@@ -19,7 +19,6 @@ import { subscriberOf } from '../../support/subscriber-of.js';
 /** Far more than a test takes. */
 const LONG_MS = 3_600_000;
 const STEP_MS = 50;
-const KEEP_MS = 10_000;
 /** A waiting instance repeats its request every 500 ms at the soonest. */
 const REPEATS_PER_MS = 1 / 250;
 
@@ -279,10 +278,4 @@ describe('a lock that many share', () => {
     const cost = await costOf(() => Promise.all(all.map((locks) => tasks(10, 20, locks, { permits: 5 }))));
     expectCost(cost, 400, { commands: 3, calls: 50 }, 2 * 10);
   });
-});
-
-it('a kept lock costs a command for 20 acquisitions at most (scenario 13)', async () => {
-  const locks = await instance(new ManualClock(), { keepMs: KEEP_MS });
-  const cost = await costOf(() => tasks(1, 400, locks));
-  expectCost(cost, 400, { commands: 0.05, calls: 0.4 });
 });

@@ -55,7 +55,7 @@ async function step(random: () => number, keys: readonly string[], owners: Reado
   const owner = pick([...owners.keys()]);
   const mode = owners.get(owner) as LockMode;
   if (random() < 0.35) {
-    const request = { keys: [pick(keys)], owner, mode, keepMs: 0, ...HAND_OFF };
+    const request = { keys: [pick(keys)], owner, mode, closedForMs: 0, ...HAND_OFF };
     return Promise.all(twins.map((store) => store.release(request)));
   }
   const chosen = keys.filter(() => random() < 0.6);

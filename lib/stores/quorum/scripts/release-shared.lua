@@ -2,7 +2,7 @@
   Afterwards the key lives as long as the last of the other leases, and no longer. Running twice is harmless.
   keys.lock    all sharers
   args.owner   the owner, or the owner and the only round that is meant
-  args.keepMs  how long the share is kept, 0: remove it now
+  args.closedForMs  how long the share is kept, 0: remove it now
   returns 1: released | 0: the owner did not share the lock any more ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/is-shared.lua
@@ -19,8 +19,8 @@ end
 
 local nowMs = tonumber(string.sub(now, 1, -4))
 local active = ends > nowMs
-if active and args.keepMs ~= '0' then
-  others = withSharer(others, mine, nowMs + args.keepMs)
+if active and args.closedForMs ~= '0' then
+  others = withSharer(others, mine, nowMs + args.closedForMs)
 end
 local living, last = { '*;' }, nowMs
 for sharer, over in string.gmatch(others, '([^;]+ (%d+);)') do

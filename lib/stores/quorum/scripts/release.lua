@@ -2,15 +2,15 @@
   harmless.
   keys.lock
   args.owner   the owner, or the owner and the only round that is meant
-  args.keepMs  how long the lock stays closed, 0: release it now
+  args.closedForMs  how long the lock stays closed, 0: release it now
   returns 1: released | 0: not held by the owner ]]
 local held = redis.call('GET', keys.lock)
 local ours = args.owner .. ' '
 if not held or string.sub(held, 1, #ours) ~= ours then
   return 0
 end
-if args.keepMs ~= '0' then
-  redis.call('PEXPIRE', keys.lock, args.keepMs)
+if args.closedForMs ~= '0' then
+  redis.call('PEXPIRE', keys.lock, args.closedForMs)
 else
   redis.call('DEL', keys.lock)
 end

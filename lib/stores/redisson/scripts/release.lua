@@ -3,7 +3,7 @@
   harmless. If the hash has other fields, only the owner's is removed: the rest is a lock of another kind.
   keys.lock      hash of hold counts by owner
   args.owner
-  args.keepMs    how long the lock stays closed, 0: release it now
+  args.closedForMs    how long the lock stays closed, 0: release it now
   args.channel   the waiters' channel
   args.sharded?  any value: the channel is sharded, as in a cluster, if the server has sharded channels
   returns 0 or more: released, the number of receivers | -1: released, but publishing was refused | -2: not held by the
@@ -16,10 +16,10 @@ if #redis.call('HKEYS', keys.lock) > 1 then
   redis.call('HDEL', keys.lock, args.owner)
   return 0
 end
-if args.keepMs == '0' then
+if args.closedForMs == '0' then
   redis.call('DEL', keys.lock)
 else
-  redis.call('PEXPIRE', keys.lock, args.keepMs)
+  redis.call('PEXPIRE', keys.lock, args.closedForMs)
   -- The lock may expire without a message. All waiters must retry once, to wait by the new TTL. In Java this message
   -- wakes the threads that wait already. A thread that was refused just now receives the message below as soon as it
   -- waits.

@@ -47,17 +47,6 @@ export function decodeHandoff(message: string, secret: string): HandoffMessage |
   return { attempt, grant };
 }
 
-const WANTED = 'wanted ';
-
-/**
- * Decodes the message that another instance wants a lock (`scripts/includes/notify-keeper.lua`). Returns the key as the
- * script got it, with the client's prefix, or undefined for any other text. Nothing proves that a script wrote it: a
- * forged message may end the keeping of a lock, and has no other effect.
- */
-export function decodeWanted(message: string): string | undefined {
-  return message.startsWith(WANTED) ? message.slice(WANTED.length) : undefined;
-}
-
 const FORCED = 'forced ';
 
 /**

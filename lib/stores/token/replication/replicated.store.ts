@@ -28,7 +28,6 @@ import { lockGone } from './replica-errors.js';
 export class ReplicatedStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly serverOf: LockStore['serverOf'];
-  readonly canKeep: LockStore['canKeep'];
   readonly list: LockStore['list'];
   readonly ping: LockStore['ping'];
   readonly forceRelease: LockStore['forceRelease'];
@@ -44,7 +43,6 @@ export class ReplicatedStore implements LockStore {
   ) {
     this.capabilities = { ...inner.capabilities, replicas: true };
     this.serverOf = inner.serverOf?.bind(inner);
-    this.canKeep = inner.canKeep?.bind(inner);
     this.list = inner.list?.bind(inner);
     this.ping = inner.ping?.bind(inner);
     this.forceRelease = inner.forceRelease?.bind(inner);

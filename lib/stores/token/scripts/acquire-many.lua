@@ -7,8 +7,6 @@
   args.entry     owner, secret, and mode if it shares the locks
   args.leaseMs
   args.deadline  µs, server time
-  args.prefix    prefix of the holders' channels
-  args.sharded?  any value: the channels are sharded, as in a cluster
   returns {1, token, now}: granted, with one token for all | {-1, 0, now}: past the deadline | {0, remaining, now, nth,
   holder, count}: the nth lock is held | {-2, permits, now, nth}: the nth lock has a different number of permits
   `remaining` is the rest of the blocking lease in ms, -1 without an end, -2 if others wait. `now` is the server time in
@@ -21,7 +19,6 @@
 --- @include ./includes/may-share.lua
 --- @include ./includes/ms-until-free.lua
 --- @include ./includes/has-waiters.lua
---- @include ./includes/notify-keeper.lua
 --- @include ./includes/next-token.lua
 --- @include ./includes/lock.lua
 if now > args.deadline then
@@ -41,7 +38,6 @@ local function obstacle()
     if string.sub(held, 1, #ours) == ours then
       return
     end
-    notifyKeeper(held, args.entry)
     -- The value of another system may be long.
     return 0, redis.call('PTTL', keys.lock), string.sub(held, 1, 400)
   end

@@ -5,7 +5,7 @@
   keys.fence      last token
   keys.queue      entries by ticket, preceded by the sharers
   args.entry      owner, secret, and mode if it shares the lock
-  args.keepMs     how long the lock stays closed, 0: release it now
+  args.closedForMs     how long the lock stays closed, 0: release it now
   args.tokens     how many tokens to reserve for the next holder at most
   args.handoffMs  lease of a lock that is handed off
   args.prefix     prefix of the waiters' channels
@@ -14,8 +14,8 @@
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/release-unqueued.lua
 --- @include ./includes/release-to-queue.lua
-local released, mine = releaseUnqueued(args.entry, args.keepMs)
+local released, mine = releaseUnqueued(args.entry, args.closedForMs)
 if released then
   return released
 end
-return releaseToQueue(args.entry, mine, args.keepMs, now)
+return releaseToQueue(args.entry, mine, args.closedForMs, now)

@@ -5,7 +5,7 @@ import { outcome } from '../../../support/async.js';
 import { faultyLocks, KEY } from '../../../support/locks.js';
 import { randomFrom } from '../../../support/random.js';
 
-const HELD_BACK = ['acquire', 'handoff', 'extend', 'wanted', 'release'] as const;
+const HELD_BACK = ['acquire', 'handoff', 'extend', 'release'] as const;
 const PERMITS = 2;
 const REQUEST_TIMEOUT_MS = 1_000;
 /** The longest pause before a request is repeated after its timeout, and the handoff of a dead caller. */
@@ -68,7 +68,7 @@ class Fuzz {
       store.reconnect();
       store.reportSubscribed();
     } else if (dice < 0.98 && store.handoffs.length > 0) store.reportHandoff(this.pick(store.handoffs));
-    else store.drop(this.pick(['handoff', 'wanted']));
+    else store.drop('handoff');
   }
 
   private request(locks: ReturnType<typeof faultyLocks>['locks']): void {
@@ -80,7 +80,6 @@ class Fuzz {
     const settled = outcome(
       locks.acquire('goods:300', {
         ...mode[kind],
-        ...sometimes({ keepMs: 1_000 }, kind === 'exclusive' ? 0.5 : 0),
         ...sometimes({ minHoldMs: 100 }, 0.1),
         ...sometimes({ maxHoldMs: 300 }, 0.1),
         ...sometimes({ renew: false }, 0.1),

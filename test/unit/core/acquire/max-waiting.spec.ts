@@ -163,8 +163,8 @@ describe('the error of a busy lock', () => {
   it('knows nothing of locks that nobody waits for', async () => {
     const { clock, locks } = faultyLocks();
     for (let id = 0; id < 5; id += 1) await locks.using(`goods:${id}`, () => clock.advance(100));
-    await (await locks.acquire('goods:300', { keepMs: 1_000 })).release();
-    await (await locks.acquire('goods:300', { keepMs: 1_000 })).release();
+    await (await locks.acquire('goods:300')).release();
+    await (await locks.acquire('goods:300')).release();
     expect((await locks.inspect('goods:300'))?.expectedWait).toBeUndefined();
     expect(locks.engine.lineAt(KEY)).toEqual({ waitingHere: 0, expectedWait: undefined });
   });

@@ -428,6 +428,6 @@ function requestOf(lock: Lock) {
     mode: 'exclusive',
     handoffMs: 3_000,
     tokens: 1,
-    keepMs: 0,
+    closedForMs: 0,
   } as const;
 }

@@ -144,7 +144,7 @@ describe('an acquire request without a reply', () => {
     store.hold('acquire');
     outcome(locks.tryAcquire('goods:300'));
     await clock.advance(1_000);
-    expect(store.releases).toMatchObject([{ owner: store.acquires[0]?.owner, keepMs: 0 }]);
+    expect(store.releases).toMatchObject([{ owner: store.acquires[0]?.owner, closedForMs: 0 }]);
     expect(await stranger.take(KEY)).toBe(true);
   });
 

@@ -104,7 +104,7 @@ describe('with awaitRelease: false', () => {
       keys: [KEY],
       owner: lost.shared.owner,
       mode: 'exclusive',
-      keepMs: 0,
+      closedForMs: 0,
       handoffMs: 1,
       tokens: 1,
     });

@@ -140,7 +140,7 @@ describe('a candidate', () => {
     expect(leadership.isLeader).toBe(true);
     expect(store.acquires.map(({ leaseMs }) => leaseMs)).toEqual([6_000]);
     await leadership.close();
-    expect(store.releases.map(({ keepMs }) => keepMs)).toEqual([0]);
+    expect(store.releases.map(({ closedForMs }) => closedForMs)).toEqual([0]);
   });
 });
 

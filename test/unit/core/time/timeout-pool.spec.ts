@@ -39,7 +39,7 @@ describe('TimeoutPool', () => {
         owner: 'one:1',
         mode: 'exclusive',
         leaseMs: 1_000,
-        keepUntil: 0,
+        closedUntil: 0,
       } as const;
       locks.engine.releaser.releaseBehind(release);
     }

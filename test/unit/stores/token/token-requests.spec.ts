@@ -62,7 +62,7 @@ const release = {
   keys: ['goods:300'],
   owner: 'one:1',
   mode: 'shared',
-  keepMs: 0,
+  closedForMs: 0,
   handoffMs: 1_200,
   tokens: 1,
 } as const;

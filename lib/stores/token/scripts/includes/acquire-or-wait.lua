@@ -9,7 +9,6 @@
 --- @include ./add-holder.lua
 --- @include ./ms-until-free.lua
 --- @include ./waiters-before.lua
---- @include ./notify-keeper.lua
 --- @include ./other-wire.lua
 --- Acquires a lock that may be held or waited for. Returns the reply of the acquire script for the entry.
 local function acquireOrWait(entry, mode, now)
@@ -48,10 +47,6 @@ local function acquireOrWait(entry, mode, now)
     else
       redis.call('PEXPIRE', keys.queue, 60000)
     end
-  end
-
-  if held then
-    notifyKeeper(held, entry)
   end
 
   local channels = { prefix = args.prefix, sharded = args.sharded }

@@ -7,15 +7,15 @@
   then, or may be shared, to the head of the queue. Returns 1: released, or 0: not held by the entry. Adds 2 if the
   script has to run again to hand off more.
   @param mine whether the entry holds the lock exclusively ]]
-local function releaseToQueue(entry, mine, keepMs, now)
+local function releaseToQueue(entry, mine, closedForMs, now)
   local sharers, released = { count = 0 }, 1
   if not mine then
     local mode = modeOf(entry)
     sharers = readSharers(mode)
     local shares = mode and tonumber(redis.call('ZSCORE', keys.queue, entry) or 0) < 0
     redis.pcall('ZREM', keys.queue, entry)
-    if shares and keepMs ~= '0' then
-      share(entry, keepMs)
+    if shares and closedForMs ~= '0' then
+      share(entry, closedForMs)
       return 1
     end
     sharers.count = sharers.count - (shares and 1 or 0)

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import { decodeForced, decodeHandoff, decodeWanted } from '../../../../../lib/stores/token/handoff/handoff-message.js';
+import { decodeForced, decodeHandoff } from '../../../../../lib/stores/token/handoff/handoff-message.js';
 import { randomFrom } from '../../../../support/random.js';
 
 const SECRET = 'k3y_of-the-entry';
@@ -66,10 +66,9 @@ describe('the messages without a grant', () => {
   it('name a key, which may contain any character', () => {
     expect(decodeForced(`forced ${KEY}`)).toBe(KEY);
     expect(decodeForced('forced a key\nof another system')).toBe('a key\nof another system');
-    expect(decodeWanted(`wanted ${KEY}`)).toBe(KEY);
   });
 
-  it.each(['', 'forced', `wanted ${KEY}`, ` forced ${KEY}`, MESSAGE])('are no other text: %j', (message) => {
+  it.each(['', 'forced', `freed ${KEY}`, ` forced ${KEY}`, MESSAGE])('are no other text: %j', (message) => {
     expect(decodeForced(message)).toBeUndefined();
   });
 });
