@@ -9,6 +9,7 @@ const checks = {
   'package.json is "private". Decide the name of the package, and remove "private".': isPrivate !== true,
   'package.json has no "repository" with the "url" git+https://github.com/<owner>/<repository>.git.':
     /^git\+https:\/\/github\.com\/[\w-]+\/[\w.-]+\.git$/.test(repository?.url),
+  'README.md says how to install from a clone.': !read('README.md').includes('npm pack'),
   [`lib/core/version.ts has another version than package.json, which has ${version}.`]: read(
     'lib/core/version.ts',
   ).includes(`'${version}'`),

@@ -25,6 +25,7 @@ beforeEach(() => {
   mkdirSync(join(folder, 'lib/core'), { recursive: true });
   put('package.json', JSON.stringify(MANIFEST));
   put('lib/core/version.ts', "export const VERSION = '1.2.3';\n");
+  put('README.md', '# Locks\n\nnpm install locks\n');
   put('CHANGELOG.md', '# Changelog\n\n## Unreleased\n\n## 1.2.3 (2026-02-03)\n');
 });
 afterEach(() => rmSync(folder, { recursive: true }));
@@ -40,6 +41,11 @@ describe('the check before publishing', () => {
     expect(missing()).toMatch(/^package\.json is "private".*\npackage\.json has no "repository".*\n$/);
     put('package.json', JSON.stringify({ ...MANIFEST, repository: { url: 'https://github.com/acme/locks' } }));
     expect(missing()).toMatch(/^package\.json has no "repository".*\n$/);
+  });
+
+  it('refuses a README that installs the package from a clone', () => {
+    put('README.md', '# Locks\n\nnpm ci && npm pack\n');
+    expect(missing()).toBe('README.md says how to install from a clone.\n');
   });
 
   it('refuses a version that the code, the changelog or the tag does not have', () => {
