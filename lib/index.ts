@@ -46,7 +46,6 @@ export {
   LockReplicationError,
   LockTimeoutError,
   LockUnavailableError,
-  type WaitEstimate,
 } from './core/errors.js';
 export {
   type EndedEvent,

@@ -1,5 +1,4 @@
 import type { Target } from './core/acquire/acquire-options.js';
-import type { WaitEstimate } from './core/errors.js';
 import { CallFinder, type CallNames, type KeyCalls } from './core/own-calls.js';
 import { identityOf } from './core/store/instance-id.js';
 import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';
@@ -84,8 +83,6 @@ interface DescribedLock {
   readonly waiting: readonly LockWaiter[];
   /** How many callers of this module instance wait for the lock. */
   readonly waitingHere?: number | undefined;
-  /** How long a call of this module instance would wait now. Undefined if too little is known. */
-  readonly expectedWait?: WaitEstimate | undefined;
 }
 
 /**

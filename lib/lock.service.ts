@@ -349,7 +349,7 @@ export class LockService {
   private describe(target: Target, state: LockState, calls: KeyCalls | undefined): LockInfo {
     const { engine } = this;
     const info = toLockInfo(target, state, { isOwn: (id) => engine.isSelf(id), now: engine.now(), calls });
-    return { ...info, ...engine.lineAt(target.key) };
+    return { ...info, waitingHere: engine.waitingAt(target.key) };
   }
 
   private targetOf(resource: unknown): Target {

@@ -94,24 +94,6 @@ export abstract class LockError extends Error {
   }
 }
 
-/**
- * How long a call for a busy lock would wait, by what calls of the same module instance have waited before. New calls,
- * other instances and other work change it, so it is a hint and never a promise.
- *
- * @publicApi
- */
-export interface WaitEstimate {
-  /** How long a call that is made now would wait, in milliseconds. */
-  readonly waitMs: number;
-  /**
-   * How far recent waits for one place were from their average, as a share of it: 0.1 means 10 %. Above 0.5 the
-   * estimate says little.
-   */
-  readonly deviation: number;
-  /** How many grants of the last minute it is made from, up to 100. The last 8 count for most of it. */
-  readonly samples: number;
-}
-
 /** The optional fields of a {@link LockTimeoutError}. */
 export interface LockTimeoutDetails extends LockErrorDetails {
   /** The remaining lease of the holder, in milliseconds, from the store's last reply. */
@@ -130,8 +112,6 @@ export interface LockTimeoutDetails extends LockErrorDetails {
   readonly waitingHere?: number | undefined;
   /** How many places of the store's queue are before that of the module instance. */
   readonly queuedAhead?: number | undefined;
-  /** How long a call that is made now would wait. */
-  readonly expectedWait?: WaitEstimate | undefined;
   /** Whether the call was refused because of `maxWaiting`. Default: false. */
   readonly isQueueFull?: boolean | undefined;
 }
@@ -173,8 +153,6 @@ export class LockTimeoutError extends LockError {
    * reply. All callers of an instance that want a lock exclusively have one place. Undefined if it is not known.
    */
   readonly queuedAhead: number | undefined;
-  /** How long a call that is made at that moment would wait. Undefined if too little is known. */
-  readonly expectedWait: WaitEstimate | undefined;
   /** True if the call was refused at once, because `maxWaiting` callers of this module instance waited already. */
   readonly isQueueFull: boolean;
 
@@ -188,7 +166,6 @@ export class LockTimeoutError extends LockError {
     this.publicMessage = details.publicMessage ?? message;
     this.waitingHere = details.waitingHere;
     this.queuedAhead = details.queuedAhead;
-    this.expectedWait = details.expectedWait;
     this.isQueueFull = details.isQueueFull ?? false;
   }
 }

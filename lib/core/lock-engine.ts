@@ -3,7 +3,6 @@ import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-op
 import { Acquirer } from './acquire/acquirer.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import { QueueSpeeds } from './acquire/queue-place.js';
-import { RecentWaits } from './acquire/recent-waits.js';
 import { Turns } from './acquire/turns.js';
 import { runOutside } from './async-context.js';
 import { nextCall } from './call.js';
@@ -126,7 +125,6 @@ export class LockEngine {
       instance: options.instance,
       turns,
       queueSpeeds: new QueueSpeeds(),
-      recentWaits: new RecentWaits(clock),
       nextOwner: () => `${this.instanceId}:${++attempts}`,
       watch: (grant) => (watchdog.watch(grant) ? options.written?.() : undefined),
     });
@@ -282,9 +280,9 @@ export class LockEngine {
     return callsByKey(this.watchdog.grants(), this.localLocks.waiting(), only);
   }
 
-  /** See {@link LocalLocks.lineAt}. */
-  lineAt(key: string): ReturnType<LocalLocks['lineAt']> {
-    return this.localLocks.lineAt(key);
+  /** See {@link LocalLocks.waitingAt}. */
+  waitingAt(key: string): number {
+    return this.localLocks.waitingAt(key);
   }
 
   /** Returns the whole store, and the servers that have fallen silent. */

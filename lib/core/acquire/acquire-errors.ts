@@ -7,7 +7,6 @@ import {
   LockTimeoutError,
   LockUnavailableError,
   messageOf,
-  type WaitEstimate,
 } from '../errors.js';
 import { modesOf } from '../store/lock-mode.js';
 import { secondsOf } from '../store/incident-log.js';
@@ -93,7 +92,6 @@ export function otherPermits({ permits }: PermitsMismatch): LastReply {
 /** What an error says of the callers of this module instance that wait for the lock. */
 export interface WaitingLine {
   readonly waitingHere: number;
-  readonly expectedWait: WaitEstimate | undefined;
   /** The limit that the call has exceeded. Undefined if it has not. */
   readonly maxWaiting?: number | undefined;
 }
@@ -147,8 +145,7 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   const hint = remainingMs === Infinity ? ` Its key ${key} has no expiry: no lock of this library wrote it.` : '';
   const publicMessage = `${resource} is locked by others: ${waited}.${hint}`;
   const lineHint = line === undefined ? '' : describeLine(line, ahead);
-  const { waitingHere, expectedWait } = line ?? {};
-  const waiting = { waitingHere, queuedAhead: ahead, expectedWait, isQueueFull };
+  const waiting = { waitingHere: line?.waitingHere, queuedAhead: ahead, isQueueFull };
   const details = { resource, elapsedMs, remainingMs, publicMessage, ...waiting };
   if (holder === undefined) return new LockTimeoutError(`${publicMessage}${lineHint}`, details);
   const { instanceId, since, count, isOwn, wireVersions } = holder;
@@ -170,20 +167,14 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   return new LockTimeoutError(`${message}${lineHint}`, { ...details, ...ofHolder });
 }
 
-/** Returns sentences about those that wait, each with a space before it. None if nobody waits. */
-function describeLine({ waitingHere, expectedWait, maxWaiting }: WaitingLine, ahead = 0): string {
+/** Returns a sentence about those that wait, with a space before it. Empty if nobody waits. */
+function describeLine({ waitingHere, maxWaiting }: WaitingLine, ahead = 0): string {
   if (waitingHere === 0 && ahead === 0) return '';
   const limit = maxWaiting === undefined ? '' : ` (maxWaiting: ${maxWaiting})`;
   const here = `${waitingHere} ${waitingHere === 1 ? 'caller' : 'callers'} of this instance`;
   const others = ahead === 0 ? '' : `, and ${ahead} before them in the queue`;
   const verb = waitingHere === 1 && ahead === 0 ? 'waits' : 'wait';
-  const waiting = waitingHere === 0 ? ` ${ahead} wait in the queue.` : ` ${here}${limit}${others} ${verb}.`;
-  return expectedWait === undefined ? waiting : `${waiting}${describeEstimate(expectedWait)}`;
-}
-
-function describeEstimate({ waitMs, deviation, samples }: WaitEstimate): string {
-  const grants = samples === 1 ? 'the last grant' : `the last ${samples} grants`;
-  return ` A call made now would wait about ${secondsOf(waitMs)} (by ${grants}, ± ${Math.round(deviation * 100)} %).`;
+  return waitingHere === 0 ? ` ${ahead} wait in the queue.` : ` ${here}${limit}${others} ${verb}.`;
 }
 
 /** Returns the error for a caller in a lock scope that another use of the lock in that scope kept out. */

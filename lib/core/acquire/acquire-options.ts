@@ -8,7 +8,6 @@ import type { Outage, StoreHealth } from '../store/store-health.js';
 import { driftOf } from '../time/clock.js';
 import type { PooledClock } from '../time/timeout-pool.js';
 import type { QueueSpeeds } from './queue-place.js';
-import type { RecentWaits } from './recent-waits.js';
 import type { Turns } from './turns.js';
 
 /** The resource, and the key that it is locked under. */
@@ -89,8 +88,6 @@ export interface AcquireDeps {
   readonly turns?: Turns;
   /** Remembers how fast queues move. Default: only an attempt itself does. */
   readonly queueSpeeds?: QueueSpeeds;
-  /** Remembers how long callers of contended keys wait. Default: nothing does. */
-  readonly recentWaits?: RecentWaits;
   /** Returns an owner that no other attempt has. */
   nextOwner(): string;
   /**

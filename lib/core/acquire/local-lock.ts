@@ -62,7 +62,6 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     const { localHandoff } = this.state;
     const now = this.deps.clock.now();
     const restMs = grant.state === 'lost' ? 0 : grant.minHoldUntil - now;
-    this.beginTurn(grant.grantedAt);
     if (restMs <= 0 && grant.state !== 'lost' && this.passOn(grant, localHandoff, now)) return Promise.resolve(true);
     this.reportUse(localHandoff, now);
     const released = this.release(grant, restMs > 0 ? grant.minHoldUntil : closedUntil, now);
@@ -111,7 +110,6 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   }
 
   onGranted(given: StoreGrant, now: number): void {
-    this.endTurn(now);
     this.admitFirst(new LocalHandoff(given, now), given, now);
     this.startTimers();
   }
@@ -164,7 +162,6 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     if (this.queue.head === undefined) return false;
     const { lease } = grant;
     if (!localHandoff.tryPass(now, lease, this.deps.passing)) return false;
-    this.endTurn(now);
     this.admitFirst(localHandoff, lease, now);
     return true;
   }
@@ -232,10 +229,6 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
 
   protected get replyDueMs(): number {
     return this.loop.replyDueMs;
-  }
-
-  protected placesBehind(waiting: number): number {
-    return waiting + 1;
   }
 
   protected get whyNot(): LastReply {

@@ -1,6 +1,5 @@
 import type { Grant } from '../lease/grant.js';
 import type { Handoff, KeyFilter, LockMode, StoreListener } from '../store/lock-store.js';
-import type { WaitEstimate } from '../errors.js';
 import { closed, outageError } from './acquire-errors.js';
 import {
   type AcquireDeps,
@@ -176,12 +175,11 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     for (const request of this.multiAcquires) yield* request.waiting();
   }
 
-  /** Returns how many callers wait for a key, and how long another one would wait. */
-  lineAt(key: string): { readonly waitingHere: number; readonly expectedWait: WaitEstimate | undefined } {
-    const lines = [this.exclusive.get(key), ...(this.shared.get(key) ?? NO_LOCKS)].filter((each) => each !== undefined);
-    const waitingHere = lines.reduce((sum, { length }) => sum + length, 0);
-    const expectedWait = lines[0]?.estimateWait() ?? this.deps.recentWaits?.estimate(key, 1);
-    return { waitingHere, expectedWait };
+  /** Returns how many callers wait for a key. */
+  waitingAt(key: string): number {
+    let waiting = this.exclusive.get(key)?.length ?? 0;
+    for (const { length } of this.shared.get(key) ?? NO_LOCKS) waiting += length;
+    return waiting;
   }
 
   /** @throws LockUnavailableError if a caller with these options does not wait for the silent server of the target. */

@@ -82,11 +82,6 @@ export class Share implements AcquireLoopListener, GrantEnder {
     return 'handoff' in this.state ? this.state.handoff.startedAt : 0;
   }
 
-  /** When its last caller got it. */
-  get servedAt(): number {
-    return this.newest?.grantedAt ?? 0;
-  }
-
   start(params: AcquireParams): void {
     this.state = ACQUIRING;
     this.loop.start(params);

@@ -81,7 +81,6 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     remove(this.requested, share);
     this.taken.add(share);
     this.lastReply = heldUntil(undefined);
-    this.endTurn(now);
     this.admitFirst(share, now);
     if (this.mode === 'shared') {
       this.joinable = share;
@@ -101,8 +100,6 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     // Each of the requested shares is for a waiter.
     const isAwaited = this.queue.length > this.requested.length;
     if (!isAwaited || this.mode === 'shared') return false;
-    // All permits of this instance serve one line.
-    this.deps.recentWaits?.learn(this.key, (now - share.servedAt) / this.taken.size);
     if (!share.tryPass(now)) return false;
     this.admitFirst(share, now);
     return true;
@@ -154,11 +151,6 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     for (let i = this.requested.length - 1; i >= 0 && dueMs !== Infinity; i -= 1)
       dueMs = Math.max(dueMs, this.requested[i].loop.replyDueMs);
     return dueMs;
-  }
-
-  /** Readers are served together. */
-  protected placesBehind(waiting: number): number {
-    return this.mode === 'shared' ? 1 : waiting + 1;
   }
 
   /** The store's last reply, or the holders of this instance if they have all permits. */

@@ -1,4 +1,4 @@
-import type { LockError, WaitEstimate } from '../errors.js';
+import type { LockError } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
 import type { LockMode } from '../store/lock-store.js';
 import {
@@ -12,7 +12,6 @@ import {
   outageError,
   storeLimitOf,
   unavailable,
-  type WaitingLine,
 } from './acquire-errors.js';
 import type { AcquireDeps, Target, WaitOptions } from './acquire-options.js';
 import { Waiter, type WaiterCount, WaiterQueue } from './waiters.js';
@@ -21,8 +20,6 @@ import { Waiter, type WaiterCount, WaiterQueue } from './waiters.js';
 export abstract class WaitingCallers {
   protected readonly queue: WaiterQueue;
   protected lastReply: LastReply = NO_REPLY;
-  /** Since when the first in line waits for others. Undefined while nobody is known to keep it out. */
-  private turnSince: number | undefined = undefined;
   /** True if every waiter with `waitMs > 0` has a timer. */
   private timed = false;
 
@@ -65,7 +62,7 @@ export abstract class WaitingCallers {
   ): Promise<never> {
     const { key, mode } = this;
     const call = { resource, key, mode, waitMs, enteredAt: now, now };
-    const error = acquireError(this.whyFull(resource), { ...call, line: { ...this.lineOf(waiting), maxWaiting } });
+    const error = acquireError(this.whyFull(resource), { ...call, line: { waitingHere: waiting, maxWaiting } });
     this.forgetIfIdle();
     return Promise.reject(error);
   }
@@ -73,11 +70,6 @@ export abstract class WaitingCallers {
   /** How many callers wait. */
   get length(): number {
     return this.queue.length;
-  }
-
-  /** Returns how long a call that is made now would wait. Undefined if too little is known. */
-  estimateWait(waiting = this.queue.length): WaitEstimate | undefined {
-    return this.deps.recentWaits?.estimate(this.key, this.placesBehind(waiting));
   }
 
   /** The callers that wait, in order of arrival. */
@@ -112,23 +104,8 @@ export abstract class WaitingCallers {
   /** How long the next reply may take, in milliseconds. Infinity if a request is on its way, 0 if none is expected. */
   protected abstract get replyDueMs(): number;
 
-  /** Returns how many times a caller behind `waiting` others waits until the next one is served. */
-  protected abstract placesBehind(waiting: number): number;
-
   /** Why a waiter does not have the lock now. */
   protected abstract get whyNot(): LastReply;
-
-  /** Records since when others keep the first in line out. Does nothing if that is known, or if nobody waits. */
-  protected beginTurn(since = this.queue.head?.enteredAt): void {
-    if (this.queue.head !== undefined && this.deps.recentWaits !== undefined) this.turnSince ??= since;
-  }
-
-  /** Records that the first in line is served, if others have kept it out until now. */
-  protected endTurn(now: number): void {
-    if (this.turnSince === undefined) return;
-    this.deps.recentWaits?.learn(this.key, now - this.turnSince);
-    this.turnSince = undefined;
-  }
 
   /** Records that whether others hold the lock is not known before the next reply. */
   protected forgetLastReply(): void {
@@ -166,7 +143,6 @@ export abstract class WaitingCallers {
     const before = this.lastReply;
     const failed = reply.kind === 'failed';
     this.lastReply = failed && before.kind === 'failed' ? { ...reply, since: before.since } : reply;
-    if (reply.kind === 'held') this.beginTurn();
     // A reply that nobody else has the lock does not count.
     const counts = reply.kind !== 'held' || reply.notYet === undefined;
     if (counts) for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
@@ -255,20 +231,14 @@ export abstract class WaitingCallers {
   private refuse(waiter: Waiter, reason: unknown): void {
     if (!this.queue.remove(waiter)) return;
     waiter.refuse(reason);
-    if (this.queue.head === undefined) this.turnSince = undefined;
     this.onLeft();
   }
 
   private errorFor({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {
     const { key, mode } = this;
     // The waiter itself leaves.
-    const line = this.lineOf(this.queue.length - 1);
+    const line = { waitingHere: this.queue.length - 1 };
     return acquireError(this.whyNot, { resource, key, mode, waitMs, enteredAt, now: this.deps.clock.now(), line });
-  }
-
-  /** Describes the line for an error. */
-  private lineOf(waiting: number): WaitingLine {
-    return { waitingHere: waiting, expectedWait: this.estimateWait(waiting) };
   }
 
   /** Returns why a caller beyond `maxWaiting` is refused. */

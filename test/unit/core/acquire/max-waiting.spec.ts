@@ -135,38 +135,18 @@ describe('the error of a busy lock', () => {
     const patient = [1, 2].map(() => outcome(locks.acquire('goods:300', { waitMs: 600_000 })));
     const error = timeoutOf(locks.acquire('goods:300', { waitMs: 3_000 }));
     await clock.advance(4_000);
-    expect(await error).toMatchObject({ isQueueFull: false, waitingHere: 2, queuedAhead: 1, expectedWait: undefined });
+    expect(await error).toMatchObject({ isQueueFull: false, waitingHere: 2, queuedAhead: 1 });
     expect((await error).message).toContain('2 callers of this instance, and 1 before them in the queue wait.');
     expect([ahead, ...patient].map(({ error: refused }) => refused)).toEqual([undefined, undefined, undefined]);
   });
 
-  it('estimates the wait from recent holds, and says how good that is', async () => {
-    const { clock, locks } = faultyLocks();
-    const work = (): Promise<void> => new Promise((done) => clock.schedule(100, done));
-    const calls = Array.from({ length: 20 }, () => outcome(locks.using('goods:300', { waitMs: 60_000 }, work)));
-    const busy = locks.acquire('goods:300', { waitMs: 950 });
-    const error = timeoutOf(busy);
-    for (let step = 0; step < 10; step += 1) await clock.advance(100);
-    const { expectedWait, waitingHere = 0, message } = await error;
-    expect(waitingHere).toBeGreaterThan(5);
-    expect(expectedWait?.waitMs).toBeCloseTo((waitingHere + 1) * 100, -2);
-    expect(expectedWait?.deviation).toBeLessThan(0.5);
-    expect(expectedWait?.samples).toBeGreaterThan(5);
-    expect(message).toMatch(/A call made now would wait about 1\.\d s \(by the last \d+ grants, ± \d+ %\)\.$/);
-    const info = await locks.inspect('goods:300');
-    expect(info).toMatchObject({ waitingHere: expect.any(Number), expectedWait: { samples: expect.any(Number) } });
-    for (let step = 0; step < 15; step += 1) await clock.advance(100);
-    expect(calls.every(({ error: failed }) => failed === undefined)).toBe(true);
-    expect((await locks.inspect('goods:300'))?.waitingHere ?? 0).toBe(0);
-  });
-
-  it('knows nothing of locks that nobody waits for', async () => {
-    const { clock, locks } = faultyLocks();
-    for (let id = 0; id < 5; id += 1) await locks.using(`goods:${id}`, () => clock.advance(100));
-    await (await locks.acquire('goods:300')).release();
-    await (await locks.acquire('goods:300')).release();
-    expect((await locks.inspect('goods:300'))?.expectedWait).toBeUndefined();
-    expect(locks.engine.lineAt(KEY)).toEqual({ waitingHere: 0, expectedWait: undefined });
+  it('says nothing of a line that is empty', async () => {
+    const { locks } = faultyLocks();
+    await locks.acquire('goods:300');
+    const refused = await timeoutOf(locks.acquire('goods:300', { waitMs: 0 }));
+    expect(refused).toMatchObject({ waitingHere: 0 });
+    expect(refused.message).toMatch(/\(waitMs: 0\)\.$/);
+    expect(locks.engine.waitingAt(KEY)).toBe(0);
   });
 });
 
