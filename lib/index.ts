@@ -9,7 +9,6 @@ export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
 export type { LockOptions } from './options/lock.options.js';
 export type {
   ErrorResponseOptions,
-  FairnessOptions,
   FamilyOptions,
   RedisClusterOptions,
   RedisLockModuleOptions,

@@ -9,6 +9,7 @@ import type { lockChannels } from './core/diagnostics.js';
 import { safely, type Warn } from './core/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
 import { tooShortLease } from './core/acquire/acquire-errors.js';
+import { type PassingLimits, passingLimitsOf } from './core/acquire/acquire-options.js';
 import { modesOf } from './core/store/lock-mode.js';
 import type { LockStore } from './core/store/lock-store.js';
 import { lockStoreRule } from './core/store/lock-store-shape.js';
@@ -17,22 +18,14 @@ import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type HooksCheck, warnWithoutHooks } from './shutdown-hooks.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
-import { ApplicationNotice } from './redis/application-notice.js';
 import { Preflight } from './redis/preflight.js';
-import { applicationName, isApplicationName } from './options/application-name.js';
 import {
   DEFAULT_INSTANCE,
   type ErrorResponseOptions,
   type RedisLockModuleOptions,
 } from './options/redis-lock.options.js';
 import { familyDefaultsOf } from './options/family-defaults.js';
-import {
-  checkLockOptions,
-  lockDefaultsOf,
-  passingLimitsOf,
-  type ResolvedOptions,
-  resolveOptions,
-} from './options/resolve-options.js';
+import { checkLockOptions, lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
 import type { StartChecks } from './locked/check-locked-methods.js';
 import type { StoreContext, StoreFactory } from './stores/store-context.js';
 import { token } from './stores/token/token.store.js';
@@ -45,8 +38,17 @@ interface RuntimeParts {
   readonly engine: LockEngine;
   readonly opened: OpenedStore;
   readonly checks: Preflight | undefined;
-  readonly notice: ApplicationNotice | undefined;
   readonly warn: Warn;
+}
+
+/** What tests replace in a module instance. */
+export interface RuntimeInternals {
+  /** Default: the system's clock. */
+  readonly clock?: Clock | undefined;
+  /** Where events are published. Default: `lockChannels`. */
+  readonly channels?: typeof lockChannels | undefined;
+  /** Default: those of the option `fairness`. */
+  readonly passing?: Partial<PassingLimits> | undefined;
 }
 
 /** A running module instance: its service, its engine, and the store and connections that it opened. */
@@ -59,14 +61,13 @@ export class LockRuntime {
   /**
    * Creates the store and the engine, without connecting.
    *
-   * @param channels where events are published. Default: `lockChannels`.
+   * @param internals what tests replace.
    * @throws LockConfigError if an option is not allowed, alone or with the store.
    */
   static start(
     given: RedisLockModuleOptions,
     instance: string = DEFAULT_INSTANCE,
-    clock: Clock = new SystemClock(),
-    channels?: typeof lockChannels,
+    { clock = new SystemClock(), channels, passing }: RuntimeInternals = {},
   ) {
     const options = resolveOptions(given);
     const defaults = lockDefaultsOf(options);
@@ -84,7 +85,7 @@ export class LockRuntime {
       channels,
       identity: options.identity,
       requestTimeoutMs: options.requestTimeoutMs,
-      passing: passingLimitsOf(options.fairness),
+      passing: { ...passingLimitsOf(options.fairness), ...passing },
       lockDelayMs: options.lockDelayMs,
       written: writtenBy(opened),
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
@@ -95,8 +96,7 @@ export class LockRuntime {
     const selectKeys = createKeySelectorFactory(options);
     const service = new LockService(engine, createKeyFactory(options), defaults, selectKeys, families);
     const checks = preflightOf(opened, options, clock, logger);
-    const notice = noticeOf(opened, options, given, warn);
-    return new LockRuntime({ instance, options, service, engine, opened, checks, notice, warn });
+    return new LockRuntime({ instance, options, service, engine, opened, checks, warn });
   }
 
   /** The name of the module instance. */
@@ -121,11 +121,10 @@ export class LockRuntime {
 
   /** Starts to connect and does not wait for it: an application starts without Redis. */
   connect(): void {
-    const { instance, engine, opened, checks, notice } = this.parts;
+    const { instance, engine, opened, checks } = this.parts;
     this.stopOffering ??= offerState(() => ({ instance, ...engine.local(), servers: engine.servers() }));
     opened.connect();
     checks?.start();
-    notice?.start();
   }
 
   /**
@@ -168,10 +167,9 @@ export class LockRuntime {
    * `start` opened.
    */
   async close(): Promise<void> {
-    const { engine, options, opened, checks, notice } = this.parts;
+    const { engine, options, opened, checks } = this.parts;
     checks?.stop();
     this.hooksTimer?.cancel();
-    notice?.stop();
     try {
       await engine.close(options.shutdownGraceMs);
     } finally {
@@ -246,27 +244,6 @@ function preflightOf(
   const fails = preflight === 'fail';
   const report = safely((line) => (fails ? logger.error(line) : logger.warn(line)));
   return new Preflight({ clients: endpoints.map(({ client }) => client), clock, requestTimeoutMs, fails, report });
-}
-
-/** Returns the notice of other applications with the same keys, if the module has the keys of the defaults. */
-function noticeOf(
-  { endpoints }: OpenedStore,
-  { preflight, prefix }: ResolvedOptions,
-  given: RedisLockModuleOptions,
-  warn: Warn,
-): ApplicationNotice | undefined {
-  const [endpoint] = endpoints;
-  const isChosen = [given.namespace, given.prefix, given.key].some((option) => option !== undefined);
-  if (endpoint === undefined || isChosen || preflight === 'off') return undefined;
-  const onOther = (other: string, own: string): void => {
-    if (!isApplicationName(other)) return;
-    warn(
-      `The application ${other} uses the same Redis as this one, ${own}, with the same prefix and no namespace: ` +
-        `a lock of one keeps out the other. Set the option namespace, such as namespace: 'shop': ` +
-        'to two values to keep them apart, or to one value if they are to share their locks.',
-    );
-  };
-  return new ApplicationNotice({ client: endpoint.client, prefix, name: applicationName, onOther });
 }
 
 /** @throws LockConfigError if the factory returns no store. */

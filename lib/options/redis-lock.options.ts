@@ -8,29 +8,6 @@ import type { LockOptions } from './lock.options.js';
 export type { RedisClusterOptions };
 
 /**
- * How far one module instance may pass a lock on among its own callers. See `fairness`.
- *
- * @publicApi
- */
-export interface FairnessOptions {
-  /**
-   * How many times in a row the lock may be passed on after a grant by Redis. `0`: never.
-   *
-   * @default 16
-   * @maximum 256
-   */
-  readonly maxLocalPasses?: number | undefined;
-
-  /**
-   * How long after a grant by Redis the lock may be passed on, in milliseconds. A lock held for longer goes back to
-   * Redis.
-   *
-   * @default 50
-   */
-  readonly maxLocalHoldMs?: number | undefined;
-}
-
-/**
  * What callers of the application get for lock errors. Several module instances of an application share these options:
  * two different values throw `LockConfigError` at start.
  *
@@ -118,8 +95,7 @@ export interface RedisLockModuleOptions
    * key and channel: `shop` makes `{shop:lock_goods}:300`. Applications with different namespaces, or one without,
    * never exclude each other. 1 to 64 letters, digits and the characters `. _ -`. Not allowed beside `key`.
    *
-   * Default: none, which is `{lock_goods}:300`. The module warns once if another application uses the same Redis with
-   * neither `namespace` nor `prefix`.
+   * Default: none, which is `{lock_goods}:300`.
    */
   readonly namespace?: string | undefined;
 
@@ -163,12 +139,11 @@ export interface RedisLockModuleOptions
    * `throughput`: a released lock is passed on to the next caller of the same instance, at most 16 times and for at
    * most 50 ms. Passing on takes microseconds and no request to Redis. Callers of other instances can be overtaken up
    * to 16 times for each grant. `strict`: every grant goes through the queue in Redis, in arrival order of the
-   * instances. Each costs a round trip and a message. {@link FairnessOptions} sets the two limits. A missing one has
-   * the value of `throughput`.
+   * instances. Each costs a round trip and a message.
    *
    * @default 'throughput'
    */
-  readonly fairness?: 'throughput' | 'strict' | FairnessOptions | undefined;
+  readonly fairness?: 'throughput' | 'strict' | undefined;
 
   /**
    * Blocks new holders for this long after a lease expires without a release, in milliseconds. For resources that

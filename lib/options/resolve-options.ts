@@ -20,12 +20,7 @@ import { type LockMode, modeOf } from '../core/store/lock-mode.js';
 import { isLockStore } from '../core/store/lock-store-shape.js';
 import { defaultIdentity, identityRule } from './identity.js';
 import type { LockOptions } from './lock.options.js';
-import type {
-  ErrorResponseOptions,
-  FairnessOptions,
-  FamilyOptions,
-  RedisLockModuleOptions,
-} from './redis-lock.options.js';
+import type { ErrorResponseOptions, FamilyOptions, RedisLockModuleOptions } from './redis-lock.options.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 
 type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label' | 'background'>>;
@@ -80,17 +75,11 @@ const MODULE_DEFAULTS: Omit<ResolvedOptions, Undefaulted | 'replicas' | 'identit
   shutdownGraceMs: 5_000,
 };
 
-const THROUGHPUT: Required<FairnessOptions> = { maxLocalPasses: 16, maxLocalHoldMs: 50 };
-const STRICT: Required<FairnessOptions> = { maxLocalPasses: 0, maxLocalHoldMs: 0 };
-
 const REPLICA_TIMEOUT_MS = 50;
 
 const MIN_TTL_MS = 50;
 // Redis stores expiries as 64-bit milliseconds since 1970. A year is more than any lease needs.
 const MAX_TTL_MS = 365 * 24 * 3600 * 1000;
-
-// A fencing token is reserved for every pass. Tokens are microseconds and must not run ahead of the clock.
-const MAX_LOCAL_PASSES = 256;
 
 const MAX_PERMITS = 1_000_000;
 
@@ -188,10 +177,7 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   hashTag: oneOf('family', 'resource'),
   families: { allowed: 'like { goods: { ttlMs: 10000 } }', fits: isOptionsObject },
   key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
-  fairness: {
-    allowed: '"throughput", "strict" or like { maxLocalPasses: 16, maxLocalHoldMs: 50 }',
-    fits: (value) => value === 'throughput' || value === 'strict' || isOptionsObject(value),
-  },
+  fairness: oneOf('throughput', 'strict'),
   lockDelayMs: milliseconds(0, MAX_TTL_MS),
   requestTimeoutMs: milliseconds(10, 2 ** 31 - 1),
   preflight: oneOf('warn', 'fail', 'off'),
@@ -206,11 +192,6 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
     allowed: 'what token(), timestamp(), redisson(), quorum() or memory() returns, or a LockStore',
     fits: (value) => typeof value === 'function' || isLockStore(value),
   },
-};
-
-const FAIRNESS_RULES: OptionRules<FairnessOptions> = {
-  maxLocalPasses: wholeNumber(0, MAX_LOCAL_PASSES),
-  maxLocalHoldMs: milliseconds(0, 2 ** 31 - 1),
 };
 
 /**
@@ -237,7 +218,6 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
     replicas,
     unavailableAfterMs,
   };
-  passingLimitsOf(resolved.fairness);
   checkHoldTimes(resolved);
   checkReplicas(resolved);
   return resolved;
@@ -255,17 +235,6 @@ export function resolveLockOptions<T extends ResolvedLockOptions>(given: LockOpt
   const resolved = { ...defaults, ...rest, mode: modeOf({ mode, permits }) };
   checkHoldTimes(resolved);
   return resolved;
-}
-
-/**
- * Returns how far the module instance may pass a lock on among its own callers.
- *
- * @throws LockConfigError that names the option, what was given and what is allowed.
- */
-export function passingLimitsOf(fairness: ResolvedOptions['fairness']): Required<FairnessOptions> {
-  if (fairness === 'throughput') return THROUGHPUT;
-  if (fairness === 'strict') return STRICT;
-  return { ...THROUGHPUT, ...checkOptions('fairness of RedisLockModule', fairness, FAIRNESS_RULES) };
 }
 
 /** Returns the options of a module that are the defaults of its locks. */

@@ -7,7 +7,6 @@ interface Script {
   readonly lua: string;
 }
 
-export const scripts: Readonly<Record<'application' | 'inspect', Script>> = {
-  application: { keys: 1, args: 2, lua: "local before = redis.call('GET', KEYS[1])\nredis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\nreturn before or ''" },
+export const scripts: Readonly<Record<'inspect', Script>> = {
   inspect: { keys: 1, args: 0, lua: "local held = redis.call('GET', KEYS[1])\nif not held then\nreturn nil\nend\nreturn { held, redis.call('PTTL', KEYS[1]) }" },
 };

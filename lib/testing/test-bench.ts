@@ -173,7 +173,7 @@ export class TestBench {
     const store = new BenchStore(this.memory, this.clock, () => void this.instances.delete(instance));
     const channels = recordedChannels((event) => this.record(event));
     // The module closes what a function has made.
-    const runtime = LockRuntime.start({ ...options, store: () => store }, name, this.clock, channels);
+    const runtime = LockRuntime.start({ ...options, store: () => store }, name, { clock: this.clock, channels });
     const { service } = runtime;
     const keyOf = createKeyFactory(resolveOptions(options));
     const instance: BenchInstance = { service, store, keyOf };

@@ -82,7 +82,7 @@ function starterOf(place: string, { bench, clock, store }: Pick<TestingOptions, 
     const own = clock === undefined ? new SystemClock() : clock;
     checkValue(place, 'clock', own, clockRule);
     return (options, name) => {
-      const runtime = LockRuntime.start(options, name, own);
+      const runtime = LockRuntime.start(options, name, { clock: own });
       addTestService(runtime.service, own);
       return runtime;
     };

@@ -1,6 +1,5 @@
 import { lockOrder } from 'nestjs-redis-lock';
 
-export function drawLocks(): { mermaid: string; dot: string } {
-  const order = lockOrder();
-  return { mermaid: order.toMermaid(), dot: order.toDot() };
+export function drawLocks(): string {
+  return lockOrder().toMermaid();
 }

@@ -4,7 +4,6 @@ import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockService } from 'nestjs-redis-lock';
-import { HOT_GRANTS } from '../../lib/stores/token/hot-tags.js';
 import { page, root } from '../support/pages.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
@@ -89,9 +88,5 @@ describe('the page on production', () => {
     await app.init();
     expect(await app.get(LockService).using('goods:300', ({ key }) => key)).toBe('{shop:lock_goods}:300');
     await app.close();
-  });
-
-  it('has the figures of a hot family', () => {
-    expect(page(FILE).text).toContain(`was granted ${HOT_GRANTS.toLocaleString('en')} locks within 10 s`);
   });
 });

@@ -67,11 +67,11 @@ export class QuorumRun {
     const clock = new ProcessClock(this.world);
     const clients = this.nodes.map((node, i) => new ModelClient(this.world, clock, node, `node-${i}`));
     let store!: QuorumStore;
-    const options = { fairness: { maxLocalPasses: 2 }, shutdownGraceMs: 0 };
+    const passing = { maxLocalPasses: 2, maxLocalHoldMs: 50 };
     const runtime = LockRuntime.start(
-      { ...options, store: (context) => (store = new QuorumStore(clients, { nodeTimeoutMs: 100 }, context)) },
+      { shutdownGraceMs: 0, store: (context) => (store = new QuorumStore(clients, { nodeTimeoutMs: 100 }, context)) },
       'default',
-      clock,
+      { clock, passing },
     );
     return { clock, clients, store, locks: runtime.service };
   }

@@ -1,7 +1,7 @@
 import { Cluster, type ClusterOptions, type Redis } from 'ioredis';
-import type { Lock, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { Lock, LockService } from 'nestjs-redis-lock';
 import { type ClusterMember, RedisCluster, type RedisClusterStart } from './redis/index.js';
-import { eventually, RedisLocks } from './redis-locks.js';
+import { eventually, RedisLocks, type InstanceOptions } from './redis-locks.js';
 
 /** A cluster and module instances that contend for locks on it. */
 export class ClusterContention {
@@ -32,7 +32,7 @@ export class ClusterContention {
   }
 
   /** Starts one more module instance. */
-  instance(options: RedisLockModuleOptions = {}): LockService {
+  instance(options: InstanceOptions = {}): LockService {
     return this.running.start({ redis: { nodes: this.cluster.nodes }, waitMs: 30_000, ...options });
   }
 

@@ -3,7 +3,7 @@ import type { Lock, LockService, RedisLockModuleOptions } from 'nestjs-redis-loc
 import { LockProcess } from './lock-process.js';
 import { RedisProxy } from './proxy.js';
 import { type RedisServer, startRedis } from './redis/index.js';
-import { eventually, RedisLocks } from './redis-locks.js';
+import { eventually, RedisLocks, type InstanceOptions } from './redis-locks.js';
 import { RequestLog } from './request-log.js';
 import { twoWays } from './two-ways.js';
 
@@ -43,7 +43,7 @@ export class Contention {
   }
 
   /** Starts one more module instance. */
-  instance(options: RedisLockModuleOptions = {}): LockService {
+  instance(options: InstanceOptions = {}): LockService {
     return this.running.start({ redis: this.server.url, waitMs: 30_000, ...options });
   }
 

@@ -6,7 +6,10 @@ import {
   MemoryStore,
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
-import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
+import type { LockStore } from 'nestjs-redis-lock/store';
+import { ManualClock } from 'nestjs-redis-lock/testing';
+import { LockRuntime, type RuntimeInternals } from '../../lib/lock-runtime.js';
+import { addTestService } from '../../lib/testing/test-services.js';
 import { deferred, outcome } from './async.js';
 import { FaultyStore } from './faulty-store.js';
 
@@ -23,16 +26,21 @@ const PATIENT = { unavailableAfterMs: Infinity };
  * Returns a lock service with a manual clock and a store whose faults the test controls. Tests of the engine take locks
  * in any order, so none is an error by default.
  */
-export function faultyLocks(given: RedisLockModuleOptions = {}) {
+export function faultyLocks({ passing, ...given }: RedisLockModuleOptions & Pick<RuntimeInternals, 'passing'> = {}) {
   const options: RedisLockModuleOptions = { lockOrder: 'ignore', ...given };
   const clock = new ManualClock();
+  const start = (store: LockStore, own: RedisLockModuleOptions): LockService => {
+    const { service } = LockRuntime.start({ ...PATIENT, ...own, store }, undefined, { clock, passing });
+    addTestService(service, clock);
+    return service;
+  };
   const memory = new MemoryStore(clock);
   const store = new FaultyStore(memory);
-  const locks: LockService = createTestLocks({ clock, store, ...PATIENT, ...options });
+  const locks = start(store, options);
   /** Returns another module instance on the same keys, with a faulty store of its own. */
   const neighbour = (others: RedisLockModuleOptions = options) => {
     const other = new FaultyStore(memory);
-    return { store: other, locks: createTestLocks({ clock, store: other, ...PATIENT, ...others }) };
+    return { store: other, locks: start(other, others) };
   };
   return { clock, memory, store, locks, neighbour, stranger: new Stranger(memory, clock) };
 }

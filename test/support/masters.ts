@@ -1,10 +1,10 @@
 import { FenceKeys } from '../../lib/redis/fence-keys.js';
 import { Redis } from 'ioredis';
-import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { LockService } from 'nestjs-redis-lock';
 import { quorum, type QuorumOptions } from 'nestjs-redis-lock/quorum';
 import { RedisProxy } from './proxy.js';
 import { type RedisServer, startRedis } from './redis/index.js';
-import { eventually, RedisLocks } from './redis-locks.js';
+import { eventually, RedisLocks, type InstanceOptions } from './redis-locks.js';
 
 /** On a busy machine, a node that is expected to vote may take longer than the default of 200 ms. */
 export const NODE_TIMEOUT_MS = 500;
@@ -51,7 +51,7 @@ export class Masters {
 
   /** Starts a module instance. */
   instance(
-    options: RedisLockModuleOptions = {},
+    options: InstanceOptions = {},
     { nodes = this.urls, ...quorumOptions }: QuorumOptions & { readonly nodes?: readonly string[] } = {},
   ): LockService {
     const nodeTimeoutMs = (options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS) / 2;

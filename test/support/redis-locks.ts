@@ -1,10 +1,13 @@
 import { Logger } from '@nestjs/common';
 import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
-import { LockRuntime } from '../../lib/lock-runtime.js';
+import { LockRuntime, type RuntimeInternals } from '../../lib/lock-runtime.js';
 import { uniquePrefix } from './shared-redis.js';
 
 // Kept here for the specs that still import it from this file.
 export { eventually } from './async.js';
+
+/** The options of a module instance, and what a test replaces in it. */
+export type InstanceOptions = RedisLockModuleOptions & Pick<RuntimeInternals, 'passing'>;
 
 /** Starts lock services on real Redis as the module does, and records what they log. */
 export class RedisLocks {
@@ -27,14 +30,16 @@ export class RedisLocks {
    * Starts one more module instance with the prefix of this test. Its callers wait for 20 s, because machines differ,
    * and as long for Redis, so that a busy machine is no outage. A request has 5 s. They may take locks in any order.
    */
-  start(options: RedisLockModuleOptions): LockService {
+  start({ passing, ...options }: InstanceOptions): LockService {
     const patience = {
       waitMs: 20_000,
       requestTimeoutMs: 5_000,
       unavailableAfterMs: Infinity,
       lockOrder: 'ignore',
     } as const;
-    const runtime = LockRuntime.start({ prefix: this.prefix, shutdownGraceMs: 0, ...patience, ...options });
+    const runtime = LockRuntime.start({ prefix: this.prefix, shutdownGraceMs: 0, ...patience, ...options }, undefined, {
+      passing,
+    });
     runtime.connect();
     this.running.push(runtime);
     return runtime.service;

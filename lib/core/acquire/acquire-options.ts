@@ -74,6 +74,15 @@ export interface PassingLimits {
   readonly maxLocalHoldMs: number;
 }
 
+/** Returns how far a module instance may pass a lock on. In strict order, each grant comes from the store. */
+export function passingLimitsOf(fairness: 'throughput' | 'strict'): PassingLimits {
+  return fairness === 'strict' ? STRICT : THROUGHPUT;
+}
+
+// A fencing token is reserved for every pass. Tokens are microseconds and must not run ahead of the clock.
+const THROUGHPUT: PassingLimits = { maxLocalPasses: 16, maxLocalHoldMs: 50 };
+const STRICT: PassingLimits = { maxLocalPasses: 0, maxLocalHoldMs: 0 };
+
 /** What local locks and acquire requests use of their engine. */
 export interface AcquireDeps {
   readonly store: Pick<LockStore, 'acquire' | 'capabilities'>;

@@ -38,19 +38,6 @@ export function toMermaid(edges: readonly LockOrderEdge[], cycles: readonly Lock
   return `${lines.join('\n')}\n`;
 }
 
-/** Returns the edges in the language DOT of Graphviz. Those of circles are red. */
-export function toDot(edges: readonly LockOrderEdge[], cycles: readonly LockOrderCycle[]): string {
-  const { nodes, idOf } = nodesOf(edges);
-  const inCycle = new Set(cycles.flat());
-  const lines = ['digraph locks {', '  rankdir=LR'];
-  for (const family of nodes) lines.push(`  ${idOf(family)} [label=${forDot([nameOf(family)])}]`);
-  for (const edge of edges) {
-    const color = inCycle.has(edge) ? ', color=red' : '';
-    lines.push(`  ${idOf(edge.held)} -> ${idOf(edge.taken)} [label=${forDot(edge.places)}${color}]`);
-  }
-  return `${lines.join('\n')}\n}\n`;
-}
-
 function nodesOf(edges: readonly LockOrderEdge[]) {
   const nodes = [...new Set(edges.flatMap(({ held, taken }) => [held, taken]))];
   const ids = new Map(nodes.map((family, at) => [family, `f${at}`]));
@@ -60,8 +47,4 @@ function nodesOf(edges: readonly LockOrderEdge[]) {
 // A family may come from a client, and a page may draw the picture.
 function forMermaid(text: string): string {
   return text.replace(/[#"<>&`]/g, (character) => `#${character.charCodeAt(0)};`);
-}
-
-function forDot(lines: readonly string[]): string {
-  return `"${lines.map((line) => line.replace(/[\\"]/g, '\\$&')).join('\\n')}"`;
 }

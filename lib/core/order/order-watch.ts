@@ -11,7 +11,7 @@ import {
   OrderGraph,
   type OrderStep,
 } from './order-graph.js';
-import { describeCycle, toDot, toMermaid } from './order-text.js';
+import { describeCycle, toMermaid } from './order-text.js';
 
 /** What happens if locks are taken in two orders: a warning, a `LockOrderError`, or nothing. */
 export type LockOrderPolicy = 'warn' | 'error' | 'ignore';
@@ -29,8 +29,6 @@ export interface LockOrder {
   readonly isComplete: boolean;
   /** Returns the text of a Mermaid flowchart. The edges of circles are red. */
   toMermaid(): string;
-  /** Returns the text of a graph for Graphviz. The edges of circles are red. */
-  toDot(): string;
 }
 
 /**
@@ -101,7 +99,6 @@ export function lockOrder(): LockOrder {
     cycles,
     isComplete,
     toMermaid: () => toMermaid(edges, cycles),
-    toDot: () => toDot(edges, cycles),
   };
 }
 

@@ -52,7 +52,7 @@ export interface Subscription {
   /** Begins to receive handoffs of the key. */
   open(key: string): void;
   /** Called with each owner that has a lock by a reply. */
-  onGranted(owner: string, key: string, token?: number): void;
+  onGranted(owner: string, key: string): void;
   /** Called with each owner that is released. */
   onReleased(owner: string): void;
 }
@@ -349,7 +349,7 @@ export class TokenRequests {
   private decode(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
     if (reply.more === true) this.repeat(furtherHandoffs(request));
     const decoded = decodeAcquireReply(request, reply, from);
-    if (decoded.status === 'granted') this.onGranted(request, decoded.token);
+    if (decoded.status === 'granted') this.onGranted(request);
     if (decoded.status !== 'held') return decoded;
     // From now on a subscription is worth its cost.
     if (request.queue) this.subscription.open(request.keys[0]);
@@ -358,11 +358,11 @@ export class TokenRequests {
     return decoded;
   }
 
-  private onGranted({ owner, keys }: AcquireRequest, token: number | undefined): void {
+  private onGranted({ owner, keys }: AcquireRequest): void {
     // Its release leaves with those of the tick, like that of a lock that nobody waits for.
     this.queued.onGranted(owner);
     this.several.onGranted(owner, keys);
-    this.subscription.onGranted(owner, keys[0], token);
+    this.subscription.onGranted(owner, keys[0]);
   }
 
   /**

@@ -34,7 +34,6 @@ import { ClusterAcks } from './replication/cluster-acks.js';
 import type { HandoffChannels } from './handoff/handoff-channel.js';
 import { decodeForced, decodeHandoff, type HandoffGrant } from './handoff/handoff-message.js';
 import { ForcedReleases } from './forced-releases.js';
-import { HotTags } from './hot-tags.js';
 import { QueuedOwners, RecentNames } from './queued-owners.js';
 import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
 import { ReplicatedStore } from './replication/replicated.store.js';
@@ -88,8 +87,6 @@ export class TokenStore implements LockStore {
   private readonly requests: TokenRequests;
   private readonly forced: ForcedReleases;
   private listener: StoreListener | undefined;
-  /** In a cluster only: elsewhere one server has all locks in any case. */
-  private readonly hotTags: HotTags | undefined;
   /** Why handoffs cannot be received. Undefined if they can, or if that was not tried yet. */
   private refusal: string | undefined;
   /** Whether a caller has needed handoffs. Before that, only long holds have tried to receive messages. */
@@ -105,14 +102,13 @@ export class TokenStore implements LockStore {
     const subscription: Subscription = {
       isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
       open: (key) => this.openHandoffs(key),
-      onGranted: (owner, key, fencingToken) => this.onGranted(owner, key, fencingToken),
+      onGranted: (owner, key) => this.handoffs?.onGranted(owner, key),
       onReleased: (owner) => this.handoffs?.onReleased(owner),
     };
     const warn = warnOnce((message) => this.listener?.onDegraded(message));
     this.requests = new TokenRequests(this.topology, this.clock, this.queued, subscription, (version) =>
       warn(otherWireWarning(version)),
     );
-    if (this.serverOf !== undefined) this.hotTags = new HotTags((line) => this.listener?.onDegraded(line));
     this.forced = new ForcedReleases(this.topology, this.clock, this.requestTimeoutMs, this.requests);
   }
 
@@ -221,11 +217,6 @@ export class TokenStore implements LockStore {
     return this.topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
   }
 
-  private onGranted(owner: string, key: string, fencingToken: number | undefined): void {
-    this.handoffs?.onGranted(owner, key);
-    if (fencingToken !== undefined) this.hotTags?.onGranted(this.topology.scriptGroupOf(key), key, fencingToken);
-  }
-
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {
     const forced = decodeForced(message);
     if (forced !== undefined) return listener.onForceReleased?.(forced.slice(this.topology.prefix.length));
@@ -239,7 +230,7 @@ export class TokenStore implements LockStore {
     // A message that proves nothing grants and releases nothing: waiters repeat their request.
     if (grant === undefined) return queued && listener.onReleased(queued.keys[0]);
     const grantedAt = from.localLowerBound(grant.grantedAt);
-    if (queued !== undefined) this.onGranted(owner, queued.keys[0], grant.token);
+    if (queued !== undefined) this.handoffs?.onGranted(owner, queued.keys[0]);
     const ownership = queued ?? this.formerOwnership(owner, grant, grantedAt);
     if (ownership !== undefined) listener.onHandoff({ ...grant, ...ownership, grantedAt });
   }

@@ -60,9 +60,6 @@ function losses(name: string, workload: WorkloadName, terms: LockTerms): Fault {
   };
 }
 
-/** One process may keep the lock for a second. */
-const MANY_PASSES = { maxLocalPasses: 256, maxLocalHoldMs: 1_000 };
-
 /** Reconnecting after each kind of failure is the client's part. */
 function withIoredis5(fault: Fault): Fault {
   return { ...fault, name: `${fault.name}, ioredis 5`, stores: { token: {} }, ioredis: 5, once: true };
@@ -98,7 +95,7 @@ const batched: Fault = {
 export const loadFaults = [
   shortLeases(50, { token: {} }),
   shortLeases(300, ALL_STORES),
-  losses('256 local passes', 'crowd', leases(1_000, { ...TERMS, fairness: MANY_PASSES })),
+  losses('local passes', 'crowd', leases(1_000, TERMS)),
   severalKept,
   batched,
   ...named(mixtures, 'mixed, data kept').map(withIoredis5),

@@ -1,4 +1,3 @@
-import type { FairnessOptions } from '../../../lib/options/redis-lock.options.js';
 import type { ReplicaOptions } from '../../../lib/stores/store-context.js';
 import type { SentinelAddress } from '../../support/redis/replica-set.js';
 import type { AblationName } from '../ablations.js';
@@ -15,7 +14,6 @@ export interface LockTerms {
   readonly waitMs: number;
   readonly requestTimeoutMs: number;
   readonly replicas?: ReplicaOptions;
-  readonly fairness?: FairnessOptions;
   /** How long a process may finish its calls and holds after SIGTERM. Default: 2 s. */
   readonly shutdownGraceMs?: number;
 }

@@ -22,7 +22,7 @@ async function setAhead(master: number, minutes: number): Promise<void> {
 /** Starts an instance that cannot reach one of the masters. */
 function without(missing: number, maxLocalPasses = 0): LockService {
   const nodes = here.urls.map((url, i) => (i === missing ? 'redis://127.0.0.1:1' : url));
-  return here.instance({ fairness: { maxLocalPasses } }, { nodes });
+  return here.instance({ passing: { maxLocalPasses } }, { nodes });
 }
 
 const tokenOf = (locks: LockService): Promise<number> => locks.using('goods:300', (lock) => lock.fencingToken);

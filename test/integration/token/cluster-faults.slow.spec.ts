@@ -174,7 +174,7 @@ describe('contention over many hash tags', () => {
 
   it('keeps exclusion while slots move and masters fail over, and leaves no key', async () => {
     const counters = new Counters();
-    const instances = [1, 2, 3, 4].map(() => here.instance({ waitMs: 120_000, fairness: { maxLocalPasses: 2 } }));
+    const instances = [1, 2, 3, 4].map(() => here.instance({ waitMs: 120_000, passing: { maxLocalPasses: 2 } }));
     const working = Promise.all(instances.map((locks) => work(locks, counters, 60)));
     working.catch(() => undefined);
     const { cluster } = here;

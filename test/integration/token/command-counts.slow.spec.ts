@@ -1,9 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import type { LockOptions, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { LockOptions, LockService } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { type Clock, SystemClock } from '../../../lib/core/time/clock.js';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
+import type { InstanceOptions } from '../../support/redis-locks.js';
 import { eventually } from '../../support/async.js';
 import { RedisCluster } from '../../support/redis/cluster.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
@@ -58,9 +59,10 @@ afterAll(async () => {
   await server.stop();
 });
 
-async function instance(clock: Clock, options: RedisLockModuleOptions = {}): Promise<LockService> {
+async function instance(clock: Clock, { passing, ...options }: InstanceOptions = {}): Promise<LockService> {
   const patient = { ttlMs: LONG_MS, waitMs: Infinity, requestTimeoutMs: LONG_MS, shutdownGraceMs: 0 };
-  const runtime = LockRuntime.start({ redis: server.url, ...patient, preflight: 'off', ...options }, 'counted', clock);
+  const given = { redis: server.url, ...patient, preflight: 'off', ...options } as const;
+  const runtime = LockRuntime.start(given, 'counted', { clock, passing });
   runtime.connect();
   running.push(runtime);
   // It connects and loads its scripts.
@@ -199,8 +201,8 @@ describe('one busy lock', () => {
   });
 
   it('is handed off once for 17 acquisitions (scenario 4)', async () => {
-    const fairness = { maxLocalPasses: 16, maxLocalHoldMs: LONG_MS };
-    const all = await Promise.all([1, 2, 3, 4].map(() => instance(new SystemClock(), { fairness })));
+    const passing = { maxLocalHoldMs: LONG_MS };
+    const all = await Promise.all([1, 2, 3, 4].map(() => instance(new SystemClock(), { passing })));
     const cost = await costOf(() => Promise.all(all.map((locks) => tasks(10, 17, locks))));
     // A handoff whose message took long is not passed on as often. It costs three commands, and has taken its time.
     const slow = 2 * cost.tookMs;

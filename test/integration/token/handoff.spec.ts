@@ -107,7 +107,7 @@ describe('a lock that others wait for', () => {
 
   it('goes to another instance after 16 local passes', async () => {
     const first = await here.holder();
-    const [locks, other] = [here.instance({ fairness: { maxLocalHoldMs: 60_000 } }), here.instance()];
+    const [locks, other] = [here.instance({ passing: { maxLocalHoldMs: 60_000 } }), here.instance()];
     const order: string[] = [];
     const { granted } = await here.enqueue(() => locks.using('goods:300', () => order.push('here')));
     const more = Array.from({ length: 29 }, () => locks.using('goods:300', () => order.push('here')));

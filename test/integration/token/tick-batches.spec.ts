@@ -61,7 +61,7 @@ describe('the requests of one tick', () => {
   });
 
   it('reserve tokens for the callers that wait here, which get them in order', async () => {
-    const locks = here.instance({ fairness: { maxLocalPasses: 16, maxLocalHoldMs: 10_000 } });
+    const locks = here.instance({ passing: { maxLocalPasses: 16, maxLocalHoldMs: 10_000 } });
     const tokens = new Map(RESOURCES.slice(0, 20).map((resource) => [resource, [] as number[]]));
     const calls = [...tokens].flatMap(([resource, seen]) =>
       [1, 2, 3].map(() => () => locks.using(resource, ({ fencingToken }) => void seen.push(fencingToken))),

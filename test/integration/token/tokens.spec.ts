@@ -20,7 +20,7 @@ const serverMicros = async (): Promise<number> => {
   return seconds * 1e6 + micros;
 };
 
-const manyPasses = (): LockService => here.instance({ fairness: { maxLocalPasses: 256, maxLocalHoldMs: 60_000 } });
+const manyPasses = (): LockService => here.instance({ passing: { maxLocalPasses: 256, maxLocalHoldMs: 60_000 } });
 
 /** Lets callers of one instance acquire the lock. Returns their tokens in order. */
 async function tokensOf(locks: LockService, callers: number): Promise<readonly number[]> {

@@ -2,7 +2,6 @@
 import {
   type AssertHeldOptions,
   type ErrorResponseOptions,
-  type FairnessOptions,
   type FamilyOptions,
   type ForceReleaseOptions,
   type LeadOptions,
@@ -48,7 +47,6 @@ type Accepts<T> = (given: AllUndefined<T>) => Partial<T>;
 
 export const accepted: {
   assertHeld: Accepts<AssertHeldOptions>;
-  fairness: Accepts<FairnessOptions>;
   family: Accepts<FamilyOptions>;
   lock: Accepts<LockOptions>;
   lockScope: Accepts<LockScopeOptions>;
@@ -84,7 +82,6 @@ export const accepted: {
   transactional: Accepts<LockScopeAdapterOptions>;
 } = {
   assertHeld: (given) => given,
-  fairness: (given) => given,
   family: (given) => given,
   lock: (given) => given,
   lostLock: (given) => given,

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockConfigError, memory, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
-import { passingLimitsOf, resolveOptions } from '../../../lib/options/resolve-options.js';
+import { resolveOptions } from '../../../lib/options/resolve-options.js';
 
 describe('options', () => {
   const wrong: [option: string, given: unknown, allowed: string][] = [
@@ -33,14 +33,10 @@ describe('options', () => {
     ['redis', { nodes: [] }, 'for a cluster { nodes: [...] } or a Cluster'],
     ['store', 'redlock', 'token()'],
     ['lockDelayMs', -1, 'from 0'],
-    ['fairness', 'fair', '"throughput", "strict" or like { maxLocalPasses: 16, maxLocalHoldMs: 50 }'],
-    ['fairness', 0, '"throughput", "strict"'],
-    ['fairness', null, '"throughput", "strict"'],
-    ['fairness', { maxLocalPasses: -1 }, 'from 0 to 256'],
-    ['fairness', { maxLocalPasses: 257 }, 'from 0 to 256'],
-    ['fairness', { maxLocalPasses: 1.5 }, 'a whole number'],
-    ['fairness', { maxLocalHoldMs: -1 }, 'a number of milliseconds from 0'],
-    ['fairness', { passes: 1 }, 'there are maxLocalPasses, maxLocalHoldMs'],
+    ['fairness', 'fair', '"throughput" or "strict"'],
+    ['fairness', { maxLocalPasses: 2 }, '"throughput" or "strict"'],
+    ['fairness', 0, '"throughput" or "strict"'],
+    ['fairness', null, '"throughput" or "strict"'],
     ['filter', 'no', 'true or false'],
     ['retryAfterMs', -1, 'from 0'],
     ['retryAfterMs', Infinity, 'from 0'],
@@ -88,12 +84,6 @@ describe('options', () => {
   it('refuse an unknown option, with the known ones in the error', () => {
     expect(() => resolveOptions({ ttl: 30 } as never)).toThrow(/no option ttl; there are ttlMs/);
     expect(() => resolveOptions({ signal: AbortSignal.abort() } as never)).toThrow(/no option signal/);
-    expect(() => resolveOptions({ maxLocalPasses: 0 } as never)).toThrow(
-      /no option maxLocalPasses; there are .*fairness/,
-    );
-    expect(() => resolveOptions({ maxLocalHoldMs: 0 } as never)).toThrow(
-      /no option maxLocalHoldMs; there are .*fairness/,
-    );
   });
 
   it('never show a password in an error', () => {
@@ -108,20 +98,6 @@ describe('options', () => {
     expect(resolveOptions({ replicas: { min: 2 } }).replicas).toEqual({ min: 2, timeoutMs: 50 });
     const slow = () => resolveOptions({ replicas: { min: 1, timeoutMs: 501 } });
     expect(slow).toThrow('up to half of requestTimeoutMs, which is 1000');
-  });
-
-  it.each([
-    [undefined, { maxLocalPasses: 16, maxLocalHoldMs: 50 }],
-    ['throughput', { maxLocalPasses: 16, maxLocalHoldMs: 50 }],
-    [{}, { maxLocalPasses: 16, maxLocalHoldMs: 50 }],
-    [{ maxLocalHoldMs: 10 }, { maxLocalPasses: 16, maxLocalHoldMs: 10 }],
-    [
-      { maxLocalPasses: 2, maxLocalHoldMs: undefined },
-      { maxLocalPasses: 2, maxLocalHoldMs: 50 },
-    ],
-    ['strict', { maxLocalPasses: 0, maxLocalHoldMs: 0 }],
-  ] as const)('with fairness: %j set the limits of the local handoff', (fairness, limits) => {
-    expect(passingLimitsOf(resolveOptions({ fairness }).fairness)).toEqual(limits);
   });
 
   it('have the default for an undefined value', () => {

@@ -111,8 +111,8 @@ describe('a local handoff', () => {
 describe('local handoffs', () => {
   /** Twelve callers of one instance hold the lock for `holdMs` each, while another instance waits. */
   async function holdsOf(holdMs: number, options: LockOptions & { maxLocalHoldMs?: number } = {}) {
-    const { maxLocalHoldMs, ...terms } = options;
-    const { clock, locks, neighbour, stranger } = faultyLocks({ fairness: { maxLocalHoldMs } });
+    const { maxLocalHoldMs = 50, ...terms } = options;
+    const { clock, locks, neighbour, stranger } = faultyLocks({ passing: { maxLocalHoldMs } });
     await stranger.take(KEY);
     const line = new Line(() => new Promise((resolve) => void clock.schedule(holdMs, resolve)));
     line.join(locks, names('a', 10), terms);
@@ -196,7 +196,7 @@ describe('the next local holder', () => {
   });
 
   it('has its own lease: a shorter one ends earlier, a longer one is requested soon', async () => {
-    const { clock, locks, stranger } = faultyLocks({ fairness: { maxLocalHoldMs: 600_000 } });
+    const { clock, locks, stranger } = faultyLocks({ passing: { maxLocalHoldMs: 600_000 } });
     await stranger.take(KEY);
     const waiting = [30_000, 400, 60_000].map((ttlMs) => outcome(locks.acquire('goods:300', { ttlMs })));
     await clock.advance(0);
@@ -231,7 +231,7 @@ describe('a local handoff does not happen', () => {
   });
 
   it('after the deadline, even before a timer has fired', async () => {
-    const { clock, locks, store, stranger } = faultyLocks({ fairness: { maxLocalHoldMs: 600_000 } });
+    const { clock, locks, store, stranger } = faultyLocks({ passing: { maxLocalHoldMs: 600_000 } });
     await stranger.take(KEY);
     const holding = outcome(locks.acquire('goods:300', { ttlMs: 1_000 }));
     const next = outcome(locks.acquire('goods:300', { waitMs: 600_000 }));

@@ -1,6 +1,7 @@
 // Three instances, all modes and kinds of options, lost and repeated replies and messages, on a manual clock.
 import { describe, expect, it } from '@jest/globals';
-import type { Lock, LockOptions, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { Lock, LockOptions } from 'nestjs-redis-lock';
+import type { PassingLimits } from '../../../../lib/core/acquire/acquire-options.js';
 import { outcome } from '../../../support/async.js';
 import { faultyLocks, KEY } from '../../../support/locks.js';
 import { randomFrom } from '../../../support/random.js';
@@ -32,13 +33,13 @@ class Fuzz {
 
   constructor(seed: number, hasQueue: boolean) {
     this.random = randomFrom(seed);
-    const fairness = this.pick<RedisLockModuleOptions['fairness']>([
-      'throughput',
-      'strict',
+    const passing = this.pick<Partial<PassingLimits>>([
+      {},
+      { maxLocalPasses: 0, maxLocalHoldMs: 0 },
       { maxLocalPasses: 2 },
       { maxLocalPasses: 3, maxLocalHoldMs: 1_000 },
     ]);
-    this.all = faultyLocks({ fairness });
+    this.all = faultyLocks({ passing });
     this.instances = [this.all, this.all.neighbour(), this.all.neighbour()];
     if (!hasQueue) for (const { store } of this.instances) store.less.queue = false;
   }

@@ -48,7 +48,7 @@ describe('the readers of one instance', () => {
   });
 
   it('join those that have the lock, as often as maxLocalPasses allows', async () => {
-    const { locks, store, clock } = faultyLocks({ fairness: { maxLocalPasses: 3 } });
+    const { locks, store, clock } = faultyLocks({ passing: { maxLocalPasses: 3 } });
     await locks.acquire('goods:300', shared);
     const later = request(locks, 3);
     await clock.advance(0);
@@ -243,7 +243,7 @@ describe('the permits of one instance', () => {
   });
 
   it('are passed on to waiting callers without a request, within the limits', async () => {
-    const { locks, store, clock } = faultyLocks({ fairness: { maxLocalPasses: 2 } });
+    const { locks, store, clock } = faultyLocks({ passing: { maxLocalPasses: 2 } });
     const callers = request(locks, 9, permits);
     await clock.advance(0);
     for (let i = 0; i < 9; i += 3) {

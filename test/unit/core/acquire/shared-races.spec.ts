@@ -9,7 +9,7 @@ const permits = (count: number) => ({ permits: count, waitMs: 60_000 });
 
 /** Returns a reader that a handoff has granted while its first request is unanswered. */
 async function grantedBeforeReply(maxLocalHoldMs: number) {
-  const all = faultyLocks({ fairness: { maxLocalHoldMs } });
+  const all = faultyLocks({ passing: { maxLocalHoldMs } });
   await all.stranger.take(KEY);
   all.store.hold('acquire');
   const reader = outcome(all.locks.acquire('goods:300', shared));

@@ -165,7 +165,7 @@ describe('work that blocks the event loop for less than two thirds of ttlMs', ()
   });
 
   it.each([9_000, 9_600, 12_000])('keeps a lock that was passed to it %d ms after the grant', async (at) => {
-    const { clock, locks, store } = faultyLocks({ ttlMs: 30_000, fairness: { maxLocalHoldMs: 60_000 } });
+    const { clock, locks, store } = faultyLocks({ ttlMs: 30_000, passing: { maxLocalHoldMs: 60_000 } });
     const first = await locks.acquire('goods:300');
     // No renewal succeeds before.
     store.lose('extend', new Error('no connection'));
