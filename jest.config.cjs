@@ -1,15 +1,18 @@
 // CommonJS through swc, `@nestjs/*` included: Nest 12 is ESM-only, and this is the set-up that needs no Node flags.
+const { createRequire } = require('node:module');
+const { matchesOf } = require('./test/suites/plan.cjs');
 const { modules } = require('./tools/entry-points.cjs');
 
 const jsc = { target: 'es2022', keepClassNames: true };
 const commonjs = { swcrc: false, sourceMaps: 'inline', module: { type: 'commonjs' } };
 
+// The parser of jest's own arguments. It says which of them are paths.
+const { buildArgv } = createRequire(require.resolve('jest'))('jest-cli');
+
 /** @type {import('jest').Config} */
-module.exports = {
+const config = {
   testEnvironment: 'node',
   roots: ['<rootDir>/test'],
-  testMatch: ['**/*.spec.ts'],
-  testPathIgnorePatterns: ['/node_modules/', '\\.slow\\.spec\\.ts$'],
   transform: {
     '^.+\\.ts$': [
       '@swc/jest',
@@ -31,13 +34,29 @@ module.exports = {
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   setupFiles: ['<rootDir>/test/support/keep-handles.ts'],
+  setupFilesAfterEnv: ['<rootDir>/test/suites/each-file.ts'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
-  reporters: ['default', '<rootDir>/test/support/no-skips.reporter.cjs'],
-  // Many tests wait for leases. Three workers keep two cores busy for three quarters of the time.
-  maxWorkers: 3,
+  reporters: [
+    'default',
+    '<rootDir>/test/suites/file-of-test.reporter.cjs',
+    '<rootDir>/test/support/no-skips.reporter.cjs',
+  ],
+  testSequencer: '<rootDir>/test/suites/longest-first.cjs',
+  maxWorkers: 2,
   // Concurrent tests wait for leases of whole seconds and use no processor meanwhile.
   maxConcurrency: 20,
-  // Several times of what any test needs, because the machine may be busy.
-  testTimeout: 30_000,
 };
+
+/**
+ * Returns the configuration of a part. With a path as an argument, each file runs by itself.
+ *
+ * @param {'quick' | 'full'} part
+ */
+async function configOf(part) {
+  const { _: paths, testPathPatterns = [] } = await buildArgv(process.argv.slice(2));
+  return { ...config, testMatch: matchesOf(part, [...paths, ...testPathPatterns]) };
+}
+
+module.exports = () => configOf('quick');
+module.exports.configOf = configOf;
