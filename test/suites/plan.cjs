@@ -15,7 +15,7 @@ const quickSuites = {
 /** The suites of `npm run test:full`, whose files are in the list of files that wait for real time. */
 const fullSuites = {
   'real-time': ['test/e2e/', 'test/integration/token/'],
-  'real-time-others': ['test/'],
+  'real-time-others': ['test/docs/', 'test/integration/', 'test/interop/', 'test/unit/'],
 };
 
 /** Marks a file that replaces modules. It runs alone, because a suite has loaded these modules already. */
@@ -63,14 +63,17 @@ const suitesOf = {
 
 /**
  * Returns what a run of jest matches. Without a path that is a part: its suites, and the files that run alone. With a
- * path it is each file by itself, of both parts.
+ * path it is each file by itself, also of the other part. Slow files of a folder run with the part `full` only.
  *
  * @param {'quick' | 'full'} part
  * @param {readonly string[]} paths
  */
 function matchesOf(part, paths) {
-  if (paths.some((given) => given.includes('.suite'))) return ['**/*.suite.ts'];
-  if (paths.length > 0) return ['**/*.spec.ts'];
+  if (paths.some((given) => /\bsuites?\b/.test(given))) return ['**/*.suite.ts'];
+  if (paths.length > 0) {
+    const withSlow = part === 'full' || paths.some((given) => given.includes('.slow'));
+    return [withSlow ? '**/*.spec.ts' : '**/!(*.slow).spec.ts'];
+  }
   const { groups, alone } = suitesOf[part];
   const suites = Object.keys(groups).filter((name) => groups[name].length > 0);
   return [...suites.map((name) => `test/suites/${name}.suite.ts`), ...alone].map((file) => `<rootDir>/${file}`);
