@@ -8,8 +8,10 @@ export {
 export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
 export type { LockOptions } from './options/lock.options.js';
 export type {
-  ErrorResponseOptions,
+  CheckLevel,
+  CheckOptions,
   FamilyOptions,
+  HttpOptions,
   RedisClusterOptions,
   RedisLockModuleOptions,
 } from './options/redis-lock.options.js';

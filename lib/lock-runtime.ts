@@ -19,13 +19,15 @@ import { LockService } from './lock.service.js';
 import { type HooksCheck, warnWithoutHooks } from './shutdown-hooks.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
 import { Preflight } from './redis/preflight.js';
-import {
-  DEFAULT_INSTANCE,
-  type ErrorResponseOptions,
-  type RedisLockModuleOptions,
-} from './options/redis-lock.options.js';
+import { DEFAULT_INSTANCE, type HttpOptions, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 import { familyDefaultsOf } from './options/family-defaults.js';
-import { checkLockOptions, lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
+import {
+  checkLockOptions,
+  lockDefaultsOf,
+  REQUEST_TIMEOUT_MS,
+  type ResolvedOptions,
+  resolveOptions,
+} from './options/resolve-options.js';
 import type { StartChecks } from './locked/check-locked-methods.js';
 import type { StoreContext, StoreFactory } from './stores/store-context.js';
 import { token } from './stores/token/token.store.js';
@@ -47,6 +49,8 @@ export interface RuntimeInternals {
   readonly clock?: Clock | undefined;
   /** Where events are published. Default: `lockChannels`. */
   readonly channels?: typeof lockChannels | undefined;
+  /** The time limit of one request to the store, in milliseconds. Default: 1,000. */
+  readonly requestTimeoutMs?: number | undefined;
   /** Default: those of the option `fairness`. */
   readonly passing?: Partial<PassingLimits> | undefined;
 }
@@ -67,12 +71,12 @@ export class LockRuntime {
   static start(
     given: RedisLockModuleOptions,
     instance: string = DEFAULT_INSTANCE,
-    { clock = new SystemClock(), channels, passing }: RuntimeInternals = {},
+    { clock = new SystemClock(), channels, passing, requestTimeoutMs = REQUEST_TIMEOUT_MS }: RuntimeInternals = {},
   ) {
     const options = resolveOptions(given);
     const defaults = lockDefaultsOf(options);
     const families = familyDefaultsOf(options, defaults);
-    const opened = openStore(options, clock);
+    const opened = openStore(options, clock, requestTimeoutMs);
     const { store } = opened;
     checkStore(store, options);
     for (const [family, { lock }] of families ?? []) checkLeases(store, lock, family);
@@ -84,7 +88,7 @@ export class LockRuntime {
       instance,
       channels,
       identity: options.identity,
-      requestTimeoutMs: options.requestTimeoutMs,
+      requestTimeoutMs,
       passing: { ...passingLimitsOf(options.fairness), ...passing },
       lockDelayMs: options.lockDelayMs,
       written: writtenBy(opened),
@@ -95,7 +99,7 @@ export class LockRuntime {
     });
     const selectKeys = createKeySelectorFactory(options);
     const service = new LockService(engine, createKeyFactory(options), defaults, selectKeys, families);
-    const checks = preflightOf(opened, options, clock, logger);
+    const checks = preflightOf(opened, options, { clock, requestTimeoutMs }, logger);
     return new LockRuntime({ instance, options, service, engine, opened, checks, warn });
   }
 
@@ -111,12 +115,12 @@ export class LockRuntime {
   /** How to report what is found in the `@Locked` methods at start. */
   get startChecks(): StartChecks {
     const { options, warn } = this.parts;
-    return { decoratorOrder: options.decoratorOrder, unlockedOverride: options.unlockedOverride, warn };
+    return { ...options.checks, warn };
   }
 
-  /** The options of the responses to lock errors, without defaults. */
-  get errorResponses(): ErrorResponseOptions {
-    return this.parts.options;
+  /** What callers get for lock errors, without defaults. */
+  get http(): HttpOptions {
+    return this.parts.options.http ?? {};
   }
 
   /** Starts to connect and does not wait for it: an application starts without Redis. */
@@ -194,7 +198,11 @@ interface OpenedStore {
   close(): Promise<void>;
 }
 
-function openStore({ store, redis, prefix, requestTimeoutMs, replicas }: ResolvedOptions, clock: Clock): OpenedStore {
+function openStore(
+  { store, redis, prefix, replicas }: ResolvedOptions,
+  clock: Clock,
+  requestTimeoutMs: number,
+): OpenedStore {
   const opened: OpenedRedis[] = [];
   if (typeof store === 'object') {
     return { store, endpoints: opened, connect: () => undefined, close: () => Promise.resolve() };
@@ -236,14 +244,14 @@ function writtenBy({ endpoints }: OpenedStore): (() => Promise<void>) | undefine
 
 function preflightOf(
   { endpoints }: OpenedStore,
-  { preflight, requestTimeoutMs }: ResolvedOptions,
-  clock: Clock,
+  { checks: { server: level } }: ResolvedOptions,
+  times: { readonly clock: Clock; readonly requestTimeoutMs: number },
   logger: Logger,
 ): Preflight | undefined {
-  if (preflight === 'off' || endpoints.length === 0) return undefined;
-  const fails = preflight === 'fail';
+  if (level === 'off' || endpoints.length === 0) return undefined;
+  const fails = level === 'error';
   const report = safely((line) => (fails ? logger.error(line) : logger.warn(line)));
-  return new Preflight({ clients: endpoints.map(({ client }) => client), clock, requestTimeoutMs, fails, report });
+  return new Preflight({ clients: endpoints.map(({ client }) => client), ...times, fails, report });
 }
 
 /** @throws LockConfigError if the factory returns no store. */

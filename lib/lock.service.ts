@@ -253,7 +253,7 @@ export class LockService {
 
   /**
    * Sends a cheap request to each server that keeps locks, and returns which have replied, how long that took, and what
-   * is limited. Takes at most `requestTimeoutMs`. Acquires nothing. Does not reject if a server is down.
+   * is limited. Takes 1 s at most. Acquires nothing. Does not reject if a server is down.
    *
    * Locks need every master of a cluster, and a majority of a quorum. A server that replies may still refuse locks.
    * Then `degraded` says so, for a minute after the last refusal.

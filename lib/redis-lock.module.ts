@@ -72,7 +72,7 @@ export class RedisLockModule
   ) {
     super();
     joinApplication(modules, runtime.instance);
-    ErrorResponses.of(config).add(runtime.errorResponses, runtime.service);
+    ErrorResponses.of(config).add(runtime.http, runtime.service);
     prependInterceptor(config);
     prependFilter(config, adapterHost);
     takeOverSseHandlers(modules);
@@ -84,8 +84,8 @@ export class RedisLockModule
    * with one warning.
    *
    * @throws {LockConfigError} at once if the options are no object, or `name` or `isGlobal` is not allowed. When the
-   * application starts, if another option is not allowed or the store does not support it, or if `preflight` is `fail`
-   * and a server is unfit for locks.
+   * application starts, if another option is not allowed or the store does not support it, or if `checks.server` is
+   * `error` and a server is unfit for locks.
    */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras = {}): DynamicModule {
     return super.forRoot(copyModuleOptions('RedisLockModule.forRoot()', options));

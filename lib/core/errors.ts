@@ -203,7 +203,7 @@ export interface LockUnavailableDetails extends LockErrorDetails {
 }
 
 /**
- * Thrown if the store sent no usable reply. Redis is down, unreachable, slower than `requestTimeoutMs`, read-only or
+ * Thrown if the store sent no usable reply. Redis is down, unreachable, slower than 1 s, read-only or
  * out of memory, or it refuses scripts. `cause` is the store's error. The lock is never granted in this case.
  *
  * @publicApi

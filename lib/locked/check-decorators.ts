@@ -10,7 +10,7 @@ export function findReplacedMethod({ key, method, owner }: FoundMethod): string 
   return (
     `${method.name}: another decorator stands above @Locked and replaces the method. The lock is released before ` +
     `that decorator ends, for example before its transaction commits. Put @Locked above it, or @LockScope() above ` +
-    `both. The option decoratorOrder: 'ignore' turns this check off.`
+    `both. The option checks: { decoratorOrder: 'off' } turns this check off.`
   );
 }
 
@@ -32,7 +32,7 @@ export function findUnlockedOverride({ key, method, owner, effective }: FoundMet
   return (
     `${classNameOf(effective)}.${formatName(String(key))} overrides ${method.name}, which is @Locked, and has no ` +
     `@Locked itself: its calls take no lock. Put @Locked above it, or let it call the method by super. ` +
-    `The option unlockedOverride: 'ignore' turns this check off.`
+    `The option checks: { unlockedOverride: 'off' } turns this check off.`
   );
 }
 

@@ -3,7 +3,7 @@ import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
 import { LockConfigError } from '../core/errors.js';
 import { kindOf, modeOf, modesOf } from '../core/store/lock-mode.js';
 import type { LockService } from '../lock.service.js';
-import type { RedisLockModuleOptions } from '../options/redis-lock.options.js';
+import type { CheckLevel, CheckOptions } from '../options/redis-lock.options.js';
 import { findReplacedMethod, findUnknownHandler, findUnlockedOverride } from './check-decorators.js';
 import { findSynchronousMethod } from './check-return-type.js';
 import { isHandler } from './handlers.js';
@@ -19,7 +19,7 @@ import {
 import { transactionsAreScopes } from '../core/hold/transaction-scopes.js';
 
 /** How a module instance reports what it finds at start. */
-export interface StartChecks extends Required<Pick<RedisLockModuleOptions, 'decoratorOrder' | 'unlockedOverride'>> {
+export interface StartChecks extends Required<Pick<CheckOptions, 'decoratorOrder' | 'unlockedOverride'>> {
   warn(message: string): void;
 }
 
@@ -37,12 +37,12 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
   const unsupported = new Set<string>();
   const errors = new Set<string>();
   const warnings = new Set<string>();
-  const report = (level: 'warn' | 'error' | 'ignore', finding: string | undefined): void => {
-    if (finding === undefined || level === 'ignore') return;
+  const report = (level: CheckLevel, finding: string | undefined): void => {
+    if (finding === undefined || level === 'off') return;
     (level === 'error' ? errors : warnings).add(finding);
   };
   // A warning would be wrong for transactions, which are what it is about. An error is the user's own decision.
-  const order = checks.decoratorOrder === 'warn' && transactionsAreScopes() ? 'ignore' : checks.decoratorOrder;
+  const order = checks.decoratorOrder === 'warn' && transactionsAreScopes() ? 'off' : checks.decoratorOrder;
   for (const [found, provider, isController] of lockedMethodsIn(modules)) {
     const { method } = found;
     if (boundService(provider, method) !== service) continue;

@@ -12,7 +12,7 @@ import {
   messageOf,
 } from '../core/errors.js';
 import type { LockService } from '../lock.service.js';
-import type { ErrorResponseOptions } from '../options/redis-lock.options.js';
+import type { HttpOptions } from '../options/redis-lock.options.js';
 
 /** What a caller gets for a lock error. */
 export interface LockErrorResponse {
@@ -69,7 +69,7 @@ export function logUnexpected(logger: LoggerService, error: LockError, { logged 
 
 /** What the callers of one application get for lock errors, whichever of its module instances throws them. */
 export class ErrorResponses {
-  private readonly options: { -readonly [K in keyof ErrorResponseOptions]: ErrorResponseOptions[K] } = {};
+  private readonly options: { -readonly [K in keyof HttpOptions]: HttpOptions[K] } = {};
 
   /** Returns the responses of an application, or of one of its services. Without one, those of the defaults. */
   static of(owner: ApplicationConfig | LockService | undefined): ErrorResponses {
@@ -90,27 +90,27 @@ export class ErrorResponses {
    *
    * @throws LockConfigError if another instance has another value for one of them.
    */
-  add({ httpStatus, ...given }: ErrorResponseOptions, service: LockService): void {
+  add({ status, ...given }: HttpOptions, service: LockService): void {
     known.set(service, this);
     for (const name of ['filter', 'retryAfterMs'] as const) {
-      checkEqual(name, this.options[name], given[name]);
+      checkEqual(`http.${name}`, this.options[name], given[name]);
     }
-    for (const code of Object.keys(httpStatus ?? {}) as LockErrorCode[]) {
-      checkEqual(`httpStatus.${code}`, this.options.httpStatus?.[code], httpStatus?.[code]);
+    for (const code of Object.keys(status ?? {}) as LockErrorCode[]) {
+      checkEqual(`http.status.${code}`, this.options.status?.[code], status?.[code]);
     }
     this.options.filter ??= given.filter;
     this.options.retryAfterMs ??= given.retryAfterMs;
-    this.options.httpStatus = { ...this.options.httpStatus, ...httpStatus };
+    this.options.status = { ...this.options.status, ...status };
   }
 
   /** Returns what a caller gets for an error. */
   responseTo(error: LockError): LockErrorResponse {
-    const { httpStatus, retryAfterMs = DEFAULT_RETRY_AFTER_MS } = this.options;
+    const { status: statuses, retryAfterMs = DEFAULT_RETRY_AFTER_MS } = this.options;
     const input = error instanceof LockKeyError ? error.input : undefined;
     const kind = input === undefined ? KINDS[error.code] : CLIENT;
     // A value that the program made stays a 500.
     const isProgramsKey = error.code === 'LOCK_KEY' && input === undefined;
-    const status = (isProgramsKey ? undefined : httpStatus?.[error.code]) ?? kind.status;
+    const status = (isProgramsKey ? undefined : statuses?.[error.code]) ?? kind.status;
     const phrase = STATUS_CODES[status] ?? 'Error';
     return {
       status,

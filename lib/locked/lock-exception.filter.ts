@@ -12,7 +12,7 @@ import { isGraphqlError, toGraphqlError } from './graphql-error.js';
  * other errors. RPC and WebSocket: an error with the `code` and with `retryAfterMs`.
  *
  * `RedisLockModule` registers it as the last filter of the application. Every filter of the application that catches
- * the error comes before it, wherever it is registered. The options `httpStatus`, `retryAfterMs` and `filter` change
+ * the error comes before it, wherever it is registered. The option `http` changes
  * it.
  *
  * @publicApi

@@ -60,7 +60,7 @@ const LEADER = {
   reentrant: true,
   onLost: 'ignore',
   awaitRelease: true,
-  lockOrder: 'ignore',
+  lockOrder: 'off',
 } as const;
 
 /**

@@ -25,18 +25,6 @@ export interface LockOptions {
   readonly waitMs?: number | undefined;
 
   /**
-   * How long to wait for a Redis that cannot be reached or refuses every request, in milliseconds. `waitMs` limits only
-   * the wait for other holders. Once an outage has lasted this long, all callers get `LockUnavailableError` at once,
-   * also those in the queue, until Redis replies again. An outage that is shorter costs no caller an error.
-   *
-   * `0` does not wait. `Infinity` waits for Redis until `waitMs` is over. A request without a reply within
-   * `requestTimeoutMs` counts as an outage of that length.
-   *
-   * @default 500, or `requestTimeoutMs` if that is less
-   */
-  readonly unavailableAfterMs?: number | undefined;
-
-  /**
    * How many callers of this instance may wait for one lock. One more is refused at once with a `LockTimeoutError`
    * whose `isQueueFull` is true. Callers whose request has no reply yet wait, too. `Infinity`: no limit.
    *
@@ -119,13 +107,13 @@ export interface LockOptions {
    * has run once, without a deadlock. It compares families (`goods` of `goods:300`), and for two locks of one family
    * their ids. A request with `waitMs: 0` cannot wait, and is no finding.
    *
-   * `warn`: logs one line for each circle of locks. `error`: throws `LockOrderError`, each time. `ignore`: does not
+   * `warn`: logs one line for each circle of locks. `error`: throws `LockOrderError`, each time. `off`: does not
    * look at this request. Use it for locks that are always taken along a tree, from parent to child. The modules of
    * `nestjs-redis-lock/testing` have `error` by default.
    *
    * @default 'warn'
    */
-  readonly lockOrder?: 'warn' | 'error' | 'ignore' | undefined;
+  readonly lockOrder?: 'warn' | 'error' | 'off' | undefined;
 
   /** Stops the wait: the request is rejected with the signal's reason. It has no effect after the grant. */
   readonly signal?: AbortSignal | undefined;

@@ -8,12 +8,12 @@ import type { LockOptions } from './lock.options.js';
 export type { RedisClusterOptions };
 
 /**
- * What callers of the application get for lock errors. Several module instances of an application share these options:
- * two different values throw `LockConfigError` at start.
+ * The option `http`: what callers of the application get for lock errors. All module instances of an application share
+ * it: two different values throw `LockConfigError` at start.
  *
  * @publicApi
  */
-export interface ErrorResponseOptions {
+export interface HttpOptions {
   /**
    * Registers `LockExceptionFilter` as the last filter of the application: all filters of the application come before
    * it. `false`: lock errors go to the application's own filters only, and to Nest's default responses without one.
@@ -27,16 +27,69 @@ export interface ErrorResponseOptions {
    *
    * @default {}
    */
-  readonly httpStatus?: Readonly<Partial<Record<LockErrorCode, number | undefined>>> | undefined;
+  readonly status?: Readonly<Partial<Record<LockErrorCode, number | undefined>>> | undefined;
 
   /**
-   * When a caller may try again, in milliseconds. HTTP clients get it as the header `Retry-After` in whole seconds,
-   * other callers as `retryAfterMs`. Nobody knows when the holder ends its work. A good value is the usual time of the
-   * work under the lock.
+   * When a caller may try again, in milliseconds. HTTP clients get it as the header `Retry-After` in whole seconds, RPC
+   * and WebSocket callers as `retryAfterMs`. Nobody knows when the holder ends its work. A good value is the usual time
+   * of the work under the lock.
    *
    * @default 1000
    */
   readonly retryAfterMs?: number | undefined;
+}
+
+/**
+ * What a check does with what it finds. `warn`: logs one line for each finding, which says how to mend it. `error`: the
+ * application does not start, and throws `LockConfigError` with these lines. `off`: does not look.
+ *
+ * @publicApi
+ */
+export type CheckLevel = 'warn' | 'error' | 'off';
+
+/**
+ * Single checks, in the option `checks`. A check that is left out has its default.
+ *
+ * @publicApi
+ */
+export interface CheckOptions {
+  /**
+   * Whether a server is unfit for locks: it may evict keys that have a TTL, is a replica, is older than Redis 6.2, or
+   * is a node of a cluster and the client is not a cluster's. The module looks at the reply to `INFO` at start and
+   * after each reconnect. A server that refuses `INFO` has no finding.
+   *
+   * With `warn` the start does not wait. With `error` it waits for the reply, for one second at most. Without a reply
+   * by then, the application starts. Later findings are logged as errors.
+   *
+   * @default 'warn'
+   */
+  readonly server?: CheckLevel | undefined;
+
+  /**
+   * Whether another decorator stands above `@Locked` and replaces the method, such as a decorator for transactions. The
+   * lock is released before that decorator ends, for example before the commit. Handlers are not reported: their lock
+   * is held until the response is complete. Neither is a method with `@LockScope()` on top. `warn` logs nothing if
+   * transactions are lock scopes.
+   *
+   * @default 'warn'
+   */
+  readonly decoratorOrder?: CheckLevel | undefined;
+
+  /**
+   * Whether a class overrides a `@Locked` method, and the override has no `@Locked` and does not call the method by
+   * `super`. Its calls take no lock.
+   *
+   * @default 'warn'
+   */
+  readonly unlockedOverride?: CheckLevel | undefined;
+
+  /**
+   * The default of `lockOrder` of every lock. It acts while the application runs, not at start: `error` throws
+   * `LockOrderError` to the caller.
+   *
+   * @default 'warn'
+   */
+  readonly lockOrder?: CheckLevel | undefined;
 }
 
 /**
@@ -68,8 +121,10 @@ export interface FamilyOptions extends Omit<LockOptions, 'signal' | 'mode' | 'pe
  *
  * @publicApi
  */
-export interface RedisLockModuleOptions
-  extends Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label' | 'background'>, ErrorResponseOptions {
+export interface RedisLockModuleOptions extends Omit<
+  LockOptions,
+  'signal' | 'mode' | 'permits' | 'label' | 'background' | 'lockOrder'
+> {
   /**
    * The name of this process in Redis, which errors and `inspect` of other processes show: "held by api-7f9c-31 for 4.2
    * s". It is a part of the locks' values and of the channels. Clients with access to Redis can read it. Up to 80
@@ -155,28 +210,28 @@ export interface RedisLockModuleOptions
   readonly lockDelayMs?: number | undefined;
 
   /**
-   * How long to wait for the reply to one request, in milliseconds. A request to acquire without a reply counts as an
-   * outage of that length: see `unavailableAfterMs`. A long timeout reports an outage late. A short one reports a slow
-   * Redis as unavailable.
+   * How long to wait for a Redis that cannot be reached or refuses every request, in milliseconds. `waitMs` limits only
+   * the wait for other holders. Once an outage has lasted this long, all callers get `LockUnavailableError` at once,
+   * and so do those in the queue, until Redis replies again. An outage that is shorter costs no caller an error.
    *
-   * @default 1000
-   * @minimum 10
+   * `0` does not wait. `Infinity` waits for Redis until `waitMs` is over. A request without a reply for one second
+   * counts as an outage of that length.
+   *
+   * @default 500
    */
-  readonly requestTimeoutMs?: number | undefined;
+  readonly unavailableAfterMs?: number | undefined;
 
   /**
-   * What to do if a server is unfit for locks: it may evict keys that have a TTL, is a replica, is older than Redis
-   * 6.2, or is a node of a cluster and the client is not a cluster's. The module looks at the reply to `INFO` at start
-   * and after each reconnect. A server that refuses `INFO` has no finding.
-   *
-   * `warn`: logs one line for each finding. The start does not wait for it. `fail`: the application does not start if
-   * there is a finding, and throws `LockConfigError` with that line. The start waits for the reply for at most
-   * `requestTimeoutMs`. Without one by then, the application starts. Later findings are logged as errors. `off`: does
-   * not look.
+   * What to do with mistakes that are found. `warn`, `error` or `off` is for all checks at start: of the servers, of
+   * decorators and of overrides. An object sets single ones: `{ server: 'error' }`. The check of the lock order acts
+   * while the application runs, so only the object sets it.
    *
    * @default 'warn'
    */
-  readonly preflight?: 'warn' | 'fail' | 'off' | undefined;
+  readonly checks?: CheckLevel | CheckOptions | undefined;
+
+  /** What callers of the application get for lock errors: the filter, the HTTP status, `Retry-After`. */
+  readonly http?: HttpOptions | undefined;
 
   /**
    * How many replicas must confirm a grant before the caller gets it, so that a failover does not lose the lock: `{
@@ -185,29 +240,6 @@ export interface RedisLockModuleOptions
    * grant and renewal. For the store `token()` only.
    */
   readonly replicas?: ReplicaOptions | undefined;
-
-  /**
-   * What to do at start if another decorator stands above `@Locked` and replaces the method, such as a decorator for
-   * transactions. The lock is released before that decorator ends, for example before the commit. Handlers are no
-   * finding: their lock is held until the response is complete. Neither is a method with `@LockScope()` on top.
-   *
-   * `warn`: logs one line for each method, which says how to mend it. Logs nothing if transactions are lock scopes.
-   * `error`: the application does not start, and throws `LockConfigError` with these lines. `ignore`: does not look.
-   *
-   * @default 'warn'
-   */
-  readonly decoratorOrder?: 'warn' | 'error' | 'ignore' | undefined;
-
-  /**
-   * What to do at start if a class overrides a `@Locked` method, and the override has no `@Locked` and does not call
-   * the method by `super`. Its calls take no lock.
-   *
-   * `warn`: logs one line for each override. `error`: the application does not start, and throws `LockConfigError` with
-   * these lines. `ignore`: does not look.
-   *
-   * @default 'warn'
-   */
-  readonly unlockedOverride?: 'warn' | 'error' | 'ignore' | undefined;
 
   /**
    * How long calls and holds may go on when the application shuts down, in milliseconds. It counts from the module's

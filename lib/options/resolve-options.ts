@@ -1,6 +1,7 @@
 import { ABORT_SIGNAL_SHAPE, isAbortSignal } from '../core/abort-signals.js';
 import {
   checkOptions,
+  checkValue,
   type GivenOptions,
   hasMethods,
   isNodeRedis,
@@ -20,36 +21,47 @@ import { type LockMode, modeOf } from '../core/store/lock-mode.js';
 import { isLockStore } from '../core/store/lock-store-shape.js';
 import { defaultIdentity, identityRule } from './identity.js';
 import type { LockOptions } from './lock.options.js';
-import type { ErrorResponseOptions, FamilyOptions, RedisLockModuleOptions } from './redis-lock.options.js';
+import type {
+  CheckLevel,
+  CheckOptions,
+  FamilyOptions,
+  HttpOptions,
+  RedisLockModuleOptions,
+} from './redis-lock.options.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 
 type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label' | 'background'>>;
 
-/** Options without a default. Those of error responses get theirs when all module instances are known. */
-type Undefaulted = 'key' | 'store' | 'namespace' | 'families' | keyof ErrorResponseOptions;
+/** The defaults of locks that are options of the module, too. */
+type SharedDefaults = Omit<LockDefaults, 'lockOrder'>;
+
+/** Options without a default. Those of `http` get theirs when all module instances are known. */
+type Undefaulted = 'key' | 'store' | 'namespace' | 'families' | 'http';
 
 /** The options of a module, with all defaults. `prefix` begins with the namespace, if there is one. */
 export interface ResolvedOptions
   extends
-    LockDefaults,
-    Required<Omit<RedisLockModuleOptions, keyof LockOptions | Undefaulted | 'replicas' | 'identity'>>,
+    SharedDefaults,
+    Required<Omit<RedisLockModuleOptions, keyof LockOptions | Undefaulted | 'replicas' | 'identity' | 'checks'>>,
     Pick<RedisLockModuleOptions, Undefaulted> {
   readonly identity: string;
+  readonly checks: Required<CheckOptions>;
   readonly replicas?: Required<ReplicaOptions> | undefined;
 }
 
 /** The options of a lock, with the module's as defaults. */
 export interface ResolvedLockOptions extends LockDefaults {
+  /** How long to wait for the end of an outage, in milliseconds. An option of the module. */
+  readonly unavailableAfterMs: number;
   readonly mode: LockMode;
   readonly signal: AbortSignal | undefined;
   readonly label?: string | undefined;
   readonly background?: boolean | undefined;
 }
 
-const LOCK_DEFAULTS: LockDefaults = {
+const LOCK_DEFAULTS: SharedDefaults = {
   ttlMs: 30_000,
   waitMs: 5_000,
-  unavailableAfterMs: 500,
   maxWaiting: 1_000,
   renew: true,
   maxHoldMs: Infinity,
@@ -58,7 +70,6 @@ const LOCK_DEFAULTS: LockDefaults = {
   reentrant: true,
   onLost: 'throw',
   awaitRelease: true,
-  lockOrder: 'warn',
 };
 
 const MODULE_DEFAULTS: Omit<ResolvedOptions, Undefaulted | 'replicas' | 'identity'> = {
@@ -68,12 +79,13 @@ const MODULE_DEFAULTS: Omit<ResolvedOptions, Undefaulted | 'replicas' | 'identit
   hashTag: 'family',
   fairness: 'throughput',
   lockDelayMs: 0,
-  requestTimeoutMs: 1_000,
-  preflight: 'warn',
-  decoratorOrder: 'warn',
-  unlockedOverride: 'warn',
+  unavailableAfterMs: 500,
+  checks: { server: 'warn', decoratorOrder: 'warn', unlockedOverride: 'warn', lockOrder: 'warn' },
   shutdownGraceMs: 5_000,
 };
+
+/** The time limit of one request to the store, in milliseconds. */
+export const REQUEST_TIMEOUT_MS = 1_000;
 
 const REPLICA_TIMEOUT_MS = 50;
 
@@ -99,11 +111,12 @@ export const insteadRule: OptionRule = {
   fits: (value) => value === 'throw' || value === 'skip' || typeof value === 'function',
 };
 
+const CHECK_LEVEL = oneOf('warn', 'error', 'off');
+
 /** The rule of every option of a lock. */
 export const LOCK_RULES: OptionRules<LockOptions> = {
   ttlMs: milliseconds(MIN_TTL_MS, MAX_TTL_MS),
   waitMs: millisecondsFrom(0),
-  unavailableAfterMs: millisecondsFrom(0),
   maxWaiting: wholeNumberFrom(1),
   renew: oneOf(true, false),
   maxHoldMs: millisecondsFrom(1),
@@ -115,7 +128,7 @@ export const LOCK_RULES: OptionRules<LockOptions> = {
   reentrant: oneOf(true, false),
   onLost: oneOf('throw', 'ignore'),
   awaitRelease: oneOf(true, false),
-  lockOrder: oneOf('warn', 'error', 'ignore'),
+  lockOrder: CHECK_LEVEL,
   signal: { allowed: ABORT_SIGNAL_SHAPE, fits: isAbortSignal },
   mode: oneOf('exclusive', 'shared'),
   permits: wholeNumber(1, MAX_PERMITS),
@@ -130,12 +143,14 @@ const {
   permits: _permits,
   label: _label,
   background: _background,
-  ...LOCK_DEFAULT_RULES
+  lockOrder,
+  ...SHARED_RULES
 } = LOCK_RULES;
 
 /** The rule of every option of a family. */
 export const FAMILY_RULES: OptionRules<FamilyOptions> = {
-  ...LOCK_DEFAULT_RULES,
+  ...SHARED_RULES,
+  lockOrder,
   onBusy: insteadRule,
   onUnavailable: insteadRule,
 };
@@ -156,9 +171,27 @@ const HTTP_STATUS_RULES: OptionRules<Record<LockErrorCode, number | undefined>> 
   LOCK_CONFIG: STATUS_OF_CODE,
 };
 
+const HTTP_RULES: OptionRules<HttpOptions> = {
+  filter: oneOf(true, false),
+  status: { allowed: 'like { LOCK_TIMEOUT: 409 }', fits: isOptionsObject },
+  retryAfterMs: milliseconds(0, 2 ** 31 - 1),
+};
+
+const CHECK_RULES: OptionRules<CheckOptions> = {
+  server: CHECK_LEVEL,
+  decoratorOrder: CHECK_LEVEL,
+  unlockedOverride: CHECK_LEVEL,
+  lockOrder,
+};
+
+const checksRule: OptionRule = {
+  allowed: '"warn", "error", "off" or like { server: \'error\' }',
+  fits: (value) => CHECK_LEVEL.fits(value) || isOptionsObject(value),
+};
+
 /** The rule of every option of a module. */
 export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
-  ...LOCK_DEFAULT_RULES,
+  ...SHARED_RULES,
   redis: {
     allowed:
       'a redis:// or rediss:// URL, the path of a socket, options or a client of ioredis, ' +
@@ -179,15 +212,11 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   key: { allowed: 'a function from a resource to its key', fits: (value) => typeof value === 'function' },
   fairness: oneOf('throughput', 'strict'),
   lockDelayMs: milliseconds(0, MAX_TTL_MS),
-  requestTimeoutMs: milliseconds(10, 2 ** 31 - 1),
-  preflight: oneOf('warn', 'fail', 'off'),
-  decoratorOrder: oneOf('warn', 'error', 'ignore'),
-  unlockedOverride: oneOf('warn', 'error', 'ignore'),
+  unavailableAfterMs: millisecondsFrom(0),
+  checks: checksRule,
+  http: { allowed: 'like { filter: true, retryAfterMs: 1000 }', fits: isOptionsObject },
   replicas: { allowed: 'like { min: 1, timeoutMs: 50 }, with whole numbers from 1 up', fits: isReplicaOptions },
   shutdownGraceMs: milliseconds(0, 2 ** 31 - 1),
-  filter: oneOf(true, false),
-  httpStatus: { allowed: 'like { LOCK_TIMEOUT: 409 }', fits: isOptionsObject },
-  retryAfterMs: milliseconds(0, 2 ** 31 - 1),
   store: {
     allowed: 'what token(), timestamp(), redisson(), quorum() or memory() returns, or a LockStore',
     fits: (value) => typeof value === 'function' || isLockStore(value),
@@ -203,24 +232,44 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
   const known = checkOptions('the options of RedisLockModule', given, MODULE_RULES);
   const replicas = known.replicas && { ...known.replicas, timeoutMs: known.replicas.timeoutMs ?? REPLICA_TIMEOUT_MS };
   const { identity = defaultIdentity() } = known;
-  const httpStatus =
-    known.httpStatus && checkOptions('httpStatus of RedisLockModule', known.httpStatus, HTTP_STATUS_RULES);
   checkNamespace(known);
   const prefix = prefixIn(known.namespace, known.prefix ?? MODULE_DEFAULTS.prefix);
-  const { requestTimeoutMs } = { ...MODULE_DEFAULTS, ...known };
-  const unavailableAfterMs = known.unavailableAfterMs ?? Math.min(LOCK_DEFAULTS.unavailableAfterMs, requestTimeoutMs);
+  const { checks, http } = known;
   const resolved: ResolvedOptions = {
     ...MODULE_DEFAULTS,
     ...known,
     prefix,
     identity,
-    httpStatus,
+    checks: resolveChecks(checks),
+    http: http && resolveHttp(http),
     replicas,
-    unavailableAfterMs,
   };
   checkHoldTimes(resolved);
   checkReplicas(resolved);
   return resolved;
+}
+
+/**
+ * Returns the level of each check. One level is for those at start.
+ *
+ * @param lockOrder the default of the check of the lock order.
+ * @throws LockConfigError that names the check, what was given and what is allowed.
+ */
+export function resolveChecks(
+  given: CheckLevel | CheckOptions | undefined,
+  lockOrder: CheckLevel = 'warn',
+): Required<CheckOptions> {
+  const checks = { ...MODULE_DEFAULTS.checks, lockOrder };
+  if (given === undefined) return checks;
+  checkValue('the options of RedisLockModule', 'checks', given, checksRule);
+  if (typeof given === 'string') return { ...checks, server: given, decoratorOrder: given, unlockedOverride: given };
+  return { ...checks, ...checkOptions('checks of RedisLockModule', given, CHECK_RULES) };
+}
+
+function resolveHttp(given: HttpOptions): HttpOptions {
+  const known = checkOptions('http of RedisLockModule', given, HTTP_RULES);
+  const status = known.status && checkOptions('http.status of RedisLockModule', known.status, HTTP_STATUS_RULES);
+  return { ...known, status };
 }
 
 /**
@@ -240,9 +289,17 @@ export function resolveLockOptions<T extends ResolvedLockOptions>(given: LockOpt
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
   const { ttlMs, waitMs, unavailableAfterMs, maxWaiting, renew, maxHoldMs, minHoldMs, warnHeldMs } = options;
-  const { reentrant, onLost, awaitRelease, lockOrder } = options;
+  const { reentrant, onLost, awaitRelease, checks } = options;
   const waits = { ttlMs, waitMs, unavailableAfterMs, maxWaiting, renew, maxHoldMs, minHoldMs, warnHeldMs };
-  return { ...waits, reentrant, onLost, awaitRelease, lockOrder, signal: undefined, mode: 'exclusive' };
+  return {
+    ...waits,
+    reentrant,
+    onLost,
+    awaitRelease,
+    lockOrder: checks.lockOrder,
+    signal: undefined,
+    mode: 'exclusive',
+  };
 }
 
 /**
@@ -272,17 +329,20 @@ function checkNamespace({ namespace, key }: Pick<RedisLockModuleOptions, 'namesp
 }
 
 /** @throws LockConfigError if a lock would have to be held for longer than it may be. */
-export function checkHoldTimes({ minHoldMs, maxHoldMs }: LockDefaults, place?: string): void {
+export function checkHoldTimes(
+  { minHoldMs, maxHoldMs }: Pick<LockDefaults, 'minHoldMs' | 'maxHoldMs'>,
+  place?: string,
+): void {
   if (minHoldMs <= maxHoldMs) return;
   const where = place === undefined ? '' : `${place}: `;
   throw new LockConfigError(`${where}minHoldMs is ${minHoldMs}; allowed is up to maxHoldMs, which is ${maxHoldMs}.`);
 }
 
 // A grant can wait for the replicas of the grants before it and then for its own.
-function checkReplicas({ replicas, requestTimeoutMs }: ResolvedOptions): void {
-  if (replicas === undefined || replicas.timeoutMs * 2 <= requestTimeoutMs) return;
-  const allowed = `up to half of requestTimeoutMs, which is ${requestTimeoutMs}`;
-  throw new LockConfigError(`replicas.timeoutMs is ${replicas.timeoutMs}; allowed is ${allowed}.`);
+function checkReplicas({ replicas }: ResolvedOptions): void {
+  const most = REQUEST_TIMEOUT_MS / 2;
+  if (replicas === undefined || replicas.timeoutMs <= most) return;
+  throw new LockConfigError(`replicas.timeoutMs is ${replicas.timeoutMs}; allowed is up to ${most}.`);
 }
 
 function isReplicaOptions(value: unknown): boolean {

@@ -18,7 +18,7 @@ import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 export interface HealthOptions {
   /** The `name` of the module instance. Default: the one without a name. */
   readonly name?: string | undefined;
-  /** How long the check may take, in milliseconds. Default: the module's `requestTimeoutMs`. */
+  /** How long the check may take, in milliseconds. Default: 1000. */
   readonly timeout?: number | undefined;
 }
 

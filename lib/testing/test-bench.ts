@@ -20,7 +20,7 @@ import { addTestService, forTests } from './test-services.js';
  *
  * @publicApi
  */
-export interface TestBenchOptions extends Omit<RedisLockModuleOptions, 'redis' | 'store' | 'replicas' | 'preflight'> {
+export interface TestBenchOptions extends Omit<RedisLockModuleOptions, 'redis' | 'store' | 'replicas'> {
   /**
    * The clock of all locks on the bench. It stands still until the test advances it. Default: one of the bench, which
    * advances by itself while a call waits for what the bench keeps from it. So no test waits for `waitMs`.

@@ -1,6 +1,7 @@
 import type { Clock } from '../core/time/clock.js';
 import type { LockService } from '../lock.service.js';
-import type { RedisLockModuleOptions } from '../options/redis-lock.options.js';
+import type { CheckLevel, RedisLockModuleOptions } from '../options/redis-lock.options.js';
+import { resolveChecks } from '../options/resolve-options.js';
 import { ManualClock } from './manual-clock.js';
 
 /** A lock service that a test has started. */
@@ -9,10 +10,17 @@ interface TestService {
   readonly clock: Clock;
 }
 
-/** Returns the options with the defaults of tests. */
-export function forTests<T extends RedisLockModuleOptions>(options: T): T {
-  return { ...options, lockOrder: options.lockOrder ?? 'error' };
+/**
+ * Returns the options of a module with the defaults of tests: `lockOrder` is `error`.
+ *
+ * @throws LockConfigError if `checks` is not allowed.
+ */
+export function forTests<T extends TestDefaults>({ lockOrder, ...options }: T): Omit<T, 'lockOrder'> {
+  const checks = resolveChecks(options.checks, 'error');
+  return { ...options, checks: { ...checks, lockOrder: lockOrder ?? checks.lockOrder } };
 }
+
+type TestDefaults = RedisLockModuleOptions & { readonly lockOrder?: CheckLevel | undefined };
 
 const started = new Set<TestService>();
 

@@ -13,7 +13,7 @@ import {
   REDIS_LOCK_MODULE_OPTIONS,
   type RedisLockModuleExtras,
 } from '../redis-lock.module-definition.js';
-import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
+import { type CheckLevel, DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { LOCK_RULES } from '../options/resolve-options.js';
 import { memory } from '../stores/memory/memory.store.js';
 import { startOnBench, TestBench } from './test-bench.js';
@@ -26,6 +26,8 @@ import { addTestService, forTests } from './test-services.js';
  * @publicApi
  */
 export interface TestingOptions extends RedisLockModuleOptions {
+  /** The same as `checks.lockOrder`, which it comes before. Default: `error`. */
+  readonly lockOrder?: CheckLevel | undefined;
   /** The clock, for example a `ManualClock`. Default: the system's clock. */
   readonly clock?: Clock | undefined;
   /**
@@ -102,8 +104,8 @@ interface ProviderOverrides {
 
 /**
  * Makes all instances of `RedisLockModule` in a testing module lock in memory, with the options of the application.
- * Opens no connection to Redis: the options `redis`, `store`, `replicas` and `preflight` have no effect. Each instance
- * has a memory of its own. Changes the builder and returns it.
+ * Opens no connection to Redis: the options `redis`, `store`, `replicas` and `checks.server` have no effect. Each
+ * instance has a memory of its own. Changes the builder and returns it.
  *
  * ```ts
  * const module = await withMemoryLocks(Test.createTestingModule({ imports: [AppModule] })).compile();
@@ -126,7 +128,7 @@ export function withMemoryLocks<B extends ProviderOverrides>(
   const { bench, clock, ...own } = checkOptions('withMemoryLocks()', options, rules);
   const start = starterOf('withMemoryLocks()', { bench, clock });
   const factory = (given: RedisLockModuleOptions, name: string): LockRuntime => {
-    const { redis: _redis, replicas: _replicas, preflight: _preflight, ...others } = given;
+    const { redis: _redis, replicas: _replicas, ...others } = given;
     return start(forTests({ ...others, ...own, store: memory() }), name);
   };
   builder.overrideProvider(LOCK_RUNTIME).useFactory({ factory, inject: [REDIS_LOCK_MODULE_OPTIONS, INSTANCE_NAME] });

@@ -56,7 +56,8 @@ async function shown(line: string, ...args: readonly string[]): Promise<string> 
 
 /** Two instances hold locks, and one waits for the other, whose lock is then released by force. */
 async function makeOutputs(): Promise<Record<string, string>> {
-  const start = (identity: string) => running.start({ redis: server.url, prefix: 'lock_', identity, preflight: 'off' });
+  const start = (identity: string) =>
+    running.start({ redis: server.url, prefix: 'lock_', identity, checks: { server: 'off' } });
   const [api, worker] = [start(API), start(WORKER)];
   await api.acquire('goods:300');
   const next = worker.acquire('goods:300', { waitMs: 60_000 });

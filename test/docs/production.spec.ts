@@ -28,7 +28,13 @@ afterAll(async () => {
 const bytesOf = async (key: string): Promise<number> => Number(await admin.call('MEMORY', 'USAGE', key));
 
 function startInstance(): LockService {
-  const options = { redis: server.url, prefix: 'lock_', identity: IDENTITY, preflight: 'off', waitMs: 60_000 } as const;
+  const options = {
+    redis: server.url,
+    prefix: 'lock_',
+    identity: IDENTITY,
+    checks: { server: 'off' },
+    waitMs: 60_000,
+  } as const;
   return running.start(options);
 }
 

@@ -121,10 +121,10 @@ describe('an application that does not start', () => {
       }
     }
     expect((await failureOf(() => startWith(Synchronous))).message).toMatch(shownAs('… declares that it returns …'));
-    expect((await failureOf(() => startWith(Decorated, { decoratorOrder: 'error' }))).message).toMatch(
+    expect((await failureOf(() => startWith(Decorated, { checks: { decoratorOrder: 'error' } }))).message).toMatch(
       shownAs('another decorator stands above @Locked'),
     );
-    expect((await failureOf(() => startWith(Overriding, { unlockedOverride: 'error' }))).message).toMatch(
+    expect((await failureOf(() => startWith(Overriding, { checks: { unlockedOverride: 'error' } }))).message).toMatch(
       shownAs('… overrides …, which is @Locked'),
     );
     await startWith(Decorated);

@@ -1,8 +1,9 @@
 import { Controller, Get, Injectable, Param } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Locked, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { Locked } from 'nestjs-redis-lock';
 import { of } from 'rxjs';
 import { RedisProxy } from '../support/proxy.js';
+import type { InstanceOptions } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { closeApps, PLATFORMS, type Platform, startApp } from './support/app.js';
 
@@ -51,7 +52,7 @@ class StockController {
   }
 }
 
-async function start(platform: Platform, options: RedisLockModuleOptions = {}) {
+async function start(platform: Platform, options: InstanceOptions = {}) {
   proxy = await RedisProxy.start(testRedisUrl());
   const locks = { redis: proxy.url, requestTimeoutMs: 20_000, ...options };
   return startApp({ platform, controllers: [StockController], providers: [StockService], locks });

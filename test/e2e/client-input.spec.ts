@@ -250,8 +250,8 @@ it('gives filters the placeholder and what the client sent', async () => {
   ]);
 });
 
-it('httpStatus of LOCK_KEY is for clients only', async () => {
-  const locks = { httpStatus: { LOCK_KEY: 422 } };
+it('http.status of LOCK_KEY is for clients only', async () => {
+  const locks = { http: { status: { LOCK_KEY: 422 } } };
   const app = await startApp({ controllers: [GoodsController], providers: [GoodsService], locks });
   expect((await app.call('/query')).body).toMatchObject({ statusCode: 422, error: 'Unprocessable Entity' });
   expect((await app.call('/custom')).status).toBe(500);

@@ -128,12 +128,14 @@ describe('a decorator above @Locked', () => {
   });
 
   it('is ignored with decoratorOrder: ignore', async () => {
-    const app = await start([Wrong], { decoratorOrder: 'ignore' });
+    const app = await start([Wrong], { checks: { decoratorOrder: 'off' } });
     expect(warningsOf(app)).toEqual([]);
   });
 
   it('fails the start with decoratorOrder: error, which names all methods', async () => {
-    const error: unknown = await start([Wrong], { decoratorOrder: 'error' }).catch((thrown: unknown) => thrown);
+    const error: unknown = await start([Wrong], { checks: { decoratorOrder: 'error' } }).catch(
+      (thrown: unknown) => thrown,
+    );
     expect(error).toBeInstanceOf(LockConfigError);
     for (const name of WRONG) expect((error as Error).message).toContain(`Wrong.${name}: `);
   });
@@ -142,7 +144,7 @@ describe('a decorator above @Locked', () => {
     Reflect.set(globalThis, TRANSACTIONS_ARE_SCOPES, true);
     try {
       expect(warningsOf(await start([Wrong]))).toEqual([]);
-      await expect(start([Wrong], { decoratorOrder: 'error' })).rejects.toThrow('Wrong.foreign');
+      await expect(start([Wrong], { checks: { decoratorOrder: 'error' } })).rejects.toThrow('Wrong.foreign');
     } finally {
       Reflect.deleteProperty(globalThis, TRANSACTIONS_ARE_SCOPES);
     }
@@ -158,7 +160,7 @@ describe('a decorator above @Locked', () => {
       }
     }
     const lockModules = () => [
-      RedisLockModule.forRoot({ store: memory(), decoratorOrder: 'ignore' }),
+      RedisLockModule.forRoot({ store: memory(), checks: { decoratorOrder: 'off' } }),
       RedisLockModule.forRoot({ store: memory(), name: 'reports' }),
     ];
     const app = await startApp({ lockModules, providers: [Wrong, Reports] });

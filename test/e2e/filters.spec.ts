@@ -204,8 +204,8 @@ describe('a message of a microservice', () => {
     expect(await send(await startHybrid(inherit, setUp, controller))).toMatchObject(expected);
   });
 
-  it.each([true, false])('is left to Nest with filter: false (inheritAppConfig: %p)', async (inherit) => {
-    const app = await startHybrid(inherit, { locks: { filter: false } });
+  it.each([true, false])('is left to Nest with http.filter false (inheritAppConfig: %p)', async (inherit) => {
+    const app = await startHybrid(inherit, { locks: { http: { filter: false } } });
     expect(await send(app)).toEqual({ status: 'error', message: 'Internal server error' });
   });
 });
@@ -233,21 +233,21 @@ describe('a message of a gateway', () => {
     expect(await send(app)).toMatchObject({ status: 'error', code: 'LOCK_TIMEOUT', retryAfterMs: 1000 });
   });
 
-  it('is left to Nest with filter: false', async () => {
-    const app = await startApp({ providers: [GoodsGateway], locks: { filter: false } });
+  it('is left to Nest with http.filter false', async () => {
+    const app = await startApp({ providers: [GoodsGateway], locks: { http: { filter: false } } });
     expect(await send(app)).toMatchObject({ status: 'error', message: 'Internal server error' });
   });
 });
 
 describe.each(PLATFORMS)('the options on %s', (platform) => {
-  it('filter: false leaves lock errors to Nest', async () => {
-    const app = await start({ platform, locks: { filter: false } });
+  it('http.filter false leaves lock errors to Nest', async () => {
+    const app = await start({ platform, locks: { http: { filter: false } } });
     const { status, body } = await busy(app, () => app.call('/locked/1'));
     expect([status, body]).toEqual([500, { statusCode: 500, message: 'Internal server error' }]);
   });
 
-  it('httpStatus maps a code, and retryAfterMs is rounded up to seconds', async () => {
-    const app = await start({ platform, locks: { httpStatus: { LOCK_TIMEOUT: 409 }, retryAfterMs: 1_500 } });
+  it('http.status maps a code, and http.retryAfterMs is rounded up to seconds', async () => {
+    const app = await start({ platform, locks: { http: { status: { LOCK_TIMEOUT: 409 }, retryAfterMs: 1_500 } } });
     const { status, headers, body } = await busy(app, () => app.call('/locked/1'));
     expect([status, headers.get('retry-after')]).toEqual([409, '2']);
     expect(body).toEqual({
@@ -269,8 +269,8 @@ describe('several module instances', () => {
   };
 
   it.each([
-    [{ filter: false }, {}],
-    [{}, { filter: false }],
+    [{ http: { filter: false } }, {}],
+    [{}, { http: { filter: false } }],
   ])('share the options of one of them (%j, %j)', async (one, other) => {
     const app = await start({ lockModules: withOptions(one, other) });
     expect(app.nest.get(getLockServiceToken('other'))).toBeDefined();
@@ -278,11 +278,11 @@ describe('several module instances', () => {
   });
 
   it.each([
-    ['retryAfterMs', { retryAfterMs: 1 }, { retryAfterMs: 2 }],
-    ['httpStatus.LOCK_TIMEOUT', { httpStatus: { LOCK_TIMEOUT: 409 } }, { httpStatus: { LOCK_TIMEOUT: 429 } }],
-    ['filter', { filter: true }, { filter: false }],
+    ['http.retryAfterMs', { retryAfterMs: 1 }, { retryAfterMs: 2 }],
+    ['http.status.LOCK_TIMEOUT', { status: { LOCK_TIMEOUT: 409 } }, { status: { LOCK_TIMEOUT: 429 } }],
+    ['http.filter', { filter: true }, { filter: false }],
   ])('do not start with two values of %s', async (option, one, other) => {
-    const started = start({ lockModules: withOptions(one, other) });
+    const started = start({ lockModules: withOptions({ http: one }, { http: other }) });
     await expect(started).rejects.toThrow(LockConfigError);
     await expect(started).rejects.toThrow(option);
   });

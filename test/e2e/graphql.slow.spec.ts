@@ -14,7 +14,7 @@ import {
 } from '@nestjs/graphql';
 import { MercuriusDriver, type MercuriusDriverConfig } from '@nestjs/mercurius';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { CurrentLock, type Lock, Locked, type LockError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { CurrentLock, type Lock, Locked, type LockError } from 'nestjs-redis-lock';
 import { type AppSetUp, closeApps, type Platform, startApp, type TestApp } from './support/app.js';
 
 /** A decorator that replaces the method without its metadata. */
@@ -141,7 +141,7 @@ const start = (server: Server, platform: Platform, options: object = {}, setUp: 
     platform,
     imports: [graphql(server, options)],
     ...setUp,
-    locks: { decoratorOrder: 'ignore', ...setUp.locks },
+    locks: { checks: { decoratorOrder: 'off' }, ...setUp.locks },
     providers: [GoodsResolver, GoodsService],
   });
 
@@ -247,7 +247,7 @@ describe.each(SERVERS)('GraphQL by %s on %s', (server, platform) => {
   });
 
   it('sends no details without Redis', async () => {
-    const locks: RedisLockModuleOptions = { redis: 'redis://127.0.0.1:1', requestTimeoutMs: 100, waitMs: 0 };
+    const locks = { redis: 'redis://127.0.0.1:1', unavailableAfterMs: 100, waitMs: 0 };
     const app = await start(server, platform, {}, { locks });
     for (const query of ['{ find(id: "1") { id } }', '{ list { price } }']) {
       const { text, errors } = await ask(app, query);
@@ -278,8 +278,8 @@ describe('the HTTP status', () => {
     });
   });
 
-  it('follows httpStatus', async () => {
-    const app = await start('mercurius', 'fastify', {}, { locks: { httpStatus: { LOCK_TIMEOUT: 409 } } });
+  it('follows http.status', async () => {
+    const app = await start('mercurius', 'fastify', {}, { locks: { http: { status: { LOCK_TIMEOUT: 409 } } } });
     await app.locks.using('goods:1', async () => {
       const { status, errors } = await ask(app, query);
       expect([status, errors[0].extensions]).toEqual([409, expect.objectContaining({ status: 409 })]);

@@ -115,10 +115,10 @@ describe('the order of locks in an application', () => {
   });
 
   it('is not looked at if the test or the application says so', async () => {
-    const post = await start(withMemoryLocks(moduleOf({}), { lockOrder: 'ignore' }));
+    const post = await start(withMemoryLocks(moduleOf({}), { lockOrder: 'off' }));
     for (const path of ['buy/1', 'refund/2']) expect((await post(path)).status).toBe(201);
     await app?.close();
-    const other = await start(withMemoryLocks(moduleOf({ lockOrder: 'ignore' })));
+    const other = await start(withMemoryLocks(moduleOf({ checks: { lockOrder: 'off' } })));
     for (const path of ['buy/1', 'refund/2']) expect((await other(path)).status).toBe(201);
     expect(lockOrder().edges).toEqual([]);
   });

@@ -267,10 +267,10 @@ describe('an override without @Locked of a @Locked method', () => {
     ]);
   });
 
-  it('is ignored, or fails the start, by the option unlockedOverride', async () => {
-    const ignoring = { unlockedOverride: 'ignore', decoratorOrder: 'error' };
+  it('is not looked at, or fails the start, by checks.unlockedOverride', async () => {
+    const ignoring = { checks: { unlockedOverride: 'off', decoratorOrder: 'error' } } as const;
     expect(overridesIn(await start({ providers: [Overriding] }, ignoring))).toEqual([]);
-    const failed = start({ providers: [Overriding] }, { unlockedOverride: 'error', decoratorOrder: 'ignore' });
+    const failed = start({ providers: [Overriding] }, { checks: { unlockedOverride: 'error', decoratorOrder: 'off' } });
     await expect(failed).rejects.toThrow(/Overriding\.buy overrides Base\.buy/);
   });
 });

@@ -2,16 +2,12 @@ import { type DynamicModule, Logger, type INestApplication, type LoggerService }
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import {
-  getLockServiceToken,
-  LockConfigError,
-  RedisLockModule,
-  type LockService,
-  type RedisLockModuleOptions,
-} from 'nestjs-redis-lock';
+import { getLockServiceToken, LockConfigError, type LockService } from 'nestjs-redis-lock';
 import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { eventually } from '../support/async.js';
+import { lockModule } from '../support/lock-module.js';
 import { RedisProxy } from '../support/proxy.js';
+import type { InstanceOptions } from '../support/redis-locks.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
 
 let server: RedisServer;
@@ -39,8 +35,8 @@ const finding = (): string =>
   `Redis at 127.0.0.1:${proxy.port} may delete locks that are held, because its maxmemory-policy is volatile-lru. ` +
   'Set the policy to noeviction, and keep a cache on another server.';
 
-async function create(options: RedisLockModuleOptions): Promise<INestApplication> {
-  return appOf(RedisLockModule.forRoot({ redis: proxy.url, ...options }));
+async function create(options: InstanceOptions): Promise<INestApplication> {
+  return appOf(lockModule({ redis: proxy.url, ...options }));
 }
 
 async function appOf(locks: DynamicModule): Promise<INestApplication> {
@@ -53,7 +49,7 @@ async function appOf(locks: DynamicModule): Promise<INestApplication> {
   return (await testing.compile()).createNestApplication();
 }
 
-async function start(options: RedisLockModuleOptions): Promise<LockService> {
+async function start(options: InstanceOptions): Promise<LockService> {
   const app = await create(options);
   apps.push(app);
   await app.init();
@@ -76,10 +72,10 @@ describe('an application on a Redis that evicts locks', () => {
     await eventually('it warns', () => warnings.join() === finding());
   });
 
-  it('does not start with preflight fail, and leaves no connection', async () => {
+  it('does not start with checks.server error, and leaves no connection', async () => {
     const connectionName = 'refused';
     const redis = { port: proxy.port, connectionName };
-    const app = await create({ redis, preflight: 'fail' });
+    const app = await create({ redis, checks: { server: 'error' } });
     const failure: unknown = await app.init().catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(LockConfigError);
     expect((failure as Error).message).toBe(finding());
@@ -90,30 +86,30 @@ describe('an application on a Redis that evicts locks', () => {
     admin.disconnect();
   });
 
-  it('starts with preflight fail if Redis cannot be reached, and logs an error later', async () => {
+  it('starts with checks.server error if Redis cannot be reached, and logs an error later', async () => {
     await proxy.refuseConnections();
-    await start({ preflight: 'fail', requestTimeoutMs: 200 });
+    await start({ checks: { server: 'error' }, requestTimeoutMs: 200 });
     expect(errors).toEqual([]);
     await proxy.acceptConnections();
     await eventually('it logs the finding', () => errors.join() === finding());
     expect(warnings).toEqual([expect.stringContaining('Redis cannot be reached')]);
   });
 
-  it('starts with preflight off, and says nothing', async () => {
-    const locks = await start({ preflight: 'off' });
+  it('starts with checks.server off, and says nothing', async () => {
+    const locks = await start({ checks: { server: 'off' } });
     await locks.using('goods:300', () => undefined);
     expect([warnings, errors]).toEqual([[], []]);
   });
 
   it('is refused any other value', async () => {
-    const failed = create({ preflight: 'never' as never });
-    await expect(failed).rejects.toThrow('preflight is "never"; allowed is "warn" or "fail" or "off"');
+    const failed = create({ checks: { server: 'never' as never } });
+    await expect(failed).rejects.toThrow('server is "never"; allowed is "warn" or "error" or "off"');
   });
 });
 
 describe('the testing module', () => {
   it('looks at nothing', async () => {
-    const app = await appOf(RedisLockTestingModule.forRoot({ preflight: 'fail' }));
+    const app = await appOf(RedisLockTestingModule.forRoot({ checks: { server: 'error' } }));
     apps.push(app);
     await app.init();
     expect([warnings, errors]).toEqual([[], []]);

@@ -16,7 +16,9 @@ describe('the metrics of Prometheus', () => {
     storeChannel.subscribe(onChanged);
     const redis = await startRedis({ local: true });
     try {
-      const { locks } = await startApp({ locks: { redis: redis.url, preflight: 'off', requestTimeoutMs: 1_000 } });
+      const { locks } = await startApp({
+        locks: { redis: redis.url, checks: { server: 'off' }, requestTimeoutMs: 1_000 },
+      });
       const isUp = async () => seriesOf(await register.metrics())['redis_lock_store_up{name="default",server=""}'];
       await locks.using('goods:1', () => undefined);
       expect(await isUp()).toBe(1);

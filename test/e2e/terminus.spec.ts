@@ -3,12 +3,14 @@ import { Controller, Get, Inject, Logger, type INestApplication, Module } from '
 import { NestFactory } from '@nestjs/core';
 import { HealthCheckService, HealthIndicatorService, TerminusModule } from '@nestjs/terminus';
 import { afterEach, beforeAll, afterAll, describe, expect, it } from '@jest/globals';
-import { LockConfigError, LockService, memory, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { LockConfigError, LockService, memory } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { type HealthOptions, RedisLockHealthIndicator } from 'nestjs-redis-lock/terminus';
 import { eventually } from '../support/async.js';
 import { Contention } from '../support/contention.js';
+import { lockModule } from '../support/lock-module.js';
 import { Masters } from '../support/masters.js';
+import type { InstanceOptions } from '../support/redis-locks.js';
 
 /** What the health endpoint is to check. */
 let checked: readonly [key: string, options?: HealthOptions][];
@@ -48,8 +50,8 @@ interface Health {
 }
 
 /** Starts an application with these module instances. Returns a function that requests its health. */
-async function start(...locks: (RedisLockModuleOptions & { name?: string })[]): Promise<() => Promise<Health>> {
-  const instances = locks.map(({ name, ...options }) => RedisLockModule.forRoot({ ...(name && { name }), ...options }));
+async function start(...locks: (InstanceOptions & { name?: string })[]): Promise<() => Promise<Health>> {
+  const instances = locks.map(({ name, ...options }) => lockModule({ ...(name && { name }), ...options }));
   @Module({ imports: [...instances, HealthModule] })
   class AppModule {}
   const app = await NestFactory.create(AppModule, { logger: false });

@@ -133,7 +133,7 @@ describe('two copies of one version', () => {
         return id;
       }
     }
-    const options = { store: ours.memory(), httpStatus: { LOCK_TIMEOUT: 418 } };
+    const options = { store: ours.memory(), http: { status: { LOCK_TIMEOUT: 418 } } };
     const module = await Test.createTestingModule({
       imports: [ours.RedisLockModule.forRoot(options)],
       controllers: [GoodsController],

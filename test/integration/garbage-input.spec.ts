@@ -37,17 +37,17 @@ import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 const SEED = 14;
 const LONGEST_MESSAGE = 2_500;
 const LOCK_OPTIONS =
-  'ttlMs waitMs unavailableAfterMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease lockOrder signal mode permits constructor'.split(
+  'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease lockOrder signal mode permits constructor'.split(
     ' ',
   );
 const MODULE_OPTIONS = [
   ...'ttlMs waitMs unavailableAfterMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease redis prefix hashTag key fairness lockDelayMs'.split(
     ' ',
   ),
-  ...'requestTimeoutMs replicas shutdownGraceMs store name isGlobal clock __proto__ toString'.split(' '),
+  ...'replicas shutdownGraceMs store name isGlobal clock __proto__ toString'.split(' '),
   'families',
-  'decoratorOrder',
-  'unlockedOverride',
+  'checks',
+  'http',
   'lockOrder',
 ];
 const ASYNC_OPTIONS = ['name', 'isGlobal', 'imports', 'inject', 'useFactory', 'useClass', 'useExisting', 'toString'];

@@ -52,8 +52,8 @@ it('the README and the quick start say the same', () => {
 
 it('a clone packs the package, and npm prints no warning', async () => {
   const lines = (await runLine(inClone, 'nestjs-redis-lock')).trim().split('\n').filter(Boolean);
-  const others = lines.filter((line) => !/^> |^added \d+ packages in /.test(line));
-  expect(others).toEqual([expect.stringMatching(/^nestjs-redis-lock-[\d.]+\.tgz$/)]);
+  const unexpected = lines.filter((line) => !/^> |^added \d+ packages in /.test(line));
+  expect(unexpected).toEqual([expect.stringMatching(/^nestjs-redis-lock-[\d.]+\.tgz$/)]);
 });
 
 it('an application beside the clone installs the package', async () => {

@@ -4,8 +4,8 @@ import { Logger } from '@nestjs/common';
 import { LockError } from '../../lib/core/errors.js';
 import type { Lock } from '../../lib/core/hold/lock.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import type { RedisLockModuleOptions } from '../../lib/options/redis-lock.options.js';
 import { machineMs, randomFrom } from './random.js';
+import type { InstanceOptions } from './redis-locks.js';
 import type { Report } from './referee.js';
 
 /** The task of one process. */
@@ -13,13 +13,14 @@ export interface FuzzTask {
   readonly seed: number;
   readonly resources: readonly string[];
   readonly callers: number;
-  readonly options: RedisLockModuleOptions;
+  readonly options: InstanceOptions;
 }
 
 Logger.overrideLogger(false);
-const { seed, resources, callers, options } = JSON.parse(process.argv[2]) as FuzzTask;
+const { seed, resources, callers, options: given } = JSON.parse(process.argv[2]) as FuzzTask;
 const random = randomFrom(seed);
-const runtime = LockRuntime.start({ unavailableAfterMs: Infinity, ...options });
+const { requestTimeoutMs, ...options } = given;
+const runtime = LockRuntime.start({ unavailableAfterMs: Infinity, ...options }, undefined, { requestTimeoutMs });
 const stop = new AbortController();
 
 const report = (one: Report): void => void process.send?.(one);

@@ -7,11 +7,11 @@ import { RedisFence } from '../../lib/fence/index.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { fromNodeRedis } from '../../lib/node-redis/index.js';
 import type { LockOptions } from '../../lib/options/lock.options.js';
-import type { RedisLockModuleOptions } from '../../lib/options/redis-lock.options.js';
 import { quorum } from '../../lib/stores/quorum/quorum.store.js';
+import type { InstanceOptions } from './redis-locks.js';
 
 /** The options of the instance. */
-export interface LockProcessOptions extends RedisLockModuleOptions {
+export interface LockProcessOptions extends InstanceOptions {
   /** With these it locks on a quorum of them, and `redis` keeps the data. */
   readonly nodes?: readonly string[];
   /** Whether it locks by a client of node-redis. `redis` is then a URL. Default: by ioredis. */
@@ -19,14 +19,17 @@ export interface LockProcessOptions extends RedisLockModuleOptions {
 }
 
 Logger.overrideLogger(false);
-const { nodes, byNodeRedis, ...given } = JSON.parse(process.argv[2]) as LockProcessOptions & { redis: string };
+const { nodes, byNodeRedis, requestTimeoutMs, ...given } = JSON.parse(process.argv[2]) as LockProcessOptions & {
+  redis: string;
+};
 const client = byNodeRedis ? createClient({ url: given.redis }) : undefined;
 // A client that is closed or not connected yet rejects requests.
 client?.connect().catch(() => undefined);
 const redis = client === undefined ? given.redis : fromNodeRedis(client);
 // A busy machine is no outage.
 const patient = { unavailableAfterMs: Infinity, ...given, redis };
-const runtime = LockRuntime.start(nodes === undefined ? patient : { ...patient, store: quorum(nodes) });
+const store = nodes === undefined ? undefined : quorum(nodes);
+const runtime = LockRuntime.start({ ...patient, store }, undefined, { requestTimeoutMs });
 runtime.connect();
 const data = new Redis(given.redis, { lazyConnect: true });
 const held = new Map<string, Lock>();

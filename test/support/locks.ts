@@ -8,10 +8,11 @@ import {
 } from 'nestjs-redis-lock';
 import type { LockStore } from 'nestjs-redis-lock/store';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import { LockRuntime, type RuntimeInternals } from '../../lib/lock-runtime.js';
+import { LockRuntime } from '../../lib/lock-runtime.js';
 import { addTestService } from '../../lib/testing/test-services.js';
 import { deferred, outcome } from './async.js';
 import { FaultyStore } from './faulty-store.js';
+import { inAnyOrder, type InstanceOptions } from './redis-locks.js';
 
 // Kept here for the specs that still import them from this file.
 export { deferred, outcome };
@@ -26,11 +27,15 @@ const PATIENT = { unavailableAfterMs: Infinity };
  * Returns a lock service with a manual clock and a store whose faults the test controls. Tests of the engine take locks
  * in any order, so none is an error by default.
  */
-export function faultyLocks({ passing, ...given }: RedisLockModuleOptions & Pick<RuntimeInternals, 'passing'> = {}) {
-  const options: RedisLockModuleOptions = { lockOrder: 'ignore', ...given };
+export function faultyLocks({ passing, requestTimeoutMs, checks, ...given }: InstanceOptions = {}) {
+  const options: RedisLockModuleOptions = { ...given, checks: inAnyOrder(checks) };
   const clock = new ManualClock();
   const start = (store: LockStore, own: RedisLockModuleOptions): LockService => {
-    const { service } = LockRuntime.start({ ...PATIENT, ...own, store }, undefined, { clock, passing });
+    const { service } = LockRuntime.start({ ...PATIENT, ...own, store }, undefined, {
+      clock,
+      passing,
+      requestTimeoutMs,
+    });
     addTestService(service, clock);
     return service;
   };

@@ -1,8 +1,9 @@
-import type { Lock, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { Lock, LockService } from 'nestjs-redis-lock';
 import { eventually } from './async.js';
 import { Contention } from './contention.js';
 import type { RedisProxy } from './proxy.js';
 import type { RequestLog } from './request-log.js';
+import type { InstanceOptions } from './redis-locks.js';
 
 /** An instance, the proxy that it connects by, and its requests. */
 export interface Way {
@@ -24,7 +25,7 @@ export class ManyLocks {
   }
 
   /** Starts an instance behind a proxy. The server knows its scripts. */
-  async behindProxy(options: RedisLockModuleOptions = {}, client: object = {}): Promise<Way> {
+  async behindProxy(options: InstanceOptions = {}, client: object = {}): Promise<Way> {
     const { proxy, log } = await this.here.way();
     const redis = { host: '127.0.0.1', port: proxy.port, ...client };
     const locks = this.here.instance({ redis, ttlMs: TTL_MS, requestTimeoutMs: 2_000, ...options });

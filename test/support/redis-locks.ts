@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { CheckOptions, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { LockRuntime, type RuntimeInternals } from '../../lib/lock-runtime.js';
 import { uniquePrefix } from './shared-redis.js';
 
@@ -7,7 +7,7 @@ import { uniquePrefix } from './shared-redis.js';
 export { eventually } from './async.js';
 
 /** The options of a module instance, and what a test replaces in it. */
-export type InstanceOptions = RedisLockModuleOptions & Pick<RuntimeInternals, 'passing'>;
+export type InstanceOptions = RedisLockModuleOptions & Pick<RuntimeInternals, 'passing' | 'requestTimeoutMs'>;
 
 /** Starts lock services on real Redis as the module does, and records what they log. */
 export class RedisLocks {
@@ -30,16 +30,10 @@ export class RedisLocks {
    * Starts one more module instance with the prefix of this test. Its callers wait for 20 s, because machines differ,
    * and as long for Redis, so that a busy machine is no outage. A request has 5 s. They may take locks in any order.
    */
-  start({ passing, ...options }: InstanceOptions): LockService {
-    const patience = {
-      waitMs: 20_000,
-      requestTimeoutMs: 5_000,
-      unavailableAfterMs: Infinity,
-      lockOrder: 'ignore',
-    } as const;
-    const runtime = LockRuntime.start({ prefix: this.prefix, shutdownGraceMs: 0, ...patience, ...options }, undefined, {
-      passing,
-    });
+  start({ passing, requestTimeoutMs = 5_000, checks, ...options }: InstanceOptions): LockService {
+    const patience = { waitMs: 20_000, unavailableAfterMs: Infinity, checks: inAnyOrder(checks) };
+    const given = { prefix: this.prefix, shutdownGraceMs: 0, ...patience, ...options };
+    const runtime = LockRuntime.start(given, undefined, { passing, requestTimeoutMs });
     runtime.connect();
     this.running.push(runtime);
     return runtime.service;
@@ -58,4 +52,10 @@ export class RedisLocks {
     await Promise.all(this.running.map((runtime) => runtime.close()));
     Logger.overrideLogger(new Logger());
   }
+}
+
+/** Returns the checks with that of the lock order off, unless it is set. */
+export function inAnyOrder(checks: RedisLockModuleOptions['checks']): CheckOptions {
+  if (typeof checks === 'object') return { lockOrder: 'off', ...checks };
+  return { server: checks, decoratorOrder: checks, unlockedOverride: checks, lockOrder: 'off' };
 }

@@ -22,7 +22,7 @@ describe('the end of a module instance', () => {
     ['stop to report', { listen: () => failing }],
   ])('closes its connections if the store fails to %s', async (_what, replaced) => {
     const clients: RedisClient[] = [];
-    const runtime = LockRuntime.start({ store: withClient(clients, replaced), preflight: 'off' });
+    const runtime = LockRuntime.start({ store: withClient(clients, replaced), checks: { server: 'off' } });
     await expect(runtime.close()).rejects.toThrow('it fails');
     expect(clients.map(({ status }) => status)).toEqual(['end']);
   });

@@ -307,9 +307,9 @@ export class Acquirer {
    * @throws LockOrderError if the program has taken them in the other order before, and `lockOrder` is `error`.
    */
   private checkOrder(targets: readonly Target[], options: AcquireOptions): void {
-    const { lockOrder = 'ignore', waitMs } = options;
+    const { lockOrder = 'off', waitMs } = options;
     // A request that does not wait cannot deadlock.
-    if (lockOrder === 'ignore' || waitMs === 0) return;
+    if (lockOrder === 'off' || waitMs === 0) return;
     if (isInHold()) {
       const around = locksAround();
       for (const target of targets) this.order.nested(around, target, options);

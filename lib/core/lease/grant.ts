@@ -289,7 +289,7 @@ export class Grant {
 
 /**
  * The longest lease of a handoff. A live holder renews it at once. A dead one delays the others for no longer. It is
- * longer than the default `requestTimeoutMs`.
+ * longer than the time limit of a request.
  */
 export const HANDOFF_MS = 1_200;
 

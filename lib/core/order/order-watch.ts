@@ -14,7 +14,7 @@ import {
 import { describeCycle, toMermaid } from './order-text.js';
 
 /** What happens if locks are taken in two orders: a warning, a `LockOrderError`, or nothing. */
-export type LockOrderPolicy = 'warn' | 'error' | 'ignore';
+export type LockOrderPolicy = 'warn' | 'error' | 'off';
 
 /**
  * Which lock was requested while which other one was held, in this process.

@@ -302,8 +302,8 @@ export interface LockStore {
    */
   readonly serverOf?: ((key: string) => string | undefined) | undefined;
   /**
-   * Sends a cheap request to each server. Resolves within `requestTimeoutMs` and does not reject. Without this method,
-   * the engine inspects a key instead.
+   * Sends a cheap request to each server. Resolves within the context's `requestTimeoutMs` and does not reject. Without
+   * this method, the engine inspects a key instead.
    */
   readonly ping?: (() => Promise<StorePing>) | undefined;
   /**

@@ -27,9 +27,7 @@ const NODE_TIMEOUT_MS = 200;
 export function nodeTimeoutOf(given: number | undefined, requestTimeoutMs: number): number {
   // An acquire takes two requests if the token has to be written back.
   const most = requestTimeoutMs / 2;
-  const { allowed, fits } = milliseconds(1, most);
-  const rule = { allowed: `${allowed}, half of requestTimeoutMs`, fits };
-  checkOptions('quorum()', { nodeTimeoutMs: given }, { nodeTimeoutMs: rule });
+  checkOptions('quorum()', { nodeTimeoutMs: given }, { nodeTimeoutMs: milliseconds(1, most) });
   return given ?? Math.min(NODE_TIMEOUT_MS, most);
 }
 

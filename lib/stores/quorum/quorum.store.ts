@@ -31,11 +31,11 @@ import { holdersFrom, queryNodes, stateFrom } from './quorum-query.js';
  */
 export interface QuorumOptions {
   /**
-   * How long one node may take to reply, in milliseconds, from 1 to half of the module's `requestTimeoutMs`. A result
+   * How long one node may take to reply, in milliseconds, from 1 to 500. A result
    * never waits for it if the replies of a majority decide. Long: if nodes hang, an acquire that needs them takes that
    * long, and blocks other callers on the remaining nodes meanwhile. Short: slow nodes are not counted.
    *
-   * @default 200, or half of `requestTimeoutMs` if that is less
+   * @default 200
    */
   readonly nodeTimeoutMs?: number | undefined;
 }

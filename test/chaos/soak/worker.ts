@@ -5,7 +5,7 @@ import { NestFactory } from '@nestjs/core';
 import { LockError } from '../../../lib/core/errors.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { LockOptions } from '../../../lib/options/lock.options.js';
-import { RedisLockModule } from '../../../lib/redis-lock.module.js';
+import { lockModule } from '../../support/lock-module.js';
 import { randomFrom } from '../../support/random.js';
 import type { Sample } from './growth.js';
 
@@ -35,8 +35,10 @@ process.on('unhandledRejection', fault).on('uncaughtException', fault);
 process.on('disconnect', () => process.exit());
 
 const { redis, prefix, graceMs } = task;
-const options = { redis, prefix, ttlMs: 2_000, waitMs: 1_500, requestTimeoutMs: 500, shutdownGraceMs: graceMs };
-const app = await NestFactory.createApplicationContext(RedisLockModule.forRoot(options), { logger: false });
+const options = { redis, prefix, ttlMs: 2_000, waitMs: 1_500, shutdownGraceMs: graceMs };
+const app = await NestFactory.createApplicationContext(lockModule({ ...options, requestTimeoutMs: 500 }), {
+  logger: false,
+});
 app.enableShutdownHooks();
 const locks = app.get(LockService);
 const leaving = new AbortController();

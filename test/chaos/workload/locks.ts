@@ -25,13 +25,9 @@ export interface RunningLocks {
 
 /** Starts a module instance as an application does. */
 export function startLocks({ store, places, terms }: Pick<WorkerTask, 'store' | 'places' | 'terms'>): RunningLocks {
-  const runtime = LockRuntime.start({
-    prefix: PREFIX,
-    shutdownGraceMs: 2_000,
-    unavailableAfterMs: Infinity,
-    ...terms,
-    ...stores[store](places),
-  });
+  const { requestTimeoutMs, ...options } = terms;
+  const given = { prefix: PREFIX, shutdownGraceMs: 2_000, unavailableAfterMs: Infinity, ...options };
+  const runtime = LockRuntime.start({ ...given, ...stores[store](places) }, undefined, { requestTimeoutMs });
   runtime.connect();
   const shutDown = async (): Promise<void> => {
     runtime.beginShutdown();

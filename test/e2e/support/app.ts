@@ -4,7 +4,9 @@ import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Redis } from 'ioredis';
-import { LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { LockService } from 'nestjs-redis-lock';
+import { lockModule } from '../../support/lock-module.js';
+import type { InstanceOptions } from '../../support/redis-locks.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
 import { LockLog } from './lock-log.js';
 import { Room } from './room.js';
@@ -15,7 +17,7 @@ export type Platform = (typeof PLATFORMS)[number];
 export interface AppSetUp extends ModuleMetadata {
   readonly platform?: Platform;
   /** The options of `RedisLockModule.forRoot()`, which is the first import. */
-  readonly locks?: RedisLockModuleOptions;
+  readonly locks?: InstanceOptions;
   /** Returns the modules to import instead of it. */
   readonly lockModules?: (prefix: string) => NonNullable<ModuleMetadata['imports']>;
   readonly prefix?: string;
@@ -95,7 +97,7 @@ export async function startApp(setUp: AppSetUp): Promise<TestApp> {
   const { platform = 'express', locks, lockModules, prefix = uniquePrefix(), prepare, ...metadata } = setUp;
   // On a busy machine a slow Redis is no outage.
   const options = { redis: testRedisUrl(), prefix, unavailableAfterMs: Infinity, ...locks };
-  const imports = lockModules?.(prefix) ?? [RedisLockModule.forRoot(options)];
+  const imports = lockModules?.(prefix) ?? [lockModule(options)];
   @Module({
     ...metadata,
     imports: [...imports, ...(metadata.imports ?? [])],

@@ -29,7 +29,7 @@ async function cli(line: string, name = set.address.name) {
 
 describe('a master behind Sentinel', () => {
   it('is listed and released', async () => {
-    const locks = running.start({ redis: set.address, identity: 'api-1', preflight: 'off' });
+    const locks = running.start({ redis: set.address, identity: 'api-1', checks: { server: 'off' } });
     await locks.acquire('goods:300');
     const { code, out } = await cli('list');
     expect(code).toBe(0);

@@ -34,7 +34,7 @@ afterAll(async () => {
 });
 
 const instance = (identity: string, redis: string = server.url): LockService =>
-  running.start({ redis, identity, preflight: 'off' });
+  running.start({ redis, identity, checks: { server: 'off' } });
 
 /** Runs a command on the server of this file, with the prefix of this test. */
 async function cli(line: string, { terminal = new FakeTerminal(), env = {} }: CliOptions = {}): Promise<CliResult> {
@@ -343,7 +343,7 @@ describe('a cluster', () => {
   afterAll(() => cluster.close());
 
   it('is listed on all masters, inspected and released', async () => {
-    const locks = running.start({ redis: { nodes: [...cluster.nodes] }, identity: 'api-1', preflight: 'off' });
+    const locks = running.start({ redis: { nodes: [...cluster.nodes] }, identity: 'api-1', checks: { server: 'off' } });
     const names = Array.from({ length: 12 }, (_, i) => `family${i}:1`);
     await Promise.all(names.map((name) => locks.acquire(name)));
     const option = `--redis redis-cluster://${cluster.nodes.map(({ host, port }) => `${host}:${port}`).join(',')}`;

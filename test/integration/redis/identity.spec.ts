@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 
 const start = (identity: string | undefined, options: RedisLockModuleOptions = {}): LockService =>
-  running.start({ redis: servers[0].url, preflight: 'off', identity, ...options });
+  running.start({ redis: servers[0].url, checks: { server: 'off' }, identity, ...options });
 
 async function refusal(locks: LockService, options?: LockOptions): Promise<LockTimeoutError> {
   const error: unknown = await locks.acquire('goods:300', { waitMs: 0, ...options }).catch((reason: unknown) => reason);

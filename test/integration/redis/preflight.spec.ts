@@ -116,7 +116,7 @@ describe('the preflight on one server', () => {
     await admin.call('ACL', 'SETUSER', 'limited', 'on', 'nopass', '~*', '&*', '+@all', '-info');
     const locks = start({
       redis: { port: proxy.port, username: 'limited', password: 'any', enableReadyCheck: false },
-      preflight: 'fail',
+      checks: { server: 'error' },
     });
     await looked(locks, 1);
     await running.preflight();
@@ -125,7 +125,7 @@ describe('the preflight on one server', () => {
 
   it('sends no INFO if it is off', async () => {
     await configure('volatile-lru', '100mb');
-    const locks = start({ preflight: 'off' });
+    const locks = start({ checks: { server: 'off' } });
     await locks.using('goods:300', () => undefined);
     proxy.reset();
     await locks.using('goods:300', () => undefined);
@@ -165,7 +165,7 @@ describe('the preflight on one server', () => {
     clients.push(warned, failed);
     start({ redis: warned });
     expect(warned.status).toBe('wait');
-    start({ redis: failed, preflight: 'fail' });
+    start({ redis: failed, checks: { server: 'error' } });
     await expect(running.preflight()).rejects.toThrow(evicts('volatile-lru', viaProxy()));
   });
 });
@@ -201,7 +201,7 @@ describe('the preflight in a cluster', () => {
   afterAll(() => cluster.close());
 
   it('says nothing if nothing is wrong', async () => {
-    const locks = running.start({ redis: { nodes: cluster.nodes }, preflight: 'fail' });
+    const locks = running.start({ redis: { nodes: cluster.nodes }, checks: { server: 'error' } });
     await running.preflight();
     await locks.using('goods:300', () => undefined);
     expect([...running.warnings, ...running.errors]).toEqual([]);

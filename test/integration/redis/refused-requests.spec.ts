@@ -68,7 +68,7 @@ const STORES: Record<string, { readonly nodes: number; readonly store: () => Sto
 
 describe.each(Object.keys(STORES))('%s', (name) => {
   const { nodes, store } = STORES[name];
-  const start = (): LockService => running.start({ redis: servers[0].url, store: store(), preflight: 'off' });
+  const start = (): LockService => running.start({ redis: servers[0].url, store: store(), checks: { server: 'off' } });
 
   it.each(Object.keys(FAULTS))('logs %s once for each server, and that it works again', async (code) => {
     const locks = start();
@@ -88,7 +88,7 @@ describe.each(Object.keys(STORES))('%s', (name) => {
 });
 
 describe('a command that is refused', () => {
-  const start = (): LockService => running.start({ redis: servers[0].url, ttlMs: 1_000, preflight: 'off' });
+  const start = (): LockService => running.start({ redis: servers[0].url, ttlMs: 1_000, checks: { server: 'off' } });
   const without = (command: string): Promise<unknown> => admins[0].acl('SETUSER', 'default', `-${command}`);
   const withAll = (): Promise<unknown> => admins[0].acl('SETUSER', 'default', '+@all');
   afterEach(withAll);
@@ -125,7 +125,7 @@ describe('a command that is refused', () => {
 });
 
 it('one node of a quorum that refuses is named, and locks go on', async () => {
-  const locks = running.start({ store: quorum(servers.map(({ url }) => url)), preflight: 'off' });
+  const locks = running.start({ store: quorum(servers.map(({ url }) => url)), checks: { server: 'off' } });
   await locks.using('goods:300', () => undefined);
   await FAULTS['OOM'].begin(admins[1]);
   for (let i = 0; i < 10; i++) await locks.using('goods:300', () => undefined);

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockConfigError, type LockService, type RedisLockModuleOptions, token } from 'nestjs-redis-lock';
+import { LockConfigError, type LockService, token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { RedisProxy } from '../../support/proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis/index.js';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { eventually, type InstanceOptions, RedisLocks } from '../../support/redis-locks.js';
 import { redissonCommands } from '../../support/redisson-commands.js';
 import { RequestLog } from '../../support/request-log.js';
 import { twoWays } from '../../support/two-ways.js';
@@ -39,7 +39,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-function instance(options: RedisLockModuleOptions = {}): LockService {
+function instance(options: InstanceOptions = {}): LockService {
   return running.start({
     redis: server.url,
     store: redisson(),

@@ -61,7 +61,7 @@ afterAll(async () => {
 
 async function instance(clock: Clock, { passing, ...options }: InstanceOptions = {}): Promise<LockService> {
   const patient = { ttlMs: LONG_MS, waitMs: Infinity, requestTimeoutMs: LONG_MS, shutdownGraceMs: 0 };
-  const given = { redis: server.url, ...patient, preflight: 'off', ...options } as const;
+  const given = { redis: server.url, ...patient, checks: { server: 'off' }, ...options } as const;
   const runtime = LockRuntime.start(given, 'counted', { clock, passing });
   runtime.connect();
   running.push(runtime);

@@ -56,17 +56,17 @@ describe.each([
 
   it.each([20_000, 0, Infinity])('keep out no caller with waitMs: 0 and unavailableAfterMs: %d', async (limitMs) => {
     await addDead(mode);
-    const locks = here.instance({ requestTimeoutMs: 20_000 });
-    const lock = await locks.acquire('goods:300', { waitMs: 0, unavailableAfterMs: limitMs });
+    const locks = here.instance({ requestTimeoutMs: 20_000, unavailableAfterMs: limitMs });
+    const lock = await locks.acquire('goods:300', { waitMs: 0 });
     expect(await lock.release()).toBe(true);
     expect(await here.leftovers()).toEqual([]);
   });
 
   it('keep out no caller that does not wait if another one comes that waits', async () => {
-    const locks = here.instance();
+    const locks = here.instance({ unavailableAfterMs: 20_000 });
     await here.subscribe(locks, here.instance());
     await addDead(mode);
-    const first = locks.acquire('goods:300', { waitMs: 0, unavailableAfterMs: 20_000 });
+    const first = locks.acquire('goods:300', { waitMs: 0 });
     const second = locks.acquire('goods:300');
     await (await first).release();
     expect(await (await second).release()).toBe(true);
@@ -130,9 +130,10 @@ it.each<[options: LockOptions, mode: string]>([
 ])('sharers that are gone keep no caller from a lock that it may share: %j', async (options, mode) => {
   const holder = await here.instance().acquire('goods:300', options);
   await addDead(mode);
-  const call = { ...options, waitMs: 0, unavailableAfterMs: 20_000 };
-  const lock = await here.instance().acquire('goods:300', call);
-  const several = await here.instance().acquire(['goods:300', 'goods:301'], call);
+  const call = { ...options, waitMs: 0 };
+  const patient = { unavailableAfterMs: 20_000 };
+  const lock = await here.instance(patient).acquire('goods:300', call);
+  const several = await here.instance(patient).acquire(['goods:300', 'goods:301'], call);
   expect([await lock.release(), await several.release(), await holder.release()]).toEqual([true, true, true]);
 });
 

@@ -88,7 +88,8 @@ describe('an outage of Redis, in full length', () => {
       const refusal = (): Promise<string> => locks.tryAcquire('goods:300').then(String, ({ message }) => message);
       const said = 'connected, but Redis is not ready: it may be loading its data';
       await eventually('an error says so', async () => (await refusal()).includes(said), LONG_MS);
-      await locks.using('goods:300', { unavailableAfterMs: 60_000 }, () => undefined);
+      const patient = running.start({ redis: slow.url });
+      await patient.using('goods:300', () => undefined);
       await restarting;
     } finally {
       filler.disconnect();

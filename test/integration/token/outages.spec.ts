@@ -69,7 +69,8 @@ describe('an outage of Redis', () => {
     expect(message).toMatch(/Redis has been unreachable for [\d.]+ m?s \(connect ECONNREFUSED/);
     expect(elapsedMs).toBeLessThan(LONG_MS / 2);
     await server.restart();
-    await locks.using('goods:1', { unavailableAfterMs: LONG_MS }, () => undefined);
+    await start({ unavailableAfterMs: LONG_MS }).using('goods:1', () => undefined);
+    await eventually('the first instance is served', () => locks.using('goods:1', () => true).catch(() => false));
   });
 
   const work = (): void => undefined;

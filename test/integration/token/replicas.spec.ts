@@ -1,17 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import {
-  LockLostError,
-  LockReplicationError,
-  type LockService,
-  memory,
-  type RedisLockModuleOptions,
-} from 'nestjs-redis-lock';
+import { LockLostError, LockReplicationError, type LockService, memory } from 'nestjs-redis-lock';
 import type { RedisClient } from 'nestjs-redis-lock/store';
 import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { eventually, type InstanceOptions, RedisLocks } from '../../support/redis-locks.js';
 
 let servers: ReplicaSet;
 let master: RedisServer;
@@ -40,7 +34,7 @@ afterAll(() => servers.close());
 
 const REPLICAS = { min: 1, timeoutMs: 100 };
 
-const instance = (options: RedisLockModuleOptions = {}): LockService =>
+const instance = (options: InstanceOptions = {}): LockService =>
   running.start({ redis: master.url, replicas: REPLICAS, waitMs: 30_000, ...options });
 
 const onReplica = (): Promise<string | null> => servers.adminOf(replica).get(key);
@@ -265,7 +259,7 @@ describe('replicas: { min: 1 }', () => {
 
 describe('replicas and a faulty network', () => {
   /** Two proxies: one for requests, one for WAIT. */
-  async function apart(options: RedisLockModuleOptions = {}) {
+  async function apart(options: InstanceOptions = {}) {
     const [asking, acknowledging] = [await way(), await way()];
     const client: Redis = new Redis(asking.url, { maxRetriesPerRequest: null, retryStrategy: () => 20 });
     client.on('error', () => undefined);
@@ -323,7 +317,7 @@ describe('replicas and a faulty network', () => {
   it('a WAIT that was resent on a new connection counts for nothing', async () => {
     const { locks, acknowledging, client } = await apart({
       requestTimeoutMs: 5_000,
-      replicas: { min: 1, timeoutMs: 2_000 },
+      replicas: { min: 1, timeoutMs: 500 },
     });
     const elsewhere = await ReplicaSet.start({ replicas: 1, sentinels: 0 });
     try {
@@ -376,7 +370,7 @@ describe('replicas and a faulty network', () => {
     / *id=(\d+) .*name=nestjs-redis-lock:replicas/.exec(String(await admin.client('LIST')))?.[1];
 
   it('an abandoned request does not cut the WAIT connection', async () => {
-    const locks = instance({ replicas: { min: 1, timeoutMs: 2_000 }, requestTimeoutMs: 5_000 });
+    const locks = instance({ replicas: { min: 1, timeoutMs: 500 }, requestTimeoutMs: 5_000 });
     await locks.using('goods:300', () => undefined);
     const id = await linkId();
     await new Promise((resolve) => setTimeout(resolve, 1_100));

@@ -168,7 +168,9 @@ describe('a closed module', () => {
       return copies[0];
     };
     const prefix = here.key.slice(1, here.key.indexOf('goods'));
-    const runtime = LockRuntime.start({ redis: client, prefix, requestTimeoutMs: 200, shutdownGraceMs: 0 });
+    const runtime = LockRuntime.start({ redis: client, prefix, shutdownGraceMs: 0 }, undefined, {
+      requestTimeoutMs: 200,
+    });
     await runtime.service.using('goods:1', () => undefined);
     await here.holder();
     log.clear();

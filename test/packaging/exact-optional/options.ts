@@ -1,8 +1,9 @@
 // Compiled with `exactOptionalPropertyTypes`, where an option that is `undefined` must be declared so.
 import {
   type AssertHeldOptions,
-  type ErrorResponseOptions,
+  type CheckOptions,
   type FamilyOptions,
+  type HttpOptions,
   type ForceReleaseOptions,
   type LeadOptions,
   type ListOptions,
@@ -48,11 +49,12 @@ type Accepts<T> = (given: AllUndefined<T>) => Partial<T>;
 export const accepted: {
   assertHeld: Accepts<AssertHeldOptions>;
   family: Accepts<FamilyOptions>;
+  http: Accepts<HttpOptions>;
   lock: Accepts<LockOptions>;
   lockScope: Accepts<LockScopeOptions>;
   locked: Accepts<LockedOptions<[id: number]>>;
   module: Accepts<RedisLockModuleOptions>;
-  errorResponses: Accepts<ErrorResponseOptions>;
+  checks: Accepts<CheckOptions>;
   extras: Accepts<RedisLockModuleExtras>;
   replicas: Accepts<ReplicaOptions>;
   forceRelease: Accepts<ForceReleaseOptions>;
@@ -83,12 +85,13 @@ export const accepted: {
 } = {
   assertHeld: (given) => given,
   family: (given) => given,
+  http: (given) => given,
   lock: (given) => given,
   lostLock: (given) => given,
   lockScope: (given) => given,
   locked: (given) => given,
   module: (given) => given,
-  errorResponses: (given) => given,
+  checks: (given) => given,
   extras: (given) => given,
   replicas: (given) => given,
   forceRelease: (given) => given,

@@ -26,7 +26,7 @@ describe('a closed engine', () => {
 
   it('is not needed for a process to end after its last release', async () => {
     const done = `
-      const { service } = LockRuntime.start({ store: memory(), requestTimeoutMs: 8_000 });
+      const { service } = LockRuntime.start({ store: memory() }, undefined, { requestTimeoutMs: 8_000 });
       await (await service.acquire('goods:300')).release();
     `;
     expect(await exitTimeOf(done)).toBeLessThan(3_000);

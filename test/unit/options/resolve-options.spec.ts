@@ -26,7 +26,6 @@ describe('options', () => {
     ['namespace', 'a'.repeat(65), 'of 1 to 64'],
     ['hashTag', 'none', '"family" or "resource"'],
     ['key', 'lock:', 'a function'],
-    ['requestTimeoutMs', 0, 'from 10'],
     ['shutdownGraceMs', -5, 'from 0'],
     ['redis', 'localhost', 'redis://'],
     ['redis', 6379, 'redis://'],
@@ -37,15 +36,21 @@ describe('options', () => {
     ['fairness', { maxLocalPasses: 2 }, '"throughput" or "strict"'],
     ['fairness', 0, '"throughput" or "strict"'],
     ['fairness', null, '"throughput" or "strict"'],
-    ['filter', 'no', 'true or false'],
-    ['retryAfterMs', -1, 'from 0'],
-    ['retryAfterMs', Infinity, 'from 0'],
-    ['httpStatus', 409, '{ LOCK_TIMEOUT: 409 }'],
-    ['httpStatus', { LOCK_BUSY: 409 }, 'there are LOCK_TIMEOUT, LOCK_UNAVAILABLE'],
-    ['httpStatus', { LOCK_TIMEOUT: 399 }, 'from 400 to 599'],
-    ['httpStatus', { LOCK_TIMEOUT: 600 }, 'from 400 to 599'],
-    ['httpStatus', { LOCK_TIMEOUT: 409.5 }, 'a whole number'],
-    ['httpStatus', { LOCK_TIMEOUT: '409' }, 'a whole number'],
+    ['http', true, 'like { filter: true, retryAfterMs: 1000 }'],
+    ['http', { filter: 'no' }, 'http of RedisLockModule: filter is "no"; allowed is true or false'],
+    ['http', { retryAfterMs: -1 }, 'from 0'],
+    ['http', { retryAfterMs: Infinity }, 'from 0'],
+    ['http', { httpStatus: {} }, 'there are filter, status, retryAfterMs'],
+    ['http', { status: 409 }, '{ LOCK_TIMEOUT: 409 }'],
+    ['http', { status: { LOCK_BUSY: 409 } }, 'there are LOCK_TIMEOUT, LOCK_UNAVAILABLE'],
+    ['http', { status: { LOCK_TIMEOUT: 399 } }, 'from 400 to 599'],
+    ['http', { status: { LOCK_TIMEOUT: 600 } }, 'from 400 to 599'],
+    ['http', { status: { LOCK_TIMEOUT: 409.5 } }, 'a whole number'],
+    ['http', { status: { LOCK_TIMEOUT: '409' } }, 'a whole number'],
+    ['checks', 'fail', '"warn", "error", "off" or like { server: \'error\' }'],
+    ['checks', null, '"warn", "error", "off"'],
+    ['checks', { server: 'fail' }, 'server is "fail"; allowed is "warn" or "error" or "off"'],
+    ['checks', { preflight: 'error' }, 'there are server, decoratorOrder, unlockedOverride, lockOrder'],
     ['replicas', 1, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', {}, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', { min: 0 }, 'from 1 up'],
@@ -53,10 +58,8 @@ describe('options', () => {
     ['replicas', { min: 1, wait: 50 }, '{ min: 1, timeoutMs: 50 }'],
   ];
 
-  it('have an unavailableAfterMs of 500, or of requestTimeoutMs if that is less', () => {
+  it('have an unavailableAfterMs of 500', () => {
     expect(resolveOptions({}).unavailableAfterMs).toBe(500);
-    expect(resolveOptions({ requestTimeoutMs: 100 }).unavailableAfterMs).toBe(100);
-    expect(resolveOptions({ requestTimeoutMs: 100, unavailableAfterMs: 300 }).unavailableAfterMs).toBe(300);
   });
 
   it.each(wrong)('refuse %s: %p, with what is allowed in the error', (option, given, allowed) => {
@@ -90,14 +93,23 @@ describe('options', () => {
     expect(() => resolveOptions({ redis: 'http://joe:secret@host' })).toThrow(/^(?!.*secret).*\*\*\*@host/);
   });
 
+  it('set all checks at start by one level, and single ones by an object', () => {
+    const defaults = { server: 'warn', decoratorOrder: 'warn', unlockedOverride: 'warn', lockOrder: 'warn' };
+    expect(resolveOptions({}).checks).toEqual(defaults);
+    const off = { server: 'off', decoratorOrder: 'off', unlockedOverride: 'off', lockOrder: 'warn' };
+    expect(resolveOptions({ checks: 'off' }).checks).toEqual(off);
+    const checks = { server: 'error', lockOrder: 'off', decoratorOrder: undefined } as const;
+    expect(resolveOptions({ checks }).checks).toEqual({ ...defaults, server: 'error', lockOrder: 'off' });
+  });
+
   it('are checked against each other', () => {
     expect(() => resolveOptions({ minHoldMs: 500, maxHoldMs: 400 })).toThrow('up to maxHoldMs, which is 400');
   });
 
-  it('have a default replicas.timeoutMs of 50, at most half of requestTimeoutMs', () => {
+  it('have a default replicas.timeoutMs of 50, at most 500', () => {
     expect(resolveOptions({ replicas: { min: 2 } }).replicas).toEqual({ min: 2, timeoutMs: 50 });
     const slow = () => resolveOptions({ replicas: { min: 1, timeoutMs: 501 } });
-    expect(slow).toThrow('up to half of requestTimeoutMs, which is 1000');
+    expect(slow).toThrow('replicas.timeoutMs is 501; allowed is up to 500');
   });
 
   it('have the default for an undefined value', () => {

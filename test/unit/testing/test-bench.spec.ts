@@ -35,7 +35,7 @@ class Stock {
     return `bought ${id}`;
   }
 
-  @Locked('goods:<id>', { waitMs: Infinity, unavailableAfterMs: Infinity })
+  @Locked('goods:<id>', { waitMs: Infinity })
   async buyLate(id: number): Promise<string> {
     return `bought ${id} late`;
   }

@@ -70,7 +70,7 @@ describe('locks that are taken in two orders', () => {
 
   it('wait for each other until waitMs is over if nothing looks', async () => {
     const clock = new ManualClock();
-    const locks = createTestLocks({ clock, lockOrder: 'ignore' });
+    const locks = createTestLocks({ clock, lockOrder: 'off' });
     const met = deferred();
     const other = deferred();
     const one = locks.using('goods:1', async () => {
@@ -153,7 +153,7 @@ describe('locks that are taken in two orders', () => {
     const store = new MemoryStore(new ManualClock());
     const locks = createTestLocks({ store });
     const { LockRuntime } = await import('../../../../lib/lock-runtime.js');
-    const stock = LockRuntime.start({ store, lockOrder: 'error' }, 'stock').service;
+    const stock = LockRuntime.start({ store, checks: { lockOrder: 'error' } }, 'stock').service;
     await locks.using('goods:1', () => stock.using('goods:2', none));
     const back = stock.using('goods:2', () => locks.using('goods:1', none));
     await expect(back).rejects.toThrow(/goods → stock\/goods in .*, stock\/goods → goods in /);
@@ -189,7 +189,7 @@ describe('locks that are taken in two orders', () => {
   it('are no finding with lockOrder: ignore of one request', async () => {
     const locks = createTestLocks();
     await take(locks, 'a', 'b');
-    await locks.using('b', () => locks.using('a', { lockOrder: 'ignore' }, none));
+    await locks.using('b', () => locks.using('a', { lockOrder: 'off' }, none));
     expect(lockOrder().cycles).toEqual([]);
   });
 });

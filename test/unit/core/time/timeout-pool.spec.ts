@@ -29,7 +29,7 @@ describe('TimeoutPool', () => {
     const clock = new RecordingClock();
     const store = new FaultyStore(new MemoryStore(clock));
     for (const verb of ['acquire', 'release', 'inspect'] as const) store.hold(verb);
-    const locks = createTestLocks({ clock, store, requestTimeoutMs: 1_000 });
+    const locks = createTestLocks({ clock, store });
     for (let i = 0; i < 100; i += 1) {
       outcome(locks.acquire(`goods:${i}`));
       outcome(locks.inspect(`goods:${i}`));

@@ -38,9 +38,9 @@ describe('quorum()', () => {
       /nodeTimeoutMs is 0; allowed is a number of milliseconds from 1 to 500/,
     ],
     [
-      'has a nodeTimeoutMs over half of requestTimeoutMs',
+      'has a nodeTimeoutMs over 500',
       [[a, b, c], { nodeTimeoutMs: 501 }],
-      /half of requestTimeoutMs/,
+      /nodeTimeoutMs is 501; allowed is a number of milliseconds from 1 to 500/,
     ],
   ])('throws at start if it %s', (_, given, reason) => {
     const error = start(...given);
