@@ -111,7 +111,7 @@ export const insteadRule: OptionRule = {
   fits: (value) => value === 'throw' || value === 'skip' || typeof value === 'function',
 };
 
-const CHECK_LEVEL = oneOf('warn', 'error', 'off');
+const checkLevel = oneOf('warn', 'error', 'off');
 
 /** The rule of every option of a lock. */
 export const LOCK_RULES: OptionRules<LockOptions> = {
@@ -128,7 +128,7 @@ export const LOCK_RULES: OptionRules<LockOptions> = {
   reentrant: oneOf(true, false),
   onLost: oneOf('throw', 'ignore'),
   awaitRelease: oneOf(true, false),
-  lockOrder: CHECK_LEVEL,
+  lockOrder: checkLevel,
   signal: { allowed: ABORT_SIGNAL_SHAPE, fits: isAbortSignal },
   mode: oneOf('exclusive', 'shared'),
   permits: wholeNumber(1, MAX_PERMITS),
@@ -143,14 +143,14 @@ const {
   permits: _permits,
   label: _label,
   background: _background,
-  lockOrder,
+  lockOrder: _lockOrder,
   ...SHARED_RULES
 } = LOCK_RULES;
 
 /** The rule of every option of a family. */
 export const FAMILY_RULES: OptionRules<FamilyOptions> = {
   ...SHARED_RULES,
-  lockOrder,
+  lockOrder: checkLevel,
   onBusy: insteadRule,
   onUnavailable: insteadRule,
 };
@@ -178,15 +178,15 @@ const HTTP_RULES: OptionRules<HttpOptions> = {
 };
 
 const CHECK_RULES: OptionRules<CheckOptions> = {
-  server: CHECK_LEVEL,
-  decoratorOrder: CHECK_LEVEL,
-  unlockedOverride: CHECK_LEVEL,
-  lockOrder,
+  server: checkLevel,
+  decoratorOrder: checkLevel,
+  unlockedOverride: checkLevel,
+  lockOrder: checkLevel,
 };
 
 const checksRule: OptionRule = {
   allowed: '"warn", "error", "off" or like { server: \'error\' }',
-  fits: (value) => CHECK_LEVEL.fits(value) || isOptionsObject(value),
+  fits: (value) => checkLevel.fits(value) || isOptionsObject(value),
 };
 
 /** The rule of every option of a module. */
