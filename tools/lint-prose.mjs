@@ -8,15 +8,15 @@ import { SEMICOLON, WORDS } from './prose-words.mjs';
 
 const root = join(import.meta.dirname, '..');
 const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md'];
-const ROOTS = ['lib', 'test', 'sample', 'docs', 'tools', '.github', ...PAGES];
+const ROOTS = ['lib', 'test', 'labs', 'sample', 'docs', 'tools', '.github', ...PAGES];
 const MOST_COLUMNS = 120;
 const SKIPPED_FOLDERS = new Set(['node_modules', 'dist', '.cache', 'target', 'projects', 'generated']);
 /** Written by programs whose own texts are checked. */
 const GENERATED = [
   /^docs\/api\//,
-  /^test\/bench\/results\//,
-  /^test\/chaos\/RESULTS\.md$/,
-  /^test\/model-checker\/RESULTS\.md$/,
+  /^labs\/bench\/results\//,
+  /^labs\/chaos\/RESULTS\.md$/,
+  /^labs\/model\/RESULTS\.md$/,
 ];
 const GENERATED_HEADER = /^\/\/ Generated /;
 

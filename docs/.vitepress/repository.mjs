@@ -13,9 +13,9 @@ export const REPOSITORY_PAGES = {
   readme: 'README.md',
   changelog: 'CHANGELOG.md',
   contributing: 'CONTRIBUTING.md',
-  chaos: 'test/chaos/README.md',
-  'chaos-results': 'test/chaos/RESULTS.md',
-  'benchmark-results': 'test/bench/results/results.md',
+  chaos: 'labs/chaos/README.md',
+  'chaos-results': 'labs/chaos/RESULTS.md',
+  'benchmark-results': 'labs/bench/results/results.md',
   'fenced-orders': 'sample/fenced-orders/README.md',
   'flash-sale': 'sample/flash-sale/README.md',
 };

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { carryOut } from './campaign.js';
-import { FAULTS } from './faults/index.js';
-import { check } from './history/checker.js';
-import type { Breach } from './history/promises.js';
-import { Misbehaviour, type RunOrder, type RunResult } from './run.js';
+import { carryOut } from '../support/chaos/campaign.js';
+import { FAULTS } from '../support/chaos/faults/index.js';
+import { check } from '../support/chaos/history/checker.js';
+import type { Breach } from '../support/chaos/history/promises.js';
+import { Misbehaviour, type RunOrder, type RunResult } from '../support/chaos/run.js';
 
 const [fault] = FAULTS;
 const ORDER: RunOrder = { fault, store: 'token', seed: 1, times: 1, control: false };

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { type Campaign, carryOut } from './campaign.js';
-import { planOf } from './plan.js';
-import { PERMITS } from './workload/kinds.js';
+import { type Campaign, carryOut } from '../support/chaos/campaign.js';
+import { planOf } from '../support/chaos/plan.js';
+import { PERMITS } from '../support/chaos/workload/kinds.js';
 
 /** One fault for each kind of breach, for the fence, for replaced masters, and for shared locks. */
 const SHORT = [

@@ -21,13 +21,13 @@ function filesOf(folder: string): readonly string[] {
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 
 /** The specs of `test:recipes` are beside its examples. They need packages that are not installed here. */
-const specs = [...filesOf('test/docs'), ...filesOf('test/recipes/tests')].filter((path) =>
+const specs = [...filesOf('test/docs'), ...filesOf('labs/recipes/tests')].filter((path) =>
   /\.(spec|test)\.ts$/.test(path),
 );
-const GENERATED = 'test/recipes/examples/prisma/generated/';
+const GENERATED = 'labs/recipes/examples/prisma/generated/';
 
 /** The code of all pages is in these files, which are type-checked and run by the specs. */
-const examples = [...filesOf('test/docs'), ...filesOf('test/recipes/examples')].filter(
+const examples = [...filesOf('test/docs'), ...filesOf('labs/recipes/examples')].filter(
   (path) =>
     Object.values(ENDINGS).flat().includes(extname(path)) && !specs.includes(path) && !path.startsWith(GENERATED),
 );
@@ -52,7 +52,7 @@ it('every code block of a page is TypeScript that runs, or no program', () => {
 });
 
 it('every example is run by a spec', () => {
-  const texts = [...specs.map(read), read('test/recipes/run.mjs'), read('test/recipes/tests/pino-app.ts')];
+  const texts = [...specs.map(read), read('labs/recipes/run.mjs'), read('labs/recipes/tests/pino-app.ts')];
   const isRun = (path: string): boolean =>
     texts.some((text) => text.includes(`/${basename(path, '.ts')}.js'`) || text.includes(`/${basename(path)}'`));
   expect(examples.filter((path) => !isRun(path))).toEqual([]);

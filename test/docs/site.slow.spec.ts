@@ -13,7 +13,7 @@ import { serveFolder, type StaticSite } from '../support/static-site.js';
 /** The pictures of the pages, by their path. */
 const PICTURES = [
   ...readdirSync(join(root, 'docs/images')).map((name) => `docs/images/${name}`),
-  'test/bench/results/chart.svg',
+  'labs/bench/results/chart.svg',
 ].filter((path) => path.endsWith('.svg'));
 const SEEN = join(root, '.cache/site');
 const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true };

@@ -7,11 +7,11 @@ import {
   noOwnerCheck,
   noReleaseBehind,
   noSafetyNet,
-} from './broken.js';
-import { explore } from './explore.js';
-import { say } from './exploring.js';
-import { invariantOf, told } from './rerun.js';
-import { BASE, type Scenario, type Variant } from './scenario.js';
+} from '../support/model-checker/broken.js';
+import { explore } from '../support/model-checker/explore.js';
+import { say } from '../support/model-checker/exploring.js';
+import { invariantOf, told } from '../support/model-checker/rerun.js';
+import { BASE, type Scenario, type Variant } from '../support/model-checker/scenario.js';
 
 const SMALL: Omit<Scenario, 'name'> = {
   ...BASE,

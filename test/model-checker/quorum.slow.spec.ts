@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
-import { QuorumRun } from './quorum-run.js';
+import { QuorumRun } from '../support/model-checker/quorum-run.js';
 
 Logger.overrideLogger(false);
 

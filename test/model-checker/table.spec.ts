@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { testRedisUrl } from '../support/shared-redis.js';
-import { noOwnerCheck } from './broken.js';
-import { exchangesByHand } from './by-hand.js';
-import { Samples } from './exchange.js';
-import { replay } from './verdict.js';
+import { noOwnerCheck } from '../support/model-checker/broken.js';
+import { exchangesByHand } from '../support/model-checker/by-hand.js';
+import { Samples } from '../support/model-checker/exchange.js';
+import { replay } from '../support/model-checker/verdict.js';
 
 describe('the table in memory', () => {
   it('does what the scripts do, also in states that no run comes to', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { scenariosFor } from './scenarios.js';
-import { type Scenario, simulate } from './simulate.js';
+import { scenariosFor } from '../support/simulation/scenarios.js';
+import { type Scenario, simulate } from '../support/simulation/simulate.js';
 
 const COSTS = { acquireUs: 16, joinUs: 22, repeatUs: 25, extendUs: 11, releaseUs: 12, handoffUs: 33, sharerUs: 13 };
 const [oneKey, , manyKeys, readers] = scenariosFor(200);

@@ -10,7 +10,7 @@ import { RedisCluster } from '../../support/redis/cluster.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { subscriberOf } from '../../support/subscriber-of.js';
 
-// What a lock costs in commands and in calls of the server, for each scenario of test/bench that has such a figure. A
+// What a lock costs in commands and in calls of the server, for each scenario of labs/bench that has such a figure. A
 // slow machine cannot exceed these bounds:
 // - On a clock that stands still no timer fires and no batch gets old, so that only the ticks decide what is sent.
 // - Instances that hand off to each other need a clock that runs. Their bounds grow with the time that the test took,

@@ -1,0 +1,166 @@
+import type { ChildProcess } from 'node:child_process';
+import { type SteeredClock, steeredClock } from '../../clock-ahead.js';
+import { forkSource } from '../../lock-process.js';
+import type { RedisProxy } from '../../proxy.js';
+import { machineMs } from '../../random.js';
+import type { HarnessEvent } from '../history/events.js';
+import type { FleetOptions } from './fleet.js';
+import { ioredis5Flags } from './ioredis-5.js';
+import type { Order, Report, WorkerTask } from '../workload/orders.js';
+
+/** Called with each report of a member. */
+export type MemberListener = (member: Member, report: Report) => void;
+
+/** A process that acquires locks, controlled by its parent. */
+export class Member {
+  /** The id of its module instance. Empty until it is ready. */
+  instance = '';
+  readonly absences: HarnessEvent[] = [];
+  readonly exited: Promise<void>;
+  private readonly child: ChildProcess;
+  private stoppedAt: number | undefined;
+  private dead = false;
+  /** Operations that wait for the lock, and operations that hold it. */
+  private readonly waiting = new Set<string>();
+  private readonly holding = new Set<string>();
+  /** The ordered hold while it lasts, and whether it has checked the lock for the last time. */
+  private ordered: string | undefined;
+  private hasLooked = false;
+  private hasLost = false;
+
+  constructor(
+    private readonly task: WorkerTask,
+    /** Its proxy for each server. */
+    readonly ways: readonly RedisProxy[],
+    /** Its wall clock. Undefined if it was not requested. */
+    readonly clock: SteeredClock | undefined,
+    listener: MemberListener,
+    flags: readonly string[],
+  ) {
+    this.child = forkSource('chaos/workload/worker.ts', task, clock?.env, flags);
+    this.child.on('message', (report: Report) => {
+      this.onReport(report);
+      listener(this, report);
+    });
+    this.exited = new Promise((resolve) => void this.child.once('exit', () => resolve()));
+    void this.exited.then(() => (this.dead = true));
+  }
+
+  static async start(
+    task: WorkerTask,
+    ways: readonly RedisProxy[],
+    { clocks, ioredis }: Pick<FleetOptions, 'clocks' | 'ioredis'>,
+    listener: MemberListener,
+  ): Promise<Member> {
+    const flags = ioredis === undefined ? [] : await ioredis5Flags();
+    return new Member(task, ways, clocks ? await steeredClock() : undefined, listener, flags);
+  }
+
+  get name(): string {
+    return this.task.name;
+  }
+
+  get alive(): boolean {
+    return !this.dead;
+  }
+
+  get holds(): boolean {
+    return this.holding.size > 0;
+  }
+
+  /** Returns whether it has a long hold. */
+  get busy(): boolean {
+    return this.ordered !== undefined;
+  }
+
+  /** Returns whether its long hold has checked the lock for the last time. */
+  get looked(): boolean {
+    return this.hasLooked;
+  }
+
+  /** Returns the operation of its long hold. Undefined if it has none. */
+  get longHold(): string | undefined {
+    return this.ordered;
+  }
+
+  /** Returns whether the signal of its long hold has aborted. */
+  get lost(): boolean {
+    return this.hasLost;
+  }
+
+  /** Returns its operations that wait for the lock. */
+  get waitingOps(): readonly string[] {
+    return [...this.waiting];
+  }
+
+  waitsWith(op: string): boolean {
+    return this.waiting.has(op);
+  }
+
+  get waits(): boolean {
+    return this.waiting.size > 0 && !this.holds;
+  }
+
+  get idle(): boolean {
+    return this.waiting.size === 0 && !this.holds;
+  }
+
+  send(order: Order): void {
+    if (this.child.connected) this.child.send(order);
+  }
+
+  /** Sends SIGTERM: it shuts down as an application does. */
+  terminate(): void {
+    this.child.kill('SIGTERM');
+  }
+
+  /** Sends SIGSTOP. */
+  stop(): void {
+    this.stoppedAt = machineMs();
+    this.child.kill('SIGSTOP');
+  }
+
+  /** Sends SIGCONT, if it is stopped. */
+  goOn(): void {
+    if (this.stoppedAt === undefined) return;
+    this.child.kill('SIGCONT');
+    this.absent(this.stoppedAt, machineMs());
+    this.stoppedAt = undefined;
+  }
+
+  /** Sends SIGKILL, and waits until the process has exited. */
+  async kill(): Promise<void> {
+    this.absent(machineMs(), null);
+    this.dead = true;
+    this.child.kill('SIGKILL');
+    await this.exited;
+  }
+
+  /** Records that the harness kept it from working in this time. */
+  absent(from: number, to: number | null): void {
+    this.absences.push({ kind: 'absent', process: this.name, at: from, from, to });
+  }
+
+  private onReport(report: Report): void {
+    if (report.kind === 'ready') this.instance = report.instance;
+    else if (report.kind === 'invoke') this.waiting.add(report.op);
+    else if (report.kind === 'entered') {
+      this.waiting.delete(report.op);
+      this.holding.add(report.op);
+      if (report.ordered === true) this.begins(report.op);
+    } else if (report.kind === 'fail') this.waiting.delete(report.op);
+    else if (report.kind === 'looked') this.hasLooked = true;
+    else if (report.kind === 'lost') this.hasLost ||= report.op === this.ordered;
+    else if (report.kind === 'left') this.ends(report.op);
+  }
+
+  private begins(op: string): void {
+    this.ordered = op;
+    this.hasLooked = this.hasLost = false;
+  }
+
+  private ends(op: string): void {
+    this.holding.delete(op);
+    if (this.ordered === op) this.ordered = undefined;
+  }
+}

@@ -1,0 +1,93 @@
+import type { LockMode } from '../../../../lib/core/store/lock-mode.js';
+
+/**
+ * An event of a run. `at` is the machine's monotonic clock in milliseconds, which is the same in all processes.
+ * `server` is a server's own clock.
+ */
+export type Event = OpEvent | HarnessEvent;
+
+/** An event of an operation, written by its process. `op` begins with the name of the process. */
+export type OpEvent =
+  /** It requests the lock. */
+  | { readonly kind: 'invoke'; readonly op: string; readonly process: string; readonly at: number }
+  /**
+   * It holds its locks, and may trust them for `expiresInMs`, null: for ever. `mode` is exclusive if it is omitted.
+   * `resources` is the workload's resource alone if it is omitted. The token is that resource's.
+   */
+  | {
+      readonly kind: 'entered';
+      readonly op: string;
+      readonly at: number;
+      readonly mode?: LockMode;
+      readonly resources?: readonly string[];
+      readonly token: number | null;
+      readonly expiresInMs: number | null;
+    }
+  /** It was renewed, or its local deadline was read again. */
+  | { readonly kind: 'extended'; readonly op: string; readonly at: number; readonly expiresInMs: number | null }
+  /** Its signal has aborted. */
+  | { readonly kind: 'lost'; readonly op: string; readonly at: number }
+  /** It releases the lock now. */
+  | { readonly kind: 'left'; readonly op: string; readonly at: number }
+  /** It wrote. `server`: the time of the write in ms of the resource's clock. `fencedWrite`: the fence admitted it. */
+  | {
+      readonly kind: 'ok';
+      readonly op: string;
+      readonly at: number;
+      readonly server: number;
+      readonly fencedWrite: boolean;
+    }
+  /** It read the resource twice, with a pause in between. The second read ended at `at`. */
+  | { readonly kind: 'read'; readonly op: string; readonly at: number; readonly first: string; readonly second: string }
+  /** It wrote nothing, for this reason. */
+  | { readonly kind: 'fail'; readonly op: string; readonly at: number; readonly reason: FailReason }
+  /** It may have written. */
+  | { readonly kind: 'unknown'; readonly op: string; readonly at: number; readonly reason: string };
+
+/**
+ * `busy`, `unavailable`, `closed`, `left`: it got no lock. `closed`: its process shuts down. `lost`: it noticed in time
+ * that it had lost it.
+ */
+export type FailReason = 'busy' | 'unavailable' | 'closed' | 'left' | 'lost';
+
+/** An event written by the harness. */
+export type HarnessEvent =
+  /** A process was stopped, blocked or dead in this time. `to` is null if it never came back. */
+  | {
+      readonly kind: 'absent';
+      readonly process: string;
+      readonly at: number;
+      readonly from: number;
+      readonly to: number | null;
+    }
+  /** A server's clock was read. */
+  | { readonly kind: 'clock'; readonly at: number; readonly server: number }
+  /** Another process received the order to release the lock of this operation by force. */
+  | { readonly kind: 'forced'; readonly former: string; readonly at: number }
+  /** The lock's key was deleted on all servers between `at` and `to`, with no other data. */
+  | { readonly kind: 'lockDeleted'; readonly at: number; readonly to: number }
+  /** A server lost its data between `at` and `to`. */
+  | { readonly kind: 'dataLost'; readonly at: number; readonly to: number }
+  /** A fault begins, or ends. From its end on, the locks must recover by themselves. */
+  | { readonly kind: 'injected' | 'healed'; readonly fault: string; readonly at: number };
+
+/** A write at the resource, in the resource's order. `basedOn` is the operation whose value it had read. */
+export interface Write {
+  readonly op: string;
+  readonly basedOn: string;
+}
+
+/** All records of a run. */
+export interface History {
+  /** When the run was cut off. Undefined if all operations ended. */
+  readonly until?: number;
+  readonly events: readonly Event[];
+  /** The register without a fence. */
+  readonly register: readonly Write[];
+  /** The register behind a fence. */
+  readonly fenced: readonly Write[];
+  /** The elements of the set at the end. */
+  readonly set: readonly string[];
+  /** Keys of locks and queues that were left on the servers. */
+  readonly leftovers: readonly string[];
+}

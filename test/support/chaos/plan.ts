@@ -1,0 +1,47 @@
+import { randomFrom } from '../random.js';
+import { FAULTS, type Fault } from './faults/index.js';
+import type { RunOrder } from './run.js';
+import { STORES, type StoreName } from './workload/orders.js';
+
+/** The options of the command line. */
+export interface PlanOptions {
+  readonly seed: number;
+  /** Runs each fault once, and no mixed faults. */
+  readonly quick: boolean;
+  /** Runs only the faults whose name contains this. */
+  readonly fault?: string;
+  readonly store?: StoreName;
+  /** How often each fault is injected on each store. Default: 5. */
+  readonly runs?: number;
+}
+
+/** The store of the controls: the ablations replace parts of its scripts. */
+const CONTROLLED: StoreName = 'token';
+const RUNS = 5;
+
+/** Returns all runs and their controls. The same options give the same runs. */
+export function planOf({ seed, quick, fault: part, store: only, runs: count }: PlanOptions): readonly RunOrder[] {
+  const random = randomFrom(seed);
+  return FAULTS.flatMap((fault) =>
+    STORES.flatMap((store) => {
+      // Drawn even if the fault is not run, so that `--fault` repeats a run of all faults.
+      const seeds = { run: draw(random), control: draw(random) };
+      const wanted = part === undefined ? !(quick && fault.mixed) : fault.name.includes(part);
+      if (!wanted || fault.stores[store] === undefined || (only ?? store) !== store) return [];
+      const runs = runsOf(fault, store, seeds.run, quick ? 1 : (count ?? RUNS));
+      const control = { fault, store, seed: seeds.control, times: 1, control: true };
+      return store === CONTROLLED ? [...runs, control] : runs;
+    }),
+  );
+}
+
+function draw(random: () => number): number {
+  return Math.floor(random() * 2 ** 31);
+}
+
+/** A fault that uses up its servers, or takes long, is injected once in a run, and has several runs. */
+function runsOf(fault: Fault, store: StoreName, seed: number, count: number): readonly RunOrder[] {
+  const order = { fault, store, control: false };
+  if (!fault.mixed && !fault.once && fault.on === undefined) return [{ ...order, seed, times: count }];
+  return Array.from({ length: count }, (_, i) => ({ ...order, seed: seed + i, times: 1 }));
+}

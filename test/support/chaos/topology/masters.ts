@@ -1,0 +1,67 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { steeredClock } from '../../clock-ahead.js';
+import { RedisProxy } from '../../proxy.js';
+import { startRedis } from '../../redis/index.js';
+import { leftoversAt } from './leftovers.js';
+import type { Access, LockServer, Topology, TopologyOptions } from './topology.js';
+
+/** One server, or several independent servers. */
+export class MastersTopology implements Topology {
+  private readonly proxies: RedisProxy[] = [];
+
+  private constructor(
+    readonly servers: readonly LockServer[],
+    private readonly folders: readonly string[],
+  ) {}
+
+  static async start(count: number, options: TopologyOptions): Promise<MastersTopology> {
+    const folders = await Promise.all(Array.from({ length: count }, () => mkdtemp(join(tmpdir(), 'chaos-redis-'))));
+    const servers = await Promise.all(folders.map((folder) => startServer(folder, options)));
+    return new MastersTopology(servers, folders);
+  }
+
+  get version(): string {
+    return this.victim.server.version;
+  }
+
+  get victim(): LockServer {
+    return this.servers[0];
+  }
+
+  /** Starts a proxy for each server. */
+  async access(): Promise<Access> {
+    const ways = await Promise.all(this.servers.map(({ server }) => RedisProxy.start(server.url)));
+    this.proxies.push(...ways);
+    return { places: ways.map(({ url }) => url), ways };
+  }
+
+  async leftovers(): Promise<readonly string[]> {
+    return (await Promise.all(this.servers.map(({ admin }) => leftoversAt(admin)))).flat();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.proxies.map((proxy) => proxy.close()));
+    for (const { admin, server } of this.servers) {
+      admin.disconnect();
+      if (server.pid !== undefined) server.resume();
+    }
+    await Promise.all(this.servers.map(({ server }) => server.stop()));
+    await Promise.all(this.folders.map((folder) => rm(folder, { recursive: true, force: true })));
+  }
+}
+
+async function startServer(folder: string, { clocks, durable }: TopologyOptions): Promise<LockServer> {
+  const clock = clocks ? await steeredClock() : undefined;
+  const args = durable ? ['--dir', folder, '--appendonly', 'yes', '--appendfsync', 'always'] : [];
+  const server = await startRedis({ local: true, env: { ...process.env, ...clock?.env }, args });
+  return { server, admin: adminOf(server.url), clock };
+}
+
+/** Returns a client that reconnects as soon as its server is back. */
+function adminOf(url: string): Redis {
+  const admin = new Redis(url, { maxRetriesPerRequest: null, retryStrategy: () => 10, disconnectTimeout: 50 });
+  return admin.on('error', () => undefined);
+}

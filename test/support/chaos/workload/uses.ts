@@ -1,0 +1,40 @@
+import { kindOf, type LockMode, type LockModeKind } from '../../../../lib/core/store/lock-mode.js';
+import type { OpEvent } from '../history/events.js';
+import type { Resource } from './resource.js';
+
+/** The work under a lock. */
+export interface Use {
+  readonly op: string;
+  readonly token: number | undefined;
+  readonly resource: Resource;
+  readonly now: () => number;
+}
+
+/** Does the work after the pauses. Returns its event, if it has one. */
+type Finish = () => Promise<OpEvent | undefined>;
+
+/** Reads before the pauses, and writes after them. */
+async function write({ op, token, resource, now }: Use): Promise<Finish> {
+  const seen = await resource.open(token);
+  return async () => ({ kind: 'ok', op, at: now(), ...(await resource.write(op, token, seen)) });
+}
+
+/** Reads before and after the pauses. No caller may write in between. */
+async function readTwice({ op, resource, now }: Use): Promise<Finish> {
+  const first = await resource.read();
+  return async () => ({ kind: 'read', op, first, second: await resource.read(), at: now() });
+}
+
+/** Does nothing: only the number of permit holders counts. */
+const nothing = (): Promise<Finish> => Promise.resolve(() => Promise.resolve(undefined));
+
+const uses: Record<LockModeKind, (use: Use) => Promise<Finish>> = {
+  exclusive: write,
+  shared: readTwice,
+  permits: nothing,
+};
+
+/** Does the work before the pauses. */
+export function begin(mode: LockMode, use: Use): Promise<Finish> {
+  return uses[kindOf(mode)](use);
+}

@@ -1,0 +1,61 @@
+import type { ReleaseRequest } from '../../../lib/core/store/lock-store.js';
+import { LockTable } from '../../../lib/stores/memory/lock-table.js';
+import type { Process } from './process.js';
+import type { Variant } from './scenario.js';
+
+/** Releases the lock for any owner. */
+class UncheckedTable extends LockTable {
+  override release(request: ReleaseRequest): boolean {
+    const owner = this.living(request.keys[0]).at(0)?.owner ?? request.owner;
+    return super.release({ ...request, owner });
+  }
+}
+
+/** Keeps the queue entry of an owner that leaves. */
+class UnforgettingTable extends LockTable {
+  override release(request: ReleaseRequest): boolean {
+    return this.living(request.keys[0]).at(0)?.owner === request.owner && super.release(request);
+  }
+}
+
+export const noLeaving: Variant = {
+  name: 'no leaving of the queue',
+  table: (world) => new UnforgettingTable(world),
+};
+
+export const noReleaseBehind: Variant = {
+  name: 'no release behind a request that is given up',
+  givesUpSilently: true,
+};
+
+export const noOwnerCheck: Variant = {
+  name: 'no owner check',
+  table: (world) => new UncheckedTable(world),
+};
+
+/** A handoff's lease counts from when it is received, however old it is. */
+export const noAgeBound: Variant = {
+  name: 'no age bound',
+  grantedAt: (_, now) => now,
+};
+
+/** Queued attempts never repeat their request. */
+export const noSafetyNet: Variant = {
+  name: 'no safety net',
+  afterStep: ({ localLocksOfKey }) => {
+    for (const { loop } of localLocksOfKey)
+      if (loop.state.kind === 'waiting' && loop.state.attempt.needsRelease) loop.state.timer.cancel();
+  },
+};
+
+/** A process that gets a message about a release by force loses the lock that it has by then. */
+export const noCheckOfForce: Variant = {
+  name: 'no question after a message about a release by force',
+  trustsForced: true,
+};
+
+/** All attempts of a process have one owner. */
+export const instanceIdForAskId: Variant = {
+  name: 'instance id in place of the attempt id',
+  nextOwner: ({ instanceId }: Process) => `${instanceId}:1`,
+};

@@ -1,0 +1,312 @@
+import { createHash } from 'node:crypto';
+import { EventEmitter } from 'node:events';
+import { ManualClock } from 'nestjs-redis-lock/testing';
+import type { Clock, Timer } from '../../../lib/core/time/clock.js';
+import { scripts } from '../../../lib/stores/quorum/scripts.js';
+import type { RedisClient, RedisPipeline } from '../../../lib/redis/redis-client.js';
+import { SHARERS_TWINS } from './quorum-sharers.js';
+
+/** The time of the whole model, and its random numbers, which come from a seed. */
+export class RandomClock extends ManualClock {
+  constructor(private readonly next: () => number) {
+    super();
+  }
+
+  override random(): number {
+    return this.next();
+  }
+
+  /** Returns up to `maxMs` milliseconds in tenths, mostly few. */
+  upTo(maxMs: number): number {
+    return Math.round(this.next() ** 4 * maxMs * 10) / 10;
+  }
+}
+
+/** One process's clock. No timer fires while the process is stopped. */
+export class ProcessClock implements Clock {
+  private stoppedUntil = 0;
+
+  constructor(private readonly world: RandomClock) {}
+
+  now(): number {
+    return this.world.now();
+  }
+
+  wallTime(): number {
+    return this.world.wallTime();
+  }
+
+  random(): number {
+    return this.world.random();
+  }
+
+  schedule(delayMs: number, task: () => void): Timer {
+    let timer = this.world.schedule(Math.max(0, delayMs), () => {
+      const restMs = this.stoppedUntil - this.now();
+      if (restMs > 0) timer = this.schedule(restMs, task);
+      else task();
+    });
+    return { cancel: () => timer.cancel() };
+  }
+
+  stop(ms: number): void {
+    this.stoppedUntil = Math.max(this.stoppedUntil, this.now() + ms);
+  }
+}
+
+interface Entry {
+  readonly value: string;
+  readonly until: number;
+}
+
+type Reply = unknown;
+interface Script {
+  readonly keys: number;
+  readonly lua: string;
+}
+/** Does what a script does. */
+export type Twin = (node: ModelNode, keys: readonly string[], args: readonly string[]) => Reply;
+export type TwinOf = readonly [script: Script, twin: Twin];
+
+/** One master, with the data that its scripts use. */
+export class ModelNode {
+  /** The digests of the scripts that it has loaded. */
+  readonly scripts = new Set<string>();
+  /** The moment until which it runs no command. */
+  hungUntil = 0;
+  /** How far its clock is ahead, in milliseconds. Leases do not depend on it here. */
+  aheadMs = 0;
+  private readonly locks = new Map<string, Entry>();
+  private readonly fences = new Map<string, number>();
+
+  constructor(private readonly world: RandomClock) {}
+
+  get micros(): number {
+    return Math.floor((this.world.wallTime() + this.aheadMs) * 1000);
+  }
+
+  /** The clock that leases depend on. */
+  get now(): number {
+    return this.world.now();
+  }
+
+  get(key: string): Entry | undefined {
+    const entry = this.locks.get(key);
+    if (entry === undefined || entry.until > this.world.now()) return entry;
+    this.locks.delete(key);
+    return undefined;
+  }
+
+  ttl(key: string): number {
+    const entry = this.get(key);
+    return entry === undefined ? -2 : entry.until - this.world.now();
+  }
+
+  set(key: string, value: string, ms: number): void {
+    this.locks.set(key, { value, until: this.world.now() + ms });
+  }
+
+  lengthen(key: string, value: string, ms: number): void {
+    this.set(key, value, Math.max(ms, this.ttl(key)));
+  }
+
+  delete(key: string): void {
+    this.locks.delete(key);
+  }
+
+  fence(key: string): number {
+    return this.fences.get(key) ?? 0;
+  }
+
+  raise(key: string, last: number): void {
+    this.fences.set(key, Math.max(this.fence(key), last));
+  }
+
+  /** Reserves tokens, starting with a multiple of `step`. Returns the first. */
+  reserve(key: string, tokens: number, proposed: number, step = 1): number {
+    const first = Math.ceil(Math.max(this.fence(key) + 1, this.micros, proposed) / step) * step;
+    this.raise(key, first + tokens - 1);
+    return first;
+  }
+}
+
+const isOf = ({ value }: Entry, owner: string): boolean => value.startsWith(`${owner} `);
+
+/** What the scripts do, step by step. */
+const TWINS: readonly TwinOf[] = [
+  [
+    scripts.acquire,
+    (node, [key, fence], [owner, round, lease, deadline, tokens, proposed]) => {
+      const now = String(node.micros);
+      if (node.micros > Number(deadline)) return [-1, 0, now];
+      const held = node.get(key);
+      if (held !== undefined && !isOf(held, owner)) return [0, node.ttl(key), now, held.value];
+      if (held !== undefined) {
+        const [before, token] = held.value.slice(owner.length + 1).split(' ');
+        if (Number(before) > Number(round)) return [-1, 0, now];
+        node.lengthen(key, `${owner} ${round} ${token}`, Number(lease));
+        return [2, token, now];
+      }
+      const first = node.reserve(fence, Number(tokens), Number(proposed));
+      node.set(key, `${owner} ${round} ${first}`, Number(lease));
+      return [1, String(first), now];
+    },
+  ],
+  [
+    scripts.writeBack,
+    (node, [key, fence], [round, token, last]) => {
+      node.raise(fence, Number(last));
+      const held = node.get(key);
+      if (held === undefined || !isOf(held, round)) return 0;
+      node.set(key, `${round} ${token}`, node.ttl(key));
+      return 1;
+    },
+  ],
+  [
+    scripts.release,
+    (node, [key], [owner, closedForMs]) => {
+      const held = node.get(key);
+      if (held === undefined || !isOf(held, owner)) return 0;
+      if (closedForMs === '0') node.delete(key);
+      else node.set(key, held.value, Number(closedForMs));
+      return 1;
+    },
+  ],
+  [
+    scripts.restore,
+    (node, [key, fence], [value, last, lease, deadline]) => {
+      if (node.micros > Number(deadline)) return 0;
+      node.raise(fence, Number(last));
+      if (node.get(key) !== undefined) return 0;
+      node.set(key, value, Number(lease));
+      return 1;
+    },
+  ],
+  [
+    scripts.extend,
+    (node, [key, fence], [owner, lease]) => {
+      const held = node.get(key);
+      if (held === undefined) return -1;
+      if (!isOf(held, owner)) return 0;
+      node.lengthen(key, held.value, Number(lease));
+      return [held.value, String(node.fence(fence))];
+    },
+  ],
+];
+
+const digestOf = (lua: string): string => createHash('sha1').update(lua).digest('hex');
+
+const twins = new Map([...TWINS, ...SHARERS_TWINS].map(([{ lua }, twin]) => [digestOf(lua), twin]));
+
+interface Command {
+  readonly run: (node: ModelNode) => Reply;
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** A process's connection to one master. Like ioredis, it sends unanswered commands again after a reconnect. */
+export class ModelClient extends EventEmitter implements RedisClient {
+  status = 'ready';
+  readonly options: { readonly keyPrefix?: string; readonly host: string };
+  private unanswered: Command[] = [];
+  private connection = 0;
+  private lastIn = 0;
+  private lastOut = 0;
+
+  constructor(
+    private readonly world: RandomClock,
+    private readonly process: ProcessClock,
+    private readonly node: ModelNode,
+    name: string,
+  ) {
+    super();
+    this.options = { host: name };
+  }
+
+  evalsha(sha: string, keyCount: number, ...args: string[]): Promise<Reply> {
+    return this.command((node) => {
+      if (!node.scripts.has(sha)) throw new Error('NOSCRIPT No matching script');
+      return twins.get(sha)?.(node, args.slice(0, keyCount), args.slice(keyCount));
+    });
+  }
+
+  eval(lua: string, keyCount: number, ...args: string[]): Promise<Reply> {
+    const sha = digestOf(lua);
+    return this.command((node) => {
+      node.scripts.add(sha);
+      return twins.get(sha)?.(node, args.slice(0, keyCount), args.slice(keyCount));
+    });
+  }
+
+  time(): Promise<Reply> {
+    return this.command(({ micros }) => [Math.floor(micros / 1e6), micros % 1e6]);
+  }
+
+  pipeline(): RedisPipeline {
+    const sent: Promise<Reply>[] = [];
+    return {
+      eval: (lua, keyCount, ...args) => sent.push(this.eval(lua, keyCount, ...args)),
+      evalsha: (sha, keyCount, ...args) => sent.push(this.evalsha(sha, keyCount, ...args)),
+      exec: () =>
+        Promise.all(
+          sent.map((one) =>
+            one.then(
+              (reply): [Error | null, unknown] => [null, reply],
+              (error: Error): [Error | null, unknown] => [error, undefined],
+            ),
+          ),
+        ),
+    };
+  }
+
+  /** Closes the connection. It is open again after `ms`. */
+  reset(ms: number): void {
+    if (this.status !== 'ready') return;
+    this.connection += 1;
+    this.status = 'reconnecting';
+    this.emit('close');
+    this.process.schedule(ms, () => {
+      this.status = 'ready';
+      this.lastIn = this.lastOut = 0;
+      for (const command of this.unanswered) this.send(command);
+      this.emit('ready');
+    });
+  }
+
+  private command(run: Command['run']): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const command = { run, resolve, reject };
+      this.unanswered.push(command);
+      if (this.status === 'ready') this.send(command);
+    });
+  }
+
+  private send(command: Command): void {
+    const { connection, world } = this;
+    this.lastIn = Math.max(this.lastIn, world.now() + world.upTo(80));
+    const arrive = (): void => {
+      const restMs = this.node.hungUntil - world.now();
+      if (restMs > 0) world.schedule(restMs, arrive);
+      // Commands of the old connection may arrive after commands of the new one.
+      else if (connection === this.connection || world.random() < 0.5) this.run(command, connection);
+    };
+    world.schedule(this.lastIn - world.now(), arrive);
+  }
+
+  private run(command: Command, connection: number): void {
+    const { world } = this;
+    let settle: () => void;
+    try {
+      const reply = command.run(this.node);
+      settle = () => command.resolve(reply);
+    } catch (error) {
+      settle = () => command.reject(error as Error);
+    }
+    this.lastOut = Math.max(this.lastOut, world.now() + world.upTo(80));
+    this.process.schedule(this.lastOut - world.now(), () => {
+      if (connection !== this.connection) return;
+      this.unanswered = this.unanswered.filter((one) => one !== command);
+      settle();
+    });
+  }
+}
