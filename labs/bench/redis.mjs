@@ -9,8 +9,11 @@ import { sleep } from './clock.mjs';
 import { connect, Redis } from './library.mjs';
 import { tellServerTime } from './profile.mjs';
 
+// Processes that this one forks have it from their environment.
+if (!process.env.REDIS_SERVER_BIN) await (await import('../../test/support/find-redis.mjs')).findRedis();
+
 /** The server of all scenarios, except those that run on several versions. */
-export const BINARY = process.env.REDIS_SERVER_BIN ?? 'redis-server';
+export const BINARY = process.env.REDIS_SERVER_BIN;
 
 // The shell reads a pipe of this process. It ends the server when the pipe closes, even after a kill -9.
 // A thousand module instances have two thousand connections.

@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { buildBefore } from './before.mjs';
+import { faultsOfBench } from './faults.cjs';
 import { describeMachine } from './machine.mjs';
 import { within } from './measure.mjs';
 import { chosen, ON_EACH_VERSION, SECONDS_OF_VERSION } from './plan.mjs';
@@ -67,8 +68,11 @@ const versions = [];
 for (const [i, pair] of onVersions.entries()) versions.push(await runOn(pair, parts[wanted.scenarios.length + i]));
 if (options.profile) stopProfiling();
 say(`all of it: ${duration(progress.seconds)}`);
-await write();
-process.exitCode = unsound(scenarios) ? 1 : 0;
+const faults = faultsOfBench(scenarios, versions);
+for (const fault of faults) say(`FAILED ${fault}`);
+if (faults.length === 0) await write();
+else say('The results are not written.');
+process.exitCode = faults.length === 0 ? 0 : 1;
 
 async function runPart(part, work) {
   const start = performance.now();
@@ -133,27 +137,6 @@ async function write() {
   if (options.out !== undefined) return;
   execFileSync(process.execPath, [join(import.meta.dirname, 'readme.mjs')], { stdio: 'inherit' });
   say('written: docs/performance.md');
-}
-
-/** Returns true for faults: violated exclusion, fallen tokens and stuck waiters. A missed target is a result. */
-function unsound(all) {
-  let bad = false;
-  for (const { id, rows = [], failed } of all) {
-    if (failed !== undefined) bad = true;
-    for (const { name, kind, exclusion, stuck } of rows) {
-      if (kind === 'ours' && stuck > 0) {
-        say(`${id}: ${name}: ${stuck} waiters did not get a free lock`);
-        bad = true;
-      }
-      if (exclusion === undefined || kind === 'peer' || kind === 'before') continue;
-      if (exclusion.violations === 0 && (exclusion.fallingTokens ?? 0) === 0) continue;
-      say(
-        `${id}: ${name}: ${exclusion.violations} violations, ${exclusion.fallingTokens ?? 0} tokens that do not rise`,
-      );
-      bad = true;
-    }
-  }
-  return bad;
 }
 
 function tell({ id, absent, targets = [], rows = [] }) {

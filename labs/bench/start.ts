@@ -11,6 +11,7 @@ import { Redis } from 'ioredis';
 import { format, resolveConfig } from 'prettier';
 import { forkSource } from '../../test/support/lock-process.ts';
 import { startRedis } from '../../test/support/redis/index.ts';
+import { faultsOfStart } from './faults.cjs';
 import type { StartOptions, StartOutcome, StartReport } from './start-worker.ts';
 
 const PROCESSES = 5;
@@ -119,9 +120,11 @@ function busiestSecond(samples: readonly Seen[]): number {
   );
 }
 
-async function received(child: ChildProcess): Promise<StartReport> {
-  const [report] = (await once(child, 'message')) as [StartReport];
-  return report;
+function received(child: ChildProcess): Promise<StartReport> {
+  return new Promise((resolve, reject) => {
+    child.once('message', (report) => resolve(report as StartReport));
+    child.once('exit', (code, signal) => reject(new Error(`a process has ended: ${signal ?? code}`)));
+  });
 }
 
 const { values } = parseArgs({
@@ -135,7 +138,10 @@ const instances = values.quick ? 50 : Number(values.instances);
 const measured = [await measure(instances, false), await measure(instances, true)];
 const outcomes = measured.map(({ outcome }) => outcome);
 process.stdout.write(`${JSON.stringify(outcomes, undefined, 2)}\n`);
-if (instances === 500) {
+const faults = faultsOfStart(outcomes);
+for (const fault of faults) process.stderr.write(`FAILED ${fault}\n`);
+process.exitCode = faults.length === 0 ? 0 : 1;
+if (instances === 500 && faults.length === 0) {
   const [{ model }] = cpus();
   const machine = {
     processor: model.trim(),

@@ -1,11 +1,13 @@
 // npm run bench:timeline: the steps of one handoff between two processes in strict order, from the release to the first
-// line of work, beside the physical floor. Writes results/timeline.json and docs/performance.md.
+// line of work, beside the physical floor. Writes results/timeline.json and docs/performance.md. With `--quick` it
+// writes nothing.
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { sleep } from './clock.mjs';
+import { faultsOfTimeline } from './faults.cjs';
 import { pretty } from './format.mjs';
 import { connect, LockRuntime } from './library.mjs';
 import { Worker } from './processes.mjs';
@@ -111,7 +113,8 @@ function watch(connection, what) {
   };
 }
 
-const MS = process.argv.includes('--quick') ? 2_000 : 10_000;
+const QUICK = process.argv.includes('--quick');
+const MS = QUICK ? 2_000 : 10_000;
 
 async function main() {
   const redis = await startRedis();
@@ -171,11 +174,15 @@ async function main() {
       : 'Other programs ran on the machine: to be measured again on a quiet one.',
   };
   const results = { machine, handoffs: handoffs.length, steps, floors };
-  const file = join(import.meta.dirname, 'results/timeline.json');
-  writeFileSync(file, await pretty(JSON.stringify(results), file));
   for (const { name, median, p99 } of [...steps, ...floors]) {
     console.log(`${name.padEnd(52)} ${median.toFixed(0).padStart(6)} ${p99.toFixed(0).padStart(7)} µs`);
   }
+  const faults = faultsOfTimeline(results);
+  for (const fault of faults) console.error(`FAILED ${fault}`);
+  if (faults.length > 0) process.exitCode = 1;
+  if (faults.length > 0 || QUICK) return;
+  const file = join(import.meta.dirname, 'results/timeline.json');
+  writeFileSync(file, await pretty(JSON.stringify(results), file));
   execFileSync(process.execPath, [join(import.meta.dirname, 'sections.mjs')], { stdio: 'inherit' });
 }
 

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
+import { resolveRedis } from '../../test/support/redis/index.js';
 import { carryOut } from '../../test/support/chaos/campaign.js';
 import { KeptRuns } from './kept-runs.js';
 import { planOf } from '../../test/support/chaos/plan.js';
@@ -55,7 +56,8 @@ const soakMinutes = Number(options['soak-minutes'] ?? (whole ? 10 : 0));
 
 // Read before the runs: somebody may commit meanwhile.
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
-say(`seed ${seed}`);
+// Without a Redis it ends before the first run.
+say(`seed ${seed}, ${(await resolveRedis({ local: true })).description}`);
 const results = new KeptRuns(join(tmpdir(), 'chaos-runs', `seed-${seed}`), commit);
 if (options.resume) say(`${results.resume()} results are kept`);
 else results.clear();

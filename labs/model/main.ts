@@ -52,12 +52,16 @@ const rows: Row[] = [];
 try {
   for (const [runBy, scenario] of chosen) {
     rows.push({ scenario, runBy, verdict: await carryOut(scenario) });
-    if (chosen.length === all.length) await write();
+    if (chosen.length === all.length && isSound()) await write();
   }
 } finally {
   await server.stop();
 }
-process.exit(rows.every(({ verdict }) => resultOf(verdict) === 'sound') ? 0 : 1);
+process.exit(isSound() ? 0 : 1);
+
+function isSound(): boolean {
+  return rows.every(({ verdict }) => resultOf(verdict) === 'sound');
+}
 
 async function carryOut(scenario: Scenario): Promise<Row['verdict']> {
   const begin = performance.now();

@@ -189,7 +189,7 @@ try {
   const common = { NestJS: '@nestjs/core', ioredis: 'ioredis', TypeScript: 'typescript' };
   const versions = Object.entries(common).map(([title, name]) => `${title} ${versionOf(name)}`);
   const on = [`Node ${run(node, ['--version']).trim().slice(1)}`, ...versions, ...servers].join(', ');
-  if (wanted.length === 0) await writeTable(on, rows);
+  if (wanted.length === 0 && failed === 0) await writeTable(on, rows);
 } finally {
   for (const server of started) await server.stop();
 }

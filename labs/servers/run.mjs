@@ -1,6 +1,6 @@
 // Runs the tests that depend on the server against every version that this machine can get, and prints the results.
 // A version that cannot be downloaded is printed, and is an error if it was named. A run of all versions writes the
-// table of docs/topologies.md. A path names a server that is on this machine already.
+// table of docs/topologies.md if nothing failed. A path names a server that is on this machine already.
 //   npm run test:servers [-- 'Valkey 8.1' /opt/keydb/bin/keydb-server …]
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -57,6 +57,7 @@ if (unknown.length > 0)
 
 const lines = [];
 let broken = 0;
+let missing = 0;
 const listed = SERVERS.filter(({ name }) => wanted.length === 0 || wanted.includes(name));
 for (const server of [...listed, ...own]) {
   let binary;
@@ -65,6 +66,7 @@ for (const server of [...listed, ...own]) {
   } catch (error) {
     console.log(`${server.name} is not available here: ${error.message.slice(0, 300)}`);
     lines.push(`| ${server.name} | not available | |`);
+    missing += 1;
     if (wanted.length > 0) broken += 1;
     continue;
   }
@@ -79,7 +81,11 @@ for (const server of [...listed, ...own]) {
 
 const table = ['| server | version | tests passed |', '| --- | --- | --- |', ...lines].join('\n');
 console.log(`\n${table}`);
-if (wanted.length === 0) await writeTable(table);
+if (listed.length + own.length === missing) {
+  console.log('No server is available here.');
+  broken += 1;
+}
+if (wanted.length === 0 && broken === 0) await writeTable(table);
 process.exitCode = broken === 0 ? 0 : 1;
 
 async function writeTable(rows) {

@@ -1,4 +1,5 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -14,6 +15,8 @@ import { RedisProxy } from '../../support/proxy.js';
 import { GuardedProcess } from '../../support/redis/guardian.js';
 import { RedisNotFoundError, resolveRedis, startRedis, type RedisServer } from '../../support/redis/index.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
+
+const ROOT = join(__dirname, '../../..');
 
 const once1 = { maxRetriesPerRequest: 0, retryStrategy: () => null, protocol: 2 } as const;
 
@@ -61,6 +64,34 @@ describe('the resolver', () => {
     );
     expect(error).toBeInstanceOf(RedisNotFoundError);
     expect(error.message).toMatch(/Docker: no engine replies \(127\.0\.0\.1:1: [\s\S]*REDIS_SERVER_BIN: /);
+  });
+});
+
+describe('a script that needs a server', () => {
+  const find = (env: NodeJS.ProcessEnv) =>
+    spawnSync(process.execPath, ['test/support/find-redis.mjs'], { env, encoding: 'utf8', cwd: ROOT });
+
+  it('names it before it builds anything', () => {
+    const { status, stdout } = find(process.env);
+    expect(stdout).toMatch(/^Redis: \S+ \d+\.\d+\.\d+ \(.*\)\n$/);
+    expect(status).toBe(0);
+  });
+
+  it('says before it builds anything why there is none', () => {
+    const { status, stderr } = find({ ...process.env, REDIS_SERVER_BIN: '/none' });
+    expect(stderr).toMatch(/^No Redis for this run\. Tried:\n {2}- REDIS_SERVER_BIN: .*ENOENT/);
+    expect(status).toBe(1);
+  });
+
+  it('finds it first', () => {
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>;
+    };
+    const building = Object.entries(scripts).filter(([, script]) => script.includes('npm run build && '));
+    const others = building.filter(([, script]) => !script.startsWith('node test/support/find-redis.mjs && '));
+    expect(building.map(([name]) => name)).toEqual(expect.arrayContaining(['bench', 'bench:timeline', 'test:recipes']));
+    // Loading the package needs no Redis.
+    expect(others.map(([name]) => name)).toEqual(['bench:load']);
   });
 });
 

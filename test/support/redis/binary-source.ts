@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { basename, delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
-import { startLocalServer, type RedisBinary } from './local-server.ts';
-import type { RedisCandidate, RedisKind, RedisSource } from './types.ts';
+import { startLocalServer } from './local-server.ts';
+import type { RedisBinary, RedisCandidate, RedisKind, RedisSource } from './types.ts';
 
 const run = promisify(execFile);
 const NAMES = ['redis-server', 'valkey-server'];
@@ -21,6 +21,7 @@ export function localSource(kind: RedisKind, binary: RedisBinary): RedisSource {
     kind,
     version: binary.version,
     description: binary.description,
+    binary,
     start: (options) => startLocalServer(binary, options),
   };
 }

@@ -5,14 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GuardedProcess } from './guardian.ts';
 import { serverInfo } from './server-info.ts';
-import type { RedisServer, StartOptions } from './types.ts';
-
-export interface RedisBinary {
-  readonly path: string;
-  readonly env: NodeJS.ProcessEnv;
-  readonly version: string;
-  readonly description: string;
-}
+import type { RedisBinary, RedisServer, StartOptions } from './types.ts';
 
 const START_TIMEOUT_MS = 10_000;
 /** Another process may take a free port before the server binds it. */

@@ -4,8 +4,7 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { inspectBinary, localSource } from './binary-source.ts';
-import type { RedisBinary } from './local-server.ts';
-import type { RedisCandidate } from './types.ts';
+import type { RedisBinary, RedisCandidate } from './types.ts';
 
 const run = promisify(execFile);
 /** It holds the server's binary. The package redis-server holds a link to it and the service files. */

@@ -9,12 +9,22 @@ export interface StartOptions {
   readonly sentinel?: string;
 }
 
+/** The program of a server. */
+export interface RedisBinary {
+  readonly path: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly version: string;
+  readonly description: string;
+}
+
 /** A source of Redis on this machine. */
 export interface RedisSource {
   readonly kind: RedisKind;
   readonly version: string;
   /** A readable description: which server, from where. */
   readonly description: string;
+  /** What is started. Undefined for a server that is not a program of this machine. */
+  readonly binary?: RedisBinary;
   start(options?: StartOptions): Promise<RedisServer>;
 }
 
