@@ -9,7 +9,7 @@ import type { lockChannels } from './core/diagnostics.js';
 import { safely, type Warn } from './core/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
 import { tooShortLease } from './core/acquire/acquire-errors.js';
-import { type PassingLimits, passingLimitsOf } from './core/acquire/acquire-options.js';
+import { passingLimitsOf } from './core/acquire/acquire-options.js';
 import { modesOf } from './core/store/lock-mode.js';
 import type { LockStore } from './core/store/lock-store.js';
 import { lockStoreRule } from './core/store/lock-store-shape.js';
@@ -52,7 +52,7 @@ export interface RuntimeInternals {
   /** The time limit of one request to the store, in milliseconds. Default: 1,000. */
   readonly requestTimeoutMs?: number | undefined;
   /** Default: those of the option `fairness`. */
-  readonly passing?: Partial<PassingLimits> | undefined;
+  readonly passing?: { readonly maxLocalPasses?: number; readonly maxLocalHoldMs?: number } | undefined;
 }
 
 /** A running module instance: its service, its engine, and the store and connections that it opened. */
