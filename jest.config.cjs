@@ -12,7 +12,7 @@ const { buildArgv } = createRequire(require.resolve('jest'))('jest-cli');
 /** @type {import('jest').Config} */
 const config = {
   testEnvironment: 'node',
-  roots: ['<rootDir>/test'],
+  roots: ['<rootDir>/test', '<rootDir>/labs'],
   transform: {
     '^.+\\.ts$': [
       '@swc/jest',

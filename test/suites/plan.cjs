@@ -7,7 +7,7 @@ const root = path.join(__dirname, '../..');
 /** The folders and files of each suite of `npm test`. A file belongs to the first suite that names it. */
 const quickSuites = {
   core: ['test/unit/core/'],
-  unit: ['test/unit/', 'test/architecture.spec.ts', 'test/chaos/', 'test/model-checker/', 'test/simulation/'],
+  unit: ['test/unit/', 'test/architecture.spec.ts', 'test/chaos/', 'test/model-checker/', 'test/simulation/', 'labs/'],
   nest: ['test/e2e/'],
   redis: ['test/integration/', 'test/docs/', 'test/sample/'],
 };
@@ -24,8 +24,12 @@ const REPLACES_MODULES = /jest\.(?:doMock|mock|isolateModules)|library-copy/;
 /** Its example reads `REDIS_URL` when it is loaded, and `test/docs/testing.spec.ts` loads the example without one. */
 const READS_ENV = ['test/docs/readme.spec.ts'];
 
-const files = readdirSync(path.join(root, 'test'), { recursive: true })
-  .map((file) => `test/${file.split(path.sep).join('/')}`)
+const files = ['test', 'labs']
+  .flatMap((folder) =>
+    readdirSync(path.join(root, folder), { recursive: true }).map(
+      (file) => `${folder}/${file.split(path.sep).join('/')}`,
+    ),
+  )
   .filter((file) => file.endsWith('.spec.ts') && !file.includes('/node_modules/'))
   .toSorted();
 

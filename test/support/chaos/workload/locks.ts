@@ -25,9 +25,12 @@ export interface RunningLocks {
 
 /** Starts a module instance as an application does. */
 export function startLocks({ store, places, terms }: Pick<WorkerTask, 'store' | 'places' | 'terms'>): RunningLocks {
-  const { requestTimeoutMs, ...options } = terms;
+  const { requestTimeoutMs, passing, ...options } = terms;
   const given = { prefix: PREFIX, shutdownGraceMs: 2_000, unavailableAfterMs: Infinity, ...options };
-  const runtime = LockRuntime.start({ ...given, ...stores[store](places) }, undefined, { requestTimeoutMs });
+  const runtime = LockRuntime.start({ ...given, ...stores[store](places) }, undefined, {
+    requestTimeoutMs,
+    passing,
+  });
   runtime.connect();
   const shutDown = async (): Promise<void> => {
     runtime.beginShutdown();

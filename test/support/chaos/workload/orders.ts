@@ -1,3 +1,4 @@
+import type { PassingLimits } from '../../../../lib/core/acquire/acquire-options.js';
 import type { ReplicaOptions } from '../../../../lib/stores/store-context.js';
 import type { SentinelAddress } from '../../redis/replica-set.js';
 import type { AblationName } from '../ablations.js';
@@ -13,6 +14,7 @@ export interface LockTerms {
   readonly ttlMs: number;
   readonly waitMs: number;
   readonly requestTimeoutMs: number;
+  readonly passing?: PassingLimits;
   readonly replicas?: ReplicaOptions;
   /** How long a process may finish its calls and holds after SIGTERM. Default: 2 s. */
   readonly shutdownGraceMs?: number;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { faultsOfBench, faultsOfStart, faultsOfTimeline } from '../../bench/faults.cjs';
+import { faultsOfBench, faultsOfStart, faultsOfTimeline } from './faults.cjs';
 
 describe('a run of the benchmark', () => {
   const sound = { violations: 0, fallingTokens: 0 };
