@@ -67,12 +67,12 @@ export class ManualClock implements Clock {
    */
   async advance(ms: number): Promise<void> {
     const end = this.time + ms;
-    await settled();
+    await this.settled();
     for (let alarm = this.nextUntil(end); alarm !== undefined; alarm = this.nextUntil(end)) {
       this.alarms.delete(alarm);
       this.moveTo(Math.max(this.time, alarm.at));
       alarm.task();
-      await settled();
+      await this.settled();
     }
     // Another call may have advanced it further meanwhile.
     this.moveTo(Math.max(this.time, end));
@@ -86,7 +86,8 @@ export class ManualClock implements Clock {
     this.moveTo(this.time + ms);
   }
 
-  private moveTo(time: number): void {
+  /** Sets the time, and the wall clock with it. @internal */
+  protected moveTo(time: number): void {
     this.wall += time - this.time;
     this.time = time;
   }
@@ -97,9 +98,9 @@ export class ManualClock implements Clock {
     for (const alarm of this.alarms) if (alarm.at <= end && (next === undefined || alarm.at < next.at)) next = alarm;
     return next;
   }
-}
 
-/** Resolves once everything has run that only waits for promises. */
-function settled(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+  /** Resolves once everything has run that only waits for promises. @internal */
+  protected settled(): Promise<void> {
+    return new Promise((resolve) => setImmediate(resolve));
+  }
 }

@@ -1,79 +1,32 @@
-import { afterAll, beforeAll, describe, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { describe } from '@jest/globals';
+import type { Redis } from 'ioredis';
 import { memory, token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
+import { ManualClock, type OtherClient, registerStoreContract } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { ManualClock, registerStoreContract, type OtherClient, type StoreUnderTest } from 'nestjs-redis-lock/testing';
-import { RedisCluster, type RedisServer, startRedis } from '../support/redis/index.js';
-import { ReplicaSet } from '../support/redis/replica-set.js';
-import { CONTEXT, onCluster, onQuorum, onRedis, sideBySide } from './under-test.js';
+import { NODE_REDIS } from '../support/client-libraries.js';
+import { canSetWallClocks } from '../support/server-clock/shim.js';
+import { counted, countAssertions } from './no-empty-tests.js';
+import { ON_MANUAL_CLOCK, onMasters, type OnStoppedServers, StoppedServersOfBlock } from './on-stopped-servers.js';
+import { CONTEXT, declaredBy, onRedis, sideBySide } from './under-test.js';
 
-let cluster: RedisCluster;
-
-function inMemory(): Promise<StoreUnderTest> {
-  const clock = new ManualClock();
-  const store = memory()({ ...CONTEXT, clock });
-  return Promise.resolve({ store, clock, pass: (ms) => clock.advance(ms), close: () => store.close() });
-}
-
-describe('token store', () => {
-  registerStoreContract({ createStore: () => onRedis(token()), ...sideBySide() });
-});
-
-describe('token store with replicas', () => {
-  let servers: ReplicaSet;
-  beforeAll(async () => {
-    servers = await ReplicaSet.start({ replicas: 1, sentinels: 0 });
-  });
-  afterAll(() => servers.close());
-
-  const createStore = () => onRedis(token(), { url: servers.servers[0].url, min: 1 });
-  registerStoreContract({ createStore, ...sideBySide() });
-});
-
-describe('Redis Cluster', () => {
-  beforeAll(async () => {
-    cluster = await RedisCluster.start();
-  }, 30_000);
-
-  afterAll(() => cluster.close());
-
-  describe('token store', () => {
-    registerStoreContract({ createStore: () => onCluster(token(), cluster.nodes), ...sideBySide() });
-  });
-
-  describe('token store with replicas', () => {
-    registerStoreContract({ createStore: () => onCluster(token(), cluster.nodes, { min: 1 }), ...sideBySide() });
-  });
-
-  describe('redisson store', () => {
-    registerStoreContract({ createStore: () => onCluster(redisson(), cluster.nodes), ...sideBySide() });
-  });
-
-  describe('redisson store with fencing', () => {
-    registerStoreContract({
-      createStore: () => onCluster(redisson({ fencing: true }), cluster.nodes),
-      ...sideBySide(),
-    });
-  });
-});
-
-describe('redisson store', () => {
-  registerStoreContract({ createStore: () => onRedis(redisson()), ...sideBySide() });
-});
-
-describe('redisson store with fencing', () => {
-  registerStoreContract({ createStore: () => onRedis(redisson({ fencing: true })), ...sideBySide() });
-});
+countAssertions();
 
 describe('memory store', () => {
-  registerStoreContract({ createStore: inMemory, describe, it });
+  const createStore = async () => {
+    const clock = new ManualClock();
+    const store = memory()({ ...CONTEXT, clock });
+    const pass = (ms: number): Promise<void> => clock.advance(ms);
+    return { store: counted(store), clock, pass, close: () => store.close() };
+  };
+  registerStoreContract({ store: declaredBy(memory()), createStore, ...ON_MANUAL_CLOCK });
 });
 
 /** A client of the articles that the timestamp store shares its keys with. */
-function oldClient(redis: Redis, unitMs: number): OtherClient {
+function oldClient({ clients, clock }: OnStoppedServers, unitMs: number): OtherClient {
+  const redis = clients[0] as object as Redis;
   let written = '';
-  const now = (): number => Math.floor(Date.now() / unitMs);
+  const now = (): number => Math.floor(clock.wallTime() / unitMs);
   return {
     // It has read the expired value before the holder replaced it, and its own expiry is a little earlier.
     lose: async (key) => void (await redis.getset(key, Number(await redis.get(key)) - Math.ceil(20 / unitMs))),
@@ -87,34 +40,30 @@ function oldClient(redis: Redis, unitMs: number): OtherClient {
   };
 }
 
-async function besideOldClient(unit: 'ms' | 's', scripts: boolean): Promise<StoreUnderTest> {
-  const under = await onRedis(timestamp({ unit, scripts }));
-  const redis = new Redis(process.env['TEST_REDIS_URL'] as string);
-  const close = async (): Promise<void> => {
-    await under.close();
-    await redis.quit();
-  };
-  return { ...under, otherClient: oldClient(redis, unit === 's' ? 1_000 : 1), close };
+const TIMESTAMP_STORES = [true, false].flatMap((scripts) => [
+  { scripts, unit: 'ms', unitMs: 1 } as const,
+  { scripts, unit: 's', unitMs: 1_000 } as const,
+]);
+
+if (canSetWallClocks('the contract of stores but memory() and token(), which runs in real time')) {
+  describe('on servers whose clock stands still', () => {
+    const server = new StoppedServersOfBlock(1);
+    const masters = new StoppedServersOfBlock(3);
+
+    server.describe('token store', () => token());
+    // The other version, and other stores, run with npm run test:full.
+    server.describe(`token store by ${NODE_REDIS[0].name}`, () => token(), NODE_REDIS[0]);
+    server.describe('redisson store', () => redisson());
+    server.describe('redisson store with fencing', () => redisson({ fencing: true }));
+    for (const { scripts, unit, unitMs } of TIMESTAMP_STORES) {
+      const name = `timestamp store in ${unit}, with scripts: ${scripts}`;
+      const otherClient = (under: OnStoppedServers): OtherClient => oldClient(under, unitMs);
+      server.describe(name, () => timestamp({ unit, scripts }), undefined, { otherClient });
+    }
+    masters.describe('quorum store', onMasters);
+  });
+} else {
+  describe('token store in real time', () => {
+    registerStoreContract({ store: declaredBy(token()), createStore: () => onRedis(token()), ...sideBySide() });
+  });
 }
-
-describe.each([true, false])('timestamp store with scripts: %s', (scripts) => {
-  describe('in milliseconds', () => {
-    const createStore = () => besideOldClient('ms', scripts);
-    registerStoreContract({ createStore, ...sideBySide() });
-  });
-
-  describe('in seconds', () => {
-    const createStore = () => besideOldClient('s', scripts);
-    registerStoreContract({ createStore, ...sideBySide() });
-  });
-});
-
-describe('quorum store', () => {
-  let masters: RedisServer[];
-  beforeAll(async () => {
-    masters = await Promise.all([1, 2, 3].map(() => startRedis({ local: true })));
-  });
-  afterAll(() => Promise.all(masters.map((master) => master.stop())));
-
-  registerStoreContract({ createStore: () => onQuorum(masters), describe, it });
-});

@@ -1,15 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { it } from '@jest/globals';
-import { quorum } from 'nestjs-redis-lock/quorum';
-import type { RedisClient, StoreFactory } from 'nestjs-redis-lock/store';
-import type { StoreUnderTest } from 'nestjs-redis-lock/testing';
+import { Cluster, Redis } from 'ioredis';
+import type { LockStore, RedisClient, StoreFactory } from 'nestjs-redis-lock/store';
+import { ManualClock, type StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/time/clock.js';
 import { openRedis } from '../../lib/redis/open-redis.js';
 import { turnsContract } from '../../lib/testing/contract/turns-contract.js';
 import { type ClientLibrary, ioredis, type OpenClient } from '../support/client-libraries.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
-function unused(): never {
+/** A connection that the store must not open. */
+export function unused(): never {
   throw new Error('the store must not open this connection');
 }
 
@@ -25,12 +26,23 @@ export interface Connected {
   readonly url?: string;
 }
 
+type Connections = Partial<Omit<Parameters<StoreFactory>[0], 'prefix'>>;
+
+const unconnected = (url?: string): RedisClient => new Redis(url ?? '', { lazyConnect: true });
+
+/** Returns a store that is never connected, for what it declares. */
+export function declaredBy(factory: StoreFactory, client: RedisClient = unconnected()): LockStore {
+  const open = (url: unknown) => ({ client: unconnected(url as string), subscriber: unused });
+  return factory({ ...CONTEXT, clock: new ManualClock(), redis: () => client, subscriber: unused, open });
+}
+
+/** As `declaredBy`, for a store on a cluster. */
+export function declaredOnCluster(factory: StoreFactory): LockStore {
+  return declaredBy(factory, new Cluster([], { lazyConnect: true }) as object as RedisClient);
+}
+
 /** Creates a store with connections of its own, which `quit` closes. */
-function underTest(
-  factory: StoreFactory,
-  connections: Partial<Omit<Parameters<StoreFactory>[0], 'prefix'>>,
-  quit: () => Promise<unknown>,
-): StoreUnderTest {
+function inRealTime(factory: StoreFactory, connections: Connections, quit: () => Promise<unknown>): StoreUnderTest {
   const clock = new SystemClock();
   const store = factory({ ...CONTEXT, clock, ...connections });
   return {
@@ -61,32 +73,19 @@ export async function onCluster(
   return connected(factory, await library.connectCluster(nodes), min);
 }
 
-/** Creates a store that votes on several masters. */
-export async function onQuorum(
-  masters: readonly { readonly url: string }[],
-  { library = ioredis }: Pick<Connected, 'library'> = {},
-): Promise<StoreUnderTest> {
-  const connections = await Promise.all(masters.map(({ url }) => library.connect(url)));
-  const clients = connections.map(({ client }) => client);
-  const open = (client: unknown) => ({ client: client as RedisClient, subscriber: unused });
-  // All nodes vote. A busy machine may take long for many requests at once.
-  const factory = quorum(clients, { nodeTimeoutMs: 2_000 });
-  return underTest(factory, { open }, () => Promise.all(connections.map((connection) => connection.quit())));
-}
-
 function connected(factory: StoreFactory, connection: OpenClient, min: number): StoreUnderTest {
   const { client } = connection;
   const opened = openRedis(client, new SystemClock());
   const replicas = min > 0 ? { min, timeoutMs: 2_000, connect: () => opened.replicaConnection() } : undefined;
-  return underTest(factory, { redis: () => client, subscriber: () => opened.subscriber(), replicas }, () =>
+  return inRealTime(factory, { redis: () => client, subscriber: () => opened.subscriber(), replicas }, () =>
     connection.quit(),
   );
 }
 
 /**
  * Registers the tests of a contract in one block: Jest runs concurrent tests side by side within a block only. They
- * wait for leases of a second and use little of the processor. The test of turns, which is the last one, runs alone: it
- * counts the grants of two instances, and other tests would block the event loop of one of them at the wrong moment.
+ * wait for leases in real time and use little of the processor. The test of turns, which is the last one, runs alone:
+ * it counts the grants of two instances, and other tests would block the event loop of one of them at the wrong moment.
  */
 export function sideBySide() {
   const titles: string[] = [];
@@ -100,5 +99,7 @@ export function sideBySide() {
       const run = titles.includes(turnsContract.subject) ? it : it.concurrent;
       run(`${titles.join(' ')} ${name}`, body);
     },
+    // Longer than a machine stalls: in these tests, several requests have to arrive within a lease.
+    shortLeaseMs: 4_000,
   };
 }

@@ -9,5 +9,6 @@ export async function createStore(): Promise<StoreUnderTest> {
 }
 
 describe('my store', () => {
-  registerStoreContract({ createStore, describe, it });
+  const store = new MemoryStore(new ManualClock()); // is asked for its capabilities, and never called
+  registerStoreContract({ store, createStore, describe, it });
 });

@@ -36,6 +36,16 @@ import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 
 const SEED = 14;
 const LONGEST_MESSAGE = 2_500;
+const CONTRACT_OPTIONS = [
+  'store',
+  'createStore',
+  'otherClient',
+  'turnBack',
+  'shortLeaseMs',
+  'describe',
+  'it',
+  'toString',
+];
 const LOCK_OPTIONS =
   'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease lockOrder signal mode permits constructor'.split(
     ' ',
@@ -169,7 +179,7 @@ const services: Entries = {
   'a store function': { args: anything, call: (given) => void makeLocks({ store: () => given }) },
   'a key function': { args: anything, call: (given) => release(makeLocks({ key: () => given }).acquire('free')) },
   registerStoreContract: {
-    args: (make) => [make.options(['createStore', 'describe', 'it', 'toString'])],
+    args: (make) => [make.options(CONTRACT_OPTIONS)],
     call: (given) => invoke(registerStoreContract, given),
   },
 };

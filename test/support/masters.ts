@@ -21,9 +21,9 @@ export class Masters {
     readonly admins: readonly Redis[],
   ) {}
 
-  /** Starts one master for each environment, which is added to the environment of this process. */
+  /** Starts one master for each environment, which has the further variables of that server. */
   static async start(...environments: readonly NodeJS.ProcessEnv[]): Promise<Masters> {
-    const starting = environments.map((env) => startRedis({ local: true, env: { ...process.env, ...env } }));
+    const starting = environments.map((variables) => startRedis({ local: true, variables }));
     const servers = await Promise.all(starting);
     return new Masters(servers, servers.map(adminOf));
   }

@@ -1,5 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { type ContractPart, LONG_MS, TIMEOUT_MS } from './store-fixture.js';
+import { otherClient, repeats } from './needs.js';
+import { type ContractPart, LONG_MS, onlyWith, TIMEOUT_MS } from './store-fixture.js';
 
 const exclusion: ContractPart = {
   subject: 'exclusion',
@@ -10,10 +11,10 @@ const exclusion: ContractPart = {
     },
 
     'a refusal has the remaining lease': async (fixture) => {
-      await fixture.acquire('ann', 10_000);
+      await fixture.acquire('ann', LONG_MS);
       const reply = await fixture.acquire('bob');
       ok(reply.status === 'held' && reply.remainingMs !== undefined);
-      fixture.assertRemaining(reply.remainingMs, 10_000);
+      fixture.assertRemaining(reply.remainingMs, LONG_MS);
     },
 
     'one of 20 concurrent requests is granted': async (fixture) => {
@@ -77,20 +78,19 @@ const expiry: ContractPart = {
       strictEqual(await fixture.release('bob'), true);
     },
 
-    'the lock of another library’s client is neither freed nor extended': async (fixture) => {
-      const { otherClient, clock } = fixture.under;
-      if (otherClient === undefined) return;
+    'the lock of another library’s client is neither freed nor extended': onlyWith([otherClient], async (fixture) => {
+      const { otherClient: other, under } = fixture;
       await fixture.acquire('ann', fixture.shortMs);
-      await otherClient.lose(fixture.key);
-      const giveUpAt = clock.now() + fixture.shortMs * 5 + TIMEOUT_MS;
-      while (!(await otherClient.acquire(fixture.key))) {
-        ok(clock.now() < giveUpAt, 'the other client gets the lock after the lease');
-        await fixture.under.pass(1);
+      await other.lose(fixture.key);
+      const giveUpAt = under.clock.now() + fixture.shortMs * 5 + TIMEOUT_MS;
+      while (!(await other.acquire(fixture.key))) {
+        ok(under.clock.now() < giveUpAt, 'the other client gets the lock after the lease');
+        await under.pass(5);
       }
       strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
       strictEqual(await fixture.release('ann'), false);
-      strictEqual(await otherClient.holds(fixture.key), true);
-    },
+      strictEqual(await other.holds(fixture.key), true);
+    }),
   },
 };
 
@@ -133,22 +133,20 @@ const acquireRequest: ContractPart = {
       strictEqual(await fixture.statusOf('bob'), 'granted');
     },
 
-    'gets the same reply if it is repeated': async (fixture) => {
-      if (!fixture.capabilities.idempotentAcquire) return;
+    'gets the same reply if it is repeated': onlyWith([repeats], async (fixture) => {
       const first = await fixture.acquire('ann');
       ok(first.status === 'granted');
       // The store need not remember how many tokens it reserved.
       deepStrictEqual(await fixture.acquire('ann'), { ...first, tokens: 1 });
-    },
+    }),
 
-    'restores the full lease if it is repeated, and never shortens it': async (fixture) => {
-      if (!fixture.capabilities.idempotentAcquire) return;
+    'restores the full lease if it is repeated, and never shortens it': onlyWith([repeats], async (fixture) => {
       await fixture.acquire('ann', fixture.shortMs);
       await fixture.acquire('ann', LONG_MS);
       await fixture.acquire('ann', fixture.shortMs);
       await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'held');
-    },
+    }),
   },
 };
 
@@ -158,12 +156,12 @@ const inspect: ContractPart = {
     'returns holder, remaining lease and token, and null for a free key': async (fixture) => {
       const { store } = fixture.under;
       strictEqual(await store.inspect(fixture.key), null);
-      const reply = await fixture.acquire('ann', 10_000);
+      const reply = await fixture.acquire('ann', LONG_MS);
       const info = await store.inspect(fixture.key);
       ok(info !== null && reply.status === 'granted');
       strictEqual(info.holder, fixture.instanceId);
       strictEqual(info.token, reply.token);
-      fixture.assertRemaining(info.remainingMs, 10_000);
+      fixture.assertRemaining(info.remainingMs, LONG_MS);
     },
   },
 };

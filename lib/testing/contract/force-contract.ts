@@ -1,51 +1,44 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
 import type { LockMode } from '../../core/store/lock-store.js';
-import type { ContractPart, StoreFixture } from './store-fixture.js';
-
-/** Returns whether the store can end a hold by force. */
-function canForce({ under }: StoreFixture): boolean {
-  return under.store.forceRelease !== undefined;
-}
+import { fencing, force, otherClient, permits, queue, shared } from './needs.js';
+import { type ContractPart, LONG_MS, onlyWith, type StoreFixture } from './store-fixture.js';
 
 /** Tests that all holders of a lock in that mode lose it. */
 async function losesAll(fixture: StoreFixture, mode: LockMode): Promise<void> {
-  if (!canForce(fixture)) return;
   fixture.setMode(mode, 'ann', 'bob');
   await fixture.acquireAll('ann', 'bob');
   strictEqual(await fixture.statusOf('writer'), 'held');
   strictEqual(await fixture.forceRelease(), true);
-  strictEqual(await fixture.extend('ann', 10_000), 'lost');
-  strictEqual(await fixture.extend('bob', 10_000), 'lost');
+  strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
+  strictEqual(await fixture.extend('bob', LONG_MS), 'lost');
   strictEqual(await fixture.statusOf('writer'), 'granted');
   strictEqual(await fixture.release('ann'), false);
   strictEqual(await fixture.statusOf('cid'), 'held');
 }
 
-/** Tests that a hold can be ended by somebody else than its owner. Stores that cannot do that pass. */
+/** Tests that a hold can be ended by somebody else than its owner. */
 export const forceContract: ContractPart = {
   subject: 'a release by force',
+  needs: [force],
   tests: {
     'ends the hold of another owner': async (fixture) => {
-      if (!canForce(fixture)) return;
       await fixture.acquire('ann');
       strictEqual(await fixture.forceRelease(), true);
       strictEqual(await fixture.under.store.inspect(fixture.key), null);
-      strictEqual(await fixture.extend('ann', 10_000), 'lost');
+      strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
       strictEqual(await fixture.statusOf('bob'), 'granted');
     },
 
     'leaves nothing to its former owner': async (fixture) => {
-      if (!canForce(fixture)) return;
       await fixture.acquire('ann');
       await fixture.forceRelease();
       await fixture.acquire('bob');
-      strictEqual(await fixture.extend('ann', 10_000), 'lost');
+      strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
       strictEqual(await fixture.release('ann'), false);
-      strictEqual(await fixture.extend('bob', 10_000), 'renewed');
+      strictEqual(await fixture.extend('bob', LONG_MS), 'renewed');
     },
 
     'returns false if nobody holds the lock': async (fixture) => {
-      if (!canForce(fixture)) return;
       strictEqual(await fixture.forceRelease(), false);
       await fixture.acquire('ann');
       await fixture.release('ann');
@@ -54,72 +47,62 @@ export const forceContract: ContractPart = {
     },
 
     'has no effect on the key of another lock': async (fixture) => {
-      if (!canForce(fixture)) return;
       await fixture.acquire('ann');
       await fixture.acquire('bob', undefined, undefined, { key: `${fixture.key}:other` });
       strictEqual(await fixture.forceRelease(undefined, `${fixture.key}:other`), true);
-      strictEqual(await fixture.extend('ann', 10_000), 'renewed');
+      strictEqual(await fixture.extend('ann', LONG_MS), 'renewed');
     },
 
-    'ends the hold with its token only, if there is one': async (fixture) => {
-      if (!canForce(fixture) || !fixture.capabilities.fencing) return;
+    'ends the hold with its token only, if there is one': onlyWith([fencing], async (fixture) => {
       const token = await fixture.tokenOf('ann');
       strictEqual(await fixture.forceRelease(token + 1), false);
       strictEqual(await fixture.forceRelease(token - 1), false);
-      strictEqual(await fixture.extend('ann', 10_000), 'renewed');
+      strictEqual(await fixture.extend('ann', LONG_MS), 'renewed');
       strictEqual((await fixture.under.store.inspect(fixture.key))?.token, token);
       strictEqual(await fixture.forceRelease(token), true);
       const next = await fixture.tokenOf('bob');
       ok(next > token);
       strictEqual(await fixture.forceRelease(token), false);
-      strictEqual(await fixture.extend('bob', 10_000), 'renewed');
-    },
+      strictEqual(await fixture.extend('bob', LONG_MS), 'renewed');
+    }),
 
-    'hands the lock off to the first in the queue': async (fixture) => {
-      if (!canForce(fixture) || !fixture.capabilities.queue) return;
+    'hands the lock off to the first in the queue': onlyWith([queue], async (fixture) => {
       await fixture.listen();
       const token = await fixture.tokenOf('ann');
       await fixture.acquireAll('bob', 'cid');
       strictEqual(await fixture.forceRelease(), true);
       deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
       ok((fixture.handoffs[0].token ?? 0) > token);
-      strictEqual(await fixture.extend('ann', 10_000), 'lost');
-      strictEqual(await fixture.extend('bob', 10_000), 'renewed');
+      strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
+      strictEqual(await fixture.extend('bob', LONG_MS), 'renewed');
       strictEqual(await fixture.forceRelease(), true);
       deepStrictEqual(await fixture.handoffsTo(2), ['bob', 'cid']);
-    },
+    }),
 
-    'is reported to the former holder': async (fixture) => {
-      if (!canForce(fixture) || !fixture.capabilities.queue) return;
+    'is reported to the former holder': onlyWith([queue], async (fixture) => {
       await fixture.listen();
       await fixture.acquire('ann');
       await fixture.forceRelease();
       deepStrictEqual(await fixture.forcedTimes(1), [fixture.key]);
-    },
+    }),
 
-    'ends the hold of a client of another library': async (fixture) => {
-      const { otherClient } = fixture.under;
-      if (!canForce(fixture) || otherClient === undefined) return;
-      strictEqual(await otherClient.acquire(fixture.key), true);
+    'ends the hold of a client of another library': onlyWith([otherClient], async (fixture) => {
+      const { otherClient: other } = fixture;
+      strictEqual(await other.acquire(fixture.key), true);
       strictEqual(await fixture.forceRelease(), true);
-      strictEqual(await otherClient.holds(fixture.key), false);
+      strictEqual(await other.holds(fixture.key), false);
       strictEqual(await fixture.statusOf('ann'), 'granted');
-    },
+    }),
 
-    'ends all shared holds': async (fixture) => {
-      if (fixture.supports('shared')) await losesAll(fixture, 'shared');
-    },
+    'ends all shared holds': onlyWith([shared], (fixture) => losesAll(fixture, 'shared')),
 
-    'ends the holds of all permits': async (fixture) => {
-      if (fixture.supports('permits')) await losesAll(fixture, 2);
-    },
+    'ends the holds of all permits': onlyWith([permits], (fixture) => losesAll(fixture, 2)),
 
-    'does not end shared holds if it names a token': async (fixture) => {
-      if (!canForce(fixture) || !fixture.supports('shared') || !fixture.capabilities.fencing) return;
+    'does not end shared holds if it names a token': onlyWith([shared, fencing], async (fixture) => {
       fixture.setMode('shared', 'ann');
       const token = await fixture.tokenOf('ann');
       strictEqual(await fixture.forceRelease(token), false);
-      strictEqual(await fixture.extend('ann', 10_000), 'renewed');
-    },
+      strictEqual(await fixture.extend('ann', LONG_MS), 'renewed');
+    }),
   },
 };

@@ -1,15 +1,18 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
 import type { ListedLock } from '../../core/store/lock-store.js';
+import { list, queue, shared } from './needs.js';
 import { type ContractPart, LONG_MS, type StoreFixture, TIMEOUT_MS } from './store-fixture.js';
 
 /** The key of one lock of the test. */
 const keyOf = (fixture: StoreFixture, name: string): string => `${fixture.key}:listed:${name}`;
 
-/** Lists the test's locks. Returns undefined if the store lists none. */
-function listing(fixture: StoreFixture, count = 1_000, without?: string): AsyncIterable<ListedLock> | undefined {
+/** Lists the test's locks. */
+function listing(fixture: StoreFixture, count = 1_000, without?: string): AsyncIterable<ListedLock> {
   const prefix = keyOf(fixture, '');
   const selects = (key: string): boolean => key.startsWith(prefix) && key !== without;
-  return fixture.under.store.list?.({ pattern: `${prefix}*`, selects, count });
+  const locks = fixture.under.store.list?.({ pattern: `${prefix}*`, selects, count });
+  if (locks === undefined) throw new Error('the store has no list');
+  return locks;
 }
 
 async function acquire(fixture: StoreFixture, name: string, caller: string, leaseMs?: number): Promise<void> {
@@ -23,13 +26,13 @@ async function allOf(locks: AsyncIterable<ListedLock>): Promise<readonly ListedL
   return found.toSorted((one, other) => (one.key < other.key ? -1 : 1));
 }
 
-/** Tests the list of all locks. A store without `list` passes. */
+/** Tests the list of all locks. */
 export const listingContract: ContractPart = {
   subject: 'list',
+  needs: [list],
   tests: {
     'yields held locks as inspect returns them, and no others': async (fixture) => {
       const locks = listing(fixture, 1_000, keyOf(fixture, 'd'));
-      if (locks === undefined) return;
       for (const name of ['a', 'b', 'c', 'd']) await acquire(fixture, name, `caller-${name}`);
       await fixture.release('caller-b', 0, { key: keyOf(fixture, 'b') });
       const found = await allOf(locks);
@@ -46,13 +49,11 @@ export const listingContract: ContractPart = {
     },
 
     'yields nothing if nothing is held': async (fixture) => {
-      const locks = listing(fixture);
-      if (locks !== undefined) deepStrictEqual(await allOf(locks), []);
+      deepStrictEqual(await allOf(listing(fixture)), []);
     },
 
     'yields each of many locks once, in small steps': async (fixture) => {
       const locks = listing(fixture, 7);
-      if (locks === undefined) return;
       const names = Array.from({ length: 150 }, (_, i) => `many${i}`);
       await Promise.all(names.map((name) => acquire(fixture, name, name)));
       const keys = (await allOf(locks)).map(({ key }) => key);
@@ -61,7 +62,6 @@ export const listingContract: ContractPart = {
 
     'ends when its caller leaves the loop': async (fixture) => {
       const locks = listing(fixture, 1);
-      if (locks === undefined) return;
       for (const name of ['a', 'b', 'c']) await acquire(fixture, name, `caller-${name}`);
       let seen = 0;
       for await (const { state } of locks) {
@@ -70,7 +70,7 @@ export const listingContract: ContractPart = {
         break;
       }
       strictEqual(seen, 1);
-      strictEqual((await allOf(listing(fixture) as AsyncIterable<ListedLock>)).length, 3);
+      strictEqual((await allOf(listing(fixture))).length, 3);
     },
   },
 };
@@ -78,11 +78,10 @@ export const listingContract: ContractPart = {
 /** Tests the list of locks that are waited for. */
 export const queueListingContract: ContractPart = {
   subject: 'list of a store with a queue',
-  appliesTo: ({ queue }) => queue,
+  needs: [list, queue],
   tests: {
     'yields a lock with waiters once, and a lock that has only waiters': async (fixture) => {
       const locks = listing(fixture);
-      if (locks === undefined) return;
       await fixture.listen();
       await acquire(fixture, 'held', 'ann');
       await acquire(fixture, 'awaited', 'cid', fixture.shortMs);
@@ -105,11 +104,10 @@ export const queueListingContract: ContractPart = {
 /** Tests the list of shared locks. */
 export const sharedListingContract: ContractPart = {
   subject: 'list of a store with shared locks',
-  appliesTo: ({ modes }) => modes?.includes('shared') === true,
+  needs: [list, shared],
   tests: {
     'yields a shared lock once, with all of its holders': async (fixture) => {
       const locks = listing(fixture);
-      if (locks === undefined) return;
       fixture.setMode('shared', 'ann', 'bob');
       for (const name of ['ann', 'bob']) await acquire(fixture, 'shared', name);
       const found = await allOf(locks);

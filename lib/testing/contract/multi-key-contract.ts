@@ -1,11 +1,12 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
 import type { AcquireReply } from '../../core/store/lock-store.js';
-import { type ContractPart, LONG_MS, type StoreFixture, TIMEOUT_MS } from './store-fixture.js';
+import { permits, queue, severalKeys, shared } from './needs.js';
+import { type ContractPart, LONG_MS, onlyWith, type StoreFixture, TIMEOUT_MS } from './store-fixture.js';
 
 /** Tests that a request for several keys acquires all or none. */
 export const multiKeyContract: ContractPart = {
   subject: 'acquire request for several keys',
-  appliesTo: ({ maxKeys = 1 }) => maxKeys > 1,
+  needs: [severalKeys],
   tests: {
     'grants all keys with one token, each a lock of its own': async (fixture) => {
       const [one, two] = keysOf(fixture, 2);
@@ -17,7 +18,7 @@ export const multiKeyContract: ContractPart = {
         strictEqual(await statusAt(fixture, key), 'held');
         const state = await fixture.under.store.inspect(key);
         strictEqual(state?.token, reply.token);
-        ok(Number(state?.remainingMs) > LONG_MS / 2);
+        fixture.assertRemaining(state?.remainingMs, LONG_MS);
       }
       strictEqual(await fixture.release('ann', 0, { key: one }), true);
       strictEqual(await statusAt(fixture, two), 'held');
@@ -28,17 +29,17 @@ export const multiKeyContract: ContractPart = {
 
     'grants no key if one is held, and names that key': async (fixture) => {
       const [one, two, three] = keysOf(fixture, 3);
-      await fixture.acquire('bob', 10_000, TIMEOUT_MS, { key: two });
+      await fixture.acquire('bob', LONG_MS, TIMEOUT_MS, { key: two });
       const reply = await acquireAll(fixture, 'ann', [one, two, three]);
       ok(reply.status === 'held');
       deepStrictEqual([reply.queued, reply.key], [false, two]);
-      fixture.assertRemaining(reply.remainingMs, 10_000);
+      fixture.assertRemaining(reply.remainingMs, LONG_MS);
       for (const key of [one, three]) strictEqual(await statusAt(fixture, key), 'granted');
     },
 
     'has no effect after its deadline': async (fixture) => {
       const [one, two] = keysOf(fixture, 2);
-      const reply = await fixture.acquire('ann', LONG_MS, -1, { keys: [one, two] });
+      const reply = await fixture.acquire('ann', LONG_MS, -TIMEOUT_MS, { keys: [one, two] });
       strictEqual(reply.status, 'expired');
       for (const key of [one, two]) strictEqual(await statusAt(fixture, key), 'granted');
     },
@@ -51,8 +52,7 @@ export const multiKeyContract: ContractPart = {
       for (const key of keys) strictEqual(await statusAt(fixture, key), 'granted');
     },
 
-    'does not overtake a waiter of one of the keys': async (fixture) => {
-      if (!fixture.capabilities.queue) return;
+    'does not overtake a waiter of one of the keys': onlyWith([queue, shared], async (fixture) => {
       const [one, two] = keysOf(fixture, 2);
       await fixture.listen();
       fixture.setMode('shared', 'ann', 'bob');
@@ -66,10 +66,9 @@ export const multiKeyContract: ContractPart = {
       deepStrictEqual(await fixture.handoffsTo(1), ['cid']);
       strictEqual(await fixture.release('cid', 0, { key: two }), true);
       strictEqual((await acquireAll(fixture, 'ann', [one, two])).status, 'granted');
-    },
+    }),
 
-    'grants a shared lock of keys that are held as shared': async (fixture) => {
-      if (!fixture.supports('shared')) return;
+    'grants a shared lock of keys that are held as shared': onlyWith([shared], async (fixture) => {
       const [one, two] = keysOf(fixture, 2);
       fixture.setMode('shared', 'ann', 'bob');
       await fixture.acquire('bob', LONG_MS, TIMEOUT_MS, { key: two });
@@ -80,10 +79,9 @@ export const multiKeyContract: ContractPart = {
       strictEqual(await statusAt(fixture, one), 'granted');
       strictEqual(await statusAt(fixture, two), 'held');
       strictEqual((await acquireAll(fixture, 'cid', [two])).status, 'held');
-    },
+    }),
 
-    'grants one permit of each key, or none': async (fixture) => {
-      if (!fixture.supports('permits')) return;
+    'grants one permit of each key, or none': onlyWith([permits], async (fixture) => {
       const [one, two] = keysOf(fixture, 2);
       fixture.setMode(2, 'ann', 'bob', 'cid');
       fixture.setMode(3, 'dan');
@@ -95,7 +93,7 @@ export const multiKeyContract: ContractPart = {
       const refused = await acquireAll(fixture, 'cid', [one, two]);
       ok(refused.status === 'held');
       strictEqual(refused.key, two);
-    },
+    }),
   },
 };
 

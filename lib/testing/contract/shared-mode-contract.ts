@@ -1,11 +1,11 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { modesOf } from '../../core/store/lock-mode.js';
-import { type ContractPart, DEAD, LONG_MS } from './store-fixture.js';
+import { fencing, permits, queue, repeats, shared } from './needs.js';
+import { type ContractPart, DEAD, LONG_MS, onlyWith } from './store-fixture.js';
 
 /** Tests the mode `shared`. */
 export const sharedContract: ContractPart = {
   subject: 'shared lock',
-  appliesTo: (capabilities) => modesOf(capabilities).includes('shared'),
+  needs: [shared],
   tests: {
     'is granted to many callers at once, and excludes exclusive callers': async (fixture) => {
       fixture.setMode('shared', 'ann', 'bob');
@@ -67,30 +67,28 @@ export const sharedContract: ContractPart = {
       strictEqual(await fixture.statusOf('bob'), 'granted');
     },
 
-    'is held once if its request is repeated': async (fixture) => {
-      if (!fixture.capabilities.idempotentAcquire) return;
+    'is held once if its request is repeated': onlyWith([repeats], async (fixture) => {
       fixture.setMode('shared', 'ann');
       strictEqual(await fixture.statusOf('ann'), 'granted');
       strictEqual(await fixture.statusOf('ann'), 'granted');
       strictEqual(await fixture.release('ann'), true);
       strictEqual(await fixture.statusOf('bob'), 'granted');
-    },
+    }),
 
-    'has tokens that rise with every grant': async (fixture) => {
-      if (!fixture.capabilities.fencing) return;
+    'has tokens that rise with every grant': onlyWith([fencing], async (fixture) => {
       fixture.setMode('shared', 'ann', 'bob');
       const tokens = [await fixture.tokenOf('ann'), await fixture.tokenOf('bob')];
       for (const name of ['ann', 'bob']) await fixture.release(name);
       tokens.push(await fixture.tokenOf('cid'));
       ok(tokens[0] < tokens[1] && tokens[1] < tokens[2], tokens.join(' '));
-    },
+    }),
   },
 };
 
 /** Tests the mode `shared` of stores with a queue. */
 export const sharedQueueContract: ContractPart = {
   subject: 'shared lock in the queue',
-  appliesTo: (capabilities) => capabilities.queue && modesOf(capabilities).includes('shared'),
+  needs: [shared, queue],
   tests: {
     'is handed to adjacent shared entries at once, each with its own token': async (fixture) => {
       await fixture.listen();
@@ -154,7 +152,7 @@ export const sharedQueueContract: ContractPart = {
 /** Tests permits. */
 export const permitsContract: ContractPart = {
   subject: 'permits',
-  appliesTo: (capabilities) => modesOf(capabilities).includes('permits'),
+  needs: [permits],
   tests: {
     'are granted to as many callers as there are permits': async (fixture) => {
       fixture.setMode(2, 'ann', 'bob', 'cid');
@@ -199,7 +197,7 @@ export const permitsContract: ContractPart = {
 /** Tests permits of stores with a queue. */
 export const permitsQueueContract: ContractPart = {
   subject: 'permits in the queue',
-  appliesTo: (capabilities) => capabilities.queue && modesOf(capabilities).includes('permits'),
+  needs: [permits, queue],
   tests: {
     'are handed off in arrival order': async (fixture) => {
       await fixture.listen();

@@ -1,11 +1,27 @@
-import { aFunction, checkOptions, checkValue, type OptionRules } from '../../core/check-options.js';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  aFunction,
+  checkOptions,
+  checkValue,
+  isOptionsObject,
+  milliseconds,
+  type OptionRules,
+} from '../../core/check-options.js';
 import { basicContract } from './basic-contract.js';
 import { forceContract } from './force-contract.js';
 import { listingContract, queueListingContract, sharedListingContract } from './listing-contract.js';
 import { multiKeyContract } from './multi-key-contract.js';
+import { declarationOf, type StoreDeclaration } from './needs.js';
 import { queueContract } from './queue-contract.js';
 import { permitsContract, permitsQueueContract, sharedContract, sharedQueueContract } from './shared-mode-contract.js';
-import { type ContractPart, StoreFixture, type StoreUnderTest } from './store-fixture.js';
+import {
+  type ContractPart,
+  LONG_MS,
+  type OtherClient,
+  type Run,
+  StoreFixture,
+  type StoreUnderTest,
+} from './store-fixture.js';
 import { contentionContract, tokenContract } from './token-contract.js';
 import { turnsContract } from './turns-contract.js';
 
@@ -14,12 +30,32 @@ import { turnsContract } from './turns-contract.js';
  *
  * @publicApi
  */
-export interface StoreContractOptions {
+export interface StoreContractOptions<U extends StoreUnderTest = StoreUnderTest> {
   /**
-   * Creates a store for one test. No other client uses its keys. Called twice in a test of two instances: both stores
-   * must have the same locks.
+   * A store like those of `createStore`. What it declares decides which tests are registered. No method of it is
+   * called, so it needs no server.
    */
-  readonly createStore: () => Promise<StoreUnderTest>;
+  readonly store: StoreDeclaration;
+  /**
+   * Creates a store for one test. No other client uses its keys.
+   *
+   * @param beside the other store of a test of two instances. Both must have the same clock and the same locks.
+   */
+  readonly createStore: (beside?: U) => Promise<U>;
+  /** Returns a client of another library that shares its keys with the store. Default: there is none. */
+  readonly otherClient?: ((under: U) => OtherClient) | undefined;
+  /**
+   * Sets the wall clock of the store back by `ms` milliseconds: that of its servers, if it has any. Default: it cannot
+   * be set, and the tests of it are not registered.
+   */
+  readonly turnBack?: ((under: U, ms: number) => void) | undefined;
+  /**
+   * The lease in milliseconds that tests let expire. If time is real, it has to be longer than the machine may stall:
+   * some tests send several requests within it.
+   *
+   * @default 1000
+   */
+  readonly shortLeaseMs?: number | undefined;
   /** `describe` of the test runner. */
   readonly describe: (name: string, body: () => void) => unknown;
   /** `it` or `test` of the test runner. */
@@ -43,45 +79,74 @@ const CONTRACT: readonly ContractPart[] = [
   turnsContract,
 ];
 
-const RULES: OptionRules<StoreContractOptions> = { createStore: aFunction, describe: aFunction, it: aFunction };
+const RULES: OptionRules<StoreContractOptions> = {
+  store: {
+    allowed: 'a store, or an object with its capabilities',
+    fits: (value) => isOptionsObject((value as StoreDeclaration).capabilities),
+  },
+  createStore: aFunction,
+  otherClient: aFunction,
+  turnBack: aFunction,
+  shortLeaseMs: milliseconds(1, LONG_MS / 2),
+  describe: aFunction,
+  it: aFunction,
+};
+
+const UNLIKE = 'createStore has created a store that declares something else than the option `store`';
 
 let fixtures = 0;
 
 /**
- * Registers the tests that every `LockStore` has to pass, with any test runner. Tests of a capability that the store
- * does not declare pass without running.
+ * Registers the tests that a `LockStore` has to pass, with any test runner. Tests of what the store does not declare
+ * are not registered.
  *
  * ```ts
- * describe('my store', () => registerStoreContract({ createStore, describe, it }));
+ * describe('my store', () => registerStoreContract({ store, createStore, describe, it }));
  * ```
  *
- * @throws LockConfigError if an option is missing or no function.
+ * @throws LockConfigError if an option is missing or not allowed.
  *
  * @publicApi
  */
-export function registerStoreContract(options: StoreContractOptions): void {
-  const { createStore, describe, it } = checked(options);
-  const run = async ({ appliesTo }: ContractPart, test: ContractPart['tests'][string]): Promise<void> => {
+export function registerStoreContract<U extends StoreUnderTest>(options: StoreContractOptions<U>): void {
+  const { store, createStore, otherClient, turnBack, shortLeaseMs = 1_000, describe, it } = checked(options);
+  const declared = declarationOf(store);
+  const subject = { ...declared, hasOtherClient: otherClient !== undefined, canTurnBack: turnBack !== undefined };
+  const run = async (test: Run): Promise<void> => {
     const under = await createStore();
     fixtures += 1;
     try {
-      if (appliesTo?.(under.store.capabilities) ?? true)
-        await test(new StoreFixture(under, `${fixtures}`, createStore));
+      if (!isDeepStrictEqual(declarationOf(under.store), declared)) throw new Error(UNLIKE);
+      const harness = {
+        shortLeaseMs,
+        createNeighbour: () => createStore(under),
+        otherClient: otherClient && (() => otherClient(under)),
+        turnBack: turnBack && ((ms: number) => turnBack(under, ms)),
+      };
+      await test(new StoreFixture(under, `${fixtures}`, harness));
     } finally {
       await under.close();
     }
   };
-  for (const part of CONTRACT) {
-    describe(part.subject, () => {
-      for (const [name, test] of Object.entries(part.tests)) it(name, () => run(part, test));
+  for (const { subject: title, needs = [], tests } of CONTRACT) {
+    const possible = Object.entries(tests).flatMap(([name, test]) => {
+      const { needs: more, run: body } = typeof test === 'function' ? { needs: [], run: test } : test;
+      return [...needs, ...more].every((need) => need(subject)) ? [{ name, body }] : [];
+    });
+    // Some test runners refuse a block without tests.
+    if (possible.length === 0) continue;
+    describe(title, () => {
+      for (const { name, body } of possible) it(name, () => run(body));
     });
   }
 }
 
-function checked(given: StoreContractOptions): StoreContractOptions {
+/** @throws LockConfigError if an option is missing or not allowed. */
+function checked<U extends StoreUnderTest>(given: StoreContractOptions<U>): StoreContractOptions<U> {
   const place = 'registerStoreContract()';
-  const { createStore, describe, it } = checkOptions(place, given, RULES);
-  const options = { createStore, describe, it };
-  for (const [name, value] of Object.entries(options)) checkValue(place, name, value, aFunction);
+  const options = checkOptions(place, given, RULES as OptionRules<StoreContractOptions<U>>);
+  for (const name of ['store', 'createStore', 'describe', 'it'] as const) {
+    checkValue(place, name, options[name], RULES[name]);
+  }
   return options;
 }

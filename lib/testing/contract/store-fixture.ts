@@ -1,5 +1,4 @@
 import { ok, strictEqual } from 'node:assert/strict';
-import { type LockModeKind, modesOf } from '../../core/store/lock-mode.js';
 import type {
   AcquireReply,
   Handoff,
@@ -9,6 +8,7 @@ import type {
   StoreListener,
 } from '../../core/store/lock-store.js';
 import type { Clock } from '../../core/time/clock.js';
+import type { Need } from './needs.js';
 
 /**
  * A client of another library that locks the same keys by its own rules.
@@ -33,38 +33,66 @@ export interface StoreUnderTest {
   readonly store: LockStore;
   /** The clock that the store was created with. */
   readonly clock: Clock;
-  /** A client of another library, if the store shares its keys with one. Default: none. */
-  readonly otherClient?: OtherClient | undefined;
   /** Lets `ms` milliseconds pass, for the clock and for the store. */
   pass(ms: number): Promise<void>;
   /** Closes everything that was opened for the test. */
   close(): Promise<void>;
 }
 
+/** What a test does. */
+export type Run = (fixture: StoreFixture) => Promise<void>;
+
+/** A test that not every store of its part can run. */
+interface ConditionalTest {
+  readonly needs: readonly Need[];
+  readonly run: Run;
+}
+
+/** A test of the contract. */
+export type ContractTest = Run | ConditionalTest;
+
 /** One part of the contract: tests of one subject, by their names. */
 export interface ContractPart {
   readonly subject: string;
-  /** Returns whether the tests apply to a store. They pass without running if they do not. Default: to every store. */
-  readonly appliesTo?: ((capabilities: StoreCapabilities) => boolean) | undefined;
-  readonly tests: Readonly<Record<string, (fixture: StoreFixture) => Promise<void>>>;
+  /** What all of these tests need. Default: nothing. */
+  readonly needs?: readonly Need[];
+  readonly tests: Readonly<Record<string, ContractTest>>;
+}
+
+/** Returns a test that is registered only for stores that can run it. */
+export function onlyWith(needs: readonly Need[], run: Run): ConditionalTest {
+  return { needs, run };
 }
 
 /** A lease that is longer than any test, in milliseconds. */
 export const LONG_MS = 60_000;
-const SHORT_MS = 1_000;
 /** The deadline of an acquire request, in milliseconds. */
 export const TIMEOUT_MS = 5_000;
+
+/** How much two clocks may differ within a test, in milliseconds. */
+const TOLERANCE_MS = 20;
 
 /** The name of a caller in another instance, which has no subscriber. */
 export const DEAD = 'dead';
 
-const HANDOFF = { handoffMs: 3_000, tokens: 4 };
+/** The lease of a handoff, in milliseconds. */
+export const HANDOFF_MS = 30_000;
+
+const HANDOFF = { handoffMs: HANDOFF_MS, tokens: 4 };
 
 /** The details of an acquire request. Defaults: the test's key, no queue before `listen()`. */
 interface AcquireDetails {
   readonly key?: string;
   readonly keys?: readonly string[];
   readonly queue?: boolean;
+}
+
+/** What a test needs besides the store. Only tests that need the last two use them. */
+interface Harness {
+  readonly shortLeaseMs: number;
+  readonly createNeighbour: () => Promise<StoreUnderTest>;
+  readonly otherClient: (() => OtherClient) | undefined;
+  readonly turnBack: ((ms: number) => void) | undefined;
 }
 
 /** One test's access to the store: a key of its own, and one owner for each caller's name. */
@@ -79,14 +107,15 @@ export class StoreFixture {
   private readonly onForced = new Set<() => void>();
   private readonly onHandoff = new Set<() => void>();
   private readonly onSubscribed = new Set<() => void>();
+  private readonly startedAt: number;
   private queueing = false;
 
   constructor(
     readonly under: StoreUnderTest,
     id: string,
-    /** Creates a store with the same locks, for another instance. The caller closes it. */
-    readonly createNeighbour: () => Promise<StoreUnderTest>,
+    private readonly harness: Harness,
   ) {
+    this.startedAt = under.clock.now();
     this.key = `{contract}:${process.pid}:${id}`;
     this.instanceId = `contract-${process.pid}-${id}`;
   }
@@ -95,13 +124,10 @@ export class StoreFixture {
     return this.under.store.capabilities;
   }
 
-  /**
-   * A short lease: 1 s or what the store needs, its resolution or twice what it declares as its shortest. On a busy
-   * machine one request may take some hundred milliseconds, and a store refuses a lease that ends before its reply.
-   */
+  /** A lease that a test lets expire: as requested, or what the store needs. */
   get shortMs(): number {
     const { resolutionMs, shortestLease } = this.capabilities;
-    return Math.max(SHORT_MS, resolutionMs, 2 * (shortestLease?.ms ?? 0));
+    return Math.max(this.harness.shortLeaseMs, resolutionMs, 2 * (shortestLease?.ms ?? 0));
   }
 
   /** By how much a lease may be longer than requested, in milliseconds. */
@@ -109,8 +135,23 @@ export class StoreFixture {
     return this.capabilities.resolutionMs * 2;
   }
 
-  supports(mode: LockModeKind): boolean {
-    return modesOf(this.capabilities).includes(mode);
+  /** The client of another library that locks the same keys. */
+  get otherClient(): OtherClient {
+    const { otherClient } = this.harness;
+    if (otherClient === undefined) throw new Error('there is no client of another library');
+    return otherClient();
+  }
+
+  /** Sets the wall clock of the store back. */
+  turnBack(ms: number): void {
+    const { turnBack } = this.harness;
+    if (turnBack === undefined) throw new Error('the wall clock cannot be set');
+    turnBack(ms);
+  }
+
+  /** Creates a store with the same locks, for another instance. The caller closes it. */
+  createNeighbour(): Promise<StoreUnderTest> {
+    return this.harness.createNeighbour();
   }
 
   /** Waits until a lease has expired. */
@@ -192,10 +233,11 @@ export class StoreFixture {
     return this.handoffs.map(({ owner }) => this.names[Number(owner.split(':')[1])]);
   }
 
-  /** Asserts that a reply or a state has a remaining lease near `leaseMs`. */
+  /** Asserts that a reply or a state has the rest of a lease of `leaseMs` that began in this test. */
   assertRemaining(remainingMs: number | undefined, leaseMs: number): void {
-    const near = remainingMs !== undefined && remainingMs > leaseMs / 2 && remainingMs <= leaseMs + this.surplusMs;
-    ok(near, `${remainingMs} ms`);
+    const leastMs = leaseMs - (this.under.clock.now() - this.startedAt) - TOLERANCE_MS;
+    const isRest = remainingMs !== undefined && remainingMs >= leastMs && remainingMs <= leaseMs + this.surplusMs;
+    ok(isRest, `${remainingMs} ms`);
   }
 
   /** Returns the keys, owner and mode of a caller's requests. */

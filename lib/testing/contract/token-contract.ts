@@ -1,10 +1,11 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import type { ContractPart } from './store-fixture.js';
+import { fencing, turningBack } from './needs.js';
+import { type ContractPart, onlyWith } from './store-fixture.js';
 
 /** Tests that fencing tokens rise. */
 export const tokenContract: ContractPart = {
   subject: 'fencing tokens',
-  appliesTo: ({ fencing }) => fencing,
+  needs: [fencing],
   tests: {
     'rise with every grant, after releases and after expired leases': async (fixture) => {
       const tokens = [await fixture.tokenOf('ann')];
@@ -20,6 +21,16 @@ export const tokenContract: ContractPart = {
       );
       ok(tokens.every(Number.isSafeInteger));
     },
+
+    'rise although the wall clock is set back': onlyWith([turningBack], async (fixture) => {
+      const tokens: number[] = [];
+      for (const name of ['ann', 'bob', 'cid']) {
+        tokens.push(await fixture.tokenOf(name));
+        await fixture.release(name);
+        fixture.turnBack(60_000);
+      }
+      ok(tokens[0] < tokens[1] && tokens[1] < tokens[2], tokens.join(' '));
+    }),
   },
 };
 
@@ -28,7 +39,6 @@ export const contentionContract: ContractPart = {
   subject: 'contention',
   tests: {
     'a counter under the lock loses no increment, and tokens rise': async (fixture) => {
-      const { fencing } = fixture.capabilities;
       const seen: number[] = [];
       let count = 0;
       const work = async (name: string): Promise<void> => {
@@ -46,7 +56,7 @@ export const contentionContract: ContractPart = {
       };
       await Promise.all(['ann', 'bob', 'cid', 'dot'].map(work));
       strictEqual(count, 100);
-      if (fencing)
+      if (fixture.capabilities.fencing)
         deepStrictEqual(
           seen,
           [...new Set(seen)].toSorted((a, b) => a - b),

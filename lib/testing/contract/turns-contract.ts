@@ -1,6 +1,7 @@
 import { ok } from 'node:assert/strict';
 import type { AcquireOptions } from '../../core/acquire/acquire-options.js';
 import { LockEngine } from '../../core/lock-engine.js';
+import { noQueue } from './needs.js';
 import type { ContractPart, StoreFixture, StoreUnderTest } from './store-fixture.js';
 
 const CALLERS = 3;
@@ -90,7 +91,7 @@ async function poll(fixture: StoreFixture, isOver: () => boolean): Promise<numbe
 /** Tests that a store without a queue lets the engine share a key. */
 export const turnsContract: ContractPart = {
   subject: 'turns',
-  appliesTo: ({ queue }) => !queue,
+  needs: [noQueue],
   tests: {
     'two busy instances and a client that polls all get the key': async (fixture) => {
       const { under, key } = fixture;
@@ -102,7 +103,7 @@ export const turnsContract: ContractPart = {
         const tally = new Tally(instances);
         const isOver = (): boolean => (tally.counts[0] >= ENOUGH && polls !== undefined) || under.clock.now() >= until;
         const polling = poll(fixture, () => under.clock.now() >= until).then((grants) => (polls = grants));
-        await Promise.all([polling, ...instances.map((instance) => instance.run(isOver))]);
+        await whileTimePasses(under, [polling, ...instances.map((instance) => instance.run(isOver))]);
         ok(polls === ENOUGH_POLLS, `the client that polls was granted the key ${polls} times`);
         const [less, more] = tally.counts;
         ok(
@@ -120,6 +121,16 @@ function optionsOf({ store }: StoreUnderTest): AcquireOptions {
   const ttlMs = Math.max(30_000, store.capabilities.resolutionMs);
   const hold = { mode: 'exclusive', ttlMs, renew: true, maxHoldMs: Infinity, minHoldMs: 0 } as const;
   return { ...hold, waitMs: LIMIT_MS, reentrant: true, signal: undefined };
+}
+
+/** Lets time pass until all of the work has ended. */
+async function whileTimePasses(under: StoreUnderTest, work: readonly Promise<unknown>[]): Promise<void> {
+  const ended = new AbortController();
+  const all = Promise.all(work).finally(() => ended.abort());
+  const passing = async (): Promise<void> => {
+    while (!ended.signal.aborted) await under.pass(WORK_MS);
+  };
+  await Promise.all([all, passing()]);
 }
 
 function after({ clock }: StoreUnderTest, ms: number): Promise<void> {

@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { canSetClocksAhead, clocksAhead } from '../../support/clock-ahead.js';
 import { LockProcess } from '../../support/lock-process.js';
 import { Masters } from '../../support/masters.js';
 import { eventually } from '../../support/redis-locks.js';
+import { canSetWallClocks } from '../../support/server-clock/shim.js';
+import { clocksAhead } from '../../support/server-clock/wall-clock.js';
 import { testRedisUrl } from '../../support/shared-redis.js';
 import { Redis } from 'ioredis';
 
@@ -50,9 +51,8 @@ describe('20 processes on five masters', () => {
 
 describe('masters whose clocks differ by minutes', () => {
   it('keep leases of the same length and give rising tokens, with every majority', async () => {
-    if (!canSetClocksAhead()) return;
-    const ahead = await clocksAhead();
-    const here = await start(ahead(120), {}, ahead(-180));
+    if (!canSetWallClocks('masters whose clocks differ')) return;
+    const here = await start(...(await clocksAhead(120, 0, -180)));
     const [[first], [second]] = await Promise.all(here.admins.map((admin) => admin.time()));
     expect(first - second).toBeGreaterThan(100);
     const without = (missing: number) => {

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { eventually } from '../../support/async.js';
-import { steeredClock } from '../../support/clock-ahead.js';
+import { WallClock } from '../../support/server-clock/wall-clock.js';
 import { RedisProxy } from '../../support/proxy.js';
 import { GuardedProcess } from '../../support/redis/guardian.js';
 import { RedisNotFoundError, resolveRedis, startRedis, type RedisServer } from '../../support/redis/index.js';
@@ -154,12 +154,12 @@ describe('a local server', () => {
     // The guardian must notice. Any process that holds its pipe and is killed can be the runner.
     const script = `
       const { spawn } = require('node:child_process');
-      const [guardian, command, ...args] = JSON.parse(process.argv[1]);
-      const child = spawn(process.execPath, ['-e', guardian, '--', command, ...args],
+      const [guardian, ...command] = JSON.parse(process.argv[1]);
+      const child = spawn(process.execPath, ['-e', guardian, '--', ...command],
         { detached: true, stdio: ['pipe', 'inherit', 'inherit'] });
       setInterval(() => child.pid, 1000);`;
     const command = ['/bin/sh', '-c', 'echo $$; exec sleep 60'];
-    const runner = spawn(process.execPath, ['-e', script, JSON.stringify([GuardedProcess.script, ...command])]);
+    const runner = spawn(process.execPath, ['-e', script, JSON.stringify([GuardedProcess.script, '{}', ...command])]);
     const [first] = await once(runner.stdout, 'data');
     const pid = Number(String(first).trim());
     expect(isAlive(pid)).toBe(true);
@@ -170,16 +170,16 @@ describe('a local server', () => {
 
 describe('a controlled server clock', () => {
   it('is set forward and back while the server runs, and keys expire by it', async () => {
-    const clock = await steeredClock();
-    const server = await startRedis({ local: true, env: { ...process.env, ...clock.env } });
+    const clock = await WallClock.create();
+    const server = await startRedis({ local: true, variables: clock.variables });
     const client = open(server.url);
     const aheadS = async (): Promise<number> => Math.round((await client.time())[0] - Date.now() / 1_000);
     expect(Math.abs(await aheadS())).toBeLessThan(60);
     await client.set('a', '1', 'PX', 60_000);
-    clock.set(120);
+    clock.runAhead(120_000);
     expect(await aheadS()).toBeGreaterThan(60);
     await expect(client.exists('a')).resolves.toBe(0);
-    clock.set(-120);
+    clock.runAhead(-120_000);
     expect(await aheadS()).toBeLessThan(-60);
     shut(client);
     await server.stop();

@@ -3,10 +3,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Lock, LockService } from 'nestjs-redis-lock';
 import type { LockMode } from 'nestjs-redis-lock/store';
 import { caughtUp } from '../../support/caught-up.js';
-import { clocksAhead } from '../../support/clock-ahead.js';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import type { ClusterMember } from '../../support/redis/index.js';
 import { eventually } from '../../support/redis-locks.js';
+import { clocksAhead } from '../../support/server-clock/wall-clock.js';
 
 /** Longer than a lease: a lock that is not renewed is lost. */
 const LEASE_MS = 1_500;
@@ -204,9 +204,7 @@ describe.each(MODES)('%s, when the master is replaced', (_, options, __) => {
 
 describe.each(MODES)('%s, while the slot moves between nodes whose clocks differ by minutes', (_, options, mode) => {
   beforeAll(async () => {
-    const ahead = await clocksAhead();
-    const environments = [ahead(0), ahead(300), ahead(-300)];
-    here = await ClusterContention.start({ environments, replicas: false });
+    here = await ClusterContention.start({ environments: await clocksAhead(0, 300, -300), replicas: false });
   });
   afterEach(() => here.clear());
   afterAll(() => here.close());

@@ -7,20 +7,19 @@ import type { ShardedSubscriber } from '../../../lib/redis/pubsub/sharded-subscr
 import type { ShardedHandoffChannels } from '../../../lib/stores/token/handoff/sharded-handoff-channels.js';
 import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { clocksAhead } from '../../support/clock-ahead.js';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import { exitTimeOf } from '../../support/exit-time.js';
 import { monitor } from '../../support/monitor.js';
 import type { ClusterMember } from '../../support/redis/index.js';
 import { entryOf } from '../../support/subscriber-of.js';
 import { eventually } from '../../support/redis-locks.js';
+import { clocksAhead } from '../../support/server-clock/wall-clock.js';
 
 let here: ClusterContention;
 
 // The clocks of the nodes differ by minutes throughout this file.
 beforeAll(async () => {
-  const ahead = await clocksAhead();
-  here = await ClusterContention.start({ environments: [ahead(0), ahead(300), ahead(-300)], replicas: false });
+  here = await ClusterContention.start({ environments: await clocksAhead(0, 300, -300), replicas: false });
 }, 30_000);
 afterEach(() => here.clear());
 afterAll(() => here.close());

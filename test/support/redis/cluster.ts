@@ -14,7 +14,7 @@ const NODE_ARGUMENTS =
   '--repl-diskless-sync-delay 0 --repl-ping-replica-period 1';
 
 export interface RedisClusterStart {
-  /** Extra environment of each master and of its replica. Three masters by default. */
+  /** Further variables of each master and of its replica. Three masters by default. */
   readonly environments?: readonly NodeJS.ProcessEnv[];
   /** Whether each master has a replica. */
   readonly replicas?: boolean;
@@ -224,7 +224,7 @@ async function untilAll(
 }
 
 async function startMember(
-  env: NodeJS.ProcessEnv,
+  variables: NodeJS.ProcessEnv,
   port: number | undefined,
   args: readonly string[],
 ): Promise<ClusterMember> {
@@ -232,7 +232,7 @@ async function startMember(
     local: true,
     port: port ?? (await clusterPort()),
     args: [...NODE_ARGUMENTS.split(' '), ...args],
-    env: { ...process.env, ...env },
+    variables,
   });
   const retryStrategy = () => 20;
   const admin = new Redis(server.url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 });

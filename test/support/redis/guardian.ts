@@ -10,8 +10,9 @@ const { spawn } = require('node:child_process');
 const { mkdtempSync, rmSync } = require('node:fs');
 const { join } = require('node:path');
 const folder = mkdtempSync(join(require('node:os').tmpdir(), 'redis-'));
-const [command, ...args] = process.argv.slice(1);
-const server = spawn(command, args, { cwd: folder, stdio: ['ignore', 'inherit', 'inherit'] });
+const [variables, command, ...args] = process.argv.slice(1);
+const env = { ...process.env, ...JSON.parse(variables) };
+const server = spawn(command, args, { cwd: folder, env, stdio: ['ignore', 'inherit', 'inherit'] });
 process.send?.(server.pid);
 const end = (code) => {
   rmSync(folder, { recursive: true, force: true });
@@ -34,9 +35,10 @@ export class GuardedProcess {
   private childPid: number | undefined;
   readonly exited: Promise<void>;
 
-  constructor(command: string, args: readonly string[], env: NodeJS.ProcessEnv) {
+  /** @param variables further environment variables of the command, which the guardian itself does not get. */
+  constructor(command: string, args: readonly string[], env: NodeJS.ProcessEnv, variables: NodeJS.ProcessEnv = {}) {
     // Detached: Ctrl-C reaches this process only, which can still release locks while it shuts down.
-    this.guardian = spawn(process.execPath, ['-e', SCRIPT, '--', command, ...args], {
+    this.guardian = spawn(process.execPath, ['-e', SCRIPT, '--', JSON.stringify(variables), command, ...args], {
       env: { ...env, NODE_OPTIONS: '' },
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe', 'ipc'],

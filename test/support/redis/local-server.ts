@@ -64,8 +64,9 @@ class LocalServer implements RedisServer {
   constructor(
     private readonly binary: RedisBinary,
     readonly port: number,
-    { args = [], sentinel }: StartOptions,
+    private readonly options: StartOptions,
   ) {
+    const { args = [], sentinel } = options;
     this.url = serverUrl(port, args);
     this.sentinelFile = sentinel === undefined ? undefined : new SentinelFile(sentinel);
     this.args = this.sentinelFile ? sentinelArguments(this.sentinelFile, port) : serverArguments(binary, port, args);
@@ -74,7 +75,7 @@ class LocalServer implements RedisServer {
   }
 
   async start(): Promise<void> {
-    const process = new GuardedProcess(this.binary.path, this.args, { ...this.binary.env });
+    const process = new GuardedProcess(this.binary.path, this.args, this.binary.env, this.options.variables);
     this.process = process;
     try {
       this.pid = await this.ready(process);

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
-import { lstatSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
-import { homedir, tmpdir } from 'node:os';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { cacheFolder } from '../cache-folder.ts';
 import { inspectBinary, localSource } from './binary-source.ts';
 import type { RedisBinary, RedisCandidate } from './types.ts';
 
@@ -12,24 +12,6 @@ const PACKAGE = 'redis-tools';
 const ORIGIN = 'unpacked distribution packages';
 const APT_TIMEOUT_MS = 180_000;
 const REASON_LENGTH = 600;
-
-/** Returns a folder that only this user can write. Binaries from any other folder are never run. */
-function cacheFolder(env: NodeJS.ProcessEnv): string {
-  const uid = process.getuid?.();
-  const places = [
-    join(env.XDG_CACHE_HOME || join(env.HOME || homedir(), '.cache'), 'nestjs-redis-lock'),
-    join(tmpdir(), `nestjs-redis-lock-${uid}`),
-  ];
-  for (const place of places) {
-    try {
-      mkdirSync(place, { recursive: true, mode: 0o700 });
-      if (lstatSync(place).uid === uid) return place;
-    } catch {
-      continue;
-    }
-  }
-  throw new Error(`cannot write to ${places.join(' or ')}`);
-}
 
 /** Runs apt with its state in `folder`, without root and without the system's lists. */
 function privateApt(folder: string): string[] {

@@ -5,6 +5,8 @@ export interface StartOptions {
   readonly args?: readonly string[];
   /** A free port by default. */
   readonly port?: number;
+  /** Further environment variables of the server alone. Requires a local process. */
+  readonly variables?: NodeJS.ProcessEnv;
   /** Starts a Sentinel with these lines of configuration. Requires a local process. */
   readonly sentinel?: string;
 }

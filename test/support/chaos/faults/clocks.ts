@@ -2,7 +2,7 @@ import { ALL_STORES, type Fault, leases } from './fault.js';
 
 /** Faults that set wall clocks. Monotonic clocks cannot be set. */
 
-const JUMP_S = 120;
+const JUMP_MS = 120_000;
 
 const serverForward: Fault = {
   name: "server's clock +2 min",
@@ -20,14 +20,14 @@ const serverForward: Fault = {
     await fleet.looked(holder);
     await scene.readClock();
     scene.injected(this.name);
-    scene.victim.clock?.set(JUMP_S);
+    scene.victim.clock?.runAhead(JUMP_MS);
     await scene.readClock();
     scene.healed(this.name);
     await fleet.entry((member) => member !== holder);
     await scene.settle();
     // Set back when no process holds the lock. Otherwise keys would live two minutes longer.
     await fleet.rest();
-    scene.victim.clock?.set(0);
+    scene.victim.clock?.runAhead(0);
     await scene.readClock();
     fleet.go();
     await scene.settle();
@@ -48,12 +48,12 @@ const serverBack: Fault = {
     await fleet.longHold(fleet.other(random), 1_200);
     await scene.readClock();
     scene.injected(this.name);
-    scene.victim.clock?.set(-JUMP_S);
+    scene.victim.clock?.runAhead(-JUMP_MS);
     await scene.readClock();
     scene.healed(this.name);
     await scene.settle();
     await fleet.rest();
-    scene.victim.clock?.set(0);
+    scene.victim.clock?.runAhead(0);
     await scene.readClock();
     fleet.go();
     await scene.settle();
@@ -73,11 +73,11 @@ const clientJumps: Fault = {
   async inject(scene) {
     const { fleet, random } = scene;
     const holder = fleet.other(random);
-    for (const seconds of [-JUMP_S, 0, JUMP_S, 0]) {
+    for (const ms of [-JUMP_MS, 0, JUMP_MS, 0]) {
       await fleet.longHold(holder, 2_000);
       await scene.sleep(100);
       scene.injected(this.name);
-      holder.clock?.set(seconds);
+      holder.clock?.runAhead(ms);
       scene.healed(this.name);
       await scene.settle();
     }

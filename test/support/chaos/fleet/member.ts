@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { type SteeredClock, steeredClock } from '../../clock-ahead.js';
+import { WallClock } from '../../server-clock/wall-clock.js';
 import { forkSource } from '../../lock-process.js';
 import type { RedisProxy } from '../../proxy.js';
 import { machineMs } from '../../random.js';
@@ -33,11 +33,11 @@ export class Member {
     /** Its proxy for each server. */
     readonly ways: readonly RedisProxy[],
     /** Its wall clock. Undefined if it was not requested. */
-    readonly clock: SteeredClock | undefined,
+    readonly clock: WallClock | undefined,
     listener: MemberListener,
     flags: readonly string[],
   ) {
-    this.child = forkSource('chaos/workload/worker.ts', task, clock?.env, flags);
+    this.child = forkSource('chaos/workload/worker.ts', task, clock?.variables, flags);
     this.child.on('message', (report: Report) => {
       this.onReport(report);
       listener(this, report);
@@ -53,7 +53,7 @@ export class Member {
     listener: MemberListener,
   ): Promise<Member> {
     const flags = ioredis === undefined ? [] : await ioredis5Flags();
-    return new Member(task, ways, clocks ? await steeredClock() : undefined, listener, flags);
+    return new Member(task, ways, clocks ? await WallClock.create() : undefined, listener, flags);
   }
 
   get name(): string {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { steeredClock } from '../../clock-ahead.js';
+import { WallClock } from '../../server-clock/wall-clock.js';
 import { RedisProxy } from '../../proxy.js';
 import { startRedis } from '../../redis/index.js';
 import { leftoversAt } from './leftovers.js';
@@ -54,9 +54,9 @@ export class MastersTopology implements Topology {
 }
 
 async function startServer(folder: string, { clocks, durable }: TopologyOptions): Promise<LockServer> {
-  const clock = clocks ? await steeredClock() : undefined;
+  const clock = clocks ? await WallClock.create() : undefined;
   const args = durable ? ['--dir', folder, '--appendonly', 'yes', '--appendfsync', 'always'] : [];
-  const server = await startRedis({ local: true, env: { ...process.env, ...clock?.env }, args });
+  const server = await startRedis({ local: true, variables: clock?.variables, args });
   return { server, admin: adminOf(server.url), clock };
 }
 

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { SteeredClock } from '../../clock-ahead.js';
+import type { WallClock } from '../../server-clock/wall-clock.js';
 import type { RedisProxy } from '../../proxy.js';
 import type { RedisServer } from '../../redis/index.js';
 import type { LockPlace } from '../workload/orders.js';
@@ -10,7 +10,7 @@ export interface LockServer {
   /** A connection that no fault touches. */
   readonly admin: Redis;
   /** Its wall clock. Undefined if it was not requested. */
-  readonly clock: SteeredClock | undefined;
+  readonly clock: WallClock | undefined;
 }
 
 /** Options of the servers. */

@@ -1,0 +1,43 @@
+import { type LockModeKind, modesOf } from '../../core/store/lock-mode.js';
+import type { LockStore, StoreCapabilities } from '../../core/store/lock-store.js';
+
+/**
+ * What a store declares: its capabilities, and the optional methods that it has.
+ *
+ * @publicApi
+ */
+export type StoreDeclaration = Pick<LockStore, 'capabilities' | 'list' | 'forceRelease'>;
+
+/** What decides which tests are registered. */
+export interface ContractSubject {
+  readonly capabilities: StoreCapabilities;
+  readonly lists: boolean;
+  readonly forces: boolean;
+  readonly hasOtherClient: boolean;
+  readonly canTurnBack: boolean;
+}
+
+/** Returns whether a test can run on a store. */
+export type Need = (subject: ContractSubject) => boolean;
+
+const mode =
+  (kind: LockModeKind): Need =>
+  ({ capabilities }) =>
+    modesOf(capabilities).includes(kind);
+
+export const shared = mode('shared');
+export const permits = mode('permits');
+export const queue: Need = ({ capabilities }) => capabilities.queue;
+export const noQueue: Need = ({ capabilities }) => !capabilities.queue;
+export const fencing: Need = ({ capabilities }) => capabilities.fencing;
+export const repeats: Need = ({ capabilities }) => capabilities.idempotentAcquire;
+export const severalKeys: Need = ({ capabilities: { maxKeys = 1 } }) => maxKeys > 1;
+export const list: Need = ({ lists }) => lists;
+export const force: Need = ({ forces }) => forces;
+export const otherClient: Need = ({ hasOtherClient }) => hasOtherClient;
+export const turningBack: Need = ({ canTurnBack }) => canTurnBack;
+
+/** Returns what the store declares, without the methods themselves, so that two declarations can be compared. */
+export function declarationOf({ capabilities, list: lists, forceRelease }: StoreDeclaration) {
+  return { capabilities, lists: lists !== undefined, forces: forceRelease !== undefined };
+}

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe } from '@jest/globals';
+import { quorum } from 'nestjs-redis-lock/quorum';
+import type { RedisClient, StoreFactory } from 'nestjs-redis-lock/store';
+import {
+  type ManualClock,
+  registerStoreContract,
+  type StoreContractOptions,
+  type StoreUnderTest,
+} from 'nestjs-redis-lock/testing';
+import { openRedis } from '../../lib/redis/open-redis.js';
+import { type ClientLibrary, ioredis } from '../support/client-libraries.js';
+import type { ServerManualClock } from '../support/server-clock/server-manual-clock.js';
+import { StoppedServers } from '../support/server-clock/stopped-servers.js';
+import { counted, itDoesSomething } from './no-empty-tests.js';
+import { CONTEXT, declaredBy, unused } from './under-test.js';
+
+/** A store whose servers have a clock that the test moves. */
+export interface OnStoppedServers extends StoreUnderTest {
+  readonly clock: ServerManualClock;
+  /** The connections of the store, one to each server. */
+  readonly clients: readonly RedisClient[];
+}
+
+/** Makes the factory of a store from its connections. */
+type FactoryOf = (clients: readonly RedisClient[]) => StoreFactory;
+
+/** For stores with a manual clock, whose tests run one after the other. */
+export const ON_MANUAL_CLOCK = {
+  describe,
+  it: itDoesSomething,
+  turnBack: ({ clock }: { readonly clock: ManualClock }, ms: number): void => clock.setWallTime(clock.wallTime() - ms),
+};
+
+/** The quorum of three masters. */
+export const onMasters: FactoryOf = (clients) => quorum(clients, { nodeTimeoutMs: 200 });
+
+/** Servers with a stopped clock for the tests of one block, which run the contract on them. */
+export class StoppedServersOfBlock {
+  private servers!: StoppedServers;
+
+  constructor(count: number) {
+    beforeAll(async () => {
+      this.servers = await StoppedServers.start(count);
+    });
+    afterAll(() => this.servers?.stop());
+  }
+
+  /** Registers the contract of a store as a block of this name. */
+  describe(
+    name: string,
+    factoryOf: FactoryOf,
+    library: ClientLibrary = ioredis,
+    more: Pick<StoreContractOptions<OnStoppedServers>, 'otherClient'> = {},
+  ): void {
+    const store = declaredBy(factoryOf(['redis://one', 'redis://two', 'redis://three'] as never));
+    const createStore = (beside?: OnStoppedServers) => this.create(factoryOf, library, beside);
+    ON_MANUAL_CLOCK.describe(name, () => {
+      registerStoreContract({ store, createStore, ...ON_MANUAL_CLOCK, ...more });
+    });
+  }
+
+  private async create(
+    factoryOf: FactoryOf,
+    library: ClientLibrary,
+    beside: OnStoppedServers | undefined,
+  ): Promise<OnStoppedServers> {
+    const clock = beside?.clock ?? this.servers.clock();
+    const connections = await Promise.all(this.servers.urls.map((url) => library.connect(url)));
+    const clients = connections.map(({ client }) => client);
+    const opened = openRedis(clients[0], clock);
+    const store = factoryOf(clients)({
+      ...CONTEXT,
+      clock,
+      redis: () => clients[0],
+      subscriber: () => opened.subscriber(),
+      open: (client: unknown) => ({ client: client as RedisClient, subscriber: unused }),
+    });
+    return {
+      store: counted(store),
+      clock,
+      clients,
+      pass: (ms) => clock.advance(ms),
+      close: async () => {
+        await store.close();
+        await Promise.all(connections.map((connection) => connection.quit()));
+      },
+    };
+  }
+}
