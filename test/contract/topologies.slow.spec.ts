@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe } from '@jest/globals';
 import { token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import { registerStoreContract } from 'nestjs-redis-lock/testing';
+import { registerStoreContract, type StoreDeclaration } from 'nestjs-redis-lock/testing';
 import { ioredis, NODE_REDIS } from '../support/client-libraries.js';
 import { RedisCluster } from '../support/redis/index.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
@@ -23,7 +23,7 @@ describe.each([ioredis, ...NODE_REDIS])('in real time, by $name', (library) => {
     afterAll(() => servers.close());
 
     const createStore = () => onRedis(token(), { library, url: servers.servers[0].url, min: 1 });
-    registerStoreContract({ ...one, createStore });
+    registerStoreContract({ ...one, store: withReplicas(one.store), createStore });
   });
 
   describe('Redis Cluster', () => {
@@ -41,7 +41,15 @@ describe.each([ioredis, ...NODE_REDIS])('in real time, by $name', (library) => {
     };
     describe.each(Object.entries(STORES))('%s', (_, { factory, min }) => {
       const createStore = () => onCluster(factory, cluster.nodes, { library, min });
-      registerStoreContract({ store: declaredOnCluster(factory), createStore, ...sideBySide() });
+      const declared = declaredOnCluster(factory);
+      const store = min > 0 ? withReplicas(declared) : declared;
+      registerStoreContract({ store, createStore, ...sideBySide() });
     });
   });
 });
+
+/** Returns what a store declares that waits for replicas. */
+function withReplicas(declared: StoreDeclaration): StoreDeclaration {
+  const { list, forceRelease, capabilities } = declared;
+  return { list, forceRelease, capabilities: { ...capabilities, replicas: true } };
+}
