@@ -47,6 +47,7 @@ describe('labs/chaos/RESULTS.md', () => {
       const expected = store === 'timestamp' ? /^no tokens$/ : mayLose ? NUMBER : /^0$/;
       expect([fault, store, fenced]).toEqual([fault, store, expect.stringMatching(expected)]);
       for (const number of Object.values(numbers)) expect(number).toMatch(NUMBER);
+      expect([fault, store, row['runs']]).toEqual([fault, store, '5']);
       expect(row['acquisitions']).not.toBe('0');
     }
     for (const { fault, lock: _, ...numbers } of sharing) {

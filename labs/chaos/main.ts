@@ -10,7 +10,7 @@ import { format, resolveConfig } from 'prettier';
 import { resolveRedis } from '../../test/support/redis/index.js';
 import { carryOut } from '../../test/support/chaos/campaign.js';
 import { KeptRuns } from './kept-runs.js';
-import { planOf } from '../../test/support/chaos/plan.js';
+import { planOf } from './plan.js';
 import { commandOf, resultsOf } from './results.js';
 import { KEPT, run } from '../../test/support/chaos/run.js';
 import { soak } from './soak/soak.js';

@@ -7,8 +7,9 @@ import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
 import { startRedis } from '../../test/support/redis/index.js';
 import { resultOf, resultsOf, type Row } from './results.js';
+import { LARGE } from './scenarios.js';
 import type { Scenario } from '../../test/support/model-checker/scenario.js';
-import { FULL, LARGE, QUICK } from '../../test/support/model-checker/scenarios.js';
+import { FULL, QUICK } from '../../test/support/model-checker/scenarios.js';
 import { examine } from '../../test/support/model-checker/verdict.js';
 
 const HELP = `npm run model -- [options]

@@ -7,7 +7,7 @@ import { type RedisServer, startRedis } from '../../../test/support/redis/index.
 import { eventually } from '../../../test/support/redis-locks.js';
 import { startLocks } from '../../../test/support/chaos/workload/locks.js';
 import { PREFIX } from '../../../test/support/chaos/workload/orders.js';
-import { growthOf, type Sample } from './growth.js';
+import { growthOf, type Sample } from '../../../test/support/chaos/growth.js';
 import type { SoakReport, SoakTask } from './worker.js';
 
 /** Options of the soak test. */

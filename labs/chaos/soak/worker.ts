@@ -7,7 +7,7 @@ import { LockService } from '../../../lib/lock.service.js';
 import type { LockOptions } from '../../../lib/options/lock.options.js';
 import { lockModule } from '../../../test/support/lock-module.js';
 import { randomFrom } from '../../../test/support/random.js';
-import type { Sample } from './growth.js';
+import type { Sample } from '../../../test/support/chaos/growth.js';
 
 /** The task of a worker. */
 export interface SoakTask {

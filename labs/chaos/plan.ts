@@ -1,7 +1,7 @@
-import { randomFrom } from '../random.js';
-import { FAULTS, type Fault } from './faults/index.js';
-import type { RunOrder } from './run.js';
-import { STORES, type StoreName } from './workload/orders.js';
+import { randomFrom } from '../../test/support/random.js';
+import { FAULTS, type Fault } from '../../test/support/chaos/faults/index.js';
+import type { RunOrder } from '../../test/support/chaos/run.js';
+import { STORES, type StoreName } from '../../test/support/chaos/workload/orders.js';
 
 /** The options of the command line. */
 export interface PlanOptions {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { growthOf, LEAST_SAMPLES, type Sample } from './growth.js';
+import { growthOf, LEAST_SAMPLES, type Sample } from '../support/chaos/growth.js';
 
 const MIB = 2 ** 20;
 const samples = (of: (i: number) => Partial<Sample>, count = 40): readonly Sample[] =>

@@ -1,0 +1,92 @@
+import type { Scenario } from '../../test/support/model-checker/scenario.js';
+import { THREE, TWO, WITH_A_CRASH, WITHOUT_A_CRASH } from '../../test/support/model-checker/scenarios.js';
+
+/** What only `npm run model` explores. Each has smaller siblings that the tests explore. */
+export const LARGE: readonly Scenario[] = [
+  {
+    ...THREE,
+    ...WITH_A_CRASH,
+    name: '2 readers and a writer × 1; one lost message or connection, one crash',
+    modes: ['shared', 'shared'],
+    acquisitions: 1,
+    losses: ['message', 'reset'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 processes × 2 acquisitions, passing on locally; one lost message or connection, one crash',
+    acquisitions: 2,
+    losses: ['message', 'reset'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 × 1; everything late once, every kind of loss, one crash',
+    acquisitions: 1,
+    moves: 1,
+    losses: ['message', 'duplicate', 'reset', 'subscription', 'half-open'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 × 1; everything late twice',
+    acquisitions: 1,
+    moves: 2,
+  },
+  {
+    ...THREE,
+    ...WITHOUT_A_CRASH,
+    name: '3 × 1; everything late once',
+    acquisitions: 1,
+    moves: 1,
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 × 2, passing on locally; everything late once, one lost message, one crash',
+    acquisitions: 2,
+    moves: 1,
+    losses: ['message'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 readers of a process, 2 writers of another; one lost connection, one crash',
+    modes: ['shared'],
+    acquisitions: 2,
+    losses: ['reset'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 × 2 for 2 permits; one lost connection, one crash',
+    modes: [2, 2],
+    acquisitions: 2,
+    losses: ['reset'],
+  },
+  {
+    ...TWO,
+    ...WITH_A_CRASH,
+    name: '2 × 1; one release by force, everything late once, one lost message, one crash',
+    acquisitions: 1,
+    moves: 1,
+    losses: ['message'],
+    forces: 1,
+  },
+  {
+    ...THREE,
+    ...WITHOUT_A_CRASH,
+    name: '3 × 1; two releases by force, one lost message',
+    acquisitions: 1,
+    losses: ['message'],
+    forces: 2,
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 × 2; one release by force, one lost message',
+    acquisitions: 2,
+    losses: ['message'],
+    forces: 1,
+  },
+];
