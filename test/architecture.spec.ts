@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { modules } from '../tools/entry-points.cjs';
@@ -269,6 +269,28 @@ describe('the floors', () => {
           .map(({ from }) => `${path} imports ${from}`),
       ]);
     expect(ambient).toEqual([]);
+  });
+});
+
+describe('the laboratories', () => {
+  const sources = (folder: string): readonly string[] =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => /\.[cm]?[jt]s$/.test(name) && !name.includes('node_modules'))
+      .map((name) => join(folder, name));
+  /** Relative paths lead to what is imported, required or forked. */
+  const usersOf = (folder: string, among: readonly string[]): readonly string[] => {
+    const path = new RegExp(`['"\`](?:\\.\\./)+${folder}/`);
+    return among.filter((file) => path.test(readFileSync(join(root, file), 'utf8')));
+  };
+
+  it('use the test support, and neither the library nor a test uses them', () => {
+    expect(usersOf('test/support', sources('labs')).length).toBeGreaterThan(0);
+    expect(usersOf('labs', ['lib', 'test', 'sample', 'tools'].flatMap(sources))).toEqual([]);
+  });
+
+  it('have a README each', () => {
+    const folders = readdirSync(join(root, 'labs'));
+    expect(folders.filter((name) => !existsSync(join(root, 'labs', name, 'README.md')))).toEqual([]);
   });
 });
 

@@ -1,5 +1,5 @@
-// node --import ./test/support/typescript-hooks.mjs labs/simulation/measure.ts: measures what the requests of the
-// simulation cost a real Redis, and how much memory a queue entry takes. Writes measured.json.
+// npm run simulate -- --measure: measures what the requests of the simulation cost a real Redis, and how much memory a
+// queue entry takes. Writes measured.json.
 import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
