@@ -60,9 +60,9 @@ afterAll(async () => {
 });
 
 async function instance(clock: Clock, { passing, ...options }: InstanceOptions = {}): Promise<LockService> {
-  const patient = { ttlMs: LONG_MS, waitMs: Infinity, requestTimeoutMs: LONG_MS, shutdownGraceMs: 0 };
+  const patient = { ttlMs: LONG_MS, waitMs: Infinity, shutdownGraceMs: 0 };
   const given = { redis: server.url, ...patient, checks: { server: 'off' }, ...options } as const;
-  const runtime = LockRuntime.start(given, 'counted', { clock, passing });
+  const runtime = LockRuntime.start(given, 'counted', { clock, passing, requestTimeoutMs: LONG_MS });
   runtime.connect();
   running.push(runtime);
   // It connects and loads its scripts.

@@ -5,7 +5,7 @@ import { eventually } from '../../support/redis-locks.js';
 import { type Build, type ContendMode, WireProcess } from '../../support/wire-process.js';
 
 /** Longer than a process waits on a machine that is busy. */
-const PATIENT = { waitMs: 120_000, requestTimeoutMs: 20_000 };
+const PATIENT = { waitMs: 120_000, unavailableAfterMs: 120_000 };
 const PREFIX = 'lock_';
 const KEY = '{lock_goods}:300';
 const QUEUE = `${KEY}|queue`;
