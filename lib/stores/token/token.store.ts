@@ -186,7 +186,7 @@ export class TokenStore implements LockStore {
     return withTimeout(this.clock, this.requestTimeoutMs, this.requests.settled(), () => undefined);
   }
 
-  /** Receives handoffs of the key from now on, for a caller that waits or whose lock is kept. */
+  /** Receives handoffs of the key from now on, for a caller that waits. */
   private openHandoffs(key: string): void {
     if (!this.isAwaited) {
       this.isAwaited = true;

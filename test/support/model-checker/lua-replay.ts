@@ -280,8 +280,7 @@ class Case {
   private nameOf(owner: string): string {
     const [instance, attempt] = owner.split(':');
     const suffix = this.listening.has(instance) ? 'L' : 'D';
-    const kept = attempt.startsWith('0') ? '0' : '';
-    return `${this.prefix}${instance}${suffix}:${kept}${this.number * 100 + Number(attempt)}`;
+    return `${this.prefix}${instance}${suffix}:${this.number * 100 + Number(attempt)}`;
   }
 }
 
