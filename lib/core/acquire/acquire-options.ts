@@ -62,7 +62,7 @@ export interface AcquireOptions extends WaitOptions, HoldUse {
 
 /**
  * How many waiting readers of a module instance count as one caller for `maxWaiting`: they have one place, and are
- * served together. With a `maxLocalPasses` of 0 each has a place of its own, and counts as any other caller.
+ * served together. In strict order each has a place of its own, and counts as any other caller.
  */
 export const READERS_PER_PLACE = 50;
 

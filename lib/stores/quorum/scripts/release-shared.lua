@@ -2,7 +2,7 @@
   Afterwards the key lives as long as the last of the other leases, and no longer. Running twice is harmless.
   keys.lock    all sharers
   args.owner   the owner, or the owner and the only round that is meant
-  args.closedForMs  how long the share is kept, 0: remove it now
+  args.closedForMs  how long the share stays, 0: remove it now
   returns 1: released | 0: the owner did not share the lock any more ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/is-shared.lua

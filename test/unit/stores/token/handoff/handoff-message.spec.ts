@@ -68,7 +68,10 @@ describe('the messages without a grant', () => {
     expect(decodeForced('forced a key\nof another system')).toBe('a key\nof another system');
   });
 
-  it.each(['', 'forced', `freed ${KEY}`, ` forced ${KEY}`, MESSAGE])('are no other text: %j', (message) => {
-    expect(decodeForced(message)).toBeUndefined();
-  });
+  it.each(['', 'forced', `freed ${KEY}`, ` forced ${KEY}`, MESSAGE])(
+    'are not read from any other text: %j',
+    (message) => {
+      expect(decodeForced(message)).toBeUndefined();
+    },
+  );
 });
