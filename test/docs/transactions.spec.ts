@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { page } from '../support/pages.js';
 
-// The figures come from test/e2e/transactions/orders.slow.spec.ts, which also checks the rows.
+// The figures come from test/nest/transactions/orders.slow.spec.ts, which also checks the rows.
 it('the page on transactions has figures of all orders, and none is lost with a scope', () => {
   const { text } = page('docs/transactions.md');
   const rows = [...text.matchAll(/^\| .*?@?\w.*?\| (\d+) +\| (\d+) +\|$/gm)];

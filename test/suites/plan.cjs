@@ -6,15 +6,15 @@ const root = path.join(__dirname, '../..');
 
 /** The folders and files of each suite of `npm test`. A file belongs to the first suite that names it. */
 const quickSuites = {
-  core: ['test/unit/core/'],
+  locks: ['test/locks/'],
   unit: ['test/unit/', 'test/architecture.spec.ts', 'test/chaos/', 'test/model-checker/', 'test/simulation/', 'labs/'],
-  nest: ['test/e2e/'],
+  nest: ['test/nest/'],
   redis: ['test/integration/', 'test/docs/', 'test/sample/'],
 };
 
 /** The suites of `npm run test:full`, whose files are in the list of files that wait for real time. */
 const fullSuites = {
-  'real-time': ['test/e2e/', 'test/integration/token/'],
+  'real-time': ['test/nest/', 'test/integration/token/'],
   'real-time-others': ['test/docs/', 'test/integration/', 'test/interop/', 'test/unit/'],
 };
 

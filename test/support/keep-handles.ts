@@ -1,5 +1,5 @@
 // Tests forget handles of locks on purpose. The garbage collector must not release their locks at any moment.
-// `test/unit/core/hold/leaked-handles.slow.spec.ts` tests that in processes of its own.
+// `test/locks/leaked-handles.slow.spec.ts` tests that in processes of its own.
 class KeptHandles {
   register(): void {}
 

@@ -1,0 +1,196 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Logger } from '@nestjs/common';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { type Lock, lockChannels, type LockEvent, type LockService } from 'nestjs-redis-lock';
+import { deferred, outcome } from '../support/async.js';
+import { faultyLocks } from '../support/locks.js';
+
+/** A context of the application, one for each of its requests. */
+const request = new AsyncLocalStorage<string>();
+
+/** The context in which an event is reported. */
+interface Sighting {
+  readonly of: string;
+  readonly request: string | undefined;
+  readonly hold: string | undefined;
+}
+
+const NOWHERE = { request: undefined, hold: undefined };
+
+let locks: LockService;
+const reported: Sighting[] = [];
+const triedThere: Promise<Lock | null>[] = [];
+
+const see = (of: string): void => {
+  reported.push({ of, request: request.getStore(), hold: locks.current()?.resource });
+};
+
+/** The resources of this file. Instances of other files that ran in this process publish in the same channels. */
+const RESOURCES = ['outer:1', 'inner:1', 'b:1'];
+
+/** Returns a listener that requests a lock which a caller of this instance holds. */
+const listener =
+  (of: string) =>
+  (event: unknown): void => {
+    if (!RESOURCES.includes((event as LockEvent).resource)) return;
+    see(of);
+    triedThere.push(locks.tryAcquire('outer:1'));
+  };
+const onLost = listener('lost');
+const onExtended = listener('extended');
+const warn = (): void => see('warning');
+
+beforeEach(() => {
+  lockChannels.lost.subscribe(onLost);
+  lockChannels.extended.subscribe(onExtended);
+  Logger.overrideLogger({ log: () => undefined, error: () => undefined, warn });
+});
+
+afterEach(() => {
+  lockChannels.lost.unsubscribe(onLost);
+  lockChannels.extended.unsubscribe(onExtended);
+  Logger.overrideLogger(false);
+  reported.length = triedThere.length = 0;
+});
+
+/** Runs a hold of outer:1 inside request A until `leave` is called. */
+async function insideOfA(options = {}) {
+  const all = faultyLocks({ ttlMs: 30_000, requestTimeoutMs: 1_000, ...options });
+  ({ locks } = all);
+  const end = deferred();
+  const entered = deferred<<T>(fn: () => T) => T>();
+  const over = request.run('A', () =>
+    locks.using('outer:1', async () => {
+      entered.resolve(AsyncLocalStorage.snapshot());
+      await end.promise;
+    }),
+  );
+  const runInA = await entered.promise;
+  const leave = async (): Promise<void> => {
+    end.resolve();
+    await over;
+  };
+  return { ...all, runInA, leave };
+}
+
+/** Returns a lock of request B that was acquired without a callback, so that B runs inside no hold. */
+const heldByB = (options: object): Promise<Lock> => request.run('B', () => locks.acquire('b:1', options));
+
+describe("a loss is reported outside of every caller's context", () => {
+  const LOST_NOWHERE = [
+    { of: 'warning', ...NOWHERE },
+    { of: 'lost', ...NOWHERE },
+  ];
+
+  it('by the watchdog, whose timer was started inside another hold', async () => {
+    const { clock, runInA, leave } = await insideOfA();
+    // This lock is due first, so that it starts the timer again.
+    await runInA(() => locks.using('inner:1', { ttlMs: 400, renew: false }, () => clock.advance(100)));
+    const lock = await heldByB({ ttlMs: 500, renew: false });
+    await clock.advance(600);
+    expect(lock.signal.aborted).toBe(true);
+    expect(reported).toEqual(LOST_NOWHERE);
+    expect(await Promise.all(triedThere)).toEqual([null]);
+    await leave();
+  });
+
+  it('if a caller notices it inside another hold', async () => {
+    const { clock, runInA, leave } = await insideOfA();
+    const lock = await heldByB({ ttlMs: 500, renew: false });
+    clock.jump(600);
+    expect(() => runInA(() => lock.assertHeld())).toThrow('b:1');
+    expect(reported).toEqual(LOST_NOWHERE);
+    expect(await Promise.all(triedThere)).toEqual([null]);
+    await leave();
+  });
+
+  it('if extend() notices it inside another hold', async () => {
+    const { runInA, leave, stranger } = await insideOfA();
+    const lock = await heldByB({});
+    await stranger.steal('{lock_b}:1');
+    await expect(runInA(() => lock.extend())).rejects.toThrow('b:1');
+    expect(reported).toEqual(LOST_NOWHERE);
+    expect(await Promise.all(triedThere)).toEqual([null]);
+    await leave();
+  });
+
+  it('by a shutdown that was started inside a hold', async () => {
+    const { clock, runInA, leave } = await insideOfA();
+    await heldByB({});
+    const closed = runInA(() => locks.engine.close(0));
+    await clock.advance(0);
+    await closed;
+    expect(reported).toEqual([...LOST_NOWHERE, ...LOST_NOWHERE]);
+    await Promise.allSettled([leave(), ...triedThere]);
+  });
+});
+
+describe("a renewal is reported outside of every caller's context", () => {
+  it("if the watchdog's timer was started inside a hold", async () => {
+    const { clock, runInA, leave } = await insideOfA();
+    const lock = await runInA(() => locks.acquire('inner:1', { ttlMs: 600 }));
+    await clock.advance(250);
+    lock.assertHeld();
+    expect(reported).toEqual([{ of: 'extended', ...NOWHERE }]);
+    expect(await Promise.all(triedThere)).toEqual([null]);
+    await leave();
+  });
+});
+
+describe("an outage is reported outside of every caller's context", () => {
+  it('if the shared timer of requests was started inside a hold', async () => {
+    const { clock, runInA, leave, store } = await insideOfA();
+    // The timer outlives the request that it was started for.
+    await clock.advance(1_500);
+    await runInA(() => locks.tryAcquire('inner:1'));
+    store.hold('acquire');
+    const refused = outcome(request.run('B', () => locks.tryAcquire('b:1')));
+    await clock.advance(1_500);
+    expect(refused.error).toBeDefined();
+    expect(reported).toEqual([{ of: 'warning', ...NOWHERE }]);
+    store.deliver('acquire');
+    await leave();
+  });
+});
+
+describe("a caller's context", () => {
+  // The instances that release goods:300, always inside a hold of outer:1 and request A.
+  const releasers = {
+    'in the same instance, with a local handoff': { options: {}, elsewhere: false },
+    'in the same instance, with a new request': { options: { fairness: 'strict' }, elsewhere: false },
+    'in another instance, with a handoff': { options: {}, elsewhere: true },
+  };
+
+  it.each(Object.entries(releasers))(
+    'is its own after a grant, if the releaser is %s',
+    async (_, { options, elsewhere }) => {
+      const { clock, runInA, leave, neighbour } = await insideOfA(options);
+      const lock = await runInA(() => locks.acquire('goods:300'));
+      const waiting = elsewhere ? neighbour().locks : locks;
+      const granted = request.run('B', () =>
+        waiting.using('goods:300', async () => ({
+          request: request.getStore(),
+          hold: waiting.current()?.resource,
+          outer: await waiting.tryAcquire('outer:1'),
+        })),
+      );
+      await clock.advance(10);
+      await runInA(() => lock.release());
+      expect(await granted).toEqual({ request: 'B', hold: 'goods:300', outer: null });
+      await leave();
+    },
+  );
+
+  it('is its own after a refusal', async () => {
+    const { clock, runInA, leave } = await insideOfA();
+    await runInA(() => locks.acquire('goods:300'));
+    const refused = deferred<object>();
+    void request.run('B', async () => {
+      await locks.acquire('goods:300', { waitMs: 700 }).catch(() => undefined);
+      refused.resolve({ request: request.getStore(), hold: locks.current()?.resource });
+    });
+    await clock.advance(800);
+    expect(await refused.promise).toEqual({ request: 'B', hold: undefined });
+    await leave();
+  });
+});

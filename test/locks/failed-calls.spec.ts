@@ -1,0 +1,215 @@
+import { getEventListeners, getMaxListeners } from 'node:events';
+import { Logger } from '@nestjs/common';
+import { describe, expect, it, jest } from '@jest/globals';
+import { type Lock, LockConfigError, LockTimeoutError, lockChannels, LockUnavailableError } from 'nestjs-redis-lock';
+import { outcome } from '../support/async.js';
+import { faultyLocks, KEY } from '../support/locks.js';
+
+const fail = (): never => {
+  throw new Error('user code');
+};
+
+/** Returns an object with the shape of a signal, apart from what a test replaces. */
+function signalWith(overrides: object): AbortSignal {
+  const nothing = (): void => undefined;
+  return { aborted: false, addEventListener: nothing, removeEventListener: nothing, ...overrides } as never;
+}
+
+/** Holds the key, lets a call fail on its way in, and expects that the next caller is granted the lock. */
+async function expectNobodyLeft(enter: (locks: ReturnType<typeof faultyLocks>['locks']) => Promise<unknown>) {
+  const { clock, locks, memory } = faultyLocks();
+  const first = await locks.acquire('goods:300');
+  const failed = outcome(enter(locks));
+  await clock.advance(0);
+  await first.release();
+  await clock.advance(0);
+  expect(await memory.inspect(KEY)).toBeNull();
+  expect(locks.engine.localLocks.size).toBe(0);
+  expect(locks.engine.watchdog.size).toBe(0);
+  await (await locks.acquire('goods:300', { waitMs: 0 })).release();
+  return failed.error;
+}
+
+describe('a call that fails on its way in leaves nobody in line', () => {
+  it.each<[what: string, signal: unknown]>([
+    ['that can only throw', { throwIfAborted: () => undefined }],
+    ['without removeEventListener', signalWith({ removeEventListener: undefined })],
+    ['whose `aborted` is no boolean', signalWith({ aborted: 0 })],
+    ['that is a controller', new AbortController()],
+  ])('for a signal %s', async (_what, signal) => {
+    const error = await expectNobodyLeft((locks) => locks.acquire('goods:300', { signal: signal as AbortSignal }));
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect((error as Error).message).toMatch(/signal is an? .*; allowed is an AbortSignal: an object with a boolean/);
+  });
+
+  it.each(['goods:300', ['goods:300', 'goods:301'], ['goods:300', 'orders:1']])(
+    'for a signal that refuses its listener, of %p',
+    async (resources) => {
+      const signal = signalWith({ addEventListener: fail });
+      const error = await expectNobodyLeft((locks) => locks.acquire(resources as string, { signal }));
+      expect(error).toBeInstanceOf(LockConfigError);
+      expect(error).toMatchObject({ cause: { message: 'user code' } });
+    },
+  );
+
+  it('if the signal aborts while it is listened to', async () => {
+    const controller = new AbortController();
+    const signal = signalWith({ addEventListener: () => controller.abort('now') });
+    Object.defineProperty(signal, 'aborted', { get: () => controller.signal.aborted });
+    Object.defineProperty(signal, 'reason', { get: () => controller.signal.reason as unknown });
+    expect(await expectNobodyLeft((locks) => locks.acquire('goods:300', { signal }))).toBe('now');
+  });
+
+  it('if a subscriber of an event aborts the signal', async () => {
+    const controller = new AbortController();
+    const abort = (): void => controller.abort('now');
+    const error = await expectNobodyLeft((locks) => {
+      lockChannels.requested.subscribe(abort);
+      const call = locks.acquire('goods:300', { signal: controller.signal });
+      lockChannels.requested.unsubscribe(abort);
+      return call;
+    });
+    expect(error).toBe('now');
+  });
+
+  it('if the signal throws nothing but a text', async () => {
+    const signal = signalWith({ aborted: true, reason: 'a text' });
+    expect(await expectNobodyLeft((locks) => locks.acquire('goods:300', { signal }))).toBe('a text');
+  });
+
+  it.each(['now', 'schedule'] as const)('if the clock fails in %s()', async (method) => {
+    const { clock, locks, memory } = faultyLocks();
+    const call = outcome(
+      (async () => {
+        // The first readings of the clock are the call's own.
+        const original = clock[method].bind(clock) as () => never;
+        const spy = jest.spyOn(clock, method);
+        if (method === 'now') spy.mockImplementationOnce(original).mockImplementationOnce(original);
+        spy.mockImplementationOnce(fail);
+        return locks.acquire('goods:300', { waitMs: 100 });
+      })(),
+    );
+    await clock.advance(1_000);
+    expect(call.error).toBeInstanceOf(LockUnavailableError);
+    expect(await memory.inspect(KEY)).toBeNull();
+    await (await locks.acquire('goods:300', { waitMs: 0 })).release();
+    await clock.advance(1_000);
+    expect(locks.engine.localLocks.size).toBe(0);
+  });
+});
+
+describe('a signal that throws while a caller waits', () => {
+  it('does not keep the grant from its caller', async () => {
+    const { clock, locks } = faultyLocks();
+    const first = await locks.acquire('goods:300');
+    const second = outcome(locks.acquire('goods:300', { signal: signalWith({ removeEventListener: fail }) }));
+    await first.release();
+    await clock.advance(0);
+    await (second.value as Lock).release();
+    expect(locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('does not keep a refusal from its caller', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    const signal = signalWith({ removeEventListener: fail });
+    const call = outcome(locks.acquire('goods:300', { signal, waitMs: 100 }));
+    await clock.advance(200);
+    expect(call.error).toBeInstanceOf(LockTimeoutError);
+  });
+});
+
+it('a store that throws on release does not keep the next caller waiting', async () => {
+  const { clock, locks, store, stranger } = faultyLocks();
+  await stranger.take(KEY);
+  jest.spyOn(store, 'release').mockImplementation(fail);
+  const controller = new AbortController();
+  const first = outcome(locks.acquire('goods:300', { signal: controller.signal }));
+  await clock.advance(0);
+  controller.abort('enough');
+  const second = outcome(locks.acquire('goods:300', { waitMs: 10_000 }));
+  await stranger.leave(KEY);
+  await clock.advance(5_000);
+  expect(first.error).toBe('enough');
+  expect(second.value?.key).toBe(KEY);
+});
+
+describe('a logger that throws', () => {
+  const throwing = { log: fail, error: fail, warn: fail };
+
+  /** Runs a test with a logger that throws. Returns what Node printed in its place. */
+  async function withThrowingLogger(test: () => Promise<void>): Promise<readonly unknown[]> {
+    const printed = jest.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+    Logger.overrideLogger(throwing);
+    try {
+      await test();
+      return printed.mock.calls.map(([message]) => message);
+    } finally {
+      Logger.overrideLogger(false);
+      printed.mockRestore();
+    }
+  }
+
+  it('does not keep an attempt without a reply from failing', async () => {
+    const { clock, locks, store } = faultyLocks();
+    store.hold('acquire');
+    const call = outcome(locks.acquire('goods:300', { waitMs: 0 }));
+    const printed = await withThrowingLogger(() => clock.advance(1_000));
+    expect(call.error).toBeInstanceOf(LockUnavailableError);
+    expect(printed).toEqual([expect.stringContaining('locks are unavailable until it replies')]);
+    store.deliver('acquire');
+    await clock.advance(1_000);
+    expect((await locks.acquire('goods:300', { waitMs: 0 })).key).toBe(KEY);
+  });
+
+  it('does not keep a lost lock from being served to the next caller', async () => {
+    const { clock, locks, memory } = faultyLocks();
+    const lock = await locks.acquire('goods:300', { renew: false, ttlMs: 1_000 });
+    const next = outcome(locks.acquire('goods:300', { waitMs: 10_000 }));
+    const printed = await withThrowingLogger(() => clock.advance(2_000));
+    expect(lock.signal.aborted).toBe(true);
+    expect(printed).toEqual([expect.stringContaining('was lost')]);
+    expect(next.value?.key).toBe(KEY);
+    expect(await memory.inspect(KEY)).not.toBeNull();
+  });
+});
+
+describe('1,000 callers with one signal', () => {
+  const warnings = (): { readonly seen: string[]; readonly stop: () => void } => {
+    const seen: string[] = [];
+    const listener = ({ name }: Error): void => void seen.push(name);
+    process.on('warning', listener);
+    return { seen, stop: () => process.off('warning', listener) };
+  };
+  const listenersOf = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
+
+  it('cause no warning, do not change the signal, and leave no listener', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    const { seen, stop } = warnings();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const limit = getMaxListeners(signal);
+    await stranger.take(KEY);
+    const calls = Array.from({ length: 500 }, () => outcome(locks.acquire('goods:300', { signal })));
+    const lists = Array.from({ length: 500 }, () => outcome(locks.acquire(['goods:300', 'goods:301'], { signal })));
+    await clock.advance(0);
+    expect(listenersOf(signal)).toBe(1);
+    expect(getMaxListeners(signal)).toBe(limit);
+    controller.abort('enough');
+    await clock.advance(0);
+    stop();
+    expect([...calls, ...lists].filter(({ error }) => error === 'enough')).toHaveLength(1_000);
+    expect(seen).toEqual([]);
+    expect(listenersOf(signal)).toBe(0);
+  });
+
+  it('leave no listener once all have had the lock', async () => {
+    const { locks } = faultyLocks();
+    const { signal } = new AbortController();
+    let most = 0;
+    const work = (): void => void (most = Math.max(most, listenersOf(signal)));
+    await Promise.all(Array.from({ length: 1_000 }, () => locks.using('goods:300', { signal }, work)));
+    expect(most).toBe(1);
+    expect(listenersOf(signal)).toBe(0);
+  });
+});

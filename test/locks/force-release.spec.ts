@@ -1,0 +1,376 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  type Lock,
+  LockConfigError,
+  lockChannels,
+  LockKeyError,
+  LockLostError,
+  type LostEvent,
+  LockUnavailableError,
+} from 'nestjs-redis-lock';
+import { deferred, outcome } from '../support/async.js';
+import { faultyLocks, KEY } from '../support/locks.js';
+
+const forced = expect.stringMatching(/^The lock on goods:300 was lost after \d+ ms: it was released by force\.$/);
+
+/** Two module instances. The first one holds the lock. */
+async function held(options = {}) {
+  const all = faultyLocks();
+  const other = all.neighbour();
+  const lock = await all.locks.acquire('goods:300', options);
+  await all.clock.advance(5_000);
+  return { ...all, other, lock };
+}
+
+const stops: (() => void)[] = [];
+afterEach(() => stops.splice(0).forEach((stop) => stop()));
+
+describe('forceRelease()', () => {
+  it('ends the hold of another instance, which says so at once', async () => {
+    const { clock, locks, other, lock } = await held();
+    const losses: unknown[] = [];
+    const onLost = (event: unknown): void => void losses.push((event as LostEvent).reason?.message);
+    lockChannels.lost.subscribe(onLost);
+    stops.push(() => lockChannels.lost.unsubscribe(onLost));
+    expect(await other.locks.forceRelease('goods:300')).toBe(true);
+    await clock.advance(0);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+    expect((lock.signal.reason as Error).message).toEqual(forced);
+    expect(losses).toEqual([forced]);
+    expect(() => lock.assertHeld()).toThrow(LockLostError);
+    expect(await locks.inspect('goods:300')).toBeNull();
+    expect(await lock.release()).toBe(false);
+  });
+
+  it('ends the hold of its own instance, also without a message', async () => {
+    const { clock, locks, store, lock } = await held();
+    store.hold('forced');
+    expect(await locks.forceRelease('goods:300')).toBe(true);
+    await clock.advance(0);
+    expect((lock.signal.reason as Error).message).toEqual(forced);
+  });
+
+  it('checks the holds of its own instance if the request gets no reply', async () => {
+    const { clock, locks, store, lock } = await held();
+    store.hold('forceRelease');
+    store.hold('forced');
+    const released = outcome(locks.forceRelease('goods:300'));
+    await clock.advance(1_010);
+    expect(released.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', resource: 'goods:300' });
+    expect((lock.signal.reason as Error).message).toEqual(forced);
+  });
+
+  it('ends a hold whose message is lost at its next renewal', async () => {
+    const { clock, store, other, lock } = await held();
+    store.hold('forced');
+    await other.locks.forceRelease('goods:300');
+    await clock.advance(3_900);
+    expect(lock.signal.aborted).toBe(false);
+    await clock.advance(1_300);
+    expect(lock.signal.reason).toMatchObject({ message: expect.stringContaining('belongs to somebody else') });
+  });
+
+  it('hands the lock to the next in the queue, with a higher token', async () => {
+    const { clock, lock, other, neighbour } = await held();
+    const waiting = outcome(neighbour().locks.acquire('goods:300', { waitMs: Infinity }));
+    await clock.advance(10);
+    await other.locks.forceRelease('goods:300');
+    await clock.advance(0);
+    const next = waiting.value as Lock;
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    await clock.advance(60_000);
+    next.assertHeld();
+  });
+
+  it('gives the lock to a caller of the same instance by a new grant', async () => {
+    const { clock, locks, other, lock } = await held();
+    const waiting = outcome(locks.acquire('goods:300', { waitMs: Infinity }));
+    await clock.advance(10);
+    expect(await other.locks.forceRelease('goods:300')).toBe(true);
+    await clock.advance(0);
+    const next = waiting.value as Lock;
+    expect(next.shared.owner).not.toBe(lock.shared.owner);
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    expect(await lock.release()).toBe(false);
+    await clock.advance(60_000);
+    next.assertHeld();
+  });
+
+  it('ends one lock of several, which aborts the signal of all', async () => {
+    const { clock, locks, neighbour } = faultyLocks();
+    const both = await locks.acquire(['goods:300', 'goods:301']);
+    const other = neighbour();
+    expect(await other.locks.forceRelease('goods:301')).toBe(true);
+    await clock.advance(0);
+    expect((both.signal.reason as Error).message).toContain('The lock on goods:301 was lost');
+    expect(await other.locks.tryAcquire('goods:300')).toBeNull();
+    expect(await both.release()).toBe(false);
+    expect(await other.locks.tryAcquire(['goods:300', 'goods:301'])).not.toBeNull();
+  });
+
+  it('ends the hold with that token only', async () => {
+    const { clock, other, lock } = await held();
+    const { locks } = other;
+    expect(await locks.forceRelease('goods:300', { ifToken: lock.fencingToken + 1 })).toBe(false);
+    await clock.advance(0);
+    lock.assertHeld();
+    expect(await locks.forceRelease('goods:300', { ifToken: lock.fencingToken })).toBe(true);
+    await clock.advance(0);
+    expect(lock.signal.aborted).toBe(true);
+  });
+
+  it('returns false if nobody holds the lock', async () => {
+    const { locks } = faultyLocks();
+    expect(await locks.forceRelease('goods:300')).toBe(false);
+  });
+
+  it('ends the holds of all readers, and of all permits', async () => {
+    for (const options of [{ mode: 'shared' }, { permits: 3 }] as const) {
+      const { clock, locks, neighbour, other } = await held(options);
+      const readers = [
+        await locks.acquire('goods:300', options),
+        await neighbour().locks.acquire('goods:300', options),
+      ];
+      expect(await other.locks.forceRelease('goods:300')).toBe(true);
+      await clock.advance(0);
+      expect(readers.map(({ signal }) => (signal.reason as Error).message)).toEqual([forced, forced]);
+      expect(await locks.inspect('goods:300')).toBeNull();
+    }
+  });
+
+  it('ends nested holds, and the work of using() gets the loss', async () => {
+    const { clock, locks, neighbour } = faultyLocks();
+    const work = deferred();
+    const result = outcome(
+      locks.using('goods:300', () =>
+        locks.using('goods:300', async ({ signal }) => {
+          await work.promise;
+          return signal.aborted;
+        }),
+      ),
+    );
+    await clock.advance(10);
+    await neighbour().locks.forceRelease('goods:300');
+    await clock.advance(0);
+    work.resolve();
+    await clock.advance(0);
+    expect(result.error).toMatchObject({ code: 'LOCK_LOST', message: forced });
+  });
+
+  it('frees a lock that rests until minHoldMs, for the callers of its instance as well', async () => {
+    const { clock, locks, neighbour } = faultyLocks();
+    await locks.using('goods:300', { minHoldMs: 60_000 }, () => undefined);
+    const waiting = outcome(locks.acquire('goods:300', { waitMs: Infinity }));
+    await clock.advance(1_000);
+    expect(waiting).toEqual({});
+    expect(await neighbour().locks.forceRelease('goods:300')).toBe(true);
+    await clock.advance(0);
+    expect(waiting.value).toBeDefined();
+  });
+
+  it('frees permits that rest until minHoldMs, for the callers of their instance as well', async () => {
+    const { clock, locks, neighbour } = faultyLocks();
+    const options = { permits: 2, minHoldMs: 60_000 };
+    for (let i = 0; i < 2; i += 1) await locks.using('goods:300', options, () => undefined);
+    const waiting = outcome(locks.acquire('goods:300', { permits: 2, waitMs: Infinity }));
+    await clock.advance(1_000);
+    expect(waiting).toEqual({});
+    expect(await neighbour().locks.forceRelease('goods:300')).toBe(true);
+    await clock.advance(0);
+    expect(waiting.value).toBeDefined();
+    await clock.advance(60_000);
+    waiting.value?.assertHeld();
+  });
+
+  it.each([
+    ['the lock', {}],
+    ['a permit', { permits: 1 }],
+  ])('releases %s at the end of minHoldMs if the message was forged', async (_what, options) => {
+    const { clock, locks, store } = faultyLocks();
+    await locks.using('goods:300', { ...options, minHoldMs: 60_000 }, () => undefined);
+    const [{ owner }] = store.releases;
+    store.reportForceReleased(KEY);
+    const waiting = outcome(locks.acquire('goods:300', { ...options, waitMs: Infinity }));
+    await clock.advance(59_900);
+    expect(waiting).toEqual({});
+    const before = store.releases.length;
+    await clock.advance(101);
+    expect(store.releases.slice(before)).toEqual([expect.objectContaining({ owner, closedForMs: 0 })]);
+    waiting.value?.assertHeld();
+    await clock.advance(60_000);
+    waiting.value?.assertHeld();
+    expect(waiting.value).toBeDefined();
+  });
+
+  it('ends a lock that was handed off and not received yet', async () => {
+    const { clock, lock, locks, neighbour } = await held();
+    const waiter = neighbour();
+    waiter.store.hold('handoff');
+    waiter.store.hold('forced');
+    const waiting = outcome(waiter.locks.acquire('goods:300', { waitMs: Infinity }));
+    await clock.advance(10);
+    await lock.release();
+    expect(await locks.forceRelease('goods:300')).toBe(true);
+    waiter.store.deliver('handoff');
+    await clock.advance(0);
+    waiter.store.deliver('forced');
+    await clock.advance(10);
+    expect(waiting.value?.signal.aborted).toBe(true);
+    expect(await locks.tryAcquire('goods:300')).not.toBeNull();
+  });
+
+  it('leaves those that wait in the queue', async () => {
+    const { clock, locks, other, neighbour } = await held();
+    const [second, third] = [neighbour(), neighbour()];
+    const waiting = [second, third].map((each) => outcome(each.locks.acquire('goods:300', { waitMs: Infinity })));
+    await clock.advance(10);
+    await other.locks.forceRelease('goods:300');
+    await clock.advance(0);
+    expect([waiting[0].value !== undefined, waiting[1].value !== undefined]).toEqual([true, false]);
+    expect((await locks.inspect('goods:300'))?.waiting).toHaveLength(1);
+  });
+
+  it('frees the lock at once with lockDelayMs, and hands it off with the delay in its lease', async () => {
+    const { clock, store, locks, neighbour } = faultyLocks({ lockDelayMs: 10_000 });
+    const lock = await locks.acquire('goods:300');
+    const next = outcome(neighbour().locks.acquire('goods:300', { waitMs: Infinity }));
+    await clock.advance(10);
+    expect(await locks.forceRelease('goods:300')).toBe(true);
+    await clock.advance(0);
+    expect([lock.signal.aborted, next.value !== undefined]).toEqual([true, true]);
+    expect(store.forced).toEqual([{ key: KEY, ifToken: undefined, handoffMs: 11_200, tokens: 17 }]);
+  });
+
+  it('refuses what cannot work', async () => {
+    const { clock, locks, store } = faultyLocks();
+    await expect(locks.forceRelease('goods:300', { ifToken: 0 })).rejects.toThrow(
+      new LockConfigError('forceRelease(): ifToken is 0; allowed is a fencing token, a whole number from 1 up.'),
+    );
+    await expect(locks.forceRelease('goods:300', { token: 5 } as object)).rejects.toThrow('there is no option token');
+    await expect(locks.forceRelease('')).rejects.toBeInstanceOf(LockKeyError);
+    store.less.fencing = false;
+    await expect(locks.forceRelease('goods:300', { ifToken: 5 })).rejects.toThrow(
+      'forceRelease(): memory() gives no fencing tokens; allowed is a call without ifToken.',
+    );
+    store.delay('forceRelease');
+    const late = outcome(locks.forceRelease('goods:300'));
+    await clock.advance(1_001);
+    expect(late.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', resource: 'goods:300' });
+    Object.defineProperty(store, 'forceRelease', { value: undefined });
+    await expect(locks.forceRelease('goods:300')).rejects.toThrow(
+      'forceRelease(): memory() cannot end the hold of another; allowed is a store that can, such as token().',
+    );
+  });
+
+  it('deposes a leader, and the next candidate leads', async () => {
+    const { clock, locks, neighbour } = faultyLocks();
+    const reasons: unknown[] = [];
+    const leader = locks.lead('goods:300', { onDeposed: (reason) => reasons.push((reason as Error).message) });
+    await clock.advance(10);
+    const other = neighbour();
+    const next = other.locks.lead('goods:300');
+    await clock.advance(10);
+    await other.locks.forceRelease('goods:300');
+    await clock.advance(0);
+    expect([leader.isLeader, next.isLeader, reasons]).toEqual([false, true, [forced]]);
+  });
+});
+
+describe('a message about a release by force', () => {
+  it('ends no hold if it is not true, and costs one request however often it comes', async () => {
+    const { clock, store, lock } = await held();
+    store.delay('extend');
+    for (let i = 0; i < 100; i += 1) store.reportForceReleased(KEY);
+    await clock.advance(0);
+    expect(store.extendBatches).toHaveLength(1);
+    store.arrive('extend');
+    await clock.advance(10);
+    expect(store.extendBatches).toHaveLength(2);
+    lock.assertHeld();
+    expect(lock.signal.aborted).toBe(false);
+  });
+
+  it('costs nothing if this instance does not have the lock', async () => {
+    const { clock, store, locks } = faultyLocks();
+    await locks.acquire('goods:301');
+    store.reportForceReleased(KEY);
+    await clock.advance(0);
+    expect(store.extendBatches).toEqual([]);
+  });
+
+  it('shortens no lease', async () => {
+    const { clock, memory, store } = await held();
+    const before = await memory.inspect(KEY);
+    store.reportForceReleased(KEY);
+    await clock.advance(0);
+    expect((await memory.inspect(KEY))?.remainingMs).toBe(before?.remainingMs);
+  });
+
+  it('ends no hold if Redis does not reply, and the next message asks again', async () => {
+    const { clock, memory, store, lock } = await held();
+    store.fail('extend', new LockUnavailableError('down'));
+    store.reportForceReleased(KEY);
+    await clock.advance(1_100);
+    lock.assertHeld();
+    store.fail('extend');
+    memory.table.delete(KEY);
+    store.reportForceReleased(KEY);
+    await clock.advance(0);
+    expect((lock.signal.reason as Error).message).toEqual(forced);
+  });
+
+  it('that arrives during the request is not missed', async () => {
+    const { clock, memory, store, lock } = await held();
+    store.hold('extend');
+    store.reportForceReleased(KEY);
+    await clock.advance(0);
+    memory.table.delete(KEY);
+    store.reportForceReleased(KEY);
+    store.deliver('extend');
+    await clock.advance(0);
+    expect(lock.signal.aborted).toBe(true);
+  });
+
+  it('that is read before the reply that grants the lock is not missed', async () => {
+    const { clock, memory, store, locks } = faultyLocks();
+    store.hold('acquire');
+    const waiting = outcome(locks.acquire('goods:300'));
+    await clock.advance(0);
+    // As after a blocked event loop, which finds both at its sockets.
+    memory.table.delete(KEY);
+    store.reportForceReleased(KEY);
+    store.deliver('acquire');
+    await clock.advance(10);
+    expect(waiting.value?.signal.reason).toMatchObject({ message: forced });
+  });
+
+  it('ends the hold of the caller that the lock was passed on to meanwhile', async () => {
+    const { clock, memory, store, locks, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    const first = locks.acquire('goods:300');
+    const next = outcome(locks.acquire('goods:300'));
+    await clock.advance(1);
+    // The handoff reserves tokens for local passes.
+    await stranger.leave(KEY);
+    const lock = await first;
+    store.hold('extend');
+    memory.table.delete(KEY);
+    store.reportForceReleased(KEY);
+    await lock.release();
+    await clock.advance(0);
+    const passed = next.value as Lock;
+    expect(passed.shared.owner).toBe(lock.shared.owner);
+    store.deliver('extend');
+    await clock.advance(10);
+    expect((passed.signal.reason as Error).message).toEqual(forced);
+  });
+
+  it('of the former lock does not end the next one of the same instance', async () => {
+    const { clock, store, locks, lock } = await held();
+    await lock.release();
+    const next = await locks.acquire('goods:300');
+    store.reportForceReleased(KEY);
+    await clock.advance(10);
+    next.assertHeld();
+  });
+});

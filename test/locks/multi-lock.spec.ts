@@ -1,0 +1,498 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { describe, expect, it } from '@jest/globals';
+import {
+  type Lock,
+  LockClosedError,
+  LockConfigError,
+  LockKeyError,
+  LockLostError,
+  LockReentryError,
+  type LockService,
+  LockTimeoutError,
+  LockUnavailableError,
+  MultiLock,
+  lockChannels,
+} from 'nestjs-redis-lock';
+import { inLockOrder } from '../../lib/core/acquire/lock-order.js';
+import { createKeyFactory } from '../../lib/core/keys/resource-key.js';
+import { PendingRequests } from '../../lib/redis/deadline-requests.js';
+import { outcome } from '../support/async.js';
+import { faultyLocks } from '../support/locks.js';
+
+const family = ['goods:1', 'goods:2', 'goods:3'];
+const keyOf = createKeyFactory({ prefix: 'lock_', hashTag: 'family' });
+
+/** Returns the resources that another instance can lock. */
+async function freeOf(locks: LockService, resources: readonly string[]): Promise<string[]> {
+  const free: string[] = [];
+  for (const resource of resources) {
+    const lock = await locks.tryAcquire(resource);
+    if (lock === null) continue;
+    free.push(resource);
+    await lock.release();
+  }
+  return free;
+}
+
+describe('the lock order', () => {
+  const ordered = (most: number, ...resources: string[]) =>
+    inLockOrder(
+      resources.map((resource) => ({ resource, key: keyOf(resource) })),
+      most,
+    ).map((group) => group.map(({ resource }) => resource));
+
+  it('does not depend on the given order, and has no duplicates', () => {
+    const groups = [['account:1', 'account:2'], ['goods:1']];
+    expect(ordered(9, 'goods:1', 'account:2', 'account:1', 'account:2')).toEqual(groups);
+    expect(ordered(9, 'account:1', 'goods:1', 'account:2')).toEqual(groups);
+  });
+
+  it('groups the keys of one request', () => {
+    expect(ordered(2, 'a:3', 'a:1', 'b:1', 'a:2')).toEqual([['a:1', 'a:2'], ['a:3'], ['b:1']]);
+    expect(ordered(1, 'a:2', 'a:1')).toEqual([['a:1'], ['a:2']]);
+    // The same hash tag, written in different ways, has the same slot.
+    expect(ordered(9, 'x:{2}', 'y:{1}', 'z:{2}')).toEqual([['y:{1}'], ['x:{2}', 'z:{2}']]);
+  });
+});
+
+describe('several resources', () => {
+  it('of one family are acquired by one request, and each has a lock', async () => {
+    const { locks, store, neighbour } = faultyLocks();
+    const all = await locks.acquire(family);
+    expect(all).toBeInstanceOf(MultiLock);
+    expect(store.acquires.map(({ keys }) => keys)).toEqual([family.map(keyOf)]);
+    expect(all.resources).toEqual(family);
+    expect(all.locks.map(({ resource }) => resource)).toEqual(family);
+    expect(all.of('goods:2').key).toBe(keyOf('goods:2'));
+    expect(() => all.of('goods:4')).toThrow(LockKeyError);
+    all.assertHeld();
+    expect(await freeOf(neighbour().locks, family)).toEqual([]);
+    expect(await all.release()).toBe(true);
+    expect(await all.release()).toBe(true);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+    expect(() => all.assertHeld()).toThrow(LockLostError);
+  });
+
+  it('that share a key share a lock', async () => {
+    const { locks } = faultyLocks({ key: (resource) => resource.toLowerCase() });
+    const both = await locks.acquire(['A', 'a', 'b', 'b']);
+    expect(both.locks).toHaveLength(2);
+    expect(both.of('A')).toBe(both.of('a'));
+    expect(both.resources).toEqual(['A', 'a', 'b']);
+    expect(await both.release()).toBe(true);
+  });
+
+  it('are not acquired if one is held and waitMs is 0', async () => {
+    const { locks, store, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    const held = await others.acquire('goods:2');
+    expect(await locks.tryAcquire(family)).toBeNull();
+    expect(store.acquires).toHaveLength(1);
+    expect(store.releases).toHaveLength(0);
+    await expect(locks.acquire(family, { waitMs: 0 })).rejects.toMatchObject({
+      constructor: LockTimeoutError,
+      resource: 'goods:2',
+      remainingMs: 30_000,
+    });
+    expect(await freeOf(others, family)).toEqual(['goods:1', 'goods:3']);
+    await held.release();
+  });
+
+  it('are waited for one after the other, and handed off', async () => {
+    const { locks, clock, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    const held = [await others.acquire('goods:1'), await others.acquire('goods:3')];
+    const waiting = outcome(locks.acquire(family));
+    await clock.advance(0);
+    await held[0].release();
+    await clock.advance(0);
+    expect(await freeOf(others, family)).toEqual([]);
+    expect(waiting.value).toBeUndefined();
+    await held[1].release();
+    await clock.advance(0);
+    expect(await waiting.value?.release()).toBe(true);
+    expect(await freeOf(others, family)).toEqual(family);
+  });
+
+  it('share one waitMs, after which acquired locks are released', async () => {
+    const { locks, clock, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    const first = await others.acquire('goods:1');
+    await others.acquire('goods:3');
+    const waiting = outcome(locks.acquire(family, { waitMs: 1_000 }));
+    await clock.advance(700);
+    await first.release();
+    await clock.advance(299);
+    expect(waiting.error).toBeUndefined();
+    await clock.advance(1);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+    expect(waiting.error).toMatchObject({ resource: 'goods:3', elapsedMs: 1_000 });
+    expect((waiting.error as Error).message).toContain('refused after 1000 ms (waitMs: 1000)');
+    expect(await freeOf(others, family)).toEqual(['goods:1', 'goods:2']);
+  });
+
+  it('are not granted if one is lost while another is waited for', async () => {
+    const { locks, clock, store, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    const held = await others.acquire('goods:2', { ttlMs: 60_000 });
+    const waiting = outcome(locks.acquire(['goods:1', 'goods:2'], { ttlMs: 1_000, waitMs: 60_000 }));
+    await clock.advance(0);
+    store.hold('extend');
+    await clock.advance(1_000);
+    await held.release();
+    await clock.advance(0);
+    expect(waiting.error).toBeInstanceOf(LockLostError);
+    expect(await freeOf(others, ['goods:1', 'goods:2'])).toEqual(['goods:1', 'goods:2']);
+  });
+
+  it('wait locally behind a holder of one of them, without a request', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const held = await locks.acquire('goods:2');
+    const waiting = outcome(locks.acquire(family));
+    await clock.advance(0);
+    expect(store.acquires.filter(({ keys }) => keys.length > 1)).toEqual([]);
+    await held.release();
+    await clock.advance(0);
+    expect(await waiting.value?.release()).toBe(true);
+  });
+
+  it('exclude local callers, which are granted after the release', async () => {
+    const { locks, clock } = faultyLocks();
+    const all = await locks.acquire(family);
+    const waiting = family.map((resource) => outcome(locks.acquire(resource)));
+    const crossing = outcome(locks.acquire(['goods:3', 'goods:1']));
+    await clock.advance(100);
+    expect(waiting.map(({ value }) => value)).toEqual([undefined, undefined, undefined]);
+    await all.release();
+    await clock.advance(0);
+    for (const { value } of waiting) expect(await value?.release()).toBe(true);
+    await clock.advance(0);
+    expect(await crossing.value?.release()).toBe(true);
+  });
+
+  it('are refused if one of them is invalid', async () => {
+    const { locks } = faultyLocks();
+    await expect(locks.acquire([])).rejects.toBeInstanceOf(LockKeyError);
+    await expect(locks.acquire(['goods:1', ''])).rejects.toBeInstanceOf(LockKeyError);
+    await expect(locks.acquire(['goods:1', undefined as unknown as string])).rejects.toBeInstanceOf(LockKeyError);
+    const tooMany = Array.from({ length: 1_001 }, (_, i) => `goods:${i}`);
+    await expect(locks.acquire(tooMany)).rejects.toThrow('1001 items');
+    await expect(locks.acquire(['goods:1'], { ttlMs: 1 })).rejects.toBeInstanceOf(LockConfigError);
+    expect(await (await locks.acquire(tooMany.slice(1))).release()).toBe(true);
+  });
+});
+
+describe('work under a multi-lock', () => {
+  it('holds all locks, and can acquire each of them again', async () => {
+    const { locks, store } = faultyLocks();
+    await locks.using(family, async (all) => {
+      expect(locks.current('goods:2')).toBe(all.of('goods:2'));
+      expect(locks.current()).toBe(all.of('goods:1'));
+      await locks.using('goods:3', (lock) => expect(lock.fencingToken).toBe(all.of('goods:3').fencingToken));
+      await locks.using(['goods:3', 'goods:1'], () => undefined);
+      all.assertHeld();
+      expect(store.acquires).toHaveLength(1);
+      await locks.using(['goods:4', 'goods:2', 'goods:5'], () => undefined);
+      expect(store.acquires.at(-1)?.keys).toEqual([keyOf('goods:4'), keyOf('goods:5')]);
+      all.assertHeld();
+      await expect(locks.using(['goods:1', 'goods:9'], { reentrant: false }, () => undefined)).rejects.toBeInstanceOf(
+        LockReentryError,
+      );
+    });
+    expect(await freeOf(locks, [...family, 'goods:4', 'goods:5', 'goods:9'])).toHaveLength(6);
+  });
+
+  it('is aborted as soon as one lock is lost, and the others end with it', async () => {
+    const { locks, memory, clock, neighbour } = faultyLocks();
+    let seen: readonly AbortSignal[] = [];
+    const work = locks.using(family, { ttlMs: 3_000 }, async (all) => {
+      seen = [all.signal, ...all.locks.map(({ signal }) => signal)];
+      await memory.release(requestOf(all.of('goods:2')));
+      await clock.advance(1_000);
+      expect(() => all.assertHeld()).toThrow(LockLostError);
+      expect(all.expiresInMs).toBe(0);
+      all.of('goods:1').assertHeld();
+      throw new Error('noticed');
+    });
+    const cause = expect.objectContaining({ message: 'noticed' });
+    await expect(work).rejects.toMatchObject({ constructor: LockLostError, resource: 'goods:2', cause });
+    expect(seen).toHaveLength(4);
+    for (const signal of seen) expect(signal.reason).toBeInstanceOf(LockLostError);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+  });
+
+  it('stops waiting for another lock if one is lost', async () => {
+    const { locks, clock, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    await others.acquire('order:1');
+    const waiting = outcome(locks.acquire(['goods:1', 'order:1'], { maxHoldMs: 5_000, waitMs: 600_000 }));
+    await clock.advance(4_999);
+    expect(waiting.error).toBeUndefined();
+    await clock.advance(1);
+    expect(waiting.error).toMatchObject({ constructor: LockLostError, resource: 'goods:1' });
+  });
+
+  it('extends all locks', async () => {
+    const { locks, clock } = faultyLocks();
+    const all = await locks.acquire(family, { ttlMs: 1_000, renew: false });
+    await all.extend(10_000);
+    await clock.advance(5_000);
+    all.assertHeld();
+    expect(all.expiresInMs).toBeGreaterThan(4_000);
+    await clock.advance(5_000);
+    await expect(all.extend()).rejects.toBeInstanceOf(LockLostError);
+    expect(await all.release()).toBe(false);
+  });
+
+  it('keeps each lock closed for minHoldMs', async () => {
+    const { locks, clock, neighbour } = faultyLocks();
+    await locks.using(family, { minHoldMs: 1_000 }, () => undefined);
+    expect(await freeOf(neighbour().locks, family)).toEqual([]);
+    await clock.advance(1_000);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+  });
+});
+
+describe('an acquire request for several keys', () => {
+  it('is released if its reply is late, and the locks are acquired one by one', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks();
+    store.hold('acquire');
+    const waiting = outcome(locks.acquire(family));
+    await clock.advance(1_000);
+    expect(store.releases.map(({ keys }) => keys[0])).toEqual(family.map(keyOf));
+    store.deliver('acquire');
+    await clock.advance(200);
+    expect(await waiting.value?.release()).toBe(true);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+  });
+
+  it('is released again if it arrives after its releases', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks();
+    store.delay('acquire');
+    const waiting = outcome(locks.acquire(family));
+    await clock.advance(1_000);
+    expect(store.releases).toHaveLength(3);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+    store.arrive('acquire');
+    await clock.advance(0);
+    expect(await waiting.value?.release()).toBe(true);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+  });
+
+  it('throws LockUnavailableError without a reply', async () => {
+    const { locks, store, clock } = faultyLocks();
+    store.fail('acquire', new Error('gone'));
+    const waiting = outcome(locks.acquire(family, { waitMs: 3_000 }));
+    await clock.advance(3_000);
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+    store.fail('acquire');
+    await clock.advance(5_000);
+    expect(await freeOf(locks, family)).toEqual(family);
+  });
+
+  it('is cancelled with its caller', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks();
+    store.hold('acquire');
+    const leaving = new AbortController();
+    const waiting = outcome(locks.acquire(family, { signal: leaving.signal }));
+    await clock.advance(0);
+    leaving.abort('gone');
+    await clock.advance(0);
+    expect(waiting.error).toBe('gone');
+    expect(store.releases).toHaveLength(3);
+    store.deliver('acquire');
+    await clock.advance(0);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+    await expect(locks.acquire(family, { signal: AbortSignal.abort('before') })).rejects.toBe('before');
+  });
+
+  it('is cancelled if the connection ends', async () => {
+    const { locks, store, clock } = faultyLocks();
+    store.hold('acquire');
+    const cut = outcome(locks.acquire(family));
+    await clock.advance(0);
+    store.disconnect((key) => key === 'another key');
+    expect(store.releases).toHaveLength(0);
+    store.disconnect();
+    expect(store.releases).toHaveLength(3);
+    store.deliver('acquire');
+    await clock.advance(500);
+    expect(await cut.value?.release()).toBe(true);
+  });
+
+  it('is cancelled by a shutdown, inside a hold after the grace period', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks();
+    const inside: { error?: unknown }[] = [];
+    const work = outcome(
+      locks.using('order:1', async ({ signal }) => {
+        store.hold('acquire');
+        inside.push(outcome(locks.acquire(family)));
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      }),
+    );
+    await clock.advance(0);
+    const outside = outcome(locks.acquire(['account:1', 'account:2']));
+    await clock.advance(0);
+    const closed = locks.engine.close(500);
+    await clock.advance(499);
+    expect(outside.error).toBeInstanceOf(LockClosedError);
+    expect(inside).toEqual([{}]);
+    await clock.advance(1);
+    expect(inside[0].error).toBeInstanceOf(LockClosedError);
+    const givenBack = ['account:1', 'account:2', ...family, 'order:1'].map(keyOf);
+    expect(store.releases.map(({ keys }) => keys[0])).toEqual(givenBack);
+    store.deliver('acquire');
+    await clock.advance(1_000);
+    await closed;
+    expect(work.error).toBeInstanceOf(LockLostError);
+    expect(await freeOf(neighbour().locks, [...family, 'account:1', 'account:2', 'order:1'])).toHaveLength(6);
+    await expect(locks.acquire(family)).rejects.toBeInstanceOf(LockClosedError);
+  });
+
+  it('is not released if it was not delivered', async () => {
+    const { locks, store } = faultyLocks();
+    store.acquire = () => Promise.resolve({ status: 'expired' });
+    await expect(locks.tryAcquire(family)).rejects.toBeInstanceOf(LockUnavailableError);
+    expect(store.releases).toEqual([]);
+    const unsent = new PendingRequests();
+    unsent.add('ann');
+    expect([unsent.cancel('ann'), unsent.cancel('ann'), unsent.take('ann')]).toEqual([true, true, false]);
+    expect([unsent.cancel('ann'), unsent.take('ann')]).toEqual([false, false]);
+    unsent.add('bob');
+    expect([unsent.take('bob'), unsent.cancel('bob')]).toEqual([true, false]);
+  });
+
+  it('leaves no local state', async () => {
+    const { locks } = faultyLocks();
+    const { localLocks } = locks.engine;
+    const all = await locks.acquire(family);
+    expect(localLocks.size).toBe(3);
+    await all.release();
+    expect(localLocks.size).toBe(0);
+  });
+
+  it('is not used if its lease is over when the reply arrives', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks({ requestTimeoutMs: 10_000 });
+    store.hold('acquire');
+    const waiting = outcome(locks.acquire(family, { ttlMs: 1_000 }));
+    await clock.advance(1_000);
+    store.deliver('acquire');
+    await clock.advance(500);
+    expect(await waiting.value?.release()).toBe(true);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+  });
+});
+
+describe('the release of a multi-lock', () => {
+  it('may be left unawaited, and rejects with the first failure', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const all = await locks.acquire(family);
+    store.fail('release', new LockUnavailableError('gone', { resource: 'goods:1' }));
+    void all.release();
+    await expect(all.release()).rejects.toBeInstanceOf(LockUnavailableError);
+    expect(all.release()).toBe(all.release());
+    store.fail('release');
+    await clock.advance(1_000);
+    expect(await freeOf(locks, family)).toEqual(family);
+  });
+});
+
+describe('events', () => {
+  it('are published for each resource', async () => {
+    const { locks, neighbour } = faultyLocks();
+    const seen: string[] = [];
+    const listening = ['requested', 'granted', 'refused', 'released'].map((name) => {
+      const listener = (event: unknown) => void seen.push(`${name} ${(event as { resource: string }).resource}`);
+      subscribe(`nestjs-redis-lock:${name}`, listener);
+      return () => unsubscribe(`nestjs-redis-lock:${name}`, listener);
+    });
+    await (await locks.acquire(['goods:1', 'goods:2'])).release();
+    const held = await neighbour().locks.acquire('order:1');
+    seen.length = 0;
+    expect(await locks.tryAcquire(['order:2', 'order:1', 'goods:1'])).toBeNull();
+    for (const stop of listening) stop();
+    await held.release();
+    expect(seen).toEqual([
+      ...['goods:1', 'order:1', 'order:2'].map((resource) => `requested ${resource}`),
+      'granted goods:1',
+      ...['order:1', 'order:2'].map((resource) => `refused ${resource}`),
+      'released goods:1',
+    ]);
+  });
+});
+
+/** Deletes the key of a resource. */
+function requestOf(lock: Lock) {
+  return {
+    keys: [lock.key],
+    owner: lock.shared.owner,
+    mode: 'exclusive',
+    handoffMs: 3_000,
+    tokens: 1,
+    closedForMs: 0,
+  } as const;
+}
+
+const BOTH = ['goods:1', 'goods:2'];
+
+/** The microtasks from a multi-key reply to the next request. */
+const MICROTASKS = Array.from({ length: 16 }, (_, i) => i);
+
+/** Requests two keys, one of which is held elsewhere. Resolves `microtasks` microtasks after the reply. */
+async function afterReply(microtasks: number, signal?: AbortSignal) {
+  const all = faultyLocks();
+  await all.stranger.take('{lock_goods}:2');
+  all.store.hold('acquire');
+  const waiting = outcome(all.locks.acquire(BOTH, { waitMs: 60_000, signal }));
+  await all.clock.advance(0);
+  all.store.deliver('acquire');
+  for (let i = 0; i < microtasks; i++) await Promise.resolve();
+  return { ...all, waiting };
+}
+
+describe('between two requests of a multi-lock', () => {
+  it.each(MICROTASKS)('a shutdown refuses it %i microtasks after a reply', async (microtasks) => {
+    const { locks, waiting, clock, memory } = await afterReply(microtasks);
+    const closed = outcome(locks.engine.close(0));
+    await clock.advance(0);
+    await clock.advance(2_000);
+    expect(waiting.error).toBeInstanceOf(LockClosedError);
+    expect(closed).toHaveProperty('value');
+    expect(await memory.inspect('{lock_goods}:1')).toBeNull();
+  });
+
+  it.each(MICROTASKS)('its signal ends it %i microtasks after a reply', async (microtasks) => {
+    const stop = new AbortController();
+    const { waiting, clock, memory } = await afterReply(microtasks, stop.signal);
+    stop.abort(new Error('enough'));
+    await clock.advance(0);
+    expect(waiting.error).toEqual(new Error('enough'));
+    expect(await memory.inspect('{lock_goods}:1')).toBeNull();
+  });
+
+  it('its signal ends it once some of its locks are granted', async () => {
+    const stop = new AbortController();
+    const { locks, store, clock, memory } = faultyLocks();
+    store.hold('acquire');
+    const waiting = outcome(locks.acquire([...BOTH, 'order:1', 'order:2'], { signal: stop.signal }));
+    await clock.advance(0);
+    const leave = (): void => stop.abort(new Error('enough'));
+    lockChannels.granted.subscribe(leave);
+    store.deliver('acquire');
+    await clock.advance(0);
+    lockChannels.granted.unsubscribe(leave);
+    expect(waiting.error).toEqual(new Error('enough'));
+    for (const key of ['{lock_goods}:1', '{lock_order}:1']) expect(await memory.inspect(key)).toBeNull();
+  });
+});
+
+describe('a store that sends no reply', () => {
+  it('is reported after one request, not one for each lock', async () => {
+    const { locks, store, clock } = faultyLocks();
+    store.hold('acquire');
+    const tried = outcome(locks.tryAcquire(BOTH));
+    await clock.advance(1_000);
+    expect(tried.error).toBeInstanceOf(LockUnavailableError);
+    expect(store.acquires).toHaveLength(1);
+  });
+});

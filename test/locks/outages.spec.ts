@@ -1,0 +1,428 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import { type LockOptions, type LockService, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { deferred, outcome } from '../support/async.js';
+import { faultyLocks, KEY } from '../support/locks.js';
+
+const refused = new Error('connect ECONNREFUSED 127.0.0.1:6379');
+const readOnly = new LockUnavailableError('this server is a read-only replica', { refusal: 'READONLY' });
+
+const start = (options = {}) => faultyLocks({ unavailableAfterMs: 500, ...options });
+type Started = ReturnType<typeof start>;
+
+/** No request gets a reply. */
+function startWithout(options = {}): Started {
+  const all = start(options);
+  all.store.delay('acquire');
+  return all;
+}
+
+/** No request gets a reply, and the store reports every 50 ms that it cannot be reached. */
+async function outage({ clock, store }: Started, forMs: number, server?: string): Promise<void> {
+  store.delay('acquire');
+  for (let passedMs = 0; passedMs < forMs; passedMs += 50) {
+    store.reportUnreachable(refused, server);
+    await clock.advance(50);
+  }
+}
+
+function end({ store }: Started): void {
+  store.arrive('acquire');
+  store.reportReachable();
+}
+
+/** How a call waits, and how it is made. */
+const CALLS: [how: string, (locks: LockService, options?: LockOptions) => Promise<unknown>][] = [
+  ['waits for others', (locks, options) => locks.acquire('goods:300', { waitMs: 5_000, ...options })],
+  ['does not wait for others', (locks, options) => locks.acquire('goods:300', { waitMs: 0, ...options })],
+  ['shares the lock', (locks, options) => locks.acquire('goods:300', { mode: 'shared', ...options })],
+  ['has a permit', (locks, options) => locks.acquire('goods:300', { permits: 3, waitMs: 0, ...options })],
+  ['wants several locks', (locks, options) => locks.acquire(['goods:1', 'goods:2'], { waitMs: 0, ...options })],
+];
+
+describe.each(CALLS)('in an outage, a call that %s', (_how, call) => {
+  it('fails after unavailableAfterMs, and says for how long Redis was away', async () => {
+    const all = startWithout();
+    const waiting = outcome(call(all.locks));
+    await outage(all, 500);
+    expect(waiting).toEqual({});
+    await outage(all, 50);
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+    expect((waiting.error as Error).message).toMatch(
+      /^goods:\w+ could not be locked: Redis has been unreachable for 500 ms \(connect ECONNREFUSED 127\.0\.0\.1:6379\)\.$/,
+    );
+  });
+
+  it('fails at once while the outage is known, without a request', async () => {
+    const all = start();
+    await outage(all, 600);
+    const requests = all.store.acquires.length;
+    const waiting = outcome(call(all.locks));
+    await all.clock.advance(0);
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+    expect(all.store.acquires).toHaveLength(requests);
+    expect(all.locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('is served after an outage that is shorter than unavailableAfterMs', async () => {
+    const { locks, store, clock } = start();
+    store.lose('acquire', new LockUnavailableError('Connection is closed.'));
+    const waiting = outcome(call(locks));
+    for (let passedMs = 0; passedMs < 450; passedMs += 50) {
+      store.reportUnreachable(refused);
+      await clock.advance(50);
+    }
+    expect(waiting).toEqual({});
+    store.lose('acquire');
+    store.reportReachable();
+    await clock.advance(250);
+    expect(waiting.value).toBeDefined();
+  });
+
+  it('is served if its own lost request has the lock until its release arrives', async () => {
+    const { locks, store, clock } = start();
+    store.delay('release');
+    store.fail('acquire', new LockUnavailableError('Connection is closed.'));
+    const waiting = outcome(call(locks));
+    await clock.advance(50);
+    store.fail('acquire');
+    await clock.advance(350);
+    expect(waiting.error).toBeUndefined();
+    store.arrive('release');
+    await clock.advance(100);
+    expect(waiting.value).toBeDefined();
+  });
+
+  it('is served by the first request after the end', async () => {
+    const all = start();
+    await outage(all, 2_000);
+    end(all);
+    const waiting = outcome(call(all.locks));
+    await all.clock.advance(0);
+    expect(waiting.value).toBeDefined();
+  });
+
+  it('waits for as long as before with unavailableAfterMs: Infinity', async () => {
+    const all = startWithout({ unavailableAfterMs: Infinity });
+    const waiting = outcome(call(all.locks, { waitMs: 5_000 }));
+    await outage(all, 4_900);
+    expect(waiting).toEqual({});
+    await outage(all, 1_500);
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+  });
+});
+
+it('a caller that leaves does not make this instance look like a holder that releases', async () => {
+  const { locks, store, clock } = start();
+  await locks.acquire(['goods:300', 'goods:301']);
+  store.delay('release');
+  const abort = new AbortController();
+  const leaving = outcome(locks.acquire('goods:300', { waitMs: 60_000, signal: abort.signal }));
+  await clock.advance(0);
+  abort.abort(new Error('gone home'));
+  const waiting = outcome(locks.acquire('goods:300', { waitMs: 0 }));
+  await clock.advance(0);
+  expect(leaving.error).toHaveProperty('message', 'gone home');
+  expect(store.releases).toHaveLength(1);
+  expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+});
+
+describe('a caller that does not wait, while a lost request of its instance may have the lock', () => {
+  const lost = new LockUnavailableError('Connection is closed.');
+
+  /** Loses the request of a caller, and all releases. The requests after it get a reply. */
+  async function startAfterLoss(
+    { unavailableAfterMs = 500, ...options }: LockOptions & { readonly unavailableAfterMs?: number },
+    before?: (all: Started) => Promise<unknown>,
+  ) {
+    const all = start({ unavailableAfterMs });
+    await before?.(all);
+    all.store.lose('release', lost);
+    all.store.fail('acquire', lost);
+    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 0, ...options }));
+    await all.clock.advance(50);
+    all.store.fail('acquire');
+    return { ...all, waiting };
+  }
+
+  it('waits for unavailableAfterMs if its release never arrives', async () => {
+    const { clock, waiting } = await startAfterLoss({});
+    await clock.advance(900);
+    const why = 'the release of an earlier request of this instance has not arrived yet';
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+    expect(waiting.error).toHaveProperty('message', `goods:300 could not be locked: ${why}.`);
+  });
+
+  it('waits no longer if some requests get no reply meanwhile', async () => {
+    const { clock, store, waiting } = await startAfterLoss({ unavailableAfterMs: 500 });
+    while (clock.now() < 1_500) {
+      store.fail('acquire', store.acquires.length % 2 === 0 ? lost : undefined);
+      await clock.advance(1);
+    }
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+  });
+
+  it('does not wait less because others have waited for long', async () => {
+    const { clock, store, locks, waiting } = await startAfterLoss({ unavailableAfterMs: 20_000 });
+    await clock.advance(15_000);
+    const late = outcome(locks.acquire('goods:300', { waitMs: 0 }));
+    await clock.advance(100);
+    store.lose('acquire', lost);
+    await clock.advance(6_000);
+    expect([waiting, late]).toEqual([{}, {}]);
+  });
+
+  it('is not refused by the retry limit of the store', async () => {
+    const { clock, waiting } = await startAfterLoss({ unavailableAfterMs: 2_000 }, ({ store }) => {
+      store.less.retry = { pauseMs: 10, limit: 1 };
+      return Promise.resolve();
+    });
+    await clock.advance(1_000);
+    expect(waiting).toEqual({});
+  });
+
+  it('does not use up the retry limit of the store', async () => {
+    const patient = { ttlMs: 1_000, waitMs: 60_000, unavailableAfterMs: 5_000 };
+    const { clock, store, stranger, waiting } = await startAfterLoss(patient, (all) => {
+      all.store.less.queue = false;
+      all.store.less.retry = { pauseMs: 100, limit: 10 };
+      return Promise.resolve();
+    });
+    // Until the lease of the lost request has ended.
+    while (!(await stranger.take(KEY))) await clock.advance(1);
+    expect(store.acquires.length).toBeGreaterThan(10);
+    await clock.advance(200);
+    expect(waiting).toEqual({});
+    await clock.advance(2_000);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+  });
+
+  it('is not refused as busy because another caller waits', async () => {
+    const { clock, store, locks } = start({ unavailableAfterMs: 2_000 });
+    store.delay('release');
+    store.fail('acquire', lost);
+    const first = outcome(locks.acquire('goods:300', { waitMs: 0 }));
+    await clock.advance(50);
+    store.fail('acquire');
+    await clock.advance(250);
+    const second = outcome(locks.acquire('goods:300', { waitMs: 5_000 }));
+    await clock.advance(20);
+    store.arrive('release');
+    await clock.advance(200);
+    expect(first.value).toBeDefined();
+    expect(second).toEqual({});
+  });
+
+  it('is refused as busy if too many callers wait', async () => {
+    const { clock, locks, waiting } = await startAfterLoss({ unavailableAfterMs: 2_000 });
+    await clock.advance(250);
+    const other = outcome(locks.acquire('goods:300', { waitMs: 0, maxWaiting: 1 }));
+    await clock.advance(0);
+    expect(waiting).toEqual({});
+    expect(other.error).toBeInstanceOf(LockTimeoutError);
+  });
+
+  it('is refused as busy if others have all permits', async () => {
+    const { clock, waiting } = await startAfterLoss({ permits: 3 }, ({ neighbour }) => {
+      const { locks } = neighbour();
+      return Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', { permits: 3 })));
+    });
+    await clock.advance(1_000);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+  });
+});
+
+it('a caller behind the permits of others waits for waitMs, although a release of its instance is lost', async () => {
+  const { locks, store, clock, neighbour } = start();
+  store.less.queue = false;
+  const others = neighbour();
+  await Promise.all([1, 2, 3].map(() => others.locks.acquire('goods:300', { permits: 3 })));
+  store.lose('release', refused);
+  store.lose('acquire', refused);
+  const waiting = outcome(locks.acquire('goods:300', { permits: 3, waitMs: 60_000 }));
+  await clock.advance(10);
+  store.lose('acquire');
+  await clock.advance(3_000);
+  expect(waiting).toEqual({});
+});
+
+describe('an outage', () => {
+  it('ends the waiting of the callers in the queue, and leaves none of them behind', async () => {
+    const all = start();
+    await all.stranger.take(KEY);
+    const waiting = [1, 2].map(() => outcome(all.locks.acquire('goods:300', { waitMs: Infinity })));
+    await all.clock.advance(100);
+    await outage(all, 550);
+    for (const one of waiting) expect(one.error).toBeInstanceOf(LockUnavailableError);
+    end(all);
+    await all.clock.advance(100);
+    expect((await all.memory.inspect(KEY))?.waiting).toEqual([]);
+    expect(all.locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('ends the waiting behind a holder of the same instance', async () => {
+    const all = start();
+    const lock = await all.locks.acquire('goods:300');
+    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 60_000 }));
+    await outage(all, 550);
+    const late = outcome(all.locks.acquire('goods:300', { waitMs: 60_000 }));
+    await all.clock.advance(0);
+    expect([waiting.error, late.error]).toEqual([expect.any(LockUnavailableError), expect.any(LockUnavailableError)]);
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+  });
+
+  it('leaves nested holds, renewals and releases alone', async () => {
+    const all = start({ ttlMs: 3_000 });
+    const over = deferred();
+    const nested = jest.fn();
+    const done = all.locks.using('goods:300', async (lock) => {
+      await over.promise;
+      await all.locks.using('goods:300', nested);
+      return lock.expiresInMs;
+    });
+    await outage(all, 3_500);
+    over.resolve();
+    expect(await done).toBeGreaterThan(1_500);
+    expect(nested).toHaveBeenCalledTimes(1);
+    expect(await all.memory.inspect(KEY)).toBeNull();
+  });
+
+  it('of one server leaves the keys of others alone', async () => {
+    const all = start();
+    all.store.serverOf = (key) => (key.includes('goods') ? 'a' : 'b');
+    await outage(all, 600, 'a');
+    const waiting = outcome(all.locks.acquire('orders:1', { waitMs: 0 }));
+    const failed = outcome(all.locks.acquire('goods:1', { waitMs: 0 }));
+    all.store.arrive('acquire');
+    await all.clock.advance(0);
+    expect(waiting.value).toBeDefined();
+    expect(failed.error).toBeInstanceOf(LockUnavailableError);
+  });
+
+  it('that nobody has seen for a second is looked for by one request', async () => {
+    const all = start();
+    await outage(all, 600);
+    await all.clock.advance(1_000);
+    // The store does not report that it works again.
+    all.store.arrive('acquire');
+    const first = outcome(all.locks.acquire('goods:1', { waitMs: 0 }));
+    const second = outcome(all.locks.acquire('goods:2', { waitMs: 0 }));
+    await all.clock.advance(0);
+    expect(first.value).toBeDefined();
+    expect(second.error).toBeInstanceOf(LockUnavailableError);
+    expect((await all.locks.acquire('goods:2', { waitMs: 0 })).resource).toBe('goods:2');
+  });
+
+  it('is not one long outage if the server may have worked in between', async () => {
+    const all = startWithout();
+    all.store.reportUnreachable(refused);
+    await all.clock.advance(60_000);
+    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 0 }));
+    await outage(all, 300);
+    expect(waiting).toEqual({});
+    end(all);
+    await all.clock.advance(0);
+    expect(waiting.value).toBeDefined();
+  });
+
+  it('in which requests get no reply is known after requestTimeoutMs', async () => {
+    const all = start();
+    all.store.delay('acquire');
+    const first = outcome(all.locks.acquire('goods:1', { waitMs: 0 }));
+    await all.clock.advance(600);
+    const second = outcome(all.locks.acquire('goods:2'));
+    await all.clock.advance(400);
+    expect([first.error, second]).toEqual([expect.any(LockUnavailableError), {}]);
+    await all.clock.advance(600);
+    expect(second.error).toBeInstanceOf(LockUnavailableError);
+    const third = outcome(all.locks.acquire('goods:3'));
+    await all.clock.advance(0);
+    expect(third.error).toBeInstanceOf(LockUnavailableError);
+    // The late replies show that the store works.
+    all.store.arrive('acquire');
+    await all.clock.advance(0);
+    expect((await all.locks.acquire('goods:3', { waitMs: 0 })).resource).toBe('goods:3');
+  });
+
+  it('in which the server refuses everything is over with the first grant', async () => {
+    const all = start();
+    all.store.lose('acquire', readOnly);
+    const waiting = outcome(all.locks.acquire('goods:1', { waitMs: 0 }));
+    await all.clock.advance(400);
+    expect(waiting).toEqual({});
+    await all.clock.advance(400);
+    expect(waiting.error).toMatchObject({ refusal: 'READONLY' });
+    const next = outcome(all.locks.acquire('goods:2', { waitMs: 5_000 }));
+    await all.clock.advance(0);
+    expect(next.error).toMatchObject({ refusal: 'READONLY' });
+    all.store.lose('acquire');
+    await all.locks.using('goods:2', () => undefined);
+    all.store.lose('acquire', readOnly);
+    const patient = outcome(all.locks.acquire('goods:3', { waitMs: 0 }));
+    await all.clock.advance(300);
+    all.store.lose('acquire');
+    await all.clock.advance(300);
+    expect(patient.value).toBeDefined();
+  });
+
+  it('that is shorter than unavailableAfterMs leaves the time for others as it is', async () => {
+    const all = start();
+    await all.stranger.take(KEY);
+    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 2_000 }));
+    await all.clock.advance(1_000);
+    await outage(all, 300);
+    end(all);
+    await all.clock.advance(650);
+    expect(waiting).toEqual({});
+    await all.clock.advance(100);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+    expect(waiting.error).toMatchObject({ elapsedMs: 2_000 });
+  });
+
+  it('does not end a leadership campaign', async () => {
+    const all = start();
+    let elected = false;
+    const leadership = all.locks.lead('leader', { onElected: () => void (elected = true) });
+    await outage(all, 20_000);
+    end(all);
+    await all.clock.advance(1_500);
+    expect(elected).toBe(true);
+    const closed = leadership.close();
+    await all.clock.advance(100);
+    await closed;
+  });
+
+  describe.each([{}, { mode: 'shared' as const }, { permits: 3 }])('of which one key knows: %j', (mode) => {
+    // A further request for the key waits for the reply to the first one.
+    it.each([0, 5_000, Infinity])('ends the waiting of a later caller with waitMs: %d', async (waitMs) => {
+      const all = start();
+      all.store.delay('acquire');
+      const first = outcome(all.locks.acquire('goods:300', { ...mode, waitMs: 0 }));
+      await all.clock.advance(3_000);
+      expect(first.error).toBeInstanceOf(LockUnavailableError);
+      const later = outcome(all.locks.acquire('goods:300', { ...mode, waitMs }));
+      await all.clock.advance(1_500);
+      expect(later.error).toBeInstanceOf(LockUnavailableError);
+    });
+
+    it('ends the waiting of its only caller after unavailableAfterMs', async () => {
+      const all = start({ unavailableAfterMs: 3_000 });
+      all.store.delay('acquire');
+      const only = outcome(all.locks.acquire('goods:300', { ...mode, waitMs: 60_000 }));
+      await all.clock.advance(2_900);
+      expect(only).toEqual({});
+      await all.clock.advance(1_200);
+      expect(only.error).toBeInstanceOf(LockUnavailableError);
+    });
+  });
+
+  it('leaves no timer behind', async () => {
+    const all = startWithout();
+    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 60_000 }));
+    await outage(all, 600);
+    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+    end(all);
+    await all.clock.advance(5_000);
+    expect(all.clock.pending).toBe(0);
+  });
+});

@@ -1,0 +1,258 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockTimeoutError, type LockOptions, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { outcome } from '../support/async.js';
+import { faultyLocks, KEY } from '../support/locks.js';
+
+type Work = (locks: LockService, options: LockOptions) => Promise<string>;
+
+const WAYS: readonly [string, Work][] = [
+  ['using', (locks, options) => locks.using('goods:300', options, () => 'sold')],
+  ['using for several locks', (locks, options) => locks.using(['goods:300', 'goods:301'], options, () => 'sold')],
+  [
+    'await using',
+    async (locks, options) => {
+      await using lock = await locks.acquire('goods:300', options);
+      return lock.held ? 'sold' : 'lost';
+    },
+  ],
+  [
+    'await using of several locks',
+    async (locks, options) => {
+      await using all = await locks.acquire(['goods:300', 'goods:301'], options);
+      return all.loss === undefined ? 'sold' : 'lost';
+    },
+  ],
+];
+
+describe.each(WAYS)('the result of %s', (_name, work) => {
+  it('waits for the reply to the release', async () => {
+    const { clock, locks, store, memory } = faultyLocks();
+    store.hold('release');
+    const result = outcome(work(locks, {}));
+    await clock.advance(10);
+    expect(await memory.inspect(KEY)).toBeNull();
+    expect(result).toEqual({});
+    store.deliver('release');
+    await clock.advance(0);
+    expect(result).toEqual({ value: 'sold' });
+  });
+
+  it.each<[string, LockOptions, LockOptions]>([
+    ['the call', {}, { awaitRelease: false }],
+    ['the module', { awaitRelease: false }, {}],
+  ])('is passed on when the release is sent, with awaitRelease: false of %s', async (_of, module, call) => {
+    const { locks, store, memory } = faultyLocks(module);
+    store.hold('release');
+    expect(await work(locks, call)).toBe('sold');
+    expect(await memory.inspect(KEY)).toBeNull();
+  });
+});
+
+describe('with awaitRelease: false', () => {
+  const options = { awaitRelease: false };
+
+  it('the error of the work is passed on at once, too', async () => {
+    const { locks, store } = faultyLocks(options);
+    store.hold('release');
+    await expect(locks.using('goods:300', () => Promise.reject(new Error('sold out')))).rejects.toThrow('sold out');
+  });
+
+  it('a release that fails is repeated, and nothing is left locked', async () => {
+    const { clock, locks, store, memory } = faultyLocks(options);
+    store.lose('release', new Error('the connection ended'));
+    expect(await locks.using('goods:300', () => 'sold')).toBe('sold');
+    expect(await memory.inspect(KEY)).not.toBeNull();
+    store.lose('release');
+    await clock.advance(1_000);
+    expect(await memory.inspect(KEY)).toBeNull();
+    expect(store.releases.length).toBeGreaterThan(1);
+  });
+
+  it('the shutdown waits for the reply to the release', async () => {
+    const { clock, locks, store } = faultyLocks(options);
+    store.hold('release');
+    await locks.using('goods:300', () => undefined);
+    const closed = outcome(locks.engine.close(5_000).then(() => 'closed'));
+    await clock.advance(100);
+    expect(closed).toEqual({});
+    store.deliver('release');
+    await clock.advance(0);
+    expect(closed).toEqual({ value: 'closed' });
+  });
+
+  it('the next caller of the instance gets the lock, also in the same tick', async () => {
+    const { locks, store } = faultyLocks(options);
+    store.hold('release');
+    for (let i = 0; i < 3; i++) expect(await locks.using('goods:300', { waitMs: 0 }, () => i)).toBe(i);
+  });
+
+  it('another instance may still find the lock held', async () => {
+    const { clock, locks, store, neighbour } = faultyLocks(options);
+    store.delay('release');
+    await locks.using('goods:300', () => undefined);
+    const refused = outcome(neighbour().locks.acquire('goods:300', { waitMs: 0 }));
+    await clock.advance(0);
+    expect(refused.error).toBeInstanceOf(LockTimeoutError);
+  });
+
+  it('a release that the caller awaits has its result', async () => {
+    const { locks, memory } = faultyLocks(options);
+    const lock = await locks.acquire('goods:300');
+    expect(await lock.release()).toBe(true);
+    const lost = await locks.acquire('goods:300');
+    await memory.release({
+      keys: [KEY],
+      owner: lost.shared.owner,
+      mode: 'exclusive',
+      closedForMs: 0,
+      handoffMs: 1,
+      tokens: 1,
+    });
+    expect(await lost.release()).toBe(false);
+  });
+
+  it('a lock scope waits for its releases', async () => {
+    const { clock, locks, store } = faultyLocks(options);
+    store.hold('release');
+    const result = outcome(locks.scope(() => locks.using('goods:300', () => 'sold')));
+    await clock.advance(10);
+    expect(result).toEqual({});
+    store.deliver('release');
+    await clock.advance(0);
+    expect(result).toEqual({ value: 'sold' });
+  });
+});
+
+describe('a failed release', () => {
+  it("does not hide the caller's result, and is repeated until there is a reply", async () => {
+    const { clock, locks, store } = faultyLocks();
+    store.fail('release', new LockUnavailableError('down'));
+    await expect(locks.using('goods:300', () => 'sold')).resolves.toBe('sold');
+    await clock.advance(2_000);
+    const tries = store.releases.length;
+    expect(tries).toBeGreaterThan(2);
+    store.fail('release');
+    await clock.advance(60_000);
+    expect(store.releases).toHaveLength(tries + 1);
+    expect(new Set(store.releases.map(({ owner }) => owner)).size).toBe(1);
+  });
+
+  it('is not repeated after the lease', async () => {
+    const { clock, locks, store } = faultyLocks({ ttlMs: 3_000 });
+    store.fail('release', new LockUnavailableError('down'));
+    await locks.using('goods:300', () => undefined);
+    await clock.advance(8_000);
+    const tries = store.releases.length;
+    await clock.advance(60_000);
+    expect(store.releases).toHaveLength(tries);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('does not end the process if it is not awaited', async () => {
+    const { locks, store } = faultyLocks();
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): void => void unhandled.push(reason);
+    process.on('unhandledRejection', note);
+    const lock = await locks.acquire('goods:300');
+    store.fail('release', new LockUnavailableError('down'));
+    void lock.release();
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off('unhandledRejection', note);
+    expect(unhandled).toEqual([]);
+  });
+
+  it('rejects for the caller of release()', async () => {
+    const { clock, locks, store } = faultyLocks();
+    const lock = await locks.acquire('goods:300');
+    store.hold('release');
+    const released = lock.release().catch((error: unknown) => error);
+    await clock.advance(1_000);
+    expect(await released).toBeInstanceOf(LockUnavailableError);
+  });
+});
+
+/** Returns an instance whose release is on its way and gets no reply. */
+async function releasing() {
+  const all = faultyLocks();
+  const lock = await all.locks.acquire('goods:300');
+  all.store.delay('release');
+  return { ...all, released: outcome(lock.release()) };
+}
+
+it('a release that has failed is repeated at once after a reconnect', async () => {
+  const { locks, store, clock } = faultyLocks();
+  const lock = await locks.acquire('goods:300');
+  store.fail('release', new LockUnavailableError('Connection is closed.'));
+  await expect(lock.release()).rejects.toThrow(LockUnavailableError);
+  // The pauses double, to 1 s.
+  await clock.advance(2_000);
+  const { length } = store.releases;
+  store.fail('release');
+  store.reconnect();
+  await clock.advance(0);
+  expect(store.releases).toHaveLength(length + 1);
+  await clock.advance(60_000);
+  expect(store.releases).toHaveLength(length + 1);
+});
+
+describe('a release without a reply', () => {
+  it('is repeated after its timeout if the connection has ended since', async () => {
+    const { store, memory, clock, released } = await releasing();
+    store.disconnect();
+    await clock.advance(1_000);
+    expect(released.error).toBeInstanceOf(LockUnavailableError);
+    await clock.advance(100);
+    expect(store.releases).toHaveLength(2);
+    store.arrive('release');
+    await clock.advance(0);
+    expect(await memory.inspect(KEY)).toBeNull();
+    await clock.advance(60_000);
+    expect(store.releases).toHaveLength(2);
+  });
+
+  it('is repeated when the connection ends after its timeout, and not before', async () => {
+    const { store, clock } = await releasing();
+    await clock.advance(5_000);
+    expect(store.releases).toHaveLength(1);
+    store.disconnect();
+    await clock.advance(100);
+    expect(store.releases).toHaveLength(2);
+  });
+
+  it('is repeated again if the repetition gets no reply either, until the lease is over', async () => {
+    const { store, locks, clock } = await releasing();
+    store.disconnect();
+    await clock.advance(10_000);
+    const { length } = store.releases;
+    expect(length).toBeGreaterThan(4);
+    await clock.advance(60_000);
+    expect(store.releases.length).toBeLessThan(30);
+    const total = store.releases.length;
+    await clock.advance(60_000);
+    expect(store.releases).toHaveLength(total);
+    const closing = outcome(locks.engine.close(0));
+    await clock.advance(0);
+    expect(closing).toHaveProperty('value');
+  });
+
+  it('is not repeated if the reply came late, and the connection ends after it', async () => {
+    const { store, clock } = await releasing();
+    await clock.advance(1_500);
+    store.arrive('release');
+    await clock.advance(0);
+    store.disconnect();
+    await clock.advance(60_000);
+    expect(store.releases).toHaveLength(1);
+  });
+
+  it('is ignored if a repetition has been answered, and comes late', async () => {
+    const { store, locks, clock } = await releasing();
+    store.disconnect();
+    await clock.advance(1_100);
+    store.arrive('release');
+    await clock.advance(0);
+    const closing = outcome(locks.engine.close(0));
+    await clock.advance(0);
+    expect(closing).toHaveProperty('value');
+  });
+});

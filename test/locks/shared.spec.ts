@@ -1,0 +1,671 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import {
+  LockConfigError,
+  LockLostError,
+  LockReentryError,
+  LockTimeoutError,
+  type Lock,
+  type LockOptions,
+  type LockService,
+  LockClosedError,
+  LockError,
+} from 'nestjs-redis-lock';
+import type { LockStore } from 'nestjs-redis-lock/store';
+import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
+import { outcome } from '../support/async.js';
+import { faultyLocks, KEY } from '../support/locks.js';
+
+const shared = { mode: 'shared' } as const;
+
+describe('shared locks', () => {
+  it('are held at once, in one instance and in several, each of which has a token', async () => {
+    const { locks, neighbour } = faultyLocks();
+    const [one, two, three] = await Promise.all([
+      locks.acquire('goods:300', shared),
+      locks.acquire('goods:300', shared),
+      neighbour().locks.acquire('goods:300', shared),
+    ]);
+    expect(two.fencingToken).toBe(one.fencingToken);
+    expect(three.fencingToken).not.toBe(one.fencingToken);
+    expect(await locks.tryAcquire('goods:300')).toBeNull();
+    for (const lock of [one, two, three]) expect(await lock.release()).toBe(true);
+    expect(await (await locks.acquire('goods:300', { waitMs: 0 })).release()).toBe(true);
+  });
+
+  it('are granted together after a writer that waited before them, in strict order', async () => {
+    const { locks, neighbour, clock } = faultyLocks({ fairness: 'strict' });
+    const reader = await locks.acquire('goods:300', shared);
+    const writer = outcome(neighbour().locks.acquire('goods:300'));
+    await clock.advance(0);
+    const later = [locks, locks, neighbour().locks].map((one) => outcome(one.acquire('goods:300', shared)));
+    await clock.advance(0);
+    expect([writer, ...later].map(({ value }) => value)).toEqual([undefined, undefined, undefined, undefined]);
+    await reader.release();
+    await clock.advance(0);
+    expect(later.map(({ value }) => value)).toEqual([undefined, undefined, undefined]);
+    await writer.value?.release();
+    await clock.advance(0);
+    for (const { value } of later) expect(await value?.release()).toBe(true);
+  });
+
+  it('are lost one by one', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const one = await locks.acquire('goods:300', { ...shared, ttlMs: 1_000 });
+    const two = await locks.acquire('goods:300', { ...shared, ttlMs: 60_000 });
+    store.hold('extend');
+    await clock.advance(1_000);
+    expect(one.signal.reason).toBeInstanceOf(LockLostError);
+    two.assertHeld();
+    expect(await one.release()).toBe(false);
+    expect(await two.release()).toBe(true);
+  });
+
+  it('give a writer that times out the longest remaining lease, and stay shared', async () => {
+    const { locks, clock } = faultyLocks();
+    await locks.acquire('goods:300', { ...shared, ttlMs: 10_000, renew: false });
+    const writer = outcome(locks.acquire('goods:300', { waitMs: 2_000 }));
+    await clock.advance(2_000);
+    expect(writer.error).toBeInstanceOf(LockTimeoutError);
+    expect((writer.error as LockTimeoutError).remainingMs).toBe(8_000);
+    // The writer has left the queue, so a reader is granted.
+    expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
+  });
+
+  it('leave no local state if their callers give up', async () => {
+    const { locks, memory, clock } = faultyLocks();
+    const writer = await locks.acquire('goods:300');
+    const reader = outcome(locks.acquire('goods:300', { ...shared, waitMs: 100 }));
+    await clock.advance(100);
+    expect(reader.error).toBeInstanceOf(LockTimeoutError);
+    await writer.release();
+    expect(await memory.inspect(KEY)).toBeNull();
+  });
+
+  it('are handed off to their latest owner, and leave no local state', async () => {
+    const { locks, store, stranger, clock } = faultyLocks();
+    await stranger.take(KEY);
+    store.fail('acquire', new Error('out of order'));
+    const readers = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', shared)));
+    await clock.advance(0);
+    store.fail('acquire');
+    await clock.advance(500);
+    const asks = store.acquires.length;
+    await stranger.leave(KEY);
+    await clock.advance(0);
+    for (const { value } of readers) expect(await value?.release()).toBe(true);
+    expect(store.acquires).toHaveLength(asks);
+    expect(locks.engine.localLocks.size).toBe(0);
+  });
+});
+
+it('are inspected with all holders and all waiters', async () => {
+  const { locks, neighbour, clock } = faultyLocks();
+  await locks.acquire('goods:300', { permits: 2, ttlMs: 10_000 });
+  await neighbour().locks.acquire('goods:300', { permits: 2, ttlMs: 20_000 });
+  outcome(locks.acquire('goods:300'));
+  outcome(neighbour().locks.acquire('goods:300', { permits: 2 }));
+  await clock.advance(0);
+  const info = await locks.inspect('goods:300');
+  expect(info).toMatchObject({ resource: 'goods:300', mode: 'shared', permits: 2, isOwn: true, expiresInMs: 10_000 });
+  expect(info?.others).toMatchObject([{ isOwn: false, expiresInMs: 20_000 }]);
+  expect(info?.waiting).toMatchObject([
+    { isOwn: true, mode: 'exclusive', permits: undefined },
+    { isOwn: false, mode: 'shared', permits: 2 },
+  ]);
+});
+
+describe('inside a hold', () => {
+  it('an exclusive holder may share, and a shared holder may share again', async () => {
+    const { locks, store } = faultyLocks();
+    await locks.using('goods:300', async (outer) => {
+      const inner = await locks.acquire('goods:300', shared);
+      expect(inner.fencingToken).toBe(outer.fencingToken);
+      await inner.release();
+    });
+    await locks.using('goods:300', shared, () => locks.using('goods:300', shared, () => undefined));
+    expect(store.acquires).toHaveLength(2);
+  });
+
+  it('a shared lock cannot be upgraded: LockReentryError at once', async () => {
+    const { locks } = faultyLocks();
+    const upgrade = locks.using('goods:300', shared, () => locks.acquire('goods:300'));
+    await expect(upgrade).rejects.toThrow(LockReentryError);
+    await expect(upgrade).rejects.toThrow(/goods:300 .* shared, which does not cover exclusive/);
+    expect(await locks.inspect('goods:300')).toBeNull();
+  });
+
+  it('a permit is not acquired twice', async () => {
+    const { locks, store } = faultyLocks();
+    const permits = { permits: 2 };
+    await locks.using('goods:300', permits, () => locks.using('goods:300', permits, () => undefined));
+    expect(store.acquires).toHaveLength(1);
+  });
+});
+
+describe('permits', () => {
+  it('are granted to as many callers at once', async () => {
+    const { locks, clock } = faultyLocks();
+    const permits = { permits: 3 };
+    const held = await Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', permits)));
+    const next = outcome(locks.acquire('goods:300', permits));
+    await clock.advance(0);
+    expect(next.value).toBeUndefined();
+    await held[1].release();
+    await clock.advance(0);
+    expect(await next.value?.release()).toBe(true);
+  });
+
+  it('of another number are refused at once, with both numbers', async () => {
+    const { locks } = faultyLocks();
+    await locks.acquire('goods:300', { permits: 3 });
+    const other = locks.acquire('goods:300', { permits: 5 });
+    await expect(other).rejects.toThrow(LockConfigError);
+    await expect(other).rejects.toThrow(/goods:300 is held with one of 3 permits, and one of 5 was requested/);
+  });
+
+  it('of another number are refused at the head of the queue, and block no entry', async () => {
+    const { locks, neighbour, clock } = faultyLocks();
+    const writer = await locks.acquire('goods:300');
+    const waiting = [3, 5, 3].map((permits) => outcome(neighbour().locks.acquire('goods:300', { permits })));
+    await clock.advance(0);
+    await writer.release();
+    await clock.advance(0);
+    const [one, other, behind] = waiting;
+    expect(other.error).toBeInstanceOf(LockConfigError);
+    for (const { value } of [one, behind]) expect(await value?.release()).toBe(true);
+    expect(await locks.inspect('goods:300')).toBeNull();
+  });
+
+  it.each([0, 1.5, -1, Infinity, 2_000_000])('must be a whole number: not %s', async (permits) => {
+    await expect(faultyLocks().locks.acquire('goods:300', { permits })).rejects.toThrow(/permits is .*; allowed is/);
+  });
+
+  it('cannot be combined with mode', async () => {
+    const both = { permits: 2, mode: 'shared' } as const;
+    await expect(faultyLocks().locks.acquire('goods:300', both)).rejects.toThrow(LockConfigError);
+  });
+});
+
+describe('a store without the mode', () => {
+  const locksOn = (declared: Partial<LockStore['capabilities']>) => {
+    const { locks, store } = faultyLocks();
+    const less = { ...store.capabilities, ...declared };
+    const plain = Object.create(store, { capabilities: { value: less } }) as LockStore;
+    return { locks, without: createTestLocks({ clock: new ManualClock(), store: plain }) };
+  };
+
+  it('gets no request, and the error names the store', async () => {
+    const { locks, without } = locksOn({ name: 'plain()', modes: ['exclusive'] });
+    await expect(without.acquire('goods:300', shared)).rejects.toThrow(
+      new LockConfigError('mode: plain() does not lock shared; allowed is exclusive.', { resource: 'goods:300' }),
+    );
+    expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
+  });
+
+  it('is exclusive if it declares no modes', async () => {
+    const { without } = locksOn({ name: undefined, modes: undefined });
+    await expect(without.acquire('goods:300', { permits: 2 })).rejects.toThrow(
+      'permits: this store does not lock with permits; allowed is exclusive.',
+    );
+    expect(await without.tryAcquire('goods:300')).not.toBeNull();
+  });
+});
+
+type Outcome<T> = ReturnType<typeof outcome<T>>;
+
+/** Lets that many callers request the lock. */
+function request(locks: LockService, count: number, options: LockOptions = shared): Outcome<Lock>[] {
+  return Array.from({ length: count }, () => outcome(locks.acquire('goods:300', { waitMs: 60_000, ...options })));
+}
+
+const granted = (callers: readonly Outcome<Lock>[]): number => callers.filter(({ value }) => value).length;
+
+async function release(callers: readonly Outcome<Lock>[]): Promise<(boolean | undefined)[]> {
+  return Promise.all(callers.map(async ({ value }) => value?.release()));
+}
+
+describe('the readers of one instance', () => {
+  it('get the lock by one request and end it by one release if they come together', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const readers = request(locks, 100);
+    await clock.advance(0);
+    expect([granted(readers), store.acquires.length]).toEqual([100, 1]);
+    const [last, ...others] = readers;
+    expect(await release(others)).toEqual(others.map(() => true));
+    expect(store.releases).toHaveLength(0);
+    expect(await release([last])).toEqual([true]);
+    expect(store.releases).toHaveLength(1);
+    expect(locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('have one place in the queue behind a writer, and get the lock together', async () => {
+    const { locks, neighbour, memory, store, clock } = faultyLocks();
+    const writer = await neighbour().locks.acquire('goods:300');
+    const readers = request(locks, 50);
+    await clock.advance(0);
+    expect((await memory.inspect(KEY))?.waiting).toHaveLength(1);
+    await writer.release();
+    await clock.advance(0);
+    expect([granted(readers), store.acquires.length]).toEqual([50, 1]);
+    // The handoff had a short lease, which one request extends for all.
+    expect(store.extendBatches.map((batch) => batch.length)).toEqual([1]);
+    for (const { value } of readers) expect(value?.expiresInMs).toBeGreaterThan(29_000);
+  });
+
+  it('join those that have the lock, as often as maxLocalPasses allows', async () => {
+    const { locks, store, clock } = faultyLocks({ passing: { maxLocalPasses: 3 } });
+    await locks.acquire('goods:300', shared);
+    const later = request(locks, 3);
+    await clock.advance(0);
+    expect([granted(later), store.acquires.length]).toEqual([3, 1]);
+    const last = request(locks, 1);
+    await clock.advance(0);
+    expect([granted(last), store.acquires.length]).toEqual([1, 2]);
+  });
+
+  it('join them for as long as maxLocalHoldMs allows', async () => {
+    const { locks, store, clock } = faultyLocks();
+    await locks.acquire('goods:300', shared);
+    await clock.advance(49);
+    const [early] = request(locks, 1);
+    await clock.advance(1);
+    const [late] = request(locks, 1);
+    await clock.advance(0);
+    expect([granted([early, late]), store.acquires.length]).toEqual([2, 2]);
+  });
+
+  it('let a writer of another instance in, although further ones come all the time', async () => {
+    const { locks, neighbour, clock } = faultyLocks();
+    let readers = request(locks, 2);
+    await clock.advance(0);
+    const writer = outcome(neighbour().locks.acquire('goods:300'));
+    for (let ms = 0; ms < 200 && writer.value === undefined; ms += 5) {
+      const next = request(locks, 2);
+      await clock.advance(5);
+      await release(readers);
+      readers = next;
+    }
+    expect(writer.value).toBeDefined();
+    expect(granted(readers)).toBe(0);
+    await writer.value?.release();
+    await clock.advance(0);
+    expect(await release(readers)).toEqual([true, true]);
+  });
+
+  it('each have a place of their own in strict order', async () => {
+    const { locks, memory, neighbour, store, clock } = faultyLocks({ fairness: 'strict' });
+    const writer = await neighbour().locks.acquire('goods:300');
+    const readers = request(locks, 3);
+    await clock.advance(0);
+    expect((await memory.inspect(KEY))?.waiting).toHaveLength(3);
+    await writer.release();
+    await clock.advance(0);
+    expect([granted(readers), store.acquires.length]).toEqual([3, 3]);
+  });
+
+  it('have shares of their own if they want other leases', async () => {
+    const { locks, store, clock } = faultyLocks();
+    request(locks, 3);
+    request(locks, 3, { ...shared, ttlMs: 60_000 });
+    await clock.advance(0);
+    expect(store.acquires.map(({ leaseMs }) => leaseMs)).toEqual([30_000, 60_000]);
+  });
+
+  it('are renewed by one request', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const readers = request(locks, 1_000);
+    await clock.advance(10_000);
+    expect(store.extendBatches.map((batch) => batch.length)).toEqual([1]);
+    expect(granted(readers)).toBe(1_000);
+    for (const { value } of readers) expect(value?.expiresInMs).toBeGreaterThan(28_000);
+  });
+
+  it('keep the lock if one of them loses it', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const [one, other] = [
+      await locks.acquire('goods:300', { ...shared, renew: false }),
+      await locks.acquire('goods:300', shared),
+    ];
+    await clock.advance(30_000);
+    expect(one.signal.reason).toBeInstanceOf(LockLostError);
+    other.assertHeld();
+    expect([await one.release(), store.releases.length]).toEqual([false, 0]);
+    expect([await other.release(), store.releases.length]).toEqual([true, 1]);
+  });
+
+  it('do not join a lock that the store has lost', async () => {
+    const { locks, memory, store, clock } = faultyLocks();
+    const one = await locks.acquire('goods:300', shared);
+    memory.table.delete(KEY);
+    store.reconnect();
+    await clock.advance(0);
+    expect(one.signal.aborted).toBe(true);
+    await locks.acquire('goods:300', shared);
+    expect(store.acquires).toHaveLength(2);
+  });
+
+  it('do not join a lock after one of them has learned of its loss', async () => {
+    const { locks, memory, store, clock } = faultyLocks();
+    const [one, other] = await Promise.all([locks.acquire('goods:300', shared), locks.acquire('goods:300', shared)]);
+    memory.table.delete(KEY);
+    await expect(one.extend()).rejects.toThrow(LockLostError);
+    other.assertHeld();
+    request(locks, 1);
+    await clock.advance(0);
+    expect(store.acquires).toHaveLength(2);
+  });
+
+  it('repeat a failed release for as long as the longest of their leases', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const [one, other] = await Promise.all([locks.acquire('goods:300', shared), locks.acquire('goods:300', shared)]);
+    await one.extend(300_000);
+    await one.release();
+    store.lose('release', new Error('no connection'));
+    await expect(other.release()).rejects.toThrow('no connection');
+    await clock.advance(200_000);
+    const { length } = store.releases;
+    await clock.advance(10_000);
+    expect(store.releases.length).toBeGreaterThan(length);
+  });
+
+  it('keep the lock closed for minHoldMs, in any order of their ends', async () => {
+    const { locks, neighbour, clock } = faultyLocks();
+    const [long, short] = [
+      await locks.acquire('goods:300', { ...shared, minHoldMs: 1_000 }),
+      await locks.acquire('goods:300', shared),
+    ];
+    await long.release();
+    await short.release();
+    const writer = outcome(neighbour().locks.acquire('goods:300'));
+    await clock.advance(999);
+    expect(writer.value).toBeUndefined();
+    await clock.advance(1);
+    expect(await writer.value?.release()).toBe(true);
+    expect(locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('that leave take nothing from those that stay', async () => {
+    const { locks, memory, neighbour, clock } = faultyLocks();
+    const writer = await neighbour().locks.acquire('goods:300');
+    const brief = request(locks, 2, { ...shared, waitMs: 100 });
+    const patient = request(locks, 2);
+    await clock.advance(100);
+    expect(brief.map(({ error }) => error)).toEqual([expect.any(LockTimeoutError), expect.any(LockTimeoutError)]);
+    expect((await memory.inspect(KEY))?.waiting).toHaveLength(1);
+    await writer.release();
+    await clock.advance(0);
+    expect(await release(patient)).toEqual([true, true]);
+  });
+
+  it('leave the queue when the last of them leaves', async () => {
+    const { locks, memory, neighbour, clock } = faultyLocks();
+    await neighbour().locks.acquire('goods:300');
+    request(locks, 3, { ...shared, waitMs: 100 });
+    await clock.advance(100);
+    expect((await memory.inspect(KEY))?.waiting).toEqual([]);
+    expect(locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('that do not wait are refused by the reply, not before', async () => {
+    const { locks, store, clock } = faultyLocks();
+    await locks.acquire('goods:300', shared);
+    await clock.advance(50);
+    store.hold('acquire');
+    const trying = outcome(locks.tryAcquire('goods:300', shared));
+    await clock.advance(100);
+    expect(trying).toEqual({});
+    store.deliver('acquire');
+    await clock.advance(0);
+    expect(trying.value).toBeDefined();
+  });
+
+  it('give up a request without a reply, and ask again after it', async () => {
+    const { locks, store, clock } = faultyLocks();
+    store.hold('acquire');
+    const brief = request(locks, 1, { ...shared, waitMs: 100 });
+    await clock.advance(1_100);
+    expect(brief[0].error).toBeDefined();
+    const { length } = store.acquires;
+    const later = request(locks, 2);
+    await clock.advance(0);
+    expect(store.acquires).toHaveLength(length);
+    store.deliver('acquire');
+    await clock.advance(500);
+    expect(await release(later)).toEqual([true, true]);
+    expect(await locks.inspect('goods:300')).toBeNull();
+    expect(locks.engine.localLocks.size).toBe(0);
+  });
+});
+
+describe('the permits of one instance', () => {
+  const permits = { permits: 3 };
+
+  it('are requested all at once, and no more than there are', async () => {
+    const { locks, store, clock } = faultyLocks();
+    const callers = request(locks, 10, permits);
+    await clock.advance(0);
+    expect([granted(callers), store.acquires.length]).toEqual([3, 3]);
+  });
+
+  it('are passed on to waiting callers without a request, within the limits', async () => {
+    const { locks, store, clock } = faultyLocks({ passing: { maxLocalPasses: 2 } });
+    const callers = request(locks, 9, permits);
+    await clock.advance(0);
+    for (let i = 0; i < 9; i += 3) {
+      expect(granted(callers)).toBe(i + 3);
+      expect(await release(callers.slice(i, i + 3))).toEqual([true, true, true]);
+      await clock.advance(0);
+    }
+    expect([store.acquires.length, store.releases.length]).toEqual([3, 3]);
+    expect(locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('have one place in the queue if others hold the rest', async () => {
+    const { locks, memory, neighbour, clock } = faultyLocks();
+    const others = request(neighbour().locks, 3, permits);
+    await clock.advance(0);
+    const callers = request(locks, 1, permits);
+    await clock.advance(0);
+    callers.push(...request(locks, 9, permits));
+    await clock.advance(0);
+    expect((await memory.inspect(KEY))?.waiting).toHaveLength(1);
+    await release(others);
+    await clock.advance(0);
+    for (let i = 0; i < 10; i += 1) {
+      expect(granted(callers)).toBeGreaterThan(i);
+      await callers[i].value?.release();
+      await clock.advance(0);
+    }
+    expect(await locks.inspect('goods:300')).toBeNull();
+    expect(locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('are never held by more callers than there are', async () => {
+    const { locks, neighbour, clock } = faultyLocks();
+    let [now, most] = [0, 0];
+    const done: LockService[] = [];
+    const visit = (one: LockService) => async (): Promise<void> => {
+      await one.using('goods:300', { ...permits, waitMs: 60_000 }, async () => {
+        now += 1;
+        most = Math.max(most, now);
+        await new Promise<void>((resolve) => clock.schedule(3, resolve));
+        now -= 1;
+      });
+      done.push(one);
+    };
+    const instances = [locks, neighbour().locks, neighbour().locks];
+    const visits = instances.flatMap((one) => Array.from({ length: 20 }, () => visit(one)()));
+    for (let ms = 0; done.length < 60 && ms < 2_000; ms += 1) await clock.advance(1);
+    await Promise.all(visits);
+    expect([most, done.length]).toEqual([3, 60]);
+    expect(locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('name this instance in the error if it holds all of them', async () => {
+    const { locks, clock } = faultyLocks();
+    request(locks, 3, permits);
+    await clock.advance(0);
+    const [late] = request(locks, 1, { ...permits, waitMs: 100 });
+    await clock.advance(100);
+    expect(late.error).toMatchObject({ code: 'LOCK_TIMEOUT', isOwn: true, holderCount: 3 });
+  });
+});
+
+const sharedLong = { mode: 'shared', waitMs: 60_000 } as const;
+const permitsOf = (count: number) => ({ permits: count, waitMs: 60_000 });
+
+/** Returns a reader that a handoff has granted while its first request is unanswered. */
+async function grantedBeforeReply(maxLocalHoldMs: number) {
+  const all = faultyLocks({ passing: { maxLocalHoldMs } });
+  await all.stranger.take(KEY);
+  all.store.hold('acquire');
+  const reader = outcome(all.locks.acquire('goods:300', sharedLong));
+  await all.clock.advance(0);
+  await all.stranger.leave(KEY);
+  await all.clock.advance(0);
+  return { ...all, reader: reader.value as Lock };
+}
+
+describe('a reader that a handoff has granted before the reply', () => {
+  it('keeps its share when the reply arrives, and the next reader has one of its own', async () => {
+    const { locks, memory, store, clock, reader } = await grantedBeforeReply(1);
+    store.deliver('acquire');
+    await clock.advance(5);
+    const next = await locks.acquire('goods:300', sharedLong);
+    expect([await reader.release(), await next.release()]).toEqual([true, true]);
+    expect(await memory.inspect(KEY)).toBeNull();
+    expect(locks.engine.localLocks.size).toBe(0);
+  });
+
+  it('keeps its share if the handoff is reported again after the reply', async () => {
+    const { memory, store, clock, reader } = await grantedBeforeReply(50);
+    store.deliver('acquire');
+    await clock.advance(0);
+    store.reportHandoff(store.handoffs[0]);
+    await clock.advance(0);
+    expect(await memory.inspect(KEY)).not.toBeNull();
+    expect(await reader.release()).toBe(true);
+  });
+
+  it('keeps its share if the connection ends before the reply', async () => {
+    const { locks, memory, store, clock, reader } = await grantedBeforeReply(1);
+    store.disconnect();
+    await clock.advance(5);
+    store.deliver('acquire');
+    const next = await locks.acquire('goods:300', sharedLong);
+    expect([await reader.release(), await next.release()]).toEqual([true, true]);
+    expect(await memory.inspect(KEY)).toBeNull();
+  });
+});
+
+describe('permits', () => {
+  it('that others release all go to the callers that wait', async () => {
+    const { locks, neighbour, clock } = faultyLocks();
+    const other = neighbour().locks;
+    const held = await Promise.all([1, 2, 3].map(() => other.acquire('goods:300', permitsOf(3))));
+    const first = outcome(locks.acquire('goods:300', permitsOf(3)));
+    await clock.advance(0);
+    const later = [1, 2].map(() => outcome(locks.acquire('goods:300', permitsOf(3))));
+    await clock.advance(0);
+    for (const lock of held) await lock.release();
+    await clock.advance(0);
+    expect([first, ...later].map(({ value }) => value?.expiresInMs)).toEqual([1, 1, 1].map(() => expect.any(Number)));
+  });
+
+  it('are requested again after an outage', async () => {
+    const { locks, store, clock } = faultyLocks();
+    await locks.acquire('goods:300', permitsOf(3));
+    store.lose('acquire', new Error('no connection'));
+    const callers = [outcome(locks.acquire('goods:300', permitsOf(3)))];
+    await clock.advance(10);
+    callers.push(outcome(locks.acquire('goods:300', permitsOf(3))));
+    store.lose('acquire');
+    await clock.advance(1_000);
+    expect(callers.map(({ value }) => value !== undefined)).toEqual([true, true]);
+  });
+
+  it('are refused to a caller that does not wait, also if another request was given up', async () => {
+    const { locks, stranger, store, clock } = faultyLocks();
+    await stranger.take(KEY);
+    const abort = new AbortController();
+    const waiting = outcome(locks.acquire('goods:300', { ...permitsOf(2), signal: abort.signal }));
+    store.delay('acquire');
+    const trying = outcome(locks.tryAcquire('goods:300', { permits: 2 }));
+    await clock.advance(10);
+    abort.abort();
+    await clock.advance(0);
+    expect([waiting, trying]).toEqual([{ error: expect.anything() }, { value: null }]);
+  });
+
+  it('of a store without a queue leave each caller its number of requests', async () => {
+    const { locks, stranger, store, clock } = faultyLocks();
+    store.less.queue = false;
+    store.less.retry = { pauseMs: 100, limit: 6 };
+    await stranger.take(KEY);
+    const callers = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', permitsOf(3))));
+    await clock.advance(5_000);
+    expect(store.acquires).toHaveLength(6);
+    for (const { error } of callers) expect(error).toBeInstanceOf(LockTimeoutError);
+  });
+});
+
+it('a reader far behind in the queue repeats its request as often as a writer with the same waitMs', async () => {
+  const { locks, memory, store, clock } = faultyLocks();
+  const request = {
+    keys: [KEY],
+    mode: 'exclusive',
+    leaseMs: 600_000,
+    queue: true,
+    handoffMs: 1_000,
+    tokens: 1,
+  } as const;
+  for (let i = 0; i < 80; i += 1) await memory.acquire({ ...request, owner: `other:${i}`, expiresAt: 1_000 });
+  const counts: number[] = [];
+  for (const mode of ['exclusive', 'shared'] as const) {
+    const before = store.acquires.length;
+    const waiting = outcome(locks.acquire('goods:300', { mode, waitMs: 10_000 }));
+    await clock.advance(10_000);
+    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+    counts.push(store.acquires.length - before);
+  }
+  expect(counts[1]).toBe(counts[0]);
+});
+
+it('a reader that comes while a loss is reported does not join the lost share', async () => {
+  const { locks, memory, store, clock } = faultyLocks();
+  const lost = await locks.acquire('goods:300', sharedLong);
+  lost.signal.addEventListener('abort', () => void locks.acquire('goods:300', sharedLong));
+  memory.table.delete(KEY);
+  store.reconnect();
+  await clock.advance(0);
+  expect(store.acquires).toHaveLength(2);
+  expect(await memory.inspect(KEY)).not.toBeNull();
+});
+
+it('a shutdown refuses all callers, also behind one that leaves because of it', async () => {
+  const { locks, store, clock, neighbour } = faultyLocks();
+  let turn = 0;
+  jest.spyOn(clock, 'random').mockImplementation(() => (turn += 0.15) % 1);
+  const patiently = { permits: 3, waitMs: Infinity };
+  await Promise.all([1, 2, 3].map(() => neighbour().locks.acquire('goods:300', patiently)));
+  const first = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', patiently)));
+  await clock.advance(0);
+  const last = store.acquires[2].owner;
+  // The request of the last place alone is repeated and gets no reply.
+  let repeated: readonly string[] = [];
+  while (repeated.join() !== last) {
+    store.deliver('acquire');
+    store.hold('acquire');
+    const { length } = store.acquires;
+    await clock.advance(1);
+    repeated = store.acquires.slice(length).map(({ owner }) => owner);
+  }
+  const impatient = outcome(locks.acquire('goods:300', { permits: 3, waitMs: 0 }));
+  const patient = outcome(locks.acquire('goods:300', patiently));
+  await clock.advance(0);
+  expect([impatient, patient]).toEqual([{}, {}]);
+  locks.engine.localLocks.close();
+  await clock.advance(0);
+  for (const { error } of [...first, patient]) expect(error).toBeInstanceOf(LockClosedError);
+  expect(impatient.error).toBeInstanceOf(LockError);
+});

@@ -1,0 +1,382 @@
+import { Controller, type INestApplication, Logger, Module, Param, Post } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  CurrentLock,
+  type Lock,
+  LockConfigError,
+  lockChannels,
+  Locked,
+  LockLostError,
+  LockService,
+  LockTimeoutError,
+  LockUnavailableError,
+  memory,
+  RedisLockModule,
+} from 'nestjs-redis-lock';
+import {
+  createTestBench,
+  createTestLocks,
+  ManualClock,
+  RedisLockTestingModule,
+  type TestBench,
+  withLocks,
+  withMemoryLocks,
+} from 'nestjs-redis-lock/testing';
+import { deferred, eventually, outcome } from '../support/async.js';
+
+class Stock {
+  constructor(private readonly save: () => unknown = () => undefined) {}
+
+  @Locked('goods:<id>')
+  async buy(id: number, @CurrentLock() lock?: Lock): Promise<string> {
+    await this.save();
+    lock?.assertHeld();
+    return `bought ${id}`;
+  }
+
+  @Locked('goods:<id>', { waitMs: Infinity })
+  async buyLate(id: number): Promise<string> {
+    return `bought ${id} late`;
+  }
+}
+
+/** Lets the event loop turn, as other work of a test does. */
+async function turns(count: number): Promise<void> {
+  for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Returns what has happened, each as `granted goods:300`. */
+const told = (bench: TestBench, resource?: string): string[] =>
+  bench.history(resource).map((event) => [event.type, event.resource ?? event.outcome].join(' ').trim());
+
+describe('createTestBench()', () => {
+  let bench: TestBench;
+
+  beforeEach(() => {
+    Logger.overrideLogger(false);
+    bench = createTestBench();
+  });
+
+  describe('occupy()', () => {
+    it('makes calls time out, without real time', async () => {
+      const stock = withLocks(new Stock(), bench.locks);
+      await bench.occupy('goods:300');
+      const error = await stock.buy(300).catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(LockTimeoutError);
+      expect(error).toMatchObject({ resource: 'goods:300', heldBy: 'another-process', isOwn: false });
+      expect((error as LockTimeoutError).elapsedMs).toBeGreaterThanOrEqual(5_000);
+      expect(await stock.buy(301)).toBe('bought 301');
+    });
+
+    it('lets the next call in once it is released', async () => {
+      const stock = withLocks(new Stock(), bench.locks);
+      const occupied = await bench.occupy('goods:300');
+      await occupied.release();
+      await occupied.release();
+      expect(await stock.buy(300)).toBe('bought 300');
+      expect(told(bench)).toEqual([
+        'occupied goods:300',
+        'freed goods:300',
+        'requested goods:300',
+        'granted goods:300',
+        'released goods:300',
+      ]);
+    });
+
+    it('ends after a time, which only calls that wait as long see', async () => {
+      const stock = withLocks(new Stock(), bench.locks);
+      await bench.occupy('goods:300', { forMs: 2_000 });
+      await expect(bench.locks.acquire('goods:300', { waitMs: 1_000 })).rejects.toThrow(LockTimeoutError);
+      expect(await stock.buy(300)).toBe('bought 300');
+      expect(bench.clock.now()).toBeGreaterThanOrEqual(2_000);
+      await bench.occupy('goods:300', { forMs: 10_000 });
+      expect(await stock.buyLate(300)).toBe('bought 300 late');
+    });
+
+    it('lets calls without a limit wait until it is released', async () => {
+      const stock = withLocks(new Stock(), bench.locks);
+      const occupied = await bench.occupy('goods:300');
+      const waiting = outcome(stock.buyLate(300));
+      await turns(200);
+      expect(waiting).toEqual({});
+      expect(bench.clock.now()).toBe(0);
+      await occupied.release();
+      await eventually('the call has the lock', () => waiting.value === 'bought 300 late');
+    });
+
+    it('lets a call with a limit time out behind one without', async () => {
+      const stock = withLocks(new Stock(), bench.locks);
+      const occupied = await bench.occupy('goods:300');
+      const late = stock.buyLate(300);
+      await turns(200);
+      await expect(stock.buy(300)).rejects.toThrow(LockTimeoutError);
+      await occupied.release();
+      expect(await late).toBe('bought 300 late');
+    });
+
+    it('keeps a call for several locks out', async () => {
+      await bench.occupy('goods:2');
+      const error = await bench.locks.acquire(['goods:1', 'goods:2', 'order:3']).catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(LockTimeoutError);
+      expect(error).toMatchObject({ resource: 'goods:2' });
+      expect(await bench.locks.inspect('goods:1')).toBeNull();
+    });
+
+    it('passes time while a lock without a holder stays closed', async () => {
+      await bench.locks.using('goods:300', { minHoldMs: 2_000 }, async () => undefined);
+      await bench.locks.using('goods:300', async () => undefined);
+      expect(bench.clock.now()).toBeGreaterThanOrEqual(2_000);
+    });
+
+    it('does not pass time while calls only wait for each other', async () => {
+      const saved = deferred();
+      const stock = withLocks(new Stock(() => saved.promise), bench.locks);
+      const [one, other] = [stock.buy(300), stock.buy(300)];
+      await turns(200);
+      expect(bench.clock.now()).toBe(0);
+      saved.resolve();
+      expect(await Promise.all([one, other])).toEqual(['bought 300', 'bought 300']);
+    });
+
+    it('refuses a lock that a call holds, and says who holds what', async () => {
+      await bench.occupy('goods:1');
+      await bench.locks.using('goods:300', async () => {
+        await expect(bench.occupy('goods:300')).rejects.toThrow(
+          'occupy(): somebody holds goods:300; allowed is a lock that is free. Calls hold goods:300, and the bench ' +
+            'occupies goods:1.',
+        );
+      });
+      await expect(bench.occupy('goods:1')).rejects.toThrow('somebody holds goods:1');
+      await (await bench.occupy('goods:300')).release();
+    });
+
+    it('leaves the clock of a test alone', async () => {
+      const clock = new ManualClock();
+      bench = createTestBench({ clock, waitMs: 500 });
+      await bench.occupy('goods:300');
+      const waiting = outcome(bench.locks.acquire('goods:300'));
+      await turns(200);
+      expect([waiting, clock.now()]).toEqual([{}, 0]);
+      await clock.advance(600);
+      expect(waiting.error).toBeInstanceOf(LockTimeoutError);
+    });
+  });
+
+  describe('lose()', () => {
+    it('loses the lock of a call, and another one can have it', async () => {
+      const stock = withLocks(new Stock(() => bench.lose('goods:300')), bench.locks);
+      await expect(stock.buy(300)).rejects.toThrow(LockLostError);
+      await bench.locks.acquire('goods:300', { waitMs: 0 });
+      expect(told(bench).slice(0, 3)).toEqual(['requested goods:300', 'granted goods:300', 'lost goods:300']);
+      expect(bench.history('goods:300')[2].error).toBeInstanceOf(LockLostError);
+    });
+
+    it('aborts the signal at once', async () => {
+      await bench.locks.using('goods:300', { onLost: 'ignore' }, (lock) => {
+        bench.lose('goods:300');
+        expect(lock.signal.aborted).toBe(true);
+      });
+    });
+
+    it('throws if no call holds the lock', () => {
+      expect(() => bench.lose('goods:300')).toThrow('lose(): no call holds goods:300. Calls hold nothing');
+    });
+  });
+
+  describe('unavailable()', () => {
+    it('makes calls fail, without real time, until Redis is back', async () => {
+      const stock = withLocks(new Stock(), bench.locks);
+      bench.unavailable();
+      bench.unavailable(true);
+      await expect(stock.buy(300)).rejects.toThrow(LockUnavailableError);
+      await expect(bench.locks.inspect('goods:300')).rejects.toThrow(LockUnavailableError);
+      expect((await bench.locks.ping()).isUp).toBe(false);
+      expect((await createTestLocks({ bench }).ping()).isUp).toBe(false);
+      bench.unavailable(false);
+      expect(await stock.buy(300)).toBe('bought 300');
+      expect((await bench.locks.ping()).isUp).toBe(true);
+      expect(told(bench)).toEqual([
+        'unavailable',
+        'requested goods:300',
+        'refused goods:300',
+        'available',
+        'requested goods:300',
+        'granted goods:300',
+        'released goods:300',
+      ]);
+      expect(bench.history()[2].outcome).toBe('unavailable');
+    });
+
+    it('ends the wait for a call that holds the lock', async () => {
+      const saved = deferred();
+      const stock = withLocks(new Stock(() => saved.promise), bench.locks);
+      const holder = stock.buy(300);
+      const waiting = stock.buy(300);
+      await turns(50);
+      bench.unavailable();
+      await expect(waiting).rejects.toThrow(LockUnavailableError);
+      bench.unavailable(false);
+      saved.resolve();
+      expect(await holder).toBe('bought 300');
+    });
+
+    it('loses held locks after their leases, and keeps those of the other process', async () => {
+      const clock = new ManualClock();
+      bench = createTestBench({ clock, ttlMs: 10_000 });
+      const lock = await bench.locks.acquire('goods:300');
+      await bench.occupy('goods:301');
+      bench.unavailable();
+      await clock.advance(5_000);
+      lock.assertHeld();
+      await clock.advance(5_000);
+      expect(lock.signal.aborted).toBe(true);
+      bench.unavailable(false);
+      await expect(bench.locks.acquire('goods:301', { waitMs: 0 })).rejects.toThrow(LockTimeoutError);
+    });
+
+    it('releases later what was to be released meanwhile', async () => {
+      const stock = withLocks(new Stock(() => bench.unavailable()), bench.locks);
+      expect(await stock.buy(300)).toBe('bought 300');
+      bench.unavailable(false);
+      expect(await withLocks(new Stock(), bench.locks).buy(300)).toBe('bought 300');
+      expect(bench.clock.now()).toBeLessThan(5_000);
+    });
+
+    it('lets a call through that waits through a short outage', async () => {
+      const stock = withLocks(new Stock(), bench.locks);
+      bench.unavailable();
+      const waiting = outcome(stock.buyLate(300));
+      await turns(50);
+      bench.unavailable(false);
+      await eventually('the call has the lock', () => waiting.value === 'bought 300 late');
+    });
+  });
+
+  it('records only its own services, and what concerns a resource', async () => {
+    await createTestLocks().using('goods:300', async () => undefined);
+    await bench.locks.using('goods:300', { label: 'a' }, async () => undefined);
+    await bench.locks.using('goods:301', async () => undefined);
+    expect(told(bench, 'goods:300')).toEqual(['requested goods:300', 'granted goods:300', 'released goods:300']);
+    expect(bench.history()[0]).toMatchObject({ at: 0, call: { family: 'goods', label: 'a', key: '{lock_goods}:300' } });
+  });
+
+  it('publishes what it records', async () => {
+    const published: unknown[] = [];
+    const onGranted = (event: unknown): number => published.push(event);
+    lockChannels.granted.subscribe(onGranted);
+    try {
+      await bench.locks.using('goods:300', async () => undefined);
+    } finally {
+      lockChannels.granted.unsubscribe(onGranted);
+    }
+    expect(published).toEqual([bench.history('goods:300')[1].call]);
+  });
+
+  it('begins anew after reset()', async () => {
+    await bench.occupy('goods:300');
+    bench.unavailable();
+    await bench.reset();
+    expect(bench.history()).toEqual([]);
+    expect(await withLocks(new Stock(), bench.locks).buy(300)).toBe('bought 300');
+  });
+
+  it('refuses options that cannot work', async () => {
+    expect(() => createTestBench({ ttlMs: 1 })).toThrow(LockConfigError);
+    expect(() => createTestBench({ clock: {} as ManualClock })).toThrow('allowed is a ManualClock');
+    await expect(bench.occupy('goods:300', { forMs: -1 })).rejects.toThrow(LockConfigError);
+    await expect(bench.occupy('')).rejects.toMatchObject({ code: 'LOCK_KEY' });
+    expect(() => createTestLocks({ bench: {} as TestBench })).toThrow('allowed is the result of createTestBench()');
+    expect(() => createTestLocks({ bench, clock: new ManualClock() })).toThrow('there are bench and clock');
+    expect(() => createTestLocks({ bench, store: memory() })).toThrow('there are bench and store');
+  });
+
+  describe('of an application', () => {
+    @Controller('goods')
+    class GoodsController {
+      @Post(':id/buy')
+      @Locked('goods:<id>')
+      async buy(@Param('id') _id: string): Promise<string> {
+        return 'bought';
+      }
+
+      @Post(':id/lose')
+      @Locked('goods:<id>')
+      async lose(@Param('id') id: string): Promise<string> {
+        bench.lose(`goods:${id}`);
+        return 'sold twice';
+      }
+    }
+
+    async function startShop(by: string): Promise<INestApplication> {
+      @Module({
+        imports:
+          by === 'withMemoryLocks'
+            ? [RedisLockModule.forRoot({ prefix: 'shop_' })]
+            : [RedisLockTestingModule.forRoot({ bench, prefix: 'shop_' })],
+        controllers: [GoodsController],
+      })
+      class AppModule {}
+      const builder = Test.createTestingModule({ imports: [AppModule] });
+      const module = await (by === 'withMemoryLocks' ? withMemoryLocks(builder, { bench }) : builder).compile();
+      const app = module.createNestApplication();
+      await app.listen(0, '127.0.0.1');
+      return app;
+    }
+
+    it.each(['withMemoryLocks', 'RedisLockTestingModule'])('gives clients of %s a 423, a 503 and a 500', async (by) => {
+      // The application has a prefix of its own, and is there after the lock was occupied.
+      await bench.occupy('goods:300');
+      const app = await startShop(by);
+      const post = async (path: string): Promise<number> => {
+        const init = { method: 'POST', headers: { connection: 'close' } };
+        return (await fetch(`${await app.getUrl()}/goods/${path}`, init)).status;
+      };
+      try {
+        expect(await post('300/buy')).toBe(423);
+        expect(await post('301/buy')).toBe(201);
+        expect(await post('302/lose')).toBe(500);
+        bench.unavailable();
+        expect(await post('301/buy')).toBe(503);
+        bench.unavailable(false);
+        expect(await post('301/buy')).toBe(201);
+      } finally {
+        await app.close();
+      }
+      // The next application is on the same bench.
+      expect(() => bench.lose('goods:300')).toThrow('no call holds');
+    });
+
+    it.each([
+      ['LOCK_CLOSED', false],
+      ['LOCK_UNAVAILABLE', true],
+    ])('lets it close with a handle and a waiter that never end: %s', async (code, isDown) => {
+      await bench.occupy('goods:300');
+      const app = await startShop('withMemoryLocks');
+      const locks = app.get(LockService);
+      const lock = await locks.acquire('goods:1');
+      const waiting = outcome(locks.acquire('goods:300', { waitMs: Infinity }));
+      bench.unavailable(isDown);
+      await app.close();
+      expect(lock.signal.aborted).toBe(true);
+      expect(waiting.error).toMatchObject({ code });
+      await turns(100);
+      expect(bench.clock.pending).toBe(0);
+    });
+  });
+});
+
+describe('ManualClock', () => {
+  it('never goes back if two callers advance it at once', async () => {
+    const clock = new ManualClock();
+    const seen: number[] = [];
+    for (const at of [10, 20, 90]) clock.schedule(at, () => seen.push(clock.now()));
+    await Promise.all([clock.advance(100), clock.advance(20)]);
+    expect(seen).toEqual([10, 20, 90]);
+    expect(clock.now()).toBe(100);
+    const short = clock.advance(1);
+    clock.jump(50);
+    await short;
+    expect(clock.now()).toBe(150);
+  });
+});
