@@ -47,10 +47,6 @@ export class Referee {
     return this.holds.length;
   }
 
-  get absentTimes(): number {
-    return this.absences.length;
-  }
-
   hear(pid: number, report: Report): void {
     const { id, at } = report;
     if (report.kind === 'asked') {

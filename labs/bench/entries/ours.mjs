@@ -106,13 +106,3 @@ const orNone = (entry) => (LockRuntimeBefore === undefined ? [] : [entry]);
 export const before = orNone(beforeOf(BEFORE, ours, [{}]));
 export const beforeShared = orNone(beforeOf(BEFORE_SHARED, oursShared, [{ mode: 'shared' }, {}]));
 export const beforePermits = orNone(beforeOf(BEFORE_PERMITS, oursPermits, [{ permits: PERMITS }]));
-
-/** Returns why this build refuses the options, or undefined if it has them. */
-export async function refusalOf(options) {
-  try {
-    await LockRuntime.start(options).close();
-    return undefined;
-  } catch (error) {
-    return error.message;
-  }
-}

@@ -27,8 +27,6 @@ const OUTPUT_KEPT = 4_096;
 
 /** Runs a command that cannot outlive this process. */
 export class GuardedProcess {
-  /** For the test that kills its holder. */
-  static readonly script = SCRIPT;
   private readonly guardian: ChildProcess;
   private log = '';
   private exit = false;

@@ -1,16 +1,12 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 
 const EMBED = resolve(__dirname, '../../../tools/embed-lua.mjs');
 const HEADER = '--[[ Deletes the lock if it is still ours.\n  keys.lock\n  args.owner\n  returns 1 | 0 ]]\n';
 const BODY = "if redis.call('GET', keys.lock) == args.owner then return redis.call('DEL', keys.lock) end\nreturn 0\n";
-const BOUND = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end\nreturn 0";
-
-const run = promisify(execFile);
 
 let root: string;
 beforeAll(() => void (root = mkdtempSync(join(tmpdir(), 'embed-lua-'))));
@@ -32,67 +28,9 @@ function folder(files: Record<string, string>): string {
   return path;
 }
 
-const generated = (path: string): string => readFileSync(join(path, '../scripts.ts'), 'utf8');
-
-/** Returns the generated entries by name. */
-function entriesOf(path: string): Record<string, { keys: number; args: number; lua: string }> {
-  const entries = generated(path).matchAll(/^ {2}(\w+): \{ keys: (\d+), args: (\d+), lua: (".*") \},$/gm);
-  return Object.fromEntries(
-    [...entries].map(([, name, keys, args, lua]) => [name, { keys: +keys, args: +args, lua: JSON.parse(lua) }]),
-  );
-}
-
-/** Embeds one script and its includes, and returns the generated Lua. */
-async function luaOf(script: string, includes: Record<string, string> = {}): Promise<string> {
-  const files = Object.entries(includes).map(([name, text]) => [`includes/${name}`, text]);
-  const path = folder({ 'a.lua': script, ...Object.fromEntries(files) });
-  expect(await embed(path)).toEqual({ code: 0, stderr: '' });
-  return entriesOf(path).a.lua;
-}
-
 describe('tools/embed-lua.mjs', () => {
   it('finds the committed files up to date', async () => {
     expect(await embed('--check')).toEqual({ code: 0, stderr: '' });
-  });
-
-  it('writes an include that several scripts have once for each text', async () => {
-    const include = "local function held() return redis.call('GET', keys.lock) end\n";
-    const using = (header: string) => `${header}--- @include ./includes/held.lua\n${BODY}return held()\n`;
-    const other = HEADER.replace('  keys.lock\n', '  keys.queue\n  keys.lock\n').replace('returns', 'returns 2 |');
-    const touchingQueue = using(other).replace('return held()', "return held() or redis.call('GET', keys.queue)");
-    const files = { 'a.lua': using(HEADER), 'b.lua': using(HEADER), 'c.lua': touchingQueue };
-    const path = folder({ ...files, 'includes/held.lua': include });
-    expect(await embed(path)).toEqual({ code: 0, stderr: '' });
-    const text = generated(path);
-    expect(text.match(/^const held = .*KEYS\[1\]/gm)).toHaveLength(1);
-    expect(text.match(/lines\([^\n]*held, /g)).toHaveLength(2);
-    expect(text).toMatch(/ {2}c: .*local function held\(\) return redis\.call\('GET', KEYS\[2\]\) end/);
-    writeFileSync(join(path, '../print.mjs'), `import { scripts } from './scripts.ts'; console.log(scripts.a.lua);`);
-    const whole = await luaOf(using(HEADER), { 'held.lua': include });
-    const hooks = ['--import', resolve(__dirname, '../../support/typescript-hooks.mjs')];
-    const { stdout } = await run(process.execPath, [...hooks, join(path, '../print.mjs')]);
-    expect(stdout.trim()).toBe(whole);
-  });
-
-  it('embeds code without comments and leaves strings as they are', async () => {
-    const tricky =
-      "local text = '-- no comment `${x}` keys.lock \\' \\\\' -- a comment\n\n\n  --[==[ long ]] one ]==]\n  local more = [[\n  -- kept\n]]\n";
-    const path = folder({ 'inspect-queue.lua': `${HEADER}${tricky}${BODY}` });
-    expect(await embed(path)).toEqual({ code: 0, stderr: '' });
-    expect(entriesOf(path)).toEqual({
-      inspectQueue: {
-        keys: 1,
-        args: 1,
-        lua: `local text = '-- no comment \`\${x}\` keys.lock \\' \\\\'\nlocal more = [[\n  -- kept\n]]\n${BOUND}`,
-      },
-    });
-  });
-
-  it('types scripts so that declarations carry no Lua', async () => {
-    const path = folder({ 'a.lua': HEADER + BODY, 'b.lua': HEADER + BODY });
-    await embed(path);
-    expect(generated(path)).toContain("export const scripts: Readonly<Record<'a' | 'b', Script>> = {");
-    expect(generated(path)).toContain('readonly lua: string;');
   });
 
   it('refuses a file that is out of date', async () => {
@@ -106,80 +44,9 @@ describe('tools/embed-lua.mjs', () => {
     expect((await embed('--check', path)).stderr).toContain('out of date');
   });
 
-  it('numbers keys and args in the order of the header', async () => {
-    const header = '--[[ Sets both keys.\n  keys.b  second\n  keys.a\n  args.z\n  args.y  in ms\n  returns OK ]]\n';
-    const lua = await luaOf(`${header}redis.call('SET', keys.a, args.y)\nreturn redis.call('SET', keys.b, args.z)\n`);
-    expect(lua).toBe("redis.call('SET', KEYS[2], ARGV[2])\nreturn redis.call('SET', KEYS[1], ARGV[1])");
-  });
-
-  it('gives one key two names', async () => {
-    const header = HEADER.replace('keys.lock', 'keys.lock or keys.queue  where the entry is');
-    expect(await luaOf(`${header}redis.call('ZREM', keys.queue, args.owner)\n${BODY}`)).toBe(
-      `redis.call('ZREM', KEYS[1], ARGV[1])\n${BOUND}`,
-    );
-  });
-
-  it('lets a script test whether an optional key was sent', async () => {
-    const header = HEADER.replace('keys.lock', 'keys.lock\n  keys.token?  the last one');
-    const path = folder({ 'a.lua': `${header}local t = keys.token and redis.call('GET', keys.token)\n${BODY}` });
-    expect(await embed(path)).toEqual({ code: 0, stderr: '' });
-    expect(entriesOf(path).a).toEqual({
-      keys: 2,
-      args: 1,
-      lua: `local t = KEYS[2] and redis.call('GET', KEYS[2])\n${BOUND}`,
-    });
-  });
-
-  it('embeds an include once', async () => {
-    const ours = "local function ours() return redis.call('GET', keys.lock) == args.owner end";
-    const header = `${HEADER}--- @include ./includes/ours.lua\n`;
-    const lua = await luaOf(`${header}--- @include ./includes/ours.lua\nreturn ours() or ours()\n`, {
-      'ours.lua': `--[[ Returns whether it is ours. ]]\n${ours}\n`,
-    });
-    expect(lua).toBe("local function ours() return redis.call('GET', KEYS[1]) == ARGV[1] end\nreturn ours() or ours()");
-  });
-
-  it('embeds an include before the first statement that needs it', async () => {
-    const header = `${HEADER}--- @include ./includes/late.lua\n--- @include ./includes/early.lua\n`;
-    const lua = await luaOf(
-      `${header}local first = redis.call('GET', keys.lock)\nif first then\n  return early()\nend\nreturn late(args.owner)\n`,
-      {
-        'early.lua': 'local function early() return 1 end\n',
-        'late.lua':
-          '--- @include ./early.lua\n--- @include ./inner.lua\nlocal function late() return early(inner) end\n',
-        'inner.lua': 'local inner = 2\n',
-      },
-    );
-    expect(lua.split('\n')).toEqual([
-      "local first = redis.call('GET', KEYS[1])",
-      'local function early() return 1 end',
-      'if first then',
-      'return early()',
-      'end',
-      'local inner = 2',
-      'local function late() return early(inner) end',
-      'return late(ARGV[1])',
-    ]);
-  });
-
-  it('binds the keys of includes to the positions in the script', async () => {
-    const header = HEADER.replace('keys.lock', 'keys.queue');
-    const body = "return redis.call('GET', keys.queue) == args.owner and life()\n";
-    const lua = await luaOf(`${header}--- @include ./includes/life.lua\n${body}`, {
-      'life.lua': "--- @include ./left.lua\nlocal function life() return left() - redis.call('PTTL', keys.queue) end\n",
-      'left.lua': "local function left() return redis.call('PTTL', keys.queue) end\n",
-    });
-    expect(lua).toContain(
-      "local function left() return redis.call('PTTL', KEYS[1]) end\n" +
-        "local function life() return left() - redis.call('PTTL', KEYS[1]) end\n",
-    );
-  });
-
-  it('lets one marked include compute keys, without commands', async () => {
+  it('refuses computed keys except in an include that is marked and runs no command', async () => {
     const script = `${HEADER}--- @include ./includes/next-key.lua\nnextKey()\n${BODY}`;
     const include = 'local function nextKey() KEYS[1] = KEYS[2] end\n';
-    const lua = await luaOf(script, { 'next-key.lua': `--- @computed-keys\n${include}` });
-    expect(lua).toBe(`local function nextKey() KEYS[1] = KEYS[2] end\nnextKey()\n${BOUND}`);
     const unmarked = folder({ 'a.lua': script, 'includes/next-key.lua': include });
     expect((await embed(unmarked)).stderr).toContain('a.lua: KEYS is written keys.name');
     const bold = `--- @computed-keys\nlocal function nextKey() redis.call('DEL', KEYS[2]) end\n`;
