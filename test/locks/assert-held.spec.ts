@@ -3,6 +3,7 @@ import { Logger } from '@nestjs/common';
 import { LockConfigError, LockKeyError, LockLostError, LockNotHeldError, type LockService } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { deferred } from '../support/async.js';
+import { loseAllOf } from '../support/inside.js';
 
 describe('assertHeld()', () => {
   let locks: LockService;
@@ -77,7 +78,7 @@ describe('assertHeld()', () => {
 
   it('throws the loss of a lock that was lost, also in a lock scope', async () => {
     const lose = (): void => {
-      for (const grant of locks.engine.watchdog.grants()) locks.engine.lose(grant, 'the test has lost it');
+      loseAllOf(locks);
     };
     await locks.using('goods:300', { onLost: 'ignore' }, async () => {
       lose();

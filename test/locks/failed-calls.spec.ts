@@ -4,6 +4,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { type Lock, LockConfigError, LockTimeoutError, lockChannels, LockUnavailableError } from 'nestjs-redis-lock';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
+import { keptBy } from '../support/inside.js';
 
 const fail = (): never => {
   throw new Error('user code');
@@ -24,8 +25,7 @@ async function expectNobodyLeft(enter: (locks: ReturnType<typeof faultyLocks>['l
   await first.release();
   await clock.advance(0);
   expect(await memory.inspect(KEY)).toBeNull();
-  expect(locks.engine.localLocks.size).toBe(0);
-  expect(locks.engine.watchdog.size).toBe(0);
+  expect(keptBy(locks)).toBe(0);
   await (await locks.acquire('goods:300', { waitMs: 0 })).release();
   return failed.error;
 }
@@ -94,7 +94,7 @@ describe('a call that fails on its way in leaves nobody in line', () => {
     expect(await memory.inspect(KEY)).toBeNull();
     await (await locks.acquire('goods:300', { waitMs: 0 })).release();
     await clock.advance(1_000);
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 });
 
@@ -106,7 +106,7 @@ describe('a signal that throws while a caller waits', () => {
     await first.release();
     await clock.advance(0);
     await (second.value as Lock).release();
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('does not keep a refusal from its caller', async () => {

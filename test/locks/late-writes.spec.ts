@@ -1,15 +1,16 @@
 // A client that writes requests later than in the tick that makes them: work that blocks would come before a renewal.
 import { expect, it } from '@jest/globals';
-import { type Lock, MemoryStore } from 'nestjs-redis-lock';
+import { Redis } from 'ioredis';
+import { type Lock, type LockService, MemoryStore } from 'nestjs-redis-lock';
+import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import { runInLockScope } from '../../lib/core/hold/lock-scope.js';
-import { LockEngine } from '../../lib/core/lock-engine.js';
+import { LockRuntime } from '../../lib/lock-runtime.js';
 import { deferred, outcome } from '../support/async.js';
 import { FaultyStore } from '../support/faulty-store.js';
+import { KEY } from '../support/locks.js';
+import { inAnyOrder } from '../support/redis-locks.js';
 
-const TARGET = { resource: 'goods:300', key: 'goods:300' };
-const HOLD = { mode: 'exclusive', ttlMs: 30_000, renew: true, maxHoldMs: Infinity, minHoldMs: 0 } as const;
-const OPTIONS = { ...HOLD, waitMs: 600_000, reentrant: true, signal: undefined };
+const OPTIONS = { waitMs: 600_000 };
 
 /** Makes two instances. The requests of the second one are written when `written` resolves. */
 function twoInstances() {
@@ -17,28 +18,25 @@ function twoInstances() {
   const memory = new MemoryStore(clock);
   const store = new FaultyStore(memory);
   const written = deferred();
-  const engineOn = (on: FaultyStore, later?: () => Promise<void>): LockEngine =>
-    new LockEngine({
-      store: on,
-      clock,
-      instance: 'test',
-      requestTimeoutMs: 1_000,
-      lockDelayMs: 0,
-      passing: { maxLocalPasses: 16, maxLocalHoldMs: 50 },
-      checkTtl: () => undefined,
-      warn: () => undefined,
-      written: later,
-    });
-  const other = engineOn(new FaultyStore(memory));
-  return { clock, store, memory, written, other, engine: engineOn(store, () => written.promise) };
+  const start = (factory: StoreFactory): LockService => {
+    const options = { store: factory, checks: inAnyOrder({ server: 'off' }) };
+    return LockRuntime.start(options, undefined, { clock }).service;
+  };
+  // It is never connected.
+  const client = Object.assign(new Redis({ lazyConnect: true }), { written: () => written.promise });
+  const locks = start(({ open }) => {
+    open(client);
+    return store;
+  });
+  return { clock, store, memory, written, other: start(() => new FaultyStore(memory)), locks };
 }
 
 /** Hands a lock to the second instance. */
 async function handOff() {
   const instances = twoInstances();
-  const { clock, other, engine } = instances;
-  const first = await other.acquire(TARGET, OPTIONS);
-  const waiting = outcome(engine.acquire(TARGET, OPTIONS));
+  const { clock, other, locks } = instances;
+  const first = await other.acquire('goods:300');
+  const waiting = outcome(locks.acquire('goods:300', OPTIONS));
   await clock.advance(0);
   await first.release();
   await clock.advance(0);
@@ -55,51 +53,52 @@ it('a caller gets a handed-off lock when its renewal is written', async () => {
 });
 
 it('a lock that is lost before its renewal is written reaches its caller as lost', async () => {
-  const { clock, memory, engine, waiting, written, lock } = await handOff();
-  await engine.forceRelease(TARGET, 30_000);
+  const { clock, memory, locks, waiting, written, lock } = await handOff();
+  await locks.forceRelease('goods:300');
   await clock.advance(0);
   expect(waiting).toEqual({});
   written.resolve();
   await clock.advance(0);
   expect(lock().signal.aborted).toBe(true);
   expect(await lock().release()).toBe(false);
-  expect(await memory.inspect(TARGET.key)).toBeNull();
+  expect(await memory.inspect(KEY)).toBeNull();
 });
 
 it('a shutdown releases a lock whose renewal is not written yet', async () => {
-  const { clock, memory, engine, written, lock } = await handOff();
-  const closed = outcome(engine.close(0));
+  const { clock, memory, locks, written, lock } = await handOff();
+  const closed = outcome(locks.engine.close(0));
   await clock.advance(2_000);
   expect(closed).toHaveProperty('value');
-  expect(await memory.inspect(TARGET.key)).toBeNull();
+  expect(await memory.inspect(KEY)).toBeNull();
   written.resolve();
   await clock.advance(0);
   expect(lock().signal.aborted).toBe(true);
 });
 
 it.each(['exclusive', 'shared'] as const)('no request of a lock scope gets it before: %s', async (mode) => {
-  const { clock, other, engine, written } = twoInstances();
+  const { clock, other, locks, written } = twoInstances();
   const options = { ...OPTIONS, mode };
-  const first = await other.acquire(TARGET, OPTIONS);
-  await runInLockScope(async () => {
-    const side = [1, 2].map(() => outcome(engine.acquire(TARGET, options)));
+  const first = await other.acquire('goods:300');
+  await locks.scope(async () => {
+    const side = [1, 2].map(() => outcome(locks.acquire('goods:300', options)));
     await clock.advance(0);
     await first.release();
     await clock.advance(0);
-    const later = [outcome(engine.acquire(TARGET, options)), outcome(engine.acquireAll([TARGET], options))];
+    const later = [outcome(locks.acquire('goods:300', options)), outcome(locks.acquire(['goods:300'], options))];
     await clock.advance(0);
     expect([...side, ...later]).toEqual([{}, {}, {}, {}]);
     written.resolve();
     await clock.advance(0);
     expect([...side, ...later].every(({ value }) => value !== undefined)).toBe(true);
+    for (const { value } of [...side, ...later]) void value?.release();
   });
 });
 
 it('the renewals of 300 locks that were handed off in one tick leave in that tick', async () => {
-  const { clock, other, engine, store } = twoInstances();
-  const targets = Array.from({ length: 300 }, (_, i) => ({ resource: `goods:${i}`, key: `goods:${i}` }));
-  const held = await Promise.all(targets.map((target) => other.acquire(target, OPTIONS)));
-  for (const target of targets) void outcome(engine.acquire(target, OPTIONS));
+  const { clock, other, locks, store } = twoInstances();
+  const resources = Array.from({ length: 300 }, (_, i) => `goods:${i}`);
+  const held = await Promise.all(resources.map((resource) => other.acquire(resource)));
+  for (const resource of resources) void outcome(locks.acquire(resource, OPTIONS));
   await clock.advance(0);
   store.hold('handoff');
   await Promise.all(held.map((lock) => lock.release()));

@@ -1,10 +1,11 @@
 // Three instances, all modes and kinds of options, lost and repeated replies and messages, on a manual clock.
 import { describe, expect, it } from '@jest/globals';
 import type { Lock, LockOptions } from 'nestjs-redis-lock';
-import type { PassingLimits } from '../../lib/core/acquire/acquire-options.js';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 import { randomFrom } from '../support/random.js';
+import { keptBy } from '../support/inside.js';
+import type { InstanceOptions } from '../support/redis-locks.js';
 
 const HELD_BACK = ['acquire', 'handoff', 'extend', 'release'] as const;
 const PERMITS = 2;
@@ -33,7 +34,7 @@ class Fuzz {
 
   constructor(seed: number, hasQueue: boolean) {
     this.random = randomFrom(seed);
-    const passing = this.pick<Partial<PassingLimits>>([
+    const passing = this.pick<InstanceOptions['passing']>([
       {},
       { maxLocalPasses: 0, maxLocalHoldMs: 0 },
       { maxLocalPasses: 2 },
@@ -108,7 +109,7 @@ class Fuzz {
       const fault = this.fault();
       if (fault !== undefined) return `at the end: ${fault}`;
       const isOver = this.calls.every(({ settled }) => 'value' in settled || 'error' in settled);
-      const kept = this.instances.reduce((sum, { locks }) => sum + locks.engine.localLocks.size, 0);
+      const kept = this.instances.reduce((sum, { locks }) => sum + keptBy(locks), 0);
       if (isOver && kept === 0 && (await memory.inspect(KEY)) === null) return undefined;
     }
     return 'callers, local locks or keys stay';

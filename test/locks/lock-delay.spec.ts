@@ -1,10 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Lock, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
-import { HANDOFF_MS } from '../../lib/core/lease/grant.js';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 
 const DELAY_MS = 2_000;
+/** The lease of a handoff. */
+const HANDOFF_MS = 1_200;
 const delayed = (options = {}) => faultyLocks({ ttlMs: 1_000, lockDelayMs: DELAY_MS, ...options });
 
 describe('lockDelayMs', () => {

@@ -10,6 +10,7 @@ import {
 import { outcome } from '../support/async.js';
 import { faultyLocks } from '../support/locks.js';
 import { randomFrom } from '../support/random.js';
+import { keptBy } from '../support/inside.js';
 
 const SEEDS = 40;
 const RESOURCES = ['goods:1', 'goods:2', 'goods:3', 'shop'];
@@ -49,8 +50,8 @@ class Run {
     if (!isOver()) this.faults.push('a scope did not settle');
     await clock.advance(20_000);
     if (clock.pending > 0) this.faults.push('timers are left');
-    for (const { engine } of this.services) {
-      if (engine.watchdog.size + engine.localLocks.size > 0) this.faults.push('an instance kept something');
+    for (const locks of this.services) {
+      if (keptBy(locks) > 0) this.faults.push('an instance kept something');
     }
     for (const resource of RESOURCES) {
       if ((await this.services[0].inspect(resource)) !== null) this.faults.push(`${resource} is still locked`);

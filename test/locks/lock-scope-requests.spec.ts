@@ -8,8 +8,8 @@ import {
   type RefusedEvent,
   runInLockScope,
 } from 'nestjs-redis-lock';
-import { surroundings } from '../../lib/core/hold/held-locks.js';
 import { deferred, outcome } from '../support/async.js';
+import { contextsAround } from '../support/inside.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 
 const stops: (() => void)[] = [];
@@ -295,7 +295,7 @@ describe('work that starts its successor inside', () => {
     };
     const next = deferred();
     const work = (): void => {
-      around = [...surroundings()].length;
+      around = contextsAround();
       turns += 1;
       // In the context of this work, and after its end.
       setImmediate(() => void (turns < 5 ? turn() : next.resolve()));

@@ -48,13 +48,6 @@ describe('a lost hold', () => {
     expect(() => lock.assertHeld()).toThrow(LockLostError);
   });
 
-  it('is noticed by assertHeld() after a pause, before any timer has fired', async () => {
-    const { clock, locks } = faultyLocks({ ttlMs: 3_000 });
-    const lock = await locks.acquire('goods:300');
-    clock.jump(3_000);
-    expect(() => lock.assertHeld()).toThrow(LockLostError);
-  });
-
   it('is not declared if the wall clock is set', async () => {
     const { clock, locks } = faultyLocks({ ttlMs: 3_000 });
     const lock = await locks.acquire('goods:300');
@@ -93,13 +86,6 @@ describe('a lost hold', () => {
     await stranger.remove(KEY);
     await clock.advance(1_000);
     expect((await next).fencingToken).toBeGreaterThan(0);
-  });
-
-  it('makes extend() throw', async () => {
-    const { locks, stranger } = faultyLocks();
-    const lock = await locks.acquire('goods:300');
-    await stranger.steal(KEY);
-    await expect(lock.extend()).rejects.toBeInstanceOf(LockLostError);
   });
 });
 

@@ -3,6 +3,7 @@ import { LockConfigError, Locked, LockTimeoutError, LockUnavailableError } from 
 import { withLocks } from 'nestjs-redis-lock/testing';
 import { deferred, outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
+import { keptBy } from '../support/inside.js';
 
 const timeoutOf = async (call: Promise<unknown>): Promise<LockTimeoutError> => {
   const error: unknown = await call.catch((reason: unknown) => reason);
@@ -28,7 +29,7 @@ describe('maxWaiting', () => {
     await clock.advance(1_000);
     await Promise.all(using);
     expect(served).toHaveLength(1_000);
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('is an option of the module and of a call, and Infinity is no limit', async () => {
@@ -89,7 +90,7 @@ describe('maxWaiting', () => {
     await Promise.all(readers.flatMap(({ value }) => value?.release() ?? []));
     await clock.advance(1_000);
     await next.value?.release();
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('counts each reader in strict order, because each has a place of its own', async () => {
@@ -101,7 +102,7 @@ describe('maxWaiting', () => {
     await clock.advance(5_000);
     await Promise.all(readers.flatMap(({ value }) => value?.release() ?? []));
     expect(readers.every(({ value }) => value !== undefined)).toBe(true);
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('is no reason to call an unavailable store busy', async () => {

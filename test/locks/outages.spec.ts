@@ -2,6 +2,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { type LockOptions, type LockService, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { deferred, outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
+import { keptBy } from '../support/inside.js';
 
 const refused = new Error('connect ECONNREFUSED 127.0.0.1:6379');
 const readOnly = new LockUnavailableError('this server is a read-only replica', { refusal: 'READONLY' });
@@ -60,7 +61,7 @@ describe.each(CALLS)('in an outage, a call that %s', (_how, call) => {
     await all.clock.advance(0);
     expect(waiting.error).toBeInstanceOf(LockUnavailableError);
     expect(all.store.acquires).toHaveLength(requests);
-    expect(all.locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(all.locks)).toBe(0);
   });
 
   it('is served after an outage that is shorter than unavailableAfterMs', async () => {
@@ -256,7 +257,7 @@ describe('an outage', () => {
     end(all);
     await all.clock.advance(100);
     expect((await all.memory.inspect(KEY))?.waiting).toEqual([]);
-    expect(all.locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(all.locks)).toBe(0);
   });
 
   it('ends the waiting behind a holder of the same instance', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError, type LockOptions, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
+import { ownerOf } from '../support/inside.js';
 
 type Work = (locks: LockService, options: LockOptions) => Promise<string>;
 
@@ -102,7 +103,7 @@ describe('with awaitRelease: false', () => {
     const lost = await locks.acquire('goods:300');
     await memory.release({
       keys: [KEY],
-      owner: lost.shared.owner,
+      owner: ownerOf(lost),
       mode: 'exclusive',
       closedForMs: 0,
       handoffMs: 1,

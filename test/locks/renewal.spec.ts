@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { type LockService, MemoryStore, type Lock, LockLostError, LockConfigError } from 'nestjs-redis-lock';
+import { MemoryStore, type Lock, LockLostError, LockConfigError } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { FaultyStore } from '../support/faulty-store.js';
 import { faultyLocks, KEY } from '../support/locks.js';
+import { renewalGroupsOf } from '../support/inside.js';
 
 describe('a hold', () => {
   it('is renewed as long as it lasts', async () => {
@@ -52,16 +53,6 @@ describe('a hold', () => {
     expect(await stranger.take(KEY)).toBe(false);
     clock.jump(401);
     expect(await stranger.take(KEY)).toBe(true);
-  });
-
-  it('shares one timer and few batches with a thousand others', async () => {
-    const { clock, locks, store } = faultyLocks({ ttlMs: 30_000 });
-    const held = await Promise.all(Array.from({ length: 1_000 }, (_, id) => locks.acquire(`goods:${id}`)));
-    // One for the renewals, one for the timeouts of the requests.
-    expect(clock.pending).toBe(2);
-    await clock.advance(10_001);
-    expect(store.extendBatches.map((batch) => batch.length)).toEqual([250, 250, 250, 250]);
-    expect(held.every((lock) => lock.expiresInMs > 28_000)).toBe(true);
   });
 
   it('is renewed without a hot loop if its lease is short', async () => {
@@ -114,11 +105,9 @@ describe('a lease that extend() would shorten', () => {
   });
 });
 
-describe('Watchdog', () => {
-  const bucketsOf = (locks: LockService): number => locks.engine.watchdog.bucketCount;
-
+describe('the renewals of an instance', () => {
   it.each([{ renew: false }, { maxHoldMs: 20_000 }])(
-    'keeps no bucket of thousands of released holds with %j',
+    'keep no group of thousands of released holds with %j',
     async (options) => {
       const { clock, locks } = faultyLocks({ ttlMs: 30_000 });
       for (let i = 0; i < 3_000; i += 1) {
@@ -126,32 +115,34 @@ describe('Watchdog', () => {
         clock.jump(1);
         await lock.release();
       }
-      expect(bucketsOf(locks)).toBeLessThan(5);
+      expect(renewalGroupsOf(locks)).toBeLessThan(5);
     },
   );
 
-  it('keeps one bucket of a hold that is extended again and again', async () => {
+  it('have one group for a hold that is extended again and again', async () => {
     const { clock, locks } = faultyLocks({ ttlMs: 30_000 });
     const lock = await locks.acquire('goods:300');
     for (let ttlMs = 30_000; ttlMs < 80_000; ttlMs += 1_000) {
       await lock.extend(ttlMs);
       clock.jump(10);
     }
-    expect(bucketsOf(locks)).toBe(1);
+    expect(renewalGroupsOf(locks)).toBe(1);
   });
 
-  it('renews the held ones of a thousand locks in batches of 250', async () => {
+  it('are those of the held ones of a thousand locks, in batches of 250 and by one timer', async () => {
     const { clock, locks, store } = faultyLocks({ ttlMs: 30_000 });
     const all = await Promise.all(Array.from({ length: 1_000 }, (_, id) => locks.acquire(`goods:${id}`)));
-    expect(bucketsOf(locks)).toBe(1);
+    expect(renewalGroupsOf(locks)).toBe(1);
+    // The other timer is that of the timeouts of requests.
+    expect(clock.pending).toBe(2);
     await Promise.all(all.slice(0, 400).map((lock) => lock.release()));
     await clock.advance(10_001);
     expect(store.extendBatches.map((batch) => batch.length)).toEqual([250, 250, 100]);
     expect(all.slice(400).every((lock) => lock.expiresInMs > 28_000)).toBe(true);
-    expect(bucketsOf(locks)).toBe(1);
+    expect(renewalGroupsOf(locks)).toBe(1);
   });
 
-  it.each([{}, { lockDelayMs: 1_000 }])('sends one batch to each server, with %j', async (options) => {
+  it.each([{}, { lockDelayMs: 1_000 }])('are one batch for each server, with %j', async (options) => {
     const clock = new ManualClock();
     const store = new FaultyStore(new MemoryStore(clock));
     store.serverOf = (key) => (key.endsWith('9') ? undefined : `server${Number(key.at(-1)) % 2}`);
@@ -162,7 +153,7 @@ describe('Watchdog', () => {
     expect(ids).toEqual([[1, 3], [2, 4], [9]]);
   });
 
-  it('renews a lock that joins an emptied bucket', async () => {
+  it('are those of a lock that joins an emptied group, too', async () => {
     const { clock, locks, store } = faultyLocks({ ttlMs: 30_000 });
     await (await locks.acquire('goods:300')).release();
     const lock = await locks.acquire('goods:301');

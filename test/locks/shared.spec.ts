@@ -14,6 +14,7 @@ import type { LockStore } from 'nestjs-redis-lock/store';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
+import { keptBy, refuseWaitersOf } from '../support/inside.js';
 
 const shared = { mode: 'shared' } as const;
 
@@ -94,7 +95,7 @@ describe('shared locks', () => {
     await clock.advance(0);
     for (const { value } of readers) expect(await value?.release()).toBe(true);
     expect(store.acquires).toHaveLength(asks);
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 });
 
@@ -143,18 +144,6 @@ describe('inside a hold', () => {
 });
 
 describe('permits', () => {
-  it('are granted to as many callers at once', async () => {
-    const { locks, clock } = faultyLocks();
-    const permits = { permits: 3 };
-    const held = await Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', permits)));
-    const next = outcome(locks.acquire('goods:300', permits));
-    await clock.advance(0);
-    expect(next.value).toBeUndefined();
-    await held[1].release();
-    await clock.advance(0);
-    expect(await next.value?.release()).toBe(true);
-  });
-
   it('of another number are refused at once, with both numbers', async () => {
     const { locks } = faultyLocks();
     await locks.acquire('goods:300', { permits: 3 });
@@ -235,7 +224,7 @@ describe('the readers of one instance', () => {
     expect(store.releases).toHaveLength(0);
     expect(await release([last])).toEqual([true]);
     expect(store.releases).toHaveLength(1);
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('have one place in the queue behind a writer, and get the lock together', async () => {
@@ -381,7 +370,7 @@ describe('the readers of one instance', () => {
     expect(writer.value).toBeUndefined();
     await clock.advance(1);
     expect(await writer.value?.release()).toBe(true);
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('that leave take nothing from those that stay', async () => {
@@ -403,7 +392,7 @@ describe('the readers of one instance', () => {
     request(locks, 3, { ...shared, waitMs: 100 });
     await clock.advance(100);
     expect((await memory.inspect(KEY))?.waiting).toEqual([]);
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('that do not wait are refused by the reply, not before', async () => {
@@ -433,7 +422,7 @@ describe('the readers of one instance', () => {
     await clock.advance(500);
     expect(await release(later)).toEqual([true, true]);
     expect(await locks.inspect('goods:300')).toBeNull();
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 });
 
@@ -457,7 +446,7 @@ describe('the permits of one instance', () => {
       await clock.advance(0);
     }
     expect([store.acquires.length, store.releases.length]).toEqual([3, 3]);
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('have one place in the queue if others hold the rest', async () => {
@@ -477,7 +466,7 @@ describe('the permits of one instance', () => {
       await clock.advance(0);
     }
     expect(await locks.inspect('goods:300')).toBeNull();
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('are never held by more callers than there are', async () => {
@@ -498,7 +487,7 @@ describe('the permits of one instance', () => {
     for (let ms = 0; done.length < 60 && ms < 2_000; ms += 1) await clock.advance(1);
     await Promise.all(visits);
     expect([most, done.length]).toEqual([3, 60]);
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('name this instance in the error if it holds all of them', async () => {
@@ -534,7 +523,7 @@ describe('a reader that a handoff has granted before the reply', () => {
     const next = await locks.acquire('goods:300', sharedLong);
     expect([await reader.release(), await next.release()]).toEqual([true, true]);
     expect(await memory.inspect(KEY)).toBeNull();
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('keeps its share if the handoff is reported again after the reply', async () => {
@@ -611,7 +600,7 @@ describe('permits', () => {
 
 it('a reader far behind in the queue repeats its request as often as a writer with the same waitMs', async () => {
   const { locks, memory, store, clock } = faultyLocks();
-  const request = {
+  const joining = {
     keys: [KEY],
     mode: 'exclusive',
     leaseMs: 600_000,
@@ -619,7 +608,7 @@ it('a reader far behind in the queue repeats its request as often as a writer wi
     handoffMs: 1_000,
     tokens: 1,
   } as const;
-  for (let i = 0; i < 80; i += 1) await memory.acquire({ ...request, owner: `other:${i}`, expiresAt: 1_000 });
+  for (let i = 0; i < 80; i += 1) await memory.acquire({ ...joining, owner: `other:${i}`, expiresAt: 1_000 });
   const counts: number[] = [];
   for (const mode of ['exclusive', 'shared'] as const) {
     const before = store.acquires.length;
@@ -664,7 +653,7 @@ it('a shutdown refuses all callers, also behind one that leaves because of it', 
   const patient = outcome(locks.acquire('goods:300', patiently));
   await clock.advance(0);
   expect([impatient, patient]).toEqual([{}, {}]);
-  locks.engine.localLocks.close();
+  refuseWaitersOf(locks);
   await clock.advance(0);
   for (const { error } of [...first, patient]) expect(error).toBeInstanceOf(LockClosedError);
   expect(impatient.error).toBeInstanceOf(LockError);

@@ -1,21 +1,12 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { type Lock, LockClosedError, LockTimeoutError, LockUnavailableError, MemoryStore } from 'nestjs-redis-lock';
+import { type Lock, LockTimeoutError, LockUnavailableError, MemoryStore } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 import { RecordingClock } from '../support/recording-clock.js';
+import { keptBy } from '../support/inside.js';
 
 describe('waiting in one process', () => {
-  it('grants first in, first out', async () => {
-    const { locks } = faultyLocks();
-    const order: number[] = [];
-    const first = await locks.acquire('goods:300');
-    const others = [1, 2, 3].map((n) => locks.using('goods:300', () => void order.push(n)));
-    await first.release();
-    await Promise.all(others);
-    expect(order).toEqual([1, 2, 3]);
-  });
-
   it('fails the request of a store that throws, and serves the next callers', async () => {
     const { clock, locks, store } = faultyLocks();
     jest.spyOn(store, 'acquire').mockImplementationOnce(() => {
@@ -40,24 +31,6 @@ describe('waiting in one process', () => {
     expect(waiting.every((one) => one.error === undefined && one.value === undefined)).toBe(true);
   });
 
-  it('grants the lock soon after another client released it', async () => {
-    const { clock, locks, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    const waiting = outcome(locks.acquire('goods:300'));
-    await clock.advance(1_000);
-    await stranger.leave(KEY);
-    await clock.advance(200);
-    expect(waiting.value?.key).toBe(KEY);
-  });
-
-  it("requests again when the holder's lease expires, before the pause is over", async () => {
-    const { clock, locks, stranger } = faultyLocks();
-    await stranger.take(KEY, 1_000);
-    const waiting = outcome(locks.acquire('goods:300'));
-    await clock.advance(1_012);
-    expect(waiting.value).toBeDefined();
-  });
-
   it("ends with a LockTimeoutError with the holder's remaining lease", async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY, 60_000);
@@ -68,13 +41,6 @@ describe('waiting in one process', () => {
     expect(waiting.error).toBeInstanceOf(LockTimeoutError);
     expect(waiting.error).toMatchObject({ code: 'LOCK_TIMEOUT', resource: 'goods:300', elapsedMs: 2_000 });
     expect((waiting.error as LockTimeoutError).remainingMs).toBeCloseTo(58_000, -3);
-  });
-
-  it('does not happen with waitMs: 0, and tryAcquire returns null', async () => {
-    const { locks, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toBeInstanceOf(LockTimeoutError);
-    await expect(locks.tryAcquire('goods:300')).resolves.toBeNull();
   });
 
   it('does not happen in tryAcquire: one of two is granted, the other null', async () => {
@@ -95,20 +61,6 @@ describe('waiting in one process', () => {
     expect(waiting.value).toBeDefined();
   });
 
-  it("ends with the signal's reason, and the next waiter goes on", async () => {
-    const { clock, locks, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    const abort = new AbortController();
-    const first = outcome(locks.acquire('goods:300', { signal: abort.signal }));
-    const second = outcome(locks.acquire('goods:300'));
-    await clock.advance(100);
-    abort.abort(new Error('gone home'));
-    await stranger.leave(KEY);
-    await clock.advance(200);
-    expect(first.error).toEqual(new Error('gone home'));
-    expect(second.value).toBeDefined();
-  });
-
   it('longer than the lease still grants a full lease', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY);
@@ -127,7 +79,7 @@ describe('waiting in one process', () => {
     await clock.advance(1_000);
     expect(waiting.error).toBeInstanceOf(LockTimeoutError);
     await clock.advance(60_000);
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(keptBy(locks)).toBe(0);
     expect(clock.pending).toBe(0);
   });
 });
@@ -305,21 +257,6 @@ describe('inspect', () => {
     const looking = outcome(locks.inspect('goods:300'));
     await clock.advance(1_000);
     expect(looking.error).toBeInstanceOf(LockUnavailableError);
-  });
-});
-
-describe('waiting during a shutdown', () => {
-  it('is refused, for present and for new callers', async () => {
-    const { clock, locks, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    const waiting = outcome(locks.acquire('goods:300'));
-    await clock.advance(0);
-    const closing = locks.engine.close(5_000);
-    await expect(locks.acquire('goods:301')).rejects.toBeInstanceOf(LockClosedError);
-    await closing;
-    expect(waiting.error).toBeInstanceOf(LockClosedError);
-    await clock.advance(60_000);
-    expect(clock.pending).toBe(0);
   });
 });
 

@@ -4,6 +4,7 @@ import { Contention } from './contention.js';
 import type { RedisProxy } from './proxy.js';
 import type { RequestLog } from './request-log.js';
 import type { InstanceOptions } from './redis-locks.js';
+import { renewAllOf } from './inside.js';
 
 /** An instance, the proxy that it connects by, and its requests. */
 export interface Way {
@@ -30,7 +31,7 @@ export class ManyLocks {
     const redis = { host: '127.0.0.1', port: proxy.port, ...client };
     const locks = this.here.instance({ redis, ttlMs: TTL_MS, requestTimeoutMs: 2_000, ...options });
     const held = await this.acquireAll(locks);
-    locks.engine.watchdog.renewAll();
+    renewAllOf(locks);
     await this.releaseAll(held);
     log.clear();
     return { locks, proxy, log };

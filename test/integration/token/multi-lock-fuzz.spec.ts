@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { LockError, type LockOptions, type LockService } from 'nestjs-redis-lock';
 import { Contention } from '../../support/contention.js';
+import { keptBy } from '../../support/inside.js';
 import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
 
@@ -32,11 +33,6 @@ class Inside {
     await work();
     change(-1);
   }
-}
-
-/** Returns how much state an instance keeps of locks. */
-function remembered({ engine }: LockService): readonly number[] {
-  return [engine.localLocks.size, engine.watchdog.size];
 }
 
 it.each([
@@ -89,7 +85,7 @@ it.each([
     if (resets) outcomes.delete('LOCK_UNAVAILABLE');
     expect([...outcomes].toSorted()).toEqual(['LOCK_TIMEOUT', 'TimeoutError', 'done']);
     await eventually('nothing is left', async () => (await here.leftovers()).length === 0);
-    await eventually('no instance keeps state', () => instances.flatMap(remembered).every((count) => count === 0));
+    await eventually('no instance keeps state', () => instances.every((one) => keptBy(one) === 0));
   },
   60_000,
 );
