@@ -1,6 +1,6 @@
 import { instanceName, lostHash, showInstance } from './overview.js';
 import { nameOf, showLocks, tick } from './table.js';
-import { announce, byId, count, duration, setNotice, setText, visible } from './text.js';
+import { announce, byId, count, setNotice, setText, visible, wholeSeconds } from './text.js';
 
 const LONGEST_NEXT_MS = 1_000;
 const SHORTEST_NEXT_MS = 100;
@@ -120,6 +120,7 @@ function showSummary(state) {
   const parts = [isKnown ? `${locks}.` : ''];
   if (view.search !== '') parts.push(`${count(found, 'lock')} found.`);
   if (isTruncated) parts.push(`There are more than ${count(total, 'lock')}. The others are not shown.`);
+  if (isRare()) parts.push(`They are read every ${wholeSeconds(periodMs)}, because a read of all locks takes long.`);
   setText(byId('summary'), parts.join(' '));
   document.title = isKnown ? `${count(held, 'lock')}, ${waiting} waiting` : 'Locks';
   const empty = view.search === '' ? 'No lock is held, and nobody waits for one.' : 'No lock matches the search.';
@@ -141,13 +142,15 @@ function disable(button, isDisabled, other) {
   button.disabled = isDisabled;
 }
 
+/** Returns whether the instance reads the locks more rarely than a viewer expects. */
+const isRare = () => periodMs >= 2_000;
+
 function showAge() {
   if (shownAt === undefined) return;
   const ageMs = performance.now() - shownAt;
-  // Many locks are read more rarely.
-  const rhythm = periodMs < 2_000 ? 'Live' : `Every ${duration(periodMs)}`;
+  const rhythm = isRare() ? `Updated every ${wholeSeconds(periodMs)}` : 'Live';
   const isOld = ageMs >= Math.max(3_000, 1.5 * periodMs);
-  const age = isOld ? `As of ${duration(Math.round(ageMs / 1_000) * 1_000)} ago` : rhythm;
+  const age = isOld ? `As of ${wholeSeconds(ageMs)} ago` : rhythm;
   setText(byId('age'), paused ? `Paused. ${age}` : age);
 }
 

@@ -1,4 +1,4 @@
-import { announce, byId, count, duration, el, resourceElement, setText, visible } from './text.js';
+import { announce, byId, count, duration, el, resourceElement, setText, visible, wholeSeconds } from './text.js';
 
 /** Lost locks and plots belong to an instance. Behind a load balancer the replies come from several of them. */
 const instances = new Map();
@@ -28,9 +28,8 @@ export function showInstance(state) {
   showLost();
   showPlots([...instances.values()].map((each) => each.bars));
   const names = [...instances.values()].map(instanceName).join(', ');
-  const legend = 'A bar is 5 s: the longest is light, the average is dark. In the last plot, dark is what waits.';
   const whose = `Waits and holds are those of callers of ${names}. Locks are those of all instances, while you look.`;
-  setText(byId('plots-note'), `${legend} ${whose}`);
+  setText(byId('plots-note'), `A bar is 5 s. ${whose}`);
 }
 
 export const lostHash = (id) => instances.get(id)?.lost && `${id}.${instances.get(id).lostCount}`;
@@ -106,7 +105,9 @@ function showLost() {
   const whose = [...instances.values()].map((each) => `${instanceName(each)}, up for ${upTime(each)}`).join(' and ');
   const summary = total === 0 ? 'No lock was lost' : `${count(total, 'lock')} lost`;
   setText(byId('lost-summary'), `${summary} by callers of ${whose}. Other instances show theirs on their own pages.`);
-  byId('lost-summary').dataset.state = all.some(({ at }) => Date.now() - at < RECENT_MS) ? 'warn' : '';
+  const isNews = all.some(({ at }) => Date.now() - at < RECENT_MS);
+  byId('lost-summary').dataset.state = isNews ? 'warn' : '';
+  byId('lost-note').hidden = !isNews;
   byId('lost-box').hidden = total === 0;
   const body = byId('lost');
   const shown = all.map(({ by, id }) => `${by} ${id}`).join('\n');
@@ -116,10 +117,8 @@ function showLost() {
   }
   const now = Date.now();
   for (const cell of body.querySelectorAll('td[data-at]'))
-    setText(cell, `${duration(roughly(now - cell.dataset.at))} ago`);
+    setText(cell, `${wholeSeconds(Math.max(1_000, now - cell.dataset.at))} ago`);
 }
-
-const roughly = (ms) => Math.max(1000, Math.round(ms / 1000) * 1000);
 
 function upTime({ upMs }) {
   const minutes = Math.floor(upMs / 60_000);
@@ -151,11 +150,14 @@ function lostRow({ at, resource, heldMs, reason, by, method, label }) {
 const SVG = 'http://www.w3.org/2000/svg';
 const HEIGHT = 40;
 const STEP = 4;
+/** The colours of a plot's two series. Which of them is the darker one depends on the scheme. */
+const COLORS = ['pale', 'strong'];
 let plots;
 
 const PLOTS = [
   {
     title: 'Waits for a lock',
+    series: ['longest', 'average'],
     format: duration,
     bars: ({ waits }) => [waits[2], waits[0] && waits[1] / waits[0]],
     caption: (all) =>
@@ -164,12 +166,14 @@ const PLOTS = [
   },
   {
     title: 'Holds',
+    series: ['longest', 'average'],
     format: duration,
     bars: ({ holds }) => [holds[2], holds[0] && holds[1] / holds[0]],
     caption: (all) => durations(all, 'holds', 'hold'),
   },
   {
     title: 'Locks and waiting instances',
+    series: ['held', 'waiting'],
     format: (value) => String(value),
     bars: ({ held, waiting }) => [held ?? 0, waiting ?? 0],
     caption: (all) => {
@@ -216,13 +220,13 @@ function merge(a, b) {
   };
 }
 
-function createPlot({ title }, buckets) {
+function createPlot({ title, series }, buckets) {
   const svg = document.createElementNS(SVG, 'svg');
   svg.setAttribute('viewBox', `0 0 ${buckets * STEP} ${HEIGHT}`);
   svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('aria-hidden', 'true');
   const bars = Array.from({ length: buckets }, (_, i) =>
-    ['light', 'dark'].map((className) => {
+    COLORS.map((className) => {
       const bar = document.createElementNS(SVG, 'rect');
       bar.setAttribute('class', className);
       bar.setAttribute('x', i * STEP);
@@ -235,7 +239,8 @@ function createPlot({ title }, buckets) {
   const most = el('span');
   const axis = el('div', 'axis muted small', el('span', '', '5 min ago'), most, el('span', '', 'now'));
   axis.setAttribute('aria-hidden', 'true');
-  byId('plots').append(el('figure', '', el('figcaption', '', el('b', '', `${title}: `), caption), svg, axis));
+  const legend = el('p', 'legend muted small', ...series.map((name, i) => el('span', '', el('i', COLORS[i]), name)));
+  byId('plots').append(el('figure', '', el('figcaption', '', el('b', '', `${title}: `), caption), svg, axis, legend));
   return { bars, caption, most };
 }
 

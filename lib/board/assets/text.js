@@ -77,6 +77,12 @@ export function duration(ms) {
   return `${Math.floor(minutes / 1440)} d ${Math.floor((minutes % 1440) / 60)} h`;
 }
 
+/** Returns the same without parts of a second: `9 s`, `3 min 20 s`. */
+export function wholeSeconds(ms) {
+  const seconds = Math.round(ms / 1_000);
+  return seconds < 60 ? `${seconds} s` : duration(seconds * 1_000);
+}
+
 /** Has a screen reader say a text once it is idle. Texts that follow each other are all said. */
 export function announce(text) {
   const lines = byId('announcements');

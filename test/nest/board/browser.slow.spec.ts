@@ -1,21 +1,18 @@
-// The board in Chromium. With WRITE_SCREENSHOTS=1 it writes the pictures of docs/board.md.
+// The board in Chromium.
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { LockService, StorePing } from 'nestjs-redis-lock';
+import type { LockService } from 'nestjs-redis-lock';
 import type { Browser } from 'puppeteer-core';
-import type { BoardLock } from '../../../lib/board/board-source.js';
 import { eventually } from '../../support/async.js';
 import { boardLock, boardWaiters } from '../../support/board-source.js';
 import { onBrowser, startBrowser, Viewer } from '../../support/browser.js';
 import { uniquePrefix } from '../../support/shared-redis.js';
 import { closeApps, PLATFORMS, startApp, type TestApp } from '../support/app.js';
+import { listOf, startScene } from './scene.js';
 import { Admins, startBoard } from './support.js';
-import { publishTraffic, SCENE, SCENE_SERVERS } from './scene.js';
 
 const COOKIE = 'admin=secret';
-const IMAGES = join(__dirname, '../../../docs/images');
 
 let browser: Browser | undefined;
 const viewers: Viewer[] = [];
@@ -35,11 +32,6 @@ async function view(app: TestApp, path = '/locks', origin = app.url): Promise<Vi
 const ROW = (resource: string) =>
   `[...document.querySelectorAll('#rows tr')].some((row) => row.innerText.includes('${resource}'))`;
 const LIVE = `document.querySelector('#verdict').dataset.state === 'good'`;
-
-/** Replaces what a lock service lists. */
-function listOf(locks: LockService, list: () => AsyncIterable<BoardLock>): void {
-  Object.defineProperty(locks, 'list', { value: list, configurable: true });
-}
 
 /** Counts the reads of all locks. */
 function countReads(locks: LockService): () => number {
@@ -184,7 +176,8 @@ describe('the board in a browser', () => {
       expect(await viewer.read(`document.querySelector('#rows tr') === window.first`)).toBe(true);
       expect(await viewer.read(`document.querySelectorAll('*').length`)).toBeLessThan(2_500);
       expect(await viewer.texts('#summary, #pages')).toEqual([
-        '10,000 locks held, 0 instances waiting.',
+        // A busy machine takes long for a read, and the page says so.
+        expect.stringMatching(/^10,000 locks held, 0 instances waiting\./),
         'Page 1 of 200',
       ]);
       await viewer.page.click('#forth');
@@ -352,40 +345,4 @@ describe('the board in a browser', () => {
       expect(viewer.problems).toEqual([]);
     }),
   );
-
-  it.each(['light', 'dark'])('looks as in the docs: %s', (scheme) =>
-    onBrowser(async () => {
-      const app = await startScene();
-      const viewer = await view(app);
-      await viewer.page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
-      await viewer.until(
-        `document.querySelectorAll('#rows tr').length > 3 && !document.querySelector('#lost-box').hidden`,
-      );
-      await viewer.until(`Number(document.body.dataset.version.split('.')[1]) > 2`);
-      const path = join(IMAGES, `board-${scheme}.png`);
-      const image = await viewer.page.screenshot({
-        type: 'png',
-        fullPage: true,
-        ...(process.env['WRITE_SCREENSHOTS'] === '1' && { path }),
-      });
-      expect(image.length).toBeGreaterThan(20_000);
-      expect(image.length).toBeLessThan(250_000);
-      expect(viewer.problems).toEqual([]);
-    })(),
-  );
 });
-
-/** Starts an application whose board shows a busy shop. */
-async function startScene(): Promise<TestApp> {
-  const app = await startBoard({ allowRelease: true }, { locks: { identity: 'api-7f9c-31' } });
-  let reads = 0;
-  listOf(app.locks, async function* () {
-    reads += 1;
-    // At first the leases are whole, so that the page knows how long they are.
-    for (const lock of SCENE) yield reads === 1 ? { ...lock, expiresInMs: 30_000 } : lock;
-  });
-  const ping = (): Promise<StorePing> => Promise.resolve(SCENE_SERVERS);
-  Object.defineProperty(app.locks, 'ping', { value: ping });
-  publishTraffic();
-  return app;
-}

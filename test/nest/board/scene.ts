@@ -1,7 +1,9 @@
 import { jest } from '@jest/globals';
-import { lockChannels, LockLostError, type StorePing } from 'nestjs-redis-lock';
+import { lockChannels, LockLostError, type LockService, type StorePing } from 'nestjs-redis-lock';
 import type { BoardLock } from '../../../lib/board/board-source.js';
 import { boardLock } from '../../support/board-source.js';
+import type { TestApp } from '../support/app.js';
+import { startBoard } from './support.js';
 
 const waiters = (...identities: string[]): BoardLock['waiting'] =>
   identities.map((identity) => ({ waiter: identity, identity, mode: 'exclusive', permits: undefined }));
@@ -9,7 +11,7 @@ const others = (...identities: string[]): BoardLock['others'] =>
   identities.map((identity) => ({ holder: identity, identity }));
 
 /** The locks of a busy shop. */
-export const SCENE: readonly BoardLock[] = [
+const SCENE: readonly BoardLock[] = [
   boardLock('goods:300', {
     identity: 'api-7f9c-31',
     heldForMs: 4_210,
@@ -54,7 +56,7 @@ export const SCENE: readonly BoardLock[] = [
   }),
 ];
 
-export const SCENE_SERVERS: StorePing = {
+const SCENE_SERVERS: StorePing = {
   handoff: 'subscription',
   degraded: undefined,
   isUp: true,
@@ -86,7 +88,7 @@ const LOST = new Map([
 ]);
 
 /** Publishes the events of five minutes, as far as they fit into this moment. */
-export function publishTraffic(): void {
+function publishTraffic(): void {
   const event = { key: 'k', instance: 'default' };
   const start = Date.now();
   let at = start;
@@ -107,4 +109,24 @@ export function publishTraffic(): void {
   } finally {
     clock.mockRestore();
   }
+}
+
+/** Replaces what a lock service lists. */
+export function listOf(locks: LockService, list: () => AsyncIterable<BoardLock>): void {
+  Object.defineProperty(locks, 'list', { value: list, configurable: true });
+}
+
+/** Starts an application whose board shows a busy shop. */
+export async function startScene(): Promise<TestApp> {
+  const app = await startBoard({ allowRelease: true }, { locks: { identity: 'api-7f9c-31' } });
+  let reads = 0;
+  listOf(app.locks, async function* () {
+    reads += 1;
+    // At first the leases are whole, so that the page knows how long they are.
+    for (const lock of SCENE) yield reads === 1 ? { ...lock, expiresInMs: 30_000 } : lock;
+  });
+  const ping = (): Promise<StorePing> => Promise.resolve(SCENE_SERVERS);
+  Object.defineProperty(app.locks, 'ping', { value: ping });
+  publishTraffic();
+  return app;
 }

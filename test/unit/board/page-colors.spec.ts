@@ -43,6 +43,8 @@ describe.each(Object.entries(SCHEMES))('the colours of the board: %s', (_, color
     ['focus', 'card'],
     ['focus', 'page'],
     ['bar', 'rail'],
+    ['pale', 'card'],
+    ['strong', 'pale'],
   ])('%s differs from %s', (one, other) => {
     expect(contrastOf(colors[one], colors[other])).toBeGreaterThanOrEqual(3);
   });
