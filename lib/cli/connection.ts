@@ -11,6 +11,13 @@ interface CliClient {
   info(): Promise<unknown>;
 }
 
+const CLOSED = /has closed the connection|ECONNRESET/;
+
+/** Matches errors of a request for TLS to a server without it: most often that server waits for the end of a line. */
+const NO_TLS = new RegExp(
+  `${CLOSED.source}|wrong version number|packet length|EPROTO|not ready within|[Tt]imed out|ETIMEDOUT|^timeout$`,
+);
+
 /** Which advice is for which error. The first match counts. */
 const ADVICE: readonly (readonly [pattern: RegExp, advice: string])[] = [
   [
@@ -19,8 +26,7 @@ const ADVICE: readonly (readonly [pattern: RegExp, advice: string])[] = [
   ],
   [/cluster support disabled|unknown command.*cluster/i, 'This server is no cluster: use redis://'],
   [/certificate|self.signed/i, 'Node trusts an authority of your own by NODE_EXTRA_CA_CERTS'],
-  [/wrong version number|packet length|EPROTO/i, 'Does this server expect redis:// in place of rediss://?'],
-  [/has closed the connection|ECONNRESET/, 'Does this server expect rediss://, for TLS?'],
+  [CLOSED, 'Does this server expect rediss://, for TLS?'],
   [/invalid reply: null|No such master with that name/, 'The Sentinel knows no master of that name'],
 ];
 
@@ -98,12 +104,19 @@ function causeOf(error: Error, detail: Error | undefined): Error {
   return /^(?:All sentinels|Failed to refresh)/.test(error.message) ? (detail ?? error) : error;
 }
 
-function unreachable({ kind, shown }: RedisTarget, cause: Error): CliError {
+function unreachable(target: RedisTarget, cause: Error): CliError {
   const why = reasonIn(cause).replace(/\.$/, '');
+  const advice = adviceFor(target, why);
+  const message = `Redis cannot be used at ${target.shown}: ${why}.`;
+  return new CliError(EXIT.unavailable, message, { cause, advice: advice && sentence(advice) });
+}
+
+function adviceFor({ kind, tls }: RedisTarget, why: string): string | undefined {
+  const scheme = kind === 'redis' ? '' : `-${kind}`;
+  if (tls && NO_TLS.test(why))
+    return `TLS may be the reason: does this server expect redis${scheme}:// in place of rediss${scheme}://?`;
   const found = ADVICE.find(([pattern]) => pattern.test(why))?.[1];
-  const advice = found ?? (NO_CONNECTION.test(why) ? ADVICE_BY_KIND[kind] : undefined);
-  const message = `Redis cannot be used at ${shown}: ${why}.`;
-  return new CliError(EXIT.unavailable, advice === undefined ? message : `${message} ${sentence(advice)}`, { cause });
+  return found ?? (NO_CONNECTION.test(why) ? ADVICE_BY_KIND[kind] : undefined);
 }
 
 function sentence(text: string): string {

@@ -18,20 +18,32 @@ export const EXIT = {
 /** One of {@link EXIT}. */
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
+/** What a {@link CliError} may have besides its message. */
+interface CliErrorOptions extends ErrorOptions {
+  /**
+   * What to do about it. It is printed behind the message, as it is: passwords are only looked for in the message. So
+   * it has no text of the user.
+   */
+  readonly advice?: string | undefined;
+}
+
 /** An error with a message for the user, and its exit code. */
 export class CliError extends Error {
+  readonly advice: string | undefined;
+
   constructor(
     readonly exitCode: ExitCode,
     message: string,
-    options?: ErrorOptions,
+    { advice, ...options }: CliErrorOptions = {},
   ) {
     super(message, options);
+    this.advice = advice;
   }
 }
 
 /** Returns the error of wrong arguments. */
-export function usageError(message: string): CliError {
-  return new CliError(EXIT.usage, message);
+export function usageError(message: string, advice?: string): CliError {
+  return new CliError(EXIT.usage, message, { advice });
 }
 
 /** The codes of lock errors that wrong arguments cause: a resource that makes no key, a glob that is none. */

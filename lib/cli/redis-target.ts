@@ -15,6 +15,7 @@ export interface RedisArguments {
 export interface RedisTarget {
   readonly redis: string | RedisOptions | RedisClusterOptions;
   readonly kind: 'redis' | 'cluster' | 'sentinel';
+  readonly tls: boolean;
   /** How messages name it. Without passwords. */
   readonly shown: string;
   /** The passwords, which no message may contain. */
@@ -86,7 +87,7 @@ function socketTarget(text: string, options: ServerOptions): RedisTarget {
   const [, path, db] = SOCKET.exec(text) ?? [];
   if (path === undefined) throw urlError(text);
   const redis: RedisOptions = { path, ...options, ...(db !== undefined && { db: Number(db) }) };
-  return { redis, kind: 'redis', shown: path, secrets: secretsOf(options) };
+  return { redis, kind: 'redis', tls: false, shown: path, secrets: secretsOf(options) };
 }
 
 function urlTarget(text: string, { username, password, keyPrefix }: ServerOptions): RedisTarget {
@@ -99,7 +100,7 @@ function urlTarget(text: string, { username, password, keyPrefix }: ServerOption
   const secrets = [url.password, decoded(url.password), url.searchParams.get('password') ?? ''].filter(Boolean);
   const shown = maskPassword(url.href);
   if (keyPrefix !== undefined) url.searchParams.set('keyPrefix', keyPrefix);
-  return { redis: url.href, kind: 'redis', shown, secrets };
+  return { redis: url.href, kind: 'redis', tls: url.protocol === 'rediss:', shown, secrets };
 }
 
 /** Returns the URL of one server. Undefined for another text. */
@@ -126,7 +127,7 @@ function clusterTarget(
     ...(tls && { dnsLookup: keepName }),
   };
   const shown = `redis${tls ? 's' : ''}-cluster://${format(nodes)}`;
-  return { redis, kind: 'cluster', shown, secrets: secretsOf(credentials) };
+  return { redis, kind: 'cluster', tls, shown, secrets: secretsOf(credentials) };
 }
 
 function sentinelTarget(
@@ -149,7 +150,7 @@ function sentinelTarget(
     ...(tls && { tls: {}, enableTLSForSentinelMode: true, sentinelTLS: {} }),
   };
   const shown = `redis${tls ? 's' : ''}-sentinel://${format(sentinels)}/${path}`;
-  return { redis, kind: 'sentinel', shown, secrets: [...secretsOf(options), ...(password ? [password] : [])] };
+  return { redis, kind: 'sentinel', tls, shown, secrets: [...secretsOf(options), ...(password ? [password] : [])] };
 }
 
 /** Returns the parts of a URL of a cluster or of Sentinels. Undefined for another text. */
@@ -178,8 +179,8 @@ const ALLOWED = [
 
 function urlError(text: string): CliError {
   return usageError(
-    `The URL of Redis is "${maskPassword(text)}". ` +
-      `Allowed is ${ALLOWED}, or the path of a socket. Special characters are percent-encoded.`,
+    `The URL of Redis is "${maskPassword(text)}".`,
+    `Allowed is ${ALLOWED}, or the path of a socket. Special characters are percent-encoded.`,
   );
 }
 

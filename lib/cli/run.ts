@@ -83,10 +83,11 @@ function runCommand(context: CommandContext, call: CommandCall): Promise<number>
   }
 }
 
-/** Returns what is printed for an error: its message, and for a defect its stack. */
+/** Returns what is printed for an error: its message with its advice, and for a defect its stack. */
 function textOf(error: unknown, shown: (error: unknown) => string, masked: (text: string) => string): string {
   const isExpected = error instanceof CliError || exitCodeOf(error) !== EXIT.internal;
-  if (isExpected || !(error instanceof Error)) return `error: ${shown(error)}`;
+  const advice = error instanceof CliError && error.advice !== undefined ? ` ${error.advice}` : '';
+  if (isExpected || !(error instanceof Error)) return `error: ${shown(error)}${advice}`;
   const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
   return [`error: ${error.name}: ${shown(error)}`, ...frames.map((line) => printableMessage(masked(line)))].join('\n');
 }

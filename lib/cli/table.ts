@@ -15,20 +15,35 @@ const GAP = '  ';
 /** The least width of a flexible column. */
 const LEAST_WIDTH = 8;
 
+/** A longer text does not widen the column for other rows, if there is no terminal whose width limits it. */
+const LONGEST_ALIGNED = 40;
+
 /**
  * Returns the lines of a table, the titles first.
  *
- * @param width the columns of the terminal. Undefined: as wide as the texts are.
+ * @param width the columns of the terminal. Undefined: no text is shortened, and a long one makes its line longer.
  */
 export function formatTable<Row>(rows: readonly Row[], columns: readonly Column<Row>[], width?: number): string[] {
   const texts = [columns.map(({ title }) => title), ...rows.map((row) => columns.map(({ text }) => text(row)))];
-  const natural = columns.map((_, i) => texts.reduce((most, cells) => Math.max(most, widthOf(cells[i])), 0));
-  const widths = width === undefined ? natural : narrowed(natural, columns, width);
+  const limit = width === undefined ? LONGEST_ALIGNED : Infinity;
+  const natural = columns.map((_, i) =>
+    longestOf(texts.map((cells) => widthOf(cells[i])).filter((each) => each <= limit)),
+  );
+  if (width === undefined) return texts.map((cells) => lineOf(cells, columns, natural));
+  const widths = narrowed(natural, columns, width);
   return texts.map((cells) => {
-    const line = cells.map((text, i) => padded(fitted(text, widths[i]), widths[i], columns[i].align)).join(GAP);
-    const trimmed = line.trimEnd();
-    return width === undefined ? trimmed : fitted(trimmed, width);
+    const shown = cells.map((text, i) => fitted(text, widths[i]));
+    return fitted(lineOf(shown, columns, widths), width);
   });
+}
+
+function longestOf(widths: readonly number[]): number {
+  return widths.reduce((most, each) => Math.max(most, each), 0);
+}
+
+function lineOf<Row>(cells: readonly string[], columns: readonly Column<Row>[], widths: readonly number[]): string {
+  const line = cells.map((text, i) => padded(text, widths[i], columns[i].align)).join(GAP);
+  return line.trimEnd();
 }
 
 /** Takes what is too much from the widest flexible columns. */

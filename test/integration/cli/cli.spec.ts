@@ -320,11 +320,16 @@ describe('a Redis that cannot be used', () => {
     }
   });
 
-  it('does not speak TLS', async () => {
-    const url = `rediss://u:s3cret@127.0.0.1:${server.port}`;
+  it.each([
+    ['rediss', '', 'redis'],
+    ['rediss-cluster', '', 'redis-cluster'],
+    ['rediss-sentinel', '/m', 'redis-sentinel'],
+  ])('does not speak TLS: %s', async (scheme, path, plain) => {
+    const url = `${scheme}://u:s3cret@127.0.0.1:${server.port}${path}`;
     const { code, err } = await cli(`list --redis ${url} --timeout 1000`);
     expect(code).toBe(3);
-    expect(err).toContain(`error: Redis cannot be used at rediss://***@127.0.0.1:${server.port}: `);
+    expect(err).toMatch(new RegExp(`^error: Redis cannot be used at ${scheme}://(?:\\*{3}@)?127.0.0.1:${server.port}`));
+    expect(err).toContain(`TLS may be the reason: does this server expect ${plain}:// in place of ${scheme}://?`);
     expect(err).not.toContain('s3cret');
   });
 

@@ -78,6 +78,16 @@ describe('list', () => {
     expect(terminal.stderr.text).toBe('');
   });
 
+  it('is as wide as the terminal at most if an identity is long', async () => {
+    const terminal = TERMINAL();
+    terminal.stdout.columns = 80;
+    const { context } = new Scene(terminal, [[heldView('goods:300', holderOf('task/'.repeat(16))), heldView('menu')]]);
+    expect(await list(context, undefined)).toBe(0);
+    expect(terminal.stdout.lines.filter((line) => line.length > 80)).toEqual([]);
+    expect(terminal.stdout.lines[1]).toMatch(/^goods:300 {2}exclusive {2}task\/.*… /);
+    expect(terminal.stdout.lines[0]).toContain('WAITING');
+  });
+
   it('prints one object a line', async () => {
     const { context, terminal } = new Scene(PIPE(), [[heldView('b'), heldView('a')]], true);
     expect(await list(context, undefined)).toBe(0);

@@ -1,14 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
+import type { CliError } from '../../../lib/cli/exit-codes.js';
 import { type RedisArguments, redisTarget, withoutSecrets } from '../../../lib/cli/redis-target.js';
 import type { RedisClusterOptions } from '../../../lib/redis/redis-client.js';
 
-/** Returns the message of the error, or `none`. */
+/** Returns the message of the error with its advice, or `none`. */
 function refusal(redis: string, env: NodeJS.ProcessEnv = {}): string {
   try {
     redisTarget({ redis }, env);
   } catch (error) {
-    const { exitCode, message } = error as Error & { exitCode?: number };
-    return exitCode === 2 ? message : `exit code ${exitCode}: ${message}`;
+    const { exitCode, message, advice } = error as CliError;
+    return exitCode === 2 ? `${message} ${advice}` : `exit code ${exitCode}: ${message}`;
   }
   return 'none';
 }
@@ -62,6 +63,7 @@ describe('a cluster', () => {
         keyPrefix: 'app:',
       },
       kind: 'cluster',
+      tls: false,
       shown: 'redis-cluster://a:7000,b:6379,[::1]:7001',
       secrets: ['p@ss', 'p%40ss'],
     });
@@ -110,6 +112,7 @@ describe('a master behind Sentinel', () => {
         sentinelPassword: 'other',
       },
       kind: 'sentinel',
+      tls: false,
       shown: 'redis-sentinel://a:26379,b:26380/my%20locks/1',
       secrets: ['pass', 'pass', 'other'],
     });

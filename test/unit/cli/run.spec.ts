@@ -51,6 +51,16 @@ describe('an error', () => {
     expect(terminal.stderr.text).toContain(String.raw`unknown option '--\u{1b}[2J'`);
   });
 
+  it.each([
+    ['http://user:s3cret@a', 'http://***@a'],
+    // The password of the example, which is the password here.
+    ['redis://user:password@a:x', 'redis://***@a:x'],
+  ])('of the URL %s is shown without its password, and with the whole example', async (url, shown) => {
+    const { code, err } = await failedBy(new Error('it was opened'), { REDIS_URL: url });
+    expect(code).toBe(2);
+    expect(err).toContain(`error: The URL of Redis is "${shown}". Allowed is redis://user:password@host:6379/0, `);
+  });
+
   it('of a defect is shown without passwords in its stack', async () => {
     const error = new TypeError('x is undefined');
     error.stack = 'TypeError: x is undefined\n  of s3cret\n    at connect (redis://:s3cret@a)';
@@ -68,6 +78,7 @@ describe('the help', () => {
     const openAdmin = (): Promise<never> => Promise.reject(new Error('it was opened'));
     expect(await run(args, { version: '1.2.3', env: {}, terminal, openAdmin })).toBe(exitCode);
     expect(terminal[stream].text).toMatch(/^Usage: nestjs-redis-lock <command> \[options\]\n/);
+    expect(terminal[stream].text).toContain('redis://user:password@host:6379/0');
     expect(terminal.stdout.text + terminal.stderr.text).toBe(terminal[stream].text);
   });
 });
