@@ -64,8 +64,9 @@ export interface LockOptions {
 
   /**
    * Warns of a lock that is renewed for longer than this after the grant, in milliseconds, because its work may hang.
-   * One line is logged for it, and one when it is released. `false` or `Infinity`: never. Not for leaders, nor for
-   * `@Locked` methods that return an Observable, unless the method sets it.
+   * One line a minute at most counts such locks and names the first three, which have a line when they are released.
+   * `false` or `Infinity`: never. Not for leaders, nor for `@Locked` methods that return an Observable, unless the
+   * method sets it.
    *
    * @default 30000
    * @minimum 1

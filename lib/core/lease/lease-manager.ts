@@ -46,7 +46,7 @@ export class LeaseManager {
       lost: (grant, why) => this.lose(grant, why),
       overdue: (grants, now) => this.overdue.begin(grants, now),
     });
-    this.overdue = new OverdueReport(options, events);
+    this.overdue = new OverdueReport(clock, options, events);
     this.forceChecks = new ForceChecks(store, clock, options.requestTimeoutMs, {
       grantsOf: (key) => this.watchdog.grants().filter((grant) => grant.key === key),
       lose: (grant, why) => this.lose(grant, why),

@@ -1,52 +1,90 @@
+import { runOutside } from '../async-context.js';
 import { describeCall } from '../call.js';
 import type { LockEvents } from '../diagnostics.js';
 import { secondsOf } from '../store/incident-log.js';
+import type { Clock, Timer } from '../time/clock.js';
 import type { Grant } from './grant.js';
 
-/** How many locks are logged one by one. What makes a thousand calls hang at once is one cause. */
-const MOST_LINES = 10;
+/** How many locks a line names. What makes a thousand calls hang at once is one cause. */
+const MOST_NAMES = 3;
+
+/** How long a line waits for other locks. Calls that hang together have acquired their locks one after the other. */
+const COLLECT_MS = 1_000;
+
+/** The shortest time between two lines. */
+const PAUSE_MS = 60_000;
 
 interface Log {
   warn(message: string): void;
   info?(message: string): void;
 }
 
-/** Logs and publishes that locks are held for longer than `warnHeldMs`, and logs when they are released. */
+/** Publishes that locks are held for longer than `warnHeldMs`, logs them together, and logs when they are released. */
 export class OverdueReport {
-  /** Those that were logged. */
-  private readonly logged = new Set<Grant>();
+  /** Those that no line has counted yet. */
+  private readonly unlogged = new Set<Grant>();
+  /** Those that a line has named. */
+  private readonly named = new Set<Grant>();
+  private timer: Timer | undefined;
+  private loggedAt = -Infinity;
 
   constructor(
+    private readonly clock: Clock,
     private readonly log: Log,
     private readonly events: Pick<LockEvents, 'overdue'>,
   ) {}
 
   begin(grants: readonly Grant[], now: number): void {
-    const first = grants.slice(0, MOST_LINES);
-    for (const grant of first) {
-      this.logged.add(grant);
-      const { warnHeldMs } = grant.options;
-      const held = `${nameOf(grant)} has been held for ${secondsOf(now - grant.grantedAt)}`;
-      this.log.warn(`${held}, and is still renewed: its work may hang (warnHeldMs: ${String(warnHeldMs)}).`);
-    }
-    const more = grants.length - first.length;
-    if (more > 0) this.log.warn(`${more} more locks have been held for longer than their warnHeldMs.`);
+    for (const grant of grants) this.unlogged.add(grant);
+    const delayMs = Math.max(COLLECT_MS, this.loggedAt + PAUSE_MS - now);
+    this.timer ??= runOutside(() => this.clock.schedule(delayMs, () => this.logAll(), true));
+    // Last, because a listener may release any of them.
     for (const grant of grants) this.events.overdue(grant, now);
   }
 
   /** Called when a lock that was reported is released. */
   end(grant: Grant, now: number): void {
-    if (!this.logged.delete(grant)) return;
-    this.log.info?.(`${nameOf(grant)} was released after ${secondsOf(now - grant.grantedAt)}.`);
+    const wasNamed = this.named.has(grant);
+    this.forget(grant);
+    if (wasNamed) this.log.info?.(`The lock on ${nameOf(grant)} was released after ${heldFor(grant, now)}.`);
   }
 
   /** Called when a lock that was reported is lost, which is logged elsewhere. */
   forget(grant: Grant): void {
-    this.logged.delete(grant);
+    this.named.delete(grant);
+    if (!this.unlogged.delete(grant) || this.unlogged.size > 0) return;
+    this.timer?.cancel();
+    this.timer = undefined;
   }
+
+  private logAll(): void {
+    const grants = [...this.unlogged].toSorted((a, b) => a.grantedAt - b.grantedAt);
+    const now = this.clock.now();
+    this.unlogged.clear();
+    this.timer = undefined;
+    this.loggedAt = now;
+    const first = grants.slice(0, MOST_NAMES);
+    for (const grant of first) this.named.add(grant);
+    this.log.warn(grants.length === 1 ? lineOf(grants[0], now) : lineOfMany(first, grants.length, now));
+  }
+}
+
+function lineOf(grant: Grant, now: number): string {
+  const held = `The lock on ${nameOf(grant)} has been held for ${heldFor(grant, now)}`;
+  return `${held}, and is still renewed: its work may hang (warnHeldMs: ${String(grant.options.warnHeldMs)}).`;
+}
+
+function lineOfMany(first: readonly Grant[], count: number, now: number): string {
+  const names = first.map((grant) => `${nameOf(grant)} for ${heldFor(grant, now)}`).join(', ');
+  const more = count > first.length ? `, and ${count - first.length} more` : '';
+  return `${count} locks are still renewed after their warnHeldMs, so their work may hang: ${names}${more}.`;
+}
+
+function heldFor({ grantedAt }: Grant, now: number): string {
+  return secondsOf(now - grantedAt);
 }
 
 function nameOf(grant: Grant): string {
   const { resource, method = 'a call of LockService', label } = describeCall(grant, grant.options);
-  return `The lock on ${resource} by ${method}${label === undefined ? '' : ` (${label})`}`;
+  return `${resource} by ${method}${label === undefined ? '' : ` (${label})`}`;
 }
