@@ -24,8 +24,8 @@ function twoInstances() {
   };
   // It is never connected.
   const client = Object.assign(new Redis({ lazyConnect: true }), { written: () => written.promise });
-  const locks = start(({ open }) => {
-    open(client);
+  const locks = start((context) => {
+    context.open(client);
     return store;
   });
   return { clock, store, memory, written, other: start(() => new FaultyStore(memory)), locks };
