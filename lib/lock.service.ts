@@ -371,3 +371,8 @@ offerService(LockService);
 export function isLockService(value: unknown): value is LockService {
   return copyOfService(value)?.version === VERSION;
 }
+
+/** Returns whether a value locks as a lock service does: the service itself, or a proxy that Nest has put around it. */
+export function isSameService(service: LockService, value: unknown): boolean {
+  return isLockService(value) && value.engine.instanceId === service.engine.instanceId;
+}

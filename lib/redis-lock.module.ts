@@ -9,7 +9,7 @@ import {
   type OnModuleDestroy,
   type OnModuleInit,
 } from '@nestjs/common';
-import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
+import { ApplicationConfig, HttpAdapterHost, ModuleRef, type ModulesContainer } from '@nestjs/core';
 import { bindInstances } from './locked/bind-instances.js';
 import { checkLockedMethods } from './locked/check-locked-methods.js';
 import { ErrorResponses } from './locked/error-responses.js';
@@ -17,7 +17,9 @@ import { LockExceptionFilter } from './locked/lock-exception.filter.js';
 import { checkLeaderMethods, startLeaders } from './locked/leader-methods.js';
 import { joinApplication } from './core/copies.js';
 import type { LockRuntime } from './lock-runtime.js';
+import { isSameService } from './lock.service.js';
 import { LockedInterceptor } from './locked/locked.interceptor.js';
+import { modulesOf } from './locked/providers.js';
 import { takeOverSseHandlers } from './locked/sse-response.js';
 import {
   checkAsyncOptions,
@@ -63,16 +65,19 @@ export class RedisLockModule
   extends ConfigurableModuleClass
   implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
 {
+  private readonly modules: ModulesContainer;
+
   constructor(
     @Inject(LOCK_RUNTIME) private readonly runtime: LockRuntime,
     @Inject(ApplicationConfig) config: ApplicationConfig,
-    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(ModuleRef) moduleRef: ModuleRef,
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Inject(PROVIDED_SERVICE) private readonly provided: unknown,
   ) {
     super();
+    const modules = (this.modules = modulesOf(moduleRef));
     joinApplication(modules, runtime.instance);
-    ErrorResponses.of(config).add(runtime.http, runtime.service);
+    ErrorResponses.of(config).add(runtime.http, runtime.service.engine);
     prependInterceptor(config);
     prependFilter(config, adapterHost);
     takeOverSseHandlers(modules);
@@ -104,9 +109,10 @@ export class RedisLockModule
   async onModuleInit(): Promise<void> {
     // Again, for what factories have made since.
     bindInstances(this.modules);
+    const { startChecks } = this.runtime;
     // A test has replaced the service: no call uses this module's connections.
-    if (this.provided !== this.runtime.service) return;
-    checkLockedMethods(this.runtime.service, this.modules, this.runtime.startChecks);
+    if (!this.isUsed) return startChecks.warn(REPLACED);
+    checkLockedMethods(this.runtime.service, this.modules, startChecks);
     checkLeaderMethods(this.runtime.service, this.modules);
     this.runtime.connect();
     await this.runtime.preflight();
@@ -114,9 +120,14 @@ export class RedisLockModule
 
   /** @internal */
   onApplicationBootstrap(): void {
-    if (this.provided !== this.runtime.service) return;
+    if (!this.isUsed) return;
     startLeaders(this.runtime.service, this.modules);
     this.runtime.watchShutdownHooks({ modules: this.modules, adapterHost: this.adapterHost });
+  }
+
+  /** Whether the service that this module provides is its own. */
+  private get isUsed(): boolean {
+    return isSameService(this.runtime.service, this.provided);
   }
 
   /** @internal */
@@ -137,6 +148,10 @@ export class RedisLockModule
     return this.runtime.close();
   }
 }
+
+const REPLACED =
+  'LockService was replaced by another one. So this module checks no @Locked method, starts no @WhileLeader method ' +
+  'and opens no connection.';
 
 /**
  * Puts the interceptor before those of the user: what they do after the handler, such as a commit, happens under the

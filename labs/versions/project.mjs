@@ -7,7 +7,7 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '../..');
 const SHARED = join(ROOT, 'test/packaging/shared');
 const EXACT = join(ROOT, 'test/packaging/exact-optional/options.ts');
-const SOURCES = ['goods.ts', 'entries.ts', 'checks.ts', 'types.ts', 'main.ts'];
+const SOURCES = ['goods.ts', 'entries.ts', 'checks.ts', 'neighbours.ts', 'types.ts', 'main.ts'];
 const NAME = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).name;
 
 export const FORMATS = { esm: 'module', cjs: 'commonjs' };

@@ -16,8 +16,8 @@ type Factory = (...args: unknown[]) => unknown;
 /** Factories whose results are bound when they are made. */
 const bindingFactories = shared('binding-factories', () => new WeakSet<object>());
 
-/** The properties that this file has put on an instance. The application that starts last owns them. */
-const bound = shared('bound-instances', () => new WeakMap<object, Set<symbol>>());
+/** The getters that this file has put on instances. The application that starts last owns them. */
+const getters = shared('service-getters', () => new WeakSet<object>());
 
 /**
  * Gives the lock service to all instances in the container that Nest has not given it: those of `useFactory` and
@@ -55,14 +55,15 @@ function bindLater(provider: Provider, module: NestModule): void {
 function bindInstance(instance: object, module: NestModule): void {
   for (const { method } of lockedMethodsOf(instance)) {
     const { service, token } = method;
-    const own = bound.get(instance) ?? new Set();
+    const present = Reflect.getOwnPropertyDescriptor(instance, service)?.get;
     // Nest, bindLocks() or withLocks() has given it another one.
-    if (service in instance && !own.has(service)) continue;
+    if (service in instance && (present === undefined || !getters.has(present))) continue;
     const provider = visibleProvider(module, token);
     // Without a service in this module, the call throws an error that says what to do. So it does for a frozen object.
     if (provider === undefined || !Object.isExtensible(instance)) continue;
     // Read at each call: the service may not exist yet while Nest is making the providers.
-    Object.defineProperty(instance, service, { get: () => provider.instance, configurable: true });
-    bound.set(instance, own.add(service));
+    const get = (): unknown => provider.instance;
+    getters.add(get);
+    Object.defineProperty(instance, service, { get, configurable: true });
   }
 }

@@ -2,12 +2,12 @@ import type { ModulesContainer } from '@nestjs/core';
 import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
 import { LockConfigError } from '../core/errors.js';
 import { kindOf, modeOf, modesOf } from '../core/store/lock-mode.js';
-import type { LockService } from '../lock.service.js';
+import { isSameService, type LockService } from '../lock.service.js';
 import type { CheckLevel, CheckOptions } from '../options/redis-lock.options.js';
 import { findReplacedMethod, findUnknownHandler, findUnlockedOverride } from './check-decorators.js';
 import { findSynchronousMethod } from './check-return-type.js';
 import { isHandler } from './handlers.js';
-import type { LockedMethod } from './locked-method.js';
+import { type LockedMethod, lockedMethodOf } from './locked-method.js';
 import {
   type FoundMethod,
   instancesOf,
@@ -37,6 +37,7 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
   const unsupported = new Set<string>();
   const errors = new Set<string>();
   const warnings = new Set<string>();
+  const unknown = new Set<string>();
   const report = (level: CheckLevel, finding: string | undefined): void => {
     if (finding === undefined || level === 'off') return;
     (level === 'error' ? errors : warnings).add(finding);
@@ -45,19 +46,37 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
   const order = checks.decoratorOrder === 'warn' && transactionsAreScopes() ? 'off' : checks.decoratorOrder;
   for (const [found, provider, isController] of lockedMethodsIn(modules)) {
     const { method } = found;
-    if (boundService(provider, method) !== service) continue;
+    if (!isSameService(service, boundService(provider, method))) continue;
     const mode = modeOf(method.options);
     if (!modesOf(capabilities).includes(kindOf(mode))) {
       unsupported.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
     }
     report('error', findSynchronousMethod(found));
     report(checks.unlockedOverride, findUnlockedOverride(found));
-    if (isHandler(found, isController)) report('error', findUnknownHandler(found));
-    else report(order, findReplacedMethod(found));
+    if (!isHandler(found, isController)) report(order, findReplacedMethod(found));
+    else {
+      report('error', findUnknownHandler(found));
+      if (!isKnownByInstances(found, provider)) unknown.add(method.name);
+    }
   }
+  if (unknown.size > 0) warnings.add(`${[...unknown].join(', ')}: ${WITHOUT_METADATA}`);
   if (unsupported.size > 0) errors.add(`${[...unsupported].join('\n')}\n${ADVICE}.`);
   if (errors.size > 0) throw new LockConfigError([...errors].join('\n'));
   for (const warning of warnings) checks.warn(warning);
+}
+
+const WITHOUT_METADATA =
+  'the `instrument` of the application replaces these handlers by functions without their metadata. Their locks end ' +
+  'with the method, not with the response, and Nest does not see their guards. Copy the metadata to the functions.';
+
+/** Returns whether the function that Nest takes for a handler is known. It takes the one of the instance. */
+function isKnownByInstances({ key, method, owner, effective }: FoundMethod, provider: Provider): boolean {
+  // The class itself is another check's matter.
+  if (effective !== owner || lockedMethodOf(Reflect.get(owner, key) as object) !== method) return true;
+  return instancesOf(provider).every((instance) => {
+    const handler: unknown = Reflect.get(instance, key);
+    return typeof handler !== 'function' || lockedMethodOf(handler) === method;
+  });
 }
 
 function* lockedMethodsIn(modules: ModulesContainer): Generator<[FoundMethod, Provider, isController: boolean]> {

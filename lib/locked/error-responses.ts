@@ -11,7 +11,7 @@ import {
   LockLostError,
   messageOf,
 } from '../core/errors.js';
-import type { LockService } from '../lock.service.js';
+import type { LockEngine } from '../core/lock-engine.js';
 import type { HttpOptions } from '../options/redis-lock.options.js';
 
 /** What a caller gets for a lock error. */
@@ -71,8 +71,8 @@ export function logUnexpected(logger: LoggerService, error: LockError, { logged 
 export class ErrorResponses {
   private readonly options: { -readonly [K in keyof HttpOptions]: HttpOptions[K] } = {};
 
-  /** Returns the responses of an application, or of one of its services. Without one, those of the defaults. */
-  static of(owner: ApplicationConfig | LockService | undefined): ErrorResponses {
+  /** Returns the responses of an application, or of one of its engines. Without one, those of the defaults. */
+  static of(owner: ApplicationConfig | LockEngine | undefined): ErrorResponses {
     const found = owner && known.get(owner);
     if (found !== undefined) return found;
     const created = new ErrorResponses();
@@ -86,12 +86,12 @@ export class ErrorResponses {
   }
 
   /**
-   * Adds the options of one module instance, and its service.
+   * Adds the options of one module instance, and its engine.
    *
    * @throws LockConfigError if another instance has another value for one of them.
    */
-  add({ status, ...given }: HttpOptions, service: LockService): void {
-    known.set(service, this);
+  add({ status, ...given }: HttpOptions, engine: LockEngine): void {
+    known.set(engine, this);
     for (const name of ['filter', 'retryAfterMs'] as const) {
       checkEqual(`http.${name}`, this.options[name], given[name]);
     }

@@ -1,7 +1,7 @@
 import type { InjectionToken } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 import { LockConfigError, messageOf } from '../core/errors.js';
-import type { LockService } from '../lock.service.js';
+import { isSameService, type LockService } from '../lock.service.js';
 import { boundService } from './check-locked-methods.js';
 import type { Method } from './locked-method.js';
 import { chainOf, instancesOf, type Provider, prototypesOf, providersOf, visibleProvider } from './providers.js';
@@ -50,7 +50,7 @@ export function registerLeader(target: object, propertyKey: string | symbol, met
 export function checkLeaderMethods(service: LockService, modules: ModulesContainer): void {
   const errors = new Set<string>();
   for (const found of leaderMethodsIn(modules)) {
-    if (found.service !== undefined && found.service !== service) continue;
+    if (found.service !== undefined && !isSameService(service, found.service)) continue;
     const problem = found.service === undefined ? describeMissingService(found.method) : findProblem(found, service);
     if (problem !== undefined) errors.add(`@WhileLeader of ${found.method.name}: ${problem}`);
   }
@@ -75,15 +75,11 @@ function findProblem({ provider, method }: FoundLeader, service: LockService): s
 
 /** Starts a candidate for each `@WhileLeader` method of each instance that a service leads for. */
 export function startLeaders(service: LockService, modules: ModulesContainer): void {
-  const started = new Map<object, Set<string | symbol>>();
   for (const found of leaderMethodsIn(modules)) {
-    if (found.service !== service) continue;
+    if (!isSameService(service, found.service)) continue;
     const { method, key, provider } = found;
     for (const instance of instancesOf(provider)) {
-      const keys = started.get(instance) ?? new Set();
-      // Two providers may have one instance.
-      if (keys.has(key)) continue;
-      started.set(instance, keys.add(key));
+      if (!begins(instance, key, service)) continue;
       const { resource, ttlMs, name } = method;
       // Read at each term, like every call of a method: a test may have replaced it.
       const onElected: Parameters<LockService['campaign']>[1]['onElected'] = (lock) =>
@@ -91,6 +87,22 @@ export function startLeaders(service: LockService, modules: ModulesContainer): v
       service.campaign(resource, { ttlMs, onElected }, name);
     }
   }
+}
+
+const LEADS = Symbol.for('nestjs-redis-lock:leads');
+
+/**
+ * Marks a method of an instance as one that a service leads for. Returns false if it is, because two providers may have
+ * one instance, or two proxies of it.
+ */
+function begins(instance: object, key: string | symbol, { engine }: LockService): boolean {
+  // On the instance, because proxies of it are other objects. By name, because proxies may wrap what it has.
+  const marks = (instance as { [LEADS]?: Record<string | symbol, string> })[LEADS] ?? {};
+  if (marks[key] === engine.instanceId) return false;
+  marks[key] = engine.instanceId;
+  // Does nothing to a frozen instance.
+  Reflect.defineProperty(instance, LEADS, { value: marks, configurable: true });
+  return true;
 }
 
 function* leaderMethodsIn(modules: ModulesContainer): Generator<FoundLeader> {

@@ -85,7 +85,7 @@ class LockedCall {
     try {
       return await this.run();
     } catch (error) {
-      throw toFieldError(error, ErrorResponses.of(this.service));
+      throw toFieldError(error, ErrorResponses.of(this.service.engine));
     }
   }
 

@@ -1,5 +1,5 @@
 import type { InjectionToken } from '@nestjs/common';
-import type { ModulesContainer } from '@nestjs/core';
+import type { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { type LockedMethod, ownLockedMethods } from './locked-method.js';
 
 /** A module in Nest's container. */
@@ -15,6 +15,16 @@ export interface FoundMethod {
   readonly owner: object;
   /** The prototype whose function is called: the owner's, or that of a class which overrides the method. */
   readonly effective: object;
+}
+
+/**
+ * Returns the modules of an application. `ModulesContainer` is a `Map`, which does not work if the option `instrument`
+ * of the application has put a proxy in its place.
+ */
+export function modulesOf(moduleRef: ModuleRef): ModulesContainer {
+  // The class of the property is not public. It is the same in Nest 10 to 12.
+  const { container } = moduleRef as unknown as { readonly container: { getModules(): ModulesContainer } };
+  return container.getModules();
 }
 
 /** Returns all providers, controllers and other injectables of a module, except aliases of others. */

@@ -11,7 +11,7 @@ import { fileNameOf, modules as entryModules } from '../../tools/entry-points.cj
 import { testRedisUrl } from '../support/shared-redis.js';
 
 const root = join(__dirname, '../..');
-const basics = ['goods.ts', 'entries.ts', 'checks.ts', 'types.ts'];
+const basics = ['goods.ts', 'entries.ts', 'checks.ts', 'neighbours.ts', 'types.ts'];
 
 let folder: string;
 let tarball: Promise<string>;

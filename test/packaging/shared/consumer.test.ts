@@ -14,6 +14,7 @@ import {
   type Library,
 } from './checks.js';
 import { allNames } from './entries.js';
+import { checkInstrument } from './neighbours.js';
 
 it('locks over HTTP, also beside a second copy of the package', async () => {
   const requireSecond = createRequire(join(process.cwd(), 'second', 'main.js'));
@@ -42,6 +43,10 @@ it('keeps locks until a transaction has committed', async () => {
 
 it('serves a page of live locks', async () => {
   await expect(checkBoard()).resolves.toBeUndefined();
+});
+
+it('starts with proxies around providers', async () => {
+  await expect(checkInstrument()).resolves.toBeUndefined();
 });
 
 it('exports the committed names', () => {

@@ -14,6 +14,7 @@ import {
   type Library,
 } from './checks.js';
 import { allNames, entries, namesOf } from './entries.js';
+import { checkInstrument } from './neighbours.js';
 
 const requireHere = createRequire(join(process.cwd(), 'main.js'));
 const requireSecond = createRequire(join(process.cwd(), 'second', 'main.js'));
@@ -47,6 +48,7 @@ async function main(): Promise<void> {
   await checkNodeRedis();
   await checkTransactional();
   await checkBoard();
+  await checkInstrument();
   await checkApp(requireSecond('nestjs-redis-lock') as Library);
   process.stdout.write(`exports ${JSON.stringify(allNames())}\nall checks passed\n`);
 }
