@@ -163,7 +163,7 @@ describe('a message handler over TCP in a hybrid application', () => {
   });
 
   it('replies with retryAfterMs if the lock is busy', async () => {
-    const holder = await app.locks.acquire('goods:1', { ttlMs: 20_000 });
+    const holder = await app.locks.acquire('goods:1');
     const error = await send('buy').catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ message: 'goods:1 is locked by others.', retryAfterMs: 1_000 });
     await holder.release();

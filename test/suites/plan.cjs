@@ -31,7 +31,7 @@ const files = ['test', 'labs']
     ),
   )
   .filter((file) => file.endsWith('.spec.ts') && !file.includes('/node_modules/'))
-  .toSorted();
+  .toSorted((one, other) => (one < other ? -1 : 1));
 
 const realTime = readFileSync(path.join(root, 'test/real-time.txt'), 'utf8')
   .split('\n')
@@ -83,9 +83,16 @@ function matchesOf(part, paths) {
   return [...suites.map((name) => `test/suites/${name}.suite.ts`), ...alone].map((file) => `<rootDir>/${file}`);
 }
 
+/** Returns whether a suite, or a file that runs by itself, is of `npm test`. */
+function isQuick(absolute) {
+  const file = path.relative(root, absolute).split(path.sep).join('/');
+  const [, suite] = /^test\/suites\/(.+)\.suite\.ts$/.exec(file) ?? [];
+  return suite === undefined ? !isSlow(file) && !isRealTime(file) : suite in quickSuites;
+}
+
 /** Returns the files of a suite, relative to the root. */
 function filesOf(name) {
   return suitesOf.quick.groups[name] ?? suitesOf.full.groups[name];
 }
 
-module.exports = { files, filesOf, isRealTime, isSlow, matchesOf, root, suitesOf };
+module.exports = { files, filesOf, isQuick, isRealTime, isSlow, matchesOf, realTime, root, suitesOf };
