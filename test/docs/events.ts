@@ -1,12 +1,19 @@
 import { type EndedEvent, type GrantedEvent, lockChannels } from 'nestjs-redis-lock';
 
-export function watchLocks(report: (line: string) => void): void {
-  lockChannels.granted.subscribe((event) => {
-    const { resource, waitedMs } = event as GrantedEvent;
+export function watchLocks(report: (line: string) => void): () => void {
+  const { granted, lost } = lockChannels;
+  const onGranted = (message: unknown): void => {
+    const { resource, waitedMs } = message as GrantedEvent;
     report(`${resource} granted after ${Math.round(waitedMs)} ms`);
-  });
-  lockChannels.lost.subscribe((event) => {
-    const { resource, heldMs } = event as EndedEvent;
+  };
+  const onLost = (message: unknown): void => {
+    const { resource, heldMs } = message as EndedEvent;
     report(`${resource} lost after ${Math.round(heldMs)} ms`);
-  });
+  };
+  granted.subscribe(onGranted);
+  lost.subscribe(onLost);
+  return () => {
+    granted.unsubscribe(onGranted);
+    lost.unsubscribe(onLost);
+  };
 }

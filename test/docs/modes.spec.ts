@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { LedgerService } from './assert-held.js';
 import { ReportService } from './cron.js';
 import { OrderService, StockService } from './lock-scope.js';
@@ -44,7 +44,7 @@ describe('the page on modes', () => {
   });
 
   it('has a cron job that runs once', async () => {
-    const locks = createTestLocks();
+    const locks = createTestLocks({ clock: new ManualClock() });
     const [one, other] = [withLocks(new ReportService(), locks), withLocks(new ReportService(), locks)];
     await one.hourly();
     await other.hourly();

@@ -22,8 +22,9 @@ const byText = (a: string, b: string): number => a.localeCompare(b);
 describe('the page on observability', () => {
   it('has an example that reports grants', async () => {
     const lines: string[] = [];
-    watchLocks((line) => lines.push(line));
+    const stop = watchLocks((line) => lines.push(line));
     await createTestLocks().using('goods:300', () => undefined);
+    stop();
     expect(lines).toEqual([expect.stringMatching(/^goods:300 granted after \d+ ms$/)]);
   });
 

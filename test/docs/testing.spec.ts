@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockLostError, LockTimeoutError } from 'nestjs-redis-lock';
 import { withLocks } from 'nestjs-redis-lock/testing';
 import { statuses } from './bench/bench-over-http.js';
@@ -8,6 +8,13 @@ import { lostAfterItsLease } from './manual-clock.js';
 import { createStore } from './store-contract.js';
 import { byHand, inAModule } from './unit-test.js';
 import { wholeApplication } from './whole-application.js';
+
+/* oxlint-disable jest/no-standalone-expect -- the hook tells Jest which tests assert by node:assert */
+// The contract asserts by node:assert. `test/contract` counts the assertions of its tests.
+beforeEach(() => {
+  const isOfContract = expect.getState().currentTestName?.includes('my store') === true;
+  if (isOfContract) expect.setState({ isExpectingAssertions: false });
+});
 
 describe('the page on testing', () => {
   it('has a line that makes a whole application lock in memory', async () => {

@@ -118,7 +118,7 @@ describe('families', () => {
     const onBusy = function (this: unknown, error: LockTimeoutError, ...args: never[]) {
       return [this, error.resource, args];
     };
-    const locks = start({ goods: { waitMs: 0, onBusy }, order: { waitMs: 0, onBusy: 'skip' } });
+    const locks = start({ goods: { waitMs: 0, onBusy }, order: { waitMs: 0, onBusy: 'skip' } }, { clock });
     class Shop {
       @Locked('goods:<id>')
       async buy(id: number): Promise<unknown> {

@@ -249,7 +249,8 @@ describe('createTestBench()', () => {
       const waiting = outcome(stock.buyLate(300));
       await turns(50);
       bench.unavailable(false);
-      await eventually('the call has the lock', () => waiting.value === 'bought 300 late');
+      await eventually('the call ends', () => waiting.value !== undefined || waiting.error !== undefined);
+      expect(waiting).toEqual({ value: 'bought 300 late' });
     });
   });
 

@@ -82,10 +82,11 @@ describe('when', () => {
   });
 
   it('runs the method without the lock if it returns false, also while others hold it', async () => {
-    await locks.acquire('order:1');
+    const lock = await locks.acquire('order:1');
     expect(await shop.pack({ id: 1, items: 1 })).toBe('packed 1');
     expect(shop.found).toEqual([undefined]);
     await expect(shop.pack({ id: 1, items: 2 })).rejects.toThrow(LockTimeoutError);
+    await lock.release();
   });
 
   it('is called before the key is made', async () => {
@@ -166,9 +167,10 @@ describe('when', () => {
   describe('of an Observable', () => {
     it('decides at each subscription', async () => {
       expect((await firstValueFrom(shop.feed(true)))?.resource).toBe('feed');
-      await locks.acquire('feed');
+      const lock = await locks.acquire('feed');
       expect(await firstValueFrom(shop.feed(false))).toBeUndefined();
       await expect(firstValueFrom(shop.feed(true))).rejects.toThrow(LockTimeoutError);
+      await lock.release();
     });
 
     it('passes an unsubscription on', async () => {

@@ -140,11 +140,13 @@ describe('a provider', () => {
     }
     const locks = createTestLocks();
     const subscription = withLocks(new Slow(), locks).watch('1').subscribe();
-    const released = new Promise((resolve) => lockChannels.released.subscribe(resolve));
+    const released = deferred<unknown>();
+    lockChannels.released.subscribe(released.resolve);
     const leave = (): void => subscription.unsubscribe();
     lockChannels.granted.subscribe(leave);
-    await released;
+    await released.promise;
     lockChannels.granted.unsubscribe(leave);
+    lockChannels.released.unsubscribe(released.resolve);
     expect(await locks.inspect('goods:1')).toBeNull();
     expect(began).toBe(0);
   });

@@ -1,7 +1,12 @@
 /* oxlint-disable jest/no-standalone-expect -- this runs before each file, and in its hooks */
-import { expect, jest } from '@jest/globals';
+import { beforeEach, expect, jest } from '@jest/globals';
+
+const { isQuick } = require('./plan.cjs') as { isQuick: (file: string) => boolean };
+const { testPath = '' } = expect.getState();
 
 // Several times of what any test needs, because the machine may be busy. A slow one starts applications, servers and
 // package managers.
-const isSlow = expect.getState().testPath?.endsWith('.slow.spec.ts') === true;
-jest.setTimeout(isSlow ? 900_000 : 30_000);
+jest.setTimeout(testPath.endsWith('.slow.spec.ts') ? 900_000 : 30_000);
+
+// A test that never calls `expect` proves nothing. Those of the other part may await a state, and fail without it.
+if (isQuick(testPath)) beforeEach(() => expect.hasAssertions());

@@ -1,24 +1,35 @@
-import { afterAll, beforeAll, describe, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, jest } from '@jest/globals';
 import { join } from 'node:path';
+import { Leftovers, recordTimers } from './leftovers.js';
 
-const { filesOf, root } = require('./plan.cjs') as { filesOf: (suite: string) => readonly string[]; root: string };
+interface Plan {
+  readonly root: string;
+  readonly filesOf: (suite: string) => readonly string[];
+  readonly isQuick: (file: string) => boolean;
+}
+const { filesOf, isQuick, root } = require('./plan.cjs') as Plan;
 
 /**
  * Runs the spec files of a suite in one environment of jest, so that modules are loaded once. The tests of each file
  * are below its name.
  */
 export function runSuite(name: string): void {
+  recordTimers();
   describe.each(filesOf(name))('%s', (file) => {
     const before = { ...process.env };
+    let leftovers: Leftovers;
     beforeAll(() => {
       restore(before);
+      leftovers = new Leftovers();
     });
     // The module cannot be imported: jest collects tests synchronously.
     require(join(root, file));
-    afterAll(() => {
+    afterAll(async () => {
       jest.restoreAllMocks();
       jest.useRealTimers();
       restore(before);
+      const found = isQuick(expect.getState().testPath ?? '') ? await leftovers.found() : [];
+      if (found.length > 0) throw new Error(`${file} leaves behind:\n  ${found.join('\n  ')}`);
     });
   });
 }

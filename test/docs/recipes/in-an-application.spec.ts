@@ -202,7 +202,7 @@ describe('the recipe for tenants', () => {
     await eventually('it waits', async () => (await one.inspect('goods:300'))?.waiting.length === 1);
     await lock.release();
     await (await next).release();
-    await one.using('menu', { mode: 'shared' }, () => undefined);
+    expect(await one.using('menu', { mode: 'shared' }, () => 'shared')).toBe('shared');
   });
 
   it('keeps the user of a tenant out of the namespaces of others', async () => {

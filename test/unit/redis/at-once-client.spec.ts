@@ -149,6 +149,7 @@ describe('the connection of a store', () => {
     await eventually('the pipeline is sent', () => server.count('get') === 1);
     const connection = new RedisConnection(client, new SystemClock(), 1_000);
     for (const reply of [connection.client.time(), connection.client.evalsha('known', 0)]) reply.catch(() => undefined);
-    await eventually('both are sent', () => server.count('time') === 1 && server.count('evalsha') === 1);
+    await eventually('both are sent', () => server.count('time') + server.count('evalsha') >= 2);
+    expect([server.count('time'), server.count('evalsha')]).toEqual([1, 1]);
   });
 });

@@ -38,10 +38,12 @@ const keyIn = (options: KeyOptions, resource: string): string | undefined => {
 
 describe.each(OPTIONS)('keys with the prefix $prefix and a hash tag by $hashTag', (options) => {
   const selectorOf = createKeySelectorFactory(options);
-
-  it.each(RESOURCES)('lead back to the resource %j', (resource) => {
+  const keys = RESOURCES.flatMap((resource) => {
     const key = keyIn(options, resource);
-    if (key === undefined) return;
+    return key === undefined ? [] : [{ resource, key }];
+  });
+
+  it.each(keys)('lead back to the resource $resource', ({ resource, key }) => {
     const { resourceOf, pattern } = selectorOf(undefined);
     const found = resourceOf(key) as string;
     // Without a prefix, two resources may make one key.
@@ -50,10 +52,8 @@ describe.each(OPTIONS)('keys with the prefix $prefix and a hash tag by $hashTag'
     for (const name of [key, helperKey(key, 'queue')]) expect(compileGlob(pattern)?.(name)).toBe(true);
   });
 
-  it.each(RESOURCES)('are selected by a glob for %j', (resource) => {
-    const key = keyIn(options, resource);
-    const found = key === undefined ? undefined : selectorOf(undefined).resourceOf(key);
-    if (key === undefined || found === undefined) return;
+  it.each(keys)('are selected by a glob for $resource', ({ key }) => {
+    const found = selectorOf(undefined).resourceOf(key) as string;
     const whole = escapeGlob(found);
     const rest = escapeGlob(Array.from(found).slice(1).join(''));
     for (const glob of [whole, `${whole}*`, '*', `?${rest}`]) {
