@@ -14,7 +14,7 @@ const FORBIDDEN = [
 /** A shorter lease of an application is over when the machine stops for a moment. A module refuses 10 ms and less. */
 const SHORTEST_LEASE_MS = 30_000;
 const REFUSED_MS = 10;
-const LEASE = /\b(?:ttlMs|leaseMs): (\d[\d_]*)/g;
+const LEASE = /\b(?:ttlMs|leaseMs): (\w+)/g;
 const OF_APPLICATIONS = /^test\/(?:docs|e2e|integration|sample)\//;
 /** Is in each file whose clock belongs to the test. */
 const OWN_CLOCK = /ManualClock|TestBench|faultyLocks|server-clock/;
@@ -26,8 +26,9 @@ function* findingsIn(file) {
     if (/^\s*(?:\/\/|\/?\*)/.test(line)) continue;
     const at = `${file}:${index + 1}:`;
     for (const [pattern, why] of FORBIDDEN) if (pattern.test(line)) yield `${at} ${why}.`;
-    for (const [, digits] of hasLeases ? line.matchAll(LEASE) : []) {
-      const ms = Number(digits.replaceAll('_', ''));
+    for (const [, given] of hasLeases ? line.matchAll(LEASE) : []) {
+      const [, value = given] = new RegExp(`const ${given} = ([\\d_]+);`).exec(text) ?? [];
+      const ms = Number(value.replaceAll('_', ''));
       if (ms > REFUSED_MS && ms < SHORTEST_LEASE_MS) yield `${at} a lease of ${ms} ms, on the clock of the machine.`;
     }
   }

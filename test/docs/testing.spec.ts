@@ -9,7 +9,7 @@ import { createStore } from './store-contract.js';
 import { byHand, inAModule } from './unit-test.js';
 import { wholeApplication } from './whole-application.js';
 
-/* oxlint-disable jest/no-standalone-expect -- the hook tells Jest which tests assert by node:assert */
+/* oxlint-disable jest/no-standalone-expect -- a hook sets which tests assert by node:assert */
 // The contract asserts by node:assert. `test/contract` counts the assertions of its tests.
 beforeEach(() => {
   const isOfContract = expect.getState().currentTestName?.includes('my store') === true;
