@@ -2,7 +2,7 @@ import { ScheduleModule } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
 import { LockService } from 'nestjs-redis-lock';
-import { createTestLocks, RedisLockTestingModule } from 'nestjs-redis-lock/testing';
+import { createTestLocks, ManualClock, RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { eventually } from '../support/async.js';
 import { CleanUpService } from './leader-election/cron.js';
 import { leadQueue } from './leader-election/lead.js';
@@ -11,7 +11,7 @@ import { OutboxService } from './leader-election/while-leader.js';
 describe('the page on leader election', () => {
   it('has a method and a cron job that run on the leader', async () => {
     const module = await Test.createTestingModule({
-      imports: [RedisLockTestingModule.forRoot(), ScheduleModule.forRoot()],
+      imports: [RedisLockTestingModule.forRoot({ clock: new ManualClock() }), ScheduleModule.forRoot()],
       providers: [OutboxService, CleanUpService],
     }).compile();
     await module.init();
@@ -25,7 +25,7 @@ describe('the page on leader election', () => {
   });
 
   it('has a candidate that logs its terms', async () => {
-    const locks = createTestLocks();
+    const locks = createTestLocks({ clock: new ManualClock() });
     const lines: string[] = [];
     const leadership = leadQueue(locks, (line) => lines.push(line));
     await eventually('it leads', () => leadership.isLeader);

@@ -30,7 +30,7 @@ class Reports {
     Reports.isReady = true;
   }
 
-  @WhileLeader('report', { ttlMs: 2_000 })
+  @WhileLeader('report', { ttlMs: 60_000 })
   async run(signal: AbortSignal, lock: Lock): Promise<void> {
     const work = deferred();
     signal.addEventListener('abort', () => work.resolve());

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, jest } from '@jest/globals';
 import { join } from 'node:path';
 import { Leftovers, recordTimers } from './leftovers.js';
+import { recordShortLeases, shortLeases } from './short-leases.js';
 
 interface Plan {
   readonly root: string;
@@ -15,6 +16,7 @@ const { filesOf, isQuick, root } = require('./plan.cjs') as Plan;
  */
 export function runSuite(name: string): void {
   recordTimers();
+  recordShortLeases();
   describe.each(filesOf(name))('%s', (file) => {
     const before = { ...process.env };
     let leftovers: Leftovers;
@@ -28,8 +30,11 @@ export function runSuite(name: string): void {
       jest.restoreAllMocks();
       jest.useRealTimers();
       restore(before);
-      const found = isQuick(expect.getState().testPath ?? '') ? await leftovers.found() : [];
-      if (found.length > 0) throw new Error(`${file} leaves behind:\n  ${found.join('\n  ')}`);
+      if (!isQuick(expect.getState().testPath ?? '')) return;
+      const short = shortLeases();
+      if (short.length > 0) throw new Error(`${file} locks on the clock of the machine with\n  ${short.join('\n  ')}`);
+      const left = await leftovers.found();
+      if (left.length > 0) throw new Error(`${file} leaves behind:\n  ${left.join('\n  ')}`);
     });
   });
 }

@@ -3,7 +3,7 @@ import { Locked, RedisLockModule } from 'nestjs-redis-lock';
 
 @Injectable()
 export class AccountService {
-  @Locked('account:<id>', { ttlMs: 10_000 })
+  @Locked('account:<id>', { ttlMs: 60_000 })
   async pay(id: string): Promise<string> {
     return `account ${id} is paid`;
   }

@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { lockChannels } from 'nestjs-redis-lock';
-import { createTestLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { Leftovers, recordTimers } from '../../suites/leftovers.js';
+import { recordShortLeases, shortLeases } from '../../suites/short-leases.js';
 
 describe('what a file of tests leaves behind', () => {
   let leftovers: Leftovers;
@@ -49,5 +50,18 @@ describe('what a file of tests leaves behind', () => {
       await once(child, 'exit');
     }
     expect(await leftovers.found()).toEqual([]);
+  });
+});
+
+describe('a short lease', () => {
+  it('is recorded on the clock of the machine only', async () => {
+    recordShortLeases();
+    await createTestLocks({ clock: new ManualClock() }).using('goods:300', { ttlMs: 1_000 }, () => undefined);
+    await createTestLocks().using('goods:300', { ttlMs: 30_000 }, () => undefined);
+    expect(shortLeases()).toEqual([]);
+    await createTestLocks().using('goods:300', { ttlMs: 1_000 }, () => undefined);
+    const test = expect.getState().currentTestName;
+    expect(shortLeases()).toEqual([`a lease of 1000 ms: ${test}`]);
+    expect(shortLeases()).toEqual([]);
   });
 });
