@@ -2,7 +2,6 @@ import { closed, describeUnsupportedForce } from './acquire/acquire-errors.js';
 import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { LocalLocks } from './acquire/local-locks.js';
-import { QueueSpeeds } from './acquire/queue-place.js';
 import { Turns } from './acquire/turns.js';
 import { runOutside } from './async-context.js';
 import { nextCall } from './call.js';
@@ -124,7 +123,6 @@ export class LockEngine {
       passing,
       instance: options.instance,
       turns,
-      queueSpeeds: new QueueSpeeds(),
       nextOwner: () => `${this.instanceId}:${++attempts}`,
       watch: (grant) => (watchdog.watch(grant) ? options.written?.() : undefined),
     });

@@ -7,6 +7,7 @@ import {
   noOwnerCheck,
   noReleaseBehind,
   noSafetyNet,
+  noTimeAfterPrompt,
 } from '../support/model-checker/broken.js';
 import { explore } from '../support/model-checker/explore.js';
 import { say } from '../support/model-checker/exploring.js';
@@ -31,6 +32,8 @@ const BROKEN: readonly [variant: Variant, invariant: string, scenario: Omit<Scen
   [noReleaseBehind, 'progress', { ...SMALL, moves: 0, crashes: 0, losses: ['reset'], settlesWithinMs: 5_000 }],
   // It needs two attempts of one process at once: a second caller, or a lost connection.
   [instanceIdForAskId, 'rising tokens', { ...SMALL, acquisitions: 2, crashes: 0 }],
+  // The head of the queue gets the lock of a dead holder, another waiter is prompted, and the third one requests it.
+  [noTimeAfterPrompt, 'order', { ...SMALL, processes: 4, moves: 0, losses: [] }],
   [noCheckOfForce, 'by force', { ...SMALL, moves: 0, losses: [], crashes: 0, acquisitions: 2, forces: 1 }],
 ];
 

@@ -19,8 +19,8 @@ describe('the simulation', () => {
     expect(locks).toBe(100);
     expect(servedMs).toBeGreaterThan(100);
     expect(longestQueue).toBe(100);
-    // Eight at 1.3 a second, the others rarely. It would be 133 if each repeated its request within 1 s.
-    expect(waiting?.repeats).toBeLessThan(30);
+    // Eight at 1.3 a second, the others at 0.7. It would be 133 if each repeated its request within 1 s.
+    expect(waiting?.repeats).toBeLessThan(80);
   });
 
   it('serves readers together, and spreads keys over the masters', async () => {

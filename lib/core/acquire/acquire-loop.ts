@@ -293,7 +293,6 @@ export class AcquireLoop implements AttemptListener {
 
   private grant(grant: StoreGrant, now: number): void {
     this.endWait();
-    if ('attempt' in this.state) this.state.attempt.onGranted();
     this.state = IDLE;
     this.turns?.onGranted(this.key);
     this.listener.onGranted(grant, now);
@@ -306,7 +305,7 @@ export class AcquireLoop implements AttemptListener {
 
   private onHeld(attempt: Attempt, reply: Held, lastReply: LastReply): void {
     attempt.needsRelease ||= reply.queued;
-    this.wait(attempt, attempt.pauseAfter(reply, this.restMs), lastReply, this.deps.store.capabilities.retry?.limit);
+    this.wait(attempt, attempt.pauseAfter(reply), lastReply, this.deps.store.capabilities.retry?.limit);
     // The listener may have stopped the loop.
     if (this.state.kind !== 'waiting') return;
     if (attempt.unverifiedHandoff || this.mustJoinQueue(attempt)) this.repeat();

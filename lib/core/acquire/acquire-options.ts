@@ -7,7 +7,6 @@ import type { LockStore } from '../store/lock-store.js';
 import type { Outage, StoreHealth } from '../store/store-health.js';
 import { driftOf } from '../time/clock.js';
 import type { PooledClock } from '../time/timeout-pool.js';
-import type { QueueSpeeds } from './queue-place.js';
 import type { Turns } from './turns.js';
 
 /** The resource, and the key that it is locked under. */
@@ -95,8 +94,6 @@ export interface AcquireDeps {
   readonly instance?: string;
   /** Shares keys with others if the store has no queue. */
   readonly turns?: Turns;
-  /** Remembers how fast queues move. Default: only an attempt itself does. */
-  readonly queueSpeeds?: QueueSpeeds;
   /** Returns an owner that no other attempt has. */
   nextOwner(): string;
   /**

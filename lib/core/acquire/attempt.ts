@@ -14,7 +14,6 @@ import type { Clock, Timer } from '../time/clock.js';
 import { failedBecause, heldUntil, type LastReply, type NotYet, otherPermits, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
 import { attemptChannel, type AttemptResult, publishAttempt } from '../attempt-events.js';
-import { isFarBehind, QueuePlace } from './queue-place.js';
 import { STEADY_PAUSE_MS } from './turns.js';
 
 const FIRST_PAUSE_MS = 10;
@@ -27,12 +26,20 @@ const STEADY_RETRIES = 40;
 const EXPIRY_SPREAD_MS = 10;
 
 /**
- * How often an attempt that is notified repeats its request, in case the message was lost or the lock was handed off to
- * a dead instance. An exclusive attempt in a queue repeats it sooner: an instance has one of these for a key. An
- * attempt behind many others repeats it less often ({@link QueuePlace}).
+ * How often an attempt in a queue repeats its request, in case a message was lost or the lock was handed off to an
+ * instance that is gone or frozen. The first few exclusive ones repeat it sooner, before the lease of a handoff ends.
+ * Each of the others repeats it at least every 2 s, because all before it may be frozen. Behind more than
+ * {@link MANY_AHEAD} others it pauses longer, in proportion, and shorter than the scripts keep a queue without requests.
  */
-const NOTIFIED_REPEAT_MS = 3_000;
-const QUEUED_REPEAT_MS = 1_000;
+const FIRST_FEW = 8;
+const FIRST_FEW_REPEAT_MS = 1_000;
+const QUEUED_REPEAT_MS = 2_000;
+const MANY_AHEAD = 2_000;
+const LONGEST_REPEAT_MS = 40_000;
+
+/** How much later than the one before it a waiter behind the first few requests a lock whose lease has ended. */
+const EXPIRY_STEP_MS = 2;
+const LONGEST_EXPIRY_STEP_MS = 500;
 
 /** Receives the outcome of each request of an attempt. */
 export interface AttemptListener {
@@ -69,8 +76,6 @@ export class Attempt {
   unverifiedHandoff = false;
   /** How many times it has backed off. */
   private retries = 0;
-  /** Its place in the store's queue, if many others wait before it. */
-  private place: QueuePlace | undefined = undefined;
   /** Runs while a reply is expected. */
   private timer: Timer | undefined = undefined;
 
@@ -163,31 +168,20 @@ export class Attempt {
     return heldUntil(until, { ...holder, isOwn: holder.instanceId === instanceOf(this.owner) }, ahead);
   }
 
-  /**
-   * Returns how long to wait before the request is repeated, in milliseconds, if others hold the lock.
-   *
-   * @param restMs how long the first caller still waits.
-   */
-  pauseAfter({ queued, remainingMs = Infinity, ahead }: Held, restMs: number): number {
+  /** Returns how long to wait before the request is repeated, in milliseconds, if others hold the lock. */
+  pauseAfter({ queued, remainingMs = Infinity, ahead = 0 }: Held): number {
     const { clock } = this.deps;
     const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
+    const { retry } = this.deps.store.capabilities;
     // A queued attempt gets the lock by handoff. Its requests only find lost handoffs and dead holders.
-    const { queue, retry } = this.deps.store.capabilities;
-    const repeatMs = queue && this.mode === 'exclusive' ? QUEUED_REPEAT_MS : NOTIFIED_REPEAT_MS;
-    const pauseMs = queued ? repeatMs * jitter(clock) : this.backoff(retry?.pauseMs);
-    if (!queued || !isFarBehind(ahead)) return Math.min(pauseMs, expiresInMs);
-    this.place ??= new QueuePlace(clock, ahead, this.deps.queueSpeeds?.of(this.keys[0]) ?? Infinity);
-    return Math.max(pauseMs, this.place.pauseAfter(ahead, expiresInMs, restMs));
+    const pauseMs = queued ? this.repeatMs(ahead) * jitter(clock) : this.backoff(retry?.pauseMs);
+    const stepsMs = Math.max(0, ahead - FIRST_FEW + 1) * EXPIRY_STEP_MS;
+    return Math.min(pauseMs, expiresInMs + Math.min(LONGEST_EXPIRY_STEP_MS, stepsMs));
   }
 
   /** Called with a handoff that grants the lock. */
   onHandoff(): void {
     if (attemptChannel.hasSubscribers) this.publish('handed-off');
-  }
-
-  /** Remembers how fast the queue has moved, for the next attempt. Called with the grant. */
-  onGranted(): void {
-    if (this.place !== undefined) this.deps.queueSpeeds?.learn(this.keys[0], this.place.speed);
   }
 
   /** Returns how long to wait before the request is repeated: each time longer, or about `pauseMs` milliseconds. */
@@ -196,6 +190,11 @@ export class Attempt {
     const longestMs = pauseMs ?? Math.min(longest, FIRST_PAUSE_MS * 2 ** this.retries);
     this.retries += 1;
     return longestMs * jitter(this.deps.clock);
+  }
+
+  private repeatMs(ahead: number): number {
+    if (this.mode === 'exclusive' && ahead < FIRST_FEW) return FIRST_FEW_REPEAT_MS;
+    return Math.min(LONGEST_REPEAT_MS, QUEUED_REPEAT_MS * Math.max(1, ahead / MANY_AHEAD));
   }
 
   private onReply(reply: AcquireReply): void {

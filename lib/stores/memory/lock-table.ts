@@ -29,7 +29,13 @@ export interface LockRow {
   /** One exclusive holder, or all that share the key. */
   holders: Holder[];
   /** In order of arrival. */
-  queue: QueueEntry[];
+  queue: PlacedEntry[];
+}
+
+/** An entry in a queue, and what the store knows of it. */
+export interface PlacedEntry extends QueueEntry {
+  /** When its instance was prompted to repeat its request, if it has not done so since. */
+  promptedAt?: number | undefined;
 }
 
 /** A lock that was handed off to the first in the queue. */
@@ -56,6 +62,9 @@ export interface LockTableDeps {
 
 /** The tokens of a handoff that grants nothing. */
 const NO_GRANT = { token: 0, tokens: 1 };
+
+/** After this time without a request, an entry that was prompted counts as gone. */
+export const SILENT_MS = 250;
 
 /**
  * Keeps locks in memory by the same steps, in the same order, as the scripts of the token store. The model checker runs
@@ -85,13 +94,16 @@ export class LockTable {
     }
     const other = otherPermits(row, mode);
     if (other !== undefined) return { status: 'permits-mismatch', permits: other };
-    if (queue && !row.queue.some((entry) => entry.owner === owner)) row.queue.push({ owner, mode });
+    if (queue) join(row, { owner, mode });
+    const { length } = row.holders;
     if (this.handoff(key, row, request, owner) && admits(row, mode)) {
       leave(row, owner);
       const granted = this.grant(row, request, leaseMs, tokens);
       this.handoff(key, row, request);
+      this.prompt(key, row, request);
       return granted;
     }
+    if (row.holders.length > length) this.prompt(key, row, request);
     const held = { status: 'held', queued: queue, remainingMs: freeAt(row, mode) - now } as const;
     const ahead = queue ? row.queue.findIndex((entry) => entry.owner === owner) : -1;
     return ahead === -1 ? held : { ...held, ahead };
@@ -212,11 +224,27 @@ export class LockTable {
       // An entry with another number of permits would block the queue. Its instance retries and gets the error.
       row.queue.shift();
       if (fits && first.owner === requester) return true;
-      if (!this.deps.isSubscribed(instanceOf(first.owner))) continue;
+      const { owner, mode } = first;
+      if (!this.deps.isSubscribed(instanceOf(owner)) || this.isSilent(first)) continue;
       const { token, tokens: reserved } = fits ? this.grant(row, first, handoffMs, tokens) : NO_GRANT;
-      this.deps.onHandoff({ key, ...first, token, tokens: reserved, leaseMs: handoffMs, granted: fits });
+      this.deps.onHandoff({ key, owner, mode, token, tokens: reserved, leaseMs: handoffMs, granted: fits });
     }
     return true;
+  }
+
+  /** Prompts all other waiters to repeat their requests, because a holder let its lease run out. */
+  private prompt(key: string, row: LockRow, { owner: requester, handoffMs }: AcquireRequest): void {
+    for (const entry of row.queue) {
+      const { owner, mode, promptedAt } = entry;
+      if (owner === requester || promptedAt !== undefined) continue;
+      entry.promptedAt = this.deps.now();
+      this.deps.onHandoff({ key, owner, mode, ...NO_GRANT, leaseMs: handoffMs, granted: false });
+    }
+  }
+
+  /** Returns whether the entry was prompted, and has had time to repeat its request. */
+  protected isSilent({ promptedAt = Infinity }: PlacedEntry): boolean {
+    return this.deps.now() - promptedAt >= SILENT_MS;
   }
 
   /** Adds a holder. A shared lock gets one token, because it is not passed on locally. */
@@ -263,6 +291,13 @@ function otherPermits({ holders }: LockRow, mode: LockMode): number | undefined 
 function freeAt({ holders }: LockRow, mode: LockMode): number {
   const ends = holders.map(({ expiresAt }) => expiresAt);
   return mode === 'exclusive' ? Math.max(...ends) : Math.min(...ends);
+}
+
+/** Adds an entry to the queue. One that is in it keeps its place, and has done what it was prompted to. */
+function join(row: LockRow, { owner, mode }: QueueEntry): void {
+  const known = row.queue.find((entry) => entry.owner === owner);
+  if (known === undefined) row.queue.push({ owner, mode });
+  else known.promptedAt = undefined;
 }
 
 /** Removes the owner from the queue. */

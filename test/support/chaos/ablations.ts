@@ -79,7 +79,7 @@ const ablations = {
   },
   /** The lock is handed to the head of the queue, alive or not. */
   'skipping dead waiters': () => {
-    for (const script of HANDING_OFF) edit(script, 'grantedAt = counted[2] > 0,', 'grantedAt = true,');
+    for (const script of HANDING_OFF) edit(script, 'local alive = counted[2] > 0 and not isSilent(first[2], now)', 'local alive = true');
   },
   /** A queued waiter relies on its message alone. */
   'retry while queued': () => {

@@ -1,5 +1,5 @@
 import type { ReleaseRequest } from '../../../lib/core/store/lock-store.js';
-import { LockTable } from '../../../lib/stores/memory/lock-table.js';
+import { LockTable, type PlacedEntry } from '../../../lib/stores/memory/lock-table.js';
 import type { Process } from './process.js';
 import type { Variant } from './scenario.js';
 
@@ -17,6 +17,18 @@ class UnforgettingTable extends LockTable {
     return this.living(request.keys[0]).at(0)?.owner === request.owner && super.release(request);
   }
 }
+
+/** Counts a waiter as gone as soon as it is prompted. */
+class ImpatientTable extends LockTable {
+  protected override isSilent({ promptedAt }: PlacedEntry): boolean {
+    return promptedAt !== undefined;
+  }
+}
+
+export const noTimeAfterPrompt: Variant = {
+  name: 'no time to repeat a request after a prompt',
+  table: (world) => new ImpatientTable(world),
+};
 
 export const noLeaving: Variant = {
   name: 'no leaving of the queue',

@@ -3,7 +3,9 @@ import {
   type Holder,
   LockTable,
   type LockTableDeps,
+  type PlacedEntry,
   type QueueEntry,
+  SILENT_MS,
   type TableHandoff,
 } from '../../../lib/stores/memory/lock-table.js';
 import { replyOf, type Exchange, rowOf } from './exchange.js';
@@ -17,6 +19,11 @@ const STATES: readonly { readonly holders: readonly string[]; readonly queues: r
     // The instance of `b:01` may keep the lock.
     holders: ['', 'a:1', 'b:1', 'b:01'],
     queues: ['', 'a:1', 'a:2', 'b:2', 'd:1', 'a:2 b:2', 'd:1 b:2 a:2', 'd:1 d:2', 'b:2 a:1'],
+  },
+  // With waiters that were prompted lately (`?`) or have been silent since (`!`).
+  {
+    holders: ['', 'a:1', 'b:1*', 'b:1/2'],
+    queues: ['a:2?', 'a:2! b:2', 'b:2! b:3? a:2 c:1', 'b:2 a:1? c:1!', 'b:2*? d:1! b:3*! c:1*', 'b:2/2! b:3/2? c:1/2'],
   },
   // With shared holders and shared waiters.
   {
@@ -39,6 +46,7 @@ const STATES: readonly { readonly holders: readonly string[]; readonly queues: r
 ];
 const OWNERS = [
   ['a:1', 'a:2', 'c:1'],
+  ['a:1', 'a:2', 'c:1', 'c:1*', 'c:1/2'],
   ['a:1', 'a:1*', 'a:2*', 'c:1*', 'a:1/2', 'c:1/2', 'c:1/3'],
 ];
 const LAST_TOKEN = 7;
@@ -52,7 +60,7 @@ type MakeTable = (world: LockTableDeps) => LockTable;
 export function exchangesByHand(makeTable: MakeTable = (world) => new LockTable(world)): Exchange[] {
   return STATES.flatMap(({ holders, queues }, i) => {
     const states = holders.flatMap((held) =>
-      queues.map((queue) => ({ held: entriesOf(held), queue: entriesOf(queue) })),
+      queues.map((queue) => ({ held: entriesOf(held), queue: queue.split(' ').filter(Boolean).map(placedOf) })),
     );
     return states.flatMap(({ held, queue }) =>
       [...requests(OWNERS[i]), ...held.slice(0, 1).map(force)]
@@ -66,6 +74,12 @@ export function exchangesByHand(makeTable: MakeTable = (world) => new LockTable(
 function entryOf(text: string): QueueEntry {
   const [owner, permits] = text.replace('*', '').split('/');
   return { owner, mode: permits !== undefined ? Number(permits) : text.endsWith('*') ? 'shared' : 'exclusive' };
+}
+
+/** Parses an entry of a queue. */
+function placedOf(text: string): PlacedEntry {
+  const promptedAt = text.endsWith('?') ? 0 : text.endsWith('!') ? -SILENT_MS : undefined;
+  return { ...entryOf(text.replace(/[?!]$/, '')), promptedAt };
 }
 
 /** Returns false if an owner changes its mode, or if a shared holder is in the queue as well. */
@@ -119,7 +133,7 @@ function force({ owner, mode }: QueueEntry): Request {
 function run(
   makeTable: MakeTable,
   held: readonly QueueEntry[],
-  queue: readonly QueueEntry[],
+  queue: readonly PlacedEntry[],
   request: Request,
 ): Exchange {
   const handoffs: TableHandoff[] = [];
@@ -139,7 +153,7 @@ function run(
     token: 5 - i,
     expiresAt: 10_000 + 1_000 * i,
   }));
-  const row = { holders: holders.map((holder) => ({ ...holder })), queue: [...queue] };
+  const row = { holders: holders.map((holder) => ({ ...holder })), queue: queue.map((entry) => ({ ...entry })) };
   table.rows.set(KEY, row);
   const reply = replyOf(table, request);
   const after = { ...rowOf(table), lastToken: table.lastToken };

@@ -1,12 +1,20 @@
 import { instanceOf, type LockMode } from '../../../lib/core/store/lock-store.js';
-import type { Holder, LockRow, LockTable, QueueEntry, TableHandoff } from '../../../lib/stores/memory/lock-table.js';
+import {
+  type Holder,
+  type LockRow,
+  type LockTable,
+  type PlacedEntry,
+  type QueueEntry,
+  SILENT_MS,
+  type TableHandoff,
+} from '../../../lib/stores/memory/lock-table.js';
 import type { ReplyBody, Request } from './network.js';
 import { KEY } from './scenario.js';
 
 /** The key's state on the server. */
 export interface ServerState {
   readonly holders: readonly Holder[];
-  readonly queue: readonly QueueEntry[];
+  readonly queue: readonly Readonly<PlacedEntry>[];
   readonly lastToken: number;
 }
 
@@ -38,6 +46,20 @@ export function replyOf(table: LockTable, { verb, body }: Request): ReplyBody {
   return verb === 'release' ? table.release(body) : table.extend(body);
 }
 
+/**
+ * Returns how long ago an entry was prompted, in milliseconds, and no more than what makes it count as gone. Undefined
+ * if it has repeated its request since.
+ */
+export function ageOfPrompt({ promptedAt }: Readonly<PlacedEntry>, now: number): number | undefined {
+  return promptedAt === undefined ? undefined : Math.min(SILENT_MS, now - promptedAt);
+}
+
+/** An entry of a {@link Sample}. */
+export interface SampleEntry extends QueueEntry {
+  /** Whether it was prompted, and counts as gone by now. */
+  readonly prompted?: 'lately' | 'long ago' | undefined;
+}
+
 /** A holder of a {@link Sample}. Its owner is renamed, its times are milliseconds from now. */
 export interface SampleHolder extends QueueEntry {
   /** The last token minus this holder's. */
@@ -47,7 +69,7 @@ export interface SampleHolder extends QueueEntry {
 
 export interface SampleState {
   readonly holders: readonly SampleHolder[];
-  readonly queue: readonly QueueEntry[];
+  readonly queue: readonly SampleEntry[];
 }
 
 /** An exchange without what is particular to its run, so that equal ones are one. */
@@ -80,7 +102,11 @@ export function sampleOf(exchange: Exchange): Sample {
     holders: holders.map(({ owner, mode, token, expiresAt }) => {
       return { owner: rename(owner), mode, tokenAge: lastToken - token, ttlMs: expiresAt - now };
     }),
-    queue: queue.map(({ owner, mode }) => ({ owner: rename(owner), mode })),
+    queue: queue.map((entry) => {
+      const ageMs = ageOfPrompt(entry, now);
+      const prompted = ageMs === undefined ? undefined : ageMs < SILENT_MS ? 'lately' : 'long ago';
+      return { owner: rename(entry.owner), mode: entry.mode, prompted };
+    }),
   });
   const body = { leaseMs: 0, closedForMs: 0, handoffMs: 0, tokens: 0, queue: false, expiresAt: now, ...request.body };
   const relative =

@@ -1,6 +1,7 @@
 import { instanceOf } from '../../../lib/core/store/lock-store.js';
 import { createHash } from 'node:crypto';
 import type { Process } from './process.js';
+import { ageOfPrompt } from './exchange.js';
 import type { World } from './world.js';
 
 /** Moments, which are written relative to now. */
@@ -123,6 +124,7 @@ export function fingerprint(world: World, bounded = true): string {
   for (const { expiresAt, token } of holders) server.write({ at: expiresAt, token });
   server.write(places.map((owner) => nameIn(parts, owner, places)));
   server.write(places.map((owner) => world.strays.includes(owner)));
+  server.write(world.queue.map((entry) => ageOfPrompt(entry, time.now)));
   return createHash('md5')
     .update(ranked([...parts.map(({ pieces }) => pieces), server.end()]))
     .digest('base64');

@@ -6,7 +6,7 @@ import { channelOf } from '../../../lib/stores/token/handoff/handoff-channel.js'
 import { encodeEntry } from '../../../lib/stores/token/queue-entry.js';
 import { decodeForced, decodeHandoff, type HandoffMessage } from '../../../lib/stores/token/handoff/handoff-message.js';
 import { scripts } from '../../../lib/stores/token/scripts.js';
-import type { Sample, SampleHolder } from './exchange.js';
+import type { Sample, SampleEntry, SampleHolder } from './exchange.js';
 
 /**
  * Behind any server's clock in µs. So the last token that a grant reserves is the clock's time, as in the model.
@@ -23,6 +23,10 @@ const KEY_LIFE_MS = 1e9;
 const LONGEST_LIFE_MS = 1e13;
 const BATCH = 500;
 const AN_HOUR_OF_MICROS = 3.6e9;
+/** Writes into a queue that a waiter was prompted, that many steps of `prompted-at.lua` ago. */
+const PROMPT = `local now = redis.call('TIME')
+local steps = math.floor((now[1] * 1000000 + now[2]) / 62500) - ARGV[2]
+return redis.call('ZINCRBY', KEYS[1], (steps % 1023 + 1) / 1024, ARGV[1])`;
 const SCRIPTS = {
   acquire: scripts.acquire,
   release: scripts.release,
@@ -146,6 +150,11 @@ class Case {
     }
     if (before.queue.length > 0)
       commands.push(['ZADD', queue, ...before.queue.flatMap((entry, i) => [String(i + 1), this.entryOf(entry)])]);
+    for (const entry of before.queue) {
+      const { prompted } = entry;
+      const steps = prompted === 'lately' ? '0' : '100';
+      if (prompted !== undefined) commands.push(['EVAL', PROMPT, '1', queue, this.entryOf(entry), steps]);
+    }
     // The lease of a sharer ends relative to what is left of the key's life.
     if (before.holders.some(({ mode }) => mode !== 'exclusive')) commands.push(['PEXPIRE', queue, String(KEY_LIFE_MS)]);
     const kept = this.sample.mode === 'exclusive' ? lock : queue;
@@ -157,7 +166,8 @@ class Case {
       ['ZRANGE', queue, '-inf', '(0', 'BYSCORE', 'WITHSCORES'],
       ['PTTL', queue],
     );
-    commands.push(['ZRANGE', queue, '(0', '+inf', 'BYSCORE'], ['GET', fence], ['DEL', ...this.keys]);
+    const waiters = ['ZRANGE', queue, '(0', '+inf', 'BYSCORE', 'WITHSCORES'] as const;
+    commands.push([...waiters], ['GET', fence], ['DEL', ...this.keys]);
     return commands;
   }
 
@@ -187,7 +197,7 @@ class Case {
       value: exclusive === undefined ? null : `${this.entryOf(exclusive)} ${last - exclusive.tokenAge}`,
       ttlMs: exclusive === undefined ? 0 : exclusive.ttlMs,
       sharers: shared.map((holder) => `${this.entryOf(holder)} ${holder.ttlMs}`).toSorted(),
-      queue: after.queue.map((entry) => this.entryOf(entry)),
+      queue: after.queue.map((entry) => `${this.entryOf(entry)}${wasPrompted(entry) ? ' prompted' : ''}`),
       fence: String(last),
       messages: handoffs.map(({ owner, mode, granted, tokenAge, tokens, leaseMs }) => {
         const token = granted ? last - tokenAge : 0;
@@ -204,7 +214,7 @@ class Case {
       sharers: pairs(sharers)
         .map(([entry, ends]) => `${entry} ${modelMs(-Number(ends) - (LONGEST_LIFE_MS - left))}`)
         .toSorted(),
-      queue,
+      queue: pairs(queue).map(([entry, score]) => `${entry}${Number(score) % 1 === 0 ? '' : ' prompted'}`),
       fence,
       messages: received,
       forced: notices.forced.filter((message) => message.endsWith(` ${this.keys[0]}`)).toSorted(),
@@ -284,7 +294,12 @@ class Case {
   }
 }
 
-type Found = [unknown, string | null, number, (string | string[])[], number, string[], string, unknown];
+type Entries = (string | string[])[];
+type Found = [unknown, string | null, number, Entries, number, Entries, string, unknown];
+
+function wasPrompted({ prompted }: SampleEntry): boolean {
+  return prompted !== undefined;
+}
 
 /** The moment of the grant is the server's own. */
 function describe(owner: string, grant: HandoffMessage['grant']): string {

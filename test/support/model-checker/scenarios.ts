@@ -134,6 +134,14 @@ export const QUICK: readonly Scenario[] = [
 /** What `npm run test:full` explores besides. Each takes less than a minute on a slow machine. */
 export const FULL: readonly Scenario[] = [
   {
+    ...BASE,
+    ...WITH_A_CRASH,
+    // The head of the queue gets the lock of a dead holder, and the two behind it are prompted.
+    name: '4 × 1; one crash',
+    processes: 4,
+    acquisitions: 1,
+  },
+  {
     ...THREE,
     ...WITH_A_CRASH,
     name: '2 readers and a writer × 1; one lost message, one crash',

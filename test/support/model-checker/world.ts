@@ -5,7 +5,8 @@ import {
   type LockRow,
   LockTable,
   type LockTableDeps,
-  type QueueEntry,
+  type PlacedEntry,
+  SILENT_MS,
   type TableHandoff,
 } from '../../../lib/stores/memory/lock-table.js';
 import type { Time } from './model-clock.js';
@@ -13,7 +14,7 @@ import type { Leftover, ReplyBody, Request } from './network.js';
 import { capture } from './memento.js';
 import { Process } from './process.js';
 import type { Scenario } from './scenario.js';
-import { replyOf, type Exchange, rowOf } from './exchange.js';
+import { ageOfPrompt, replyOf, type Exchange, rowOf } from './exchange.js';
 
 /** The state of a run: the server's table, the processes, the messages on their way, and the faults that are left. */
 export class World implements LockTableDeps {
@@ -93,7 +94,7 @@ export class World implements LockTableDeps {
   }
 
   /** The key's queue on the server. */
-  get queue(): readonly QueueEntry[] {
+  get queue(): readonly PlacedEntry[] {
     return this.row.queue;
   }
 
@@ -194,11 +195,16 @@ export class World implements LockTableDeps {
     this.forced = [];
     const { lastToken } = this.table;
     this.micros = lastToken + this.scenario.maxLocalPasses + 1;
-    const before = { holders: this.holders.map((holder) => ({ ...holder })), queue: [...this.queue], lastToken };
+    const before = {
+      holders: this.holders.map((holder) => ({ ...holder })),
+      queue: this.queue.map((entry) => ({ ...entry })),
+      lastToken,
+    };
     const notified = request.verb === 'forceRelease' ? before.holders : [];
     const owners = [...notified, ...before.queue, request.body].map(({ owner }) => owner);
     const listening = owners.filter((owner) => this.isSubscribed(instanceOf(owner)));
     const reply = replyOf(this.table, request);
+    this.checkPlaces(before.queue, request.body.owner);
     this.observe({
       now: this.time.now,
       before,
@@ -210,6 +216,16 @@ export class World implements LockTableDeps {
       forced: this.forced,
     });
     return reply;
+  }
+
+  /** Checks that a waiter that receives messages keeps its place, until it is silent after a prompt. */
+  private checkPlaces(before: readonly PlacedEntry[], requester: string): void {
+    const known = new Set([...this.queue, ...this.handoffs].map(({ owner }) => owner));
+    for (const entry of before) {
+      const { owner } = entry;
+      if (owner === requester || known.has(owner) || !this.isSubscribed(instanceOf(owner))) continue;
+      if (ageOfPrompt(entry, this.time.now) !== SILENT_MS) this.violate(`order: ${owner} has lost its place`);
+    }
   }
 
   /** Checks that tokens rise between holds that exclude each other. Shared holds may start in any order. */

@@ -10,6 +10,7 @@
 --- @include ./ms-until-free.lua
 --- @include ./waiters-before.lua
 --- @include ./other-wire.lua
+--- @include ./prompt-waiters.lua
 --- Acquires a lock that may be held or waited for. Returns the reply of the acquire script for the entry.
 local function acquireOrWait(entry, mode, now)
   local held = redis.call('GET', keys.lock)
@@ -41,7 +42,14 @@ local function acquireOrWait(entry, mode, now)
   -- A queue with entries of another wire version is not prolonged, so that those of dead instances end.
   local joins = last and not sharers.other and not (last[1] and otherWire(last[1]))
   if joins then
-    redis.call('ZADD', keys.queue, 'NX', math.max(last[2] or 0, 0) + 1, entry)
+    local ticket = math.floor(math.max(last[2] or 0, 0)) + 1
+    if redis.call('ZADD', keys.queue, 'NX', ticket, entry) == 0 then
+      -- It has done what it was prompted to.
+      ticket = redis.call('ZSCORE', keys.queue, entry)
+      if ticket % 1 > 0 then
+        redis.call('ZADD', keys.queue, 'XX', math.floor(ticket), entry)
+      end
+    end
     if (sharers.count or 0) > 0 then
       keepQueue(60000)
     else
@@ -50,12 +58,19 @@ local function acquireOrWait(entry, mode, now)
   end
 
   local channels = { prefix = args.prefix, sharded = args.sharded }
+  local count = sharers.count
   if handOff(sharers, channels, args.handoffMs, args.tokens, now, entry) and mayShare(sharers, entry) then
     redis.pcall('ZREM', keys.queue, entry)
     local token, reserved = grant(entry, args.leaseMs, args.tokens, now)
     addHolder(sharers, entry)
     handOff(sharers, channels, args.handoffMs, args.tokens, now)
+    if not handoffs.more then
+      promptWaiters(channels, args.handoffMs, now, entry)
+    end
     return { 1, token, now, reserved, handoffs.more and 1 or 0 }
+  end
+  if sharers.count ~= count and not handoffs.more then
+    promptWaiters(channels, args.handoffMs, now, entry)
   end
 
   local status, ahead = 0, nil

@@ -7,13 +7,15 @@
 --- @include ./notify.lua
 --- @include ./handoffs.lua
 --- @include ./wake-last.lua
+--- @include ./is-silent.lua
 --[[ Returns whether the caller may go on, because no entry stands before its own, after it has handed the lock off:
   grants it to the head of the queue and notifies its instance, then to the next entries as long as they may share it.
   Stops before the caller's entry, whose instance gets a reply. Also returns true if a command is refused, which must
   not keep the lock closed.
-  An entry whose instance has no subscriber is removed without a grant, because the instance may be dead. An entry with
-  a different `permits` value is removed, because it would block the queue. Its instance gets a handoff that has already
-  expired (`grantedAt` 0), repeats its request, and receives the mismatch error.
+  An entry whose instance has no subscriber, or is silent after a prompt, is removed without a grant, because the
+  instance may be dead or frozen. An entry with a different `permits` value is removed, because it would block the
+  queue. Its instance gets a handoff that has already expired (`grantedAt` 0), repeats its request, and receives the
+  mismatch error.
   Stops before an entry of another wire version. It stays in the queue and gets the lock by its own request.
   Also stops behind a sharer, or before an entry that it would remove, if the script has come to the end of its
   `handoffs`. The release script then has to run again. A lock that stays free meanwhile is nobody's: each request for
@@ -26,7 +28,8 @@ local function handOff(sharers, channels, leaseMs, tokens, now, caller)
   handoffs.more = false
   while not sharers.excluded do
     -- The first waiter stands after the sharers. A grant moves it among them.
-    local entry = redis.pcall('ZRANGE', keys.queue, sharers.count, sharers.count)[1]
+    local first = redis.pcall('ZRANGE', keys.queue, sharers.count, sharers.count, 'WITHSCORES')
+    local entry = first[1]
     if not entry then
       return true
     end
@@ -52,7 +55,8 @@ local function handOff(sharers, channels, leaseMs, tokens, now, caller)
     if counted.err then
       return true
     end
-    local alive, token, reserved, grantedAt = counted[2] > 0, '0', '1', '0'
+    local alive = counted[2] > 0 and not isSilent(first[2], now)
+    local token, reserved, grantedAt = '0', '1', '0'
     if not (fits and alive) then
       if handoffs.removals == 0 then
         handoffs.more = true
