@@ -29,7 +29,7 @@ const EXPIRY_SPREAD_MS = 10;
  * How often an attempt in a queue repeats its request, in case a message was lost or the lock was handed off to an
  * instance that is gone or frozen. The first few exclusive ones repeat it sooner, before the lease of a handoff ends.
  * Each of the others repeats it at least every 2 s, because all before it may be frozen. Behind more than
- * {@link MANY_AHEAD} others it pauses longer, in proportion, and shorter than the scripts keep a queue without requests.
+ * {@link MANY_AHEAD} others it pauses longer, in proportion. The scripts keep a queue without requests for 60 s.
  */
 const FIRST_FEW = 8;
 const FIRST_FEW_REPEAT_MS = 1_000;

@@ -19,7 +19,7 @@ async function waiter(options: RedisLockModuleOptions = {}): Promise<RedisProxy>
 }
 
 describe('waiters that are frozen', () => {
-  it('delay the others by about 3 s if they are eight, not by a lease each', async () => {
+  it('delay the others by 3 s at most if they are eight, not by a lease each', async () => {
     const first = await here.holder();
     const frozen: RedisProxy[] = [];
     for (let i = 0; i < 8; i += 1) frozen.push(await waiter());

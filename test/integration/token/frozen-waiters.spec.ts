@@ -29,7 +29,7 @@ async function frozenQueue(servers: StoppedServers) {
   return {
     clock,
     held: await start().acquire('goods:300'),
-    async freeze(count: number): Promise<void> {
+    freeze: async (count: number): Promise<void> => {
       const [, last = '0'] = await admin.zrange(queue, '-1', '-1', 'WITHSCORES');
       for (let i = 1; i <= count; i += 1) {
         frozen += 1;
@@ -37,12 +37,12 @@ async function frozenQueue(servers: StoppedServers) {
         await admin.zadd(queue, Number(last) + i, `v1-frozen-${frozen}:1/secret`);
       }
     },
-    async wait() {
+    wait: async () => {
       const waiting = outcome(start().acquire('goods:300', { waitMs: 600_000 }));
       await clock.advance(0);
       return waiting;
     },
-    async close(): Promise<void> {
+    close: async (): Promise<void> => {
       await Promise.all(running.map((runtime) => runtime.close()));
       subscriber.disconnect();
       await admin.del(queue);

@@ -79,7 +79,8 @@ const ablations = {
   },
   /** The lock is handed to the head of the queue, alive or not. */
   'skipping dead waiters': () => {
-    for (const script of HANDING_OFF) edit(script, 'local alive = counted[2] > 0 and not isSilent(first[2], now)', 'local alive = true');
+    const alive = 'local alive = counted[2] > 0 and not isSilent(first[2], now)';
+    for (const script of HANDING_OFF) edit(script, alive, 'local alive = true');
   },
   /** A queued waiter relies on its message alone. */
   'retry while queued': () => {

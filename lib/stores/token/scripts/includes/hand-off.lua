@@ -6,7 +6,6 @@
 --- @include ./other-wire.lua
 --- @include ./notify.lua
 --- @include ./handoffs.lua
---- @include ./wake-last.lua
 --- @include ./is-silent.lua
 --[[ Returns whether the caller may go on, because no entry stands before its own, after it has handed the lock off:
   grants it to the head of the queue and notifies its instance, then to the next entries as long as they may share it.
@@ -60,7 +59,6 @@ local function handOff(sharers, channels, leaseMs, tokens, now, caller)
     if not (fits and alive) then
       if handoffs.removals == 0 then
         handoffs.more = true
-        wakeLast(channels, leaseMs, caller)
         return false
       end
       handoffs.removals = handoffs.removals - 1
