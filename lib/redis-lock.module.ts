@@ -10,6 +10,7 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModuleRef, type ModulesContainer } from '@nestjs/core';
+import { ApplicationInterceptor } from './locked/application.interceptor.js';
 import { bindInstances } from './locked/bind-instances.js';
 import { checkLockedMethods } from './locked/check-locked-methods.js';
 import { ErrorResponses } from './locked/error-responses.js';
@@ -78,7 +79,7 @@ export class RedisLockModule
     const modules = (this.modules = modulesOf(moduleRef));
     joinApplication(modules, runtime.instance);
     ErrorResponses.of(config).add(runtime.http, runtime.service.engine);
-    prependInterceptor(config);
+    prependInterceptor(config, adapterHost);
     prependFilter(config, adapterHost);
     takeOverSseHandlers(modules);
     bindInstances(modules);
@@ -157,12 +158,12 @@ const REPLACED =
  * Puts the interceptor before those of the user: what they do after the handler, such as a commit, happens under the
  * lock.
  */
-function prependInterceptor(config: ApplicationConfig): void {
+function prependInterceptor(config: ApplicationConfig, adapterHost: HttpAdapterHost): void {
   // Called from the module's constructor: no interceptor of the user is registered yet, and no microservice has copied
   // them.
   const interceptors = config.getGlobalInterceptors();
   const registered = interceptors.some((interceptor) => interceptor instanceof LockedInterceptor);
-  if (!registered) interceptors.unshift(new LockedInterceptor(config));
+  if (!registered) interceptors.unshift(new ApplicationInterceptor(config, adapterHost));
 }
 
 /** Puts the filter before those of the user, because Nest asks the last one first. */

@@ -11,15 +11,17 @@ const OPTIONAL = {
   'prom-client': '15.1.3',
 };
 
-/** Packages of users of Nest that the checks start applications with. They know Nest 11 and 12. */
-const NEIGHBOURS = { '@nestjs/observe': '^0.3' };
-
 const nest = (version, terminus) => ({
   '@nestjs/common': version,
   '@nestjs/core': version,
   '@nestjs/platform-express': version,
+  '@nestjs/platform-fastify': version,
+  '@sentry/nestjs': '^10',
   '@nestjs/terminus': terminus,
 });
+/** It knows Nest 11 and 12. */
+const OBSERVE = { '@nestjs/observe': '^0.3' };
+
 const application = (name, ioredis, redis, packages, lowestNode = '20.3') => ({
   name,
   packages: { ...OTHERS, ...OPTIONAL, ...packages, ioredis, redis },
@@ -41,11 +43,11 @@ export const APPLICATIONS = [
   }),
   application('nest10-ioredis5', '^5', '^5', nest('^10', '^11')),
   application('nest10-ioredis6', '^6', '6.0.0', nest('^10', '^11')),
-  application('nest11-ioredis5', '^5', '^5', { ...nest('^11', '^11'), ...NEIGHBOURS }),
+  application('nest11-ioredis5', '^5', '^5', { ...nest('^11', '^11'), ...OBSERVE }),
   application('nest11-ioredis6', '^6', '^6', nest('^11', '^11')),
   // Packages of Nest 12 are ES modules, and need a Node that loads these by `require`.
   application('nest12-ioredis5', '^5', '^5', nest('^12', '^12'), '20.19'),
-  application('nest12-ioredis6', '^6', '^6', { ...nest('^12', '^12'), ...NEIGHBOURS }, '20.19'),
+  application('nest12-ioredis6', '^6', '^6', { ...nest('^12', '^12'), ...OBSERVE }, '20.19'),
 ];
 
 /** What compiles the applications before they run. */

@@ -94,6 +94,11 @@ export abstract class LockError extends Error {
   }
 }
 
+/** Returns whether the class of an error is one of this library, and not a subclass of the program's. */
+export function isOfOwnClass(error: LockError): boolean {
+  return Object.hasOwn(Object.getPrototypeOf(error) as object, brand(error.name));
+}
+
 /** The optional fields of a {@link LockTimeoutError}. */
 export interface LockTimeoutDetails extends LockErrorDetails {
   /** The remaining lease of the holder, in milliseconds, from the store's last reply. */

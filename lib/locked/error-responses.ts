@@ -123,6 +123,16 @@ export class ErrorResponses {
   }
 }
 
+/** Returns the body of an HTTP response. */
+export function bodyOf({ code }: LockError, { status, phrase, message }: LockErrorResponse): object {
+  return { statusCode: status, code, message, error: phrase };
+}
+
+/** Returns the header `Retry-After` of a response, in seconds. */
+export function retryAfterOf({ retryAfterMs }: LockErrorResponse): string | undefined {
+  return retryAfterMs === undefined ? undefined : String(Math.ceil(retryAfterMs / 1000));
+}
+
 const LABELS: Readonly<Record<LockKeyInput['in'], string>> = {
   path: 'The path parameter',
   query: 'The query parameter',

@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import { shared } from '../core/copies.js';
 import { LockError } from '../core/errors.js';
 import { functionOf } from './locked-method.js';
-import { ErrorResponses, type LockErrorResponse, logUnexpected } from './error-responses.js';
+import { ErrorResponses, type LockErrorResponse, logUnexpected, retryAfterOf } from './error-responses.js';
 
 /** HTTP headers as Apollo takes them from an error. Mercurius sends them as JSON. */
 class HeaderMap extends Map<string, string> {
@@ -24,9 +24,8 @@ export function isGraphqlError(error: LockError): boolean {
  */
 export function toGraphqlError(error: LockError, response: LockErrorResponse): LockError {
   const { status, message, retryAfterMs } = response;
-  const headers = new HeaderMap(
-    retryAfterMs === undefined ? [] : [['retry-after', String(Math.ceil(retryAfterMs / 1000))]],
-  );
+  const retryAfter = retryAfterOf(response);
+  const headers = new HeaderMap(retryAfter === undefined ? [] : [['retry-after', retryAfter]]);
   const extensions = {
     code: error.code,
     status,

@@ -3,7 +3,7 @@ import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
 import { shared, sharedClass } from '../core/copies.js';
 import { LockError } from '../core/errors.js';
-import { ErrorResponses, type LockErrorResponse, logUnexpected } from './error-responses.js';
+import { bodyOf, ErrorResponses, type LockErrorResponse, logUnexpected, retryAfterOf } from './error-responses.js';
 import { isGraphqlError, toGraphqlError } from './graphql-error.js';
 
 /**
@@ -42,13 +42,13 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
     return type === 'graphql' ? toGraphqlError(error, response) : error;
   }
 
-  private replyHttp({ code }: LockError, response: LockErrorResponse, host: ArgumentsHost): void {
+  private replyHttp(error: LockError, response: LockErrorResponse, host: ArgumentsHost): void {
     const { httpAdapter } = this.adapterHost;
-    const { status, phrase, message, retryAfterMs } = response;
+    const retryAfter = retryAfterOf(response);
     const reply = host.switchToHttp().getResponse<unknown>();
     if (httpAdapter.isHeadersSent(reply)) return void httpAdapter.end(reply);
-    if (retryAfterMs !== undefined) httpAdapter.setHeader(reply, 'Retry-After', String(Math.ceil(retryAfterMs / 1000)));
-    httpAdapter.reply(reply, { statusCode: status, code, message, error: phrase }, status);
+    if (retryAfter !== undefined) httpAdapter.setHeader(reply, 'Retry-After', retryAfter);
+    httpAdapter.reply(reply, bodyOf(error, response), response.status);
   }
 }
 

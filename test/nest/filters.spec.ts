@@ -6,6 +6,7 @@ import {
   Controller,
   type ExceptionFilter,
   Get,
+  HttpException,
   Injectable,
   Module,
   Param,
@@ -14,11 +15,21 @@ import {
   type Type,
   UseFilters,
 } from '@nestjs/common';
-import { APP_FILTER, HttpAdapterHost } from '@nestjs/core';
+import { APP_FILTER, BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
 import { ClientProxyFactory, MessagePattern, Payload, Transport } from '@nestjs/microservices';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { getLockServiceToken, LockConfigError, Locked, RedisLockModule, type LockError } from 'nestjs-redis-lock';
+import {
+  getLockServiceToken,
+  LockConfigError,
+  Locked,
+  LockError,
+  LockKeyError,
+  LockTimeoutError,
+  LockUnavailableError,
+  RedisLockModule,
+} from 'nestjs-redis-lock';
+import { StaleFenceError } from 'nestjs-redis-lock/fence';
 import { lastValueFrom, throwError } from 'rxjs';
 import { io } from 'socket.io-client';
 import { testRedisUrl } from '../support/shared-redis.js';
@@ -155,6 +166,125 @@ describe.each(PLATFORMS)('the filter of a user on %s', (platform: Platform) => {
     const app = await start({ platform, prepare });
     const { status, body } = await busy(app, () => app.call('/locked/1'));
     expect([status, body]).toEqual(ofUs);
+  });
+});
+
+/** As the documentation of Nest has it. */
+@Catch()
+class CatchEverything implements ExceptionFilter {
+  constructor(private readonly adapterHost: HttpAdapterHost) {}
+
+  catch(exception: unknown, host: ArgumentsHost): void {
+    const status = exception instanceof HttpException ? exception.getStatus() : 500;
+    this.adapterHost.httpAdapter.reply(host.switchToHttp().getResponse(), { statusCode: status }, status);
+  }
+}
+
+@Catch()
+class ExtendsBase extends BaseExceptionFilter {
+  static seen: unknown;
+
+  override catch(exception: unknown, host: ArgumentsHost): void {
+    ExtendsBase.seen = exception;
+    super.catch(exception, host);
+  }
+}
+
+@Catch(HttpException)
+class OfHttp implements ExceptionFilter<HttpException> {
+  catch(exception: HttpException, host: ArgumentsHost): void {
+    const response = host.switchToHttp().getResponse<{ status(code: number): { send(body: object): void } }>();
+    response.status(exception.getStatus()).send(exception.getResponse() as object);
+  }
+}
+
+class OutOfStock extends LockTimeoutError {}
+
+@Controller()
+class FailingController extends GoodsController {
+  static failure: unknown;
+
+  @Get('fail/:id')
+  fail(@Param('id') _id: string): never {
+    throw FailingController.failure;
+  }
+}
+
+const details = { resource: 'goods:1', remainingMs: 900, heldBy: 'api-7f9c-31', publicMessage: 'goods:1 is locked.' };
+const busyError = new LockTimeoutError('goods:1 could not be locked: held by api-7f9c-31', details);
+
+describe.each(PLATFORMS)('a filter that knows the exceptions of Nest on %s', (platform) => {
+  const fail = async (failure: unknown, filter: Type = ExtendsBase): Promise<[status: number, app: TestApp]> => {
+    FailingController.failure = failure;
+    const app = await start({ platform, ...asProvider({ useClass: filter }) }, FailingController);
+    return [(await app.call('/fail/1')).status, app];
+  };
+
+  it.each<[string, Type]>([
+    ['a catch-all of the documentation of Nest', CatchEverything],
+    ['a subclass of BaseExceptionFilter', ExtendsBase],
+    ['a filter of HttpException', OfHttp],
+  ])('replies 423 with Retry-After to a busy lock: %s', async (_filter, useClass) => {
+    const app = await start({ platform, ...asProvider({ useClass }) });
+    await busy(app, async () => {
+      for (const route of ['locked', 'service', 'plain/service']) {
+        const { status, headers } = await app.call(`/${route}/1`);
+        expect([route, status, headers.get('retry-after')]).toEqual([route, 423, '1']);
+      }
+    });
+    expect(app.logged).toEqual([]);
+  });
+
+  it.each<[number, unknown]>([
+    [503, new LockUnavailableError('no reply of 10.0.0.7')],
+    [409, new StaleFenceError('token 1 is older than token 2')],
+    [400, new LockKeyError('no key', { input: { in: 'path', name: 'id', problem: 'is missing' } })],
+  ])('replies %i to what is no mistake of the program', async (status, failure) => {
+    const [replied, app] = await fail(failure);
+    expect([replied, app.logged]).toEqual([status, []]);
+  });
+
+  it('gets a mistake of the program, and a subclass of the program, as they were thrown', async () => {
+    for (const failure of [new LockConfigError('no such option'), new OutOfStock('sold out')]) {
+      const [status, app] = await fail(failure);
+      expect([status, ExtendsBase.seen]).toEqual([500, failure]);
+      expect(app.logged).toEqual([`error ${failure.message}`]);
+    }
+  });
+
+  it('gets the classes, the fields and the cause of the error, and a message for clients', async () => {
+    await fail(busyError);
+    const seen = ExtendsBase.seen as LockTimeoutError & HttpException;
+    expect([HttpException, LockTimeoutError, LockError].map((type) => seen instanceof type)).toEqual([
+      true,
+      true,
+      true,
+    ]);
+    expect(seen).not.toBeInstanceOf(LockUnavailableError);
+    const { name, code, resource, remainingMs, heldBy, cause } = seen;
+    expect({ name, code, resource, remainingMs, heldBy }).toEqual({
+      name: 'LockTimeoutError',
+      code: 'LOCK_TIMEOUT',
+      resource: 'goods:1',
+      remainingMs: 900,
+      heldBy: 'api-7f9c-31',
+    });
+    expect(cause).toBe(busyError);
+    expect([seen.message, seen.getStatus()]).toEqual(['goods:1 is locked by others.', 423]);
+    const sent = [JSON.stringify(seen), JSON.stringify({ ...seen }), seen.stack, JSON.stringify(seen.getResponse())];
+    expect(sent.join()).not.toContain('api-7f9c-31');
+    expect(structuredClone(seen.getResponse())).toEqual({
+      statusCode: 423,
+      code: 'LOCK_TIMEOUT',
+      message: 'goods:1 is locked by others.',
+      error: 'Locked',
+    });
+  });
+
+  it('of HttpException gets no lock error with http.filter false', async () => {
+    const app = await start({ platform, locks: { http: { filter: false } }, ...asProvider({ useClass: OfHttp }) });
+    const { status, headers } = await busy(app, () => app.call('/locked/1'));
+    expect([status, headers.get('retry-after')]).toEqual([500, null]);
   });
 });
 

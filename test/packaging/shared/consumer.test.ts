@@ -14,7 +14,7 @@ import {
   type Library,
 } from './checks.js';
 import { allNames } from './entries.js';
-import { checkInstrument } from './neighbours.js';
+import { checkFilters, checkInstrument } from './neighbours.js';
 
 it('locks over HTTP, also beside a second copy of the package', async () => {
   const requireSecond = createRequire(join(process.cwd(), 'second', 'main.js'));
@@ -47,6 +47,10 @@ it('serves a page of live locks', async () => {
 
 it('starts with proxies around providers', async () => {
   await expect(checkInstrument()).resolves.toBeUndefined();
+});
+
+it('replies to lock errors behind filters of the application', async () => {
+  await expect(checkFilters()).resolves.toBeUndefined();
 });
 
 it('exports the committed names', () => {

@@ -14,7 +14,7 @@ import {
   type Library,
 } from './checks.js';
 import { allNames, entries, namesOf } from './entries.js';
-import { checkInstrument } from './neighbours.js';
+import { checkFilters, checkInstrument } from './neighbours.js';
 
 const requireHere = createRequire(join(process.cwd(), 'main.js'));
 const requireSecond = createRequire(join(process.cwd(), 'second', 'main.js'));
@@ -49,6 +49,7 @@ async function main(): Promise<void> {
   await checkTransactional();
   await checkBoard();
   await checkInstrument();
+  await checkFilters();
   await checkApp(requireSecond('nestjs-redis-lock') as Library);
   process.stdout.write(`exports ${JSON.stringify(allNames())}\nall checks passed\n`);
 }
