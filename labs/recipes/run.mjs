@@ -53,6 +53,7 @@ const RECIPES = [
   },
   { name: 'mikro-orm', page: '[MikroORM](mikro-orm.md)', packages: ['@mikro-orm/postgresql'], needs: 'postgres' },
   { name: 'config', page: '[Configuration](config.md)', packages: ['@nestjs/config'] },
+  { name: 'sentry', page: '[Exception filters](filters.md) with Sentry', packages: ['@sentry/nestjs'] },
   { name: 'pino', page: '[nestjs-pino](pino.md)', packages: ['nestjs-pino', 'pino'] },
   {
     name: 'bundles',

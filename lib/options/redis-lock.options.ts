@@ -16,7 +16,7 @@ export type { RedisClusterOptions };
 export interface HttpOptions {
   /**
    * Registers `LockExceptionFilter` as the last filter of the application: all filters of the application come before
-   * it. `false`: lock errors go to the application's own filters only, and to Nest's default responses without one.
+   * it. `false`: lock errors go to the application's own filters only, as they were thrown.
    *
    * @default true
    */

@@ -1,12 +1,18 @@
 import { once } from 'node:events';
 import { EventEmitter2, EventEmitterModule } from '@nestjs/event-emitter';
-import { ContextIdFactory } from '@nestjs/core';
+import { APP_FILTER, ContextIdFactory } from '@nestjs/core';
 import { Controller, Get, Inject, type INestApplication, Logger, type ModuleMetadata } from '@nestjs/common';
 import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockService, LockUnavailableError, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import {
+  Locked,
+  LockService,
+  LockUnavailableError,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+} from 'nestjs-redis-lock';
 import { Pool } from 'pg';
 import { io } from 'socket.io-client';
 import { eventually } from '../../support/async.js';
@@ -18,6 +24,7 @@ import { DataModule } from './data-clients.js';
 import { ByTenant, PriceList } from './durable.js';
 import { ShippingListener } from './order-events.js';
 import { CartService } from './request-scoped.js';
+import { EveryExceptionFilter } from './every-exception.filter.js';
 import { ReportsController } from './request-limits.js';
 import { NightlyReport } from './schedule.js';
 import { TenantModule } from './tenants.js';
@@ -219,5 +226,22 @@ describe('the recipe for tenants', () => {
     expect((await send('acme:1', '2'))[0]).toBe(423);
     expect(await send('acme', '1:2')).toEqual([201, 'sent 1:2 of acme']);
     await lock.release();
+  });
+});
+
+describe('the recipe for exception filters', () => {
+  it('replies to a busy lock as to an exception of Nest', async () => {
+    @Controller()
+    class GoodsController {
+      @Get('goods')
+      @Locked('goods:1', { waitMs: 0 })
+      goods(): string {
+        return 'free';
+      }
+    }
+    const providers = [{ provide: APP_FILTER, useClass: EveryExceptionFilter }];
+    const app = await start({ controllers: [GoodsController], providers });
+    const [status, body] = await app.get(LockService).using('goods:1', () => call(app, '/goods'));
+    expect([status, JSON.parse(body)]).toEqual([423, { statusCode: 423, code: 'LOCK_TIMEOUT' }]);
   });
 });
