@@ -1,6 +1,7 @@
 import { closed, describeUnsupportedForce } from './acquire/acquire-errors.js';
 import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
+import { HolderProbe } from './acquire/holder-probe.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import { Turns } from './acquire/turns.js';
 import { runOutside } from './async-context.js';
@@ -77,6 +78,7 @@ export class LockEngine {
   private readonly requestTimeoutMs: number;
   private readonly health: StoreHealth;
   private readonly leases: LeaseManager;
+  private readonly probe: HolderProbe;
   private readonly acquirer: Acquirer;
   private readonly stopListening: () => void;
   private readonly leaderships = new Set<Leadership>();
@@ -114,7 +116,9 @@ export class LockEngine {
     this.leaks = new LeakedHandles((hold) => leakReport.onLeaked(hold), clock);
     const turns = new Turns(store, clock, passing);
     let attempts = 0;
-    const localLocks = new LocalLocks({
+    const keysBehindOwn = (): Iterable<string> => localLocks.keysBehindOwn();
+    const probe = new HolderProbe(keysBehindOwn, store, clock, health, requestTimeoutMs);
+    const localLocks: LocalLocks = new LocalLocks({
       store,
       clock,
       releaser,
@@ -123,6 +127,7 @@ export class LockEngine {
       passing,
       instance: options.instance,
       turns,
+      onWaitBehindOwn: () => probe.start(),
       nextOwner: () => `${this.instanceId}:${++attempts}`,
       watch: (grant) => (watchdog.watch(grant) ? options.written?.() : undefined),
     });
@@ -131,6 +136,7 @@ export class LockEngine {
     this.releaser = releaser;
     this.watchdog = watchdog;
     this.localLocks = localLocks;
+    this.probe = probe;
     this.requestTimeoutMs = requestTimeoutMs;
     this.health = health;
     this.leases = leases;
@@ -336,6 +342,7 @@ export class LockEngine {
     await this.releaser.drain();
     watchdog.close();
     this.releaser.close();
+    this.probe.close();
     this.clock.close();
     this.stopListening();
   }

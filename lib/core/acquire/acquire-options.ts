@@ -94,6 +94,8 @@ export interface AcquireDeps {
   readonly instance?: string;
   /** Shares keys with others if the store has no queue. */
   readonly turns?: Turns;
+  /** Called when a caller waits behind a holder of this instance. Default: nothing finds out that Redis is silent. */
+  onWaitBehindOwn?(): void;
   /** Returns an owner that no other attempt has. */
   nextOwner(): string;
   /**

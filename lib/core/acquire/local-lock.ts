@@ -172,6 +172,11 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
     this.queue.remove(waiter);
     const grant = this.hold(waiter, localHandoff, lease, now);
     waiter.admit(grant, this.deps.watch(grant));
+    if (this.isBehindOwn) this.deps.onWaitBehindOwn?.();
+  }
+
+  get isBehindOwn(): boolean {
+    return this.queue.head !== undefined && (this.state.kind === 'holding' || this.state.kind === 'resting');
   }
 
   private hold(

@@ -168,6 +168,11 @@ export class LocalLocks implements LocalLockRegistry, SharedLocalLockRegistry, L
     for (const shared of this.shared.get(key) ?? NO_LOCKS) yield* shared.shares();
   }
 
+  /** Yields the keys for which callers wait behind a holder of this instance. */
+  *keysBehindOwn(): Generator<string> {
+    for (const callers of this.callers()) if (callers.isBehindOwn) yield callers.key;
+  }
+
   /** Yields the callers that wait for a lock, or for the reply to a request for several. */
   *waiting(): Generator<WaitingCaller> {
     for (const { key, waiters } of this.callers())

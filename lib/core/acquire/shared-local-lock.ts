@@ -89,6 +89,11 @@ export class SharedLocalLock extends WaitingCallers implements ShareUser {
     // Others may have released more permits.
     this.requestShares();
     this.startTimers();
+    if (this.isBehindOwn) this.deps.onWaitBehindOwn?.();
+  }
+
+  get isBehindOwn(): boolean {
+    return this.queue.head !== undefined && this.requested.length === 0 && this.taken.size > 0;
   }
 
   onReply(reply: LastReply, limit: number): void {

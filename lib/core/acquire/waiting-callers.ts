@@ -39,6 +39,7 @@ export abstract class WaitingCallers {
     try {
       if (options.signal !== undefined) this.listenFor(waiter);
       this.enter(waiter, now);
+      if (this.isBehindOwn) this.deps.onWaitBehindOwn?.();
     } catch (error) {
       // A waiter that stays behind would be granted the lock for nobody.
       waiter.refuse(error);
@@ -103,6 +104,9 @@ export abstract class WaitingCallers {
 
   /** How long the next reply may take, in milliseconds. Infinity if a request is on its way, 0 if none is expected. */
   protected abstract get replyDueMs(): number;
+
+  /** Whether callers wait, and this instance holds the lock and requests no more of it. */
+  abstract get isBehindOwn(): boolean;
 
   /** Why a waiter does not have the lock now. */
   protected abstract get whyNot(): LastReply;
