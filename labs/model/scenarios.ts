@@ -1,8 +1,44 @@
-import type { Scenario } from '../../test/support/model-checker/scenario.js';
+import { BASE, type Scenario } from '../../test/support/model-checker/scenario.js';
 import { THREE, TWO, WITH_A_CRASH, WITHOUT_A_CRASH } from '../../test/support/model-checker/scenarios.js';
 
 /** What only `npm run model` explores. Each has smaller siblings that the tests explore. */
 export const LARGE: readonly Scenario[] = [
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 readers of a process, 2 writers of another; one lost connection',
+    modes: ['shared'],
+    acquisitions: 2,
+    losses: ['reset'],
+  },
+  {
+    ...TWO,
+    ...WITHOUT_A_CRASH,
+    name: '2 × 2 for 2 permits; one lost connection',
+    modes: [2, 2],
+    acquisitions: 2,
+    losses: ['reset'],
+  },
+  {
+    ...BASE,
+    ...WITH_A_CRASH,
+    name: '1 × 3 readers; everything late twice, one lost connection, one crash',
+    processes: 1,
+    modes: ['shared'],
+    acquisitions: 3,
+    moves: 2,
+    losses: ['reset'],
+  },
+  {
+    ...BASE,
+    ...WITHOUT_A_CRASH,
+    name: '1 × 3 for 2 permits; everything late once, one lost connection',
+    processes: 1,
+    modes: [2],
+    acquisitions: 3,
+    moves: 1,
+    losses: ['reset'],
+  },
   {
     ...THREE,
     ...WITH_A_CRASH,
