@@ -9,10 +9,10 @@ async function behindOwn(options: LockOptions, callers = 1, servers?: (key: stri
   const { clock, store, locks } = all;
   store.serverOf = servers;
   let probes = 0;
-  const { inspect } = store;
+  const inspect = store.inspect.bind(store);
   store.inspect = (key) => {
     probes += 1;
-    return inspect.call(store, key);
+    return inspect(key);
   };
   const held = await locks.acquire('goods:300', { ...options, waitMs: 0 });
   if (typeof options.permits === 'number')

@@ -49,13 +49,11 @@ export class HolderProbe {
     const sentAt = clock.now();
     const onTimeout = (): void => health.onNoReply(key, `no reply within ${requestTimeoutMs} ms`, sentAt);
     const timer = clock.schedule(requestTimeoutMs, onTimeout, true, sentAt);
-    this.store.inspect(key).then(
-      () => {
-        timer.cancel();
-        health.onReply(key);
-      },
-      // The store reports a server that it cannot reach.
-      () => timer.cancel(),
-    );
+    const onReply = (): void => {
+      timer.cancel();
+      health.onReply(key);
+    };
+    // The store reports a server that it cannot reach.
+    this.store.inspect(key).then(onReply, () => timer.cancel());
   }
 }
