@@ -1,11 +1,51 @@
-// The generated part of docs/performance.md.
+// The generated parts of docs/performance.md.
 import { machineLine, ms, number, table } from './format.mjs';
 import { isJudged, targetTable, versionTable } from './tables.mjs';
+
+const OURS = 'nestjs-redis-lock';
+const RAW = 'raw pair';
 
 /** Relative to the page. */
 const RESULTS = '../labs/bench/results';
 
-/** Returns the generated part of the page. */
+/** Returns what a lock costs: the first table of the page. */
+export function costs({ scenarios, machine, date }) {
+  const us = ({ figures }) => `${number(figures.us.median, 0)} µs`;
+  const perSecond = (what) => (row) => {
+    const { median } = row.figures.perSecond;
+    return `${number(median, median < 100 ? 1 : 0)} ${what}/s`;
+  };
+  const handoff = ({ figures }) =>
+    `${number(figures.msPerHandoff.median * 1_000, 0)} µs, ${number(figures.commands.median, 1)} requests`;
+  const renewal = ({ figures }) =>
+    `${number(figures.commands.median, 0)} requests, ${number(figures.cpuMs.median, 0)} ms of CPU`;
+  const costed = [
+    ['acquire and release a free lock', '1', us],
+    ['the same by `using` with `awaitRelease: false`', '1', us, `${OURS}, \`using\`, \`awaitRelease: false\``],
+    ['acquire and release, 100 tasks with a key each', '2', perSecond('locks')],
+    ['from one caller of a busy key to the next, in 4 processes', '4', handoff],
+    ['from a release to the grant in another process', '6', ({ figures }) => `${number(figures.ms.median, 2)} ms`],
+    ['wait, 100 callers of a process', '5', perSecond('requests')],
+    ['renew 10,000 locks once', '7', renewal],
+  ];
+  const cell = (id, name, show) => {
+    const row = scenarios.find((scenario) => scenario.id === id)?.rows.find((each) => each.name === name);
+    return row?.figures === undefined ? '' : show(row);
+  };
+  const rows = costed.map(([what, id, show, name = OURS]) => {
+    return [what, cell(id, name, show), name === OURS ? cell(id, RAW, show) : ''];
+  });
+  if (rows.some(([, ours]) => ours === '')) throw new Error('The results have no figure of this library for a cost.');
+  const { processor, cores, node, redis } = machine;
+  return [
+    table(['', 'this library', '`SET NX` by hand'], rows),
+    `Medians on ${processor}, ${cores} cores, Node ${node}, Redis ${redis} on the same machine, ${date}. By hand is ` +
+      'what an application without a library sends: `SET NX`, a script that deletes its own value, and polling every 5 ms. ' +
+      '[Beside other libraries](#beside-other-libraries) has more of these measurements.',
+  ].join('\n\n');
+}
+
+/** Returns the comparison with other libraries. */
 export function section({ scenarios, versions, ...rest }) {
   return [
     'Figures of different runs or machines are not comparable. Compare figures of one run only.',

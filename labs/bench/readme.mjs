@@ -2,17 +2,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { format, resolveConfig } from 'prettier';
-import { section } from './page.mjs';
+import { replaced } from './marks.mjs';
+import { costs, section } from './page.mjs';
 
-const START = '<!-- bench:start -->';
-const END = '<!-- bench:end -->';
 const PAGE = resolve(import.meta.dirname, '../../docs/performance.md');
 
 const results = readResults();
 const text = readFileSync(PAGE, 'utf8');
-const [start, end] = [text.indexOf(START), text.indexOf(END)];
-if (start === -1 || end < start) throw new Error(`docs/performance.md has no ${START} … ${END}.`);
-const page = `${text.slice(0, start)}${START}\n\n${section(results)}\n\n${text.slice(end)}`;
+const page = replaced(replaced(text, 'costs', costs(results)), 'bench', section(results));
 const made = await format(page, { ...(await resolveConfig(PAGE)), filepath: PAGE, proseWrap: 'always' });
 
 if (!process.argv.includes('--check')) {

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 import { chart } from '../simulation/chart.mjs';
 import { number, table } from './format.mjs';
+import { replaced } from './marks.mjs';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const PAGE = join(ROOT, 'docs/performance.md');
@@ -32,13 +33,6 @@ function write(path, before, after) {
   if (before === after) return;
   console.error(`${path} differs from the results. Run node labs/bench/sections.mjs to write it.`);
   process.exitCode = 1;
-}
-
-function replaced(all, name, section) {
-  const [start, end] = [`<!-- ${name}:start -->`, `<!-- ${name}:end -->`];
-  const [from, to] = [all.indexOf(start), all.indexOf(end)];
-  if (from === -1 || to < from) throw new Error(`docs/performance.md has no ${start} … ${end}.`);
-  return `${all.slice(0, from)}${start}\n\n${section}\n\n${all.slice(to)}`;
 }
 
 function titleOf({ name, instances, keys, masters, rounds, mode }) {
