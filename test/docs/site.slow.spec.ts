@@ -92,6 +92,20 @@ describe('the site in a browser', () => {
     }),
   );
 
+  it.each([
+    ['a laptop', { width: 1280, height: 800 }, 350],
+    ['a phone', PHONE, 200],
+  ])('shows code on the first screen of %s', (name, viewport, least) =>
+    onBrowser(async () => {
+      const viewer = await view('/');
+      await viewer.page.setViewport(viewport);
+      await keep(viewer, `front on ${name}`);
+      const top = await viewer.read<number>(`document.querySelector('.vp-doc pre').getBoundingClientRect().top`);
+      expect(viewport.height - top).toBeGreaterThan(least);
+      expect(await viewer.read('document.documentElement.scrollWidth')).toBe(viewport.width);
+    })(),
+  );
+
   it(
     'finds a page by its words',
     onBrowser(async () => {
