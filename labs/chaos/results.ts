@@ -87,12 +87,16 @@ lock was gone.
 
 ${markdownTable(SHARING_COLUMNS, sharing.map(sharingRow))}
 
-## Controls
+${controls.length === 0 ? 'No control was run: no defence was switched off.' : controlSection(controls)}
+`;
+}
+
+function controlSection(controls: readonly Control[]): string {
+  return `## Controls
 
 The same faults on the \`token\` store, with one defence switched off. Each control must break a promise.
 
-${markdownTable(CONTROL_COLUMNS, controls.map(controlRow))}
-`;
+${markdownTable(CONTROL_COLUMNS, controls.map(controlRow))}`;
 }
 
 function runRow({ order, findings }: RunResult): readonly string[] {
