@@ -15,7 +15,6 @@ import {
 } from 'nestjs-redis-lock';
 import { inLockOrder } from '../../lib/core/acquire/lock-order.js';
 import { createKeyFactory } from '../../lib/core/keys/resource-key.js';
-import { PendingRequests } from '../../lib/redis/deadline-requests.js';
 import { outcome } from '../support/async.js';
 import { faultyLocks } from '../support/locks.js';
 import { keptBy, ownerOf } from '../support/inside.js';
@@ -355,12 +354,6 @@ describe('an acquire request for several keys', () => {
     store.acquire = () => Promise.resolve({ status: 'expired' });
     await expect(locks.tryAcquire(family)).rejects.toBeInstanceOf(LockUnavailableError);
     expect(store.releases).toEqual([]);
-    const unsent = new PendingRequests();
-    unsent.add('ann');
-    expect([unsent.cancel('ann'), unsent.cancel('ann'), unsent.take('ann')]).toEqual([true, true, false]);
-    expect([unsent.cancel('ann'), unsent.take('ann')]).toEqual([false, false]);
-    unsent.add('bob');
-    expect([unsent.take('bob'), unsent.cancel('bob')]).toEqual([true, false]);
   });
 
   it('leaves no local state', async () => {
