@@ -80,11 +80,12 @@ export const HANDOFF_MS = 30_000;
 
 const HANDOFF = { handoffMs: HANDOFF_MS, tokens: 4 };
 
-/** The details of an acquire request. Defaults: the test's key, no queue before `listen()`. */
+/** The details of an acquire request. Defaults: the test's key, no queue before `listen()`, 4 tokens. */
 interface AcquireDetails {
   readonly key?: string;
   readonly keys?: readonly string[];
   readonly queue?: boolean;
+  readonly tokens?: number;
 }
 
 /** What a test needs besides the store. Only tests that need the last two use them. */
@@ -195,10 +196,11 @@ export class StoreFixture {
     name: string,
     leaseMs: number = LONG_MS,
     expiresInMs: number = TIMEOUT_MS,
-    { key = this.key, keys = [key], queue = this.queueing }: AcquireDetails = {},
+    { key = this.key, keys = [key], queue = this.queueing, tokens = HANDOFF.tokens }: AcquireDetails = {},
   ): Promise<AcquireReply> {
     const expiresAt = this.under.clock.now() + expiresInMs;
-    return this.under.store.acquire({ ...this.ownership(name, key), ...HANDOFF, keys, leaseMs, queue, expiresAt });
+    const request = { keys, leaseMs, queue, expiresAt, tokens };
+    return this.under.store.acquire({ ...this.ownership(name, key), ...HANDOFF, ...request });
   }
 
   async acquireAll(...names: readonly string[]): Promise<void> {

@@ -1,6 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
 import { fencing, turningBack } from './needs.js';
-import { type ContractPart, onlyWith } from './store-fixture.js';
+import { type ContractPart, LONG_MS, onlyWith, TIMEOUT_MS } from './store-fixture.js';
 
 /** Tests that fencing tokens rise. */
 export const tokenContract: ContractPart = {
@@ -20,6 +20,17 @@ export const tokenContract: ContractPart = {
         [...new Set(tokens)].toSorted((a, b) => a - b),
       );
       ok(tokens.every(Number.isSafeInteger));
+    },
+
+    'do not overlap if a grant may reserve more than microseconds have passed': async (fixture) => {
+      let next = 0;
+      for (const name of ['ann', 'bob', 'cid']) {
+        const reply = await fixture.acquire(name, LONG_MS, TIMEOUT_MS, { tokens: 1_000_000 });
+        ok(reply.status === 'granted' && reply.token !== undefined, JSON.stringify(reply));
+        ok(reply.token >= next, `${name} got ${reply.token} in place of ${next}`);
+        next = reply.token + reply.tokens;
+        await fixture.release(name);
+      }
     },
 
     'rise although the wall clock is set back': onlyWith([turningBack], async (fixture) => {
