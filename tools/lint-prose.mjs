@@ -17,6 +17,7 @@ const GENERATED = [
   /^labs\/bench\/results\//,
   /^labs\/chaos\/RESULTS\.md$/,
   /^labs\/model\/RESULTS\.md$/,
+  /^labs\/mutation\/RESULTS\.md$/,
 ];
 const GENERATED_HEADER = /^\/\/ Generated /;
 

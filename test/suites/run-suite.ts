@@ -10,14 +10,16 @@ interface Plan {
 }
 const { filesOf, isQuick, root } = require('./plan.cjs') as Plan;
 
-/**
- * Runs the spec files of a suite in one environment of jest, so that modules are loaded once. The tests of each file
- * are below its name.
- */
+/** Runs the spec files of a suite. */
 export function runSuite(name: string): void {
+  runFiles(filesOf(name));
+}
+
+/** Runs spec files in one environment of jest, so that modules are loaded once. Each file is a block of tests. */
+export function runFiles(files: readonly string[]): void {
   recordTimers();
   recordShortLeases();
-  describe.each(filesOf(name))('%s', (file) => {
+  describe.each(files)('%s', (file) => {
     const before = { ...process.env };
     let leftovers: Leftovers;
     beforeAll(() => {

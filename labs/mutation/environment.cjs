@@ -1,0 +1,216 @@
+// The environment of jest in which mutants run. Each file of jest is a part of the run of one mutant: its first red
+// test ends the mutant. The process goes on with the next one, so that what jest has loaded stays in its caches.
+const { channel } = require('node:diagnostics_channel');
+const { appendFileSync, readFileSync } = require('node:fs');
+const net = require('node:net');
+const path = require('node:path');
+const { Worker } = require('node:worker_threads');
+const { TestEnvironment } = require('jest-environment-node');
+
+const TICK_MS = 100;
+/** A test that waits longer than this and a multiple of what it needs without a mutant never ends. */
+const SPARE_TICKS = 50;
+const TIMES_AS_LONG = 5;
+/** A process that does nothing else for so long is in a loop. The watch below ends it. */
+const BLOCKED_CPU_MS = 15_000;
+
+/** @type {{ results: string, record: boolean, ticks: Record<string, number>, runs: Record<string, Run> }} */
+const plan = JSON.parse(readFileSync(process.env.MUTATION_PLAN, 'utf8'));
+const decided = new Set();
+const killers = new Set();
+let environment;
+let ticks = 0;
+
+const activeHandles = () => Reflect.get(process, '_getActiveHandles').call(process);
+const say = (line) => appendFileSync(plan.results, `${JSON.stringify(line)}\n`);
+
+// Its ticks are turns of the event loop, so a machine without time for this process does not count against it.
+const beats = new Int32Array(new SharedArrayBuffer(8));
+setInterval(() => {
+  ticks += 1;
+  Atomics.add(beats, 0, 1);
+  environment?.onTick();
+}, TICK_MS).unref();
+
+const WATCH = `
+const { parentPort, workerData: { beats, limitMs } } = require('node:worker_threads');
+const { appendFileSync } = require('node:fs');
+let running, beat, since = 0;
+const cpuMs = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1000; };
+parentPort.on('message', (message) => { running = message; });
+setInterval(() => {
+  if (Atomics.load(beats, 0) !== beat) { beat = Atomics.load(beats, 0); since = cpuMs(); }
+  else if (running && cpuMs() - since > limitMs) {
+    appendFileSync(running.results, JSON.stringify({ ...running.line, verdict: 'timeout' }) + '\\n');
+    process.kill(process.pid, 'SIGKILL');
+  }
+}, 500);
+`;
+const watch = plan.record
+  ? undefined
+  : new Worker(WATCH, { eval: true, workerData: { beats, limitMs: BLOCKED_CPU_MS } });
+watch?.unref();
+
+// What an ended mutant leaves behind must not disturb the next one.
+process.on('unhandledRejection', () => {});
+process.on('uncaughtException', () => {});
+const subscriptions = new Set();
+const followed = channel('nestjs-redis-lock:mutation');
+// A channel has another prototype while somebody subscribes.
+followed.subscribe(() => {});
+const active = Object.getPrototypeOf(followed);
+const subscribe = Reflect.get(active, 'subscribe');
+active.subscribe = function (listener) {
+  subscriptions.add([this, listener]);
+  return subscribe.call(this, listener);
+};
+
+/** Whether a socket is connected to a server of another process. */
+function leavesProcess([given]) {
+  const options = Array.isArray(given) ? given[0] : given;
+  const port = typeof options === 'object' ? options.port : options;
+  const isOwn = (handle) => handle instanceof net.Server && handle.address()?.port === Number(port);
+  return port !== undefined && !activeHandles().some(isOwn);
+}
+const connect = Reflect.get(net.Socket.prototype, 'connect');
+net.Socket.prototype.connect = function (...args) {
+  if (plan.record && leavesProcess(args)) environment?.note('sockets');
+  return connect.apply(this, args);
+};
+
+module.exports = class MutationEnvironment extends TestEnvironment {
+  constructor(config, context) {
+    super(config, context);
+    this.run = plan.runs[path.basename(context.testPath, '.ts')];
+    const { id, files } = this.run;
+    this.handles = new Set(activeHandles());
+    this.timers = new Set();
+    this.global.mutantFiles = decided.has(id) ? [] : id === 0 && !plan.record ? [...killers] : files;
+    this.isIdle = this.global.mutantFiles.length === 0;
+    this.global.isMutant = (each, inTestsOnly = false) => {
+      if (plan.record && !(inTestsOnly && !this.isRunning)) this.note('reached', each);
+      return each === id;
+    };
+    for (const name of ['setTimeout', 'setInterval', 'setImmediate']) this.followTimers(name);
+    this.notes = {};
+    environment = this;
+  }
+
+  followTimers(name) {
+    const original = this.global[name];
+    const follow = (callback, ...rest) => {
+      const timer = original(this.hasEnded ? () => {} : callback, ...rest);
+      if (this.hasEnded) clearTimeout(timer);
+      else this.timers.add(timer);
+      return timer;
+    };
+    this.global[name] = Object.defineProperties(follow, Object.getOwnPropertyDescriptors(original));
+  }
+
+  /** Notes what the file that runs, or that is loaded, does. */
+  note(what, value = true) {
+    const notes = (this.notes[this.file] ??= { reached: {} });
+    if (what === 'reached') notes.reached[value] = this.isRunning ? 'test' : (notes.reached[value] ?? 'load');
+    else notes[what] = value;
+  }
+
+  onTick() {
+    const limit = SPARE_TICKS + TIMES_AS_LONG * (plan.ticks[this.file] ?? 0);
+    if (!plan.record && ticks > limit) this.giveUp?.();
+  }
+
+  /** Lets a test or hook fail that never ends. */
+  limited(fn) {
+    if (plan.record || typeof fn !== 'function' || fn.length > 0) return fn;
+    const endless = new Promise((_, reject) => {
+      this.giveUp = () => {
+        this.isEndless = true;
+        reject(new Error('it does not end'));
+      };
+    });
+    endless.catch(() => {});
+    return function (...args) {
+      return Promise.race([fn.apply(this, args), endless]);
+    };
+  }
+
+  handleTestEvent(event) {
+    const { name, describeBlock, test, hook } = event;
+    if (name === 'start_describe_definition' && this.depth++ === 0) this.enter(event.blockName);
+    if (name === 'finish_describe_definition') this.depth -= 1;
+    if (name === 'run_start') this.isRunning = true;
+    if (name === 'run_finish') this.hasFinished = true;
+    if (name === 'run_describe_start' && describeBlock.parent !== undefined) {
+      if (describeBlock.parent.parent === undefined) this.enter(describeBlock.name);
+      if (this.red !== undefined) describeBlock.mode = 'skip';
+    }
+    if (name === 'test_start' || name === 'hook_start') {
+      if (plan.record) this.noteTicks();
+      ticks = 0;
+      const runnable = test && name === 'test_start' ? test : hook;
+      runnable.unlimited ??= runnable.fn;
+      runnable.fn = this.limited(runnable.unlimited);
+      if (name === 'test_start' && this.red !== undefined) test.mode = 'skip';
+    }
+    if (name === 'test_done' && test.errors.length > 0) this.turnRed(test.name);
+    if (name === 'hook_failure' || name === 'error') this.turnRed(`${name}: ${event.error?.message ?? event.error}`);
+    if (name === 'run_describe_finish' && describeBlock.parent?.parent === undefined && plan.record) {
+      this.noteTicks();
+      this.note('ms', Date.now() - this.since);
+    }
+  }
+
+  depth = 0;
+
+  enter(file) {
+    this.file = file;
+    this.since = Date.now();
+    ticks = 0;
+    const { id, key } = this.run;
+    const line = { id, key, by: file };
+    watch?.postMessage({ results: plan.results, line }, []);
+  }
+
+  noteTicks() {
+    this.note('ticks', Math.max(ticks, this.notes[this.file]?.ticks ?? 0));
+  }
+
+  turnRed(test) {
+    if (plan.record) this.note('red', test);
+    else this.red ??= { by: this.file, test };
+  }
+
+  async teardown() {
+    const { id, key, isLast } = this.run;
+    if (id === 0 && this.isIdle) say({ control: 'green' });
+    if (!this.isIdle) {
+      if (!this.hasFinished) this.turnRed('it does not load');
+      if (plan.record) say({ notes: this.notes });
+      else if (id === 0) say({ control: this.red ?? 'green' });
+      else if (this.red !== undefined) {
+        decided.add(id);
+        if (this.red.by !== undefined) killers.add(this.red.by);
+        say({ id, key, verdict: this.isEndless ? 'timeout' : 'killed', ...this.red });
+      } else if (isLast) say({ id, key, verdict: 'survived' });
+    }
+    watch?.postMessage(undefined, []);
+    this.clear();
+    await new Promise((resolve) => setTimeout(resolve, this.red === undefined ? 0 : 20));
+    environment = undefined;
+    await super.teardown();
+  }
+
+  /** Ends what a failed test has left: timers, sockets, servers, processes and subscriptions. */
+  clear() {
+    this.hasEnded = true;
+    for (const timer of this.timers) clearTimeout(timer);
+    for (const handle of activeHandles()) {
+      if (this.handles.has(handle)) continue;
+      if (handle instanceof net.Socket) handle.destroy();
+      else if (handle instanceof net.Server) handle.close();
+      else handle.kill?.('SIGKILL');
+    }
+    for (const [subscribed, listener] of subscriptions) subscribed.unsubscribe(listener);
+    subscriptions.clear();
+  }
+};
