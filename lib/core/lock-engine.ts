@@ -2,9 +2,11 @@ import { closed, describeUnsupportedForce } from './acquire/acquire-errors.js';
 import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { HolderProbe } from './acquire/holder-probe.js';
+import { Admission } from './acquire/admission.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import { Turns } from './acquire/turns.js';
 import { runOutside } from './async-context.js';
+import { BusyReport } from './busy-report.js';
 import { nextCall } from './call.js';
 import { type lockChannels, LockEvents } from './diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
@@ -28,6 +30,7 @@ import { pingStore } from './store/ping-store.js';
 import { newInstanceId } from './store/instance-id.js';
 import type { ListedLock, ListRequest, LockState, LockStore } from './store/lock-store.js';
 import type { StorePing } from './store/store-ping.js';
+import { ServerSigns } from './store/server-signs.js';
 import { type ServerState, StoreHealth } from './store/store-health.js';
 import { type Clock, withTimeout } from './time/clock.js';
 import { TimeoutPool } from './time/timeout-pool.js';
@@ -80,6 +83,7 @@ export class LockEngine {
   private readonly leases: LeaseManager;
   private readonly probe: HolderProbe;
   private readonly acquirer: Acquirer;
+  private readonly admission: Admission;
   private readonly stopListening: () => void;
   private readonly leaderships = new Set<Leadership>();
   /** Whether callers are about to be rejected because of an outage. */
@@ -96,7 +100,21 @@ export class LockEngine {
     this.instanceId = newInstanceId(options.identity ?? '');
     const warn = (this.warn = safely((message) => options.warn(message)));
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
-    const clock = new TimeoutPool(options.clock, requestTimeoutMs);
+    const signs = new ServerSigns(store, requestTimeoutMs);
+    const busy = new BusyReport(options.clock, options.instance, warn);
+    const clock: TimeoutPool = new TimeoutPool(
+      options.clock,
+      requestTimeoutMs,
+      store.connections && {
+        onLook: (attendedMs, oldestMs) => {
+          signs.look(attendedMs, oldestMs);
+          if (admission.waiting > 0) busy.onCrowded(admission.waiting);
+        },
+        onStalled: (stalledMs) => busy.onStalled(stalledMs),
+        isSilent: (key, attendedMs) => signs.isSilent(key, attendedMs),
+      },
+    );
+    const admission = new Admission(store);
     const info = (this.info = safely((message) => options.info?.(message)));
     const events = new LockEvents(options.instance, options.channels);
     const health = new StoreHealth(
@@ -108,7 +126,8 @@ export class LockEngine {
     );
     // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same
     // options.
-    const releaser = new Releaser(store, clock, requestTimeoutMs, passing.maxLocalPasses + 1, lockDelayMs, health);
+    const tokens = passing.maxLocalPasses + 1;
+    const releaser = new Releaser(store, clock, clock.limitRequest, requestTimeoutMs, tokens, lockDelayMs, health);
     const onExtended = (key: string): void => health.onServed('extend', key);
     const leases = new LeaseManager(store, clock, events, { ...options, warn, info, onExtended });
     const { watchdog } = leases;
@@ -117,13 +136,16 @@ export class LockEngine {
     const turns = new Turns(store, clock, passing);
     let attempts = 0;
     const keysBehindOwn = (): Iterable<string> => localLocks.keysBehindOwn();
-    const probe = new HolderProbe(keysBehindOwn, store, clock, health, requestTimeoutMs);
+    const probe = new HolderProbe(keysBehindOwn, store, clock, clock.limitRequest, health, requestTimeoutMs);
     const localLocks: LocalLocks = new LocalLocks({
       store,
       clock,
       releaser,
       health,
       requestTimeoutMs,
+      admission,
+      limitRequest: clock.limitRequest,
+      stalledMs: (since) => busy.stalledMs(since),
       passing,
       instance: options.instance,
       turns,
@@ -142,7 +164,8 @@ export class LockEngine {
     this.leases = leases;
     this.acquirer = new Acquirer(store, localLocks, leases, events, clock, new OrderWatch(options.instance, warn));
     this.shutdown = new Shutdown(this.acquirer, localLocks, leases, clock);
-    this.stopListening = this.listen(turns);
+    this.admission = admission;
+    this.stopListening = this.listen(turns, busy);
   }
 
   /** See {@link Acquirer.acquire}. */
@@ -294,6 +317,11 @@ export class LockEngine {
     return this.health.servers();
   }
 
+  /** How many requests wait in this process to be sent. */
+  get unsent(): number {
+    return this.admission.waiting;
+  }
+
   /** Whether a shutdown has begun. */
   get isShuttingDown(): boolean {
     return this.acquirer.phase !== 'open';
@@ -368,7 +396,7 @@ export class LockEngine {
   }
 
   /** Passes the store's events on. */
-  private listen(turns: Turns): () => void {
+  private listen(turns: Turns, busy: BusyReport): () => void {
     const { localLocks, watchdog, releaser, health } = this;
     return this.store.listen({
       instanceId: this.instanceId,
@@ -391,6 +419,10 @@ export class LockEngine {
       onExtendFailed: (key, error) => health.onFailed('extend', key, error),
       onUnreachable: (error, server) => health.onUnreachable(error, server),
       onReachable: (server) => health.onReachable(server),
+      onSlowReply: (durationMs, sentAt) => {
+        // Replies come late because this process has sent more than it can handle.
+        if (this.unsent === 0) busy.onSlowReply(durationMs, sentAt);
+      },
     });
   }
 }

@@ -12,8 +12,8 @@ export interface RedisClient {
     readonly keyPrefix?: string | undefined;
     readonly enableAutoPipelining?: boolean | undefined;
   };
-  /** The socket, while there is one. */
-  readonly stream?: { cork(): void; uncork(): void };
+  /** The socket, while there is one. `bytesRead`: how much was read from it. Undefined if that is not known. */
+  readonly stream?: { cork(): void; uncork(): void; readonly bytesRead?: number };
   evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
   eval(script: string, keyCount: number, ...args: string[]): Promise<unknown>;
   time(): Promise<unknown>;

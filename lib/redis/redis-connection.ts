@@ -1,15 +1,24 @@
 import { afterPromiseJobs, type Clock, withTimeout, type Timer } from '../core/time/clock.js';
-import type { StoreListener } from '../core/store/lock-store.js';
+import type { ServerConnection, StoreListener } from '../core/store/lock-store.js';
 import { sendingAtOnce } from './at-once-client.js';
 import { describeState, REPORT_EVERY_MS } from './connection-state.js';
 import type { RedisClient } from './redis-client.js';
-import { toError, withoutArguments } from './redis-errors.js';
+import { isConnectTimeout, toError, withoutArguments } from './redis-errors.js';
 import { ServerTime } from './server-time.js';
 
-type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable'>;
+type ConnectionListener = Pick<
+  StoreListener,
+  'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable' | 'onSlowReply'
+>;
 
 // Later it may be the fake of a test, which never calls.
 const nextTick = process.nextTick.bind(process);
+
+/** A reply that takes longer than this is reported as slow, in milliseconds. */
+const SLOW_REPLY_MS = 250;
+
+/** A timer that fires this much too late shows that the event loop stood still, in milliseconds. */
+const LATE_MS = 100;
 
 /** When a packet leaves: with the promise jobs that are queued by then, or with all of those of the tick. */
 export type CorkEnd = 'microtask' | 'tick';
@@ -26,13 +35,15 @@ export interface Follower {
  * A store's connection: the server's clock, and which scripts the server has. Both are forgotten when the connection
  * ends, because the next one may lead to another server.
  */
-export class RedisConnection {
+export class RedisConnection implements ServerConnection {
   /** Sends each command at once. */
   readonly client: RedisClient;
   /** Digests of the scripts that were sent as a whole on this connection. Later runs send the digest. */
   readonly sentScripts = new Set<string>();
   /** True if the server refuses EVALSHA. */
   evalOnly = false;
+  /** See {@link ServerConnection}. Undefined: the connection leads to the only server. */
+  readonly server: string | undefined;
   /** How many open connections have ended. A request that was sent before such an end may have run twice. */
   losses = 0;
 
@@ -45,6 +56,8 @@ export class RedisConnection {
   private lastError: Error | undefined;
   private wasReady = false;
   private wasLost = false;
+  /** How many replies have brought the server's time. */
+  private replies = 0;
   /** Keeps its bytes back. */
   private corked: RedisClient['stream'];
 
@@ -54,7 +67,9 @@ export class RedisConnection {
     private readonly requestTimeoutMs: number,
     /** Whether to learn the server's clock. Not every server or proxy has TIME. */
     private readonly usesServerTime: boolean = true,
+    server?: string,
   ) {
+    this.server = server;
     this.client = sendingAtOnce(client);
   }
 
@@ -96,6 +111,15 @@ export class RedisConnection {
     };
   }
 
+  // Not every client shows how much it has read. A probe brings a reply in any case.
+  get received(): number {
+    return (this.client.stream?.bytesRead ?? 0) + this.replies;
+  }
+
+  probe(): void {
+    if (this.ready) this.learnTime().catch(() => undefined);
+  }
+
   /** Sends the commands from now on in one packet, so that the server reads them together. */
   corkUntil(end: CorkEnd): void {
     const { stream } = this.client;
@@ -133,8 +157,11 @@ export class RedisConnection {
 
   /** Learns the server's clock from a reply to a request that was sent at `sentAt`. */
   observeTime(serverMicros: number, sentAt: number): void {
-    this.serverTime.learn(serverMicros / 1000, sentAt, this.clock.now());
+    const now = this.clock.now();
+    this.serverTime.learn(serverMicros / 1000, sentAt, now);
+    this.replies += 1;
     this.listener?.onReachable();
+    if (now - sentAt > SLOW_REPLY_MS && this.wasReady) this.listener?.onSlowReply?.(now - sentAt, sentAt);
   }
 
   /** Sends one TIME for all callers. While the connection is down, the command waits in the client's queue. */
@@ -170,7 +197,8 @@ export class RedisConnection {
 
   private onError(error: Error): void {
     this.lastError = error;
-    this.reportUnreachable(error);
+    // A client gives up an attempt to connect also because this process was busy. The timer reports it if it goes on.
+    if (!isConnectTimeout(error)) this.reportUnreachable(error);
   }
 
   private onClose(): void {
@@ -190,20 +218,25 @@ export class RedisConnection {
 
   /**
    * Reports an outage if the connection is not back within `requestTimeoutMs`, and then repeatedly until it is: while
-   * the client only waits, nothing else shows that the outage goes on.
+   * the client only waits, nothing else shows that the outage goes on. The time in which the event loop stood still
+   * does not count, because the connection may be back and its events were not read.
+   *
+   * @param restMs how long the connection may still need.
    */
-  private startOutageTimer(delayMs = this.requestTimeoutMs): void {
+  private startOutageTimer(restMs = this.requestTimeoutMs): void {
     this.outageTimer?.cancel();
-    const dueAt = this.clock.now() + delayMs;
+    const stepMs = Math.min(restMs, REPORT_EVERY_MS);
+    const dueAt = this.clock.now() + stepMs;
     const look = (): void => {
       if (this.usesServerTime ? this.serverTime.known : this.ready) return;
-      // After the event loop was blocked, the connection may be back and its events were not read yet.
-      const isLate = this.clock.now() - dueAt > REPORT_EVERY_MS;
-      if (!isLate) this.reportUnreachable(this.whyNotReady());
+      const isLate = this.clock.now() - dueAt > LATE_MS;
+      const leftMs = isLate ? restMs : restMs - stepMs;
+      if (leftMs > 0) return this.startOutageTimer(leftMs);
+      this.reportUnreachable(this.whyNotReady());
       // A server that has refused TIME replies. Each request finds out why.
       if (!this.ready || this.learning !== undefined) this.startOutageTimer(REPORT_EVERY_MS);
     };
-    this.outageTimer = this.clock.schedule(delayMs, look, true);
+    this.outageTimer = this.clock.schedule(stepMs, look, true);
   }
 
   private whyNotReady(): Error {

@@ -208,3 +208,9 @@ export function clusterFailure(error: unknown): Error {
 export function toError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }
+
+/** Returns whether a client has given up an attempt to connect, because it took too long. */
+export function isConnectTimeout(error: Error): boolean {
+  // The first is of node-redis, which gives its errors no names.
+  return error.message === 'Connection timeout' || (error as NodeJS.ErrnoException).code === 'ETIMEDOUT';
+}

@@ -51,6 +51,10 @@ export class SingleNode implements Topology, RedisNode {
     return { isUp: server.isUp, servers: [server], missing: undefined };
   }
 
+  connections(): readonly RedisConnection[] {
+    return [this.connection];
+  }
+
   cancelPending(owner: string): boolean {
     return this.pending.cancel(owner);
   }

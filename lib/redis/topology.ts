@@ -1,3 +1,4 @@
+import type { ServerConnection } from '../core/store/lock-store.js';
 import type { ServerPing } from '../core/store/store-ping.js';
 import type { DeadlineRequests } from './deadline-requests.js';
 import type { ScanRequest } from './key-scan.js';
@@ -36,6 +37,8 @@ export interface Topology {
   keyOf(key: string): string;
   /** Returns the address of the node that has the key. Undefined on a single server, or if the node is not known. */
   serverOf?(key: string): string | undefined;
+  /** Returns the connections to all servers. */
+  connections(): Iterable<ServerConnection>;
   /** Calls `send` with the node that has the key. In a cluster it may be called again with another node. */
   sendToNode<T>(key: string, send: (node: RedisNode) => Promise<T>): Promise<T>;
   /** Runs a script once for each lock. Returns a reply or an error for each. Does not reject. */

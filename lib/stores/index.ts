@@ -23,6 +23,7 @@ export type {
   ServerPing,
   ShortestLease,
   StoreCapabilities,
+  ServerConnection,
   StoreListener,
   StorePing,
   WaiterInfo,

@@ -48,6 +48,9 @@ export class FaultyStore implements LockStore {
   /** The server of each key, if keys are on several servers. */
   serverOf: LockStore['serverOf'];
 
+  /** What was read from the server. Set it before the store is used. Undefined: it is not known. */
+  connections: LockStore['connections'];
+
   /** Overrides of the inner store's capabilities. */
   readonly less: { -readonly [K in keyof StoreCapabilities]?: StoreCapabilities[K] } = {};
 

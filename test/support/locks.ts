@@ -26,8 +26,13 @@ const PATIENT = { unavailableAfterMs: Infinity };
 /**
  * Returns a lock service with a manual clock and a store whose faults the test controls. Tests of the engine take locks
  * in any order, so none is an error by default.
+ *
+ * @param connections the connections that the store reports. Default: none.
  */
-export function faultyLocks({ passing, requestTimeoutMs, checks, ...given }: InstanceOptions = {}) {
+export function faultyLocks(
+  { passing, requestTimeoutMs, checks, ...given }: InstanceOptions = {},
+  connections?: LockStore['connections'],
+) {
   const options: RedisLockModuleOptions = { ...given, checks: inAnyOrder(checks) };
   const clock = new ManualClock();
   const start = (store: LockStore, own: RedisLockModuleOptions): LockService => {
@@ -41,6 +46,7 @@ export function faultyLocks({ passing, requestTimeoutMs, checks, ...given }: Ins
   };
   const memory = new MemoryStore(clock);
   const store = new FaultyStore(memory);
+  store.connections = connections;
   const locks = start(store, options);
   /** Returns another module instance on the same keys, with a faulty store of its own. */
   const neighbour = (others: RedisLockModuleOptions = options) => {

@@ -9,17 +9,9 @@ export interface Import {
   readonly dynamic: boolean;
 }
 
-export interface FunctionLength {
-  readonly name: string;
-  readonly lines: number;
-}
-
 /** What the architecture test needs of a file. It is read from the syntax, so comments do not count. */
 export class SourceFile {
   readonly imports: readonly Import[];
-  /** Functions, methods, constructors and accessors, nested ones too. A suite's length is without its tests. */
-  readonly functions: readonly FunctionLength[];
-  readonly lines: number;
   /** Columns of the longest line. */
   readonly columns: number;
   /** The first line says that a program writes the file. */
@@ -35,25 +27,12 @@ export class SourceFile {
     const source = ts.createSourceFile(path, text, ts.ScriptTarget.ES2022, true);
     const imports: Import[] = [];
     const names = new Set<string>();
-    const functions: FunctionLength[] = [];
-    const linesOf = (node: ts.Node): number =>
-      source.getLineAndCharacterOfPosition(node.end).line -
-      source.getLineAndCharacterOfPosition(node.getStart()).line +
-      1;
-    const linesOfTests = (node: ts.Node): number => {
-      let lines = 0;
-      ts.forEachChild(node, (child) => void (lines += isTest(child) ? linesOf(child) : linesOfTests(child)));
-      return lines;
-    };
     const add = (specifier: ts.Expression | undefined, typeOnly: boolean, dynamic: boolean) => {
       if (specifier && ts.isStringLiteral(specifier)) {
         imports.push({ from: this.resolve(root, specifier.text), typeOnly, dynamic });
       }
     };
     const visit = (node: ts.Node): void => {
-      if (ts.isFunctionLike(node) && 'body' in node) {
-        functions.push({ name: nameOf(node), lines: linesOf(node) - linesOfTests(node) });
-      }
       if (ts.isImportDeclaration(node)) add(node.moduleSpecifier, isTypeOnly(node.importClause), false);
       else if (ts.isExportDeclaration(node)) add(node.moduleSpecifier, node.isTypeOnly, false);
       else if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument))
@@ -68,8 +47,6 @@ export class SourceFile {
     visit(source);
     this.imports = imports;
     this.names = names;
-    this.functions = functions;
-    this.lines = text.split('\n').length - 1;
     this.columns = Math.max(...text.split('\n').map((line) => line.length));
     this.generated = text.startsWith('// Generated ');
   }
@@ -78,15 +55,6 @@ export class SourceFile {
     if (!specifier.startsWith('.')) return specifier;
     return relative(root, join(root, dirname(this.path), specifier)).replace(/\.js$/, '.ts');
   }
-}
-
-function isTest(node: ts.Node): boolean {
-  return ts.isCallExpression(node) && /^(?:describe|it|test\w*)\b/.test(node.expression.getText());
-}
-
-function nameOf(node: ts.SignatureDeclaration): string {
-  if (node.name) return node.name.getText();
-  return ts.isVariableDeclaration(node.parent) ? node.parent.name.getText() : ts.SyntaxKind[node.kind];
 }
 
 /** Whether the import is `import type …` or has only `type` names in its braces. */

@@ -5,6 +5,7 @@ import {
   LockReentryError,
   LockReplicationError,
   LockTimeoutError,
+  type LockUnavailableDetails,
   LockUnavailableError,
   messageOf,
 } from '../errors.js';
@@ -38,6 +39,11 @@ export type LastReply =
     }
   /** Others hold the lock with this other number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
+  /**
+   * The request was not sent, or came too late and had no effect, and so has every one since `since`, on the local
+   * clock. So nothing is known of the lock.
+   */
+  | { readonly kind: 'undelivered'; readonly error: LockUnavailableError; readonly since: number }
   /** The request has failed, and so has every one before it that was sent since `since`, on the local clock. */
   | { readonly kind: 'failed'; readonly error: LockUnavailableError; readonly since: number };
 
@@ -77,12 +83,20 @@ export function failedBecause(error: LockUnavailableError, sentAt: number): Last
 
 /** Returns how long a caller without `waitMs` waits for the lock, in milliseconds. */
 export function notYetLimitOf(
-  { leastMs }: NotYet,
+  { leastMs }: Pick<NotYet, 'leastMs'>,
   { unavailableAfterMs }: StoreLimit,
   requestTimeoutMs: number,
 ): number {
   const isLimited = unavailableAfterMs !== undefined && unavailableAfterMs !== Infinity;
   return Math.max(leastMs, isLimited ? unavailableAfterMs : requestTimeoutMs);
+}
+
+/**
+ * @param error what a caller gets whose time is over before a request is delivered.
+ * @param now when that was seen.
+ */
+export function notDelivered(error: LockUnavailableError, now: number): LastReply {
+  return { kind: 'undelivered', error, since: now };
 }
 
 export function otherPermits({ permits }: PermitsMismatch): LastReply {
@@ -114,7 +128,8 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
   const elapsedMs = now - enteredAt;
   if (lastReply.kind === 'permits-mismatch') return permitsMismatch(lastReply.permits, call);
   if (lastReply.kind === 'none') return unavailable(resource, 'the store has sent no reply yet', { elapsedMs });
-  if (lastReply.kind === 'failed') return errorOfCall(lastReply.error, resource, elapsedMs);
+  if (lastReply.kind === 'failed' || lastReply.kind === 'undelivered')
+    return errorOfCall(lastReply.error, resource, elapsedMs);
   const { notYet } = lastReply;
   const waitsForOthers = call.waitMs > 0;
   const isQueueFull = call.line?.maxWaiting !== undefined;
@@ -124,9 +139,9 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
 
 /** Returns the error of a request for one of the callers that it was sent for. */
 function errorOfCall(error: LockUnavailableError, resource: string, elapsedMs: number): LockUnavailableError {
-  const { message, permanent, refusal, cause } = error;
+  const { message, permanent, refusal, reason, cause } = error;
   const Kind = error instanceof LockReplicationError ? LockReplicationError : LockUnavailableError;
-  return new Kind(message, { resource, elapsedMs, permanent, refusal, cause });
+  return new Kind(message, { resource, elapsedMs, permanent, refusal, reason, cause });
 }
 
 function permitsMismatch(permits: number, { resource, mode }: RejectedCall): LockConfigError {
@@ -193,7 +208,7 @@ function describeHolder(who: string, count = 1, heldForMs?: number): string {
 export function unavailable(
   resource: string,
   why: string,
-  details: { readonly cause?: unknown; readonly elapsedMs?: number } = {},
+  details: Pick<LockUnavailableDetails, 'cause' | 'elapsedMs' | 'reason'> = {},
 ): LockUnavailableError {
   const because = details.cause === undefined ? why : `${why} (${messageOf(details.cause)})`;
   return new LockUnavailableError(`${resource} could not be locked: ${because}.`, { resource, ...details });

@@ -48,6 +48,8 @@ export type AcquireLoopState =
   /** The next attempt starts after the outstanding reply. */
   | { readonly kind: 'blocked' }
   | { readonly kind: 'requesting'; readonly attempt: Attempt }
+  /** Too many requests of this process have no reply. The request is sent when it is its turn. */
+  | { readonly kind: 'crowded'; readonly attempt: Attempt; readonly timer: Timer }
   /** The lock is held by others. The request is repeated when the timer fires. */
   | { readonly kind: 'waiting'; readonly attempt: Attempt; readonly timer: Timer }
   /** The last attempt was given up. The next one starts when the timer fires. */
@@ -135,7 +137,7 @@ export class AcquireLoop implements AttemptListener {
     const { state } = this;
     this.endWait();
     if (state.kind === 'requesting') this.outstanding = state.attempt;
-    if (state.kind === 'requesting' || (state.kind === 'waiting' && state.attempt.needsRelease))
+    if (state.kind === 'requesting' || ('attempt' in state && state.attempt.needsRelease))
       state.attempt.releaseBehind();
     this.state = IDLE;
   }
@@ -253,6 +255,12 @@ export class AcquireLoop implements AttemptListener {
   }
 
   private send(attempt: Attempt): void {
+    if (attempt.maySend()) return this.sendNow(attempt);
+    this.state = { kind: 'crowded', attempt, timer: attempt.waitToSend(() => this.sendNow(attempt)) };
+    this.listener.onReply(attempt.crowdedOut(), Infinity);
+  }
+
+  private sendNow(attempt: Attempt): void {
     this.state = { kind: 'requesting', attempt };
     try {
       attempt.send(this.params, this.wantsQueue);

@@ -5,8 +5,9 @@ import type { Releaser } from '../lease/releaser.js';
 import type { LockOrderPolicy } from '../order/order-watch.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { Outage, StoreHealth } from '../store/store-health.js';
-import { driftOf } from '../time/clock.js';
-import type { PooledClock } from '../time/timeout-pool.js';
+import { type Clock, driftOf } from '../time/clock.js';
+import type { LimitRequest } from '../time/timeout-pool.js';
+import type { Admission } from './admission.js';
 import type { Turns } from './turns.js';
 
 /** The resource, and the key that it is locked under. */
@@ -85,10 +86,12 @@ const STRICT: PassingLimits = { maxLocalPasses: 0, maxLocalHoldMs: 0 };
 /** What local locks and acquire requests use of their engine. */
 export interface AcquireDeps {
   readonly store: Pick<LockStore, 'acquire' | 'capabilities'>;
-  readonly clock: PooledClock;
+  readonly clock: Clock;
   readonly releaser: Pick<Releaser, 'release' | 'releaseBehind' | 'isReleasing'>;
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
+  /** Limits how many requests are without a reply. Default: there is no limit. */
+  readonly admission?: Admission;
   readonly passing: PassingLimits;
   /** The module instance's name, for events. Default: `default`. */
   readonly instance?: string;
@@ -96,6 +99,10 @@ export interface AcquireDeps {
   readonly turns?: Turns;
   /** Called when a caller waits behind a holder of this instance. Default: nothing finds out that Redis is silent. */
   onWaitBehindOwn?(): void;
+  /** Calls a function when a request got no reply, and the key's server was silent, for `requestTimeoutMs`. */
+  readonly limitRequest: LimitRequest;
+  /** Returns for how long this process did not read replies lately, in milliseconds. 0 if it did. Default: it did. */
+  stalledMs?(since: number): number;
   /** Returns an owner that no other attempt has. */
   nextOwner(): string;
   /**

@@ -373,6 +373,7 @@ function isOver(reply: LastReply, options: AcquireOptions, startedAt: number, no
 function isFinal(reply: LastReply): boolean {
   // The store may be unable to acquire several keys at once.
   if (reply.kind === 'failed') return !reply.error.permanent;
+  if (reply.kind === 'undelivered') return false;
   // A free key with a queue has no expiry: only a request for that key alone finds out that its queue is dead.
   return reply.kind !== 'held' || reply.until !== undefined;
 }

@@ -10,9 +10,11 @@ import {
   instanceOf,
   type LockMode,
 } from '../store/lock-store.js';
+import { secondsOf } from '../store/incident-log.js';
 import type { Clock, Timer } from '../time/clock.js';
-import { failedBecause, heldUntil, type LastReply, type NotYet, otherPermits, unavailable } from './acquire-errors.js';
+import { heldUntil, type LastReply, notDelivered, type NotYet, otherPermits, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
+import { type Lane, MOST_IN_FLIGHT } from './admission.js';
 import { attemptChannel, type AttemptResult, publishAttempt } from '../attempt-events.js';
 import { STEADY_PAUSE_MS } from './turns.js';
 
@@ -49,7 +51,7 @@ export interface AttemptListener {
   onAcquireReply(attempt: Attempt, reply: AcquireReply): void;
   /** Called if the store failed or the connection ended. */
   onFailure(attempt: Attempt, error: LockUnavailableError): void;
-  /** Called after `requestTimeoutMs` without a reply. The request may still run. */
+  /** Called if the server was silent for `requestTimeoutMs` after the request was sent. The request may still run. */
   onTimeout(attempt: Attempt, error: LockUnavailableError): void;
   /** Called with the reply to a request that was given up, without a reply if that request failed. */
   onLateReply(attempt: Attempt, reply?: AcquireReply): void;
@@ -78,6 +80,8 @@ export class Attempt {
   private retries = 0;
   /** Runs while a reply is expected. */
   private timer: Timer | undefined = undefined;
+  /** Where its requests wait until they may be sent. */
+  private lane: Lane | undefined = undefined;
 
   constructor(
     readonly owner: string,
@@ -92,10 +96,29 @@ export class Attempt {
     return this.timer !== undefined;
   }
 
-  /** Sends a request. The listener is called with its outcome. */
+  /** Returns true if a request may be sent now: call {@link send} then. Otherwise {@link waitToSend}. */
+  maySend(): boolean {
+    this.lane ??= this.deps.admission?.laneOf(this.keys[0]);
+    return this.lane?.tryEnter() ?? true;
+  }
+
+  /** Calls `send` when a request may be sent. Call it only after {@link maySend} has returned false. */
+  waitToSend(send: () => void): Timer {
+    return (this.lane as Lane).wait(send);
+  }
+
+  /** Returns the last reply for waiters while the request is not sent, because it waits for others. */
+  crowdedOut(): LastReply {
+    const why = `this process is too busy, ${MOST_IN_FLIGHT} of its requests wait for replies`;
+    return this.notDelivered(
+      unavailable(this.listener.resource, `${why}${this.stallNote()}`, { reason: 'process-busy' }),
+    );
+  }
+
+  /** Sends a request that is admitted. The listener is called with its outcome. */
   send({ leaseMs, tokens }: { readonly leaseMs: number; readonly tokens: number }, queue: boolean): void {
     const { keys, owner, mode } = this;
-    const { store, clock, requestTimeoutMs, health } = this.deps;
+    const { store, clock, requestTimeoutMs, limitRequest, health } = this.deps;
     if (health.isAnySilent) health.onRetry(keys[0]);
     this.sentAt = clock.now();
     this.leaseMs = leaseMs;
@@ -105,7 +128,7 @@ export class Attempt {
     const handoffMs = handoffLeaseAfterExpiry(leaseMs);
     const reply = acquireOf(store, { keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
     // Starts after the request: a store that gives up at `expiresAt` by itself has to come first.
-    this.timer = clock.schedule(requestTimeoutMs, () => this.onTimeout(), true, this.sentAt);
+    this.timer = limitRequest(keys[0], () => this.onTimeout(), this.sentAt);
     reply.then(
       (value) => this.onReply(value),
       (error: unknown) => this.onError(error),
@@ -119,8 +142,9 @@ export class Attempt {
 
   /** Stops expecting a reply. One that still arrives is late. */
   ignoreReply(): void {
-    this.timer?.cancel();
-    this.timer = undefined;
+    if (this.timer === undefined) return;
+    this.timer.cancel();
+    this.endRequest();
   }
 
   /** Fails the request, if there is one: its reply may be lost with the connection. */
@@ -152,13 +176,14 @@ export class Attempt {
 
   /** Returns the error for a grant whose lease was over when it arrived. */
   tooLate(): LockUnavailableError {
-    return this.unavailable(`the reply took longer than the lease of ${this.leaseMs} ms`);
+    return this.unavailable(`the reply took longer than the lease of ${this.leaseMs} ms${this.stallNote()}`);
   }
 
   /** Returns the last reply for waiters, from a reply that grants nothing. */
   lastReplyOf(reply: Exclude<AcquireReply, Granted>): LastReply {
+    // Nothing was granted, so nothing is known of the lock: the request is repeated.
     if (reply.status === 'expired')
-      return failedBecause(this.unavailable('the request could not be delivered in time'), this.sentAt);
+      return this.notDelivered(this.unavailable(`the request could not be delivered in time${this.stallNote()}`));
     if (reply.status === 'permits-mismatch') return otherPermits(reply);
     const notYet = this.notYetOf(reply);
     if (notYet !== undefined) return { kind: 'held', until: undefined, notYet };
@@ -217,12 +242,27 @@ export class Attempt {
   }
 
   private onTimeout(): void {
-    this.timer = undefined;
+    this.endRequest();
     const why = `no reply within ${this.deps.requestTimeoutMs} ms`;
     this.deps.health.onNoReply(this.keys[0], why);
     const error = this.unavailable(why);
     if (attemptChannel.hasSubscribers) this.publish(error);
     this.listener.onTimeout(this, error);
+  }
+
+  private notDelivered(error: LockUnavailableError): LastReply {
+    return notDelivered(error, this.deps.clock.now());
+  }
+
+  private endRequest(): void {
+    this.timer = undefined;
+    this.lane?.leave();
+  }
+
+  /** Returns a part of a sentence if this process did not read replies while the request was on its way. */
+  private stallNote(): string {
+    const stalledMs = this.deps.stalledMs?.(this.sentAt) ?? 0;
+    return stalledMs === 0 ? '' : `, and this process did not read replies for ${secondsOf(stalledMs)}`;
   }
 
   /** Publishes the outcome of the last request. Call it only if {@link attemptChannel} has subscribers. */

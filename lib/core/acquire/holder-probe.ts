@@ -1,8 +1,8 @@
 import { runOutside } from '../async-context.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { StoreHealth } from '../store/store-health.js';
-import type { Timer } from '../time/clock.js';
-import type { PooledClock } from '../time/timeout-pool.js';
+import type { Clock, Timer } from '../time/clock.js';
+import type { LimitRequest } from '../time/timeout-pool.js';
 
 /** How often a server is probed, in milliseconds. */
 const PROBE_EVERY_MS = 1_000;
@@ -18,7 +18,8 @@ export class HolderProbe {
   constructor(
     private readonly keysBehindOwn: () => Iterable<string>,
     private readonly store: Pick<LockStore, 'inspect' | 'serverOf'>,
-    private readonly clock: PooledClock,
+    private readonly clock: Clock,
+    private readonly limitRequest: LimitRequest,
     private readonly health: Pick<StoreHealth, 'onNoReply' | 'onReply'>,
     private readonly requestTimeoutMs: number,
   ) {}
@@ -48,7 +49,7 @@ export class HolderProbe {
     const { clock, health, requestTimeoutMs } = this;
     const sentAt = clock.now();
     const onTimeout = (): void => health.onNoReply(key, `no reply within ${requestTimeoutMs} ms`, sentAt);
-    const timer = clock.schedule(requestTimeoutMs, onTimeout, true, sentAt);
+    const timer = this.limitRequest(key, onTimeout, sentAt);
     const onReply = (): void => {
       timer.cancel();
       health.onReply(key);

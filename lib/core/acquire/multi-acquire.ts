@@ -69,7 +69,9 @@ export class MultiAcquire implements AttemptListener {
     });
     const subscription = onAbort(this.options.signal, (reason) => this.refuse(reason));
     try {
-      this.attempt.send({ leaseMs: leaseOf(this.options), tokens: 1 }, false);
+      if (this.attempt.maySend()) this.attempt.send({ leaseMs: leaseOf(this.options), tokens: 1 }, false);
+      // The caller goes on to request one after the other, each of which waits for its turn.
+      else this.resolve({ target: this.targets[0], reply: this.attempt.crowdedOut() });
       return await outcome;
     } finally {
       subscription.stop();

@@ -1,4 +1,4 @@
-import type { LockError } from '../errors.js';
+import { type LockError, LockTimeoutError, withoutStack } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
 import type { LockMode } from '../store/lock-store.js';
 import {
@@ -16,10 +16,23 @@ import {
 import type { AcquireDeps, Target, WaitOptions } from './acquire-options.js';
 import { Waiter, type WaiterCount, WaiterQueue } from './waiters.js';
 
+const NOT_DELIVERED = { leastMs: 0 };
+
+/** A refusal because `maxWaiting` callers wait, and when it was. */
+interface FullLine {
+  readonly resource: string;
+  readonly maxWaiting: number | undefined;
+  readonly waiting: number;
+  readonly at: number;
+  readonly error: LockTimeoutError;
+}
+
 /** The callers of one key that wait in this module instance: their order, the end of their waiting, and its reasons. */
 export abstract class WaitingCallers {
   protected readonly queue: WaiterQueue;
   protected lastReply: LastReply = NO_REPLY;
+  /** The last caller that was refused at once. */
+  private lastFull: FullLine | undefined = undefined;
   /** True if every waiter with `waitMs > 0` has a timer. */
   private timed = false;
 
@@ -53,7 +66,8 @@ export abstract class WaitingCallers {
    * Refuses a caller at once, because `maxWaiting` others wait.
    *
    * @param waiting how many wait for the key, in all modes that count.
-   * @returns a promise that rejects with `LockTimeoutError`, or with `LockUnavailableError` in an outage.
+   * @returns a promise that rejects with `LockTimeoutError`, or with `LockUnavailableError` in an outage. The error has
+   * no stack.
    */
   refuseAtOnce(
     { resource }: Target,
@@ -61,9 +75,15 @@ export abstract class WaitingCallers {
     now: number,
     waiting: number,
   ): Promise<never> {
-    const { key, mode } = this;
+    const { key, mode, lastFull } = this;
+    const isSame = lastFull?.resource === resource && lastFull.maxWaiting === maxWaiting;
+    // A crowd of callers is refused in the same millisecond, for the same reason. It must not block the event loop.
+    if (isSame && lastFull.waiting === waiting && now - lastFull.at < 1)
+      return Promise.reject(withoutStack(() => copyOf(lastFull.error)));
     const call = { resource, key, mode, waitMs, enteredAt: now, now };
-    const error = acquireError(this.whyFull(resource), { ...call, line: { waitingHere: waiting, maxWaiting } });
+    const line = { waitingHere: waiting, maxWaiting };
+    const error = withoutStack(() => acquireError(this.whyFull(resource), { ...call, line }));
+    if (error instanceof LockTimeoutError) this.lastFull = { resource, maxWaiting, waiting, at: now, error };
     this.forgetIfIdle();
     return Promise.reject(error);
   }
@@ -146,9 +166,11 @@ export abstract class WaitingCallers {
   protected refused(reply: LastReply, limit: number): void {
     const before = this.lastReply;
     const failed = reply.kind === 'failed';
-    this.lastReply = failed && before.kind === 'failed' ? { ...reply, since: before.since } : reply;
+    // What the store said before is still the best that is known.
+    if (reply.kind === 'undelivered' && before.kind === 'held') return this.startTimers();
+    this.lastReply = 'since' in reply && before.kind === reply.kind ? { ...reply, since: before.since } : reply;
     // A reply that nobody else has the lock does not count.
-    const counts = reply.kind !== 'held' || reply.notYet === undefined;
+    const counts = reply.kind === 'held' ? reply.notYet === undefined : reply.kind !== 'undelivered';
     if (counts) for (const waiter of this.queue.exhaustedAfter(limit)) this.refuse(waiter, this.errorFor(waiter));
     if (failed) this.refuseAfterFailure();
     this.startTimers();
@@ -206,8 +228,14 @@ export abstract class WaitingCallers {
   /** Returns the rest of that wait for a caller. See `notYetLimitOf`. */
   private notYetRestMs({ options, enteredAt }: Waiter): number {
     const { lastReply, deps } = this;
+    const now = deps.clock.now();
+    // The event loop may have stood still before the request came too late.
+    if (lastReply.kind === 'undelivered')
+      return (
+        notYetLimitOf(NOT_DELIVERED, options, deps.requestTimeoutMs) - (now - Math.max(enteredAt, lastReply.since))
+      );
     if (lastReply.kind !== 'held' || lastReply.notYet === undefined) return 0;
-    return notYetLimitOf(lastReply.notYet, options, deps.requestTimeoutMs) - (deps.clock.now() - enteredAt);
+    return notYetLimitOf(lastReply.notYet, options, deps.requestTimeoutMs) - (now - enteredAt);
   }
 
   /** Whether no reply will come before one that is overdue. */
@@ -248,11 +276,16 @@ export abstract class WaitingCallers {
   /** Returns why a caller beyond `maxWaiting` is refused. */
   private whyFull(resource: string): LastReply {
     const { whyNot, key, deps } = this;
-    if (whyNot.kind !== 'none') return whyNot;
+    if (whyNot.kind !== 'none' && whyNot.kind !== 'undelivered') return whyNot;
     const cause = deps.health.outageOf(key);
     // Those that wait keep it out, whatever the first reply says.
     return cause === undefined
       ? heldUntil(undefined)
       : failedBecause(unavailable(resource, 'the store has sent no reply yet', { cause }), deps.clock.now());
   }
+}
+
+/** Returns another error with the same fields. Each caller has its own. */
+function copyOf(error: LockTimeoutError): LockTimeoutError {
+  return new LockTimeoutError(error.message, error);
 }

@@ -1,7 +1,7 @@
 import { handoffLease } from './grant.js';
-import { withTimeout } from '../time/clock.js';
+import { type Clock, withTimeout } from '../time/clock.js';
 import { Pauses } from '../time/pauses.js';
-import type { PooledClock } from '../time/timeout-pool.js';
+import type { LimitRequest } from '../time/timeout-pool.js';
 import { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockStore } from '../store/lock-store.js';
 import type { StoreHealth } from '../store/store-health.js';
@@ -42,7 +42,8 @@ export class Releaser {
 
   constructor(
     private readonly store: LockStore,
-    private readonly clock: PooledClock,
+    private readonly clock: Clock,
+    private readonly limitRequest: LimitRequest,
     private readonly requestTimeoutMs: number,
     /** How many fencing tokens to reserve for the next holder. */
     private readonly tokens: number,
@@ -76,7 +77,7 @@ export class Releaser {
         if (this.disconnectedAt >= now) startRepeating();
         else this.late.add(startRepeating);
       };
-      const timer = this.clock.schedule(this.requestTimeoutMs, onTimeout, true, now);
+      const timer = this.limitRequest(release.key, onTimeout, now);
       const isRepeated = (): boolean => startRepeating !== undefined && !this.late.delete(startRepeating);
       const onReply = (wasHeld: boolean): void => {
         timer.cancel();

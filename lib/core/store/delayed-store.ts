@@ -19,6 +19,7 @@ import type {
  */
 export class DelayedStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];
+  readonly connections: LockStore['connections'];
   readonly list: LockStore['list'];
   readonly ping: LockStore['ping'];
   readonly forceRelease: LockStore['forceRelease'];
@@ -28,6 +29,7 @@ export class DelayedStore implements LockStore {
     private readonly delayMs: number,
   ) {
     this.serverOf = inner.serverOf?.bind(inner);
+    this.connections = inner.connections?.bind(inner);
     this.list = inner.list?.bind(inner);
     this.ping = inner.ping?.bind(inner);
     const forceRelease = inner.forceRelease?.bind(inner);

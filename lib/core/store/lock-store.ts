@@ -253,6 +253,13 @@ export interface StoreListener {
   onUnreachable(error: Error, server?: string): void;
   /** The store, or one server of it, replies (again). */
   onReachable(server?: string): void;
+  /**
+   * A reply has taken long. The engine reports it. The store may report every reply that has, or none.
+   *
+   * @param durationMs the time from the request to its reply, in milliseconds.
+   * @param sentAt when the request was sent, on the engine's clock.
+   */
+  onSlowReply?(durationMs: number, sentAt: number): void;
 }
 
 /**
@@ -302,6 +309,12 @@ export interface LockStore {
    */
   readonly serverOf?: ((key: string) => string | undefined) | undefined;
   /**
+   * Returns the connections on which requests for locks are sent, one for each server. With them, the engine takes a
+   * server for silent only if nothing was read from it for the time limit of a request. Without this method, one
+   * request without a reply is enough.
+   */
+  readonly connections?: (() => Iterable<ServerConnection>) | undefined;
+  /**
    * Sends a cheap request to each server. Resolves within the context's `requestTimeoutMs` and does not reject. Without
    * this method, the engine inspects a key instead.
    */
@@ -319,6 +332,16 @@ export interface LockStore {
   readonly forceRelease?: ((request: ForceReleaseRequest) => Promise<boolean>) | undefined;
   /** Closes what the store opened. */
   close(): Promise<void>;
+}
+
+/** The connection to a server, as far as it shows whether the server is alive. */
+export interface ServerConnection {
+  /** The name of the server, as {@link LockStore.serverOf} returns it. Undefined on a single server. */
+  readonly server: string | undefined;
+  /** A number that changes whenever something is read from the server. */
+  readonly received: number;
+  /** Sends a cheap request, so that a server that is alive sends something. Does not throw. */
+  probe(): void;
 }
 
 /** Returns the id of the instance that an owner belongs to. */

@@ -113,7 +113,10 @@ class SystemTimer implements Timer {
   }
 }
 
-/** Returns the result of `reply` if it settles within `delayMs`, otherwise what `late` returns or throws. */
+/**
+ * Returns the result of `reply` if it settles within `delayMs`, otherwise what `late` returns or throws. If the event
+ * loop was blocked, it first reads what has arrived at its sockets.
+ */
 export function withTimeout<T>(clock: Clock, delayMs: number, reply: Promise<T>, late: () => T): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const giveUp = (): void => {
@@ -123,7 +126,10 @@ export function withTimeout<T>(clock: Clock, delayMs: number, reply: Promise<T>,
         reject(error);
       }
     };
-    const timer = clock.schedule(Math.max(0, delayMs), giveUp, true);
+    const giveUpLater = (): void => {
+      timer = clock.schedule(0, giveUp, true);
+    };
+    let timer = clock.schedule(Math.max(0, delayMs), giveUpLater, true);
     reply.then(resolve, reject).finally(() => timer.cancel());
   });
 }

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../core/time/clock.js';
-import { DeadlineRequests, NOT_SENT, type PendingRequests } from '../deadline-requests.js';
+import { DeadlineRequests, type PendingRequests } from '../deadline-requests.js';
 import type { ChannelKind, ChannelSource } from '../pubsub/channel-source.js';
 import { ShardedSubscriber } from '../pubsub/sharded-subscriber.js';
 import { VerifiedSubscriber, type SubscriberListener } from '../pubsub/verified-subscriber.js';
@@ -14,6 +14,8 @@ export interface NodeListener {
   onNodeDisconnected(node: ClusterNode): void;
   onNodeUnreachable(node: ClusterNode, error: Error): void;
   onNodeReachable(node: ClusterNode): void;
+  /** See {@link StoreListener.onSlowReply}. */
+  onSlowReply(durationMs: number, sentAt: number): void;
   /** The node has not replied for `requestTimeoutMs`. Another node may have taken its slots. */
   onNodeSilent(node: ClusterNode): void;
   /** The node has removed sharded channels, because their slot has moved. */
@@ -60,12 +62,10 @@ export class ClusterNode implements RedisNode, ChannelSource {
   readonly subscriber: VerifiedSubscriber;
   private nodeWithAsking: RedisNode | undefined;
   private unansweredCount = 0;
-  private repliedAt = -Infinity;
   private silenceTimer: Timer | undefined;
   private readonly stopListening: () => void;
   private readonly onReply = (reply: unknown): unknown => {
     this.unansweredCount -= 1;
-    if (reply !== NOT_SENT) this.repliedAt = this.deps.clock.now();
     return reply;
   };
   private readonly onFailure = (error: unknown): never => {
@@ -79,7 +79,7 @@ export class ClusterNode implements RedisNode, ChannelSource {
     private readonly deps: NodeDeps,
   ) {
     const { clock, requestTimeoutMs, pending, listener } = deps;
-    this.connection = new RedisConnection(client, clock, requestTimeoutMs);
+    this.connection = new RedisConnection(client, clock, requestTimeoutMs, true, address);
     this.deadlineRequests = new DeadlineRequests(this.connection, clock, pending);
     const subscriberListener = listener.subscriberListenerOf(this);
     this.subscriber = new VerifiedSubscriber(undefined, this.connection, clock, requestTimeoutMs, subscriberListener);
@@ -89,6 +89,7 @@ export class ClusterNode implements RedisNode, ChannelSource {
       onReconnected: () => undefined,
       onUnreachable: (error: Error) => listener.onNodeUnreachable(this, error),
       onReachable: () => listener.onNodeReachable(this),
+      onSlowReply: (durationMs: number, sentAt: number) => listener.onSlowReply(durationMs, sentAt),
     };
     const follower = { reconnect: () => this.subscriber.reconnect(), close: () => this.close() };
     this.stopListening = this.connection.listen(connectionListener, follower);
@@ -149,12 +150,16 @@ export class ClusterNode implements RedisNode, ChannelSource {
   private startSilenceTimer(): void {
     const { clock, requestTimeoutMs, listener } = this.deps;
     if (this.silenceTimer !== undefined) return;
-    const startedAt = clock.now();
+    const { received } = this.connection;
     const checkSilence = (): void => {
       this.silenceTimer = undefined;
-      if (this.repliedAt < startedAt) listener.onNodeSilent(this);
+      if (this.connection.received === received) listener.onNodeSilent(this);
       if (this.unansweredCount > 0) this.startSilenceTimer();
     };
-    this.silenceTimer = clock.schedule(requestTimeoutMs, checkSilence, true);
+    // The event loop runs timers before it reads sockets.
+    const checkLater = (): void => {
+      this.silenceTimer = clock.schedule(0, checkSilence, true);
+    };
+    this.silenceTimer = clock.schedule(requestTimeoutMs, checkLater, true);
   }
 }

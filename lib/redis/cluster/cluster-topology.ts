@@ -5,6 +5,7 @@ import type { StoreListener } from '../../core/store/lock-store.js';
 import type { RedisCluster } from './cluster-client.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';
 import { acquireFailed, toError } from '../redis-errors.js';
+import type { RedisConnection } from '../redis-connection.js';
 import type { RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { hashTag } from '../../core/keys/resource-key.js';
@@ -96,6 +97,10 @@ export class ClusterTopology implements Topology {
     // Another master may have its slots by now.
     if (!isUp) this.slotMap.refresh();
     return { isUp, servers, missing: orphans === 0 ? undefined : `${orphans} slots have no known master` };
+  }
+
+  connections(): readonly RedisConnection[] {
+    return this.slotMap.connections();
   }
 
   cancelPending(owner: string): boolean {

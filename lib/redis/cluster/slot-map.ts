@@ -6,13 +6,17 @@ import type { ChannelListener } from '../pubsub/channel-source.js';
 import type { SubscriberListener } from '../pubsub/verified-subscriber.js';
 import { describeClusterState, REPORT_EVERY_MS } from '../connection-state.js';
 import { clusterFailure } from '../redis-errors.js';
+import type { RedisConnection } from '../redis-connection.js';
 import type { RedisNode } from '../topology.js';
 import type { ClusterNodeClient, RedisCluster } from './cluster-client.js';
 import { SLOTS } from './hash-slot.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
 import { formatAddress, type NodeAddress, type Redirection, targetAddress } from '../redirection.js';
 
-type ConnectionListener = Pick<StoreListener, 'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable'>;
+type ConnectionListener = Pick<
+  StoreListener,
+  'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable' | 'onSlowReply'
+>;
 
 /** The shortest time between two refreshes of the slot table. One refresh serves all requests that were redirected. */
 const REFRESH_AFTER_MS = 100;
@@ -141,6 +145,10 @@ export class SlotMap implements NodeListener {
     this.listener?.onDisconnected(concerns);
   }
 
+  connections(): readonly RedisConnection[] {
+    return Array.from(this.nodes.values(), ({ connection }) => connection);
+  }
+
   onNodeUnreachable({ address }: ClusterNode, error: Error): void {
     this.listener?.onUnreachable(error, address);
   }
@@ -150,6 +158,10 @@ export class SlotMap implements NodeListener {
     if (this.lost.size > 0 && this.lost.delete(address)) {
       this.listener?.onReconnected((key) => this.addressOf(this.slotOf(key)) === address);
     }
+  }
+
+  onSlowReply(durationMs: number, sentAt: number): void {
+    this.listener?.onSlowReply?.(durationMs, sentAt);
   }
 
   onNodeSilent(): void {

@@ -11,6 +11,7 @@ import type {
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
+  ServerConnection,
   StoreListener,
   StorePing,
 } from '../../core/store/lock-store.js';
@@ -98,6 +99,10 @@ class RedissonStore implements LockStore {
       modes: ['exclusive'],
       resolutionMs: 1,
     };
+  }
+
+  connections(): Iterable<ServerConnection> {
+    return this.topology.connections();
   }
 
   listen(listener: StoreListener): () => void {

@@ -10,6 +10,7 @@ import {
   type LockStore,
   type ReleaseRequest,
   type StoreCapabilities,
+  type ServerConnection,
   type StoreListener,
   type StorePing,
 } from '../../core/store/lock-store.js';
@@ -126,6 +127,10 @@ class TimestampStore implements LockStore {
       resolutionMs: this.time.unitMs,
       shortestLease: scripts ? undefined : SHORTEST_PLAIN_LEASE,
     };
+  }
+
+  connections(): Iterable<ServerConnection> {
+    return [this.connection];
   }
 
   listen(listener: StoreListener): () => void {

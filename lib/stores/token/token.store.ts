@@ -16,6 +16,7 @@ import type {
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
+  ServerConnection,
   StoreListener,
   StorePing,
 } from '../../core/store/lock-store.js';
@@ -110,6 +111,10 @@ export class TokenStore implements LockStore {
       warn(otherWireWarning(version)),
     );
     this.forced = new ForcedReleases(this.topology, this.clock, this.requestTimeoutMs, this.requests);
+  }
+
+  connections(): Iterable<ServerConnection> {
+    return this.topology.connections();
   }
 
   listen(listener: StoreListener): () => void {

@@ -11,6 +11,7 @@ import type {
   LockMode,
   LockStore,
 } from '../../../lib/core/store/lock-store.js';
+import type { LimitRequest } from '../../../lib/core/time/timeout-pool.js';
 import { StoreHealth } from '../../../lib/core/store/store-health.js';
 import { callerOf, type CallerSignal } from './caller.js';
 import { ModelClock, type Time } from './model-clock.js';
@@ -51,6 +52,7 @@ export class Process implements AcquireDeps {
     },
     acquire: (request) => this.sendAcquire(request),
   };
+  readonly limitRequest: LimitRequest = (_key, task) => this.clock.schedule(REQUEST_TIMEOUT_MS, task);
   localLocks: LocalLocks = new LocalLocks(this);
 
   readonly instanceId: string;

@@ -28,6 +28,7 @@ import { lockGone } from './replica-errors.js';
 export class ReplicatedStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   readonly serverOf: LockStore['serverOf'];
+  readonly connections: LockStore['connections'];
   readonly list: LockStore['list'];
   readonly ping: LockStore['ping'];
   readonly forceRelease: LockStore['forceRelease'];
@@ -43,6 +44,7 @@ export class ReplicatedStore implements LockStore {
   ) {
     this.capabilities = { ...inner.capabilities, replicas: true };
     this.serverOf = inner.serverOf?.bind(inner);
+    this.connections = inner.connections?.bind(inner);
     this.list = inner.list?.bind(inner);
     this.ping = inner.ping?.bind(inner);
     this.forceRelease = inner.forceRelease?.bind(inner);

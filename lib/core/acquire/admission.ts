@@ -1,0 +1,99 @@
+import { runOutside } from '../async-context.js';
+import type { LockStore } from '../store/lock-store.js';
+import type { Timer } from '../time/clock.js';
+
+/**
+ * How many acquire requests for the locks of one server may be without a reply. More would wait in buffers of this
+ * process and of the machine, where they age, and where renewals and releases would wait behind them.
+ */
+export const MOST_IN_FLIGHT = 1_000;
+
+type Turn = () => void;
+
+/** The acquire requests for one server: those without a reply, and those that wait to be sent. */
+export class Lane {
+  /** How many requests wait to be sent. */
+  length = 0;
+  private inFlight = 0;
+  /** In order, undefined for those that wait no longer. */
+  // An array, because the first of a `Set` is found in O(n) after many have left.
+  private waiting: (Turn | undefined)[] = [];
+  private next = 0;
+
+  constructor(private readonly most: number) {}
+
+  /** Counts a request that is sent now. Returns false if it has to wait. */
+  tryEnter(): boolean {
+    if (this.inFlight >= this.most) return false;
+    this.inFlight += 1;
+    return true;
+  }
+
+  /** Waits until the request may be sent, and calls `send` then. It counts from that moment on. */
+  wait(send: Turn): Timer {
+    const place = this.waiting.push(send) - 1;
+    const { waiting } = this;
+    this.length += 1;
+    const cancel = (): void => {
+      if (waiting[place] === undefined) return;
+      waiting[place] = undefined;
+      this.length -= 1;
+    };
+    return { cancel };
+  }
+
+  /** Called when a request that was sent has its outcome. */
+  leave(): void {
+    this.inFlight -= 1;
+    // The caller whose reply has arrived has nothing to do with the next request.
+    if (this.length > 0) runOutside(() => this.sendNext());
+  }
+
+  private sendNext(): void {
+    while (this.length > 0 && this.inFlight < this.most) {
+      const send = this.waiting[this.next];
+      this.waiting[this.next] = undefined;
+      this.next += 1;
+      if (send === undefined) continue;
+      this.length -= 1;
+      this.inFlight += 1;
+      send();
+    }
+    if (this.length > 0) return;
+    this.waiting = [];
+    this.next = 0;
+  }
+}
+
+/**
+ * Limits how many acquire requests are without a reply, for each server. The others wait in this process until one has
+ * its outcome. Renewals and releases do not wait.
+ */
+export class Admission {
+  private readonly lanes = new Map<string | undefined, Lane>();
+  private readonly single: Lane | undefined;
+
+  constructor(
+    private readonly store: Pick<LockStore, 'serverOf'>,
+    private readonly most = MOST_IN_FLIGHT,
+  ) {
+    if (store.serverOf === undefined) this.single = new Lane(most);
+  }
+
+  /** Returns where requests for a key wait. */
+  laneOf(key: string): Lane {
+    if (this.single !== undefined) return this.single;
+    const server = this.store.serverOf?.(key);
+    let lane = this.lanes.get(server);
+    if (lane === undefined) this.lanes.set(server, (lane = new Lane(this.most)));
+    return lane;
+  }
+
+  /** How many requests wait to be sent. */
+  get waiting(): number {
+    if (this.single !== undefined) return this.single.length;
+    let waiting = 0;
+    for (const { length } of this.lanes.values()) waiting += length;
+    return waiting;
+  }
+}

@@ -1,0 +1,50 @@
+import type { LockStore } from './lock-store.js';
+
+/** What was read from a server, and when. All times are on a clock that leaves out blocked time. */
+interface Signs {
+  received: number;
+  /** When something was read last, or later: up to one look. */
+  heardAt: number;
+  isProbed: boolean;
+}
+
+/** A rounding error, in milliseconds. */
+const EPSILON_MS = 0.001;
+
+/**
+ * Knows when something was read last from each server of a store. A server from which nothing is read gets a probe
+ * after half of the time limit, so that a server that works on one request for long is not taken for silent.
+ */
+export class ServerSigns {
+  private readonly signs = new Map<string | undefined, Signs>();
+
+  constructor(
+    private readonly store: Pick<LockStore, 'connections' | 'serverOf'>,
+    /** For how long a server may be silent, in milliseconds. */
+    private readonly limitMs: number,
+  ) {}
+
+  /**
+   * Looks what was read since the last look.
+   *
+   * @param now the time on a clock that leaves out blocked time.
+   * @param oldestMs how long the oldest request has waited for its reply.
+   */
+  look(now: number, oldestMs: number): void {
+    for (const connection of this.store.connections?.() ?? []) {
+      const { server, received } = connection;
+      const known = this.signs.get(server);
+      if (known?.received !== received) this.signs.set(server, { received, heardAt: now, isProbed: false });
+      else if (!known.isProbed && Math.min(oldestMs, now - known.heardAt) >= this.limitMs / 2 - EPSILON_MS) {
+        known.isProbed = true;
+        connection.probe();
+      }
+    }
+  }
+
+  /** Returns whether nothing was read from the key's server for the limit. True for a server that is not known. */
+  isSilent(key: string, now: number): boolean {
+    const known = this.signs.get(this.store.serverOf?.(key));
+    return known === undefined || now - known.heardAt >= this.limitMs - EPSILON_MS;
+  }
+}

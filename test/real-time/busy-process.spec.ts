@@ -1,0 +1,96 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { LockService } from 'nestjs-redis-lock';
+import { fromNodeRedis } from 'nestjs-redis-lock/node-redis';
+import { createClient } from 'redis';
+import { RedisLocks } from '../support/redis-locks.js';
+import { testRedisUrl } from '../support/shared-redis.js';
+
+/** The limits that applications have. */
+const DEFAULTS = { unavailableAfterMs: 500, requestTimeoutMs: 1_000, waitMs: 60_000 };
+
+function block(ms: number): void {
+  const until = performance.now() + ms;
+  while (performance.now() < until);
+}
+
+/** Runs tasks that block the event loop between them, as work for `ms` milliseconds in all. */
+async function blockInPieces(ms: number): Promise<void> {
+  for (let i = 0; i < 10; i += 1) {
+    block(ms / 10);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+const CLIENTS = [
+  {
+    name: 'ioredis',
+    open: () => {
+      const client = new Redis(testRedisUrl());
+      return { redis: client, close: () => Promise.resolve(client.disconnect()) };
+    },
+  },
+  {
+    name: 'node-redis',
+    open: () => {
+      const client = createClient({ url: testRedisUrl() });
+      const opened = client.connect();
+      return {
+        redis: fromNodeRedis(client),
+        close: async () => {
+          await opened;
+          client.destroy();
+        },
+      };
+    },
+  },
+];
+
+describe.each(CLIENTS)('a busy process with a healthy Redis, $name', ({ open }) => {
+  let running: RedisLocks;
+  let client: ReturnType<typeof open>;
+  let locks: LockService;
+
+  beforeEach(() => {
+    running = new RedisLocks();
+    client = open();
+    locks = running.start({ redis: client.redis, ...DEFAULTS });
+  });
+
+  afterEach(async () => {
+    await running.close();
+    await client.close();
+  });
+
+  const work = (id: string) => locks.using(`goods:${id}`, () => id);
+  const outages = () => running.warnings.filter((line) => line.includes('cannot be reached'));
+
+  it.each([600, 1_100, 3_000])('serves calls around %i ms of synchronous work', async (ms) => {
+    // The first calls of the process, before it has a connection.
+    const first = [work('first'), work('second')];
+    block(ms);
+    expect(await Promise.all(first)).toEqual(['first', 'second']);
+    block(ms);
+    expect(await work('after')).toBe('after');
+    const calls = [work('a'), work('b'), locks.using('goods:c', { waitMs: 0 }, () => 'c')];
+    block(ms);
+    expect(await Promise.all(calls)).toEqual(['a', 'b', 'c']);
+    const during = [work('d'), locks.using('goods:e', { waitMs: 0 }, () => 'e')];
+    await blockInPieces(ms);
+    expect(await Promise.all(during)).toEqual(['d', 'e']);
+    const held = await locks.acquire('goods:held');
+    block(ms);
+    expect(held.held).toBe(true);
+    const released = held.release();
+    block(ms);
+    expect(await released).toBe(true);
+    expect(outages()).toEqual([]);
+  });
+
+  it('serves 50,000 calls for different keys at once', async () => {
+    const ids = Array.from({ length: 50_000 }, (_, id) => String(id));
+    const settled = await Promise.allSettled(ids.map(work));
+    expect(settled.filter(({ status }) => status === 'rejected')).toEqual([]);
+    expect(outages()).toEqual([]);
+  });
+});
