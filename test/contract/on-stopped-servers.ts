@@ -40,7 +40,8 @@ export class StoppedServersOfBlock {
 
   constructor(count: number) {
     beforeAll(async () => {
-      this.servers = await StoppedServers.start(count);
+      // Tokens that are reserved are not ahead of the clock.
+      this.servers = await StoppedServers.start(count, true);
     });
     afterAll(() => this.servers?.stop());
   }

@@ -9,12 +9,12 @@ import { twoWays } from './two-ways.js';
 
 /** A Redis server and module instances that contend for `goods:300` on it. */
 export class Contention {
-  private running = new RedisLocks();
+  private opened: RedisLocks | undefined;
   private readonly processes: LockProcess[] = [];
   private readonly proxies: RedisProxy[] = [];
   private readonly clients: Redis[] = [];
 
-  private constructor(
+  protected constructor(
     readonly server: RedisServer,
     readonly admin: Redis,
   ) {}
@@ -126,6 +126,15 @@ export class Contention {
     for (const id of await this.subscriberIds()) await this.admin.call('CLIENT', 'KILL', 'ID', id);
   }
 
+  /** Returns what starts the module instances of one test. */
+  protected open(): RedisLocks {
+    return new RedisLocks();
+  }
+
+  private get running(): RedisLocks {
+    return (this.opened ??= this.open());
+  }
+
   private async subscriberIds(): Promise<readonly string[]> {
     const clients = (await this.admin.client('LIST')) as string;
     return [...clients.matchAll(/^id=(\d+) .* name=nestjs-redis-lock:handoffs /gm)].map(([, id]) => id);
@@ -143,7 +152,7 @@ export class Contention {
     await this.running.close();
     for (const client of this.clients.splice(0)) client.disconnect();
     await Promise.all(this.proxies.splice(0).map((proxy) => proxy.close()));
-    this.running = new RedisLocks();
+    this.opened = undefined;
     await this.admin.flushall();
   }
 

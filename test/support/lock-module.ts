@@ -1,15 +1,18 @@
 import type { DynamicModule } from '@nestjs/common';
 import { RedisLockModule, type RedisLockModuleExtras } from 'nestjs-redis-lock';
+import type { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { LOCK_RUNTIME } from '../../lib/redis-lock.module-definition.js';
 import type { InstanceOptions } from './redis-locks.js';
 
 /** Returns the module as an application imports it, with what a test replaces in the module instance. */
-export function lockModule(given: InstanceOptions & RedisLockModuleExtras): DynamicModule {
-  const { passing, requestTimeoutMs, ...options } = given;
+export function lockModule(
+  given: InstanceOptions & RedisLockModuleExtras & { readonly clock?: ManualClock },
+): DynamicModule {
+  const { clock, passing, requestTimeoutMs, ...options } = given;
   const definition = RedisLockModule.forRoot(options);
   const { name, isGlobal: _isGlobal, ...own } = options;
-  const start = (): LockRuntime => LockRuntime.start(own, name, { passing, requestTimeoutMs });
+  const start = (): LockRuntime => LockRuntime.start(own, name, { clock, passing, requestTimeoutMs });
   return {
     ...definition,
     providers: [...(definition.providers ?? []), { provide: LOCK_RUNTIME, useFactory: start }],

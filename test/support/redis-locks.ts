@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { CheckOptions, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { LockRuntime, type RuntimeInternals } from '../../lib/lock-runtime.js';
+import type { ServerManualClock } from './server-clock/server-manual-clock.js';
 import { uniquePrefix } from './shared-redis.js';
 
 // Kept here for the specs that still import it from this file.
@@ -18,7 +19,8 @@ export class RedisLocks {
   readonly infos: string[] = [];
   private readonly running: LockRuntime[] = [];
 
-  constructor() {
+  /** @param clock of the instances, which the server follows. Default: the system's clock. */
+  constructor(private readonly clock?: ServerManualClock) {
     Logger.overrideLogger({
       log: (message: string) => this.infos.push(message),
       error: (message: string) => this.errors.push(message),
@@ -33,7 +35,7 @@ export class RedisLocks {
   start({ passing, requestTimeoutMs = 5_000, checks, ...options }: InstanceOptions): LockService {
     const patience = { waitMs: 20_000, unavailableAfterMs: Infinity, checks: inAnyOrder(checks) };
     const given = { prefix: this.prefix, shutdownGraceMs: 0, ...patience, ...options };
-    const runtime = LockRuntime.start(given, undefined, { passing, requestTimeoutMs });
+    const runtime = LockRuntime.start(given, undefined, { clock: this.clock, passing, requestTimeoutMs });
     runtime.connect();
     this.running.push(runtime);
     return runtime.service;
@@ -49,7 +51,8 @@ export class RedisLocks {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.running.map((runtime) => runtime.close()));
+    const closing = Promise.all(this.running.map((runtime) => runtime.close()));
+    await (this.clock?.until(closing) ?? closing);
     Logger.overrideLogger(new Logger());
   }
 }

@@ -3,15 +3,15 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { Redis } from 'ioredis';
 import type { LockService } from 'nestjs-redis-lock';
 import { outcome } from '../../support/async.js';
-import { Contention } from '../../support/contention.js';
+import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
 import { subscriberOf } from '../../support/subscriber-of.js';
 
-let here: Contention;
+let here: StoppedContention;
 
 beforeAll(async () => {
-  here = await Contention.start();
+  here = await StoppedContention.start();
 });
 afterEach(async () => {
   await here.clear();
@@ -105,6 +105,7 @@ describe('a user that may use the channels and not the keys', () => {
     const waiting = outcome(granted);
     const [channels, now] = [await forger.channels(), await serverMicros()];
     expect(channels).toHaveLength(2);
+    await here.clock.advance(1);
     const { receivedAt } = subscriberOf(waiter);
     for (const channel of channels) {
       for (let attempt = 0; attempt < 60; attempt += 1) {
@@ -141,6 +142,7 @@ describe('a user that may use the channels and not the keys', () => {
     let last = 0;
     const work = async (locks: LockService): Promise<void> => {
       for (let i = 0; i < 40; i += 1) {
+        here.clock.jump(1);
         await locks.using('goods:300', { waitMs: 30_000 }, async ({ fencingToken }) => {
           expect((inside += 1)).toBe(1);
           expect(fencingToken).toBeGreaterThan(last);
@@ -166,7 +168,7 @@ describe('a user that may use the channels and not the keys', () => {
     await first.release();
     const lost = await granted;
     await eventually('the message is received', () => forger.received.length > 0);
-    await eventually('the lock is lost', () => lost.signal.aborted);
+    await here.clock.advanceUntil('the lock is lost', () => lost.signal.aborted);
     const [{ channel, message }] = forger.received;
     const { receivedAt } = subscriberOf(other);
     await forger.send(channel, how === 'repeats' ? message : `${'0'.repeat(40)}${message.slice(40)}`);

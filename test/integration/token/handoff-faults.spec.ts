@@ -1,14 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-redis-lock';
 import type { LocalLock } from '../../../lib/core/acquire/local-lock.js';
-import { Contention } from '../../support/contention.js';
+import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { eventually } from '../../support/redis-locks.js';
-import { entryOf, subscriberOf } from '../../support/subscriber-of.js';
+import { entryOf } from '../../support/subscriber-of.js';
 
-let here: Contention;
+let here: StoppedContention;
 
 beforeAll(async () => {
-  here = await Contention.start();
+  here = await StoppedContention.start();
 });
 afterEach(() => here.clear());
 afterAll(() => here.close());
@@ -89,7 +89,7 @@ describe('a handoff to a waiter that has left', () => {
       'there is no connection',
       () => !Reflect.get(Reflect.get(locks.engine.store, 'topology'), 'connection').ready,
     );
-    await eventually('the poll waits for the connection', asking);
+    await here.clock.advanceUntil('the poll waits for the connection', asking);
     abort.abort(new Error('gone home'));
     await expect(granted).rejects.toThrow('gone home');
     await proxy.acceptConnections();
@@ -106,15 +106,16 @@ describe('a handoff to a waiter that has left', () => {
     const { granted: next } = await here.enqueue(() => here.instance().acquire('goods:300'));
     await proxy.refuseConnections();
     proxy.reset();
-    await expect(granted).rejects.toThrow('goods:300');
+    await expect(here.clock.until(granted)).rejects.toThrow('goods:300');
     // Longer than its lease: releases are no longer repeated.
-    await eventually('its releases are over', () => Reflect.get(locks.engine.releaser, 'unanswered') === 0);
+    const { releaser } = locks.engine;
+    await here.clock.advanceUntil('its releases are over', () => Reflect.get(releaser, 'unanswered') === 0);
     await proxy.acceptConnections();
     await eventually('it is subscribed again', async () => (await here.subscribers()) === 3);
-    const from = performance.now();
+    const from = here.clock.now();
     await first.release();
     await next;
-    expect(performance.now() - from).toBeLessThan(1_000);
+    expect(here.clock.now()).toBe(from);
   });
 
   it('is never granted to a waiter whose request was resent by EVAL', async () => {
@@ -170,11 +171,11 @@ describe('a handoff to an owner that its instance has forgotten', () => {
     for (let past = 1; past <= 20; past += 1) {
       await here.admin.zadd(queue, past / 100, `${entryOf(locks, 900 + past)}${mode}`);
     }
-    const from = performance.now();
+    const from = here.clock.now();
     await second.release();
     await (await granted).release();
     // Each would keep the lock for 250 ms or 1 s.
-    expect(performance.now() - from).toBeLessThan(4_000);
+    expect(here.clock.now()).toBe(from);
     expect(await here.leftovers()).toEqual([]);
   });
 });
@@ -217,7 +218,7 @@ describe('a duplicate handoff message', () => {
     listening.proxy.hold('replies');
     await first.release();
     // It has repeated its request.
-    const lock = await granted;
+    const lock = await here.clock.until(granted);
     await eventually('the message is captured', () => messages.length === 1);
     listening.proxy.resume('replies');
     const tellAgain = async (): Promise<void> => {
@@ -250,14 +251,14 @@ describe('a handoff message that arrives after its lease', () => {
     asking.proxy.hold('requests');
     await first.release();
     await eventually('it is handed off', () => isHolder(locks));
-    const second = await here.holder();
+    const second = await here.clock.until(here.holder());
     listening.proxy.resume('replies');
     asking.proxy.resume('requests');
     await here.queueOf(1);
     expect(got).toBe(false);
     second.assertHeld();
     expect(await second.release()).toBe(true);
-    expect((await granted).fencingToken).toBeGreaterThan(second.fencingToken);
+    expect((await here.clock.until(granted)).fencingToken).toBeGreaterThan(second.fencingToken);
   });
 });
 
@@ -294,6 +295,8 @@ describe('a subscriber connection', () => {
       const locks = here.instance();
       waiting.push((await here.enqueue(() => locks.using('goods:300', () => order.push(i)))).granted);
     }
+    // A hold that lasts for 25 ms subscribes its instance as well.
+    await here.clock.advanceUntil('all of them are subscribed', async () => (await here.listening()) === 4);
     await here.cutSubscribers();
     await eventually('all of them are subscribed again', async () => (await here.subscribers()) === 4);
     await eventually('and count', async () => (await here.listening()) === 4);
@@ -308,18 +311,18 @@ describe('a subscriber connection', () => {
     const first = await here.holder({ ttlMs: 1_000 });
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
     await first.release();
-    const lock = await granted;
+    const lock = await here.clock.until(granted);
     lock.assertHeld();
     await lock.release();
     listening.log.clear();
-    // Silent for longer than 3 s, so that the subscription is pinged.
-    subscriberOf(locks).receivedAt = -Infinity;
+    // Silent for so long that the subscription is pinged.
+    await here.clock.advance(3_000);
     const second = await here.holder({ ttlMs: 1_000 });
     const { granted: again } = await here.enqueue(() => locks.acquire('goods:300'));
-    await eventually('it connects anew', () => listening.log.names.includes('client'));
+    await here.clock.advanceUntil('it connects anew', () => listening.log.names.includes('client'));
     listening.proxy.resume('replies');
     await second.release();
-    await (await again).release();
+    await (await here.clock.until(again)).release();
   });
 });
 
@@ -340,7 +343,7 @@ describe('a server that forgets', () => {
     });
     await here.queueOf(3);
     await here.admin.flushall();
-    await Promise.all(waiting);
+    await here.clock.until(Promise.all(waiting));
     expect(tokens).toEqual([...new Set(tokens)].toSorted((a, b) => a - b));
     expect(tokens).toHaveLength(3);
   });

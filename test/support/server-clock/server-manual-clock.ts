@@ -1,4 +1,5 @@
 import { ManualClock } from 'nestjs-redis-lock/testing';
+import { eventually } from '../async.ts';
 
 /** The servers whose clock a manual clock moves along. */
 export interface ClockedServers {
@@ -12,6 +13,8 @@ export interface ClockedServers {
 const TURNS = 4;
 /** How many times in a row the servers must have had no further command. */
 const QUIET_LOOKS = 2;
+/** No test waits longer, on its own clock. */
+const LONGEST_MS = 600_000;
 
 /**
  * A manual clock that the clock of servers follows. It stands still as long as a command or a reply is on its way, so
@@ -29,6 +32,30 @@ export class ServerManualClock extends ManualClock {
   override setWallTime(wallTime: number): void {
     super.setWallTime(wallTime);
     this.servers.setWallTime(wallTime);
+  }
+
+  /** Advances the time, from timer to timer, until the promise settles. Returns its result. */
+  async until<T>(promise: Promise<T>): Promise<T> {
+    let isSettled = false;
+    const settle = (): void => void (isSettled = true);
+    promise.then(settle, settle);
+    await this.advanceUntil('the promise settles', () => isSettled);
+    return promise;
+  }
+
+  /** Advances the time, from timer to timer, until the condition holds. Returns by how many milliseconds. */
+  async advanceUntil(what: string, holds: () => boolean | Promise<boolean>, withinMs = LONGEST_MS): Promise<number> {
+    const from = this.now();
+    for (;;) {
+      await this.settled();
+      if (await holds()) return this.now() - from;
+      const next = this.nextUntil(from + withinMs);
+      if (next === undefined) break;
+      await this.advance(Math.max(0, next.at - this.now()));
+    }
+    // What is left does not depend on this clock, such as a connection of a client.
+    await eventually(`${what}, ${withinMs} ms later`, holds);
+    return this.now() - from;
   }
 
   protected override moveTo(time: number): void {

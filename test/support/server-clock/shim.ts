@@ -23,6 +23,21 @@ export function canSetWallClocks(tested: string): boolean {
   return false;
 }
 
+/** The clocks of servers cannot be set here. `runSuite` prints it and goes on to the next file. */
+export class NotTestedHereError extends Error {}
+
+/**
+ * Returns if wall clocks can be set.
+ *
+ * @throws NotTestedHereError if they cannot. The file that loads this has no tests then.
+ */
+export function needWallClocks(): void {
+  const why = obstacle();
+  if (why === undefined) return;
+  if (process.env['CI'] === 'true') throw new Error(`tests with the clock of a server cannot run ${why}`);
+  throw new NotTestedHereError(why);
+}
+
 /** Returns the path of the library. Compiles it once for each version of its source. */
 export async function wallClockLibrary(): Promise<string> {
   const source = readFileSync(SOURCE);

@@ -10,18 +10,23 @@ const START = Date.UTC(2026, 0, 1);
 /** Redis servers with one wall clock, which stands still until the test moves it. */
 export class StoppedServers implements ClockedServers {
   private latest = START;
-  private readonly looks: readonly { readonly admin: Redis; count: number }[];
+  private readonly looks: readonly { readonly server: RedisServer; readonly admin: Redis; count: number }[];
+  private readonly paused = new Set<RedisServer>();
 
   private constructor(
     private readonly wallClock: WallClock,
-    private readonly servers: readonly RedisServer[],
+    readonly servers: readonly RedisServer[],
   ) {
-    this.looks = servers.map(({ url }) => ({ admin: new Redis(url), count: 0 }));
+    this.looks = servers.map((server) => ({ server, admin: adminOf(server), count: 0 }));
   }
 
-  /** Starts servers. Needs gcc, see `canSetWallClocks`. */
-  static async start(count = 1): Promise<StoppedServers> {
-    const wallClock = await WallClock.create();
+  /**
+   * Starts servers. Needs gcc, see `canSetWallClocks`.
+   *
+   * @param ticks see `WallClock.create`.
+   */
+  static async start(count = 1, ticks = false): Promise<StoppedServers> {
+    const wallClock = await WallClock.create({ ticks });
     wallClock.stopAt(START * 1_000);
     const starting = Array.from({ length: count }, () => startRedis({ local: true, variables: wallClock.variables }));
     const servers = new StoppedServers(wallClock, await Promise.all(starting));
@@ -36,6 +41,22 @@ export class StoppedServers implements ClockedServers {
   /** The address of the first server. */
   get url(): string {
     return this.servers[0].url;
+  }
+
+  /** A connection to the first server. What it sends counts as a command. */
+  get admin(): Redis {
+    return this.looks[0].admin;
+  }
+
+  /** Pauses a server: connections stay open without replies, and the clock does not wait for it. */
+  pause(server = this.servers[0]): void {
+    this.paused.add(server);
+    server.pause();
+  }
+
+  resume(server = this.servers[0]): void {
+    server.resume();
+    this.paused.delete(server);
   }
 
   /**
@@ -53,7 +74,8 @@ export class StoppedServers implements ClockedServers {
   }
 
   async commandsRun(): Promise<number> {
-    const counts = this.looks.map(async (look) => {
+    const running = this.looks.filter(({ server }) => server.pid !== undefined && !this.paused.has(server));
+    const counts = running.map(async (look) => {
       look.count += 1;
       return Number(COMMANDS.exec(await look.admin.info('stats'))?.[1]) - look.count;
     });
@@ -72,4 +94,12 @@ export class StoppedServers implements ClockedServers {
       if (Math.abs(seconds * 1_000 - START) > 60_000) throw new Error('the clock of a server is not the test’s');
     }
   }
+}
+
+function adminOf({ url }: RedisServer): Redis {
+  const retryStrategy = () => 20;
+  return new Redis(url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 }).on(
+    'error',
+    () => undefined,
+  );
 }

@@ -16,9 +16,15 @@
 #include <unistd.h>
 
 struct setting {
-  int64_t runs;  /* 1: `us` is added to the machine's clock. 0: the clock stands at `us`. */
+  int64_t mode;  /* Which of the modes below. */
   int64_t us;
   int64_t epoch; /* A stopped clock goes back only if this number changes. */
+};
+
+enum {
+  TICKING = 0, /* The clock stands at `us`. Each read is 1 µs later than the one before, as time goes on for tokens. */
+  RUNNING = 1, /* `us` is added to the machine's clock. */
+  STOPPED = 2, /* The clock stands at `us`. */
 };
 
 /* The writer fills the slot that is not in use, and then counts up. A reader never sees half of a setting. */
@@ -68,16 +74,15 @@ static int is_main_thread(void) {
 
 static int64_t now_us(void) {
   static int64_t last, epoch;
-  struct setting setting = { 1, 0, 0 };
+  struct setting setting = { RUNNING, 0, 0 };
   struct timespec real;
   if (is_main_thread()) setting = read_setting();
-  if (setting.runs) {
+  if (setting.mode == RUNNING) {
     real_time(CLOCK_REALTIME, &real);
     return real.tv_sec * 1000000LL + real.tv_nsec / 1000 + setting.us;
   }
-  /* Each read is 1 µs later than the one before, so that what counts microseconds rises. */
   if (epoch != setting.epoch || last < setting.us) last = setting.us;
-  else last += 1;
+  else if (setting.mode == TICKING) last += 1;
   epoch = setting.epoch;
   return last;
 }

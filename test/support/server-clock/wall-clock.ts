@@ -6,6 +6,8 @@ import { wallClockLibrary } from './shim.ts';
 /** The layout of `struct file` in wall-clock.c. */
 const WORD = 8;
 const SLOT_WORDS = 3;
+/** The modes of wall-clock.c. */
+const [TICKING, RUNNING, STOPPED] = [0, 1, 2];
 
 let folder: string | undefined;
 let files = 0;
@@ -33,7 +35,10 @@ export class WallClock {
   private epoch = 0;
   private atUs = 0;
 
-  private constructor(library: string) {
+  private constructor(
+    library: string,
+    private readonly ticks: boolean,
+  ) {
     const path = nextPath();
     this.variables = { LD_PRELOAD: library, TEST_WALL_CLOCK: path };
     this.file = openSync(path, 'w');
@@ -41,27 +46,31 @@ export class WallClock {
     this.runAhead(0);
   }
 
-  /** Needs gcc, see `canSetWallClocks`. */
-  static async create(): Promise<WallClock> {
-    return new WallClock(await wallClockLibrary());
+  /**
+   * Needs gcc, see `canSetWallClocks`.
+   *
+   * @param ticks whether each read of the stopped clock is 1 µs later than the one before. Default: false.
+   */
+  static async create({ ticks = false } = {}): Promise<WallClock> {
+    return new WallClock(await wallClockLibrary(), ticks);
   }
 
   /** Lets the clock run this far ahead of the machine's clock, or behind it. */
   runAhead(ms: number): void {
-    this.write(1, Math.round(ms * 1_000));
+    this.write(RUNNING, Math.round(ms * 1_000));
   }
 
   /**
-   * Stops the clock at a time, in µs since 1970, or moves the stopped clock there. Each read is 1 µs later than the one
-   * before. The clock may be there already by its reads: then it stays as it is.
+   * Stops the clock at a time, in µs since 1970, or moves the stopped clock there. A clock that ticks may be there
+   * already by its reads: then it stays as it is.
    */
   stopAt(us: number): void {
     if (us < this.atUs) this.epoch += 1;
     this.atUs = us;
-    this.write(0, us);
+    this.write(this.ticks ? TICKING : STOPPED, us);
   }
 
-  private write(...setting: readonly [runs: number, us: number]): void {
+  private write(...setting: readonly [mode: number, us: number]): void {
     this.count = (this.count + 1) % 256;
     const slot = Buffer.alloc(WORD * SLOT_WORDS);
     for (const [i, value] of [...setting, this.epoch].entries()) slot.writeBigInt64LE(BigInt(value), i * WORD);
