@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { Redis } from 'ioredis';
 import type { Lock } from 'nestjs-redis-lock';
 import { outcome } from '../../support/async.js';
-import { Contention } from '../../support/contention.js';
+import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { embeddedScripts } from '../../support/embedded-scripts.js';
 import { eventually } from '../../support/redis-locks.js';
 
@@ -10,10 +10,10 @@ import { eventually } from '../../support/redis-locks.js';
 const LONG = { ttlMs: 60_000 };
 const FORCED = 'it was released by force';
 
-let here: Contention;
+let here: StoppedContention;
 
 beforeAll(async () => {
-  here = await Contention.start();
+  here = await StoppedContention.start();
 });
 afterEach(async () => {
   await here.clear();
@@ -24,21 +24,10 @@ afterAll(() => here.close());
 const lossOf = (lock: Lock): string => (lock.signal.reason as Error | undefined)?.message ?? '';
 
 /** Waits until a hold has learned by a message that it was ended. */
-const untilForced = (lock: Lock): Promise<void> =>
-  eventually('the signal aborts', () => lossOf(lock).includes(FORCED), 5_000);
+const untilForced = (lock: Lock): Promise<number> =>
+  here.clock.advanceUntil('the signal aborts', () => lossOf(lock).includes(FORCED), 5_000);
 
 describe('a release by force', () => {
-  it('reaches the process of the holder, whose signal aborts', async () => {
-    const holder = await here.process(LONG);
-    const token = await holder.call('acquire', 'goods:300');
-    const lost = holder.call('untilLost', 'goods:300');
-    const locks = here.instance();
-    expect(await locks.forceRelease('goods:300', { ifToken: token })).toBe(true);
-    expect(await lost).toContain(FORCED);
-    expect(await locks.inspect('goods:300')).toBeNull();
-    expect(await holder.call('release', 'goods:300')).toBe(false);
-  });
-
   it('reaches a holder that had the lock for less time than it takes to subscribe', async () => {
     const [one, other] = [here.instance(LONG), here.instance(LONG)];
     await other.using('goods:301', () => undefined);
@@ -103,7 +92,8 @@ describe('a release by force', () => {
     await locks.using('goods:301', () => undefined);
     const lock = await here.holder(LONG);
     proxy.hold('requests');
-    await expect(locks.forceRelease('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    const refused = here.clock.until(locks.forceRelease('goods:300'));
+    await expect(refused).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
     proxy.resume('requests');
     await locks.using('goods:301', { waitMs: 10_000 }, () => undefined);
     lock.assertHeld();
@@ -151,7 +141,7 @@ describe('a release by force', () => {
   it('sends one message for all holds of an instance', async () => {
     const locks = here.instance(LONG);
     const holders = await Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', { permits: 3 })));
-    await eventually('it is subscribed', async () => (await here.listening()) === 1);
+    await here.clock.advanceUntil('it is subscribed', async () => (await here.listening()) === 1);
     await here.admin.config('RESETSTAT');
     expect(await here.instance().forceRelease('goods:300')).toBe(true);
     await Promise.all(holders.map(untilForced));
@@ -183,7 +173,7 @@ describe('a release by force', () => {
     const redis = here.server.url.replace('redis://', 'redis://guest:any@');
     const lock = await here.instance({ redis, ttlMs: 3_000 }).acquire('goods:300');
     expect(await here.instance({ redis }).forceRelease('goods:300')).toBe(true);
-    await eventually('it is lost', () => lock.signal.aborted);
+    await here.clock.advanceUntil('it is lost', () => lock.signal.aborted);
     expect(lossOf(lock)).toContain('its key is gone or belongs to somebody else');
   });
 });
@@ -191,12 +181,14 @@ describe('a release by force', () => {
 describe('an instance that is notified of a release by force', () => {
   it('subscribes when a hold is long', async () => {
     await here.instance(LONG).acquire('goods:300');
-    await eventually('it is subscribed', async () => (await here.subscribers()) === 1);
+    expect(await here.subscribers()).toBe(0);
+    await here.clock.advance(50);
+    expect(await here.subscribers()).toBe(1);
   });
 
   it('keeps its lock if the message is forged', async () => {
     const lock = await here.instance(LONG).acquire('goods:300');
-    await eventually('it is subscribed', async () => (await here.listening()) === 1);
+    await here.clock.advanceUntil('it is subscribed', async () => (await here.listening()) === 1);
     const [channel] = await here.channels();
     await here.admin.config('RESETSTAT');
     for (let i = 0; i < 50; i += 1) await here.admin.publish(channel, `forced ${here.key}`);

@@ -322,7 +322,7 @@ describe('a subscriber connection', () => {
     await here.clock.advanceUntil('it connects anew', () => listening.log.names.includes('client'));
     listening.proxy.resume('replies');
     await second.release();
-    await (await here.clock.until(again)).release();
+    expect(await (await here.clock.until(again)).release()).toBe(true);
   });
 });
 

@@ -58,4 +58,15 @@ describe('processes that end or stop', () => {
     expect(performance.now() - from).toBeLessThan(10_000);
     expect(order).toEqual([1, 2]);
   });
+
+  it('a holder in another process is told of a release by force', async () => {
+    const holder = await here.process({ ttlMs: 60_000 });
+    const token = await holder.call('acquire', 'goods:300');
+    const lost = holder.call('untilLost', 'goods:300');
+    const locks = here.instance();
+    expect(await locks.forceRelease('goods:300', { ifToken: token })).toBe(true);
+    expect(await lost).toContain('it was released by force');
+    expect(await locks.inspect('goods:300')).toBeNull();
+    expect(await holder.call('release', 'goods:300')).toBe(false);
+  });
 });

@@ -254,7 +254,7 @@ describe('where pub/sub is refused', () => {
     const waiting = here.instance({ redis: bare }).acquire('goods:300');
     await eventually('the warning is logged', () => here.warnings.length === 1);
     await first.release();
-    await (await here.clock.until(waiting)).release();
+    expect(await (await here.clock.until(waiting)).release()).toBe(true);
     await here.clear();
     client.disconnect();
   });

@@ -6,13 +6,14 @@ import {
   LockUnavailableError,
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
-import { Contention } from '../../support/contention.js';
+import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
+import { eventually } from '../../support/async.js';
 import { begunListing, infosOf, listedBy, restOf } from '../../support/listed.js';
 
-let here: Contention;
+let here: StoppedContention;
 
 beforeAll(async () => {
-  here = await Contention.start();
+  here = await StoppedContention.start();
 });
 afterEach(async () => {
   await here.clear();
@@ -26,11 +27,10 @@ const hold = (locks: LockService, resources: readonly string[]): Promise<unknown
 const errorOf = (work: Promise<unknown>): Promise<unknown> => work.catch((error: unknown) => error);
 
 describe('a list of locks on one server', () => {
-  it('has the locks of all instances and processes, with holders and waiters', async () => {
-    const [one, other] = ['api-1', 'api-2'].map((identity) => here.instance({ identity }));
-    const far = await here.process({ identity: 'worker-7' });
+  it('has the locks of all instances, with holders and waiters', async () => {
+    const [one, other, far] = ['api-1', 'api-2', 'worker-7'].map((identity) => here.instance({ identity }));
     expect(await listedBy(one)).toEqual([]);
-    await far.call('acquire', 'goods:300');
+    await far.acquire('goods:300');
     const { granted } = await here.enqueue(() => other.acquire('goods:300'));
     await hold(one, ['goods:301', 'report']);
     for (const locks of [one, other]) await locks.acquire('stock', { mode: 'shared' });
@@ -40,13 +40,12 @@ describe('a list of locks on one server', () => {
       { resource: 'report', isHeld: true, identity: 'api-1', others: [], waiting: [] },
       { resource: 'stock', isHeld: true, mode: 'shared', others: [{ identity: expect.stringMatching(/^api-[12]$/) }] },
     ]);
-    // The process has died, and its waiter has not asked again yet.
-    await far.kill();
+    // Its waiter has not asked again yet.
     await here.admin.del(here.key);
     expect(await infosOf(other.list({ match: 'goods:300' }))).toMatchObject([
       { resource: 'goods:300', isHeld: false, holder: undefined, waiting: [{ identity: 'api-2', isOwn: true }] },
     ]);
-    await granted;
+    await here.clock.until(granted);
   });
 
   it('is read by a client that collects its commands', async () => {
@@ -111,7 +110,7 @@ describe('a list of locks on one server', () => {
       await one.acquire('goods:300', { mode: 'shared' });
       const waiting = errorOf(other.acquire('goods:300', { waitMs: 10_000 }));
       const seen = async () => (await infosOf(other.list({ match: 'goods:300' })))[0]?.waiting.length;
-      while ((await seen()) !== 1) await new Promise((resolve) => setTimeout(resolve, 5));
+      await eventually('it waits', async () => (await seen()) === 1);
       expect(await listedBy(one, { count: 2 })).toEqual(['goods:300', 'goods:301', 'report']);
       expect(await infosOf(one.list({ match: 'goods:300' }))).toMatchObject([{ mode: 'shared', waiting: [{}] }]);
       await here.clear();
@@ -165,13 +164,13 @@ describe('a list that would not be whole', () => {
     const locks = here.instance({ requestTimeoutMs: 500 });
     await hold(locks, MANY);
     const listing = await begunListing(locks);
-    here.server.pause();
+    here.servers.pause();
     try {
-      const error = await errorOf(restOf(listing));
+      const error = await here.clock.until(errorOf(restOf(listing)));
       expect(error).toBeInstanceOf(LockUnavailableError);
       expect((error as Error).message).toContain('no reply within 500 ms');
     } finally {
-      here.server.resume();
+      here.servers.resume();
     }
   });
 

@@ -3,17 +3,16 @@ import { inspect } from 'node:util';
 import { Logger } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { lockChannels, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
-import { Contention } from '../../support/contention.js';
+import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { listedBy } from '../../support/listed.js';
 import { commandsIn, sectionOf } from '../../support/pages.js';
-import { startRedis } from '../../support/redis/index.js';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { eventually } from '../../support/redis-locks.js';
 import { subscriberOf } from '../../support/subscriber-of.js';
 
-let here: Contention;
+let here: StoppedContention;
 
 beforeAll(async () => {
-  here = await Contention.start();
+  here = await StoppedContention.start();
 });
 afterEach(async () => {
   await here.clear();
@@ -64,7 +63,8 @@ describe('the commands that the page on permissions lists', () => {
     return both;
   }
 
-  const seemsSilent = (locks: LockService): void => void (subscriberOf(locks).receivedAt = -Infinity);
+  /** Lets so much time pass that a subscription is pinged before it is used. */
+  const silence = (): Promise<void> => here.clock.advance(3_000);
 
   it('are found in it', () => {
     expect(listed).toEqual(expect.arrayContaining(['eval', 'zpopmin', 'ping']));
@@ -73,14 +73,13 @@ describe('the commands that the page on permissions lists', () => {
 
   it('suffice to acquire, wait, hand off, renew, inspect, list, ping and force', async () => {
     const [one, other] = await bothHeard(await readers(listed));
+    await silence();
     const lock = await one.acquire('goods:300', { ttlMs: 1_200 });
-    // Silent for longer than 3 s, so that the subscription is pinged.
-    seemsSilent(other);
     const { granted } = await here.enqueue(() => other.acquire('goods:300'));
     let renewals = 0;
     const onExtended = (): void => void (renewals += 1);
     lockChannels.extended.subscribe(onExtended);
-    await eventually('it was renewed, more than once', () => renewals > 2);
+    await here.clock.advanceUntil('it was renewed, more than once', () => renewals > 2);
     lockChannels.extended.unsubscribe(onExtended);
     lock.assertHeld();
     expect(await other.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken });
@@ -92,11 +91,11 @@ describe('the commands that the page on permissions lists', () => {
     await next.extend();
     expect(await next.release()).toBe(true);
     await one.using('goods:300', { minHoldMs: 50 }, () => undefined);
-    await other.using('goods:300', () => undefined);
+    await here.clock.until(other.using('goods:300', () => undefined));
     expect(here.warnings).toEqual([]);
     const forced = await one.acquire('goods:300');
     expect(await other.forceRelease('goods:300')).toBe(true);
-    await eventually('its holder knows', () => forced.signal.aborted);
+    await here.clock.advanceUntil('its holder knows', () => forced.signal.aborted);
     expect(await refused()).toEqual([]);
     expect(await here.leftovers()).toEqual([]);
   });
@@ -105,8 +104,8 @@ describe('the commands that the page on permissions lists', () => {
     const [, other] = await bothHeard(await readers(listed.filter((command) => command !== 'ping')));
     const before = await subscriberIds();
     expect(before).toHaveLength(2);
+    await silence();
     const first = await here.holder();
-    seemsSilent(other);
     const { granted } = await here.enqueue(() => other.acquire('goods:300'));
     await eventually('it was refused', async () => (await refused()).includes('ping'));
     const checking = (): boolean => subscriberOf(other).pinging;
@@ -139,7 +138,7 @@ describe('a user without a command of the queue', () => {
         await eventually(`the warning is logged in round ${round}`, () => said.length > 0);
         expect(await here.queueLength()).toBe(0);
         await strangers.release();
-        await (await granted).release();
+        await (await here.clock.until(granted)).release();
       }
       const line = expect.stringMatching(/handoffs cannot be received: .*the Redis user may not do this/);
       expect(warnings).toEqual([line]);
@@ -176,20 +175,17 @@ describe('an error', () => {
   const all = (error: unknown): string => inspect(error, { depth: Infinity, showHidden: true });
 
   it('for a wrong password shows the password neither itself nor in the log', async () => {
-    const server = await startRedis({ local: true, args: ['--requirepass', 'right'] });
-    const running = new RedisLocks();
-    const redis = server.url.replace(':right@', ':not-to-be-told@');
-    const locks = running.start({ redis, requestTimeoutMs: 300 });
-    try {
-      const error = await locks.acquire('goods:300', { waitMs: 500 }).catch((reason: unknown) => reason);
-      expect(error).toBeInstanceOf(LockUnavailableError);
-      expect(all(error)).toContain('WRONGPASS');
-      expect(all(error)).not.toContain('not-to-be-told');
-      expect(running.warnings.join()).not.toContain('not-to-be-told');
-    } finally {
-      await running.close();
-      await server.stop();
-    }
+    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', '>right', '~*', '+@all');
+    const redis = here.server.url.replace('redis://', 'redis://guest:not-to-be-told@');
+    const locks = here.instance({ redis, requestTimeoutMs: 300 });
+    const asking = locks.acquire('goods:300', { waitMs: 500 }).catch((reason: unknown) => reason);
+    await eventually('the login has failed', async () => String(await here.admin.acl('LOG', '1')).includes('auth'));
+    const error = await here.clock.until(asking);
+    expect(error).toBeInstanceOf(LockUnavailableError);
+    expect(all(error)).toContain('WRONGPASS');
+    expect(all(error)).not.toContain('not-to-be-told');
+    expect(here.warnings).not.toEqual([]);
+    expect(here.warnings.join()).not.toContain('not-to-be-told');
   });
 
   it('for a timeout after a failed login does not show the password', async () => {
@@ -201,7 +197,8 @@ describe('an error', () => {
     // The form in which ioredis reports it.
     const command = { name: 'auth', args: ['not-to-be-told'] };
     client.emit('error', Object.assign(new Error('WRONGPASS invalid password'), { command }));
-    const error = await locks.acquire('goods:300', { waitMs: 0 }).catch((reason: unknown) => reason);
+    const asking = locks.acquire('goods:300', { waitMs: 0 }).catch((reason: unknown) => reason);
+    const error = await here.clock.until(asking);
     expect(all(error)).toContain('WRONGPASS');
     expect(all(error)).not.toContain('not-to-be-told');
   });
@@ -241,11 +238,13 @@ describe('a fence key with a foreign value', () => {
       expect(await here.admin.exists(fence)).toBe(1);
       const { granted } = await here.enqueue(() => other.acquire('goods:300'));
       await here.admin.set(fence, text);
+      here.clock.jump(1);
       await first.release();
       const second = await granted;
       expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
       await second.release();
       await here.admin.set(fence, text);
+      here.clock.jump(1);
       const third = await locks.acquire('goods:300');
       expect(third.fencingToken).toBeGreaterThan(second.fencingToken);
       await third.release();

@@ -1,13 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type Lock, LockConfigError, LockLostError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { helperKey } from '../../../lib/core/keys/resource-key.js';
-import { Contention } from '../../support/contention.js';
-import { eventually } from '../../support/redis-locks.js';
+import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 
-let here: Contention;
+let here: StoppedContention;
 
 beforeAll(async () => {
-  here = await Contention.start();
+  here = await StoppedContention.start();
 });
 afterEach(() => here.clear());
 afterAll(() => here.close());
@@ -106,9 +105,9 @@ describe('readers and writers', () => {
     const queue = helperKey(here.key, 'queue');
     const entries = await here.admin.zrange(queue, 0, '-1');
     await here.admin.zrem(queue, ...entries.filter((entry) => entry.startsWith(`v1-${one.shared.owner}/`)));
-    await eventually('its signal aborts', () => one.signal.aborted);
+    await here.clock.advanceUntil('its signal aborts', () => one.signal.aborted);
     expect(one.signal.reason).toBeInstanceOf(LockLostError);
-    await eventually('the other one is renewed', () => other.expiresInMs > 1_250);
+    await here.clock.advanceUntil('the other one is renewed', () => other.expiresInMs > 1_250);
     expect(await other.release()).toBe(true);
     expect(await one.release()).toBe(false);
   });
@@ -130,7 +129,8 @@ describe('readers and writers', () => {
     const long = await longOne(locks);
     const others = async (): Promise<number | undefined> => (await locks.inspect('goods:300'))?.others.length;
     expect(await others()).toBe(1);
-    await eventually('one is left', async () => (await others()) === 0, 3_000);
+    await here.clock.advance(700);
+    expect(await others()).toBe(0);
     expect((await locks.inspect('goods:300'))?.expiresInMs).toBeGreaterThan(290_000);
     expect(await long.release()).toBe(true);
     expect(await here.leftovers()).toEqual([]);
@@ -153,7 +153,7 @@ describe('readers and writers', () => {
   it('grant the lock to a writer once the lease of a dead reader ends', async () => {
     const locks = here.instance();
     await dies(locks, 500);
-    expect(await (await locks.acquire('goods:300')).release()).toBe(true);
+    expect(await (await here.clock.until(locks.acquire('goods:300'))).release()).toBe(true);
     expect(await here.leftovers()).toEqual([]);
   });
 });

@@ -12,13 +12,13 @@ const [TICKING, RUNNING, STOPPED] = [0, 1, 2];
 let folder: string | undefined;
 let files = 0;
 
+process.once('exit', () => {
+  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+});
+
 /** Returns a path in a folder of this process, which is removed when the process ends. */
 function nextPath(): string {
-  if (folder === undefined) {
-    const own = mkdtempSync(join(tmpdir(), 'wall-clocks-'));
-    process.once('exit', () => rmSync(own, { recursive: true, force: true }));
-    folder = own;
-  }
+  folder ??= mkdtempSync(join(tmpdir(), 'wall-clocks-'));
   files += 1;
   return join(folder, String(files));
 }
