@@ -30,7 +30,8 @@ async function behind<T>(key: string, call: () => Promise<T>): Promise<T> {
   await redis.set(key, 'theirs', 'PX', 60_000);
   let settled = false;
   const result = call().finally(() => (settled = true));
-  await eventually('the call waits', async () => (await redis.exists(`{${key}}|queue`)) === 1);
+  const waiting = () => application?.get(LockService).local().waiting.length;
+  await eventually('the call waits', () => waiting() === 1);
   expect(settled).toBe(false);
   expect(await redis.get(key)).toBe('theirs');
   await redis.del(key);

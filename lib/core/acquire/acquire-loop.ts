@@ -193,6 +193,7 @@ export class AcquireLoop implements AttemptListener {
     if (reply.status === 'granted') return this.grantedByReply(attempt, reply);
     const lastReply = attempt.lastReplyOf(reply);
     if (reply.status === 'held') {
+      if (reply.isForeign === true) this.deps.turns?.onForeign(this.key, reply.remainingMs);
       this.turns?.onRefused(this.key);
       return this.onHeld(attempt, reply, lastReply);
     }
@@ -339,11 +340,13 @@ export class AcquireLoop implements AttemptListener {
 
   /** Undefined if the store's queue keeps the order, or if there is no order: among shared holders. */
   private get turns(): Turns | undefined {
-    return this.mode === 'exclusive' && !this.deps.store.capabilities.queue ? this.deps.turns : undefined;
+    const { turns, store } = this.deps;
+    if (this.mode !== 'exclusive') return undefined;
+    return !store.capabilities.queue || turns?.isSharedWithForeign(this.key) === true ? turns : undefined;
   }
 
   private get wantsQueue(): boolean {
-    return this.deps.store.capabilities.queue && this.params.willWait;
+    return this.deps.store.capabilities.queue && this.params.willWait && this.turns === undefined;
   }
 
   private mustJoinQueue(attempt: Attempt): boolean {

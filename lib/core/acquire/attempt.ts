@@ -194,10 +194,13 @@ export class Attempt {
   }
 
   /** Returns how long to wait before the request is repeated, in milliseconds, if others hold the lock. */
-  pauseAfter({ queued, remainingMs = Infinity, ahead = 0 }: Held): number {
-    const { clock } = this.deps;
+  pauseAfter({ queued, isForeign, remainingMs = Infinity, ahead = 0 }: Held): number {
+    const { clock, turns } = this.deps;
     const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
     const { retry } = this.deps.store.capabilities;
+    // A foreign client frees the lock without a message.
+    const foreignMs = isForeign === true ? turns?.pauseBesideForeign(this.keys[0]) : undefined;
+    if (foreignMs !== undefined) return Math.min(foreignMs * jitter(clock), expiresInMs);
     // A queued attempt gets the lock by handoff. Its requests only find lost handoffs and dead holders.
     const pauseMs = queued ? this.repeatMs(ahead) * jitter(clock) : this.backoff(retry?.pauseMs);
     const stepsMs = Math.max(0, ahead - FIRST_FEW + 1) * EXPIRY_STEP_MS;

@@ -43,6 +43,22 @@ const SHORTEST_GAP_MS = 1;
 /** For how long an unused key is remembered at least, in milliseconds. */
 const REMEMBERED_MS = 10_000;
 
+/**
+ * The pause between two requests beside foreign clients that poll, in milliseconds. It is doubled if this instance gets
+ * the key, and shortened if a foreign client was faster. So this instance gets about a third of the grants.
+ */
+const SHORTEST_FOREIGN_MS = 5;
+const LONGEST_FOREIGN_MS = 50;
+
+/** A turn beside foreign clients, in milliseconds. They often get the key again before others see it free. */
+const FOREIGN_TURN_MS = 75;
+
+/** The longest yield to foreign clients, in milliseconds: some of them pause for 200 to 400. */
+const LONGEST_FOREIGN_YIELD_MS = 400;
+
+/** For how long a key counts as shared with foreign clients after one of them has held it, in milliseconds. */
+const FOREIGN_MS = 10_000;
+
 /** A use of a key that has ended. */
 export interface Use {
   /** How long the instance held the key. */
@@ -71,6 +87,10 @@ interface KeyRecord {
   notifiedMs: number;
   /** Until when the notified processes come first: for as long as the last turn took, each. */
   othersUntil: number;
+  /** When a foreign client was last seen to hold the key, when its lease ends, and the pause beside such clients. */
+  foreignAt: number;
+  foreignUntil: number;
+  foreignPauseMs: number;
 }
 
 /**
@@ -119,7 +139,8 @@ export class Turns {
   private yieldAfterTurn(record: KeyRecord): number {
     const now = this.clock.now();
     const isLone = record.fruitless >= MAX_FRUITLESS;
-    const [turnMs, yieldMs] = isLone ? this.loneTurn(record) : [this.limits.maxLocalHoldMs, this.yieldMs(record)];
+    const ownMs = record.foreignAt === -Infinity ? this.limits.maxLocalHoldMs : FOREIGN_TURN_MS;
+    const [turnMs, yieldMs] = isLone ? this.loneTurn(record) : [ownMs, this.yieldMs(record)];
     const sinceMs = now - record.releasedAt;
     const freeMs = sinceMs < SHORTEST_GAP_MS ? 0 : sinceMs;
     // A key that was left free has served the others already.
@@ -143,7 +164,32 @@ export class Turns {
   /** Called with a grant of the store. */
   onGranted(key: string): void {
     const record = this.find(key);
-    if (record?.hasYielded) this.onFruitless(record);
+    if (record === undefined) return;
+    record.foreignPauseMs = Math.min(LONGEST_FOREIGN_MS, record.foreignPauseMs * 2);
+    if (record.hasYielded) this.onFruitless(record);
+  }
+
+  /** Returns whether a foreign client has held the key lately, so that a queue would not serve all. */
+  isSharedWithForeign(key: string): boolean {
+    if (this.size === 0) return false;
+    const record = this.find(key);
+    return record !== undefined && this.clock.now() - record.foreignAt < FOREIGN_MS;
+  }
+
+  /** Called if a foreign client holds the key. */
+  onForeign(key: string, remainingMs = Infinity): void {
+    const record = this.find(key) ?? this.add(key, 0);
+    const now = this.clock.now();
+    const isAnother = now + remainingMs > record.foreignUntil + 1;
+    if (isAnother && now - record.foreignAt < FOREIGN_MS)
+      record.foreignPauseMs = Math.max(SHORTEST_FOREIGN_MS, record.foreignPauseMs * 0.7);
+    record.foreignAt = now;
+    record.foreignUntil = now + remainingMs;
+  }
+
+  /** Returns how long to pause before the next request, while a foreign client holds the key. */
+  pauseBesideForeign(key: string): number | undefined {
+    return this.find(key)?.foreignPauseMs;
   }
 
   /** Called if a request was refused, because another holder has the key. */
@@ -200,7 +246,8 @@ export class Turns {
     record.hasYielded = false;
     record.fruitless += 1;
     // The others were slower, or are gone.
-    record.notifiedMs = Math.min(LONGEST_NOTIFIED_MS, record.notifiedMs * 2);
+    const longestMs = record.foreignAt === -Infinity ? LONGEST_NOTIFIED_MS : LONGEST_FOREIGN_YIELD_MS;
+    record.notifiedMs = Math.min(longestMs, record.notifiedMs * 2);
   }
 
   private endTurn(record: KeyRecord): void {
@@ -208,8 +255,8 @@ export class Turns {
     record.grants = 0;
   }
 
-  private yieldMs({ notified, notifiedMs }: KeyRecord): number {
-    if (notified > 0) return notifiedMs;
+  private yieldMs({ notified, notifiedMs, foreignAt }: KeyRecord): number {
+    if (notified > 0 || foreignAt !== -Infinity) return notifiedMs;
     return this.pollMs * (0.5 + this.clock.random() / 2);
   }
 
@@ -254,6 +301,9 @@ export class Turns {
       notifiedSince: now,
       notifiedMs: FIRST_NOTIFIED_MS,
       othersUntil: 0,
+      foreignAt: -Infinity,
+      foreignUntil: -Infinity,
+      foreignPauseMs: SHORTEST_FOREIGN_MS,
     };
     this.recent.set(key, record);
     return record;

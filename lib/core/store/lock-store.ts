@@ -126,6 +126,11 @@ export interface Held {
    */
   readonly isFree?: boolean;
   /**
+   * Whether another system's client holds the lock. It joins no queue and notifies nobody. The engine then repeats the
+   * request as often as such clients do, and leaves the lock free for them between its turns. Default: no.
+   */
+  readonly isForeign?: boolean | undefined;
+  /**
    * A holder, if the reply names one. It is for errors, and shows the engine that its own release has not arrived. No
    * lock is given or ended because of it.
    */

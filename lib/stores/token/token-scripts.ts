@@ -145,7 +145,8 @@ export function decodeAcquireReply(
   const remainingMs = value === UNKNOWN_MS ? undefined : toRemainingMs(value);
   const hint = holder === undefined ? undefined : hintOf(holder, count, from);
   const isFree = more === true && holder === '' ? true : undefined;
-  return { status: 'held', queued: status === QUEUED, remainingMs, ...subject, isFree, holder: hint, ahead };
+  const isForeign = holder !== undefined && holder !== '' && hint === undefined ? true : undefined;
+  return { status: 'held', queued: status === QUEUED, remainingMs, ...subject, isFree, isForeign, holder: hint, ahead };
 }
 
 /** Decodes the holder in a reply. Undefined for a value that another system wrote. */
