@@ -194,6 +194,58 @@ describe('a user that may use the channels and not the keys', () => {
   });
 });
 
+describe('a user that may use the channels and read the keys', () => {
+  it('forges a handoff, which the first renewal of the deceived waiter finds out', async () => {
+    const [holder, waiter] = await both();
+    const forger = await Forger.start();
+    const lock = await holder.acquire('goods:300');
+    const { granted } = await here.enqueue(() => waiter.acquire('goods:300'));
+    // A queue entry is the owner, `<instance>:<attempt>`, and the secret of its instance.
+    const [entry] = await here.admin.zrange(`${here.key}|queue`, 0, '-1');
+    const [, instance, attempt, secret] = /^(.*):(\d+)\/(\S+)/.exec(entry) ?? [];
+    const text = `${attempt} 9000000000000000 1 ${await serverMicros()} 8000  ${here.key}`;
+    const channel = (await forger.channels()).find((each) => each.endsWith(`:${instance}`));
+    await forger.send(String(channel), `${sha1(`${text} ${secret}`)} ${text}`);
+    const deceived = await granted;
+    expect(deceived.fencingToken).toBe(9e15);
+    await eventually('it is lost', () => deceived.signal.aborted);
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+    forger.close();
+  });
+
+  it('changes nothing if it has no command that writes or publishes', async () => {
+    const lock = await here.instance().acquire('goods:300');
+    await here.admin.acl('SETUSER', 'forger', 'reset', 'on', 'nopass', '~*', '+@read', '+@connection', '+eval');
+    const url = here.server.url.replace('redis://', 'redis://forger:any@');
+    const reader = new Redis(url, { enableReadyCheck: false });
+    expect(await reader.get(here.key)).toContain(':');
+    const writes: (() => Promise<unknown>)[] = [
+      () => reader.set(here.key, 'mine'),
+      () => reader.del(here.key),
+      () => reader.pexpire(here.key, 1),
+      () => reader.eval("return redis.call('DEL', KEYS[1])", 1, here.key),
+      () => reader.publish('any', `forced ${here.key}`),
+    ];
+    for (const write of writes) await expect(write()).rejects.toThrow(/NOPERM|can't run this command/);
+    lock.assertHeld();
+    reader.disconnect();
+  });
+});
+
+describe('a user that may write the keys', () => {
+  it('takes a lock from its holder, whose next renewal finds out, and keeps all others out', async () => {
+    const lock = await here.instance().acquire('goods:300');
+    await here.admin.set(here.key, 'mine');
+    lock.assertHeld();
+    await expect(lock.extend(30_000)).rejects.toThrow('its key is gone or belongs to somebody else');
+    expect(lock.signal.aborted).toBe(true);
+    expect(await here.instance().tryAcquire('goods:300')).toBeNull();
+    expect(await here.admin.get(here.key)).toBe('mine');
+    await here.admin.del(here.key);
+  });
+});
+
 describe('the channels', () => {
   it('begin with the prefix, so that an ACL keeps tenants apart', async () => {
     const prefix = here.prefix;
