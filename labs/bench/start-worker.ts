@@ -11,6 +11,8 @@ export interface StartOptions {
   /** The instances start within this time. */
   readonly spreadMs: number;
   readonly workMs: number;
+  /** How long each waits for the lock. Default: that of the module. */
+  readonly waitMs?: number;
   /** Whether each instance wants a lock of its own, instead of the same one. */
   readonly apart: boolean;
 }
@@ -29,7 +31,7 @@ export interface StartOutcome {
 export type StartReport = 'ready' | readonly StartOutcome[];
 
 Logger.overrideLogger(false);
-const { redis, prefix, instances, spreadMs, workMs, apart } = JSON.parse(process.argv[2]) as StartOptions;
+const { redis, prefix, instances, spreadMs, workMs, waitMs, apart } = JSON.parse(process.argv[2]) as StartOptions;
 const runtimes: LockRuntime[] = [];
 const report = (outcome: StartReport): void => void process.send?.(outcome);
 const now = (): number => performance.timeOrigin + performance.now();
@@ -42,7 +44,7 @@ async function start(nth: number): Promise<StartOutcome> {
     grantedAt: now(),
     ...(error && { error }),
   });
-  const runtime = LockRuntime.start({ redis, prefix, shutdownGraceMs: 0 });
+  const runtime = LockRuntime.start({ redis, prefix, shutdownGraceMs: 0, waitMs });
   runtimes.push(runtime);
   runtime.connect();
   try {
