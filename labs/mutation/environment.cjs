@@ -4,30 +4,27 @@ const { channel } = require('node:diagnostics_channel');
 const { appendFileSync, readFileSync } = require('node:fs');
 const net = require('node:net');
 const path = require('node:path');
+const { performance } = require('node:perf_hooks');
 const { Worker } = require('node:worker_threads');
 const { TestEnvironment } = require('jest-environment-node');
 
 const TICK_MS = 100;
-/** A test that waits longer than this and a multiple of what it needs without a mutant never ends. */
-const SPARE_TICKS = 50;
+/** A test never ends if it waits this much longer, or computes this much longer, than a multiple of its file. */
+const IDLE_MS = 10_000;
+const CPU_MS = 15_000;
 const TIMES_AS_LONG = 5;
-/** A process that does nothing else for so long is in a loop. The watch below ends it. */
-const BLOCKED_CPU_MS = 15_000;
 
-/** @type {{ results: string, record: boolean, ticks: Record<string, number>, runs: Record<string, Run> }} */
+/** @type {{ results: string, record: boolean, ms: Record<string, number>, runs: Record<string, Run> }} */
 const plan = JSON.parse(readFileSync(process.env.MUTATION_PLAN, 'utf8'));
 const decided = new Set();
 const killers = new Set();
 let environment;
-let ticks = 0;
 
 const activeHandles = () => Reflect.get(process, '_getActiveHandles').call(process);
 const say = (line) => appendFileSync(plan.results, `${JSON.stringify(line)}\n`);
 
-// Its ticks are turns of the event loop, so a machine without time for this process does not count against it.
 const beats = new Int32Array(new SharedArrayBuffer(8));
 setInterval(() => {
-  ticks += 1;
   Atomics.add(beats, 0, 1);
   environment?.onTick();
 }, TICK_MS).unref();
@@ -46,9 +43,7 @@ setInterval(() => {
   }
 }, 500);
 `;
-const watch = plan.record
-  ? undefined
-  : new Worker(WATCH, { eval: true, workerData: { beats, limitMs: BLOCKED_CPU_MS } });
+const watch = plan.record ? undefined : new Worker(WATCH, { eval: true, workerData: { beats, limitMs: CPU_MS } });
 watch?.unref();
 
 // What an ended mutant leaves behind must not disturb the next one.
@@ -115,8 +110,12 @@ module.exports = class MutationEnvironment extends TestEnvironment {
   }
 
   onTick() {
-    const limit = SPARE_TICKS + TIMES_AS_LONG * (plan.ticks[this.file] ?? 0);
-    if (!plan.record && ticks > limit) this.giveUp?.();
+    if (plan.record || this.giveUp === undefined) return;
+    const more = TIMES_AS_LONG * (plan.ms[this.file] ?? 0);
+    // A process that the machine does not run is neither idle nor does it use CPU time.
+    const { idle } = performance.eventLoopUtilization(this.idleSince);
+    const { user, system } = process.cpuUsage(this.cpuSince);
+    if (idle > IDLE_MS + more || (user + system) / 1_000 > CPU_MS + more) this.giveUp();
   }
 
   /** Lets a test or hook fail that never ends. */
@@ -145,8 +144,8 @@ module.exports = class MutationEnvironment extends TestEnvironment {
       if (this.red !== undefined) describeBlock.mode = 'skip';
     }
     if (name === 'test_start' || name === 'hook_start') {
-      if (plan.record) this.noteTicks();
-      ticks = 0;
+      this.idleSince = performance.eventLoopUtilization();
+      this.cpuSince = process.cpuUsage();
       const runnable = test && name === 'test_start' ? test : hook;
       runnable.unlimited ??= runnable.fn;
       runnable.fn = this.limited(runnable.unlimited);
@@ -155,7 +154,6 @@ module.exports = class MutationEnvironment extends TestEnvironment {
     if (name === 'test_done' && test.errors.length > 0) this.turnRed(test.name);
     if (name === 'hook_failure' || name === 'error') this.turnRed(`${name}: ${event.error?.message ?? event.error}`);
     if (name === 'run_describe_finish' && describeBlock.parent?.parent === undefined && plan.record) {
-      this.noteTicks();
       this.note('ms', Date.now() - this.since);
     }
   }
@@ -165,14 +163,9 @@ module.exports = class MutationEnvironment extends TestEnvironment {
   enter(file) {
     this.file = file;
     this.since = Date.now();
-    ticks = 0;
     const { id, key } = this.run;
     const line = { id, key, by: file };
     watch?.postMessage({ results: plan.results, line }, []);
-  }
-
-  noteTicks() {
-    this.note('ticks', Math.max(ticks, this.notes[this.file]?.ticks ?? 0));
   }
 
   turnRed(test) {

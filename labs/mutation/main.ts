@@ -49,7 +49,6 @@ interface FileNotes {
   /** The mutants that it reaches, in a test or while modules are loaded. */
   readonly reached: Readonly<Record<string, 'test' | 'load'>>;
   readonly ms?: number;
-  readonly ticks?: number;
   /** Whether it connects to a server of another process. */
   readonly sockets?: boolean;
   /** A test that fails in the copy, because it checks the sources for example. The file is not used. */
@@ -88,9 +87,12 @@ const { groups, alone } = plan.suitesOf.quick;
 const suites = Object.values(groups).flat();
 const notes = await record();
 const files = [...suites, ...alone].filter((file) => notes[file] !== undefined && notes[file].red === undefined);
-const existedBefore = new Set(
-  execFileSync('git', ['ls-tree', '-r', '--name-only', BEFORE], { cwd: root, encoding: 'utf8' }).split('\n'),
-);
+const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8' });
+const renamed = git('diff', '--find-renames', '--diff-filter=R', '--name-status', BEFORE, '--', 'test').split('\n');
+const existedBefore = new Set([
+  ...git('ls-tree', '-r', '--name-only', BEFORE).split('\n'),
+  ...renamed.map((line) => line.split('\t')[2]),
+]);
 const before = new Set(files.filter((file) => existedBefore.has(file) && notes[file].sockets !== true));
 const verdicts = new Map<string, Verdict>();
 for (const line of linesOf(progress)) verdicts.set((line as Verdict).key, line as Verdict);
@@ -113,7 +115,7 @@ async function record(): Promise<Notes> {
   const parts = [suites, ...alone.map((file) => [file])];
   const lines = await jest(
     parts.map((part) => ({ id: 0, files: part, isLast: false })),
-    { record: true, ticks: {} },
+    { record: true, ms: {} },
   );
   const all = Object.assign({}, ...lines.map((line) => line.notes ?? {})) as Notes;
   for (const [file, { red }] of Object.entries(all)) if (red !== undefined) say(`  not used: ${file}: ${red}`);
@@ -129,7 +131,7 @@ interface Recorded {
 async function runAll(due: readonly Sampled[]): Promise<void> {
   const kills = new Map<string, number>();
   for (const { by } of verdicts.values()) if (by !== undefined) kills.set(by, (kills.get(by) ?? 0) + 1);
-  const ticks = Object.fromEntries(files.map((file) => [file, notes[file].ticks ?? 0]));
+  const ms = Object.fromEntries(files.map((file) => [file, notes[file].ms ?? 0]));
   let left = due;
   while (left.length > 0 && minutes() < Number(options.minutes)) {
     const batch = left.slice(0, BATCH);
@@ -137,7 +139,7 @@ async function runAll(due: readonly Sampled[]): Promise<void> {
       const parts = partsOf(filesFor(id), kills);
       return parts.map((part, i) => ({ id, key, files: part, isLast: i === parts.length - 1 }));
     });
-    const lines = await jest([...runs, { id: 0, files: [], isLast: true }], { record: false, ticks });
+    const lines = await jest([...runs, { id: 0, files: [], isLast: true }], { record: false, ms });
     const control = lines.find((line) => line.control !== undefined)?.control;
     const ran = lines.filter(({ id }) => id !== undefined && id > 0);
     if (control !== undefined && control !== 'green')
@@ -220,7 +222,7 @@ function partsOf(chosen: readonly string[], kills: ReadonlyMap<string, number>):
 /** Runs parts by one process of jest, and returns what they reported. */
 async function jest(
   runs: readonly Run[],
-  more: { readonly record: boolean; readonly ticks: Readonly<Record<string, number>> },
+  more: { readonly record: boolean; readonly ms: Readonly<Record<string, number>> },
 ): Promise<readonly Line[]> {
   rmSync(join(tree.folder, 'mutation'), { recursive: true, force: true });
   const named = Object.fromEntries(runs.map((run, i) => [String(i).padStart(4, '0'), run]));
@@ -256,7 +258,7 @@ function linesOf(file: string): readonly Line[] {
 
 async function write(): Promise<void> {
   const file = join(root, 'labs/mutation/RESULTS.md');
-  const commit = execFileSync('git', ['log', '-1', '--format=%h', '--', 'lib'], { cwd: root, encoding: 'utf8' }).trim();
+  const commit = git('log', '-1', '--format=%h', '--', 'lib').trim();
   const text = resultsOf({
     date: new Date().toISOString().slice(0, 10),
     versions: `lib/ of commit ${commit}, Node ${process.version}`,
