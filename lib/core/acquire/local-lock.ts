@@ -74,7 +74,7 @@ export class LocalLock extends WaitingCallers implements AcquireLoopListener, Gr
   adopt(resource: string, options: WaitOptions, given: StoreGrant, now: number): Grant {
     const requested = { resource, options, leaseMs: leaseOf(options) };
     const grant = this.hold(requested, new LocalHandoff(given, now), given, now);
-    void this.deps.watch(grant);
+    grant.ready = this.deps.watch(grant);
     return grant;
   }
 
