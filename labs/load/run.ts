@@ -18,8 +18,12 @@ Logger.overrideLogger({ log: () => undefined, error: () => undefined, warn: (lin
 
 let failures = 0;
 
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
 function check(holds: boolean, what: string): void {
-  console.log(`${holds ? 'ok    ' : 'FAILED'} ${what}`);
+  say(`${holds ? 'ok    ' : 'FAILED'} ${what}`);
   if (!holds) failures += 1;
 }
 
@@ -33,7 +37,7 @@ async function measured<T>(part: string, calls: number, run: () => Promise<T>): 
   const result = await run();
   const { user, system } = process.cpuUsage(used);
   const wall = ((performance.now() - start) / 1000).toFixed(1);
-  console.log(`${part}: ${calls} calls in ${wall} s, ${((user + system) / calls).toFixed(1)} µs of CPU each`);
+  say(`${part}: ${calls} calls in ${wall} s, ${((user + system) / calls).toFixed(1)} µs of CPU each`);
   return result;
 }
 
@@ -72,7 +76,7 @@ async function keys(server: RedisServer, calls: number): Promise<void> {
     );
     const errors = settled.flatMap((each) => (each.status === 'rejected' ? [each.reason as unknown] : []));
     const isBusy = (error: unknown) => error instanceof LockUnavailableError && error.reason === 'process-busy';
-    console.log(`      ${calls - errors.length} served, ${errors.filter(isBusy).length} refused as process-busy`);
+    say(`      ${calls - errors.length} served, ${errors.filter(isBusy).length} refused as process-busy`);
     check(errors.every(isBusy), 'all others are refused for no other reason');
   });
 }
@@ -96,7 +100,7 @@ async function start(server: RedisServer, instances: number, apart: boolean): Pr
     const beganAt = performance.now();
     for (const child of children) child.send('go');
     const outcomes = (await reports).flat() as StartOutcome[];
-    console.log(`start: ${instances} instances in ${((performance.now() - beganAt) / 1000).toFixed(1)} s`);
+    say(`start: ${instances} instances in ${((performance.now() - beganAt) / 1000).toFixed(1)} s`);
     const errors = outcomes.flatMap(({ error = [] }) => error);
     const which = apart ? 'a lock of its own' : 'the same lock';
     check(errors.length === 0, `each gets ${which}${errors.length === 0 ? '' : `: ${errors.length} ${errors[0]}`}`);
