@@ -59,7 +59,7 @@ describe('processes that end or stop', () => {
     expect(order).toEqual([1, 2]);
   });
 
-  it('a holder in another process is told of a release by force', async () => {
+  it('notifies a holder in another process of a release by force', async () => {
     const holder = await here.process({ ttlMs: 60_000 });
     const token = await holder.call('acquire', 'goods:300');
     const lost = holder.call('untilLost', 'goods:300');
