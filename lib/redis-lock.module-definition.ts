@@ -15,6 +15,7 @@ import {
   type OptionRule,
   type OptionRules,
 } from './core/check-options.js';
+import { keepOutside } from './core/async-context.js';
 import { otherServices, otherVersion } from './core/copies.js';
 import { LockConfigError } from './core/errors.js';
 import { VERSION } from './core/version.js';
@@ -119,6 +120,8 @@ export const LOCK_RUNTIME = Symbol.for('nestjs-redis-lock:runtime');
 
 /** Adds the providers of one module instance, under its name. */
 function withInstance(definition: DynamicModule, { name = DEFAULT_INSTANCE, isGlobal = true }: RedisLockModuleExtras) {
+  // Before an application starts, which may happen in the span of a tracer, or in a request to a serverless function.
+  keepOutside();
   const service = getLockServiceToken(name);
   const providers: Provider[] = [
     { provide: INSTANCE_NAME, useValue: name },

@@ -5,7 +5,7 @@ import { HolderProbe } from './acquire/holder-probe.js';
 import { Admission } from './acquire/admission.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import { Turns } from './acquire/turns.js';
-import { runOutside } from './async-context.js';
+import { keepOutside, runOutside } from './async-context.js';
 import { BusyReport } from './busy-report.js';
 import { nextCall } from './call.js';
 import { type lockChannels, LockEvents } from './diagnostics.js';
@@ -97,6 +97,7 @@ export class LockEngine {
 
   constructor(private readonly options: EngineOptions) {
     const { requestTimeoutMs, lockDelayMs, passing } = options;
+    keepOutside();
     this.instanceId = newInstanceId(options.identity ?? '');
     const warn = (this.warn = safely((message) => options.warn(message)));
     const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;

@@ -23,7 +23,7 @@ class LockHttpException extends HttpException {
     for (const each of chain.toReversed()) {
       const { constructor: _constructor, ...properties } = Object.getOwnPropertyDescriptors(each);
       for (const key of Reflect.ownKeys(properties)) {
-        const property = properties[key as keyof typeof properties] as PropertyDescriptor;
+        const property = properties[key as keyof typeof properties];
         Object.defineProperty(this, key, { ...property, enumerable: false, configurable: true });
       }
     }
