@@ -97,16 +97,27 @@ export type NoGenerator<M extends AnyMethod> = [ReturnType<M>] extends [never]
       ? { '@Locked cannot hold a lock for a generator: return a promise or an Observable': never }
       : unknown;
 
+/** Stands for the method if a decorator is put above something else. */
+declare const NO_METHOD: unique symbol;
+export type NoMethod = (() => unknown) & { readonly [NO_METHOD]: true };
+
+/** Does not compile above a property, for which a compiler passes no descriptor. */
+export type OnlyMethods<M extends AnyMethod> = [M] extends [NoMethod]
+  ? { 'this decorator stands above methods only': never }
+  : void;
+
 /**
- * The result of {@link Locked}: a decorator for methods that have the key function's parameters.
+ * The result of {@link Locked}: a decorator for methods that have the key function's parameters. `applyDecorators` of
+ * Nest takes it as well. There the parameters are not checked by the compiler.
  *
  * @publicApi
  */
-export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod>(
+export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod = NoMethod>(
   target: object,
   propertyKey: string | symbol,
-  descriptor: TypedPropertyDescriptor<M> & Fits<A, M> & NoGenerator<M>,
-) => void;
+  // Optional, so that it is one of the decorators that `applyDecorators` takes.
+  descriptor?: TypedPropertyDescriptor<M> & Fits<A, M> & NoGenerator<M>,
+) => OnlyMethods<M>;
 
 /**
  * Runs the method under a lock: one call at a time, in all processes that use the same Redis and the same key.
@@ -143,7 +154,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
   resource: string | readonly string[] | ((...args: A) => string | readonly string[]),
   options: LockedOptions<A> = {},
 ): LockedDecorator<A> {
-  return (target, propertyKey, descriptor) => {
+  const decorate = (target: object, propertyKey: string | symbol, descriptor?: PropertyDescriptor): void => {
     refuseStandardDecorator('@Locked', propertyKey);
     const where = describeMethod(target, propertyKey);
     const original = methodOf(where, target, propertyKey, descriptor);
@@ -169,6 +180,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
     registerLocked(target, propertyKey, method);
     (descriptor as PropertyDescriptor).value = wrapped;
   };
+  return decorate as LockedDecorator<A>;
 }
 
 type ResourceOption = string | readonly string[] | Method;

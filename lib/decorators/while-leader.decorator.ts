@@ -10,7 +10,7 @@ import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { LOCK_RULES } from '../options/resolve-options.js';
 import { describeMethod } from './describe-method.js';
 import { getLockServiceToken } from './inject-lock-service.decorator.js';
-import type { NoGenerator } from './locked.decorator.js';
+import type { NoGenerator, NoMethod, OnlyMethods } from './locked.decorator.js';
 import { refuseStandardDecorator } from './standard-decorators.js';
 
 /**
@@ -28,6 +28,13 @@ export interface WhileLeaderOptions extends Pick<LeadOptions, 'ttlMs'> {
 }
 
 type LeaderFunction = (signal: AbortSignal, lock: Lock) => unknown;
+
+/** The result of {@link WhileLeader}: a decorator for methods that take the signal and the lock, or less. */
+export type WhileLeaderDecorator = <M extends LeaderFunction = NoMethod>(
+  target: object,
+  propertyKey: string | symbol,
+  descriptor?: TypedPropertyDescriptor<M> & NoGenerator<M>,
+) => OnlyMethods<M>;
 
 const resourceRule: OptionRule = {
   allowed: 'a resource without placeholders, such as report',
@@ -57,12 +64,8 @@ const resourceRule: OptionRule = {
  *
  * @publicApi
  */
-export function WhileLeader(resource: string, options: WhileLeaderOptions = {}) {
-  return <M extends LeaderFunction>(
-    target: object,
-    propertyKey: string | symbol,
-    descriptor: TypedPropertyDescriptor<M> & NoGenerator<M>,
-  ): void => {
+export function WhileLeader(resource: string, options: WhileLeaderOptions = {}): WhileLeaderDecorator {
+  const decorate = (target: object, propertyKey: string | symbol, descriptor?: PropertyDescriptor): void => {
     refuseStandardDecorator('@WhileLeader', propertyKey);
     const name = describeMethod(target, propertyKey);
     const place = `@WhileLeader of ${name}`;
@@ -74,6 +77,7 @@ export function WhileLeader(resource: string, options: WhileLeaderOptions = {}) 
     Inject(token)(target, service);
     registerLeader(target, propertyKey, { name, resource, ttlMs, token, service });
   };
+  return decorate as WhileLeaderDecorator;
 }
 
 function checkMethod(

@@ -17,7 +17,7 @@ export class SeatService {
   }
 
   cancel(id: number): Promise<boolean> {
-    return this.locks.using(resource`seat:${id}`, async (lock) => {
+    return this.locks.using(resource`seat:${id}`, (lock) => {
       lock.assertHeld(); // right before a write that needs the lock
       return this.buyers.delete(id);
     });

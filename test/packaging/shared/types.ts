@@ -1,4 +1,5 @@
 // Compiled in every consumer and never run: what the types allow, and what they refuse.
+import { applyDecorators } from '@nestjs/common';
 import type { Cluster, Redis } from 'ioredis';
 import {
   CurrentLock,
@@ -7,6 +8,7 @@ import {
   type LockService,
   type MultiLock,
   type RedisLockModuleOptions,
+  WhileLeader,
 } from 'nestjs-redis-lock';
 import { RedisFence, SqlFence } from 'nestjs-redis-lock/fence';
 import { fromNodeRedis } from 'nestjs-redis-lock/node-redis';
@@ -89,6 +91,42 @@ export class Orders {
   // @ts-expect-error: units are in the names
   @Locked('order:<id>', { ttl: 10_000 })
   misspelt(id: string): string {
+    return id;
+  }
+}
+
+/** Decorators of a program that are made of others. */
+export const LockedOrder = (waitMs: number) => applyDecorators(Locked('order:<id>', { waitMs }));
+export const LockedByFunction = () => applyDecorators(Locked((id: string) => `order:${id}`));
+export const LeaderOf = (name: string) => applyDecorators(WhileLeader(name));
+
+export class Composed {
+  @LockedOrder(0)
+  locked(id: string): string {
+    return id;
+  }
+
+  @LockedByFunction()
+  byFunction(id: string): string {
+    return id;
+  }
+
+  @LeaderOf('report')
+  async run(signal: AbortSignal): Promise<boolean> {
+    return signal.aborted;
+  }
+
+  // @ts-expect-error: it stands above methods only
+  @Locked('orders')
+  readonly property = 1;
+
+  // @ts-expect-error: it stands above methods only
+  @WhileLeader('report')
+  readonly other = 1;
+
+  // @ts-expect-error: a leader gets a signal and a lock
+  @WhileLeader('report')
+  async wrong(id: number): Promise<number> {
     return id;
   }
 }

@@ -5,7 +5,7 @@ import { modules } from '../../../tools/entry-points.cjs';
 
 type AsyncContext = typeof import('../../../lib/core/async-context.js');
 
-const load = <T>(path: string): T => jest.requireActual<T>(join(__dirname, '../../..', path));
+const load = (path: string): unknown => jest.requireActual(join(__dirname, '../../..', path));
 
 /** Promises keep no process alive, and the request for random bytes is over. `--detectOpenHandles` ignores both. */
 const IGNORED = new Set(['PROMISE', 'RANDOMBYTESREQUEST']);
@@ -39,7 +39,7 @@ describe('the package', () => {
 
   it('opens nothing when a module is configured', async () => {
     jest.resetModules();
-    const { RedisLockModule } = load<typeof import('../../../lib/index.js')>('lib/index.ts');
+    const { RedisLockModule } = load('lib/index.ts') as typeof import('../../../lib/index.js');
     expect(await openAfter(() => void RedisLockModule.forRoot())).toEqual([]);
   });
 });
@@ -47,8 +47,8 @@ describe('the package', () => {
 describe('runOutside()', () => {
   it('leaves the storage of a caller, for that of the place where the module was configured', () => {
     jest.resetModules();
-    const { RedisLockModule } = load<typeof import('../../../lib/index.js')>('lib/index.ts');
-    const { runOutside } = load<AsyncContext>('lib/core/async-context.ts');
+    const { RedisLockModule } = load('lib/index.ts') as typeof import('../../../lib/index.js');
+    const { runOutside } = load('lib/core/async-context.ts') as AsyncContext;
     const storage = new AsyncLocalStorage<string>();
     storage.run('configured', () => RedisLockModule.forRoot());
     expect(storage.run('call', () => runOutside(() => storage.getStore()))).toBe('configured');
