@@ -272,7 +272,12 @@ describe.each(PLATFORMS)('a filter that knows the exceptions of Nest on %s', (pl
     });
     expect(cause).toBe(busyError);
     expect([seen.message, seen.getStatus()]).toEqual(['goods:1 is locked by others.', 423]);
-    const sent = [JSON.stringify(seen), JSON.stringify(Object.entries(seen)), seen.stack, JSON.stringify(seen.getResponse())];
+    const sent = [
+      JSON.stringify(seen),
+      JSON.stringify(Object.entries(seen)),
+      seen.stack,
+      JSON.stringify(seen.getResponse()),
+    ];
     expect(sent.join()).not.toContain('api-7f9c-31');
     expect(structuredClone(seen.getResponse())).toEqual({
       statusCode: 423,
