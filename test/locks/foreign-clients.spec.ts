@@ -11,7 +11,7 @@ function besideForeign() {
   const { clock, memory, neighbour } = faultyLocks({ waitMs: 60_000 });
   const { table } = memory;
   const state = { isOver: false };
-  const sleep = (ms: number): Promise<void> => new Promise((resolve) => clock.schedule(ms, resolve));
+  const pause = (ms: number): Promise<void> => new Promise((resolve) => clock.schedule(ms, resolve));
 
   /** SET NX: the other library knows no queue. */
   const take = (owner: string): boolean => {
@@ -23,12 +23,12 @@ function besideForeign() {
   };
   const client = async (owner: string, everyMs: number, count: () => void): Promise<void> => {
     while (!state.isOver) {
-      while (!take(owner)) await sleep(everyMs * (0.5 + clock.random()));
-      await sleep(WORK_MS);
+      while (!take(owner)) await pause(everyMs * (0.5 + clock.random()));
+      await pause(WORK_MS);
       (table.rows.get(KEY) as { holders: unknown[] }).holders = [];
       count();
       // A round trip, and the loop of the caller.
-      await sleep(1);
+      await pause(1);
     }
   };
   const start = (): LockService => {
@@ -46,7 +46,7 @@ function besideForeign() {
       const from = clock.now();
       await locks.using('goods:300', async () => {
         count(clock.now() - from);
-        await sleep(WORK_MS);
+        await pause(WORK_MS);
       });
     }
   };
