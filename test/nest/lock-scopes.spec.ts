@@ -29,6 +29,9 @@ import { closeApps, keyOf, PLATFORMS, rawRedis, startApp, type TestApp } from '.
 import { Control, HandlerCommit, SubscribeLate, TimeoutInterceptor } from './support/interceptors.js';
 import { RawRequest } from './support/raw-request.js';
 import { Room } from './support/room.js';
+import { onStoppedServer } from './support/stopped-app.js';
+
+const clock = onStoppedServer();
 
 @Injectable()
 class GoodsService {
@@ -234,7 +237,7 @@ describe.each(PLATFORMS)('@LockScope on a handler on %s', (platform) => {
     const call = app.call(`/${route}/1`);
     const visit = await app.room.next();
     await rawRedis().del(keyOf(app.prefix, 'goods:1'));
-    await app.log.until('lost goods:1');
+    await clock().until(app.log.until('lost goods:1'));
     visit.leave();
     expect((await call).status).toBe(status);
   });
@@ -314,7 +317,7 @@ describe('@LockScope on a method of a provider', () => {
     bought.catch(() => undefined);
     const visit = await app.room.next();
     await rawRedis().del(keyOf(app.prefix, 'goods:1'));
-    await app.log.until('lost goods:1');
+    await clock().until(app.log.until('lost goods:1'));
     visit.leave();
     await expect(bought).rejects.toBeInstanceOf(LockLostError);
     expect(await app.isLocked('goods:2')).toBe(false);

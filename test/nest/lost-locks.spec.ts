@@ -4,6 +4,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, Locked, LockLostError } from 'nestjs-redis-lock';
 import { closeApps, keyOf, PLATFORMS, rawRedis, startApp, type TestApp } from './support/app.js';
 import { Room } from './support/room.js';
+import { onStoppedServer } from './support/stopped-app.js';
+
+const clock = onStoppedServer();
 
 @Injectable()
 class GoodsService {
@@ -51,7 +54,7 @@ async function takeAway(app: TestApp, lock: Lock | undefined, by: 'deletion' | '
   const aborted = once(signal, 'abort');
   const key = keyOf(app.prefix, 'goods:1');
   await (by === 'deletion' ? rawRedis().del(key) : rawRedis().set(key, 'another:1', 'PX', 60_000));
-  await aborted;
+  await clock().until(aborted);
   expect(signal.reason).toBeInstanceOf(LockLostError);
 }
 
@@ -125,7 +128,7 @@ describe('a lock that is lost while a provider runs', () => {
   it('ends at maxHoldMs although the method hangs, and others get it', async () => {
     const call = goods.hanging(1).catch((error: unknown) => error);
     const visit = await app.room.next();
-    await app.log.until('lost goods:1');
+    await clock().until(app.log.until('lost goods:1'));
     expect(goods.lock?.signal.reason).toBeInstanceOf(LockLostError);
     await app.locks.using('goods:1', () => expect(app.room.inside).toBe(1));
     visit.leave();

@@ -8,6 +8,9 @@ import { eventually } from '../support/async.js';
 import { closeApps, startApp } from './support/app.js';
 import { Room } from './support/room.js';
 import { GOODS_SERIES as GOODS, seriesOf } from './support/series.js';
+import { onStoppedServer } from './support/stopped-app.js';
+
+const clock = onStoppedServer();
 
 let register = new Registry();
 let stop: (() => void) | undefined;
@@ -77,10 +80,10 @@ describe('the metrics of Prometheus', () => {
     const { locks } = await startApp({});
     const held = await locks.acquire('goods:1');
     await locks.tryAcquire('goods:1');
-    await expect(locks.acquire('goods:1', { waitMs: 5 })).rejects.toThrow('goods:1 is locked');
+    await expect(clock().until(locks.acquire('goods:1', { waitMs: 5 }))).rejects.toThrow('goods:1 is locked');
     await held.release();
     const options = { maxHoldMs: 20, onLost: 'ignore' } as const;
-    await locks.using('goods:1', options, ({ signal }) => once(signal, 'abort'));
+    await clock().until(locks.using('goods:1', options, ({ signal }) => once(signal, 'abort')));
     expect(await scrape()).toMatchObject({
       [`redis_lock_acquire_duration_seconds_count{${GOODS},outcome="busy"}`]: 1,
       [`redis_lock_acquire_duration_seconds_count{${GOODS},outcome="timeout"}`]: 1,

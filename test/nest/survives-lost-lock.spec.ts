@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Controller, type INestApplication, Injectable, Logger, Module, Param, Post } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
@@ -12,7 +11,7 @@ class Stock {
   private highest = 0;
 
   async read(): Promise<number> {
-    await sleep(1);
+    await new Promise((resolve) => setImmediate(resolve));
     return this.left;
   }
 

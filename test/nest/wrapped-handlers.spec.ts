@@ -10,6 +10,9 @@ import { Control, HandlerCommit, RevalidateDuringCall, TimeoutInterceptor } from
 import { RawRequest } from './support/raw-request.js';
 import { Room } from './support/room.js';
 import { Around, Copying, Foreign, Proxied } from './support/wrappers.js';
+import { onStoppedServer } from './support/stopped-app.js';
+
+const clock = onStoppedServer();
 
 @Controller()
 class WrappedController {
@@ -384,7 +387,7 @@ describe.each(PLATFORMS)('a wrapper between the response and @Locked (%s)', (pla
     const commits = await app.room.next();
     const lost = app.log.until('lost goods:1');
     await rawRedis().del(keyOf(app.prefix, 'goods:1'));
-    await lost;
+    await clock().until(lost);
     commits.leave();
     expect((await call).status).toBe(500);
   });

@@ -7,7 +7,7 @@ import type { InstanceOptions } from './redis-locks.js';
 
 /** Returns the module as an application imports it, with what a test replaces in the module instance. */
 export function lockModule(
-  given: InstanceOptions & RedisLockModuleExtras & { readonly clock?: ManualClock },
+  given: InstanceOptions & RedisLockModuleExtras & { readonly clock?: ManualClock | undefined },
 ): DynamicModule {
   const { clock, passing, requestTimeoutMs, ...options } = given;
   const definition = RedisLockModule.forRoot(options);

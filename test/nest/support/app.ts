@@ -7,6 +7,8 @@ import { Redis } from 'ioredis';
 import { LockService } from 'nestjs-redis-lock';
 import { lockModule } from '../../support/lock-module.js';
 import type { InstanceOptions } from '../../support/redis-locks.js';
+import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
+import type { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
 import { LockLog } from './lock-log.js';
 import { Room } from './room.js';
@@ -81,10 +83,24 @@ export class TestApp {
 
 const running = new Set<TestApp>();
 let raw: Redis | undefined;
+let stopped: StoppedServers | undefined;
+let clock: ServerManualClock | undefined;
+
+/** Lets the applications use a server whose clock stands still from now on, or the server of the run again. */
+export function useServer(servers: StoppedServers | undefined): void {
+  stopped = servers;
+}
+
+/** Returns the clock of the applications of a test, which are on a server that stands still. Otherwise undefined. */
+export function clockOfApps(): ServerManualClock | undefined {
+  return (clock ??= stopped?.clock());
+}
+
+const redisUrl = (): string => stopped?.url ?? testRedisUrl();
 
 /** Returns a connection that the library does not use. */
 export function rawRedis(): Redis {
-  return (raw ??= new Redis(testRedisUrl()));
+  return (raw ??= new Redis(redisUrl()));
 }
 
 /** Returns the Redis key of a resource: `{lock_goods}:300`. */
@@ -96,7 +112,7 @@ export function keyOf(prefix: string, resource: string): string {
 export async function startApp(setUp: AppSetUp): Promise<TestApp> {
   const { platform = 'express', locks, lockModules, prefix = uniquePrefix(), prepare, ...metadata } = setUp;
   // On a busy machine a slow Redis is no outage.
-  const options = { redis: testRedisUrl(), prefix, unavailableAfterMs: Infinity, ...locks };
+  const options = { redis: redisUrl(), clock: clockOfApps(), prefix, unavailableAfterMs: Infinity, ...locks };
   const imports = lockModules?.(prefix) ?? [lockModule(options)];
   @Module({
     ...metadata,
@@ -127,7 +143,8 @@ export async function startApp(setUp: AppSetUp): Promise<TestApp> {
 
 /** Closes all applications of a test. For `afterEach`. */
 export async function closeApps(): Promise<void> {
-  for (const app of running) await app.close();
+  for (const app of running) await (clock?.until(app.close()) ?? app.close());
+  clock = undefined;
   await raw?.quit();
   raw = undefined;
 }

@@ -6,7 +6,10 @@ import { Locked, LockLostError, LockService } from 'nestjs-redis-lock';
 import { deferred } from '../../support/async.js';
 import { closeApps, keyOf, rawRedis, type TestApp } from '../support/app.js';
 import { Room } from '../support/room.js';
+import { onStoppedServer } from '../support/stopped-app.js';
 import { type RecordedSetUp, type RecordingAdapter, startRecordedApp } from './recorded-transactions.js';
+
+const clock = onStoppedServer();
 
 @Injectable()
 class Stock {
@@ -276,7 +279,7 @@ describe('a lock that is lost after its use', () => {
     const end = shop.inTransaction(async () => {
       const result = await shop.sellIn(Propagation.Required, 1);
       await rawRedis().del(keyOf(app.prefix, 'goods:1'));
-      await app.log.until('lost goods:1');
+      await clock().until(app.log.until('lost goods:1'));
       return result;
     });
     (await app.room.next()).leave();

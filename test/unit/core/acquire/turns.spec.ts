@@ -34,7 +34,7 @@ class World {
     return createTestLocks({ clock: this.clock, store, ...options });
   }
 
-  sleep(ms: number): Promise<void> {
+  pass(ms: number): Promise<void> {
     return new Promise((resolve) => this.clock.schedule(ms, resolve));
   }
 
@@ -46,7 +46,7 @@ class World {
         const since = this.clock.now();
         await locks.using(RESOURCE, () => {
           waits.push(this.clock.now() - since);
-          return this.sleep(2);
+          return this.pass(2);
         });
       }
     };
@@ -58,10 +58,10 @@ class World {
   poller(paceMs: number): number[] {
     const waits: number[] = [];
     const poll = async (): Promise<void> => {
-      for (let since = this.clock.now(); ; await this.sleep(paceMs)) {
+      for (let since = this.clock.now(); ; await this.pass(paceMs)) {
         if (!(await this.stranger.take(KEY))) continue;
         waits.push(this.clock.now() - since);
-        await this.sleep(2);
+        await this.pass(2);
         await this.stranger.leave(KEY);
         since = this.clock.now();
       }
@@ -132,9 +132,9 @@ describe('the turns of instances at a store without a queue', () => {
     let longest = 0;
     const visit = async (): Promise<void> => {
       const since = world.clock.now();
-      await Promise.all([1, 2].map(() => locks.using(RESOURCE, () => world.sleep(2))));
+      await Promise.all([1, 2].map(() => locks.using(RESOURCE, () => world.pass(2))));
       longest = Math.max(longest, world.clock.now() - since);
-      await world.sleep(20);
+      await world.pass(20);
     };
     const visits = async (): Promise<void> => {
       for (let i = 0; i < 200; i += 1) await visit();
