@@ -338,6 +338,7 @@ describe('@LockScope on a method of a provider', () => {
     await app.log.until('granted goods:1');
     subscription.unsubscribe();
     await app.log.until('released goods:1');
+    expect(await app.isLocked('goods:1')).toBe(false);
   });
 
   it('refuses an Observable that is not declared', async () => {

@@ -3,42 +3,52 @@ import { Redis } from 'ioredis';
 import { type Lock, LockLostError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { type RedisServer, startRedis } from '../../support/redis/index.js';
-import { RedisLocks } from '../../support/redis-locks.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
+import { needWallClocks } from '../../support/server-clock/shim.js';
+import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 
-/** Three times what the library promises, because the machine may be busy. */
-const WITHIN_MS = 600;
+needWallClocks();
 
-let server: RedisServer;
+let servers: StoppedServers;
+let clock: ServerManualClock;
 let running: RedisLocks;
 let clients: Redis[];
 
 beforeEach(async () => {
-  server = await startRedis({ local: true });
-  running = new RedisLocks();
+  servers = await StoppedServers.start();
+  clock = servers.clock();
+  running = new RedisLocks(clock);
   clients = [];
 });
 afterEach(async () => {
   await running.close();
   for (const client of clients) client.disconnect();
-  await server.stop();
+  await servers.stop();
 });
 
 const connect = (): Redis => {
-  const client = new Redis(server.url, { maxRetriesPerRequest: null }).on('error', () => undefined);
+  const client = new Redis(servers.url, { maxRetriesPerRequest: null }).on('error', () => undefined);
   clients.push(client);
   return client;
 };
 
-/** Resolves with the time from the client's next `ready` to the loss of the lock, in milliseconds. */
-async function lossAfterReady(client: Redis, { signal }: Lock): Promise<number> {
-  const lost = new Promise<number>((resolve) => {
-    signal.addEventListener('abort', () => resolve(performance.now()), { once: true });
-  });
-  const readyAt = await new Promise<number>((resolve) => client.once('ready', () => resolve(performance.now())));
-  const lostAt = await lost;
+/** Waits until a client whose connection has ended is connected again. */
+const untilReady = (client: Redis): Promise<void> =>
+  eventually('it is connected again', () => client.status === 'ready');
+
+/** Waits for the loss of a lock. Returns how many milliseconds that takes. */
+async function untilLost({ signal }: Lock): Promise<number> {
+  const takesMs = await clock.advanceUntil('it is lost', () => signal.aborted);
   expect(signal.reason).toBeInstanceOf(LockLostError);
-  return lostAt - readyAt;
+  return takesMs;
+}
+
+/** Restarts the server without its data. */
+async function restart(): Promise<void> {
+  const [server] = servers.servers;
+  await server.kill();
+  await server.restart();
 }
 
 const STORES: Record<string, RedisLockModuleOptions> = {
@@ -53,22 +63,20 @@ describe('a Redis that restarts without its data', () => {
   it.each(Object.keys(STORES))('shows the holder at once that its lock is lost, with %s', async (store) => {
     const client = connect();
     const lock = await running.start({ redis: client, ...STORES[store] }).acquire('goods:300');
-    const losing = lossAfterReady(client, lock);
-    await server.kill();
-    await server.restart();
-    expect(await losing).toBeLessThan(WITHIN_MS);
+    await restart();
+    await untilReady(client);
+    expect(await untilLost(lock)).toBe(0);
   });
 
   it('shows it to the holder of renew: false, and the next holder keeps its lock', async () => {
     const client = connect();
     const options = { ttlMs: 60_000, renew: false };
     const lock = await running.start({ redis: client }).acquire('goods:300', options);
-    const other = running.start({ redis: server.url, waitMs: 60_000 });
-    const losing = lossAfterReady(client, lock);
-    await server.kill();
-    await server.restart();
+    const other = running.start({ redis: servers.url, waitMs: 60_000 });
+    await restart();
     const next = await other.acquire('goods:300');
-    expect(await losing).toBeLessThan(WITHIN_MS);
+    await untilReady(client);
+    expect(await untilLost(lock)).toBe(0);
     expect(await lock.release()).toBe(false);
     next.assertHeld();
     expect(await next.release()).toBe(true);
@@ -78,19 +86,19 @@ describe('a Redis that restarts without its data', () => {
     const client = connect();
     const locks = running.start({ redis: client, requestTimeoutMs: 10_000 });
     const held = await Promise.all(Array.from({ length: 1_000 }, (_, id) => locks.acquire(`goods:${id}`)));
-    const admin = new Redis(server.url);
-    clients.push(admin);
+    let connections = 0;
+    client.on('ready', () => (connections += 1));
     // The connection breaks, and the locks are gone except for two.
     const kept = [0, 999].map((id) => running.keyOf('goods', String(id)));
-    const losing = lossAfterReady(client, held[500]);
     const gone = held.slice(1, -1).map(({ key }) => key);
-    await admin
+    await servers.admin
       .multi()
       .del(...gone)
       .call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
       .exec();
-    expect(await losing).toBeLessThan(3 * WITHIN_MS);
-    expect(await admin.exists(...kept)).toBe(2);
+    await eventually('it is connected again', () => connections === 1);
+    expect(await untilLost(held[500])).toBe(0);
+    expect(await servers.admin.exists(...kept)).toBe(2);
     held[0].assertHeld();
     held[999].assertHeld();
   });
