@@ -33,10 +33,10 @@ function checkOutages(): void {
 }
 
 async function measured<T>(part: string, calls: number, run: () => Promise<T>): Promise<T> {
-  const [start, used] = [performance.now(), process.cpuUsage()];
+  const [beganAt, used] = [performance.now(), process.cpuUsage()];
   const result = await run();
   const { user, system } = process.cpuUsage(used);
-  const wall = ((performance.now() - start) / 1000).toFixed(1);
+  const wall = ((performance.now() - beganAt) / 1000).toFixed(1);
   say(`${part}: ${calls} calls in ${wall} s, ${((user + system) / calls).toFixed(1)} µs of CPU each`);
   return result;
 }
