@@ -124,10 +124,9 @@ describe('a blocked event loop', () => {
 describe('a request that was not delivered in time', () => {
   it('is repeated, also for a caller that does not wait for others', async () => {
     const { clock, locks, store } = busyLocks();
-    const { acquire } = store;
+    const acquire = store.acquire.bind(store);
     let expired = 0;
-    store.acquire = (request) =>
-      ++expired <= 3 ? Promise.resolve({ status: 'expired' }) : acquire.call(store, request);
+    store.acquire = (request) => (++expired <= 3 ? Promise.resolve({ status: 'expired' }) : acquire(request));
     const call = outcome(locks.tryAcquire('goods:300'));
     await clock.advance(200);
     expect(await call.value?.release()).toBe(true);

@@ -15,7 +15,7 @@ const found = new Set<string>();
 
 /** Records such tests from now on in this environment of jest. */
 export function recordShortLeases(): void {
-  const watch = Reflect.get(Watchdog.prototype, 'watch') as (this: Watchdog, grant: Grant) => boolean;
+  const watch: (this: Watchdog, grant: Grant) => boolean = Reflect.get(Watchdog.prototype, 'watch');
   Watchdog.prototype.watch = function (grant) {
     const own = clockOf(this);
     const clock = own instanceof TimeoutPool ? clockOf(own) : own;
