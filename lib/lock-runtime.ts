@@ -91,6 +91,7 @@ export class LockRuntime {
       requestTimeoutMs,
       passing: { ...passingLimitsOf(options.fairness), ...passing },
       lockDelayMs: options.lockDelayMs,
+      inTransaction: options.inTransaction,
       written: writtenBy(opened),
       checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
       warn,

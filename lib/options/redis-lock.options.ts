@@ -230,6 +230,15 @@ export interface RedisLockModuleOptions extends Omit<
    */
   readonly checks?: CheckLevel | CheckOptions | undefined;
 
+  /**
+   * Returns whether the present code runs in a transaction, as far as the database library knows. It is asked when a
+   * lock ends. If it returns true, one line is logged for each place: another holder may read the old rows before the
+   * commit. It must be fast, and see `docs/transactions.md` for the function of each library.
+   *
+   * Default: not asked.
+   */
+  readonly inTransaction?: (() => boolean) | undefined;
+
   /** What callers of the application get for lock errors: the filter, the HTTP status, `Retry-After`. */
   readonly http?: HttpOptions | undefined;
 

@@ -36,7 +36,7 @@ type LockDefaults = Required<Omit<LockOptions, 'signal' | 'mode' | 'permits' | '
 type SharedDefaults = Omit<LockDefaults, 'lockOrder'>;
 
 /** Options without a default. Those of `http` get theirs when all module instances are known. */
-type Undefaulted = 'key' | 'store' | 'namespace' | 'families' | 'http';
+type Undefaulted = 'key' | 'store' | 'namespace' | 'families' | 'http' | 'inTransaction';
 
 /** The options of a module, with all defaults. `prefix` begins with the namespace, if there is one. */
 export interface ResolvedOptions
@@ -215,6 +215,7 @@ export const MODULE_RULES: OptionRules<RedisLockModuleOptions> = {
   unavailableAfterMs: millisecondsFrom(0),
   checks: checksRule,
   http: { allowed: 'like { filter: true, retryAfterMs: 1000 }', fits: isOptionsObject },
+  inTransaction: { allowed: 'a function that returns a boolean', fits: (value) => typeof value === 'function' },
   replicas: { allowed: 'like { min: 1, timeoutMs: 50 }, with whole numbers from 1 up', fits: isReplicaOptions },
   shutdownGraceMs: milliseconds(0, 2 ** 31 - 1),
   store: {

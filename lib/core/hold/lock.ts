@@ -9,7 +9,7 @@ export interface HoldLeases {
   /** Returns the clock's time. */
   now(): number;
   /** Releases a grant whose last hold has ended. Returns false if the grant was lost. */
-  release(grant: Grant): Promise<boolean>;
+  release(grant: Grant, isKept: boolean): Promise<boolean>;
   /** Renews a grant now. */
   extend(grant: Grant, ttlMs: number): Promise<void>;
   /** Declares a grant lost if its local deadline has passed. */
@@ -227,7 +227,7 @@ export class Lock implements Hold {
       this.abortReason ??= this.grant.loss;
       this.hold?.end();
       const last = this.grant.part(this.hold ?? this);
-      this.ending = last ? this.leases.release(this.grant) : Promise.resolve(this.grant.state === 'held');
+      this.ending = last ? this.leases.release(this.grant, this.isKept) : Promise.resolve(this.grant.state === 'held');
     }
     return this.ending;
   }

@@ -7,6 +7,7 @@ import { repliesRead } from '../time/replies-read.js';
 import { ForceChecks } from './force-checks.js';
 import type { Grant } from './grant.js';
 import { OverdueReport } from './overdue-report.js';
+import { TransactionCheck } from './transaction-check.js';
 import { Watchdog } from './watchdog.js';
 
 /** What the leases of one module instance are kept with. */
@@ -20,6 +21,8 @@ export interface LeaseOptions {
   warn(message: string): void;
   /** Called with one line when the release of a lock ends what `warn` was called with. */
   info?(message: string): void;
+  /** Returns whether the present code runs in a transaction. Default: that is not checked. */
+  readonly inTransaction?: (() => boolean) | undefined;
   /** Called with the key of each renewed lock. */
   onExtended?(key: string): void;
 }
@@ -31,6 +34,7 @@ export class LeaseManager {
   /** Called when a hold has ended. Set while a shutdown waits for holds. */
   onEnded: (() => void) | undefined;
   private readonly overdue: OverdueReport;
+  private readonly transactions: TransactionCheck | undefined;
 
   constructor(
     store: LockStore,
@@ -47,6 +51,8 @@ export class LeaseManager {
       overdue: (grants, now) => this.overdue.begin(grants, now),
     });
     this.overdue = new OverdueReport(clock, options, events);
+    const { inTransaction, warn } = options;
+    this.transactions = inTransaction && new TransactionCheck(inTransaction, (message) => warn(message));
     this.forceChecks = new ForceChecks(store, clock, options.requestTimeoutMs, {
       grantsOf: (key) => this.watchdog.grants().filter((grant) => grant.key === key),
       lose: (grant, why) => this.lose(grant, why),
@@ -62,8 +68,14 @@ export class LeaseManager {
     return this.clock.now();
   }
 
-  /** Ends a grant whose last hold has ended. Returns false if the lock was lost. */
-  release(grant: Grant): Promise<boolean> {
+  /**
+   * Ends a grant whose last hold has ended.
+   *
+   * @param isKept whether a lock scope has kept the lock until its own end, which may follow a commit.
+   * @returns false if the lock was lost.
+   */
+  release(grant: Grant, isKept = false): Promise<boolean> {
+    if (!isKept) this.transactions?.look(grant);
     grant.end();
     this.forget(grant);
     if (grant.isOverdue) this.overdue.end(grant, this.clock.now());
