@@ -1,4 +1,5 @@
-import type { Server } from 'node:http';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { Controller, Get, Injectable, Param } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, Locked, LockClosedError, LockLostError, LockService } from 'nestjs-redis-lock';
@@ -121,6 +122,27 @@ describe('an application that shuts down', () => {
       expect([await keysOf(app.prefix), app.room.visits, app.logged]).toEqual([[], 2, []]);
     },
   );
+
+  it('frees its port at once without a grace period, although a locked handler runs', async () => {
+    const app = await start(0);
+    const { port } = (app.nest.getHttpServer() as Server).address() as AddressInfo;
+    const call = app.call('/hang/1').catch(() => undefined);
+    const visit = await app.room.next();
+    const { closing } = await beginClosing(app);
+    // As the next process of `nest start --watch`, while the handler still runs.
+    await eventually('the port is free', async () => {
+      const next = createServer();
+      const isFree = await new Promise<boolean>((resolve) => {
+        next.once('error', () => resolve(false));
+        next.listen(port, '127.0.0.1', () => resolve(true));
+      });
+      next.close();
+      return isFree;
+    });
+    visit.leave();
+    await Promise.all([call, closing]);
+    expect(await keysOf(app.prefix)).toEqual([]);
+  });
 
   it('serves requests while the hooks of others take their time', async () => {
     const hook = deferred();

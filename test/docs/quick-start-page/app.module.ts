@@ -4,7 +4,13 @@ import { SeatController } from './seat.controller.js';
 import { SeatService } from './seat.service.js';
 
 @Module({
-  imports: [RedisLockModule.forRoot({ redis: process.env['REDIS_URL'], namespace: 'theatre' })],
+  imports: [
+    RedisLockModule.forRoot({
+      redis: process.env['REDIS_URL'],
+      namespace: 'theatre',
+      shutdownGraceMs: process.env['NODE_ENV'] === 'production' ? 5_000 : 0,
+    }),
+  ],
   controllers: [SeatController],
   providers: [SeatService],
 })
