@@ -112,7 +112,7 @@ export class LockEngine {
           if (admission.waiting > 0) busy.onCrowded(admission.waiting);
         },
         onStalled: (stalledMs) => busy.onStalled(stalledMs),
-        isSilent: (key, attendedMs) => signs.isSilent(key, attendedMs),
+        hasFailed: (key, sentMs, attendedMs) => signs.hasFailed(key, sentMs, attendedMs),
       },
     );
     const admission = new Admission(store);

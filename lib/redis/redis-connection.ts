@@ -55,6 +55,8 @@ export class RedisConnection implements ServerConnection {
   /** The last error since the connection was ready. */
   private lastError: Error | undefined;
   private wasReady = false;
+  /** When the connection was ready last. A request that was made before has waited for that. */
+  private readyAt = Infinity;
   private wasLost = false;
   /** How many replies have brought the server's time. */
   private replies = 0;
@@ -161,7 +163,7 @@ export class RedisConnection implements ServerConnection {
     this.serverTime.learn(serverMicros / 1000, sentAt, now);
     this.replies += 1;
     this.listener?.onReachable();
-    if (now - sentAt > SLOW_REPLY_MS && this.wasReady) this.listener?.onSlowReply?.(now - sentAt, sentAt);
+    if (now - sentAt > SLOW_REPLY_MS && sentAt >= this.readyAt) this.listener?.onSlowReply?.(now - sentAt, sentAt);
   }
 
   /** Sends one TIME for all callers. While the connection is down, the command waits in the client's queue. */
@@ -187,6 +189,7 @@ export class RedisConnection implements ServerConnection {
 
   private onReady(): void {
     this.wasReady = true;
+    this.readyAt = this.clock.now();
     const { wasLost } = this;
     this.wasLost = false;
     this.lastError = undefined;

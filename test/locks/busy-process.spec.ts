@@ -11,6 +11,7 @@ import { deferred, faultyLocks, outcome } from '../support/locks.js';
 class Server {
   readonly server = undefined;
   received = 0;
+  losses = 0;
   probes = 0;
   /** Whether it replies to probes. */
   isAlive = false;
@@ -80,6 +81,24 @@ describe('a server from which nothing is read', () => {
     await clock.advance(650);
     server.received += 1;
     await clock.advance(1_000);
+    expect(release).toEqual({});
+    await clock.advance(100);
+    expect(release.error).toBeInstanceOf(LockUnavailableError);
+  });
+});
+
+describe('a connection that has ended', () => {
+  it('fails a request that was sent before, although the next connection brings replies', async () => {
+    const { clock, locks, store, server } = busyLocks();
+    server.isAlive = true;
+    const lock = await locks.acquire('goods:300');
+    store.hold('release');
+    const release = outcome(lock.release());
+    await clock.advance(200);
+    server.losses += 1;
+    server.received += 1;
+    await clock.advance(700);
+    server.received += 1;
     expect(release).toEqual({});
     await clock.advance(100);
     expect(release.error).toBeInstanceOf(LockUnavailableError);

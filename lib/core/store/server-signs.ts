@@ -6,6 +6,9 @@ interface Signs {
   /** When something was read last, or later: up to one look. */
   heardAt: number;
   isProbed: boolean;
+  losses: number;
+  /** When the connection ended last, or later: up to one look. */
+  lostAt: number;
 }
 
 /** A rounding error, in milliseconds. */
@@ -32,9 +35,11 @@ export class ServerSigns {
    */
   look(now: number, oldestMs: number): void {
     for (const connection of this.store.connections?.() ?? []) {
-      const { server, received } = connection;
+      const { server, received, losses } = connection;
       const known = this.signs.get(server);
-      if (known?.received !== received) this.signs.set(server, { received, heardAt: now, isProbed: false });
+      const lostAt = known === undefined || known.losses === losses ? (known?.lostAt ?? -Infinity) : now;
+      if (known?.received !== received || lostAt === now)
+        this.signs.set(server, { received, heardAt: now, isProbed: false, losses, lostAt });
       else if (!known.isProbed && Math.min(oldestMs, now - known.heardAt) >= this.limitMs / 2 - EPSILON_MS) {
         known.isProbed = true;
         connection.probe();
@@ -42,9 +47,13 @@ export class ServerSigns {
     }
   }
 
-  /** Returns whether nothing was read from the key's server for the limit. True for a server that is not known. */
-  isSilent(key: string, now: number): boolean {
+  /**
+   * Returns whether a request that was sent at `sentAt`, and has no reply for the limit, has failed: nothing was read
+   * from the key's server for the limit, or its connection has ended. True for a server that is not known.
+   */
+  hasFailed(key: string, sentAt: number, now: number): boolean {
     const known = this.signs.get(this.store.serverOf?.(key));
-    return known === undefined || now - known.heardAt >= this.limitMs - EPSILON_MS;
+    if (known === undefined || known.lostAt >= sentAt) return true;
+    return now - known.heardAt >= this.limitMs - EPSILON_MS;
   }
 }

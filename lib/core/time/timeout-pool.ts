@@ -22,8 +22,10 @@ export interface TimeoutPoolListener {
   /**
    * Returns whether a timeout of a request for the key may expire, which has run for its whole time. It is asked again
    * at each further look.
+   *
+   * @param sentMs the `attendedMs` of when the request was sent.
    */
-  isSilent(key: string, attendedMs: number): boolean;
+  hasFailed(key: string, sentMs: number, attendedMs: number): boolean;
 }
 
 /** How many times a pool with a listener looks before a timeout expires. */
@@ -154,7 +156,10 @@ export class TimeoutPool implements Clock {
       this.listener?.onLook(this.attendedMs, oldestMs);
     }
     for (const timeout of this.due()) {
-      if (timeout.key === undefined || this.listener?.isSilent(timeout.key, this.attendedMs) !== false)
+      if (
+        timeout.key === undefined ||
+        this.listener?.hasFailed(timeout.key, timeout.at - this.pooledMs, this.attendedMs) !== false
+      )
         this.expire(timeout);
     }
     this.timer = undefined;

@@ -238,6 +238,7 @@ export class LockTable {
       const { owner, mode, promptedAt } = entry;
       if (owner === requester || promptedAt !== undefined) continue;
       entry.promptedAt = this.deps.now();
+      if (!this.deps.isSubscribed(instanceOf(owner))) continue;
       this.deps.onHandoff({ key, owner, mode, ...NO_GRANT, leaseMs: handoffMs, granted: false });
     }
   }

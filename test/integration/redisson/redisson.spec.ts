@@ -254,7 +254,7 @@ describe('a waiter', () => {
     const { proxy, log } = await way();
     await holdAsRedisson(NAME);
     const { granted } = await wait(instance({ redis: proxy.url }));
-    await sleep(100);
+    await waiting(log);
     log.clear();
     await sleep(500);
     expect(log.count('redissonAcquire')).toBe(0);
