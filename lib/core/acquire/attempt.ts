@@ -39,6 +39,9 @@ const QUEUED_REPEAT_MS = 2_000;
 const MANY_AHEAD = 2_000;
 const LONGEST_REPEAT_MS = 40_000;
 
+/** The same for a store without a queue, which notifies all that wait of a release. */
+const NOTIFIED_REPEAT_MS = 3_000;
+
 /** How much later than the one before it a waiter behind the first few requests a lock whose lease has ended. */
 const EXPIRY_STEP_MS = 2;
 const LONGEST_EXPIRY_STEP_MS = 500;
@@ -221,6 +224,7 @@ export class Attempt {
   }
 
   private repeatMs(ahead: number): number {
+    if (!this.deps.store.capabilities.queue) return NOTIFIED_REPEAT_MS;
     if (this.mode === 'exclusive' && ahead < FIRST_FEW) return FIRST_FEW_REPEAT_MS;
     return Math.min(LONGEST_REPEAT_MS, QUEUED_REPEAT_MS * Math.max(1, ahead / MANY_AHEAD));
   }
