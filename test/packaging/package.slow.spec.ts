@@ -47,7 +47,7 @@ const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
 const FORMATS = ['esm', 'cjs'];
 /** Of the unpacked tarball. */
 const MOST_BYTES = 2_450_000;
-const MOST_FILES = 125;
+const MOST_FILES = 130;
 
 const committed = async (): Promise<Surfaces> => namesIn(await readFile(join(__dirname, 'public-api.txt'), 'utf8'));
 

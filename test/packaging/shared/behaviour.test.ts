@@ -597,8 +597,8 @@ describe('a filter of the user that catches all', () => {
     ['prices:301', '301/prices', 'GET'],
   ])('gets the error of a busy lock: %s', async (resource, path, method) => {
     const { status, body } = await rival.using(resource, () => call(path, method));
-    expect(status).toBe(500);
-    expect(body.caughtAll).toContain(`${resource} is locked, held by `);
+    expect(status).toBe(423);
+    expect(body.caughtAll).toBe(`${resource} is locked by others.`);
   });
 
   it('gets the error of a busy lock of a message', async () => {
