@@ -6,11 +6,11 @@ export class OrderService {
   constructor(private readonly locks: LockService) {}
 
   @Locked('order:<id>') // one caller at a time for each id, in all instances
-  async pay(id: number): Promise<string> {
-    return `order ${id} is paid`;
+  pay(id: number): Promise<string> {
+    return Promise.resolve(`order ${id} is paid`);
   }
 
   refund(id: number): Promise<string> {
-    return this.locks.using(resource`order:${id}`, async () => `order ${id} is refunded`);
+    return this.locks.using(resource`order:${id}`, () => `order ${id} is refunded`);
   }
 }

@@ -7,14 +7,14 @@ export class StockService {
   constructor(private readonly locks: LockService) {}
 
   @Locked('goods:<id>') // one caller at a time for each id, in all instances
-  async buy(id: number): Promise<boolean> {
+  buy(id: number): Promise<boolean> {
     const left = this.stock.get(id) ?? 0;
     if (left > 0) this.stock.set(id, left - 1);
-    return left > 0;
+    return Promise.resolve(left > 0);
   }
 
   restock(id: number, amount: number): Promise<number> {
-    return this.locks.using(resource`goods:${id}`, async (lock) => {
+    return this.locks.using(resource`goods:${id}`, (lock) => {
       const left = (this.stock.get(id) ?? 0) + amount;
       lock.assertHeld(); // right before a write that needs the lock
       this.stock.set(id, left);
