@@ -51,8 +51,8 @@ export class LeaseManager {
       overdue: (grants, now) => this.overdue.begin(grants, now),
     });
     this.overdue = new OverdueReport(clock, options, events);
-    const { inTransaction, warn } = options;
-    this.transactions = inTransaction && new TransactionCheck(inTransaction, (message) => warn(message));
+    const { inTransaction } = options;
+    this.transactions = inTransaction && new TransactionCheck(inTransaction, (message) => options.warn(message));
     this.forceChecks = new ForceChecks(store, clock, options.requestTimeoutMs, {
       grantsOf: (key) => this.watchdog.grants().filter((grant) => grant.key === key),
       lose: (grant, why) => this.lose(grant, why),

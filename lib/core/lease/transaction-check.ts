@@ -27,7 +27,7 @@ export class TransactionCheck {
 
   private isOpen(): boolean {
     try {
-      return this.inTransaction() === true;
+      return this.inTransaction();
     } catch (error) {
       this.report(
         '',
