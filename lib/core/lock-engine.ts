@@ -1,8 +1,8 @@
 import { closed, describeUnsupportedForce } from './acquire/acquire-errors.js';
 import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
-import { HolderProbe } from './acquire/holder-probe.js';
 import { Admission } from './acquire/admission.js';
+import { HolderProbe } from './acquire/holder-probe.js';
 import { LocalLocks } from './acquire/local-locks.js';
 import { Turns } from './acquire/turns.js';
 import { keepOutside, runOutside } from './async-context.js';
@@ -112,7 +112,7 @@ export class LockEngine {
           if (admission.waiting > 0) busy.onCrowded(admission.waiting);
         },
         onStalled: (stalledMs) => busy.onStalled(stalledMs),
-        hasFailed: (key, sentMs, attendedMs) => signs.hasFailed(key, sentMs, attendedMs),
+        hasFailed: (key, sentAt, attendedMs) => signs.hasFailed(key, sentAt, attendedMs),
       },
     );
     const admission = new Admission(store);

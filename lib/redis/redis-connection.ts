@@ -46,6 +46,8 @@ export class RedisConnection implements ServerConnection {
   readonly server: string | undefined;
   /** How many open connections have ended. A request that was sent before such an end may have run twice. */
   losses = 0;
+  /** See {@link ServerConnection.lostAt}. */
+  lostAt = -Infinity;
 
   private readonly serverTime = new ServerTime();
   private learning: Promise<void> | undefined;
@@ -209,6 +211,7 @@ export class RedisConnection implements ServerConnection {
     if (!this.wasReady) return;
     this.wasReady = false;
     this.losses += 1;
+    this.lostAt = this.clock.now();
     this.wasLost = true;
     this.learning = undefined;
     this.serverTime.forget();

@@ -5,13 +5,13 @@ import { collectLockMetrics } from 'nestjs-redis-lock/prometheus';
 import { Registry } from 'prom-client';
 import { Admission, MOST_IN_FLIGHT } from '../../lib/core/acquire/admission.js';
 import { busyChannel, type BusyEvent } from '../../lib/core/busy-report.js';
-import { deferred, faultyLocks, outcome } from '../support/locks.js';
+import { deferred, faultyLocks, KEY, outcome } from '../support/locks.js';
 
 /** A server of which a test says what is read from it. */
 class Server {
   readonly server = undefined;
   received = 0;
-  losses = 0;
+  lostAt = -Infinity;
   probes = 0;
   /** Whether it replies to probes. */
   isAlive = false;
@@ -95,13 +95,30 @@ describe('a connection that has ended', () => {
     store.hold('release');
     const release = outcome(lock.release());
     await clock.advance(200);
-    server.losses += 1;
+    server.lostAt = clock.now();
     server.received += 1;
     await clock.advance(700);
     server.received += 1;
     expect(release).toEqual({});
     await clock.advance(100);
     expect(release.error).toBeInstanceOf(LockUnavailableError);
+  });
+});
+
+describe('a connection that was replaced', () => {
+  it('does not fail a request that was sent afterwards', async () => {
+    const { clock, locks, store, server } = busyLocks();
+    server.isAlive = true;
+    await locks.using('goods:300', () => undefined);
+    server.lostAt = clock.now();
+    await clock.advance(1);
+    store.hold('acquire');
+    const call = outcome(locks.acquire('goods:300', { waitMs: 60_000, ttlMs: 60_000 }));
+    await clock.advance(5_000);
+    expect(locks.engine.servers()[0].isUp).toBe(true);
+    store.deliver('acquire');
+    await clock.advance(0);
+    expect(await call.value?.release()).toBe(true);
   });
 });
 
@@ -169,6 +186,62 @@ describe('a request that was not delivered in time', () => {
   });
 });
 
+describe('a request that was not delivered, beside what is known', () => {
+  it('leaves a caller behind another holder with the error of a busy lock', async () => {
+    const { clock, locks, store, stranger } = busyLocks();
+    await stranger.take(KEY);
+    const call = outcome(locks.acquire('goods:300', { waitMs: 3_000 }));
+    await clock.advance(0);
+    store.acquire = () => Promise.resolve({ status: 'expired' });
+    await clock.advance(3_000);
+    expect(call.error).toBeInstanceOf(LockTimeoutError);
+  });
+
+  it('lets a caller request several locks one by one', async () => {
+    const { clock, locks, store } = busyLocks();
+    const acquire = store.acquire.bind(store);
+    store.acquire = (request) => (request.keys.length > 1 ? Promise.resolve({ status: 'expired' }) : acquire(request));
+    const call = outcome(locks.tryAcquire(['goods:300', 'goods:301']));
+    await clock.advance(100);
+    expect(await call.value?.release()).toBe(true);
+    expect(store.acquires).toHaveLength(2);
+  });
+});
+
+describe('a request that could not be sent', () => {
+  it('leaves its place to others', async () => {
+    const { clock, locks, store } = busyLocks();
+    const acquire = store.acquire.bind(store);
+    store.acquire = (() => undefined) as never;
+    const calls = Array.from({ length: MOST_IN_FLIGHT }, (_, id) => outcome(locks.tryAcquire(`broken:${id}`)));
+    await clock.advance(1_000);
+    for (const { error } of calls) expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE', reason: undefined });
+    store.acquire = acquire;
+    const call = outcome(locks.tryAcquire('goods:300'));
+    await clock.advance(0);
+    expect(await call.value?.release()).toBe(true);
+  });
+});
+
+describe('a slow reply', () => {
+  it('is published and logged once a minute, unless this process was the reason', async () => {
+    const events: BusyEvent[] = [];
+    const hear = (event: unknown): void => void events.push(event as BusyEvent);
+    const { clock, locks, store } = busyLocks();
+    busyChannel.subscribe(hear);
+    await clock.advance(1_000);
+    store.reportSlowReply(300, 700);
+    expect(events).toEqual([{ instance: 'default', kind: 'slow', durationMs: 300 }]);
+    store.hold('acquire');
+    outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
+    clock.jump(5_000);
+    await clock.advance(0);
+    store.reportSlowReply(5_300, 700);
+    busyChannel.unsubscribe(hear);
+    expect(events.map(({ kind }) => kind)).toEqual(['slow', 'stalled']);
+  });
+});
+
 describe('a crowd of requests', () => {
   /** Starts as many requests as may be without a reply. Their replies are held back. */
   async function crowd() {
@@ -210,12 +283,23 @@ describe('a crowd of requests', () => {
     expect(trying).toEqual({});
     await clock.advance(1);
     expect(trying.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', reason: 'process-busy', resource: 'late:a' });
-    expect((trying.error as Error).message).toContain(`${MOST_IN_FLIGHT} of its requests wait for replies`);
+    expect((trying.error as Error).message).toMatch(
+      new RegExp(`: this process is too busy, ${MOST_IN_FLIGHT} of its requests wait for replies\\.$`),
+    );
     await clock.advance(1_500);
     expect(waiting.error).toMatchObject({ reason: 'process-busy' });
     expect(several.error).toMatchObject({ reason: 'process-busy' });
     expect(locks.engine.unsent).toBe(0);
     expect(locks.engine.servers()[0].isUp).toBe(true);
+  });
+
+  it('refuses a caller beyond maxWaiting because of those that wait', async () => {
+    const { clock, locks, options } = await crowd();
+    outcome(locks.acquire('late:a', options));
+    await clock.advance(0);
+    const refused = outcome(locks.acquire('late:a', { ...options, maxWaiting: 1 }));
+    await clock.advance(0);
+    expect(refused.error).toMatchObject({ code: 'LOCK_TIMEOUT', isQueueFull: true });
   });
 
   it('is left by a caller that gives up, without a request', async () => {
@@ -239,6 +323,35 @@ describe('a crowd of requests', () => {
     await clock.advance(100);
     busyChannel.unsubscribe(hear);
     expect(events).toEqual([{ instance: 'default', kind: 'crowded', durationMs: 0 }]);
+  });
+
+  it('keeps no place of a request that was sent, however long the crowd lasts', () => {
+    const lane = new Admission({}, 1).laneOf('a');
+    expect(lane.tryEnter()).toBe(true);
+    let sent = 0;
+    const send = (): void => void (sent += 1);
+    for (let i = 0; i < 10; i += 1) lane.wait(send);
+    const places = Array.from({ length: 100_000 }, () => {
+      const place = lane.wait(send);
+      lane.leave();
+      return place;
+    });
+    expect([sent, lane.length]).toEqual([100_000, 10]);
+    for (const place of places) place.cancel();
+    expect(lane.length).toBe(0);
+    expect(lane.size).toBeLessThan(3_000);
+  });
+
+  it('does not keep a key whose server is not known because the store has thrown', async () => {
+    const { clock, locks } = faultyLocks({ unavailableAfterMs: 500 }, undefined, (key) => {
+      if (key.endsWith(':301')) throw new Error('no such server');
+      return 'one';
+    });
+    const call = outcome(locks.acquire('goods:301', { waitMs: 2_000 }));
+    await clock.advance(2_000);
+    expect(call.error).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    await locks.using('goods:300', () => undefined);
+    expect(locks.engine.localLocks.size).toBe(0);
   });
 
   it('is counted by Prometheus', async () => {

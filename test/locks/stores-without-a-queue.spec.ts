@@ -31,6 +31,20 @@ describe('a store without a queue', () => {
     expect(store.acquires).toHaveLength(14);
   });
 
+  it('is requested again after 1.5 to 3 s if it notifies those that wait', async () => {
+    const { clock, locks, store } = unqueuedLocks();
+    store.acquire = (request) => {
+      store.acquires.push(request);
+      return Promise.resolve({ status: 'held', queued: true, remainingMs: 60_000 });
+    };
+    outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
+    // The manual clock jitters each pause to three quarters.
+    await clock.advance(2_249);
+    expect(store.acquires).toHaveLength(1);
+    await clock.advance(1);
+    expect(store.acquires).toHaveLength(2);
+  });
+
   it('throws LockTimeoutError after the limit of its retry policy', async () => {
     const { clock, locks, store, stranger } = unqueuedLocks();
     store.less.retry = { pauseMs: 100, limit: 3 };

@@ -28,10 +28,12 @@ const PATIENT = { unavailableAfterMs: Infinity };
  * in any order, so none is an error by default.
  *
  * @param connections the connections that the store reports. Default: none.
+ * @param serverOf returns the server of a key. Default: there is one server.
  */
 export function faultyLocks(
   { passing, requestTimeoutMs, checks, ...given }: InstanceOptions = {},
   connections?: LockStore['connections'],
+  serverOf?: LockStore['serverOf'],
 ) {
   const options: RedisLockModuleOptions = { ...given, checks: inAnyOrder(checks) };
   const clock = new ManualClock();
@@ -47,6 +49,7 @@ export function faultyLocks(
   const memory = new MemoryStore(clock);
   const store = new FaultyStore(memory);
   store.connections = connections;
+  store.serverOf = serverOf;
   const locks = start(store, options);
   /** Returns another module instance on the same keys, with a faulty store of its own. */
   const neighbour = (others: RedisLockModuleOptions = options) => {

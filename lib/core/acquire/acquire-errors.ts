@@ -81,12 +81,8 @@ export function failedBecause(error: LockUnavailableError, sentAt: number): Last
   return { kind: 'failed', error, since: sentAt };
 }
 
-/** Returns how long a caller without `waitMs` waits for the lock, in milliseconds. */
-export function notYetLimitOf(
-  { leastMs }: Pick<NotYet, 'leastMs'>,
-  { unavailableAfterMs }: StoreLimit,
-  requestTimeoutMs: number,
-): number {
+/** Returns how long a caller without `waitMs` waits for the lock, in milliseconds. At least `leastMs`. */
+export function notYetLimitOf(leastMs: number, { unavailableAfterMs }: StoreLimit, requestTimeoutMs: number): number {
   const isLimited = unavailableAfterMs !== undefined && unavailableAfterMs !== Infinity;
   return Math.max(leastMs, isLimited ? unavailableAfterMs : requestTimeoutMs);
 }

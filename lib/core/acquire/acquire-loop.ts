@@ -255,8 +255,15 @@ export class AcquireLoop implements AttemptListener {
     this.send(attempt);
   }
 
+  /** Sends a request, or waits until it may be sent. */
   private send(attempt: Attempt): void {
-    if (attempt.maySend()) return this.sendNow(attempt);
+    let maySend: boolean;
+    try {
+      maySend = attempt.maySend();
+    } catch (cause) {
+      return this.onNotSent(attempt, cause);
+    }
+    if (maySend) return this.sendNow(attempt);
     this.state = { kind: 'crowded', attempt, timer: attempt.waitToSend(() => this.sendNow(attempt)) };
     this.listener.onReply(attempt.crowdedOut(), Infinity);
   }
@@ -266,10 +273,14 @@ export class AcquireLoop implements AttemptListener {
     try {
       attempt.send(this.params, this.wantsQueue);
     } catch (cause) {
-      // Without an outcome, the attempt would block its key for good.
-      attempt.ignoreReply();
-      this.onFailure(attempt, unavailable(this.resource, 'the request could not be sent', { cause }));
+      this.onNotSent(attempt, cause);
     }
+  }
+
+  private onNotSent(attempt: Attempt, cause: unknown): void {
+    // Without an outcome, the attempt would block its key for good.
+    attempt.abandon();
+    this.onFailure(attempt, unavailable(this.resource, 'the request could not be sent', { cause }));
   }
 
   private repeat(): void {

@@ -56,7 +56,7 @@ export interface AcquireOptions extends WaitOptions, HoldUse {
   readonly reentrant: boolean;
   /** What a loss means to the lock scopes that keep the lock. Default: `throw`. */
   readonly onLost?: OnLost;
-  /** What to do if the lock is taken in two orders with others. Default: `ignore`. */
+  /** What to do if the lock is taken in two orders with others. Default: `off`. */
   readonly lockOrder?: LockOrderPolicy;
 }
 

@@ -8,19 +8,32 @@ import type { Timer } from '../time/clock.js';
  */
 export const MOST_IN_FLIGHT = 1_000;
 
-type Turn = () => void;
+/** A request that waits to be sent. */
+interface Place {
+  /** Undefined if it waits no longer. */
+  send: (() => void) | undefined;
+}
+
+/** From this number of places that have been served on, they are removed, so that the list does not grow for ever. */
+const MANY_SERVED = 1_000;
 
 /** The acquire requests for one server: those without a reply, and those that wait to be sent. */
 export class Lane {
   /** How many requests wait to be sent. */
   length = 0;
   private inFlight = 0;
-  /** In order, undefined for those that wait no longer. */
+  /** In order. */
   // An array, because the first of a `Set` is found in O(n) after many have left.
-  private waiting: (Turn | undefined)[] = [];
+  private places: Place[] = [];
+  /** The first place that was not served. */
   private next = 0;
 
   constructor(private readonly most: number) {}
+
+  /** How many places are kept. @internal */
+  get size(): number {
+    return this.places.length;
+  }
 
   /** Counts a request that is sent now. Returns false if it has to wait. */
   tryEnter(): boolean {
@@ -30,13 +43,13 @@ export class Lane {
   }
 
   /** Waits until the request may be sent, and calls `send` then. It counts from that moment on. */
-  wait(send: Turn): Timer {
-    const place = this.waiting.push(send) - 1;
-    const { waiting } = this;
+  wait(send: () => void): Timer {
+    const place: Place = { send };
+    this.places.push(place);
     this.length += 1;
     const cancel = (): void => {
-      if (waiting[place] === undefined) return;
-      waiting[place] = undefined;
+      if (place.send === undefined) return;
+      place.send = undefined;
       this.length -= 1;
     };
     return { cancel };
@@ -51,16 +64,17 @@ export class Lane {
 
   private sendNext(): void {
     while (this.length > 0 && this.inFlight < this.most) {
-      const send = this.waiting[this.next];
-      this.waiting[this.next] = undefined;
+      const place = this.places[this.next];
       this.next += 1;
+      const { send } = place;
       if (send === undefined) continue;
+      place.send = undefined;
       this.length -= 1;
       this.inFlight += 1;
       send();
     }
-    if (this.length > 0) return;
-    this.waiting = [];
+    if (this.length > 0 && (this.next < MANY_SERVED || this.next * 2 < this.places.length)) return;
+    this.places = this.length === 0 ? [] : this.places.slice(this.next);
     this.next = 0;
   }
 }

@@ -1,4 +1,4 @@
-import { LockUnavailableError } from '../errors.js';
+import { LockUnavailableError, withoutStack } from '../errors.js';
 import { deadlineOf, handoffLeaseAfterExpiry, type StoreGrant } from '../lease/grant.js';
 import {
   type AcquireReply,
@@ -113,9 +113,8 @@ export class Attempt {
   /** Returns the last reply for waiters while the request is not sent, because it waits for others. */
   crowdedOut(): LastReply {
     const why = `this process is too busy, ${MOST_IN_FLIGHT} of its requests wait for replies`;
-    return this.notDelivered(
-      unavailable(this.listener.resource, `${why}${this.stallNote()}`, { reason: 'process-busy' }),
-    );
+    // Each of a crowd has one, and few of them reach a caller.
+    return this.notDelivered(withoutStack(() => unavailable(this.listener.resource, why, { reason: 'process-busy' })));
   }
 
   /** Sends a request that is admitted. The listener is called with its outcome. */
@@ -143,11 +142,15 @@ export class Attempt {
     this.retries = Math.ceil(Math.log2(STEADY_PAUSE_MS / FIRST_PAUSE_MS));
   }
 
+  /** Ends a request that could not be sent. */
+  abandon(): void {
+    this.timer?.cancel();
+    this.endRequest();
+  }
+
   /** Stops expecting a reply. One that still arrives is late. */
   ignoreReply(): void {
-    if (this.timer === undefined) return;
-    this.timer.cancel();
-    this.endRequest();
+    if (this.timer !== undefined) this.abandon();
   }
 
   /** Fails the request, if there is one: its reply may be lost with the connection. */

@@ -16,8 +16,6 @@ import {
 import type { AcquireDeps, Target, WaitOptions } from './acquire-options.js';
 import { Waiter, type WaiterCount, WaiterQueue } from './waiters.js';
 
-const NOT_DELIVERED = { leastMs: 0 };
-
 /** A refusal because `maxWaiting` callers wait, and when it was. */
 interface FullLine {
   readonly resource: string;
@@ -231,11 +229,9 @@ export abstract class WaitingCallers {
     const now = deps.clock.now();
     // The event loop may have stood still before the request came too late.
     if (lastReply.kind === 'undelivered')
-      return (
-        notYetLimitOf(NOT_DELIVERED, options, deps.requestTimeoutMs) - (now - Math.max(enteredAt, lastReply.since))
-      );
+      return notYetLimitOf(0, options, deps.requestTimeoutMs) - (now - Math.max(enteredAt, lastReply.since));
     if (lastReply.kind !== 'held' || lastReply.notYet === undefined) return 0;
-    return notYetLimitOf(lastReply.notYet, options, deps.requestTimeoutMs) - (now - enteredAt);
+    return notYetLimitOf(lastReply.notYet.leastMs, options, deps.requestTimeoutMs) - (now - enteredAt);
   }
 
   /** Whether no reply will come before one that is overdue. */

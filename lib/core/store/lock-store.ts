@@ -345,8 +345,8 @@ export interface ServerConnection {
   readonly server: string | undefined;
   /** A number that changes whenever something is read from the server. */
   readonly received: number;
-  /** How many times the connection has ended. A request that was sent before may never get a reply. */
-  readonly losses: number;
+  /** When the connection ended last, on the engine's clock. A request that was sent before may never get a reply. */
+  readonly lostAt: number;
   /** Sends a cheap request, so that a server that is alive sends something. Does not throw. */
   probe(): void;
 }

@@ -1,13 +1,12 @@
 import type { LockStore } from './lock-store.js';
 
-/** What was read from a server, and when. All times are on a clock that leaves out blocked time. */
+/** What was read from a server, and when on a clock that leaves out blocked time. */
 interface Signs {
   received: number;
   /** When something was read last, or later: up to one look. */
   heardAt: number;
   isProbed: boolean;
-  losses: number;
-  /** When the connection ended last, or later: up to one look. */
+  /** See `ServerConnection.lostAt`. It is on the engine's clock. */
   lostAt: number;
 }
 
@@ -35,11 +34,10 @@ export class ServerSigns {
    */
   look(now: number, oldestMs: number): void {
     for (const connection of this.store.connections?.() ?? []) {
-      const { server, received, losses } = connection;
+      const { server, received, lostAt } = connection;
       const known = this.signs.get(server);
-      const lostAt = known === undefined || known.losses === losses ? (known?.lostAt ?? -Infinity) : now;
-      if (known?.received !== received || lostAt === now)
-        this.signs.set(server, { received, heardAt: now, isProbed: false, losses, lostAt });
+      if (known?.received !== received || known.lostAt !== lostAt)
+        this.signs.set(server, { received, heardAt: now, isProbed: false, lostAt });
       else if (!known.isProbed && Math.min(oldestMs, now - known.heardAt) >= this.limitMs / 2 - EPSILON_MS) {
         known.isProbed = true;
         connection.probe();
@@ -48,8 +46,10 @@ export class ServerSigns {
   }
 
   /**
-   * Returns whether a request that was sent at `sentAt`, and has no reply for the limit, has failed: nothing was read
-   * from the key's server for the limit, or its connection has ended. True for a server that is not known.
+   * Returns whether a request that has no reply for the limit has failed: nothing was read from the key's server for
+   * the limit, or its connection has ended. True for a server that is not known.
+   *
+   * @param sentAt when the request was sent, on the engine's clock.
    */
   hasFailed(key: string, sentAt: number, now: number): boolean {
     const known = this.signs.get(this.store.serverOf?.(key));

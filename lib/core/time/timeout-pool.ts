@@ -23,9 +23,9 @@ export interface TimeoutPoolListener {
    * Returns whether a timeout of a request for the key may expire, which has run for its whole time. It is asked again
    * at each further look.
    *
-   * @param sentMs the `attendedMs` of when the request was sent.
+   * @param sentAt when the request was sent, on the clock.
    */
-  hasFailed(key: string, sentMs: number, attendedMs: number): boolean;
+  hasFailed(key: string, sentAt: number, attendedMs: number): boolean;
 }
 
 /** How many times a pool with a listener looks before a timeout expires. */
@@ -111,7 +111,7 @@ export class TimeoutPool implements Clock {
 
   private add(key: string | undefined, task: () => void, now: number): PooledTimeout {
     if (this.timer === undefined) this.start(now);
-    const timeout = new PooledTimeout(this, this.attendedUntil(now) + this.pooledMs, task, key);
+    const timeout = new PooledTimeout(this, this.attendedUntil(now) + this.pooledMs, task, key, now);
     timeout.older = this.youngest;
     if (this.youngest === undefined) this.oldest = timeout;
     else this.youngest.younger = timeout;
@@ -156,11 +156,9 @@ export class TimeoutPool implements Clock {
       this.listener?.onLook(this.attendedMs, oldestMs);
     }
     for (const timeout of this.due()) {
-      if (
-        timeout.key === undefined ||
-        this.listener?.hasFailed(timeout.key, timeout.at - this.pooledMs, this.attendedMs) !== false
-      )
-        this.expire(timeout);
+      const { key, sentAt } = timeout;
+      const mayExpire = key === undefined || this.listener?.hasFailed(key, sentAt, this.attendedMs) !== false;
+      if (mayExpire) this.expire(timeout);
     }
     this.timer = undefined;
     if (this.oldest === undefined) return;
@@ -192,6 +190,7 @@ class PooledTimeout implements Timer {
     readonly at: number,
     readonly task: () => void,
     readonly key: string | undefined,
+    readonly sentAt: number,
   ) {}
 
   cancel(): void {

@@ -1,4 +1,6 @@
+import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
+import { ManualClock } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../../lib/core/time/clock.js';
 import type { RedisClient } from '../../../lib/redis/redis-client.js';
 import { RedisConnection } from '../../../lib/redis/redis-connection.js';
@@ -34,5 +36,81 @@ describe('a corked connection', () => {
     const renewed = new RedisScript({ lua: 'return 1' }, String).runAll(connection, [{ keys: [], args: [] }]);
     expect(steps).toEqual(['cork', 'uncork', 'renewal']);
     await renewed;
+  });
+});
+
+/** Returns a connection whose client a test controls, and what it reports. */
+function watched(status: string) {
+  const clock = new ManualClock();
+  const time = () => Promise.resolve(['1000', '0']);
+  const client = Object.assign(new EventEmitter(), { status, time });
+  client.on('error', () => undefined);
+  const connection = new RedisConnection(client as unknown as RedisClient, clock, 1_000);
+  const reports: string[] = [];
+  const stop = connection.listen({
+    onDisconnected: () => undefined,
+    onReconnected: () => undefined,
+    onReachable: () => undefined,
+    onUnreachable: ({ message }) => reports.push(message),
+    onSlowReply: (durationMs) => reports.push(`slow: ${durationMs} ms`),
+  });
+  return { clock, client, connection, reports, stop };
+}
+
+describe('a connection that is not ready', () => {
+  it('is reported at once if it is refused, and after the time limit if the client gives up an attempt', async () => {
+    const { clock, client, reports, stop } = watched('connecting');
+    client.emit('error', new Error('Connection timeout'));
+    client.emit('error', Object.assign(new Error('connect ETIMEDOUT'), { code: 'ETIMEDOUT' }));
+    await clock.advance(999);
+    expect(reports).toEqual([]);
+    await clock.advance(1);
+    expect(reports).toEqual(['connect ETIMEDOUT']);
+    client.emit('error', new Error('connect ECONNREFUSED'));
+    expect(reports).toEqual(['connect ETIMEDOUT', 'connect ECONNREFUSED']);
+    stop();
+  });
+
+  it('has its time limit without the time in which the event loop stood still', async () => {
+    const { clock, reports, stop } = watched('connecting');
+    await clock.advance(500);
+    clock.jump(60_000);
+    await clock.advance(499);
+    expect(reports).toEqual([]);
+    await clock.advance(1);
+    expect(reports).toHaveLength(1);
+    stop();
+  });
+
+  it('shows what was read, and when a connection has ended', async () => {
+    const { clock, client, connection, stop } = watched('connecting');
+    expect([connection.received, connection.lostAt]).toEqual([0, -Infinity]);
+    client.status = 'ready';
+    client.emit('ready');
+    await clock.advance(100);
+    expect(connection.received).toBe(1);
+    connection.probe();
+    await clock.advance(0);
+    expect(connection.received).toBe(2);
+    client.status = 'close';
+    client.emit('close');
+    expect(connection.lostAt).toBe(100);
+    connection.probe();
+    await clock.advance(0);
+    expect(connection.received).toBe(2);
+    stop();
+  });
+
+  it('makes no slow reply of a request that has waited for it', async () => {
+    const { clock, client, connection, reports, stop } = watched('connecting');
+    await clock.advance(100);
+    client.status = 'ready';
+    client.emit('ready');
+    await clock.advance(300);
+    connection.observeTime(1_000_000_000, 50);
+    expect(reports).toEqual([]);
+    connection.observeTime(1_000_000_000, 100);
+    expect(reports).toEqual(['slow: 300 ms']);
+    stop();
   });
 });

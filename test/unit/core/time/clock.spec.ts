@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { SystemClock } from '../../../../lib/core/time/clock.js';
+import { ManualClock } from 'nestjs-redis-lock/testing';
+import { SystemClock, withTimeout } from '../../../../lib/core/time/clock.js';
+import { deferred, outcome } from '../../../support/async.js';
 
 const NOON = Date.UTC(2026, 0, 1, 12);
 
@@ -48,5 +50,22 @@ describe('SystemClock', () => {
     jest.advanceTimersByTime(10_000);
     expect(fired).not.toHaveBeenCalled();
     jest.useRealTimers();
+  });
+});
+
+describe('withTimeout', () => {
+  it('reads what has arrived at the sockets before it gives up, because the event loop may have been blocked', async () => {
+    const clock = new ManualClock();
+    const reply = deferred<string>();
+    const result = outcome(withTimeout(clock, 100, reply.promise, () => 'late'));
+    // As a socket that is read after the timers that are due.
+    clock.schedule(100, () => reply.resolve('read'));
+    clock.jump(5_000);
+    await clock.advance(0);
+    expect(result).toEqual({ value: 'read' });
+    const silent = outcome(withTimeout(clock, 100, new Promise<string>(() => undefined), () => 'late'));
+    await clock.advance(100);
+    expect(silent).toEqual({ value: 'late' });
+    expect(clock.pending).toBe(0);
   });
 });
