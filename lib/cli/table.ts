@@ -15,7 +15,7 @@ const GAP = '  ';
 /** The least width of a flexible column. */
 const LEAST_WIDTH = 8;
 
-/** A longer text does not widen the column for other rows, if there is no terminal whose width limits it. */
+/** Without a terminal, a text that is longer than this widens its own row only. */
 const LONGEST_ALIGNED = 40;
 
 /**

@@ -274,7 +274,7 @@ describe('a crowd of requests', () => {
     for (const { value } of [...calls, ...late]) expect(await value?.release()).toBe(true);
   });
 
-  it('refuses a caller whose time is over with the reason, and is no outage', async () => {
+  it('refuses a caller whose time is over with the reason, without an outage', async () => {
     const { clock, locks, options } = await crowd();
     const trying = outcome(locks.tryAcquire('late:a'));
     const waiting = outcome(locks.acquire('late:b', { ...options, waitMs: 2_000 }));

@@ -106,7 +106,7 @@ describe('a listener of a loss', () => {
     await one;
   });
 
-  it('may release any other lock, which is not watched any more', async () => {
+  it('may release any other lock, which is no longer watched', async () => {
     const { clock, locks } = faultyLocks({ ttlMs: 100, renew: false });
     const [one, other] = await Promise.all([locks.acquire('a'), locks.acquire('b')]);
     one.signal.addEventListener('abort', () => void other.release());

@@ -573,7 +573,7 @@ describe('permits', () => {
     expect(callers.map(({ value }) => value !== undefined)).toEqual([true, true]);
   });
 
-  it('are refused to a caller that does not wait, also if another request was given up', async () => {
+  it('are refused to a caller that does not wait, even if another request was given up', async () => {
     const { locks, stranger, store, clock } = faultyLocks();
     await stranger.take(KEY);
     const abort = new AbortController();

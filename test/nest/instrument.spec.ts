@@ -120,7 +120,7 @@ class GoodsController {
 }
 
 describe.each(Object.entries(PROXIES))('an application with an %s proxy around each provider', (kind, decorate) => {
-  it('starts one leader for one instance, also if two providers have it', async () => {
+  it('starts one leader for one instance, even if two providers have it', async () => {
     const again = { provide: 'again', inject: [Reports], useFactory: (reports: Reports) => reports };
     const { app } = await start(decorate, { imports: [inMemory()], providers: [Reports, again] });
     const reports = app.get(Reports);

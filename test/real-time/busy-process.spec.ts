@@ -99,7 +99,7 @@ describe.each(CLIENTS)('a busy process with a healthy Redis, $name', ({ open }) 
 });
 
 describe('a Redis that is slow, and alive', () => {
-  it.each([300, 900])('serves calls late if each reply takes %i ms, and is no outage', async (ms) => {
+  it.each([300, 900])('serves calls late if each reply takes %i ms, without an outage', async (ms) => {
     const proxy = await RedisProxy.start(testRedisUrl());
     const running = new RedisLocks();
     const locks = running.start({ redis: proxy.url, ...DEFAULTS });

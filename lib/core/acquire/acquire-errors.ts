@@ -40,8 +40,8 @@ export type LastReply =
   /** Others hold the lock with this other number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
   /**
-   * The request was not sent, or came too late and had no effect, and so has every one since `since`, on the local
-   * clock. So nothing is known of the lock.
+   * The request was not sent, or it came too late and had no effect. The same is true of all requests since `since`, on
+   * the local clock. So nothing is known of the lock.
    */
   | { readonly kind: 'undelivered'; readonly error: LockUnavailableError; readonly since: number }
   /** The request has failed, and so has every one before it that was sent since `since`, on the local clock. */

@@ -90,7 +90,7 @@ export interface AcquireDeps {
   readonly releaser: Pick<Releaser, 'release' | 'releaseBehind' | 'isReleasing'>;
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
-  /** Limits how many requests are without a reply. Default: there is no limit. */
+  /** Limits how many requests are without a reply. Default: any number may be. */
   readonly admission?: Admission;
   readonly passing: PassingLimits;
   /** The module instance's name, for events. Default: `default`. */
