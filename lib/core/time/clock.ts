@@ -113,9 +113,12 @@ class SystemTimer implements Timer {
   }
 }
 
+/** A timer that fires later than this, in milliseconds, was late because the event loop stood still. */
+const STALL_MS = 50;
+
 /**
  * Returns the result of `reply` if it settles within `delayMs`, otherwise what `late` returns or throws. If the event
- * loop was blocked, it first reads what has arrived at its sockets.
+ * loop stood still when the time was over, the reply has half of `delayMs` more: the request may not have been sent.
  */
 export function withTimeout<T>(clock: Clock, delayMs: number, reply: Promise<T>, late: () => T): Promise<T> {
   return new Promise<T>((resolve, reject) => {
@@ -126,10 +129,13 @@ export function withTimeout<T>(clock: Clock, delayMs: number, reply: Promise<T>,
         reject(error);
       }
     };
-    const giveUpLater = (): void => {
-      timer = clock.schedule(0, giveUp, true);
+    const limitMs = Math.max(0, delayMs);
+    const dueAt = clock.now() + limitMs;
+    const onTime = (): void => {
+      // The event loop runs timers before it reads sockets.
+      timer = clock.schedule(clock.now() - dueAt > STALL_MS ? limitMs / 2 : 0, giveUp, true);
     };
-    let timer = clock.schedule(Math.max(0, delayMs), giveUpLater, true);
+    let timer = clock.schedule(limitMs, onTime, true);
     reply.then(resolve, reject).finally(() => timer.cancel());
   });
 }

@@ -68,4 +68,20 @@ describe('withTimeout', () => {
     expect(silent).toEqual({ value: 'late' });
     expect(clock.pending).toBe(0);
   });
+
+  it('gives half of the limit more after the event loop stood still, because the request may not have been sent', async () => {
+    const clock = new ManualClock();
+    const reply = deferred<string>();
+    const result = outcome(withTimeout(clock, 100, reply.promise, () => 'late'));
+    const silent = outcome(withTimeout(clock, 100, new Promise<string>(() => undefined), () => 'late'));
+    clock.jump(3_000);
+    await clock.advance(49);
+    reply.resolve('served');
+    await clock.advance(0);
+    expect(result).toEqual({ value: 'served' });
+    expect(silent).toEqual({});
+    await clock.advance(1);
+    expect(silent).toEqual({ value: 'late' });
+    expect(clock.pending).toBe(0);
+  });
 });
