@@ -23,6 +23,6 @@ export async function installLibraries(): Promise<void> {
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return;
   rmSync(stamp, { force: true });
   const quietly = ['--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'];
-  await run('npm ci of the libraries', 'npm', ['ci', ...quietly], { cwd: FOLDER, timeoutMs: 240_000 });
+  await run('npm ci of the libraries', 'npm', ['ci', ...quietly], { cwd: FOLDER });
   writeFileSync(stamp, wanted);
 }

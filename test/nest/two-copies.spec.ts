@@ -1,5 +1,5 @@
 // Two copies of the package in one application, as the ES module beside the CommonJS module, or two installs. Here they
-// are two evaluations of the sources. `copies.slow.spec.ts` of test/packaging has the packed package.
+// are two evaluations of the sources. `package.slow.spec.ts` of test/packaging has the packed package.
 import { Controller, type DynamicModule, Get, type INestApplication, Param, type Provider } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';

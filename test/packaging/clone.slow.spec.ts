@@ -34,7 +34,7 @@ function installLinesOf(path: string): readonly string[] {
 }
 
 const runLine = (line: string, cwd: string): Promise<string> =>
-  run(line, 'sh', ['-c', line], { cwd: join(folder, cwd), timeoutMs: 300_000, env: outsideOfNpm() });
+  run(line, 'sh', ['-c', line], { cwd: join(folder, cwd), env: outsideOfNpm() });
 
 /** Returns the environment of a shell that npm has not started. */
 function outsideOfNpm(): NodeJS.ProcessEnv {
@@ -61,7 +61,6 @@ it('an application beside the clone installs the package', async () => {
   const code = "const { Locked } = require('nestjs-redis-lock'); console.log(typeof Locked, typeof require('ioredis'))";
   const output = await run('node', process.execPath, ['-e', code], {
     cwd: join(folder, 'application'),
-    timeoutMs: 60_000,
   });
   expect(output).toBe('function function\n');
 });

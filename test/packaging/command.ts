@@ -3,11 +3,12 @@ import { spawn } from 'node:child_process';
 export interface CommandOptions {
   readonly cwd: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** After this time it is killed, and whatever it has started. */
-  readonly timeoutMs: number;
   /** It is expected to end with an exit code other than 0. */
   readonly mustFail?: boolean;
 }
+
+/** A command that runs for longer hangs. It is killed, and whatever it has started. */
+const LIMIT_MS = 600_000;
 
 /** Runs a command to its end and writes its result to the console. Returns the command's output. */
 export async function run(label: string, command: string, args: string[], options: CommandOptions): Promise<string> {
@@ -20,7 +21,7 @@ export async function run(label: string, command: string, args: string[], option
   return output;
 }
 
-function execute(command: string, args: string[], { cwd, env, timeoutMs }: CommandOptions) {
+function execute(command: string, args: string[], { cwd, env }: CommandOptions) {
   return new Promise<{ code: number | string; output: string }>((resolve, reject) => {
     const child = spawn(command, args, {
       cwd,
@@ -39,11 +40,11 @@ function execute(command: string, args: string[], { cwd, env, timeoutMs }: Comma
     const collect = (chunk: string): void => void (output += chunk);
     child.stdout.setEncoding('utf8').on('data', collect);
     child.stderr.setEncoding('utf8').on('data', collect);
-    const timer = setTimeout(() => process.kill(-(child.pid as number), 'SIGKILL'), timeoutMs);
+    const timer = setTimeout(() => process.kill(-(child.pid as number), 'SIGKILL'), LIMIT_MS);
     child.on('error', reject);
     child.on('close', (code, signal) => {
       clearTimeout(timer);
-      resolve({ code: code ?? `${signal}, its time was ${timeoutMs} ms`, output });
+      resolve({ code: code ?? `${signal}, its time was ${LIMIT_MS} ms`, output });
     });
   });
 }

@@ -37,13 +37,13 @@ export class Consumer {
   /** Ends with an error where it does not end by itself. */
   async node(label: string, args: string[]): Promise<string> {
     await this.ready;
-    return run(`${this.name}: ${label}`, process.execPath, args, { cwd: this.folder, timeoutMs: 120_000 });
+    return run(`${this.name}: ${label}`, process.execPath, args, { cwd: this.folder });
   }
 
   /** Runs what is expected to fail. @returns what it says. */
   async refused(label: string, args: string[]): Promise<string> {
     await this.ready;
-    const options = { cwd: this.folder, timeoutMs: 120_000, mustFail: true };
+    const options = { cwd: this.folder, mustFail: true };
     return run(`${this.name}: ${label}, which is to fail`, process.execPath, args, options);
   }
 
@@ -59,7 +59,7 @@ export class Consumer {
     for (const source of sources) await cp(join(templates, 'shared', source), join(folder, 'src', source));
     const quietly = ['--no-audit', '--no-fund', '--no-package-lock', '--prefer-offline', '--loglevel=error'];
     const args = ['install', ...quietly, tarball];
-    await run(`${this.name}: npm install`, 'npm', args, { cwd: folder, timeoutMs: 240_000 });
+    await run(`${this.name}: npm install`, 'npm', args, { cwd: folder });
     // As two versions in one tree would be.
     const inFolder = join('node_modules', 'nestjs-redis-lock');
     await cp(join(folder, inFolder), join(folder, 'second', inFolder), { recursive: true });
@@ -68,7 +68,7 @@ export class Consumer {
 
 /** Builds the package and packs it. @returns the path of the tarball. */
 export async function packTarball(root: string, folder: string): Promise<string> {
-  await run('npm pack, which builds', 'npm', ['pack', '--pack-destination', folder], { cwd: root, timeoutMs: 300_000 });
+  await run('npm pack, which builds', 'npm', ['pack', '--pack-destination', folder], { cwd: root });
   const tarball = (await readdir(folder)).find((file) => file.endsWith('.tgz'));
   if (tarball === undefined) throw new Error('npm pack left no tarball');
   return join(folder, tarball);

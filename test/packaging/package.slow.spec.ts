@@ -1,6 +1,6 @@
 // Installs the packed tarball in fresh projects, as users would: NestJS 10, 11 and 12, CommonJS and ES modules,
 // ioredis 5 and 6, TypeScript 5 and 6, jest 29 and 30.
-import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -26,7 +26,7 @@ beforeAll(async () => {
     consumers.set(name, new Consumer(name, [...basics, ...sources], folder, tarball));
   // Installed one after the other, while those before are at work.
   add('nest12-esm', 'main.ts');
-  add('nest11-cjs', 'main.ts');
+  add('nest11-cjs', 'main.ts', 'copies.mjs');
   add('nest11-jest', 'consumer.test.ts', 'behaviour.test.ts');
   add('nest10-jest', 'consumer.test.ts', 'behaviour.test.ts');
   await tarball;
@@ -62,7 +62,7 @@ async function committedValues(): Promise<Surfaces> {
 describe('the tarball', () => {
   it('is clean to publint and to are-the-types-wrong', async () => {
     const bin = (name: string) => join(root, 'node_modules', '.bin', name);
-    const options = { cwd: root, timeoutMs: 60_000 };
+    const options = { cwd: root };
     await run('publint', process.execPath, [bin('publint'), 'run', await tarball, '--strict'], options);
     await run('attw', process.execPath, [bin('attw'), await tarball], options);
     expect(await tarball).toMatch(/\.tgz$/);
@@ -199,7 +199,7 @@ describe('the command line', () => {
     const modules = join(folder, 'alone', 'node_modules');
     await cp(installed, join(modules, 'nestjs-redis-lock'), { recursive: true });
     const bin = 'nestjs-redis-lock/dist/cli/bin.js';
-    const options = { cwd: modules, timeoutMs: 60_000 };
+    const options = { cwd: modules };
     expect(await run('--help', process.execPath, [bin, '--help'], options)).toContain('Exit codes:');
     const refused = await run('list', process.execPath, [bin, 'list'], { ...options, mustFail: true });
     expect(refused).toBe(
@@ -263,5 +263,33 @@ describe('a key function that does not fit its method', () => {
     const refusal = await project.refused('tsc', ['node_modules/typescript/bin/tsc', '--noEmit']);
     expect(refusal).toContain('the parameters of the key function are not those of the method');
     expect(refusal.match(/error TS/g)).toHaveLength(1);
+  });
+});
+
+describe('copies of the package in one process', () => {
+  /** Installs another version beside the one that is installed. */
+  async function addNewer(): Promise<void> {
+    const newer = join(folder, 'nest11-cjs/newer/node_modules/nestjs-redis-lock');
+    await cp(await consumer('nest11-cjs').installed(), newer, { recursive: true });
+    let replaced = 0;
+    for (const { path } of await filesOf(join(newer, 'dist/cjs'))) {
+      if (!path.endsWith('.js')) continue;
+      const file = join(newer, 'dist/cjs', path);
+      const text = await readFile(file, 'utf8');
+      if (!text.includes("const VERSION = '")) continue;
+      await writeFile(file, text.replace(/const VERSION = '[^']+'/, "const VERSION = '9.9.9'"));
+      replaced += 1;
+    }
+    expect(replaced).toBe(1);
+  }
+
+  it('the ES module, CommonJS and a second install work as one, two versions are an error', async () => {
+    await addNewer();
+    await cp(join(folder, 'nest11-cjs/src/copies.mjs'), join(folder, 'nest11-cjs/copies.mjs'));
+    // Node would load the ES module for `require`, too, as of 20.19.
+    const flag = '--experimental-require-module';
+    const flags = process.allowedNodeEnvironmentFlags.has(flag) ? ['--no-experimental-require-module'] : [];
+    const output = await consumer('nest11-cjs').node('node copies.mjs', [...flags, 'copies.mjs']);
+    expect(output).toContain('all copies work');
   });
 });
