@@ -6,52 +6,59 @@ import {
   type TimestampOutcomeEvent,
   timestampOutcomes,
 } from 'nestjs-redis-lock/timestamp';
-import { SystemClock } from '../../lib/core/time/clock.js';
-import { testRedisUrl, uniquePrefix } from './shared-redis.js';
+import { ManualClock } from 'nestjs-redis-lock/testing';
+import { needWallClocks } from './server-clock/shim.js';
+import type { StoppedServers } from './server-clock/stopped-servers.js';
+import { uniquePrefix } from './shared-redis.js';
 
-/** A clock whose wall time does not move until it is set. */
-class WallClock extends SystemClock {
-  wall = Date.UTC(2026, 0, 1, 12);
+needWallClocks();
+
+/** A manual clock whose wall time moves only if a test sets it. */
+class WallClock extends ManualClock {
+  wallMs = Date.UTC(2026, 0, 1, 12);
 
   override wallTime(): number {
-    return this.wall;
+    return this.wallMs;
   }
 }
 
 const REQUEST_DEFAULTS = { handoffMs: 3_000, tokens: 1 };
 
 /**
- * Timestamp stores on one key, with a wall clock that does not move, and commands of other clients between their own.
+ * Timestamp stores on one key, with clocks that move only if a test moves them, and commands of other clients between
+ * their own. The wall clock of the stores is not the server's.
  */
 export class TimestampLocks {
   readonly key = `${uniquePrefix()}account:1_lock`;
   readonly clock = new WallClock();
-  readonly admin = new Redis(testRedisUrl());
+  readonly admin: Redis;
   readonly outcomes: string[] = [];
   /** The deadline of acquire requests, in milliseconds. */
   timeoutMs = 5_000;
   /** The admin's client and one for each store. */
-  readonly clients: Redis[] = [this.admin];
+  readonly clients: Redis[];
   private owners = 0;
   private readonly onOutcome = (event: unknown): void => {
     const { key, outcome } = event as TimestampOutcomeEvent;
     if (key === this.key) this.outcomes.push(outcome);
   };
 
-  constructor() {
+  constructor(private readonly servers: StoppedServers) {
+    this.admin = new Redis(servers.url);
+    this.clients = [this.admin];
     timestampOutcomes.subscribe(this.onOutcome);
   }
 
   /** The protocol's time, in seconds. */
   get seconds(): number {
-    return Math.floor(this.clock.wall / 1000);
+    return Math.floor(this.clock.wallMs / 1000);
   }
 
   /** Opens a store. Each function of `meanwhile` runs once, before the store's next command of that name. */
   async store(
     options: TimestampOptions,
     meanwhile: Record<string, () => Promise<unknown>> = {},
-    url = testRedisUrl(),
+    url = this.servers.url,
   ): Promise<LockStore> {
     const client = new Redis(url);
     client.on('error', () => undefined);
@@ -82,6 +89,12 @@ export class TimestampLocks {
       open: none,
     };
     return timestamp(options)(context);
+  }
+
+  /** Lets time pass for leases, here and on the server. The wall clock of the stores stays as it is. */
+  async pass(ms: number): Promise<void> {
+    await this.servers.clock().advance(ms);
+    await this.clock.advance(ms);
   }
 
   nextOwner(): string {

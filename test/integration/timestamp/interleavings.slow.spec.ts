@@ -1,5 +1,6 @@
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { randomFrom } from '../../support/random.js';
+import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { TimestampLocks } from '../../support/timestamp-locks.js';
 import { faultsOf, type Step } from './old-clients.js';
 
@@ -12,12 +13,17 @@ const OLD_STEPS = 7;
 /** How often a random schedule changes the client. */
 const BURSTS = 16;
 
+let servers: StoppedServers;
 let locks: TimestampLocks;
 
+beforeAll(async () => {
+  servers = await StoppedServers.start();
+});
 beforeEach(() => {
-  locks = new TimestampLocks();
+  locks = new TimestampLocks(servers);
 });
 afterEach(() => locks.close());
+afterAll(() => servers.stop());
 
 /** Returns all orders in which the sequences can interleave. */
 function* interleavings(sequences: readonly (readonly Step[])[]): Generator<readonly Step[]> {

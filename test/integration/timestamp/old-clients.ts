@@ -35,13 +35,13 @@ export class OldClient {
   async step(): Promise<void> {
     const { admin, key, clock } = this.locks;
     if (this.phase === 'compute') {
-      this.expiry = clock.wall + this.leaseMs + 1;
+      this.expiry = clock.wallMs + this.leaseMs + 1;
       this.phase = 'getset';
-    } else if (this.phase === 'setnx') await this.setnx(admin, key, clock.wall);
+    } else if (this.phase === 'setnx') await this.setnx(admin, key, clock.wallMs);
     else if (this.phase === 'get') {
       const held = await admin.get(key);
       this.read = held ?? '';
-      this.phase = held !== null && clock.wall > Number(held) ? 'compute' : 'setnx';
+      this.phase = held !== null && clock.wallMs > Number(held) ? 'compute' : 'setnx';
     } else if (this.phase === 'getset') {
       if ((await admin.getset(key, this.expiry)) === this.read) this.onGranted();
       else this.phase = 'setnx';
@@ -49,7 +49,7 @@ export class OldClient {
       if (this.setsTtl) await admin.pexpire(key, this.leaseMs + 1);
       this.phase = 'del';
     } else {
-      if (this.referee.holder === this.name && clock.wall < this.expiry) {
+      if (this.referee.holder === this.name && clock.wallMs < this.expiry) {
         await admin.del(key);
         this.referee.holder = undefined;
       }
@@ -119,13 +119,13 @@ export async function faultsOf(
   const [old, other] = ['old', 'other'].map((name) => new OldClient(name, locks, leaseMs, referee, setsTtl));
   old.startAtGet();
   await locks.admin.del(locks.key, `{${locks.key}}|holder`);
-  await locks.admin.set(locks.key, locks.clock.wall - 1);
+  await locks.admin.set(locks.key, locks.clock.wallMs - 1);
   for (const step of steps) {
     if (step === 'old') await old.step();
     else if (step === 'other') await other.step();
     else if (step === 'ours: extend' || step === 'ours: release')
       await ours.step(step === 'ours: extend' ? 'extend' : 'release');
-    else locks.clock.wall += Number(step);
+    else locks.clock.wallMs += Number(step);
   }
   return referee.faults;
 }

@@ -1,24 +1,28 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockStore } from 'nestjs-redis-lock/store';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import { outcome } from '../../support/async.js';
 import { RedisProxy } from '../../support/proxy.js';
 import { eventually } from '../../support/redis-locks.js';
-import { testRedisUrl } from '../../support/shared-redis.js';
+import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { TimestampLocks } from '../../support/timestamp-locks.js';
 
+let servers: StoppedServers;
 let locks: TimestampLocks;
 let proxy: RedisProxy;
 
+beforeAll(async () => {
+  servers = await StoppedServers.start();
+});
 beforeEach(async () => {
-  locks = new TimestampLocks();
-  proxy = await RedisProxy.start(testRedisUrl());
+  locks = new TimestampLocks(servers);
+  proxy = await RedisProxy.start(servers.url);
 });
 afterEach(async () => {
   await locks.close();
   await proxy.close();
 });
+afterAll(() => servers.stop());
 
 const behindProxy = (options: TimestampOptions): Promise<LockStore> => locks.store(options, {}, proxy.url);
 
@@ -137,7 +141,7 @@ it.each(['release', 'extend'] as const)(
     const value = (await locks.value()) as string;
     proxy.hold('requests');
     const reply = locks[verb](ours, 'a:1');
-    await sleep(1_050);
+    await locks.pass(1_050);
     await locks.admin.mset(locks.key, value, `{${locks.key}}|holder`, 'a:1');
     proxy.resume('requests');
     expect(await reply).toBe(verb === 'release' ? false : 'lost');
@@ -154,32 +158,40 @@ describe.each([true, false])('timestamp() without a connection, scripts: %s', (s
     await closed;
   };
 
+  const connectAgain = async (): Promise<void> => {
+    const ready = new Promise<void>((resolve) => locks.clients.at(-1)?.once('ready', resolve));
+    await proxy.acceptConnections();
+    await ready;
+  };
+
   it('does not queue acquires in the client', async () => {
     const ours = await behindProxy({ scripts });
     await cut();
-    locks.timeoutMs = 1_000;
-    const acquires = Array.from({ length: 20 }, (_, i) => locks.status(ours, `a:${i}`));
-    expect(new Set(await Promise.all(acquires))).toEqual(new Set(['expired']));
-    let requests = 0;
+    const acquires = Promise.all(Array.from({ length: 20 }, (_, i) => locks.status(ours, `a:${i}`)));
+    await locks.pass(locks.timeoutMs + 1);
+    expect(new Set(await acquires)).toEqual(new Set(['expired']));
+    const requests: string[] = [];
     proxy.filter = ([command]) => {
-      if (['get', 'time'].includes(command.toLowerCase())) requests += 1;
+      // The other commands are those of a new connection.
+      if (!/^(?:hello|client|info)$/i.test(command)) requests.push(command.toLowerCase());
       return undefined;
     };
-    await proxy.acceptConnections();
-    await eventually('the connection is back', async () => (await locks.status(ours, 'b:1')) === 'granted');
-    // Includes the requests of the acquire itself and of the new connection.
-    expect(requests).toBeLessThan(5);
+    await connectAgain();
+    expect(await locks.status(ours, 'b:1')).toBe('granted');
+    expect(requests).toEqual(scripts ? ['time', 'eval'] : ['get', 'setnx', 'expire']);
   });
 
   it('does not take the value of another client for its own unsent renewal', async () => {
     const ours = await behindProxy({ scripts });
     expect(await locks.status(ours, 'a:1')).toBe('granted');
     await cut();
-    expect(await locks.extend(ours, 'a:1', 30_000)).toBe('unknown');
+    const renewal = locks.extend(ours, 'a:1', 30_000);
+    await locks.pass(1_000);
+    expect(await renewal).toBe('unknown');
     const theirs = String(locks.seconds + 31);
     await locks.admin.set(locks.key, theirs);
-    await proxy.acceptConnections();
-    await eventually('the extend is answered', () => locks.extend(ours, 'a:1').then((reply) => reply !== 'unknown'));
+    await connectAgain();
+    expect(await locks.extend(ours, 'a:1')).not.toBe('unknown');
     expect(await locks.release(ours, 'a:1')).toBe(false);
     expect(await locks.value()).toBe(theirs);
   });

@@ -1,5 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import {
   LockClosedError,
@@ -11,33 +10,43 @@ import {
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { commandsIn, sectionOf } from '../../support/pages.js';
 import { RedisProxy } from '../../support/proxy.js';
-import { startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
-import { testRedisUrl } from '../../support/shared-redis.js';
+import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
+import { needWallClocks } from '../../support/server-clock/shim.js';
+import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 
-let running: RedisLocks;
+needWallClocks();
+
+let servers: StoppedServers;
 let redis: Redis;
+let clock: ServerManualClock;
+let running: RedisLocks;
 
+beforeAll(async () => {
+  servers = await StoppedServers.start();
+  redis = servers.admin;
+});
 beforeEach(() => {
-  running = new RedisLocks();
-  redis = new Redis(testRedisUrl());
+  clock = servers.clock();
+  running = new RedisLocks(clock);
 });
 afterEach(async () => {
   await running.close();
-  await redis.quit();
+  await redis.flushall();
 });
+afterAll(() => servers.stop());
 
 describe.each([true, false])('a lock service on timestamp(), scripts: %s', (scripts) => {
   const keyOf = (resource: string): string => `${running.prefix}${resource}_lock`;
   const start = (unit: 's' | 'ms', ttlMs: number, more: object = {}) =>
-    running.start({ redis: testRedisUrl(), store: timestamp({ unit, scripts }), ttlMs, key: keyOf, ...more });
+    running.start({ redis: servers.url, store: timestamp({ unit, scripts }), ttlMs, key: keyOf, ...more });
 
   it('renews while the lock is held, under the given key', async () => {
     const locks = start('ms', 1_200);
     const others = start('ms', 1_200);
     const lock = await locks.acquire('account:1');
     expect(lock.key).toBe(`${running.prefix}account:1_lock`);
-    await sleep(2_500);
+    await clock.advance(2_500);
     lock.assertHeld();
     expect(await others.tryAcquire('account:1')).toBeNull();
     expect(await locks.inspect('account:1')).toMatchObject({ isOwn: true, fencingToken: undefined });
@@ -57,9 +66,9 @@ describe.each([true, false])('a lock service on timestamp(), scripts: %s', (scri
 
   it('loses a lock whose key another client has, and leaves the key', async () => {
     const lock = await start('ms', 1_000).acquire('account:1');
-    const theirs = String(Date.now() + 60_000);
+    const theirs = String(clock.wallTime() + 60_000);
     await redis.set(lock.key, theirs);
-    await eventually('the lock is lost', () => lock.signal.aborted);
+    await clock.advanceUntil('the lock is lost', () => lock.signal.aborted);
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
     expect(await lock.release()).toBe(false);
     expect(await redis.get(lock.key)).toBe(theirs);
@@ -68,15 +77,18 @@ describe.each([true, false])('a lock service on timestamp(), scripts: %s', (scri
 
   it('stops after retryCount, and waits for an expiry', async () => {
     const key = keyOf('account:1');
-    await redis.set(key, Math.floor(Date.now() / 1000) + 60);
+    await redis.set(key, Math.floor(clock.wallTime() / 1000) + 60);
     const store = timestamp({ scripts, retryCount: 2, retryDelayMs: 20 });
-    const few = running.start({ redis: testRedisUrl(), store, ttlMs: 1_000, key: keyOf });
-    const from = performance.now();
-    await expect(few.acquire('account:1')).rejects.toThrow(LockTimeoutError);
-    expect(performance.now() - from).toBeLessThan(3_000);
-    await redis.set(key, Math.floor(Date.now() / 1000));
-    const lock = await start('s', 1_000).acquire('account:1');
-    expect(performance.now() - from).toBeLessThan(6_000);
+    const few = running.start({ redis: servers.url, store, ttlMs: 1_000, key: keyOf });
+    const from = clock.now();
+    await expect(clock.until(few.acquire('account:1'))).rejects.toThrow(LockTimeoutError);
+    // Two pauses of 20 ms, which the manual clock jitters to three quarters.
+    expect(clock.now() - from).toBe(30);
+    const seconds = (): number => Math.floor(clock.wallTime() / 1000);
+    const expiry = seconds();
+    await redis.set(key, expiry);
+    const lock = await clock.until(start('s', 1_000).acquire('account:1'));
+    expect(seconds()).toBe(expiry + 1);
     await lock.release();
   });
 
@@ -85,30 +97,30 @@ describe.each([true, false])('a lock service on timestamp(), scripts: %s', (scri
     await locks.using('job', { minHoldMs: 200 }, () => undefined);
     expect(await locks.tryAcquire('job')).toBeNull();
     expect(await redis.exists(keyOf('job'))).toBe(1);
-    await eventually('the key is free', async () => (await redis.exists(keyOf('job'))) === 0, 1_000);
+    await clock.advance(202);
+    expect(await redis.exists(keyOf('job'))).toBe(0);
   });
 
   it('lets one caller in at a time', async () => {
-    const locks = start('ms', 1_000);
     let inside = 0;
     let most = 0;
     const work = async (): Promise<void> => {
       inside += 1;
       most = Math.max(most, inside);
-      await sleep(1);
+      await new Promise((resolve) => setTimeout(resolve));
       inside -= 1;
     };
-    await Promise.all(Array.from({ length: 30 }, () => locks.using('account:1', work)));
+    await clock.until(Promise.all(Array.from({ length: 30 }, () => start('ms', 1_000).using('account:1', work))));
     expect(most).toBe(1);
   });
 
   it('releases a lock whose grant arrives too late', async () => {
-    const proxy = await RedisProxy.start(testRedisUrl());
+    const proxy = await RedisProxy.start(servers.url);
     const store = timestamp({ unit: 'ms', scripts });
     const locks = running.start({ redis: proxy.url, store, ttlMs: 60_000, key: keyOf, requestTimeoutMs: 150 });
     await locks.using('account:1', () => undefined);
     proxy.hold('replies');
-    await expect(locks.acquire('account:2', { waitMs: 100 })).rejects.toThrow(LockUnavailableError);
+    await expect(clock.until(locks.acquire('account:2', { waitMs: 100 }))).rejects.toThrow(LockUnavailableError);
     await eventually('the key is set', async () => (await redis.exists(keyOf('account:2'))) === 1);
     proxy.resume('replies');
     await eventually('the key is deleted', async () => (await redis.exists(keyOf('account:2'))) === 0);
@@ -116,25 +128,25 @@ describe.each([true, false])('a lock service on timestamp(), scripts: %s', (scri
   });
 
   it('works after a lost connection, and with the keyPrefix of a client', async () => {
-    const proxy = await RedisProxy.start(testRedisUrl());
+    const proxy = await RedisProxy.start(servers.url);
     const client = new Redis(proxy.url, { keyPrefix: 'app:', maxRetriesPerRequest: null, stringNumbers: true });
     client.on('error', () => undefined);
     const locks = running.start({ redis: client, store: timestamp({ unit: 'ms', scripts }), ttlMs: 5_000, key: keyOf });
     const lock = await locks.acquire('account:1');
     expect(await redis.exists(`app:${lock.key}`)).toBe(1);
+    const ready = new Promise<void>((resolve) => client.once('ready', resolve));
     proxy.reset();
+    await ready;
     expect(await locks.using('account:2', () => 'done')).toBe('done');
-    await eventually('it is released', async () => {
-      await lock.release().catch(() => undefined);
-      return (await redis.exists(`app:${lock.key}`)) === 0;
-    });
+    expect(await lock.release()).toBe(true);
+    expect(await redis.exists(`app:${lock.key}`)).toBe(0);
     await client.quit();
     await proxy.close();
   });
 });
 
 it('uses neither scripts nor TIME if scripts is false', async () => {
-  const proxy = await RedisProxy.start(testRedisUrl());
+  const proxy = await RedisProxy.start(servers.url);
   proxy.refuseCommands(['EVALSHA', 'EVAL', 'SCRIPT', 'TIME'], "ERR unknown command 'EVAL'");
   const locks = running.start({ redis: proxy.url, store: timestamp({ scripts: false }), ttlMs: 1_000 });
   const lock = await locks.acquire('account:1');
@@ -148,7 +160,7 @@ it.each([
   ['EVAL', { scripts: true }, 'this server has no scripts, which only timestamp({ scripts: false }) can do without'],
   ['SETNX', { scripts: false }, 'Redis refused the command'],
 ])('names the missing command if the server has no %s', async (command, options, why) => {
-  const proxy = await RedisProxy.start(testRedisUrl());
+  const proxy = await RedisProxy.start(servers.url);
   proxy.refuseCommands([command, `${command}SHA`], `ERR unknown command '${command}', with args beginning with: 'x'`);
   const locks = running.start({ redis: proxy.url, store: timestamp(options), ttlMs: 1_000 });
   const refused = expect.objectContaining({ permanent: true, message: expect.stringContaining(why) });
@@ -157,13 +169,15 @@ it.each([
 });
 
 it('leaves no key if the module closes during an acquire', async () => {
-  const proxy = await RedisProxy.start(testRedisUrl());
+  const proxy = await RedisProxy.start(servers.url);
   const locks = running.start({ redis: proxy.url, store: timestamp(), ttlMs: 10_000 });
   await locks.using('account:1', () => undefined);
-  proxy.delay('replies', 100);
+  proxy.hold('replies');
   const acquired = locks.acquire('account:2').catch((error: unknown) => error);
   await eventually('the key is set', async () => (await redis.exists(running.keyOf('account', '2'))) === 1);
-  await running.close();
+  const closed = running.close();
+  proxy.resume('replies');
+  await closed;
   expect(await acquired).toBeInstanceOf(LockClosedError);
   expect(await redis.keys(`*${running.prefix}*`)).toEqual([]);
   await proxy.close();
@@ -177,37 +191,35 @@ describe('the commands that the page on permissions lists', () => {
     { scripts: true, listed: forScripts, helpers: ['~{*_lock}|holder'] },
     { scripts: false, listed: forPlain, helpers: [] },
   ])('are enough for a user with an ACL, scripts: $scripts', async ({ scripts, listed, helpers }) => {
-    const server = await startRedis({ local: true });
-    const admin = new Redis(server.url);
+    await redis.acl('LOG', 'RESET');
     const may = ['info', ...listed].map((command) => `+${command}`);
-    await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*_lock', ...helpers, ...may);
+    await redis.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*_lock', ...helpers, ...may);
     const locks = running.start({
-      redis: server.url.replace('redis://', 'redis://guest:any@'),
+      redis: servers.url.replace('redis://', 'redis://guest:any@'),
       store: timestamp({ scripts, unit: 'ms' }),
       ttlMs: 1_200,
       key: (resource) => `${resource}_lock`,
     });
     const lock = await locks.acquire('account:1');
-    await sleep(1_400);
+    await clock.advance(1_400);
     lock.assertHeld();
     expect(await locks.tryAcquire('account:1')).toBeNull();
     expect(await locks.inspect('account:1')).toMatchObject({ isOwn: true });
     expect(await locks.ping()).toMatchObject({ isUp: true, handoff: 'polling' });
     expect(await lock.release()).toBe(true);
     await locks.using('account:1', { minHoldMs: 20 }, () => undefined);
-    await admin.set('account:2_lock', Date.now() - 1);
+    await redis.set('account:2_lock', clock.wallTime() - 1);
     await locks.using('account:2', () => undefined);
     const held = await locks.acquire('account:2');
     const forced = await locks.forceRelease('account:2').catch((error: unknown) => (error as LockConfigError).code);
     expect(forced).toBe(scripts ? true : 'LOCK_CONFIG');
     expect(await held.release()).toBe(!scripts);
-    await admin.set('account:3_lock', 'somebody');
+    await redis.set('account:3_lock', 'somebody');
     expect(await locks.inspect('account:3')).toMatchObject({ holder: 'somebody' });
-    const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];
+    const log = (await redis.acl('LOG', '100')) as readonly (readonly string[])[];
     const refused = log.map((entry) => entry[entry.indexOf('object') + 1]);
     // The other commands are those that ioredis sends by itself.
     expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
-    admin.disconnect();
-    await server.stop();
+    await redis.acl('DELUSER', 'guest');
   });
 });

@@ -1,13 +1,19 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockStore } from 'nestjs-redis-lock/store';
+import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { TimestampLocks } from '../../support/timestamp-locks.js';
 
+let servers: StoppedServers;
 let locks: TimestampLocks;
 
+beforeAll(async () => {
+  servers = await StoppedServers.start();
+});
 beforeEach(() => {
-  locks = new TimestampLocks();
+  locks = new TimestampLocks(servers);
 });
 afterEach(() => locks.close());
+afterAll(() => servers.stop());
 
 describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
   let ours: LockStore;
@@ -19,7 +25,7 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
   });
 
   it('writes now + lease + 1, and a TTL', async () => {
-    locks.clock.wall += 900;
+    locks.clock.wallMs += 900;
     expect(await locks.status(ours, owner)).toBe('granted');
     expect(await locks.value()).toBe(String(locks.seconds + 11));
     const ttl = await locks.admin.pttl(locks.key);
@@ -31,7 +37,7 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
   it('writes the same in milliseconds', async () => {
     ours = await locks.store({ scripts, unit: 'ms' });
     await locks.acquire(ours, owner, 250);
-    expect(await locks.value()).toBe(String(locks.clock.wall + 251));
+    expect(await locks.value()).toBe(String(locks.clock.wallMs + 251));
     expect(await locks.admin.pttl(locks.key)).toBeLessThanOrEqual(251);
   });
 
@@ -42,10 +48,10 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
 
   it('takes a lock over if now > value, not before', async () => {
     await locks.admin.set(locks.key, locks.seconds);
-    locks.clock.wall += 999;
+    locks.clock.wallMs += 999;
     const held = await locks.acquire(ours, owner);
     expect(held).toEqual({ status: 'held', queued: false, remainingMs: 1 });
-    locks.clock.wall += 1;
+    locks.clock.wallMs += 1;
     expect(await locks.status(ours, owner)).toBe('granted');
     expect(await locks.value()).toBe(String(locks.seconds + 11));
     expect(await locks.admin.pttl(locks.key)).toBeGreaterThan(10_000);
@@ -55,7 +61,7 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
   it('reads a value with a fraction of a second', async () => {
     await locks.admin.set(locks.key, `${locks.seconds}.5`);
     expect(await locks.status(ours, owner)).toBe('held');
-    locks.clock.wall += 1_000;
+    locks.clock.wallMs += 1_000;
     expect(await locks.status(ours, owner)).toBe('granted');
   });
 
@@ -75,7 +81,7 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
   });
 
   it('returns no remainingMs for milliseconds in place of seconds', async () => {
-    const milliseconds = String(locks.clock.wall - 60_000);
+    const milliseconds = String(locks.clock.wallMs - 60_000);
     await locks.admin.set(locks.key, milliseconds);
     expect(await locks.acquire(ours, owner)).toEqual({ status: 'held', queued: false, remainingMs: undefined });
     expect(await ours.inspect(locks.key)).toMatchObject({ holder: milliseconds, remainingMs: Infinity });
@@ -83,7 +89,7 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
 
   it('neither deletes nor renews its lock from now = value on', async () => {
     await locks.acquire(ours, owner);
-    locks.clock.wall += 11_000;
+    locks.clock.wallMs += 11_000;
     expect(await locks.extend(ours, owner)).toBe('lost');
     expect(await locks.release(ours, owner)).toBe(false);
     expect(await locks.value()).not.toBeNull();
@@ -91,7 +97,7 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
 
   it('releases its lock until now = value', async () => {
     await locks.acquire(ours, owner);
-    locks.clock.wall += 10_999;
+    locks.clock.wallMs += 10_999;
     expect(await locks.release(ours, owner)).toBe(true);
     expect(await locks.value()).toBeNull();
   });
@@ -99,9 +105,9 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
   it('does not extend a lease if the wall clock is set back', async () => {
     ours = await locks.store({ scripts, unit: 'ms' });
     await locks.acquire(ours, owner, 50);
-    locks.clock.wall -= 3_600_000;
-    await new Promise((resolve) => setTimeout(resolve, 60));
-    await locks.admin.set(locks.key, locks.clock.wall + 3_600_051);
+    locks.clock.wallMs -= 3_600_000;
+    await locks.pass(60);
+    await locks.admin.set(locks.key, locks.clock.wallMs + 3_600_051);
     expect(await locks.release(ours, owner)).toBe(false);
     expect(await locks.value()).not.toBeNull();
   });
@@ -109,7 +115,8 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
   it('renews beyond the old expiry if the wall clock is set back', async () => {
     const before = locks.seconds;
     await locks.acquire(ours, owner);
-    locks.clock.wall -= 8_000;
+    await locks.pass(1);
+    locks.clock.wallMs -= 8_000;
     expect(await locks.extend(ours, owner, 20_000)).toBe('renewed');
     expect(await locks.value()).toBe(String(before + 21));
     expect(await locks.admin.pttl(locks.key)).toBeLessThanOrEqual(21_000);
@@ -121,7 +128,7 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
 
   it('ends a lease if the wall clock is set forward', async () => {
     await locks.acquire(ours, owner);
-    locks.clock.wall += 5_000;
+    locks.clock.wallMs += 5_000;
     expect(await locks.extend(ours, owner)).toBe('renewed');
     expect(await locks.value()).toBe(String(locks.seconds + 11));
     expect(await locks.admin.pttl(locks.key)).toBeLessThanOrEqual(11_000);
@@ -163,10 +170,10 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
   ])('leaves the lock of a client that took over a loser’s expiry: %i ms, %s a TTL', async (leaseMs, ttl) => {
     ours = await locks.store({ scripts, unit: 'ms' });
     await locks.acquire(ours, owner, leaseMs);
-    await locks.admin.getset(locks.key, locks.clock.wall + leaseMs - 4);
+    await locks.admin.getset(locks.key, locks.clock.wallMs + leaseMs - 4);
     // An old client takes over by the rules 3 ms before our expiry.
-    locks.clock.wall += leaseMs - 3;
-    const theirs = String(locks.clock.wall + leaseMs + 1);
+    locks.clock.wallMs += leaseMs - 3;
+    const theirs = String(locks.clock.wallMs + leaseMs + 1);
     await locks.admin.getset(locks.key, theirs);
     // The wall clock of the test has moved, and the TTL of our keys has not.
     const elapsedMs = leaseMs - 3;
@@ -179,11 +186,11 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
   it('trusts the value of a race’s loser in the first half of its lease only', async () => {
     ours = await locks.store({ scripts, unit: 'ms' });
     await locks.acquire(ours, owner, 1_200);
-    const losers = String(locks.clock.wall + 1_150);
+    const losers = String(locks.clock.wallMs + 1_150);
     await locks.admin.getset(locks.key, losers);
     expect(await locks.extend(ours, owner, 1_200)).toBe('renewed');
     await locks.admin.getset(locks.key, losers);
-    await new Promise((resolve) => setTimeout(resolve, 610));
+    await locks.pass(610);
     expect(await locks.release(ours, owner)).toBe(false);
     expect(await locks.value()).toBe(losers);
   });
@@ -192,7 +199,7 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
     await locks.acquire(ours, owner, 60_000);
     expect(await locks.release(ours, owner, 1_500)).toBe(true);
     expect(await locks.value()).toBe(String(locks.seconds + 3));
-    locks.clock.wall += 1_500;
+    locks.clock.wallMs += 1_500;
     expect(await locks.release(ours, owner)).toBe(true);
     expect(await locks.value()).toBeNull();
   });
@@ -253,7 +260,7 @@ describe('a command of another client between two plain commands', () => {
     const theirs = await locks.store({ scripts: false });
     const faster = async (): Promise<void> => {
       expect(await locks.status(theirs, 'b:1')).toBe('granted');
-      locks.clock.wall += 1_000;
+      locks.clock.wallMs += 1_000;
     };
     const ours = await locks.store({ scripts: false }, { getset: faster });
     expect(await locks.status(ours, 'a:1')).toBe('held');
@@ -274,9 +281,9 @@ describe('a command of another client between two plain commands', () => {
   it('sends no renewal close to the end, and ignores its reply after the end', async () => {
     const ours = await locks.store({ scripts: false, unit: 'ms' });
     await locks.acquire(ours, 'a:1', 2_000);
-    await new Promise((resolve) => setTimeout(resolve, 1_600));
+    await locks.pass(1_600);
     expect(await locks.extend(ours, 'a:1', 2_000)).toBe('unknown');
-    const slow = () => new Promise((resolve) => setTimeout(resolve, 250));
+    const slow = () => locks.pass(250);
     const late = await locks.store({ scripts: false, unit: 'ms' }, { set: slow });
     await locks.admin.del(locks.key);
     await locks.acquire(late, 'b:1', 200);
