@@ -5,6 +5,8 @@ import { quorum, type QuorumOptions } from 'nestjs-redis-lock/quorum';
 import { RedisProxy } from './proxy.js';
 import { type RedisServer, startRedis } from './redis/index.js';
 import { eventually, RedisLocks, type InstanceOptions } from './redis-locks.js';
+import type { ServerManualClock } from './server-clock/server-manual-clock.js';
+import { StoppedServers } from './server-clock/stopped-servers.js';
 
 /** On a busy machine, a node that is expected to vote may take longer than the default of 200 ms. */
 export const NODE_TIMEOUT_MS = 500;
@@ -13,19 +15,48 @@ const REQUEST_TIMEOUT_MS = 1_000;
 
 /** Masters of a quorum, and module instances that lock on them. */
 export class Masters {
-  private running = new RedisLocks();
+  private running: RedisLocks;
   private readonly proxies: RedisProxy[] = [];
+  private ofThisTest: ServerManualClock | undefined;
 
   private constructor(
     readonly servers: readonly RedisServer[],
     readonly admins: readonly Redis[],
-  ) {}
+    private readonly stopped?: StoppedServers,
+  ) {
+    this.running = this.open();
+  }
 
   /** Starts one master for each environment, which has the further variables of that server. */
   static async start(...environments: readonly NodeJS.ProcessEnv[]): Promise<Masters> {
     const starting = environments.map((variables) => startRedis({ local: true, variables }));
     const servers = await Promise.all(starting);
     return new Masters(servers, servers.map(adminOf));
+  }
+
+  /** Starts masters whose clocks stand still. The instances have the same clock. Needs gcc, see `needWallClocks`. */
+  static async startStopped(count: number): Promise<Masters> {
+    const stopped = await StoppedServers.start(count);
+    return new Masters(stopped.servers, stopped.servers.map(adminOf), stopped);
+  }
+
+  /** The clock of stopped masters and of the instances, for one test. */
+  get clock(): ServerManualClock {
+    if (this.ofThisTest === undefined) throw new Error('these masters have the clock of the machine');
+    return this.ofThisTest;
+  }
+
+  /** Pauses a master: its connections stay open without replies. */
+  pause(master: number): void {
+    const server = this.servers[master];
+    if (this.stopped === undefined) server.pause();
+    else this.stopped.pause(server);
+  }
+
+  resume(master: number): void {
+    const server = this.servers[master];
+    if (this.stopped === undefined) server.resume();
+    else this.stopped.resume(server);
   }
 
   get urls(): readonly string[] {
@@ -87,16 +118,21 @@ export class Masters {
     await this.running.close();
     await Promise.all(this.proxies.splice(0).map((proxy) => proxy.close()));
     const dead = this.servers.filter(({ pid }) => pid === undefined);
-    for (const server of this.servers) if (!dead.includes(server)) server.resume();
+    for (const [i, server] of this.servers.entries()) if (!dead.includes(server)) this.resume(i);
     await Promise.all(dead.map((server) => server.restart()));
     await Promise.all(this.admins.map((admin) => admin.flushall()));
-    this.running = new RedisLocks();
+    this.running = this.open();
   }
 
   async close(): Promise<void> {
     await this.running.close();
     for (const admin of this.admins) admin.disconnect();
-    await Promise.all(this.servers.map((server) => server.stop()));
+    await (this.stopped?.stop() ?? Promise.all(this.servers.map((server) => server.stop())));
+  }
+
+  private open(): RedisLocks {
+    this.ofThisTest = this.stopped?.clock();
+    return new RedisLocks(this.ofThisTest);
   }
 }
 
