@@ -5,11 +5,14 @@ import { eventually } from '../../support/redis-locks.js';
 
 /** No renewal is due before the end of a test. */
 const LONG = { ttlMs: 90_000 };
+import { needWallClocks } from '../../support/server-clock/shim.js';
+
+needWallClocks();
 
 let here: Masters;
 
 beforeAll(async () => {
-  here = await Masters.start({}, {}, {});
+  here = await Masters.startStopped(3);
 });
 afterEach(() => here.clear());
 afterAll(() => here.close());
@@ -20,9 +23,9 @@ describe('a release by force on a quorum', () => {
     await here.lockedOn(3);
     const other = here.instance();
     await other.using('goods:301', () => undefined);
-    here.servers[2].pause();
+    here.pause(2);
     expect(await other.forceRelease('goods:300')).toBe(true);
-    here.servers[2].resume();
+    here.resume(2);
     await here.lockedOn(0);
     const next = await other.acquire('goods:300');
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
@@ -69,7 +72,7 @@ describe('a release by force on a quorum', () => {
   it('is known to the holder by its next renewal, and at once in its own instance', async () => {
     const lock = await here.instance({ ttlMs: 1_500 }).acquire('goods:300');
     expect(await here.instance().forceRelease('goods:300')).toBe(true);
-    await eventually('it is lost', () => lock.signal.aborted);
+    await here.clock.advanceUntil('it is lost', () => lock.signal.aborted, 1_500);
     expect((lock.signal.reason as Error).message).toContain('belongs to somebody else');
     const mine = here.instance(LONG);
     const held = await mine.acquire('goods:302');
@@ -83,9 +86,9 @@ describe('a release by force on a quorum', () => {
     await here.lockedOn(3);
     const other = here.instance();
     await other.using('goods:301', () => undefined);
-    for (const server of here.servers.slice(0, 2)) server.pause();
-    await expect(other.forceRelease('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
-    for (const server of here.servers.slice(0, 2)) server.resume();
+    for (const master of [0, 1]) here.pause(master);
+    await expect(here.clock.until(other.forceRelease('goods:300'))).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    for (const master of [0, 1]) here.resume(master);
     await lock.extend();
     expect(await here.locked()).toBeGreaterThanOrEqual(2);
   });

@@ -318,7 +318,9 @@ describe('a master that restarts empty within a lease', () => {
     await here.servers[1].kill();
     await here.servers[2].restart();
     const others = await connected();
-    await expect(here.clock.until(others.acquire('goods:300', { waitMs: 300 }))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
+    await expect(here.clock.until(others.acquire('goods:300', { waitMs: 300 }))).rejects.toMatchObject({
+      code: 'LOCK_TIMEOUT',
+    });
     lock.assertHeld();
     await here.clock.advance(3_000);
     expect(lock.expiresInMs).toBe(0);

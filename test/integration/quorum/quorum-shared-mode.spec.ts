@@ -2,15 +2,22 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { type Lock, LockConfigError, type LockService, LockTimeoutError } from 'nestjs-redis-lock';
 import { scripts } from '../../../lib/stores/quorum/scripts.js';
 import { Masters } from '../../support/masters.js';
+import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
+import { needWallClocks } from '../../support/server-clock/shim.js';
+
+needWallClocks();
 
 let here: Masters;
 
 beforeAll(async () => {
-  here = await Masters.start({}, {}, {});
+  here = await Masters.startStopped(3);
 });
 afterEach(() => here.clear());
 afterAll(() => here.close());
+
+/** A server time that no test reaches, in µs. */
+const deadline = Date.UTC(2027, 0) * 1_000;
 
 const shared = { mode: 'shared' } as const;
 const LONG = { ...shared, ttlMs: 60_000 } as const;
@@ -39,7 +46,7 @@ describe('readers and writers on a quorum', () => {
   it('let readers of several instances share the lock, and no writer join them', async () => {
     const [one, other, writer] = [here.instance(), here.instance(), here.instance()];
     const readers = [await one.acquire('goods:300', shared), await other.acquire('goods:300', shared)];
-    await expect(writer.acquire('goods:300', { waitMs: 50 })).rejects.toThrow(LockTimeoutError);
+    await expect(here.clock.until(writer.acquire('goods:300', { waitMs: 50 }))).rejects.toThrow(LockTimeoutError);
     await sharedBy(2, 2, 2);
     for (const reader of readers) expect(await reader.release()).toBe(true);
     const alone = await writer.acquire('goods:300');
@@ -71,7 +78,8 @@ describe('readers and writers on a quorum', () => {
     const visits = instances.flatMap((locks) =>
       Array.from({ length: 20 }, (_, i) => (i % 5 === 0 ? write(locks) : read(locks))),
     );
-    await Promise.all(visits);
+    here.clock.random = randomFrom(1);
+    await here.clock.until(Promise.all(visits));
     expect(count).toBe(16);
     expect(mostReaders).toBeGreaterThan(1);
     await here.lockedOn(0);
@@ -174,7 +182,7 @@ describe('a master that has lost a reader', () => {
   it('does not get a writer back beside readers', async () => {
     const lock = await here.instance().acquire('goods:300', { ttlMs: 60_000 });
     await here.lockedOn(3);
-    const strangers = `*;stranger:1 1 1 ${Date.now() + 60_000};`;
+    const strangers = `*;stranger:1 1 1 ${here.clock.wallTime() + 60_000};`;
     await here.admins[2].set(here.key, strangers, 'PX', 60_000);
     await lock.extend();
     await lock.extend();
@@ -207,7 +215,7 @@ describe('a reader that has left', () => {
     await sharedBy(2, 2, 2);
     await way.refuseConnections();
     way.reset();
-    await eventually('the outage is reported', () => here.warnings.length > 0);
+    await here.clock.advanceUntil('the outage is reported', () => here.warnings.length > 0);
     expect(await lock.release()).toBe(true);
     await sharedBy(2, 1, 1);
     await way.acceptConnections();
@@ -238,7 +246,8 @@ describe('a reader that has left', () => {
     const dead = await locks.acquire('goods:300', { ...shared, ttlMs: 1_500, renew: false });
     const reader = await here.instance().acquire('goods:300', LONG);
     await sharedBy(2, 2, 2);
-    await eventually('the lease is over', () => dead.signal.aborted);
+    await here.clock.advance(1_500);
+    expect(dead.signal.aborted).toBe(true);
     const next = await here.instance().acquire('goods:300', LONG);
     expect(await reader.release()).toBe(true);
     await sharedBy(1, 1, 1);
@@ -248,7 +257,6 @@ describe('a reader that has left', () => {
 });
 
 describe('a script that arrives late', () => {
-  const deadline = (Date.now() + 600_000) * 1_000;
   const value = (): Promise<string | null> => here.admins[0].get(here.key);
   const voteFor = async (owner: string, round: number, until = deadline): Promise<unknown[]> => {
     const vote = (await run(0, 'acquireShared', [owner, round, 60_000, until, 1, 0])) as unknown[];
@@ -287,7 +295,8 @@ describe('a script that arrives late', () => {
   it('removes readers whose leases are over', async () => {
     await run(0, 'acquireShared', ['dead:1', 1, 900, deadline, 1, 0]);
     for (const owner of ['ann:1', 'bob:1']) await voteFor(owner, 1);
-    await eventually('the lease is over', async () => (await run(0, 'extendShared', ['dead:1', 1])) === -1);
+    await here.clock.advance(900);
+    expect(await run(0, 'extendShared', ['dead:1', 1])).toBe(-1);
     expect(await value()).toContain('dead:1');
     expect(await run(0, 'releaseShared', ['ann:1', 0])).toBe(1);
     expect(await value()).toMatch(/^\*;bob:1 1 \d+ \d+;$/);
@@ -319,7 +328,7 @@ describe('a script that arrives late', () => {
 
   it('writes a token to its owner and raises the fence', async () => {
     for (const owner of ['ann:1', 'bob:1']) await voteFor(owner, 1);
-    const token = (Date.now() + 60_000) * 1_000;
+    const token = (here.clock.wallTime() + 60_000) * 1_000;
     const ttl = await remaining(0);
     expect(await run(0, 'writeBackShared', ['ann:1 1', token, token])).toBe(1);
     expect(await value()).toContain(`;ann:1 1 ${token} `);
@@ -333,7 +342,6 @@ describe('an older version beside readers', () => {
     const reader = await here.instance().acquire('goods:300', LONG);
     await sharedBy(1, 1, 1);
     const value = await here.admins[0].get(here.key);
-    const deadline = (Date.now() + 60_000) * 1_000;
     const [status, remainingMs] = (await run(0, 'acquire', ['old:1', 1, 1_000, deadline, 1, 0])) as number[];
     expect(status).toBe(0);
     expect(remainingMs).toBeGreaterThan(50_000);
@@ -346,10 +354,11 @@ describe('an older version beside readers', () => {
   });
 
   it('keeps readers out', async () => {
-    const deadline = (Date.now() + 60_000) * 1_000;
     for (const master of [0, 1]) await run(master, 'acquire', ['old:1', 1, 60_000, deadline, 1, 0]);
     const locks = here.instance();
-    await expect(locks.acquire('goods:300', { ...shared, waitMs: 50 })).rejects.toThrow(LockTimeoutError);
+    await expect(here.clock.until(locks.acquire('goods:300', { ...shared, waitMs: 50 }))).rejects.toThrow(
+      LockTimeoutError,
+    );
     for (const master of [0, 1]) expect(await here.admins[master].get(here.key)).toMatch(/^old:1 1 \d+$/);
     expect(await here.admins[2].exists(here.key)).toBe(0);
   });
