@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockConfigError, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
 import { RedisFence } from 'nestjs-redis-lock/fence';
@@ -10,6 +10,11 @@ import { ioredis, NODE_REDIS, type OpenClient } from '../../support/client-libra
 import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
+
+jest.setTimeout(120_000);
+
+/** No limit of a request ends during a test. */
+const PATIENT = { ttlMs: 600_000, waitMs: 60_000, requestTimeoutMs: 60_000 };
 
 let server: RedisServer;
 let admin: Redis;
@@ -51,14 +56,14 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
   it('are handed off by message, also after all connections were cut', async () => {
     const instances = [];
     for (const { client } of [await connect(), await connect()]) {
-      instances.push(running.start({ redis: client, fairness: 'strict' }));
+      instances.push(running.start({ ...PATIENT, redis: client, fairness: 'strict' }));
     }
     const [one, other] = instances;
     for (const isCut of [false, true]) {
       const lock = await one.acquire('goods:300');
       const granted = other.acquire('goods:300');
       const queue = `${lock.key}|queue`;
-      await eventually('it waits in the queue', async () => (await admin.zcard(queue)) === 1, 20_000);
+      await eventually('it waits in the queue', async () => (await admin.zcard(queue)) === 1);
       if (isCut) await Promise.all([cutAll(), admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')]);
       // A release without a connection is rejected, and repeated as soon as there is one.
       await lock.release().catch(() => undefined);
@@ -71,27 +76,27 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
 
   it('stay with their holder over a cut, and are renewed after it', async () => {
     const { client } = await connect();
-    const lock = await running.start({ redis: client, ttlMs: 30_000 }).acquire('goods:300');
-    await admin.pexpire(lock.key, 20_000);
+    const lock = await running.start({ ...PATIENT, redis: client }).acquire('goods:300');
+    await admin.pexpire(lock.key, 300_000);
     await cutAll();
     // The connection is back, and the holder looks after its lock at once.
-    await eventually('it is renewed', async () => (await admin.pttl(lock.key)) > 20_000, 20_000);
+    await eventually('it is renewed', async () => (await admin.pttl(lock.key)) > 300_000);
     lock.assertHeld();
     expect(await lock.release()).toBe(true);
   });
 
   it('are lost at once if the server is back without them', async () => {
     const { client } = await connect();
-    const lock = await running.start({ redis: client, ttlMs: 600_000 }).acquire('goods:300');
+    const lock = await running.start({ ...PATIENT, redis: client }).acquire('goods:300');
     await admin.flushall();
     await cutAll();
-    await eventually('its signal aborts', () => lock.signal.aborted, 20_000);
+    await eventually('its signal aborts', () => lock.signal.aborted);
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
   });
 
   it('are listed', async () => {
     const { client } = await connect();
-    const locks = running.start({ redis: client });
+    const locks = running.start({ ...PATIENT, redis: client });
     const held = await Promise.all([1, 2, 3].map((id) => locks.acquire(`goods:${id}`)));
     const found: string[] = [];
     for await (const { resource } of locks.list()) found.push(resource);
@@ -101,7 +106,7 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
 
   it('show the error of the server and its code', async () => {
     const { client } = await connect();
-    const locks = running.start({ redis: client });
+    const locks = running.start({ ...PATIENT, redis: client });
     await admin.rpush(running.keyOf('goods', '300'), 'no lock');
     const failure = await locks.acquire('goods:300').catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(LockUnavailableError);
@@ -110,10 +115,10 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
 
   it('leave no connection of their own behind, and the client open', async () => {
     const { client } = await connect();
-    const lock = await running.start({ redis: client }).acquire('goods:300');
+    const lock = await running.start({ ...PATIENT, redis: client }).acquire('goods:300');
     await lock.release();
     await running.close();
-    await eventually('theirs are closed', async () => (await names()).length === 0, 20_000);
+    await eventually('theirs are closed', async () => (await names()).length === 0);
     expect(client.status).toBe('ready');
   });
 
@@ -160,7 +165,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
 
   it('is named by the errors for a client that was given without it', () => {
     const client = redis.createClient({}) as unknown as RedisClient;
-    expect(() => running.start({ redis: client })).toThrow('fromNodeRedis(client)');
+    expect(() => running.start({ ...PATIENT, redis: client })).toThrow('fromNodeRedis(client)');
     expect(() => running.start({ store: quorum([client, server.url, server.url]) })).toThrow(
       'node 1 is a client of node-redis; allowed is fromNodeRedis(client)',
     );
@@ -169,7 +174,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
 
   it('serves locks as soon as the client is connected', async () => {
     const { client, adapter } = clientOf();
-    const locks = running.start({ redis: adapter });
+    const locks = running.start({ ...PATIENT, redis: adapter });
     expect(adapter.status).toBe('wait');
     const granted = locks.acquire('goods:300');
     await client.connect();
@@ -183,7 +188,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
       const { client, adapter } = clientOf({ url: proxy.url });
       const locks = running.start({ redis: adapter, requestTimeoutMs: 200 });
       const connected = client.connect();
-      await eventually('it is reported', () => running.warnings.length > 0, 20_000);
+      await eventually('it is reported', () => running.warnings.length > 0);
       expect(running.warnings[0]).toContain('Redis cannot be reached');
       expect(running.warnings[0]).toContain('connected, but Redis is not ready');
       proxy.resume('requests');
@@ -202,7 +207,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
     }
     await client.connect();
     await cutAll();
-    await eventually('it is back', () => seen.length >= 6, 20_000);
+    await eventually('it is back', () => seen.length >= 6);
     client.destroy();
     await client.connect();
     expect(seen).toEqual([
@@ -223,7 +228,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
   it('rejects requests at once after the client was closed, and serves them after it is back', async () => {
     const { client, adapter } = clientOf();
     await client.connect();
-    const locks = running.start({ redis: adapter });
+    const locks = running.start({ ...PATIENT, redis: adapter });
     await (await locks.acquire('goods:300')).release();
     client.destroy();
     await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toBeInstanceOf(LockUnavailableError);
@@ -236,11 +241,11 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
     try {
       const { client, adapter } = clientOf({ url: proxy.url });
       await client.connect();
-      const locks = running.start({ redis: adapter });
+      const locks = running.start({ ...PATIENT, redis: adapter });
       await (await locks.acquire('goods:300')).release();
       proxy.drop('replies');
       const granted = locks.acquire('goods:300');
-      await eventually('it was granted', async () => (await admin.exists(running.keyOf('goods', '300'))) === 1, 20_000);
+      await eventually('it was granted', async () => (await admin.exists(running.keyOf('goods', '300'))) === 1);
       proxy.resume('replies');
       proxy.reset();
       await (await granted).release();
@@ -258,7 +263,8 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
         (client as unknown as NodeJS.EventEmitter).listenerCount(event),
       ]);
     const before = counts();
-    for (let i = 0; i < 2; i++) await (await running.start({ redis: adapter }).acquire('goods:300')).release();
+    for (let i = 0; i < 2; i++)
+      await (await running.start({ ...PATIENT, redis: adapter }).acquire('goods:300')).release();
     await running.close();
     expect(counts()).toEqual(before);
   });
@@ -270,8 +276,11 @@ describe.each(NODE_REDIS)('a quorum by $name', (library) => {
     try {
       const nodes = await Promise.all([server, ...others].map(({ url }) => library.connect(url)));
       opened.push(...nodes);
-      const store = quorum(nodes.map(({ client }) => client));
-      const [one, other] = [1, 2].map(() => running.start({ store, ttlMs: 30_000 }));
+      const store = quorum(
+        nodes.map(({ client }) => client),
+        { nodeTimeoutMs: 30_000 },
+      );
+      const [one, other] = [1, 2].map(() => running.start({ ...PATIENT, store }));
       const lock = await one.acquire('goods:300');
       expect(await other.tryAcquire('goods:300')).toBeNull();
       await others[1].kill();
@@ -296,7 +305,7 @@ describe('fromNodeRedis()', () => {
     await client.connect();
     const adapter = fromNodeRedis(client);
     opened.push({ client: adapter, quit: () => client.close(), disconnect: () => client.destroy() });
-    const lock = await running.start({ redis: adapter }).acquire('goods:300');
+    const lock = await running.start({ ...PATIENT, redis: adapter }).acquire('goods:300');
     expect(await admin.exists(`shop:${running.keyOf('goods', '300')}`)).toBe(1);
     await lock.release();
   });

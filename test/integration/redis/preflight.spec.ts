@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
@@ -8,6 +8,11 @@ import { RedisProxy } from '../../support/proxy.js';
 import { RedisCluster, type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 import { RequestLog } from '../../support/request-log.js';
+
+jest.setTimeout(120_000);
+
+/** No limit of a request ends during a test. */
+const PATIENT = { requestTimeoutMs: 60_000, waitMs: 60_000 };
 
 let server: RedisServer;
 let admin: Redis;
@@ -44,12 +49,12 @@ async function configure(policy: string, maxmemory: string): Promise<void> {
 
 // The ready check of ioredis is an INFO, too.
 const start = (options: RedisLockModuleOptions = {}): LockService =>
-  running.start({ redis: { port: proxy.port, enableReadyCheck: false }, ...options });
+  running.start({ ...PATIENT, redis: { port: proxy.port, enableReadyCheck: false }, ...options });
 
 /** Waits until the reply to the last INFO has come: the next reply comes after it. */
 async function looked(locks: LockService, times: number): Promise<void> {
   await eventually(`INFO is sent ${times} times`, () => log.count('info') === times);
-  await locks.using('goods:300', { ttlMs: 2_000 }, () => undefined);
+  await locks.using('goods:300', () => undefined);
 }
 
 const evicts = (policy: string, ...addresses: readonly string[]): string =>
@@ -101,7 +106,7 @@ describe('the preflight on one server', () => {
   it('warns of a replica', async () => {
     const replica = await startRedis({ local: true, args: ['--replicaof', '127.0.0.1', String(server.port)] });
     try {
-      running.start({ redis: replica.url });
+      running.start({ ...PATIENT, redis: replica.url });
       const at = `127.0.0.1:${replica.port}`;
       const line = `Redis at ${at} is a replica and refuses writes. Connect to the master, for example by Sentinel.`;
       await eventually('it warns', () => running.warnings.includes(line));
@@ -178,7 +183,7 @@ describe('the preflight on the nodes of a quorum', () => {
       ),
     );
     try {
-      running.start({ store: quorum(servers.map(({ url }) => url)) });
+      running.start({ ...PATIENT, store: quorum(servers.map(({ url }) => url)) });
       const lines = [
         evicts('volatile-ttl', `127.0.0.1:${servers[0].port}`),
         evicts('allkeys-random', `127.0.0.1:${servers[2].port}`),
@@ -197,11 +202,11 @@ describe('the preflight in a cluster', () => {
 
   beforeAll(async () => {
     cluster = await RedisCluster.start({ replicas: false });
-  }, 30_000);
+  });
   afterAll(() => cluster.close());
 
   it('says nothing if nothing is wrong', async () => {
-    const locks = running.start({ redis: { nodes: cluster.nodes }, checks: { server: 'error' } });
+    const locks = running.start({ ...PATIENT, redis: { nodes: cluster.nodes }, checks: { server: 'error' } });
     await running.preflight();
     await locks.using('goods:300', () => undefined);
     expect([...running.warnings, ...running.errors]).toEqual([]);
@@ -213,7 +218,7 @@ describe('the preflight in a cluster', () => {
       await node.config('SET', 'maxmemory-policy', 'volatile-lfu');
       await node.config('SET', 'maxmemory', '100mb');
     }
-    running.start({ redis: { nodes: cluster.nodes } });
+    running.start({ ...PATIENT, redis: { nodes: cluster.nodes } });
     await eventually('it warns', () => running.warnings.length === 1);
     const ports = [first, last].map(({ server: { port } }) => `127.0.0.1:${port}`);
     const both = [ports, ports.toReversed()].map((addresses) => evicts('volatile-lfu', ...addresses));
@@ -222,7 +227,7 @@ describe('the preflight in a cluster', () => {
 
   it('warns if a node is used as one server', async () => {
     const { url, port } = cluster.masters[1].server;
-    running.start({ redis: url });
+    running.start({ ...PATIENT, redis: url });
     const line =
       `Redis at 127.0.0.1:${port} is a node of a cluster, and its client cannot use locks on other nodes. ` +
       'Give { nodes: [...] } or a Cluster of ioredis.';

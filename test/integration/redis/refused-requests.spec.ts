@@ -5,19 +5,28 @@ import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import type { RedisServer } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
+import { needWallClocks } from '../../support/server-clock/shim.js';
+import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 
+needWallClocks();
+
+let stopped: StoppedServers;
 let servers: readonly RedisServer[];
+let clock: ServerManualClock;
 let admins: readonly Redis[];
 let running: RedisLocks;
 
 beforeAll(async () => {
-  servers = await Promise.all([1, 2, 3].map(() => startRedis({ local: true })));
+  stopped = await StoppedServers.start(3);
+  servers = stopped.servers;
   admins = servers.map(({ url }) => new Redis(url));
 });
 beforeEach(() => {
-  running = new RedisLocks();
+  clock = stopped.clock();
+  running = new RedisLocks(clock);
 });
 afterEach(async () => {
   await running.close();
@@ -25,7 +34,7 @@ afterEach(async () => {
 });
 afterAll(async () => {
   for (const admin of admins) admin.disconnect();
-  await Promise.all(servers.map((server) => server.stop()));
+  await stopped.stop();
 });
 
 const onAll = (command: (admin: Redis) => Promise<unknown>): Promise<unknown> => Promise.all(admins.map(command));
@@ -96,11 +105,11 @@ describe('a command that is refused', () => {
   it('by each release is logged once, although locks are granted', async () => {
     const locks = start();
     await without('del');
-    for (let i = 0; i < 3; i++) await locks.using('goods:300', () => undefined);
+    for (let i = 0; i < 3; i++) await clock.until(locks.using('goods:300', () => undefined));
     const line = /^Redis refuses requests to release locks, first for \S+:300: .*the Redis user may not do this/;
     expect(running.warnings).toEqual([expect.stringMatching(line)]);
     await withAll();
-    await eventually('it was released', async () => (await locks.inspect('goods:300')) === null);
+    await clock.advanceUntil('it was released', async () => (await locks.inspect('goods:300')) === null);
     await locks.using('goods:300', () => undefined);
     expect(running.infos).toEqual([expect.stringContaining('accepts requests to release locks again')]);
   });
@@ -109,7 +118,7 @@ describe('a command that is refused', () => {
     const locks = start();
     const lock = await locks.acquire('goods:300', { maxHoldMs: 10_000 });
     await without('pexpire');
-    await eventually('it is lost', () => lock.signal.aborted);
+    await clock.advanceUntil('it is lost', () => lock.signal.aborted, 1_000);
     expect(running.warnings).toEqual([
       expect.stringMatching(
         /^Redis refuses requests to extend locks, first for \S+:300: .*the Redis user may not do this/,
@@ -117,8 +126,8 @@ describe('a command that is refused', () => {
       expect.stringContaining('was lost'),
     ]);
     await withAll();
-    const next = await locks.acquire('goods:300');
-    await eventually('it is renewed', () => running.infos.length > 0);
+    const next = await clock.until(locks.acquire('goods:300'));
+    await clock.advanceUntil('it is renewed', () => running.infos.length > 0);
     expect(running.infos).toEqual([expect.stringContaining('accepts requests to extend locks again')]);
     await next.release();
   });
@@ -142,10 +151,10 @@ it('one node of a quorum that refuses is named, and locks go on', async () => {
 it('one node of a quorum that is back is named', async () => {
   const locks = running.start({ store: quorum(servers.map(({ url }) => url)), requestTimeoutMs: 400 });
   await locks.using('goods:300', () => undefined);
-  servers[1].pause();
+  stopped.pause(servers[1]);
   await locks.using('goods:300', () => undefined);
-  await eventually('it is logged', () => running.warnings.length > 0);
-  servers[1].resume();
+  await clock.advanceUntil('it is logged', () => running.warnings.length > 0);
+  stopped.resume(servers[1]);
   await eventually('its end is logged', () => running.infos.length > 0);
   const name = `127.0.0.1:${servers[1].port}`;
   expect(running.warnings).toEqual([expect.stringContaining(`${name} cannot be reached, locks go on`)]);

@@ -1,0 +1,36 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import { ClusterContention } from '../../support/cluster-contention.js';
+
+jest.setTimeout(120_000);
+
+const UP = { isUp: true, latencyMs: expect.any(Number), error: undefined };
+const down = (error: unknown) => ({ isUp: false, latencyMs: undefined, error });
+
+describe('a ping of a cluster', () => {
+  it('has every master, and each has to be up', async () => {
+    const here = await ClusterContention.start({ replicas: false });
+    try {
+      const locks = here.instance({ requestTimeoutMs: 60_000 });
+      await locks.acquire('goods:300');
+      const names = here.cluster.masters.map(({ server }) => `127.0.0.1:${server.port}`);
+      const whole = await locks.ping();
+      expect(whole).toMatchObject({ isUp: true, handoff: 'subscription', degraded: undefined });
+      expect(whole.servers).toEqual(names.map((server) => ({ server, ...UP })));
+      await here.cluster.masters[1].server.kill();
+      const [first, second, third] = names;
+      expect(await locks.ping()).toEqual({
+        isUp: false,
+        handoff: 'subscription',
+        degraded: undefined,
+        servers: [
+          { server: first, ...UP },
+          { server: second, ...down(expect.any(String)) },
+          { server: third, ...UP },
+        ],
+      });
+    } finally {
+      await here.end();
+      await here.close();
+    }
+  });
+});
