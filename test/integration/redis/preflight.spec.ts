@@ -109,7 +109,8 @@ describe('the preflight on one server', () => {
       running.start({ ...PATIENT, redis: replica.url });
       const at = `127.0.0.1:${replica.port}`;
       const line = `Redis at ${at} is a replica and refuses writes. Connect to the master, for example by Sentinel.`;
-      await eventually('it warns', () => running.warnings.includes(line));
+      await eventually('it warns', () => running.warnings.length > 0);
+      expect(running.warnings).toEqual([line]);
     } finally {
       await running.close();
       await replica.stop();
@@ -188,8 +189,8 @@ describe('the preflight on the nodes of a quorum', () => {
         evicts('volatile-ttl', `127.0.0.1:${servers[0].port}`),
         evicts('allkeys-random', `127.0.0.1:${servers[2].port}`),
       ];
-      const asExpected = (): boolean => running.warnings.toSorted().join() === lines.toSorted().join();
-      await eventually('it warns of two', asExpected);
+      await eventually('it warns of two', () => running.warnings.length > 1);
+      expect(running.warnings.toSorted()).toEqual(lines.toSorted());
     } finally {
       await running.close();
       await Promise.all(servers.map((one) => one.stop()));
@@ -231,6 +232,7 @@ describe('the preflight in a cluster', () => {
     const line =
       `Redis at 127.0.0.1:${port} is a node of a cluster, and its client cannot use locks on other nodes. ` +
       'Give { nodes: [...] } or a Cluster of ioredis.';
-    await eventually('it warns', () => running.warnings.includes(line));
+    await eventually('it warns', () => running.warnings.length > 0);
+    expect(running.warnings).toEqual([line]);
   });
 });
